@@ -1,0 +1,3 @@
+//! The `swath` command.
+
+fn main() {}

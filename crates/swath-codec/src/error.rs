@@ -1,0 +1,66 @@
+//! What can be wrong with an encoded block.
+
+/// A `Result` with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a block could not be decoded or encoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The compression scheme is known by name or number but has no decoder here.
+    #[error("compression {name} ({code}) is not supported")]
+    Unsupported {
+        /// The name of the scheme, `unknown` when nobody has named it.
+        name: &'static str,
+        /// The value of the Compression tag.
+        code: u16,
+    },
+    /// The compressed stream ended before the block was full.
+    #[error("{codec} stream ends after {got} of {want} bytes")]
+    Truncated {
+        /// The codec's name.
+        codec: &'static str,
+        /// Bytes decoded.
+        got: usize,
+        /// Bytes that the block must have.
+        want: usize,
+    },
+    /// The stream breaks a rule of its format.
+    #[error("{codec} stream is corrupt: {what}")]
+    Corrupt {
+        /// The codec's name.
+        codec: &'static str,
+        /// The rule that is broken, as the end of a sentence.
+        what: &'static str,
+    },
+    /// The stream is a valid image, but not the one that the TIFF tags announce.
+    #[error("{codec} stream has {what} {found} where the file announces {expected}")]
+    Mismatch {
+        /// The codec's name.
+        codec: &'static str,
+        /// The quantity that differs: `width`, `bands`, `bits per sample` ...
+        what: &'static str,
+        /// What the stream says.
+        found: u64,
+        /// What the TIFF tags say.
+        expected: u64,
+    },
+    /// The combination is well formed but not one that this codec can carry.
+    #[error("{codec} cannot hold {what}")]
+    Unsuited {
+        /// The codec's name.
+        codec: &'static str,
+        /// What was asked, as the end of a sentence: `64-bit samples`.
+        what: &'static str,
+    },
+    /// The codec would need more memory than a block of this size may cost.
+    #[error("{codec} stream asks for {needed} bytes of working memory, the limit is {limit}")]
+    Memory {
+        /// The codec's name.
+        codec: &'static str,
+        /// Bytes that the stream asks for.
+        needed: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+}

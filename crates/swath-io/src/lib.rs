@@ -1,0 +1,1 @@
+//! Where Swath gets its bytes.

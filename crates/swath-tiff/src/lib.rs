@@ -1,0 +1,2 @@
+//! The GeoTIFF container.
+#![forbid(unsafe_code)]
