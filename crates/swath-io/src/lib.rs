@@ -1,1 +1,35 @@
-//! Where Swath gets its bytes.
+//! Where Swath gets its bytes: local files and memory.
+//!
+//! A [`Source`] delivers ranges of bytes. All ranges of a batch are asked for at once ([`Source::fetch`]) and land in
+//! one contiguous buffer, so that a source can merge neighbours into one request.
+
+mod batch;
+mod error;
+mod local;
+mod memory;
+
+pub use batch::Batch;
+pub use error::{Error, Result};
+pub use local::LocalFile;
+pub use memory::Memory;
+pub use swath_tiff::{ReadAt, Span};
+
+/// A place to read a file from. Sources are shared between threads and keep no position.
+pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
+    /// The name to use in messages: a path, or what the bytes are.
+    fn name(&self) -> String;
+
+    /// Fetch all `spans` into `batch`, replacing what it held. Empty spans cost nothing and keep their place.
+    ///
+    /// # Errors
+    /// When any range cannot be read in full: there are no short reads.
+    fn fetch(&self, spans: &[Span], batch: &mut Batch) -> std::io::Result<()> {
+        batch.fill(spans, |offset, out| self.read_at(offset, out))
+    }
+
+    /// Open a file beside this one, whose name is this one's with `change` applied; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the file exists but cannot be opened.
+    fn sibling(&self, change: &dyn Fn(&std::path::Path) -> std::path::PathBuf) -> Result<Option<Box<dyn Source>>>;
+}

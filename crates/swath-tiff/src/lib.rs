@@ -1,2 +1,30 @@
-//! The GeoTIFF container.
+//! The GeoTIFF container: header, IFDs, tags, georeferencing, block grid.
+//!
+//! This crate reads structure, never pixels, and does no I/O of its own: it asks a [`ReadAt`] for the bytes it needs.
+//! Tag values are read when asked for, and block tables are read by index, so that opening a file costs the same for
+//! ten tiles and for ten million.
 #![forbid(unsafe_code)]
+
+mod bytes;
+mod error;
+mod field;
+mod grid;
+mod header;
+mod ifd;
+mod image;
+mod limits;
+mod roles;
+mod table;
+mod tag;
+
+pub use bytes::{ByteOrder, ReadAt};
+pub use error::{Error, Place, Result};
+pub use field::{Entry, FieldType, Fields};
+pub use grid::{BlockGrid, Window};
+pub use header::Header;
+pub use ifd::{Chain, ChainLink, Ifd, read_chain};
+pub use image::{Compression, ImageLayout, Photometric, Planar};
+pub use limits::Limits;
+pub use roles::{ImageRoles, Roles};
+pub use table::{BlockTable, Span};
+pub use tag::Tag;

@@ -1,0 +1,122 @@
+//! One contiguous buffer with spans: how compressed blocks travel.
+
+use std::io;
+use std::ops::Range;
+
+use crate::Span;
+
+/// Ranges this close are read as one: reading a page too much is cheaper than asking twice. It also bridges the leaders
+/// and trailers between the tiles of a COG.
+const MERGE_GAP: u64 = 4096;
+
+/// The bytes of several blocks in one buffer that is kept and reused from batch to batch.
+#[derive(Debug, Default)]
+pub struct Batch {
+    buffer: Vec<u8>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// The bytes of block `i` of the batch.
+    pub fn get(&self, i: usize) -> &[u8] {
+        &self.buffer[self.ranges[i].clone()]
+    }
+
+    /// The bytes of block `i`, for codecs that work in place.
+    pub fn get_mut(&mut self, i: usize) -> &mut [u8] {
+        &mut self.buffer[self.ranges[i].clone()]
+    }
+
+    /// Bytes that the buffer occupies.
+    pub fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Replace the contents by `spans`, merging neighbours that ascend in the file into one call of `read`.
+    pub(crate) fn fill(
+        &mut self,
+        spans: &[Span],
+        mut read: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.ranges.clear();
+        let mut runs: Vec<(Span, usize)> = Vec::new();
+        let mut used = 0_usize;
+        for span in spans {
+            let merged = match runs.last_mut() {
+                Some((run, start)) if !span.is_sparse() => {
+                    let end = run.offset + run.len;
+                    (span.offset >= end && span.offset - end <= MERGE_GAP).then(|| {
+                        run.len = span.offset + span.len - run.offset;
+                        *start + (span.offset - run.offset) as usize
+                    })
+                }
+                _ => None,
+            };
+            let len = usize::try_from(span.len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+            let start = match merged {
+                Some(start) => start,
+                None => {
+                    if !span.is_sparse() {
+                        runs.push((*span, used));
+                    }
+                    used
+                }
+            };
+            used = start + len;
+            self.ranges.push(start..used);
+        }
+        if self.buffer.len() < used {
+            self.buffer.resize(used, 0);
+        }
+        for (run, start) in runs {
+            read(run.offset, &mut self.buffer[start..start + run.len as usize])?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(spans: &[(u64, u64)]) -> (Batch, Vec<(u64, usize)>) {
+        let spans: Vec<Span> = spans.iter().map(|&(offset, len)| Span { offset, len }).collect();
+        let mut batch = Batch::new();
+        let mut reads = Vec::new();
+        batch
+            .fill(&spans, |offset, out| {
+                reads.push((offset, out.len()));
+                out.iter_mut().zip(offset..).for_each(|(byte, at)| *byte = at as u8);
+                Ok(())
+            })
+            .unwrap();
+        for (i, span) in spans.iter().enumerate() {
+            let expected: Vec<u8> = (span.offset..span.offset + span.len).map(|at| at as u8).collect();
+            assert_eq!(batch.get(i), expected, "span {i}");
+        }
+        (batch, reads)
+    }
+
+    #[test]
+    fn neighbours_are_read_at_once_and_far_or_descending_ones_are_not() {
+        let (_, reads) = fill(&[(100, 50), (158, 20), (10_000, 5), (90, 10)]);
+        assert_eq!(reads, [(100, 78), (10_000, 5), (90, 10)]);
+    }
+
+    #[test]
+    fn sparse_blocks_keep_their_place_and_cost_no_read() {
+        let (batch, reads) = fill(&[(0, 0), (8, 4), (0, 0), (12, 4), (0, 0)]);
+        assert_eq!(reads, [(8, 8)]);
+        assert!(batch.get(0).is_empty() && batch.get(2).is_empty() && batch.get(4).is_empty());
+    }
+
+    #[test]
+    fn overlapping_blocks_each_get_their_own_bytes() {
+        fill(&[(100, 50), (120, 50), (100, 50)]);
+    }
+}

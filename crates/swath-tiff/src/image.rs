@@ -1,0 +1,303 @@
+//! What one IFD says of its pixels: size, sample type, compression, blocks.
+
+use crate::bytes::{ByteOrder, ReadAt};
+use crate::error::{Error, Place, Result};
+use crate::field::Fields;
+use crate::grid::BlockGrid;
+use crate::ifd::Ifd;
+use crate::limits::Limits;
+use crate::table::BlockTable;
+use crate::tag::Tag;
+
+/// Open numbers with names: a value that nobody has named is kept, not refused.
+macro_rules! named_numbers {
+    ($(#[$doc:meta])* $type:ident { $($constant:ident = $number:literal, $name:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $type(pub u16);
+
+        impl $type {
+            $(#[doc = $name] pub const $constant: $type = $type($number);)*
+
+            /// All values that have a name.
+            pub const NAMED: &[$type] = &[$($type($number)),*];
+
+            /// The name, `unknown` for a number without one.
+            pub fn name(self) -> &'static str {
+                match self.0 {
+                    $($number => $name,)*
+                    _ => "unknown",
+                }
+            }
+        }
+    };
+}
+
+named_numbers! {
+    /// The Compression tag.
+    Compression {
+        NONE = 1, "none";
+        CCITT_RLE = 2, "CCITT RLE";
+        CCITT_G3 = 3, "CCITT Group 3";
+        CCITT_G4 = 4, "CCITT Group 4";
+        LZW = 5, "LZW";
+        OLD_JPEG = 6, "old-style JPEG";
+        JPEG = 7, "JPEG";
+        DEFLATE = 8, "Deflate";
+        T85_JBIG = 9, "JBIG (T.85)";
+        T43_JBIG = 10, "JBIG (T.43)";
+        NEXT = 32766, "NeXT";
+        CCITT_RLE_WORD = 32771, "CCITT RLE, word aligned";
+        PACKBITS = 32773, "PackBits";
+        THUNDERSCAN = 32809, "ThunderScan";
+        IT8_CT_PAD = 32895, "IT8 CT with padding";
+        IT8_LW = 32896, "IT8 linework";
+        IT8_MP = 32897, "IT8 monochrome picture";
+        IT8_BL = 32898, "IT8 binary line art";
+        PIXAR_FILM = 32908, "PixarFilm";
+        PIXAR_LOG = 32909, "PixarLog";
+        OLD_DEFLATE = 32946, "Deflate (old code)";
+        DCS = 32947, "Kodak DCS";
+        APERIO_J2K_YCBCR = 33003, "Aperio JPEG 2000 YCbCr";
+        APERIO_J2K_RGB = 33005, "Aperio JPEG 2000 RGB";
+        JBIG = 34661, "JBIG";
+        SGI_LOG = 34676, "SGI LogLuv";
+        SGI_LOG_24 = 34677, "SGI LogLuv 24";
+        JPEG_2000 = 34712, "JPEG 2000";
+        NIKON_NEF = 34713, "Nikon NEF";
+        JBIG2 = 34715, "JBIG2";
+        LERC = 34887, "LERC";
+        LOSSY_JPEG_DNG = 34892, "DNG lossy JPEG";
+        LZMA = 34925, "LZMA";
+        JPEG_XR = 34934, "JPEG XR";
+        ZSTD = 50000, "ZSTD";
+        WEBP = 50001, "WebP";
+        JPEG_XL = 50002, "JPEG XL";
+        LZ4 = 50004, "LZ4";
+        JPEG_XL_DNG = 52546, "JPEG XL (DNG 1.7)";
+    }
+}
+
+named_numbers! {
+    /// The PhotometricInterpretation tag.
+    Photometric {
+        MIN_IS_WHITE = 0, "MinIsWhite";
+        MIN_IS_BLACK = 1, "MinIsBlack";
+        RGB = 2, "RGB";
+        PALETTE = 3, "Palette";
+        MASK = 4, "Mask";
+        SEPARATED = 5, "CMYK";
+        YCBCR = 6, "YCbCr";
+        CIELAB = 8, "CIELab";
+        ICCLAB = 9, "ICCLab";
+        ITULAB = 10, "ITULab";
+        CFA = 32803, "CFA";
+        LOG_L = 32844, "LogL";
+        LOG_LUV = 32845, "LogLuv";
+        LINEAR_RAW = 34892, "LinearRaw";
+    }
+}
+
+/// How the samples of a pixel are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planar {
+    /// Side by side.
+    Chunky,
+    /// Each band in blocks of its own.
+    Separate,
+}
+
+/// The layout of the pixels of one IFD, checked: whoever has one need not check its numbers again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageLayout {
+    /// Samples per pixel.
+    pub samples: u16,
+    /// Bits per sample, the same for all samples.
+    pub bits: u16,
+    /// The SampleFormat tag: 1 unsigned, 2 signed, 3 float, 4 undefined, 5 complex integer, 6 complex float.
+    pub sample_format: u16,
+    /// Compression scheme.
+    pub compression: Compression,
+    /// Predictor tag: 1 none, 2 horizontal differencing, 3 floating point.
+    pub predictor: u16,
+    /// What the samples mean.
+    pub photometric: Photometric,
+    /// Chunky or planar.
+    pub planar: Planar,
+    /// FillOrder 2: bits of each byte of the file are in reverse order.
+    pub lsb_first: bool,
+    /// Orientation tag, 1 (top left) when absent. Pixels are never rotated; the tag is reported.
+    pub orientation: u16,
+    /// Meaning of the samples beyond those of the photometric interpretation: 0 unspecified, 1 associated alpha,
+    /// 2 unassociated alpha.
+    pub extra_samples: Vec<u16>,
+    /// NewSubfileType: bit 0 reduced resolution, bit 1 page, bit 2 mask.
+    pub subfile_type: u32,
+    /// The grid of blocks; it also has the image's width and height.
+    pub grid: BlockGrid,
+    /// Where the blocks lie.
+    pub table: BlockTable,
+    /// Byte order of the file.
+    pub order: ByteOrder,
+    /// Offset of the IFD, to name it in errors.
+    pub ifd_offset: u64,
+}
+
+impl ImageLayout {
+    /// Read and check the layout of an IFD.
+    ///
+    /// # Errors
+    /// [`Error::MissingTag`], [`Error::TagValue`], [`Error::Overflow`], [`Error::Limit`], and what reading tags gives.
+    pub fn read<R: ReadAt + ?Sized>(ifd: &Ifd, source: &R, limits: &Limits) -> Result<ImageLayout> {
+        let fields = ifd.fields(source, limits);
+        let place = Place::Ifd(ifd.offset);
+        let short = |tag: Tag, default: u16| -> Result<u16> {
+            let value = fields.uint(tag)?.unwrap_or(u64::from(default));
+            u16::try_from(value).map_err(|_| Error::TagValue { ifd: place, tag, value, rule: "larger than 65535" })
+        };
+        let required = |tag: Tag| -> Result<u64> {
+            match fields.uint(tag)?.ok_or(Error::MissingTag { ifd: place, tag })? {
+                0 => Err(Error::TagValue { ifd: place, tag, value: 0, rule: "which leaves no pixels" }),
+                value if value > u64::from(u32::MAX) => {
+                    Err(Error::TagValue { ifd: place, tag, value, rule: "larger than 4294967295" })
+                }
+                value => Ok(value),
+            }
+        };
+
+        let (width, height) = (required(Tag::IMAGE_WIDTH)?, required(Tag::IMAGE_LENGTH)?);
+        let samples = match short(Tag::SAMPLES_PER_PIXEL, 1)? {
+            0 => return Err(Error::TagValue { ifd: place, tag: Tag::SAMPLES_PER_PIXEL, value: 0, rule: "no bands" }),
+            samples => samples,
+        };
+        let bits = match per_sample(&fields, Tag::BITS_PER_SAMPLE, samples, 1)? {
+            bits @ 1..=128 => bits as u16,
+            value => {
+                let rule = "only 1 to 128 bits are defined";
+                return Err(Error::TagValue { ifd: place, tag: Tag::BITS_PER_SAMPLE, value, rule });
+            }
+        };
+        let sample_format = match per_sample(&fields, Tag::SAMPLE_FORMAT, samples, 1)? {
+            format @ 1..=6 => format as u16,
+            value => {
+                let rule = "only 1 to 6 are defined";
+                return Err(Error::TagValue { ifd: place, tag: Tag::SAMPLE_FORMAT, value, rule });
+            }
+        };
+        let planar = match short(Tag::PLANAR_CONFIGURATION, 1)? {
+            // One sample per pixel: both configurations are the same, and writers put what they like.
+            _ if samples == 1 => Planar::Chunky,
+            1 => Planar::Chunky,
+            2 => Planar::Separate,
+            value => {
+                let rule = "only 1 (chunky) and 2 (planar) are defined";
+                return Err(Error::TagValue { ifd: place, tag: Tag::PLANAR_CONFIGURATION, value: value.into(), rule });
+            }
+        };
+
+        let tiled = fields.entry(Tag::TILE_WIDTH).is_some() && fields.entry(Tag::TILE_LENGTH).is_some();
+        let (block_width, block_height) = if tiled {
+            (required(Tag::TILE_WIDTH)?, required(Tag::TILE_LENGTH)?)
+        } else {
+            // Absent, 0 and "infinite" all mean: one strip.
+            let rows = fields.uint(Tag::ROWS_PER_STRIP)?.filter(|&rows| rows != 0).unwrap_or(height);
+            (width, rows.min(height))
+        };
+        let planes = if planar == Planar::Separate { u64::from(samples) } else { 1 };
+        let grid = BlockGrid { width, height, block_width, block_height, planes, tiled };
+        let overflow = || Error::Overflow { ifd: place, width, height, samples: samples.into(), bits: bits.into() };
+        let block_samples = if planar == Planar::Separate { 1 } else { u64::from(samples) };
+        block_width
+            .checked_mul(block_samples)
+            .and_then(|samples| samples.checked_mul(u64::from(bits).max(64)))
+            .and_then(|bits| bits.checked_mul(block_height))
+            .ok_or_else(overflow)?;
+        grid.count().ok_or_else(overflow)?;
+
+        Ok(ImageLayout {
+            samples,
+            bits,
+            sample_format,
+            compression: Compression(short(Tag::COMPRESSION, 1)?),
+            predictor: short(Tag::PREDICTOR, 1)?,
+            photometric: Photometric(short(Tag::PHOTOMETRIC, 1)?),
+            planar,
+            lsb_first: short(Tag::FILL_ORDER, 1).unwrap_or(1) == 2,
+            orientation: short(Tag::ORIENTATION, 1).unwrap_or(1),
+            extra_samples: fields
+                .uints(Tag::EXTRA_SAMPLES)
+                .ok()
+                .flatten()
+                .unwrap_or_default()
+                .into_iter()
+                .map(|kind| kind.min(u64::from(u16::MAX)) as u16)
+                .collect(),
+            subfile_type: subfile_type(&fields),
+            grid,
+            table: block_table(&fields, tiled, limits)?,
+            order: ifd.order,
+            ifd_offset: ifd.offset,
+        })
+    }
+
+    /// Samples of a pixel within one block: 1 in a planar file.
+    pub fn block_samples(&self) -> u16 {
+        if self.planar == Planar::Separate { 1 } else { self.samples }
+    }
+
+    /// The band that holds transparency, if one is declared: the first extra sample of an alpha kind.
+    pub fn alpha_band(&self) -> Option<u16> {
+        let first_extra = self.samples.checked_sub(u16::try_from(self.extra_samples.len()).ok()?)?;
+        let alpha = self.extra_samples.iter().position(|kind| matches!(kind, 1 | 2))?;
+        Some(first_extra + alpha as u16)
+    }
+}
+
+/// NewSubfileType, or what the older SubfileType tag says in its terms.
+pub(crate) fn subfile_type<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> u32 {
+    if let Ok(Some(bits)) = fields.uint(Tag::NEW_SUBFILE_TYPE) {
+        return bits as u32;
+    }
+    match fields.uint(Tag::SUBFILE_TYPE) {
+        Ok(Some(2)) => 1,
+        Ok(Some(3)) => 2,
+        _ => 0,
+    }
+}
+
+/// A tag that has one value per sample, all the same. Many writers store a single value for all samples.
+fn per_sample<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag, samples: u16, default: u64) -> Result<u64> {
+    let values = fields.uints(tag)?.unwrap_or_default();
+    let first = values.first().copied().unwrap_or(default);
+    match values.iter().take(usize::from(samples)).find(|&&value| value != first) {
+        Some(&value) => {
+            let rule = "which differs from that of the first sample";
+            Err(Error::TagValue { ifd: fields.ifd, tag, value, rule })
+        }
+        None => Ok(first),
+    }
+}
+
+/// The block table. Tiled files that use the strip tags, and the reverse, exist and are unambiguous.
+fn block_table<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tiled: bool, limits: &Limits) -> Result<BlockTable> {
+    let pick = |tile: Tag, strip: Tag| {
+        let (first, second) = if tiled { (tile, strip) } else { (strip, tile) };
+        fields.entry(first).or_else(|| fields.entry(second)).cloned()
+    };
+    let wanted = if tiled { Tag::TILE_OFFSETS } else { Tag::STRIP_OFFSETS };
+    let offsets =
+        pick(Tag::TILE_OFFSETS, Tag::STRIP_OFFSETS).ok_or(Error::MissingTag { ifd: fields.ifd, tag: wanted })?;
+    let counts = pick(Tag::TILE_BYTE_COUNTS, Tag::STRIP_BYTE_COUNTS);
+    for entry in [Some(&offsets), counts.as_ref()].into_iter().flatten() {
+        let unsigned = entry.uint_at(&[0; 8], 0).is_some();
+        if !unsigned {
+            let (tag, found) = (entry.tag, entry.field_type);
+            return Err(Error::TagType { ifd: fields.ifd, tag, found, wanted: "file offsets and sizes" });
+        }
+        if entry.count > limits.max_blocks {
+            let (value, limit) = (entry.count, limits.max_blocks);
+            return Err(Error::Limit { what: "the size of the block table", name: "max_blocks", value, limit });
+        }
+    }
+    Ok(BlockTable { ifd: fields.ifd, offsets, counts })
+}

@@ -1,0 +1,38 @@
+//! How much a file may ask for before it is refused.
+
+/// Limits on what a file may cost, all on by default; raise one when a file is trusted.
+///
+/// The numbers follow the reference system, except `max_tag_bytes`: tag values are read only when asked for, so a
+/// large ICC profile or XMP packet does not have to make a file unreadable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// IFDs in the main chain and, separately, in SubIFDs (256).
+    pub max_ifds: usize,
+    /// Bytes of one tag value other than a block table (16 MiB).
+    pub max_tag_bytes: u64,
+    /// Entries of a block table (100 million).
+    pub max_blocks: u64,
+    /// Pixels times bands of one read (1e9).
+    pub max_pixels: u64,
+    /// Pixels times samples of one block (1e9).
+    pub max_block_pixels: u64,
+    /// Compressed bytes of one block (256 MiB).
+    pub max_block_bytes: u64,
+    /// Bytes of an XML document: GDAL metadata, PAM (64 MiB).
+    pub max_xml_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            max_ifds: 256,
+            max_tag_bytes: 16 << 20,
+            max_blocks: 100_000_000,
+            max_pixels: 1_000_000_000,
+            max_block_pixels: 1_000_000_000,
+            max_block_bytes: 256 << 20,
+            max_xml_bytes: 64 << 20,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The block table: where each block lies, read by index and never as a whole.
+
+use crate::bytes::ReadAt;
+use crate::error::{Place, Result};
+use crate::field::Entry;
+
+/// Where a block lies in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; 0 for a block that is not stored (sparse).
+    pub len: u64,
+}
+
+impl Span {
+    /// True for a block that is not stored.
+    pub fn is_sparse(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The offsets and byte counts of an image's blocks. They stay in the file: a table of ten million tiles costs
+/// nothing until a tile is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockTable {
+    pub(crate) ifd: Place,
+    pub(crate) offsets: Entry,
+    pub(crate) counts: Option<Entry>,
+}
+
+impl BlockTable {
+    /// The entry of the offsets (StripOffsets or TileOffsets).
+    pub fn offsets(&self) -> &Entry {
+        &self.offsets
+    }
+
+    /// The entry of the byte counts, if the file has one.
+    pub fn counts(&self) -> Option<&Entry> {
+        self.counts.as_ref()
+    }
+
+    /// Append the spans of blocks `first .. first + count` to `spans`: one read of the file for the offsets and one for
+    /// the counts. Blocks beyond the end of a table that is too short are sparse, as in libtiff. Where the file has no
+    /// byte counts the length is `u64::MAX`: the caller knows what the block may need.
+    ///
+    /// # Errors
+    /// As [`Fields::uints`](crate::Fields::uints).
+    pub fn spans<R: ReadAt + ?Sized>(&self, source: &R, first: u64, count: u64, spans: &mut Vec<Span>) -> Result<()> {
+        let offsets = column(&self.offsets, source, self.ifd, first, count)?;
+        let counts = match &self.counts {
+            Some(entry) => Some((entry, column(entry, source, self.ifd, first, count)?)),
+            None => None,
+        };
+        for i in 0..count as usize {
+            let offset = self.offsets.uint_at(&offsets, i).unwrap_or(0);
+            let len = match &counts {
+                Some((entry, bytes)) => entry.uint_at(bytes, i).unwrap_or(0),
+                None => u64::MAX,
+            };
+            spans.push(if offset == 0 { Span::default() } else { Span { offset, len } });
+        }
+        Ok(())
+    }
+}
+
+/// The raw values `first .. first + count` of a table column, cut to the length of the column.
+fn column<R: ReadAt + ?Sized>(entry: &Entry, source: &R, ifd: Place, first: u64, count: u64) -> Result<Vec<u8>> {
+    let first = first.min(entry.count);
+    entry.slice(source, ifd, first, count.min(entry.count - first))
+}

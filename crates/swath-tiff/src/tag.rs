@@ -1,0 +1,132 @@
+//! Tag numbers and their names.
+
+/// A TIFF tag number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u16);
+
+/// One table: the constants, their numbers and their names come from here.
+macro_rules! tags {
+    ($($constant:ident = $number:literal, $name:literal;)*) => {
+        impl Tag {
+            $(#[doc = concat!($name, " (", stringify!($number), ")")] pub const $constant: Tag = Tag($number);)*
+
+            /// The name of the tag in its specification.
+            pub fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($number => Some($name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+tags! {
+    NEW_SUBFILE_TYPE = 254, "NewSubfileType";
+    SUBFILE_TYPE = 255, "SubfileType";
+    IMAGE_WIDTH = 256, "ImageWidth";
+    IMAGE_LENGTH = 257, "ImageLength";
+    BITS_PER_SAMPLE = 258, "BitsPerSample";
+    COMPRESSION = 259, "Compression";
+    PHOTOMETRIC = 262, "PhotometricInterpretation";
+    FILL_ORDER = 266, "FillOrder";
+    DOCUMENT_NAME = 269, "DocumentName";
+    IMAGE_DESCRIPTION = 270, "ImageDescription";
+    MAKE = 271, "Make";
+    MODEL = 272, "Model";
+    STRIP_OFFSETS = 273, "StripOffsets";
+    ORIENTATION = 274, "Orientation";
+    SAMPLES_PER_PIXEL = 277, "SamplesPerPixel";
+    ROWS_PER_STRIP = 278, "RowsPerStrip";
+    STRIP_BYTE_COUNTS = 279, "StripByteCounts";
+    MIN_SAMPLE_VALUE = 280, "MinSampleValue";
+    MAX_SAMPLE_VALUE = 281, "MaxSampleValue";
+    X_RESOLUTION = 282, "XResolution";
+    Y_RESOLUTION = 283, "YResolution";
+    PLANAR_CONFIGURATION = 284, "PlanarConfiguration";
+    PAGE_NAME = 285, "PageName";
+    T4_OPTIONS = 292, "T4Options";
+    T6_OPTIONS = 293, "T6Options";
+    RESOLUTION_UNIT = 296, "ResolutionUnit";
+    PAGE_NUMBER = 297, "PageNumber";
+    TRANSFER_FUNCTION = 301, "TransferFunction";
+    SOFTWARE = 305, "Software";
+    DATE_TIME = 306, "DateTime";
+    ARTIST = 315, "Artist";
+    HOST_COMPUTER = 316, "HostComputer";
+    PREDICTOR = 317, "Predictor";
+    WHITE_POINT = 318, "WhitePoint";
+    PRIMARY_CHROMATICITIES = 319, "PrimaryChromaticities";
+    COLOR_MAP = 320, "ColorMap";
+    TILE_WIDTH = 322, "TileWidth";
+    TILE_LENGTH = 323, "TileLength";
+    TILE_OFFSETS = 324, "TileOffsets";
+    TILE_BYTE_COUNTS = 325, "TileByteCounts";
+    SUB_IFDS = 330, "SubIFDs";
+    INK_SET = 332, "InkSet";
+    EXTRA_SAMPLES = 338, "ExtraSamples";
+    SAMPLE_FORMAT = 339, "SampleFormat";
+    JPEG_TABLES = 347, "JPEGTables";
+    JPEG_PROC = 512, "JPEGProc";
+    JPEG_INTERCHANGE_FORMAT = 513, "JPEGInterchangeFormat";
+    JPEG_INTERCHANGE_FORMAT_LENGTH = 514, "JPEGInterchangeFormatLength";
+    JPEG_RESTART_INTERVAL = 515, "JPEGRestartInterval";
+    JPEG_Q_TABLES = 519, "JPEGQTables";
+    JPEG_DC_TABLES = 520, "JPEGDCTables";
+    JPEG_AC_TABLES = 521, "JPEGACTables";
+    YCBCR_COEFFICIENTS = 529, "YCbCrCoefficients";
+    YCBCR_SUBSAMPLING = 530, "YCbCrSubSampling";
+    YCBCR_POSITIONING = 531, "YCbCrPositioning";
+    REFERENCE_BLACK_WHITE = 532, "ReferenceBlackWhite";
+    XMP = 700, "XMP";
+    COPYRIGHT = 33432, "Copyright";
+    MODEL_PIXEL_SCALE = 33550, "ModelPixelScale";
+    MODEL_TIEPOINT = 33922, "ModelTiepoint";
+    MODEL_TRANSFORMATION = 34264, "ModelTransformation";
+    PHOTOSHOP = 34377, "Photoshop";
+    EXIF_IFD = 34665, "ExifIFD";
+    ICC_PROFILE = 34675, "ICCProfile";
+    GEO_KEY_DIRECTORY = 34735, "GeoKeyDirectory";
+    GEO_DOUBLE_PARAMS = 34736, "GeoDoubleParams";
+    GEO_ASCII_PARAMS = 34737, "GeoAsciiParams";
+    GPS_IFD = 34853, "GPSIFD";
+    GDAL_METADATA = 42112, "GDAL_METADATA";
+    GDAL_NODATA = 42113, "GDAL_NODATA";
+    LERC_PARAMETERS = 50674, "LercParameters";
+    RPC_COEFFICIENT = 50844, "RPCCoefficient";
+    ESRI_METADATA = 50839, "ESRIMetadata";
+}
+
+impl Tag {
+    /// Tags whose value decides where pixels lie or how they are decoded: two different values for one of these leave
+    /// no way to know which is meant.
+    pub(crate) fn decides_layout(self) -> bool {
+        matches!(
+            self,
+            Tag::IMAGE_WIDTH
+                | Tag::IMAGE_LENGTH
+                | Tag::BITS_PER_SAMPLE
+                | Tag::COMPRESSION
+                | Tag::STRIP_OFFSETS
+                | Tag::SAMPLES_PER_PIXEL
+                | Tag::ROWS_PER_STRIP
+                | Tag::STRIP_BYTE_COUNTS
+                | Tag::PLANAR_CONFIGURATION
+                | Tag::PREDICTOR
+                | Tag::TILE_WIDTH
+                | Tag::TILE_LENGTH
+                | Tag::TILE_OFFSETS
+                | Tag::TILE_BYTE_COUNTS
+                | Tag::SAMPLE_FORMAT
+        )
+    }
+}
+
+impl std::fmt::Display for Tag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} ({})", self.0),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
