@@ -166,11 +166,17 @@ impl ImageLayout {
         };
 
         let (width, height) = (required(Tag::IMAGE_WIDTH)?, required(Tag::IMAGE_LENGTH)?);
-        let samples = match short(Tag::SAMPLES_PER_PIXEL, 1)? {
+        let photometric = Photometric(short(Tag::PHOTOMETRIC, 1)?);
+        let compression = Compression(short(Tag::COMPRESSION, 1)?);
+        // Writers of old-style JPEG took it for granted that colour pictures have three samples of eight bits.
+        let colour_jpeg =
+            compression == Compression::OLD_JPEG && matches!(photometric, Photometric::RGB | Photometric::YCBCR);
+        let (usual_samples, usual_bits) = if colour_jpeg { (3, 8) } else { (1, 1) };
+        let samples = match short(Tag::SAMPLES_PER_PIXEL, usual_samples)? {
             0 => return Err(Error::TagValue { ifd: place, tag: Tag::SAMPLES_PER_PIXEL, value: 0, rule: "no bands" }),
             samples => samples,
         };
-        let bits = match per_sample(&fields, Tag::BITS_PER_SAMPLE, samples, 1)? {
+        let bits = match per_sample(&fields, Tag::BITS_PER_SAMPLE, samples, usual_bits)? {
             bits @ 1..=128 => bits as u16,
             value => {
                 let rule = "only 1 to 128 bits are defined";
@@ -218,9 +224,9 @@ impl ImageLayout {
             samples,
             bits,
             sample_format,
-            compression: Compression(short(Tag::COMPRESSION, 1)?),
+            compression,
             predictor: short(Tag::PREDICTOR, 1)?,
-            photometric: Photometric(short(Tag::PHOTOMETRIC, 1)?),
+            photometric,
             planar,
             lsb_first: short(Tag::FILL_ORDER, 1).unwrap_or(1) == 2,
             orientation: short(Tag::ORIENTATION, 1).unwrap_or(1),
