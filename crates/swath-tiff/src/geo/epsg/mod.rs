@@ -1,0 +1,375 @@
+//! Code tables: what stands behind the EPSG codes that GeoTIFF keys commonly name.
+//!
+//! The tables are texts with a row per line, sorted by code, selected from the EPSG Dataset by `generate.py`, so that they can
+//! be read, compared and replaced. They are searched in place: nothing is built at start-up. A code that is not in them is no
+//! error, it only stays a number.
+//!
+//! The EPSG Dataset is owned by IOGP and has its own terms of use.
+
+const GEOGRAPHIC: &str = include_str!("geographic.txt");
+const PROJECTED: &str = include_str!("projected.txt");
+const CONVERSIONS: &str = include_str!("conversions.txt");
+const ELLIPSOIDS: &str = include_str!("ellipsoids.txt");
+const VERTICAL: &str = include_str!("vertical.txt");
+const COMPOUND: &str = include_str!("compound.txt");
+const UTM: &str = include_str!("utm.txt");
+const UNITS: &str = include_str!("units.txt");
+
+/// A geographic system.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct GeographicRow {
+    pub(super) code: u16,
+    pub(super) name: &'static str,
+    pub(super) datum: u16,
+    pub(super) datum_name: &'static str,
+    pub(super) ellipsoid: u16,
+    pub(super) meridian: u16,
+    pub(super) unit: u16,
+    /// Code of the same system with ellipsoidal heights.
+    pub(super) three_d: Option<u16>,
+    /// Code of the geocentric system of the datum.
+    pub(super) geocentric: Option<u16>,
+    pub(super) deprecated: bool,
+}
+
+/// A projected system.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ProjectedRow {
+    pub(super) code: u16,
+    pub(super) geographic: u16,
+    pub(super) conversion: u16,
+    pub(super) unit: u16,
+    /// The axes of the register run east and north.
+    pub(super) east_north: bool,
+    pub(super) deprecated: bool,
+    pub(super) name: String,
+}
+
+/// A map projection with its parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ConversionRow {
+    pub(super) code: u16,
+    /// Short name of the method, as in `method.rs`.
+    pub(super) method: &'static str,
+    /// Unit of the false eastings and northings.
+    pub(super) unit: u16,
+    values: Values,
+}
+
+/// Numbers are only parsed when they are asked for: a search looks at thousands of rows and rejects most at the first.
+#[derive(Debug, Clone, PartialEq)]
+enum Values {
+    Text(&'static str),
+    Utm([f64; 5]),
+}
+
+impl ConversionRow {
+    /// The parameters in the method's order, angles in degrees.
+    pub(super) fn values(&self) -> impl Iterator<Item = f64> {
+        let (text, utm) = match self.values {
+            Values::Text(text) => (text, None),
+            Values::Utm(values) => ("", Some(values)),
+        };
+        text.split_ascii_whitespace().map_while(|v| v.parse().ok()).chain(utm.into_iter().flatten())
+    }
+}
+
+/// An ellipsoid; the inverse flattening of a sphere is 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct EllipsoidRow {
+    pub(super) code: u16,
+    pub(super) name: &'static str,
+    pub(super) semi_major: f64,
+    pub(super) inverse_flattening: f64,
+}
+
+/// A system of heights.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct VerticalRow {
+    pub(super) code: u16,
+    pub(super) name: &'static str,
+    pub(super) datum: u16,
+    pub(super) datum_name: &'static str,
+    pub(super) unit: u16,
+}
+
+pub(super) fn geographic(code: u16) -> Option<GeographicRow> {
+    search(GEOGRAPHIC, code).and_then(geographic_row)
+}
+
+/// All geographic systems, by code.
+pub(super) fn geographics() -> impl Iterator<Item = GeographicRow> {
+    rows(GEOGRAPHIC).filter_map(geographic_row)
+}
+
+/// The projected system with this code: a named grid, or a zone of a UTM family.
+pub(super) fn projected(code: u16) -> Option<ProjectedRow> {
+    search(PROJECTED, code).and_then(projected_row).or_else(|| {
+        let family = utm_family(floor(UTM, code)?)?;
+        let zone = code.checked_sub(family.code)?.checked_add(family.first)?;
+        (zone <= family.last).then(|| family.zone(zone)).flatten()
+    })
+}
+
+/// The projected systems over this conversion.
+pub(super) fn projected_over(conversion: u16) -> impl Iterator<Item = ProjectedRow> {
+    let zone = conversion.wrapping_sub(16000);
+    let families = utm_families().filter(move |family| (family.first..=family.last).contains(&zone));
+    let grids = rows(PROJECTED).filter(move |row| field(row, '|', 2) == Some(conversion)).filter_map(projected_row);
+    grids.chain(families.filter_map(move |family| family.zone(zone)))
+}
+
+/// The conversion with this code: one of a named grid, or a UTM zone.
+pub(super) fn conversion(code: u16) -> Option<ConversionRow> {
+    search(CONVERSIONS, code).and_then(conversion_row).or_else(|| utm_conversion(code))
+}
+
+/// All conversions, UTM zones included.
+pub(super) fn conversions() -> impl Iterator<Item = ConversionRow> {
+    rows(CONVERSIONS).filter_map(conversion_row).chain((16001..=16160).filter_map(utm_conversion))
+}
+
+/// The geographic system of a datum; of the one with the smallest code if there are several.
+pub(super) fn geographic_of_datum(datum: u16) -> Option<GeographicRow> {
+    rows(GEOGRAPHIC).find(|row| field(row, '|', 2) == Some(datum)).and_then(geographic_row)
+}
+
+pub(super) fn ellipsoid(code: u16) -> Option<EllipsoidRow> {
+    search(ELLIPSOIDS, code).and_then(|row| {
+        let mut fields = row.split('|');
+        Some(EllipsoidRow {
+            code: fields.next()?.parse().ok()?,
+            name: fields.next()?,
+            semi_major: fields.next()?.parse().ok()?,
+            inverse_flattening: fields.next()?.parse().ok()?,
+        })
+    })
+}
+
+pub(super) fn vertical(code: u16) -> Option<VerticalRow> {
+    search(VERTICAL, code).and_then(vertical_row)
+}
+
+/// The height system of a vertical datum, in metres if there are several.
+pub(super) fn vertical_of_datum(datum: u16) -> Option<VerticalRow> {
+    rows(VERTICAL).filter_map(vertical_row).find(|row| row.datum == datum)
+}
+
+/// The code of the compound of a horizontal and a vertical system.
+pub(super) fn compound(horizontal: u16, vertical: u16) -> Option<u16> {
+    rows(COMPOUND).find_map(|row| {
+        let same = field(row, ' ', 0) == Some(horizontal) && field(row, ' ', 1) == Some(vertical);
+        same.then(|| field(row, ' ', 2)).flatten()
+    })
+}
+
+/// The unit of length of any projected EPSG code, also of those that are not in the tables.
+pub(super) fn projected_unit(code: u16) -> u16 {
+    let unit = floor(UNITS, code).and_then(|row| {
+        let last: u16 = field(row, ' ', 1)?;
+        (code <= last).then(|| field(row, ' ', 2)).flatten()
+    });
+    unit.unwrap_or(9001)
+}
+
+struct UtmFamily {
+    geographic: u16,
+    /// First and last zone; 100 is added in the south, as in the codes of the conversions.
+    first: u16,
+    last: u16,
+    /// Code of the first zone.
+    code: u16,
+    east_north: bool,
+    deprecated: bool,
+}
+
+impl UtmFamily {
+    fn zone(&self, zone: u16) -> Option<ProjectedRow> {
+        let base = geographic(self.geographic)?.name;
+        let (number, side) = if zone > 100 { (zone - 100, 'S') } else { (zone, 'N') };
+        Some(ProjectedRow {
+            code: self.code.checked_add(zone.checked_sub(self.first)?)?,
+            geographic: self.geographic,
+            conversion: 16000 + zone,
+            unit: 9001,
+            east_north: self.east_north,
+            deprecated: self.deprecated,
+            name: format!("{base} / UTM zone {number}{side}"),
+        })
+    }
+}
+
+fn utm_families() -> impl Iterator<Item = UtmFamily> {
+    rows(UTM).filter_map(utm_family)
+}
+
+fn utm_family(row: &str) -> Option<UtmFamily> {
+    let mut fields = row.split(' ');
+    let mut number = || fields.next()?.parse().ok();
+    let (code, geographic, first, last) = (number()?, number()?, number()?, number()?);
+    let flags = fields.next().unwrap_or_default();
+    let (east_north, deprecated) = (!flags.contains('n'), flags.contains('d'));
+    Some(UtmFamily { geographic, first, last, code, east_north, deprecated })
+}
+
+fn utm_conversion(code: u16) -> Option<ConversionRow> {
+    let (zone, northing) = match code {
+        16001..=16060 => (code - 16000, 0.0),
+        16101..=16160 => (code - 16100, 1e7),
+        _ => return None,
+    };
+    let values = Values::Utm([0.0, f64::from(zone) * 6.0 - 183.0, 0.9996, 500_000.0, northing]);
+    Some(ConversionRow { code, method: "TM", unit: 9001, values })
+}
+
+fn geographic_row(row: &'static str) -> Option<GeographicRow> {
+    let mut fields = row.split('|');
+    Some(GeographicRow {
+        code: fields.next()?.parse().ok()?,
+        name: fields.next()?,
+        datum: fields.next()?.parse().ok()?,
+        datum_name: fields.next()?,
+        ellipsoid: fields.next()?.parse().ok()?,
+        meridian: fields.next()?.parse().ok()?,
+        unit: fields.next()?.parse().ok()?,
+        three_d: fields.next()?.parse().ok(),
+        geocentric: fields.next()?.parse().ok(),
+        deprecated: fields.next()? == "d",
+    })
+}
+
+fn projected_row(row: &'static str) -> Option<ProjectedRow> {
+    let mut fields = row.split('|');
+    let code = fields.next()?.parse().ok()?;
+    let base: u16 = fields.next()?.parse().ok()?;
+    let conversion = fields.next()?.parse().ok()?;
+    let unit = fields.next()?;
+    let flags = fields.next()?;
+    let name = fields.next()?;
+    Some(ProjectedRow {
+        code,
+        geographic: base,
+        conversion,
+        unit: if unit.is_empty() { 9001 } else { unit.parse().ok()? },
+        east_north: !flags.contains('n'),
+        deprecated: flags.contains('d'),
+        name: match name.strip_prefix('~') {
+            Some(rest) => format!("{} / {rest}", geographic(base)?.name),
+            None => name.to_owned(),
+        },
+    })
+}
+
+fn conversion_row(row: &'static str) -> Option<ConversionRow> {
+    let mut fields = row.splitn(4, ' ');
+    Some(ConversionRow {
+        code: fields.next()?.parse().ok()?,
+        method: fields.next()?,
+        unit: fields.next()?.parse().ok()?,
+        values: Values::Text(fields.next()?),
+    })
+}
+
+fn vertical_row(row: &'static str) -> Option<VerticalRow> {
+    let mut fields = row.split('|');
+    Some(VerticalRow {
+        code: fields.next()?.parse().ok()?,
+        name: fields.next()?,
+        datum: fields.next()?.parse().ok()?,
+        datum_name: fields.next()?,
+        unit: fields.next()?.parse().ok()?,
+    })
+}
+
+fn rows(table: &'static str) -> impl Iterator<Item = &'static str> {
+    table.lines().skip_while(|row| row.starts_with('#'))
+}
+
+fn field<T: std::str::FromStr>(row: &str, separator: char, index: usize) -> Option<T> {
+    row.split(separator).nth(index)?.parse().ok()
+}
+
+/// The row that starts with this code.
+fn search(table: &'static str, code: u16) -> Option<&'static str> {
+    floor(table, code).filter(|row| leading(row) == u32::from(code))
+}
+
+/// The last row that starts with this code or a smaller one, by bisection on the text.
+fn floor(table: &'static str, code: u16) -> Option<&'static str> {
+    let (mut low, mut high, mut found) = (0, table.len(), None);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let start = table.as_bytes().get(..middle)?.iter().rposition(|&c| c == b'\n').map_or(0, |at| at + 1);
+        let row = table.get(start..)?.lines().next()?;
+        if leading(row) <= u32::from(code) {
+            found = Some(row);
+            low = start + row.len() + 1;
+        } else {
+            high = start;
+        }
+    }
+    found
+}
+
+/// The number at the start of a row; 0 for the comments at the top, which sort before every row.
+fn leading(row: &str) -> u32 {
+    row.bytes().map_while(|c| c.is_ascii_digit().then(|| u32::from(c - b'0'))).fold(0, |n, d| n * 10 + d)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bisection_finds_every_row_and_nothing_else() {
+        for table in [GEOGRAPHIC, PROJECTED, CONVERSIONS, ELLIPSOIDS, VERTICAL, UTM, UNITS] {
+            let mut previous = 0;
+            for row in rows(table) {
+                let digits: String = row.chars().take_while(char::is_ascii_digit).collect();
+                let code: u16 = digits.parse().unwrap();
+                assert_eq!(search(table, code), Some(row));
+                if code - previous > 1 {
+                    assert_eq!(search(table, code - 1), None);
+                }
+                previous = code;
+            }
+            assert_eq!(search(table, u16::MAX), None);
+        }
+    }
+
+    #[test]
+    fn every_row_can_be_read_and_points_to_known_rows() {
+        assert_eq!(geographics().count(), rows(GEOGRAPHIC).count());
+        assert_eq!(conversions().count(), rows(CONVERSIONS).count() + 120);
+        for row in geographics() {
+            assert!(ellipsoid(row.ellipsoid).is_some(), "{row:?}");
+            assert!(super::super::names::prime_meridian(row.meridian).is_some(), "{row:?}");
+        }
+        for row in conversions() {
+            let method = super::super::method::Method::by_id(row.method).unwrap();
+            assert_eq!(row.values().count(), method.parameters.len(), "{row:?}");
+        }
+        for row in rows(PROJECTED).map(|row| projected_row(row).unwrap()) {
+            assert!(geographic(row.geographic).is_some() && conversion(row.conversion).is_some(), "{row:?}");
+            assert_eq!(projected_unit(row.code), row.unit, "{row:?}");
+        }
+        for family in utm_families() {
+            assert!(family.zone(family.first).is_some() && family.zone(family.last).is_some(), "{}", family.code);
+        }
+    }
+
+    #[test]
+    fn utm_zones_of_both_hemispheres_are_computed() {
+        let south = projected(32733).unwrap();
+        assert_eq!((south.geographic, south.conversion, south.name.as_str()), (4326, 16133, "WGS 84 / UTM zone 33S"));
+        let values: Vec<f64> = conversion(16133).unwrap().values().collect();
+        assert_eq!(values, [0.0, 15.0, 0.9996, 500_000.0, 1e7]);
+        assert_eq!(projected(26923).unwrap().name, "NAD83 / UTM zone 23N");
+        assert_eq!(projected(26928), None);
+    }
+
+    #[test]
+    fn foot_codes_outside_the_tables_have_their_unit() {
+        assert_eq!((projected_unit(6360), projected_unit(2263), projected_unit(6418)), (9001, 9003, 9003));
+    }
+}

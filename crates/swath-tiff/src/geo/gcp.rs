@@ -1,0 +1,48 @@
+//! Ground control points.
+
+use super::transform::RasterType;
+
+/// One point of which both the place in the raster and the place on the ground are known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gcp {
+    /// Column, with 0 at the left edge of the first pixel.
+    pub pixel: f64,
+    /// Row, with 0 at the top edge of the first pixel.
+    pub line: f64,
+    /// Easting or longitude.
+    pub x: f64,
+    /// Northing or latitude.
+    pub y: f64,
+    /// Height.
+    pub z: f64,
+}
+
+/// The points of a ModelTiepoint tag; an incomplete last point is left out, as GDAL does.
+///
+/// A PixelIsPoint tiepoint names the centre of a pixel, so it moves by half a pixel to fit the edge-based convention of [`Gcp`].
+pub(super) fn from_tiepoints(tiepoints: &[f64], raster_type: RasterType) -> Vec<Gcp> {
+    let shift = match raster_type {
+        RasterType::Area => 0.0,
+        RasterType::Point => 0.5,
+    };
+    let (points, _) = tiepoints.as_chunks::<6>();
+    points.iter().map(|&[i, j, _, x, y, z]| Gcp { pixel: i + shift, line: j + shift, x, y, z }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incomplete_last_tiepoint_is_left_out() {
+        let tags = [0.0, 0.0, 0.0, 10.0, 20.0, 5.0, 3.0, 4.0, 0.0];
+        let points = from_tiepoints(&tags, RasterType::Area);
+        assert_eq!(points, [Gcp { pixel: 0.0, line: 0.0, x: 10.0, y: 20.0, z: 5.0 }]);
+    }
+
+    #[test]
+    fn pixel_is_point_tiepoints_move_to_the_pixel_centre() {
+        let points = from_tiepoints(&[5.0, 4.0, 0.0, 1.0, 2.0, 0.0], RasterType::Point);
+        assert_eq!((points[0].pixel, points[0].line), (5.5, 4.5));
+    }
+}

@@ -1,0 +1,207 @@
+//! The projection methods of the specification: which keys carry their parameters and what WKT calls them.
+
+use super::keys::GeoKeys;
+
+/// What a parameter measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// An angle in the angular unit of the geographic system.
+    Angle,
+    /// A direction at a point, in the azimuth unit (degrees unless the keys say otherwise).
+    Azimuth,
+    /// A length in the linear unit.
+    Length,
+    /// A ratio.
+    Scale,
+}
+
+/// One parameter of a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MethodParameter {
+    /// Name in WKT 1.
+    pub name: &'static str,
+    /// What it measures.
+    pub quantity: Quantity,
+    /// Keys that may carry it, the right one first: writers confuse natural origin, false origin and centre.
+    pub keys: &'static [u16],
+}
+
+/// A projection method.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Method {
+    /// Short name in the code tables.
+    pub(super) id: &'static str,
+    /// Value of ProjMethodGeoKey (GeoTIFF 1.0, section 6.3.3.3); 0 for a method that has none.
+    pub code: u16,
+    /// Name in WKT 1.
+    pub name: &'static str,
+    /// Parameters in the order of WKT 1.
+    pub parameters: &'static [MethodParameter],
+}
+
+const fn parameter(name: &'static str, quantity: Quantity, keys: &'static [u16]) -> MethodParameter {
+    MethodParameter { name, quantity, keys }
+}
+
+const LAT: MethodParameter = parameter("latitude_of_origin", Quantity::Angle, &[3081, 3085, 3089]);
+const LON: MethodParameter = parameter("central_meridian", Quantity::Angle, &[3080, 3084, 3088]);
+const FALSE_LAT: MethodParameter = parameter("latitude_of_origin", Quantity::Angle, &[3085, 3081, 3089]);
+const FALSE_LON: MethodParameter = parameter("central_meridian", Quantity::Angle, &[3084, 3080, 3088]);
+const CENTRE_LAT: MethodParameter = parameter("latitude_of_center", Quantity::Angle, &[3089, 3081, 3085]);
+const CENTRE_LON: MethodParameter = parameter("longitude_of_center", Quantity::Angle, &[3088, 3080, 3084]);
+const CONIC_LAT: MethodParameter = parameter("latitude_of_center", Quantity::Angle, &[3081, 3085, 3089]);
+const CONIC_LON: MethodParameter = parameter("longitude_of_center", Quantity::Angle, &[3080, 3084, 3088]);
+const VIEW_LAT: MethodParameter = parameter("latitude_of_origin", Quantity::Angle, &[3089, 3081, 3085]);
+const VIEW_LON: MethodParameter = parameter("central_meridian", Quantity::Angle, &[3088, 3080, 3084]);
+const POLE_LON: MethodParameter = parameter("central_meridian", Quantity::Angle, &[3095, 3080, 3084, 3088]);
+const PARALLEL_1: MethodParameter = parameter("standard_parallel_1", Quantity::Angle, &[3078]);
+const PARALLEL_2: MethodParameter = parameter("standard_parallel_2", Quantity::Angle, &[3079]);
+const AZIMUTH: MethodParameter = parameter("azimuth", Quantity::Azimuth, &[3094]);
+const GRID_ANGLE: MethodParameter = parameter("rectified_grid_angle", Quantity::Azimuth, &[3096]);
+const SCALE: MethodParameter = parameter("scale_factor", Quantity::Scale, &[3092, 3093]);
+const CENTRE_SCALE: MethodParameter = parameter("scale_factor", Quantity::Scale, &[3093, 3092]);
+const EASTING: MethodParameter = parameter("false_easting", Quantity::Length, &[3082, 3090, 3086]);
+const NORTHING: MethodParameter = parameter("false_northing", Quantity::Length, &[3083, 3091, 3087]);
+const FALSE_EASTING: MethodParameter = parameter("false_easting", Quantity::Length, &[3086, 3090, 3082]);
+const FALSE_NORTHING: MethodParameter = parameter("false_northing", Quantity::Length, &[3087, 3091, 3083]);
+const CENTRE_EASTING: MethodParameter = parameter("false_easting", Quantity::Length, &[3090, 3082, 3086]);
+const CENTRE_NORTHING: MethodParameter = parameter("false_northing", Quantity::Length, &[3091, 3083, 3087]);
+
+#[rustfmt::skip]
+static METHODS: &[Method] = &[
+    Method { id: "TM", code: 1, name: "Transverse_Mercator", parameters: &[LAT, LON, SCALE, EASTING, NORTHING] },
+    Method { id: "HOMA", code: 3, name: "Hotine_Oblique_Mercator",
+        parameters: &[CENTRE_LAT, CENTRE_LON, AZIMUTH, GRID_ANGLE, CENTRE_SCALE, EASTING, NORTHING] },
+    Method { id: "LAB", code: 4, name: "Laborde_Oblique_Mercator",
+        parameters: &[CENTRE_LAT, CENTRE_LON, AZIMUTH, CENTRE_SCALE, EASTING, NORTHING] },
+    Method { id: "SWISS", code: 5, name: "Swiss_Oblique_Cylindrical",
+        parameters: &[CENTRE_LAT, CENTRE_LON, EASTING, NORTHING] },
+    Method { id: "MERC1", code: 7, name: "Mercator_1SP", parameters: &[LAT, LON, SCALE, EASTING, NORTHING] },
+    Method { id: "MERC2", code: 7, name: "Mercator_2SP", parameters: &[PARALLEL_1, LON, EASTING, NORTHING] },
+    Method { id: "LCC2", code: 8, name: "Lambert_Conformal_Conic_2SP",
+        parameters: &[FALSE_LAT, FALSE_LON, PARALLEL_1, PARALLEL_2, FALSE_EASTING, FALSE_NORTHING] },
+    Method { id: "LCC1", code: 9, name: "Lambert_Conformal_Conic_1SP", parameters: &[LAT, LON, SCALE, EASTING, NORTHING] },
+    Method { id: "LAEA", code: 10, name: "Lambert_Azimuthal_Equal_Area",
+        parameters: &[CENTRE_LAT, CENTRE_LON, EASTING, NORTHING] },
+    Method { id: "AEA", code: 11, name: "Albers_Conic_Equal_Area",
+        parameters: &[CONIC_LAT, CONIC_LON, PARALLEL_1, PARALLEL_2, EASTING, NORTHING] },
+    Method { id: "AEQD", code: 12, name: "Azimuthal_Equidistant", parameters: &[CENTRE_LAT, CENTRE_LON, EASTING, NORTHING] },
+    Method { id: "EQDC", code: 13, name: "Equidistant_Conic",
+        parameters: &[CONIC_LAT, CONIC_LON, PARALLEL_1, PARALLEL_2, EASTING, NORTHING] },
+    Method { id: "STERE", code: 14, name: "Stereographic", parameters: &[VIEW_LAT, VIEW_LON, SCALE, EASTING, NORTHING] },
+    Method { id: "PSA", code: 15, name: "Polar_Stereographic", parameters: &[LAT, POLE_LON, SCALE, EASTING, NORTHING] },
+    Method { id: "PSB", code: 15, name: "Polar_Stereographic", parameters: &[LAT, POLE_LON, EASTING, NORTHING] },
+    Method { id: "OST", code: 16, name: "Oblique_Stereographic", parameters: &[LAT, LON, SCALE, EASTING, NORTHING] },
+    Method { id: "EQC", code: 17, name: "Equirectangular",
+        parameters: &[VIEW_LAT, VIEW_LON, PARALLEL_1, EASTING, NORTHING] },
+    Method { id: "CASS", code: 18, name: "Cassini_Soldner", parameters: &[LAT, LON, EASTING, NORTHING] },
+    Method { id: "GNOM", code: 19, name: "Gnomonic", parameters: &[VIEW_LAT, VIEW_LON, EASTING, NORTHING] },
+    Method { id: "MILL", code: 20, name: "Miller_Cylindrical", parameters: &[CENTRE_LON, EASTING, NORTHING] },
+    Method { id: "ORTHO", code: 21, name: "Orthographic", parameters: &[VIEW_LAT, VIEW_LON, EASTING, NORTHING] },
+    Method { id: "POLY", code: 22, name: "Polyconic", parameters: &[LAT, LON, EASTING, NORTHING] },
+    Method { id: "ROBIN", code: 23, name: "Robinson", parameters: &[CENTRE_LON, EASTING, NORTHING] },
+    Method { id: "SINU", code: 24, name: "Sinusoidal", parameters: &[CENTRE_LON, EASTING, NORTHING] },
+    Method { id: "VANDG", code: 25, name: "VanDerGrinten", parameters: &[VIEW_LON, EASTING, NORTHING] },
+    Method { id: "NZMG", code: 26, name: "New_Zealand_Map_Grid", parameters: &[LAT, LON, EASTING, NORTHING] },
+    Method { id: "TMS", code: 27, name: "Transverse_Mercator_South_Orientated",
+        parameters: &[LAT, LON, SCALE, EASTING, NORTHING] },
+    Method { id: "CEA", code: 28, name: "Cylindrical_Equal_Area", parameters: &[PARALLEL_1, LON, EASTING, NORTHING] },
+    Method { id: "HOMB", code: 9815, name: "Hotine_Oblique_Mercator_Azimuth_Center",
+        parameters: &[CENTRE_LAT, CENTRE_LON, AZIMUTH, GRID_ANGLE, CENTRE_SCALE, CENTRE_EASTING, CENTRE_NORTHING] },
+    Method { id: "WEBM", code: 0, name: "Popular_Visualisation_Pseudo_Mercator", parameters: &[LAT, LON, EASTING, NORTHING] },
+];
+
+impl Method {
+    /// The method with this short name.
+    pub(super) fn by_id(id: &str) -> Option<&'static Self> {
+        METHODS.iter().find(|method| method.id == id)
+    }
+
+    /// The method with this name in WKT 1, ESRI's names included.
+    pub(super) fn by_name(name: &str) -> Option<&'static Self> {
+        let name = match name {
+            "Gauss_Kruger" => "Transverse_Mercator",
+            "Albers" => "Albers_Conic_Equal_Area",
+            "Mercator_Auxiliary_Sphere" => "Popular_Visualisation_Pseudo_Mercator",
+            "Double_Stereographic" => "Oblique_Stereographic",
+            "Plate_Carree" | "Equidistant_Cylindrical" => "Equirectangular",
+            "Cassini" => "Cassini_Soldner",
+            "Hotine_Oblique_Mercator_Azimuth_Natural_Origin" => "Hotine_Oblique_Mercator",
+            "Van_der_Grinten_I" => "VanDerGrinten",
+            other => other,
+        };
+        METHODS.iter().find(|method| method.name == name)
+    }
+
+    /// The method that these keys name, with the variant that its parameters make it.
+    pub(super) fn from_keys(code: u16, keys: &GeoKeys) -> Option<&'static Self> {
+        match code {
+            // One code for both variants of Mercator: a standard parallel without a scale factor makes it the second.
+            7 if keys.double(3078).is_some() && keys.double(3092).is_none() => Self::by_id("MERC2"),
+            15 => Self::by_id(polar_variant(LAT.read(keys).unwrap_or(90.0), SCALE.read(keys).unwrap_or(1.0))),
+            0 => None,
+            _ => METHODS.iter().find(|method| method.code == code),
+        }
+    }
+}
+
+/// Variant A names the pole and a scale, variant B the latitude of true scale. A latitude with a scale that is not 1 is
+/// neither; it stays as it is.
+pub(super) fn polar_variant(latitude: f64, scale: f64) -> &'static str {
+    if latitude.abs() != 90.0 && scale == 1.0 { "PSB" } else { "PSA" }
+}
+
+impl MethodParameter {
+    /// The value that the keys give, as it stands there.
+    pub(super) fn read(&self, keys: &GeoKeys) -> Option<f64> {
+        self.keys.iter().find_map(|&key| keys.double(key))
+    }
+
+    /// The value of a parameter that the keys leave out.
+    pub(super) fn default(&self) -> f64 {
+        match self.quantity {
+            Quantity::Scale => 1.0,
+            Quantity::Azimuth => 90.0,
+            Quantity::Angle | Quantity::Length => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geo::KeyValue;
+
+    fn keys(values: &[(u16, f64)]) -> GeoKeys {
+        let mut keys = GeoKeys::default();
+        for &(id, value) in values {
+            keys.set(id, KeyValue::Doubles(vec![value]));
+        }
+        keys
+    }
+
+    #[test]
+    fn mercator_with_a_parallel_and_no_scale_is_the_second_variant() {
+        assert_eq!(Method::from_keys(7, &keys(&[(3078, 30.0)])).unwrap().name, "Mercator_2SP");
+        assert_eq!(Method::from_keys(7, &keys(&[(3078, 30.0), (3092, 1.0)])).unwrap().name, "Mercator_1SP");
+    }
+
+    #[test]
+    fn polar_stereographic_variant_follows_latitude_and_scale() {
+        assert_eq!(Method::from_keys(15, &keys(&[(3081, -71.0), (3092, 1.0)])).unwrap().id, "PSB");
+        assert_eq!(Method::from_keys(15, &keys(&[(3081, 90.0)])).unwrap().id, "PSA");
+        assert_eq!(Method::from_keys(15, &keys(&[(3081, 60.0), (3092, 90.0)])).unwrap().id, "PSA");
+    }
+
+    #[test]
+    fn origin_in_the_wrong_key_is_still_found() {
+        assert_eq!(CONIC_LON.read(&keys(&[(3088, -117.5)])), Some(-117.5));
+        assert_eq!(POLE_LON.read(&keys(&[(3080, 1.0), (3095, 2.0)])), Some(2.0));
+    }
+
+    #[test]
+    fn method_zero_and_unknown_methods_are_none() {
+        assert_eq!(Method::from_keys(0, &keys(&[])), None);
+        assert_eq!(Method::from_keys(4711, &keys(&[])), None);
+    }
+}

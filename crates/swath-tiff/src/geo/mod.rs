@@ -1,0 +1,27 @@
+//! Where the pixels lie: affine transforms, ground control points, rational polynomials, and the coordinate reference system.
+//!
+//! Everything here works on plain slices of tag values, so that it can be tested without a file and used on values that
+//! come from a sidecar. The reading rules are those of GDAL where the specification leaves a choice, because that is what
+//! the files in the world were checked with.
+
+mod crs;
+mod epsg;
+mod gcp;
+mod geographic;
+mod identify;
+mod keys;
+mod method;
+mod names;
+mod pe;
+mod rpc;
+mod transform;
+mod wkt;
+
+pub use crs::{Authority, Citations, Code, Crs, CrsKind, Parameter, Projection, Vertical};
+pub use gcp::Gcp;
+pub use geographic::{Datum, Ellipsoid, Geographic, PrimeMeridian};
+pub use keys::{EncodedKeys, GeoKey, GeoKeys, GeoWarning, KeyEncodeError, KeyValue};
+pub use method::{Method, MethodParameter, Quantity};
+pub use names::{Unit, key_name};
+pub use rpc::{Rpc, RpcError};
+pub use transform::{EmptyLevel, GeoTransform, Georef, RasterType, RawGeoref, resolve};

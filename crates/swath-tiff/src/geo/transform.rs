@@ -1,0 +1,269 @@
+//! From the three model tags to one affine transform, and the arithmetic on it.
+
+use super::gcp::{self, Gcp};
+
+/// What a pixel's value stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RasterType {
+    /// The value covers the area of the pixel; coordinates refer to its corner.
+    #[default]
+    Area,
+    /// The value was taken at a point; coordinates refer to the centre of the pixel.
+    Point,
+}
+
+impl RasterType {
+    /// The meaning of a GTRasterTypeGeoKey; anything but 2 is an area, as GDAL reads it.
+    pub fn from_key(value: Option<u16>) -> Self {
+        if value == Some(2) { Self::Point } else { Self::Area }
+    }
+}
+
+/// Six numbers in GDAL's order: `x = t[0] + col * t[1] + row * t[2]`, `y = t[3] + col * t[4] + row * t[5]`, where (0, 0) is
+/// the outer corner of the first pixel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GeoTransform(pub [f64; 6]);
+
+/// A window or level whose transform cannot be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the size of the image and of its overview must both be more than zero")]
+pub struct EmptyLevel;
+
+impl GeoTransform {
+    /// One unit per pixel, row and column as coordinates.
+    pub const IDENTITY: Self = Self([0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+
+    /// The place of a (fractional) column and row.
+    pub fn apply(&self, col: f64, row: f64) -> (f64, f64) {
+        let t = &self.0;
+        (t[0] + col * t[1] + row * t[2], t[3] + col * t[4] + row * t[5])
+    }
+
+    /// The transform from places to columns and rows; `None` when the pixels have no area.
+    pub fn invert(&self) -> Option<Self> {
+        let t = &self.0;
+        if t[2] == 0.0 && t[4] == 0.0 {
+            // Apart from speed: keeps an axis-aligned grid free of the rounding of the determinant.
+            let ok = t[1] != 0.0 && t[5] != 0.0 && self.is_finite();
+            return ok.then(|| Self([-t[0] / t[1], 1.0 / t[1], 0.0, -t[3] / t[5], 0.0, 1.0 / t[5]]));
+        }
+        let determinant = t[1] * t[5] - t[2] * t[4];
+        let magnitude = t[1].abs().max(t[2].abs()).max(t[4].abs().max(t[5].abs()));
+        // A determinant this far below the square of the coefficients is cancellation, not area.
+        if !self.is_finite() || determinant.abs() <= 1e-10 * magnitude * magnitude {
+            return None;
+        }
+        let (a, b, d, e) = (t[5] / determinant, -t[2] / determinant, -t[4] / determinant, t[1] / determinant);
+        Some(Self([-t[0] * a - t[3] * b, a, b, -t[0] * d - t[3] * e, d, e]))
+    }
+
+    /// The transform of the window whose first pixel is (`col`, `row`) of this one.
+    pub fn window(&self, col: f64, row: f64) -> Self {
+        let (x, y) = self.apply(col, row);
+        let t = &self.0;
+        Self([x, t[1], t[2], y, t[4], t[5]])
+    }
+
+    /// The transform of a level of `level` (width, height) pixels that covers the same ground as `full` pixels of this one.
+    pub fn level(&self, full: (u64, u64), level: (u64, u64)) -> Result<Self, EmptyLevel> {
+        if full.0 == 0 || full.1 == 0 || level.0 == 0 || level.1 == 0 {
+            return Err(EmptyLevel);
+        }
+        Ok(self.scaled(full.0 as f64 / level.0 as f64, full.1 as f64 / level.1 as f64))
+    }
+
+    /// The transform of pixels that are `x` times as wide and `y` times as high, with the same outer corner.
+    pub fn scaled(&self, x: f64, y: f64) -> Self {
+        let t = &self.0;
+        Self([t[0], t[1] * x, t[2] * y, t[3], t[4] * x, t[5] * y])
+    }
+
+    /// The corner-based transform of a grid whose coordinates are pixel centres.
+    pub fn from_centres(&self) -> Self {
+        let t = &self.0;
+        // In this order of operations the result is bit for bit what GDAL gives.
+        Self([t[0] - (t[1] * 0.5 + t[2] * 0.5), t[1], t[2], t[3] - (t[4] * 0.5 + t[5] * 0.5), t[4], t[5]])
+    }
+
+    /// Whether rows and columns run askew to the axes.
+    pub fn is_rotated(&self) -> bool {
+        self.0[2] != 0.0 || self.0[4] != 0.0
+    }
+
+    /// Whether it says nothing: files are written with this when they have no georeferencing.
+    pub fn is_identity(&self) -> bool {
+        *self == Self::IDENTITY
+    }
+
+    /// Whether every coefficient is a number.
+    pub fn is_finite(&self) -> bool {
+        self.0.iter().all(|v| v.is_finite())
+    }
+
+    /// (min x, min y, max x, max y) of a raster of this size, whatever the direction of its axes.
+    pub fn bounds(&self, width: u64, height: u64) -> (f64, f64, f64, f64) {
+        let (w, h) = (width as f64, height as f64);
+        let corners = [self.apply(0.0, 0.0), self.apply(w, 0.0), self.apply(0.0, h), self.apply(w, h)];
+        corners
+            .iter()
+            .fold((f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY), |(x0, y0, x1, y1), &(x, y)| {
+                (x0.min(x), y0.min(y), x1.max(x), y1.max(y))
+            })
+    }
+}
+
+/// The model tags as they stand in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RawGeoref<'a> {
+    /// ModelPixelScale (33550).
+    pub scale: &'a [f64],
+    /// ModelTiepoint (33922).
+    pub tiepoints: &'a [f64],
+    /// ModelTransformation (34264).
+    pub matrix: &'a [f64],
+}
+
+/// What the model tags say.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Georef {
+    /// Corner-based transform, with the half pixel of PixelIsPoint already taken off.
+    pub transform: Option<GeoTransform>,
+    /// The same without the half-pixel shift: the transform that the tags state. Equal to `transform` for PixelIsArea.
+    pub raw: Option<GeoTransform>,
+    /// Ground control points; only when there is no transform.
+    pub gcps: Vec<Gcp>,
+    /// What a pixel's value stands for.
+    pub raster_type: RasterType,
+}
+
+/// Reads the model tags with GDAL's precedence: a usable pixel scale, then a 16 number matrix, then control points.
+///
+/// * A pixel scale counts when its first two numbers are not zero. The sign of the second is ignored: rows always run
+///   south, which is what writers of a negative scale meant. The first tiepoint anchors it, also when there are several; without
+///   a whole tiepoint the origin is (0, 0).
+/// * A matrix counts only with exactly 16 numbers; its third row and column are not used.
+/// * NaN and infinity pass through: [`GeoTransform::is_finite`] tells.
+pub fn resolve(tags: RawGeoref<'_>, raster_type: RasterType) -> Georef {
+    let raw = from_scale(tags.scale, tags.tiepoints).or_else(|| from_matrix(tags.matrix));
+    let transform = match raster_type {
+        RasterType::Area => raw,
+        RasterType::Point => raw.map(|t| t.from_centres()),
+    };
+    let gcps = if transform.is_none() { gcp::from_tiepoints(tags.tiepoints, raster_type) } else { Vec::new() };
+    Georef { transform, raw, gcps, raster_type }
+}
+
+fn from_scale(scale: &[f64], tiepoints: &[f64]) -> Option<GeoTransform> {
+    let &[sx, sy, ..] = scale else { return None };
+    if sx == 0.0 || sy == 0.0 {
+        return None;
+    }
+    let sy = -sy.abs();
+    let &[i, j, _, x, y, _, ..] = tiepoints else { return Some(GeoTransform([0.0, sx, 0.0, 0.0, 0.0, sy])) };
+    Some(GeoTransform([x - i * sx, sx, 0.0, y - j * sy, 0.0, sy]))
+}
+
+fn from_matrix(matrix: &[f64]) -> Option<GeoTransform> {
+    let &[a, b, _, c, d, e, _, f, _, _, _, _, _, _, _, _] = matrix else { return None };
+    Some(GeoTransform([c, a, b, f, d, e]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIE: [f64; 6] = [2.0, 3.0, 0.0, 1000.0, 2000.0, 5.0];
+    const MATRIX: [f64; 16] = [1.0, 2.0, 0.0, 3.0, 4.0, 5.0, 0.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+
+    fn read(scale: &[f64], tiepoints: &[f64], matrix: &[f64], raster_type: RasterType) -> Georef {
+        resolve(RawGeoref { scale, tiepoints, matrix }, raster_type)
+    }
+
+    #[test]
+    fn tiepoint_away_from_the_origin_is_carried_back() {
+        let got = read(&[10.0, 20.0, 0.0], &TIE, &[], RasterType::Area).transform;
+        assert_eq!(got, Some(GeoTransform([980.0, 10.0, 0.0, 2060.0, 0.0, -20.0])));
+    }
+
+    #[test]
+    fn pixel_is_point_shifts_half_a_pixel_and_keeps_the_raw_origin() {
+        let got = read(&[10.0, 20.0, 0.0], &TIE, &[], RasterType::Point);
+        assert_eq!(got.transform, Some(GeoTransform([975.0, 10.0, 0.0, 2070.0, 0.0, -20.0])));
+        assert_eq!(got.raw, Some(GeoTransform([980.0, 10.0, 0.0, 2060.0, 0.0, -20.0])));
+        let got = read(&[], &[], &MATRIX, RasterType::Point).transform;
+        assert_eq!(got, Some(GeoTransform([1.5, 1.0, 2.0, 1.5, 4.0, 5.0])));
+    }
+
+    #[test]
+    fn negative_y_scale_still_runs_south() {
+        let got = read(&[10.0, -20.0, 0.0], &[0.0; 6], &[], RasterType::Area).transform;
+        assert_eq!(got, Some(GeoTransform([0.0, 10.0, 0.0, 0.0, 0.0, -20.0])));
+    }
+
+    #[test]
+    fn scale_wins_over_matrix_and_over_many_tiepoints() {
+        let tie = [0.0, 0.0, 0.0, 1000.0, 2000.0, 0.0, 5.0, 4.0, 0.0, 1055.0, 1920.0, 0.0];
+        let got = read(&[10.0, 20.0], &tie, &MATRIX, RasterType::Area);
+        assert_eq!(got.transform, Some(GeoTransform([1000.0, 10.0, 0.0, 2000.0, 0.0, -20.0])));
+        assert!(got.gcps.is_empty());
+    }
+
+    #[test]
+    fn zero_scale_is_no_transform_but_control_points() {
+        for scale in [&[0.0, 20.0, 0.0][..], &[10.0, 0.0, 0.0], &[10.0]] {
+            let got = read(scale, &TIE, &[], RasterType::Area);
+            assert_eq!(got.transform, None);
+            assert_eq!(got.gcps.len(), 1);
+        }
+    }
+
+    #[test]
+    fn matrix_of_a_wrong_length_is_ignored() {
+        assert_eq!(read(&[], &[], &MATRIX[..15], RasterType::Area), Georef::default());
+        assert_eq!(read(&[], &[], &[1.0; 20], RasterType::Area), Georef::default());
+        assert!(read(&[], &[], &MATRIX, RasterType::Area).transform.is_some_and(|t| t.is_rotated()));
+    }
+
+    #[test]
+    fn short_tiepoint_anchors_at_zero() {
+        let got = read(&[10.0, 20.0, 0.0], &[1.0, 2.0, 3.0], &[], RasterType::Area).transform;
+        assert_eq!(got, Some(GeoTransform([0.0, 10.0, 0.0, 0.0, 0.0, -20.0])));
+    }
+
+    #[test]
+    fn nan_scale_passes_through_and_is_reported() {
+        let got = read(&[f64::NAN, 20.0, 0.0], &TIE, &[], RasterType::Area).transform.unwrap();
+        assert!(!got.is_finite());
+        assert_eq!(got.invert(), None);
+    }
+
+    #[test]
+    fn inverse_of_a_sheared_grid_returns_to_the_pixel() {
+        let t = GeoTransform([-2301052.2, 27897.1, 10688.1, -1958391.5, 10153.7, -29365.3]);
+        let (x, y) = t.apply(12.25, 7.5);
+        let (col, row) = t.invert().unwrap().apply(x, y);
+        assert!((col - 12.25).abs() < 1e-9 && (row - 7.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn collapsed_grid_has_no_inverse() {
+        assert_eq!(GeoTransform([0.0, 1.0, 2.0, 0.0, 2.0, 4.0]).invert(), None);
+        assert_eq!(GeoTransform([0.0, 0.0, 0.0, 0.0, 0.0, 1.0]).invert(), None);
+    }
+
+    #[test]
+    fn bounds_of_a_south_up_rotated_grid_are_ordered() {
+        let t = GeoTransform([10.0, 0.0, 2.0, 20.0, 3.0, 0.0]);
+        assert_eq!(t.bounds(4, 5), (10.0, 20.0, 20.0, 32.0));
+    }
+
+    #[test]
+    fn overview_of_an_odd_size_covers_the_same_ground() {
+        let t = GeoTransform([100.0, 2.0, 0.0, 50.0, 0.0, -2.0]);
+        let level = t.level((101, 51), (51, 26)).unwrap();
+        let (a, b) = (t.bounds(101, 51), level.bounds(51, 26));
+        assert!((a.2 - b.2).abs() < 1e-9 && (a.1 - b.1).abs() < 1e-9);
+        assert_eq!(t.level((101, 51), (0, 26)), Err(EmptyLevel));
+        assert_eq!(t.window(3.0, 4.0), GeoTransform([106.0, 2.0, 0.0, 42.0, 0.0, -2.0]));
+    }
+}

@@ -1,0 +1,352 @@
+//! Writes a system as WKT 1 in GDAL's dialect, which every geospatial library reads.
+
+use std::fmt::{self, Write};
+
+use super::crs::{Authority, Crs, CrsKind, Projection, Vertical};
+use super::epsg;
+use super::geographic::Geographic;
+use super::method::Quantity;
+use super::names::Unit;
+
+/// What PROJ needs to know of Web Mercator beyond WKT 1: that its ellipsoid is treated as a sphere.
+const WEB_MERCATOR: &str =
+    "+proj=merc +a=6378137 +b=6378137 +lat_ts=0 +lon_0=0 +x_0=0 +y_0=0 +k=1 +units=m +nadgrids=@null +wktext +no_defs";
+
+impl Crs {
+    /// The system as WKT 1, or `None` when its definition is known neither from the keys nor from the code tables; then
+    /// [`Crs::epsg`] may still name it.
+    pub fn to_wkt(&self) -> Option<String> {
+        let mut out = String::new();
+        match self.vertical.as_ref().filter(|_| self.compound) {
+            None => self.write_horizontal(&mut out)?,
+            Some(vertical) => {
+                out.push_str("COMPD_CS[");
+                let general = self.citations.general.as_deref().filter(|text| !text.contains('|'));
+                let name = general.map_or_else(|| format!("{} + {}", self.name, vertical.name), str::to_owned);
+                quote(&mut out, &name);
+                out.push(',');
+                self.write_horizontal(&mut out)?;
+                out.push(',');
+                write_vertical(&mut out, vertical);
+                if let Some(code) = self.epsg() {
+                    authority(&mut out, "EPSG", code);
+                }
+                out.push(']');
+            }
+        }
+        Some(out)
+    }
+
+    fn write_horizontal(&self, out: &mut String) -> Option<()> {
+        if let Some(text) = self.esri_wkt.as_ref().filter(|_| !self.is_web_mercator()) {
+            out.push_str(text);
+            return Some(());
+        }
+        match self.kind {
+            CrsKind::Projected => self.write_projected(out),
+            // WKT 1 has no ellipsoidal heights: the horizontal part is what can be said.
+            CrsKind::Geographic | CrsKind::Geographic3D => write_geographic(out, self.geographic.as_ref()?, true),
+            CrsKind::Geocentric => {
+                out.push_str("GEOCCS[");
+                quote(out, &self.name);
+                out.push(',');
+                write_datum(out, self.geographic.as_ref()?)?;
+                out.push(',');
+                write_unit(out, &self.linear_unit);
+                out.push_str(r#",AXIS["Geocentric X",OTHER],AXIS["Geocentric Y",OTHER],AXIS["Geocentric Z",NORTH]"#);
+                if let Some(code) = self.horizontal {
+                    authority(out, "EPSG", code);
+                }
+                out.push(']');
+                Some(())
+            }
+            CrsKind::Engineering => {
+                out.push_str("LOCAL_CS[");
+                quote(out, &self.name);
+                out.push(',');
+                write_unit(out, &self.linear_unit);
+                out.push_str(r#",AXIS["Easting",EAST],AXIS["Northing",NORTH]]"#);
+                Some(())
+            }
+        }
+    }
+
+    fn write_projected(&self, out: &mut String) -> Option<()> {
+        let (base, projection) = (self.geographic.as_ref()?, self.projection.as_ref()?);
+        out.push_str("PROJCS[");
+        quote(out, &self.name);
+        out.push(',');
+        write_geographic(out, base, false)?;
+        if self.is_web_mercator() {
+            out.push_str(r#",PROJECTION["Mercator_1SP"],PARAMETER["central_meridian",0],PARAMETER["scale_factor",1],"#);
+            out.push_str(r#"PARAMETER["false_easting",0],PARAMETER["false_northing",0],"#);
+        } else {
+            write_projection(out, projection);
+        }
+        write_unit(out, &self.linear_unit);
+        let row = self.horizontal.filter(|_| !self.identified).and_then(epsg::projected);
+        match axes(projection, base) {
+            // Under its code, a system has the axes of the register.
+            ("EAST", "NORTH") if row.is_some_and(|row| !row.east_north) => {
+                out.push_str(r#",AXIS["Northing",NORTH],AXIS["Easting",EAST]"#);
+            }
+            (first, second) => push(out, format_args!(r#",AXIS["Easting",{first}],AXIS["Northing",{second}]"#)),
+        }
+        if self.is_web_mercator() {
+            push(out, format_args!(r#",EXTENSION["PROJ4","{WEB_MERCATOR}"]"#));
+        }
+        match self.code {
+            // A code that was only found by comparison stays out: the text says what the file says.
+            Some(code) if !self.identified && !self.compound => {
+                let name = match code.authority {
+                    Authority::Epsg => "EPSG",
+                    Authority::Esri => "ESRI",
+                };
+                authority(out, name, code.number);
+            }
+            _ => {
+                if let Some(code) = self.horizontal.filter(|_| !self.identified) {
+                    authority(out, "EPSG", code);
+                }
+            }
+        }
+        out.push(']');
+        Some(())
+    }
+
+    fn is_web_mercator(&self) -> bool {
+        self.projection.as_ref().is_some_and(|projection| projection.method.id == "WEBM")
+    }
+}
+
+/// Around a pole both axes of the map point the same way.
+fn axes(projection: &Projection, base: &Geographic) -> (&'static str, &'static str) {
+    let latitude = || {
+        let value = projection.parameter("latitude_of_origin").or(projection.parameter("latitude_of_center"));
+        value.unwrap_or(0.0) * base.angular_unit.factor
+    };
+    match projection.method.id {
+        "TMS" => ("WEST", "SOUTH"),
+        "PSA" | "PSB" if latitude() >= 0.0 => ("SOUTH", "SOUTH"),
+        "PSA" | "PSB" => ("NORTH", "NORTH"),
+        "LAEA" if (latitude() - std::f64::consts::FRAC_PI_2).abs() < 1e-10 => ("SOUTH", "SOUTH"),
+        "LAEA" if (latitude() + std::f64::consts::FRAC_PI_2).abs() < 1e-10 => ("NORTH", "NORTH"),
+        _ => ("EAST", "NORTH"),
+    }
+}
+
+fn write_projection(out: &mut String, projection: &Projection) {
+    push(out, format_args!(r#",PROJECTION["{}"],"#, projection.method.name));
+    for parameter in &projection.parameters {
+        // WKT 1 knows these two methods only with their origin on the equator; PROJ accepts the parameter when it matters.
+        let equator = matches!(projection.method.id, "MERC1" | "EQC") && parameter.name == "latitude_of_origin";
+        if equator && parameter.value == 0.0 && parameter.quantity == Quantity::Angle {
+            continue;
+        }
+        push(out, format_args!(r#"PARAMETER["{}",{}],"#, parameter.name, Number(parameter.value)));
+    }
+}
+
+fn write_geographic(out: &mut String, base: &Geographic, alone: bool) -> Option<()> {
+    out.push_str("GEOGCS[");
+    quote(out, &base.name);
+    out.push(',');
+    write_datum(out, base)?;
+    out.push(',');
+    write_unit(out, &base.angular_unit);
+    if alone {
+        out.push_str(r#",AXIS["Latitude",NORTH],AXIS["Longitude",EAST]"#);
+    }
+    if let Some(code) = base.epsg {
+        authority(out, "EPSG", code);
+    }
+    out.push(']');
+    Some(())
+}
+
+/// `DATUM[...],PRIMEM[...]`
+fn write_datum(out: &mut String, base: &Geographic) -> Option<()> {
+    let ellipsoid = base.ellipsoid.as_ref()?;
+    out.push_str("DATUM[");
+    match base.datum.epsg {
+        // GDAL joins the words of registered names; other readers look for them that way.
+        Some(_) => quote(out, &joined(&base.datum.name)),
+        None => quote(out, &base.datum.name),
+    }
+    out.push_str(",SPHEROID[");
+    quote(out, &ellipsoid.name);
+    push(out, format_args!(",{},{}", Number(ellipsoid.semi_major), Number(ellipsoid.inverse_flattening)));
+    if let Some(code) = ellipsoid.epsg {
+        authority(out, "EPSG", code);
+    }
+    out.push(']');
+    if let [x, y, z, rest @ ..] = base.to_wgs84.as_slice() {
+        let seven = [*x, *y, *z].into_iter().chain(rest.iter().copied()).chain([0.0; 4]).take(7);
+        let text: Vec<String> = seven.map(|v| Number(v).to_string()).collect();
+        push(out, format_args!(",TOWGS84[{}]", text.join(",")));
+    }
+    if let Some(code) = base.datum.epsg {
+        authority(out, "EPSG", code);
+    }
+    out.push_str("],PRIMEM[");
+    quote(out, &base.prime_meridian.name);
+    push(out, format_args!(",{}", Number(base.prime_meridian.longitude)));
+    if let Some(code) = base.prime_meridian.epsg {
+        authority(out, "EPSG", code);
+    }
+    out.push(']');
+    Some(())
+}
+
+fn write_vertical(out: &mut String, vertical: &Vertical) {
+    out.push_str("VERT_CS[");
+    quote(out, &vertical.name);
+    out.push_str(",VERT_DATUM[");
+    let datum = vertical.datum.as_ref();
+    quote(out, datum.map_or("unknown", |datum| &datum.name));
+    // 2005: a surface of gravity, which is what every height datum of the tables is.
+    out.push_str(",2005");
+    if let Some(code) = datum.and_then(|datum| datum.epsg) {
+        authority(out, "EPSG", code);
+    }
+    out.push_str("],");
+    write_unit(out, &vertical.unit);
+    out.push_str(r#",AXIS["Gravity-related height",UP]"#);
+    let kept = |code: &u16| {
+        let native = epsg::vertical(*code).and_then(|row| Unit::length(row.unit));
+        native.is_none_or(|unit| unit.same_size(&vertical.unit))
+    };
+    if let Some(code) = vertical.epsg.filter(kept) {
+        authority(out, "EPSG", code);
+    }
+    out.push(']');
+}
+
+fn write_unit(out: &mut String, unit: &Unit) {
+    out.push_str("UNIT[");
+    quote(out, &unit.name);
+    push(out, format_args!(",{}", Number(unit.factor)));
+    if let Some(code) = unit.epsg {
+        // The degree of coordinates, without a prescribed way of writing it.
+        authority(out, "EPSG", if code == 9102 { 9122 } else { code });
+    }
+    out.push(']');
+}
+
+fn authority(out: &mut String, name: &str, code: impl Into<u32>) {
+    push(out, format_args!(r#",AUTHORITY["{name}","{}"]"#, code.into()));
+}
+
+fn quote(out: &mut String, text: &str) {
+    push(out, format_args!("\"{}\"", text.replace('"', "\"\"")));
+}
+
+fn push(out: &mut String, arguments: fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = out.write_fmt(arguments);
+}
+
+fn joined(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_alphanumeric() || matches!(c, '+' | '-') {
+            out.push(c);
+        } else if !out.ends_with('_') {
+            out.push('_');
+        }
+    }
+    out.trim_end_matches('_').to_owned()
+}
+
+/// A number with 15 significant digits, as `%.15g` of C prints it: enough for geodesy, and free of the noise of the last bit.
+struct Number(f64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.is_finite() {
+            return write!(f, "{}", self.0);
+        }
+        let text = format!("{:.14e}", self.0);
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        if (-5..15).contains(&exponent) {
+            let decimals = usize::try_from(14 - exponent).unwrap_or(0);
+            let plain = format!("{:.decimals$}", self.0);
+            let trimmed = if plain.contains('.') { plain.trim_end_matches('0').trim_end_matches('.') } else { &plain };
+            f.write_str(if trimmed == "-0" { "0" } else { trimmed })
+        } else {
+            let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+            write!(f, "{mantissa}E{exponent:+03}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geo::{GeoKeys, KeyValue};
+
+    fn crs(revision: (u16, u16), shorts: &[(u16, u16)], doubles: &[(u16, f64)], texts: &[(u16, &str)]) -> Crs {
+        let mut keys = GeoKeys { version: 1, revision, ..GeoKeys::default() };
+        for &(id, value) in shorts {
+            keys.set(id, KeyValue::Short(value));
+        }
+        for &(id, value) in doubles {
+            keys.set(id, KeyValue::Doubles(vec![value]));
+        }
+        for &(id, value) in texts {
+            keys.set(id, KeyValue::Ascii(value.into()));
+        }
+        Crs::from_keys(&keys).unwrap()
+    }
+
+    #[test]
+    fn numbers_have_fifteen_digits_and_no_noise() {
+        let text = |v| Number(v).to_string();
+        assert_eq!(text(2_000_000.0000000002), "2000000");
+        assert_eq!(text(0.1 + 0.2), "0.3");
+        assert_eq!(text(298.257222101), "298.257222101");
+        assert_eq!(text(std::f64::consts::PI / 180.0), "0.0174532925199433");
+        assert_eq!(text(4.84813681109536e-06), "4.84813681109536E-06");
+        assert_eq!(
+            (text(0.0), text(-0.0), text(-117.25), text(1e20)),
+            ("0".into(), "0".into(), "-117.25".into(), "1E+20".into())
+        );
+    }
+
+    #[test]
+    fn coded_utm_is_complete_without_a_database() {
+        let wkt = crs((1, 0), &[(1024, 1), (3072, 32632)], &[], &[]).to_wkt().unwrap();
+        assert_eq!(
+            wkt,
+            "PROJCS[\"WGS 84 / UTM zone 32N\",GEOGCS[\"WGS 84\",DATUM[\"WGS_1984\",SPHEROID[\"WGS 84\",6378137,298.257223563,AUTHORITY[\"EPSG\",\"7030\"]],AUTHORITY[\"EPSG\",\"6326\"]],PRIMEM[\"Greenwich\",0,AUTHORITY[\"EPSG\",\"8901\"]],UNIT[\"degree\",0.0174532925199433,AUTHORITY[\"EPSG\",\"9122\"]],AUTHORITY[\"EPSG\",\"4326\"]],PROJECTION[\"Transverse_Mercator\"],PARAMETER[\"latitude_of_origin\",0],PARAMETER[\"central_meridian\",9],PARAMETER[\"scale_factor\",0.9996],PARAMETER[\"false_easting\",500000],PARAMETER[\"false_northing\",0],UNIT[\"metre\",1,AUTHORITY[\"EPSG\",\"9001\"]],AXIS[\"Easting\",EAST],AXIS[\"Northing\",NORTH],AUTHORITY[\"EPSG\",\"32632\"]]"
+        );
+    }
+
+    #[test]
+    fn heights_of_a_1_1_file_make_a_compound() {
+        let wkt = crs((1, 1), &[(1024, 2), (2048, 4326), (4096, 3855)], &[], &[]).to_wkt().unwrap();
+        assert!(wkt.starts_with("COMPD_CS[\"WGS 84 + EGM2008 height\",GEOGCS["), "{wkt}");
+        assert!(wkt.ends_with("AUTHORITY[\"EPSG\",\"3855\"]],AUTHORITY[\"EPSG\",\"9518\"]]"), "{wkt}");
+        let flat = crs((1, 0), &[(1024, 2), (2048, 4326), (4096, 3855)], &[], &[]).to_wkt().unwrap();
+        assert!(flat.starts_with("GEOGCS["), "{flat}");
+    }
+
+    #[test]
+    fn unknown_code_has_no_wkt_but_keeps_its_number() {
+        let crs = crs((1, 0), &[(1024, 1), (3072, 2400)], &[], &[]);
+        assert_eq!((crs.to_wkt(), crs.epsg()), (None, Some(2400)));
+    }
+
+    #[test]
+    fn quotes_in_a_citation_cannot_break_out() {
+        let crs = crs((1, 0), &[(1024, 1), (3076, 9001)], &[], &[(1026, "a\",UNIT[\"b")]);
+        assert!(crs.to_wkt().unwrap().starts_with("LOCAL_CS[\"a\"\",UNIT[\"\"b\",UNIT["));
+    }
+
+    #[test]
+    fn web_mercator_says_that_it_is_a_sphere() {
+        let wkt = crs((1, 0), &[(1024, 1), (3072, 3857)], &[], &[]).to_wkt().unwrap();
+        assert!(wkt.contains("PROJECTION[\"Mercator_1SP\"]") && wkt.contains("+nadgrids=@null"), "{wkt}");
+    }
+}
