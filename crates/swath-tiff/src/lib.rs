@@ -5,6 +5,7 @@
 //! ten tiles and for ten million.
 #![forbid(unsafe_code)]
 
+mod build;
 mod bytes;
 mod error;
 mod field;
@@ -17,6 +18,7 @@ mod roles;
 mod table;
 mod tag;
 
+pub use build::{Builder, Value};
 pub use bytes::{ByteOrder, ReadAt};
 pub use error::{Error, Place, Result};
 pub use field::{Entry, FieldType, Fields};
@@ -28,3 +30,15 @@ pub use limits::Limits;
 pub use roles::{ImageRoles, Roles};
 pub use table::{BlockTable, Span};
 pub use tag::Tag;
+pub mod gdal_metadata;
+pub mod geodata_xform;
+pub mod nodata;
+mod number;
+pub mod palette;
+pub mod pam;
+pub mod world_file;
+pub mod xml;
+
+pub mod geo;
+#[cfg(test)]
+mod mutate;

@@ -1,0 +1,425 @@
+//! GDAL's metadata tag (42112): items in domains, for the dataset and for each band.
+//!
+//! Some items carry a role and describe how a band is to be read: scale, offset, unit, description, colour. GDAL
+//! takes them by their role only; an item that is merely named `SCALE` is an item like any other, and so it is here.
+
+use std::collections::HashMap;
+
+use crate::number;
+use crate::xml::{self, Element, XmlError, XmlLimits};
+
+/// One metadata item.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Item {
+    /// The name; unique within a domain, case does not matter.
+    pub name: String,
+    /// The value; a whole document where the domain's name starts with `xml:` or `json:`.
+    pub value: String,
+    /// The domain; `None` is the default one.
+    pub domain: Option<String>,
+    /// What the item means: `scale`, `offset`, `unittype`, `description`, `colorinterp`.
+    pub role: Option<String>,
+    /// The band, counted from 0; `None` for an item of the dataset.
+    pub sample: Option<usize>,
+}
+
+/// What is known about the values of a band without reading it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Statistics {
+    /// The least valid value.
+    pub minimum: Option<f64>,
+    /// The greatest valid value.
+    pub maximum: Option<f64>,
+    /// The mean of the valid values.
+    pub mean: Option<f64>,
+    /// Their standard deviation.
+    pub std_dev: Option<f64>,
+    /// How many of a hundred pixels are valid.
+    pub valid_percent: Option<f64>,
+    /// Made from an overview or a sample of the pixels.
+    pub approximate: bool,
+}
+
+impl Statistics {
+    /// Collects the `STATISTICS_*` items; `None` when there is none.
+    pub fn from_items<'a>(items: impl Iterator<Item = &'a Item>) -> Option<Self> {
+        let mut found = false;
+        let mut out = Self::default();
+        for item in items {
+            let value = number::leading_f64(&item.value);
+            let slot = match item.name.to_ascii_uppercase().as_str() {
+                "STATISTICS_MINIMUM" => &mut out.minimum,
+                "STATISTICS_MAXIMUM" => &mut out.maximum,
+                "STATISTICS_MEAN" => &mut out.mean,
+                "STATISTICS_STDDEV" => &mut out.std_dev,
+                "STATISTICS_VALID_PERCENT" => &mut out.valid_percent,
+                "STATISTICS_APPROXIMATE" => {
+                    out.approximate = item.value.eq_ignore_ascii_case("YES");
+                    continue;
+                }
+                _ => continue,
+            };
+            *slot = value.or(*slot);
+            found |= value.is_some();
+        }
+        found.then_some(out)
+    }
+}
+
+/// What the tag says about one band.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Band<'a> {
+    /// As [`GdalMetadata::scale`].
+    pub scale: Option<f64>,
+    /// As [`GdalMetadata::offset`].
+    pub offset: Option<f64>,
+    /// As [`GdalMetadata::units`].
+    pub units: Option<&'a str>,
+    /// As [`GdalMetadata::description`].
+    pub description: Option<&'a str>,
+    /// As [`GdalMetadata::color_interpretation`].
+    pub color_interpretation: Option<&'a str>,
+    /// The items without a role, of all domains.
+    pub items: Vec<&'a Item>,
+}
+
+/// The content of the tag.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GdalMetadata {
+    /// All items in the order of the file, roles included.
+    pub items: Vec<Item>,
+    /// The text of the tag as it was, for a copy that changes nothing.
+    pub xml: String,
+}
+
+impl GdalMetadata {
+    /// Reads the bytes of the tag. A document with another root element has no items, as in GDAL.
+    ///
+    /// ```
+    /// use swath_tiff::gdal_metadata::GdalMetadata;
+    /// let tag = br#"<GDALMetadata><Item name="SCALE" sample="0" role="scale">0.1</Item></GDALMetadata>"#;
+    /// assert_eq!(GdalMetadata::parse(tag, &Default::default())?.scale(0), Some(0.1));
+    /// # Ok::<(), swath_tiff::xml::XmlError>(())
+    /// ```
+    pub fn parse(tag: &[u8], limits: &XmlLimits) -> Result<Self, XmlError> {
+        let root = xml::parse(tag, limits)?;
+        let items =
+            if root.is("GDALMetadata") { root.children("Item").filter_map(read_item).collect() } else { vec![] };
+        Ok(Self { items, xml: xml::decode(tag).into_owned() })
+    }
+
+    /// The items of the dataset (`sample` is `None`) or of a band in a domain, without those that have a role there.
+    /// Of several items with one name the last counts.
+    pub fn items(&self, sample: Option<usize>, domain: Option<&str>) -> Vec<&Item> {
+        let mut places = HashMap::new();
+        let mut out: Vec<&Item> = Vec::new();
+        for item in &self.items {
+            // The tag cannot hold a band's role without the band: such an item is an ordinary one.
+            let has_role = item.role.is_some() && item.sample.is_some();
+            if item.sample != sample || has_role || item.domain.as_deref() != domain {
+                continue;
+            }
+            match places.entry(item.name.to_ascii_lowercase()) {
+                std::collections::hash_map::Entry::Occupied(place) => out[*place.get()] = item,
+                std::collections::hash_map::Entry::Vacant(place) => {
+                    place.insert(out.len());
+                    out.push(item);
+                }
+            }
+        }
+        out
+    }
+
+    /// The value of an item of the dataset in the default domain.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let matches =
+            |item: &&Item| item.sample.is_none() && item.domain.is_none() && item.name.eq_ignore_ascii_case(name);
+        self.items.iter().rev().find(matches).map(|item| item.value.as_str())
+    }
+
+    /// The domains of the dataset or of a band that have a name, in the order of the file.
+    pub fn domains(&self, sample: Option<usize>) -> Vec<&str> {
+        let mut seen = std::collections::HashSet::new();
+        let of_sample = self.items.iter().filter(|item| item.sample == sample);
+        of_sample.filter_map(|item| item.domain.as_deref()).filter(|domain| seen.insert(*domain)).collect()
+    }
+
+    /// All bands of an image with `count` bands, in one pass: asking for one band after the other looks at every
+    /// item each time, which takes minutes where there are tens of thousands of bands.
+    pub fn bands(&self, count: usize) -> Vec<Band<'_>> {
+        let mut out = vec![Band::default(); count];
+        for item in &self.items {
+            let Some(band) = item.sample.and_then(|sample| out.get_mut(sample)) else {
+                continue;
+            };
+            let value = item.value.as_str();
+            match item.role.as_deref().map(str::to_ascii_lowercase).as_deref() {
+                None => band.items.push(item),
+                Some("scale") => band.scale = read_number(value),
+                Some("offset") => band.offset = read_number(value),
+                Some("unittype") => band.units = Some(value),
+                Some("description") => band.description = Some(value),
+                Some("colorinterp") => band.color_interpretation = Some(value),
+                Some(_) => {}
+            }
+        }
+        out
+    }
+
+    /// The factor that makes a physical value of a pixel of the band (counted from 0).
+    pub fn scale(&self, band: usize) -> Option<f64> {
+        read_number(self.role(band, "scale")?)
+    }
+
+    /// What is added after scaling.
+    pub fn offset(&self, band: usize) -> Option<f64> {
+        read_number(self.role(band, "offset")?)
+    }
+
+    /// The unit of the physical values.
+    pub fn units(&self, band: usize) -> Option<&str> {
+        self.role(band, "unittype")
+    }
+
+    /// The band's name.
+    pub fn description(&self, band: usize) -> Option<&str> {
+        self.role(band, "description")
+    }
+
+    /// The colour that the band shows, by GDAL's name: `Red`, `Alpha`, `NIR` ...
+    pub fn color_interpretation(&self, band: usize) -> Option<&str> {
+        self.role(band, "colorinterp")
+    }
+
+    /// The statistics of a band.
+    pub fn statistics(&self, band: usize) -> Option<Statistics> {
+        Statistics::from_items(self.items(Some(band), None).into_iter())
+    }
+
+    fn role(&self, band: usize, role: &str) -> Option<&str> {
+        let matches = |item: &&Item| {
+            item.sample == Some(band) && item.role.as_ref().is_some_and(|found| found.eq_ignore_ascii_case(role))
+        };
+        self.items.iter().rev().find(matches).map(|item| item.value.as_str())
+    }
+}
+
+/// The text of the tag for these items, as GDAL writes it; empty when there are none. The tag adds a final NUL.
+pub fn encode(items: &[Item]) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<GDALMetadata>\n");
+    for item in items {
+        out.push_str("  <Item");
+        let sample = item.sample.map(|sample| sample.to_string());
+        let attributes = [
+            ("name", Some(item.name.as_str())),
+            ("sample", sample.as_deref()),
+            ("domain", item.domain.as_deref()),
+            ("role", item.role.as_deref()),
+        ];
+        for (name, value) in attributes {
+            if let Some(value) = value {
+                out.extend([" ", name, "=\"", &xml::escape(value), "\""]);
+            }
+        }
+        // GDAL escapes values twice, once as a value and once as XML, and takes both back on reading.
+        out.extend([">", &xml::escape_text(&xml::escape(&item.value)), "</Item>\n"]);
+    }
+    out.push_str("</GDALMetadata>\n");
+    out
+}
+
+/// The items that describe how a band is read, in GDAL's order. `scale` and `offset` come together.
+pub fn band_items(
+    band: usize,
+    scale_offset: Option<(f64, f64)>,
+    units: Option<&str>,
+    description: Option<&str>,
+    color_interpretation: Option<&str>,
+) -> Vec<Item> {
+    let item = |name: &str, value: String| Item {
+        name: name.to_ascii_uppercase(),
+        value,
+        role: Some(name.to_owned()),
+        sample: Some(band),
+        domain: None,
+    };
+    let mut out = Vec::new();
+    if let Some((scale, offset)) = scale_offset {
+        out.push(item("offset", number::format_g17(offset)));
+        out.push(item("scale", number::format_g17(scale)));
+    }
+    for (name, value) in [("unittype", units), ("description", description), ("colorinterp", color_interpretation)] {
+        out.extend(value.map(|value| item(name, value.to_owned())));
+    }
+    out
+}
+
+/// GDAL reads text without a number as 0; a scale of 0 would flatten the band, so here it is none at all.
+fn read_number(text: &str) -> Option<f64> {
+    number::leading(text, true).map(number::Leading::value)
+}
+
+fn read_item(element: &Element) -> Option<Item> {
+    let some = |name: &str| element.attr(name).filter(|value| !value.is_empty()).map(str::to_owned);
+    let sample = match element.attr("sample") {
+        // As atoi would: text is band 0, and what is below 0 belongs to the dataset.
+        Some(text) => {
+            let index = number::leading_f64(text).unwrap_or(0.0);
+            (index > -1.0).then_some(index as usize)
+        }
+        None => None,
+    };
+    Some(Item {
+        name: element.attr("name")?.to_owned(),
+        value: read_value(element),
+        domain: some("domain"),
+        role: some("role"),
+        sample,
+    })
+}
+
+/// The value of an element: its text, or the XML inside it where somebody stored elements and not text.
+pub(crate) fn read_value(element: &Element) -> String {
+    if element.children.is_empty() { xml::unescape(element.text()).into_owned() } else { inner_xml(element) }
+}
+
+/// The elements inside an element as XML text.
+pub(crate) fn inner_xml(element: &Element) -> String {
+    element.children.iter().map(Element::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(items: &str) -> GdalMetadata {
+        let tag = format!("<GDALMetadata>{items}</GDALMetadata>\n\0");
+        GdalMetadata::parse(tag.as_bytes(), &XmlLimits::default()).expect("well-formed")
+    }
+
+    fn pairs(items: Vec<&Item>) -> Vec<(&str, &str)> {
+        items.into_iter().map(|item| (item.name.as_str(), item.value.as_str())).collect()
+    }
+
+    #[test]
+    fn text_of_gdal_is_written_back_byte_for_byte() {
+        let text = r#"<GDALMetadata>
+  <Item name="A">1</Item>
+  <Item name="B">a&amp;amp;b&amp;lt;c&amp;gt;d&amp;quot;e'f
+g	h  i é</Item>
+  <Item name="EMPTY"></Item>
+  <Item name="na&amp;me&lt;&quot;" domain="a&quot;b&lt;">y</Item>
+  <Item name="doc" domain="xml:FOO">&amp;lt;foo a=&amp;quot;1&amp;quot;&amp;gt;x &amp;amp;amp; y&amp;lt;/foo&amp;gt;</Item>
+  <Item name="K" sample="0" domain="DOM">band1dom</Item>
+  <Item name="SCALE" sample="0" role="scale">0.10000000000000001</Item>
+</GDALMetadata>
+"#;
+        let metadata = GdalMetadata::parse(text.as_bytes(), &XmlLimits::default()).expect("well-formed");
+        assert_eq!(encode(&metadata.items), text);
+        assert_eq!(metadata.xml, text);
+        assert_eq!(metadata.get("b"), Some("a&b<c>d\"e'f\ng\th  i é"));
+        assert_eq!(pairs(metadata.items(None, Some("xml:FOO"))), [("doc", "<foo a=\"1\">x &amp; y</foo>")]);
+        assert_eq!(metadata.domains(None), ["a\"b<", "xml:FOO"]);
+    }
+
+    #[test]
+    fn values_escaped_once_by_other_writers_are_not_cut_off() {
+        let metadata = read("<Item name='A'>x &amp; y</Item><Item name='B'>AT&amp;T &lt;</Item>");
+        assert_eq!(pairs(metadata.items(None, None)), [("A", "x & y"), ("B", "AT&T <")]);
+    }
+
+    #[test]
+    fn roles_count_and_names_do_not() {
+        let metadata = read(
+            "<Item name='SCALE' sample='0'>9</Item><Item name='q' sample='1' role='Scale'>2,5</Item>\
+             <Item name='OFFSET' sample='1' role='offset'>x</Item><Item name='SCALE' role='scale'>4</Item>",
+        );
+        assert_eq!((metadata.scale(0), metadata.scale(1), metadata.offset(1)), (None, Some(2.5), None));
+        assert_eq!(pairs(metadata.items(Some(0), None)), [("SCALE", "9")]);
+        assert_eq!(pairs(metadata.items(Some(1), None)), []);
+        assert_eq!(pairs(metadata.items(None, None)), [("SCALE", "4")]);
+    }
+
+    #[test]
+    fn tens_of_thousands_of_bands_take_one_pass() {
+        let count = 65_535;
+        let items: Vec<Item> =
+            (0..count).flat_map(|band| band_items(band, Some((2.0, 1.0)), None, Some("b"), None)).collect();
+        let metadata = GdalMetadata { items, xml: String::new() };
+        let start = std::time::Instant::now();
+        let bands = metadata.bands(count);
+        assert!(bands.iter().all(|band| band.scale == Some(2.0) && band.description == Some("b")));
+        assert!(start.elapsed().as_secs() < 2, "{:?}", start.elapsed());
+        assert_eq!(metadata.bands(0), []);
+    }
+
+    #[test]
+    fn band_numbers_are_read_like_atoi() {
+        let metadata = read(
+            "<Item name='A' sample='-1'>x</Item><Item name='B' sample='junk'>y</Item><Item name='C' sample='1e99'>z</Item>",
+        );
+        assert_eq!(
+            metadata.items.iter().map(|item| item.sample).collect::<Vec<_>>(),
+            [None, Some(0), Some(usize::MAX)]
+        );
+    }
+
+    #[test]
+    fn last_of_several_items_with_one_name_counts() {
+        let metadata = read("<Item name='A'>1</Item><Item name='B'>2</Item><Item name='a'>3</Item><Item>4</Item>");
+        assert_eq!(pairs(metadata.items(None, None)), [("a", "3"), ("B", "2")]);
+        assert_eq!(metadata.get("A"), Some("3"));
+    }
+
+    #[test]
+    fn elements_inside_an_item_survive() {
+        let metadata = read("<Item name='doc' domain='xml:FOO' format='xml'><foo a='1'><b>x &amp; y</b></foo></Item>");
+        let value = "<foo a=\"1\">\n  <b>x &amp; y</b>\n</foo>\n";
+        assert_eq!(pairs(metadata.items(None, Some("xml:FOO"))), [("doc", value)]);
+        let again = GdalMetadata::parse(encode(&metadata.items).as_bytes(), &XmlLimits::default());
+        assert_eq!(again.map(|again| again.items), Ok(metadata.items));
+    }
+
+    #[test]
+    fn statistics_need_a_number() {
+        let metadata = read(
+            "<Item name='STATISTICS_MINIMUM' sample='1'>-3.5</Item><Item name='STATISTICS_MAXIMUM' sample='1'>nan</Item>\
+             <Item name='STATISTICS_MEAN' sample='1'>?</Item><Item name='STATISTICS_APPROXIMATE' sample='1'>YES</Item>",
+        );
+        let statistics = metadata.statistics(1).expect("there are some");
+        assert_eq!((statistics.minimum, statistics.mean, statistics.approximate), (Some(-3.5), None, true));
+        assert_eq!(metadata.statistics(0), None);
+    }
+
+    #[test]
+    fn written_band_items_have_gdals_order_and_digits() {
+        let items = band_items(2, Some((2e-5, 1.0 / 3.0)), Some("K<"), None, Some("Red"));
+        let lines = encode(&items);
+        assert_eq!(
+            lines.lines().collect::<Vec<_>>()[1..5],
+            [
+                r#"  <Item name="OFFSET" sample="2" role="offset">0.33333333333333331</Item>"#,
+                r#"  <Item name="SCALE" sample="2" role="scale">2.0000000000000002e-05</Item>"#,
+                r#"  <Item name="UNITTYPE" sample="2" role="unittype">K&amp;lt;</Item>"#,
+                r#"  <Item name="COLORINTERP" sample="2" role="colorinterp">Red</Item>"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn foreign_and_damaged_documents_have_no_items() {
+        let parse = |text: &str| GdalMetadata::parse(text.as_bytes(), &XmlLimits::default());
+        assert_eq!(parse("<Root><GDALMetadata/></Root>").map(|metadata| metadata.items), Ok(vec![]));
+        assert!(parse("<GDALMetadata><Item name='A'>1</Item></GDALMeta").is_err());
+        let seed = "<GDALMetadata><Item name=\"A\" sample=\"1\" role=\"scale\">&amp;amp;1.5</Item></GDALMetadata>\0";
+        crate::mutate::each(seed.as_bytes(), 20_000, |bytes| {
+            if let Ok(metadata) = GdalMetadata::parse(bytes, &XmlLimits::default()) {
+                let _ =
+                    (metadata.scale(1), metadata.statistics(0), metadata.items(None, None), encode(&metadata.items));
+            }
+        });
+    }
+}

@@ -1,0 +1,340 @@
+//! The nodata value: which sample value means "nothing here".
+//!
+//! GDAL stores it as text in tag 42113. The text is read for a given sample type, because the same text means
+//! different values: `9007199254740993` is exact for 64-bit integers and rounded for doubles, and
+//! `-3.40282347e+38` is the lowest `f32` although no `f32` has that decimal value.
+
+use std::fmt;
+
+use crate::number::{self, Leading};
+
+/// How the bits of a sample are to be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Unsigned integer.
+    Uint,
+    /// Two's complement signed integer.
+    Int,
+    /// IEEE floating point.
+    Float,
+    /// A pair of signed integers; nodata concerns the real part.
+    ComplexInt,
+    /// A pair of floats; nodata concerns the real part.
+    ComplexFloat,
+}
+
+/// A nodata value, exact for every sample type.
+#[derive(Debug, Clone, Copy)]
+pub enum NoData {
+    /// A whole number that is not negative, or too large to be signed.
+    Uint(u64),
+    /// A whole number.
+    Int(i64),
+    /// Anything else: a fraction, a number beyond 64-bit integers, an infinity, NaN; and all values of float samples.
+    Float(f64),
+}
+
+/// One part of a sample: what a single number of it is and how many bits it has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Uint(u32),
+    Int(u32),
+    Half,
+    Single,
+    Double,
+}
+
+impl Part {
+    fn new(kind: Kind, bits: u32) -> Self {
+        let float = |bits| match bits {
+            0..=16 => Self::Half,
+            17..=32 => Self::Single,
+            _ => Self::Double,
+        };
+        match kind {
+            Kind::Uint => Self::Uint(bits),
+            Kind::Int => Self::Int(bits),
+            Kind::Float => float(bits),
+            Kind::ComplexInt => Self::Int(bits / 2),
+            Kind::ComplexFloat => float(bits / 2),
+        }
+    }
+}
+
+impl NoData {
+    /// Reads the text of the GDAL_NODATA tag for samples of `bits` bits (both parts of a complex sample together).
+    ///
+    /// As in GDAL, a number may be followed by anything, a comma is a decimal mark, and values that the samples
+    /// cannot hold are read all the same: ask [`fits`](Self::fits). Text without a number is no nodata value;
+    /// GDAL would take it for 0 and hide every zero of the image.
+    ///
+    /// ```
+    /// use swath_tiff::nodata::{Kind, NoData};
+    /// assert_eq!(NoData::parse("-9999", Kind::Int, 16), Some(NoData::Int(-9999)));
+    /// assert_eq!(NoData::parse("9007199254740993", Kind::Uint, 64), Some(NoData::Uint(9007199254740993)));
+    /// assert_eq!(NoData::parse("n/a", Kind::Float, 32), None);
+    /// ```
+    pub fn parse(text: &str, kind: Kind, bits: u32) -> Option<Self> {
+        let text = text.split('\0').next().unwrap_or_default();
+        Some(Self::new(number::leading(text, true)?, kind, bits))
+    }
+
+    /// A value that is known as a double, for samples of that type.
+    pub fn from_f64(value: f64, kind: Kind, bits: u32) -> Self {
+        Self::new(Leading::Float(value), kind, bits)
+    }
+
+    fn new(number: Leading, kind: Kind, bits: u32) -> Self {
+        let part = Part::new(kind, bits);
+        match part {
+            // GDAL rounds for plain floats only, and reports the value for complex samples as written.
+            Part::Single if kind == Kind::Float => return Self::Float(f64::from(number.value() as f32)),
+            Part::Half | Part::Single | Part::Double => return Self::Float(number.value()),
+            Part::Uint(_) | Part::Int(_) => {}
+        }
+        let whole = match number {
+            Leading::Integer(value) => value,
+            Leading::Float(value) if value.fract() == 0.0 && value.abs() < 1e30 => value as i128,
+            Leading::Float(value) => return Self::Float(value),
+        };
+        // A writer that went through doubles turns the largest 64-bit integers into the power of two above them.
+        let whole = match part {
+            Part::Uint(64) if whole == 1 << 64 => whole - 1,
+            Part::Int(64) if whole == 1 << 63 => whole - 1,
+            _ => whole,
+        };
+        let unsigned = u64::try_from(whole).map(Self::Uint);
+        let signed = i64::try_from(whole).map(Self::Int);
+        let exact = if matches!(part, Part::Uint(_)) { unsigned.or(signed) } else { signed.or(unsigned) };
+        exact.unwrap_or(Self::Float(whole as f64))
+    }
+
+    /// The value as a double, rounded when it has more than 53 significant bits.
+    pub fn value_f64(self) -> f64 {
+        match self {
+            Self::Uint(value) => value as f64,
+            Self::Int(value) => value as f64,
+            Self::Float(value) => value,
+        }
+    }
+
+    /// True when a sample of that type can hold the value, floats after rounding. Otherwise no pixel is nodata.
+    pub fn fits(self, kind: Kind, bits: u32) -> bool {
+        match Part::new(kind, bits) {
+            Part::Uint(bits) => self.whole().is_some_and(|whole| whole >= 0 && whole >> bits.min(64) == 0),
+            Part::Int(bits) => {
+                self.whole().is_some_and(|whole| bits > 0 && matches!(whole >> (bits.min(64) - 1), 0 | -1))
+            }
+            Part::Half => !self.value_f64().is_finite() || half::f16::from_f64(self.value_f64()).is_finite(),
+            Part::Single => !self.value_f64().is_finite() || (self.value_f64() as f32).is_finite(),
+            Part::Double => true,
+        }
+    }
+
+    /// True when the value lies between the least and the greatest number of the type that pixels are read as:
+    /// what rasterio requires before it reports a nodata value. A fraction may lie in the range of integers.
+    pub fn in_range(self, kind: Kind, bits: u32) -> bool {
+        let value = self.value_f64();
+        match Part::new(kind, bits) {
+            Part::Uint(bits) => value >= 0.0 && self.trunc_fits(false, bits),
+            Part::Int(bits) => self.trunc_fits(true, bits),
+            Part::Half | Part::Single | Part::Double => self.fits(kind, bits),
+        }
+    }
+
+    fn trunc_fits(self, signed: bool, bits: u32) -> bool {
+        let container = bits.clamp(8, 64).next_power_of_two();
+        let kind = if signed { Kind::Int } else { Kind::Uint };
+        match self {
+            Self::Float(value) => {
+                value.is_finite() && Self::from_f64(value.trunc(), kind, container).fits(kind, container)
+            }
+            whole => whole.fits(kind, container),
+        }
+    }
+
+    /// The bytes of a sample that is nodata, in the byte order of this machine, at the start of the array.
+    ///
+    /// For complex samples these are the bytes of the real part. Samples of less than a byte, or of an odd number
+    /// of bits, are taken as widened to the next size of 8, 16, 32 or 64 bits. NaN has many bit patterns, and
+    /// pixels are to be compared by `is_nan` instead.
+    pub fn as_bytes(self, kind: Kind, bits: u32) -> Option<[u8; 8]> {
+        if !self.fits(kind, bits) {
+            return None;
+        }
+        let part = Part::new(kind, bits);
+        let mut out = [0; 8];
+        match part {
+            Part::Half => out[..2].copy_from_slice(&half::f16::from_f64(self.value_f64()).to_ne_bytes()),
+            Part::Single => out[..4].copy_from_slice(&(self.value_f64() as f32).to_ne_bytes()),
+            Part::Double => out.copy_from_slice(&self.value_f64().to_ne_bytes()),
+            Part::Uint(bits) | Part::Int(bits) => {
+                // The low bits of the two's complement are the value in every narrower type.
+                let low = self.whole()? as u64;
+                match bits {
+                    0..=8 => out[..1].copy_from_slice(&(low as u8).to_ne_bytes()),
+                    9..=16 => out[..2].copy_from_slice(&(low as u16).to_ne_bytes()),
+                    17..=32 => out[..4].copy_from_slice(&(low as u32).to_ne_bytes()),
+                    33..=64 => out.copy_from_slice(&low.to_ne_bytes()),
+                    _ => return None,
+                }
+            }
+        }
+        Some(out)
+    }
+
+    /// The value as a whole number, if it is one.
+    fn whole(self) -> Option<i128> {
+        match self {
+            Self::Uint(value) => Some(value.into()),
+            Self::Int(value) => Some(value.into()),
+            Self::Float(value) if value.fract() == 0.0 && value.abs() < 1e30 => Some(value as i128),
+            Self::Float(_) => None,
+        }
+    }
+}
+
+/// Two values are equal when the same pixels are nodata under both; so NaN equals NaN.
+impl PartialEq for NoData {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.whole(), other.whole()) {
+            (Some(a), Some(b)) => a == b,
+            (None, None) => {
+                let (a, b) = (self.value_f64(), other.value_f64());
+                a == b || (a.is_nan() && b.is_nan())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The text of the GDAL_NODATA tag, as GDAL writes it.
+impl fmt::Display for NoData {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uint(value) => value.fmt(out),
+            Self::Int(value) => value.fmt(out),
+            Self::Float(value) => number::format_g17(*value).fmt(out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const U8: (Kind, u32) = (Kind::Uint, 8);
+    const U64: (Kind, u32) = (Kind::Uint, 64);
+    const I64: (Kind, u32) = (Kind::Int, 64);
+    const F16: (Kind, u32) = (Kind::Float, 16);
+    const F32: (Kind, u32) = (Kind::Float, 32);
+    const F64: (Kind, u32) = (Kind::Float, 64);
+
+    fn read(text: &str, (kind, bits): (Kind, u32)) -> Option<NoData> {
+        NoData::parse(text, kind, bits)
+    }
+
+    #[test]
+    fn integers_of_64_bits_are_exact() {
+        for text in ["9007199254740993", "9007199254740993.0", " 9007199254740993 \0junk"] {
+            assert_eq!(read(text, U64).map(|v| v.to_string()), Some("9007199254740993".into()));
+            assert_eq!(read(text, I64).map(|v| v.to_string()), Some("9007199254740993".into()));
+        }
+        assert_eq!(read("18446744073709551615", U64), Some(NoData::Uint(u64::MAX)));
+        assert_eq!(read("-9223372036854775808", I64), Some(NoData::Int(i64::MIN)));
+        assert_eq!(read("-9.2233720368547758e+18", I64), Some(NoData::Int(i64::MIN)));
+    }
+
+    #[test]
+    fn maximum_written_through_a_double_is_still_the_maximum() {
+        assert_eq!(read("18446744073709551616", U64), Some(NoData::Uint(u64::MAX)));
+        assert_eq!(read("1.8446744073709552e+19", U64), Some(NoData::Uint(u64::MAX)));
+        assert_eq!(read("9.2233720368547758e+18", I64), Some(NoData::Int(i64::MAX)));
+        assert_eq!(read("9223372036854775808", U64), Some(NoData::Uint(1 << 63)));
+    }
+
+    #[test]
+    fn single_floats_round_to_what_pixels_can_be() {
+        for text in ["-3.40282347e+38", "-3.4028235e38", "-3.402823466385289e+38", "-3.4028234663852886e+38"] {
+            assert_eq!(read(text, F32), Some(NoData::Float(f64::from(f32::MIN))), "{text}");
+        }
+        assert_eq!(read("-3.39999999999999996e+38", F32).map(NoData::value_f64), Some(-3.3999999521443642e38));
+        assert_eq!(read("3.4028236e+38", F32), Some(NoData::Float(f64::INFINITY)));
+        assert_eq!(read("0.1", F64), Some(NoData::Float(0.1)));
+    }
+
+    #[test]
+    fn specials_of_every_compiler_are_read() {
+        for text in ["nan", "NaN", "-nan", "-1.#IND", "1.#QNAN"] {
+            assert_eq!(read(text, F32), Some(NoData::Float(f64::NAN)), "{text}");
+        }
+        assert_eq!(read("-1.#INF", F32), Some(NoData::Float(f64::NEG_INFINITY)));
+        assert_eq!(read("1e400", F64), Some(NoData::Float(f64::INFINITY)));
+    }
+
+    #[test]
+    fn text_without_a_number_hides_no_zeros() {
+        for text in ["", "  ", "abc", "None", "\0", "--5"] {
+            assert_eq!(read(text, U8), None, "{text:?}");
+        }
+        assert_eq!(read("12abc", U8), Some(NoData::Uint(12)));
+        assert_eq!(read("1,5", F64), Some(NoData::Float(1.5)));
+        assert_eq!(read("0x10", U8), Some(NoData::Uint(0)));
+    }
+
+    #[test]
+    fn values_out_of_range_are_reported_and_match_no_pixel() {
+        for (text, (kind, bits)) in
+            [("-9999", U8), ("9999", U8), ("-9999", U64), ("nan", U8), ("1e400", I64), ("65520", F16), ("3.7", U8)]
+        {
+            let value = read(text, (kind, bits)).expect(text);
+            assert!(!value.fits(kind, bits), "{text}");
+            assert_eq!(value.as_bytes(kind, bits), None, "{text}");
+        }
+        assert_eq!(read("-9999", U64), Some(NoData::Int(-9999)));
+        assert!(NoData::Float(3.7).in_range(Kind::Uint, 8) && !NoData::Float(-0.5).in_range(Kind::Uint, 8));
+        assert!(NoData::Uint(255).in_range(Kind::Uint, 1) && !NoData::Uint(255).fits(Kind::Uint, 1));
+        assert!(!NoData::Uint(40_000).in_range(Kind::ComplexInt, 32));
+    }
+
+    #[test]
+    fn bytes_are_those_of_a_sample() {
+        let bytes = |value: NoData, (kind, bits): (Kind, u32)| value.as_bytes(kind, bits).expect("fits");
+        assert_eq!(bytes(NoData::Uint(255), U8)[0], 255);
+        assert_eq!(bytes(NoData::Int(-9999), (Kind::Int, 16))[..2], (-9999_i16).to_ne_bytes());
+        assert_eq!(bytes(NoData::Int(-9999), (Kind::ComplexInt, 32))[..2], (-9999_i16).to_ne_bytes());
+        assert_eq!(bytes(NoData::Uint(u64::MAX), U64), u64::MAX.to_ne_bytes());
+        assert_eq!(bytes(NoData::Float(0.1), F32)[..4], 0.1_f32.to_ne_bytes());
+        assert_eq!(bytes(NoData::Float(-9999.0), (Kind::ComplexFloat, 64))[..4], (-9999_f32).to_ne_bytes());
+        assert_eq!(bytes(NoData::Float(0.5), F16)[..2], half::f16::from_f64(0.5).to_ne_bytes());
+        assert_eq!(bytes(NoData::Int(i64::MIN), I64), i64::MIN.to_ne_bytes());
+    }
+
+    #[test]
+    fn absurd_sample_sizes_do_not_panic() {
+        for bits in [0, 1, 7, 33, 63, 65, 83, 128, u32::MAX] {
+            for kind in [Kind::Uint, Kind::Int, Kind::Float, Kind::ComplexInt, Kind::ComplexFloat] {
+                for value in [NoData::Uint(u64::MAX), NoData::Int(-1), NoData::Float(f64::NAN), NoData::Float(1e300)] {
+                    let _ = (value.fits(kind, bits), value.in_range(kind, bits), value.as_bytes(kind, bits));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn written_text_reads_back_to_the_same_value() {
+        for (text, sample) in
+            [("-3.4028234663852886e+38", F32), ("0.10000000000000001", F64), ("nan", F32), ("255", U8), ("-inf", F64)]
+        {
+            assert_eq!(read(text, sample).map(|value| value.to_string()).as_deref(), Some(text));
+        }
+        crate::mutate::each(b"-3.40282347e+38, 18446744073709551615", 20_000, |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            for sample in [U8, U64, I64, F32, F64] {
+                if let Some(value) = read(&text, sample) {
+                    assert_eq!(read(&value.to_string(), sample), Some(value), "{text:?}");
+                }
+            }
+        });
+    }
+}

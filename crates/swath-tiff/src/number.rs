@@ -1,0 +1,185 @@
+//! Numbers as C programs write them into metadata.
+//!
+//! Tags and sidecars were filled with `printf` and are read back with `atof`: a number may be followed by
+//! anything, use a comma as the decimal mark, or be one of Microsoft's spellings of infinity. Rust's own parser
+//! accepts none of that, and its shortest output is not the text that GDAL writes.
+
+/// The number at the start of a text, and whether it was written as a plain integer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Leading {
+    /// Digits only, or digits followed by a fraction of zeros.
+    Integer(i128),
+    /// Anything else that is a number, infinities and NaN included.
+    Float(f64),
+}
+
+impl Leading {
+    /// The value as a double.
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            Self::Integer(value) => value as f64,
+            Self::Float(value) => value,
+        }
+    }
+}
+
+/// Reads the number at the start of `text`; a comma is a decimal mark when `comma` is set.
+///
+/// Returns `None` when the text does not start with a number.
+pub(crate) fn leading(text: &str, comma: bool) -> Option<Leading> {
+    let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace());
+    if let Some(special) = leading_special(text) {
+        return Some(Leading::Float(special));
+    }
+    let bytes = text.as_bytes();
+    let digits_from = |start: usize| {
+        bytes.get(start..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_digit()).count())
+    };
+    let sign = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
+    let whole_end = sign + digits_from(sign);
+    let mut end = whole_end;
+    if matches!(bytes.get(end), Some(b'.')) || (comma && matches!(bytes.get(end), Some(b','))) {
+        end += 1 + digits_from(end + 1);
+    }
+    let has_digit = bytes.get(sign..end)?.iter().any(u8::is_ascii_digit);
+    if !has_digit {
+        return None;
+    }
+    let mantissa_end = end;
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let exponent_sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        let exponent_digits = digits_from(end + 1 + exponent_sign);
+        if exponent_digits > 0 {
+            end += 1 + exponent_sign + exponent_digits;
+        }
+    }
+    let fraction_is_zero = bytes.get(whole_end..mantissa_end)?.iter().skip(1).all(|byte| *byte == b'0');
+    if end == mantissa_end && fraction_is_zero {
+        // More than 38 digits do not fit and go the way of the floats.
+        if let Some(value) = text.get(..whole_end).and_then(|digits| digits.parse::<i128>().ok())
+            && (value != 0 || bytes.first() != Some(&b'-'))
+        {
+            return Some(Leading::Integer(value));
+        }
+    }
+    let mut number = text.get(..end)?.to_owned();
+    if comma {
+        number = number.replace(',', ".");
+    }
+    number.parse().ok().map(Leading::Float)
+}
+
+/// The double at the start of `text`, with a dot as the decimal mark.
+pub(crate) fn leading_f64(text: &str) -> Option<f64> {
+    leading(text, false).map(Leading::value)
+}
+
+/// Infinities and NaN by any of their names. C's `strtod` accepts a name with anything after it.
+fn leading_special(text: &str) -> Option<f64> {
+    let (negative, name) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let starts = |prefix: &str| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    let signed = |value: f64| if negative { -value } else { value };
+    if starts("nan") || starts("1.#QNAN") || starts("1.#SNAN") || (negative && starts("1.#IND")) {
+        Some(f64::NAN)
+    } else if starts("inf") || starts("1.#INF") {
+        Some(signed(f64::INFINITY))
+    } else {
+        None
+    }
+}
+
+/// Formats a double as C's `%.17g`, which is how GDAL writes scales, offsets and nodata values.
+pub(crate) fn format_g17(value: f64) -> String {
+    if value.is_nan() {
+        return "nan".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let scientific = format!("{value:.16e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let strip = |digits: &str| {
+        if digits.contains('.') {
+            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            digits.to_owned()
+        }
+    };
+    if (-4..17).contains(&exponent) {
+        let decimals = usize::try_from(16 - exponent).unwrap_or(0);
+        strip(&format!("{value:.decimals$}"))
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{}e{sign}{:02}", strip(mantissa), exponent.unsigned_abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g17_is_what_printf_writes() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (0.1, "0.10000000000000001"),
+            (2e-5, "2.0000000000000002e-05"),
+            (1.0 / 3.0, "0.33333333333333331"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (123_456_789_012_345_680.0, "1.2345678901234568e+17"),
+            (-1.7e308, "-1.6999999999999999e+308"),
+            (123_456_789.125, "123456789.125"),
+            (f64::from(f32::MIN), "-3.4028234663852886e+38"),
+            (0.0001, "0.0001"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(format_g17(value), text);
+        }
+    }
+
+    #[test]
+    fn trailing_junk_does_not_hide_the_number() {
+        assert_eq!(leading("12abc", false), Some(Leading::Integer(12)));
+        assert_eq!(leading(" \t-.5e-3;", false), Some(Leading::Float(-0.0005)));
+        assert_eq!(leading("1e+", false), Some(Leading::Integer(1)));
+        assert_eq!(leading("5.", false), Some(Leading::Integer(5)));
+        assert_eq!(leading("1,5", true), Some(Leading::Float(1.5)));
+        assert_eq!(leading("1,5", false), Some(Leading::Integer(1)));
+        assert_eq!(leading("1.100,5", true), Some(Leading::Float(1.1)));
+        for nothing in ["", " ", "-", ".", "abc", "--5", "e5", "+-1", ","] {
+            assert_eq!(leading(nothing, true), None, "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn minus_zero_keeps_its_sign() {
+        assert!(leading("-0", false).is_some_and(|zero| zero.value().is_sign_negative()));
+    }
+
+    #[test]
+    fn infinities_of_every_compiler_are_understood() {
+        assert_eq!(leading_f64("1.#INF"), Some(f64::INFINITY));
+        assert_eq!(leading_f64("-1.#INF"), Some(f64::NEG_INFINITY));
+        assert_eq!(leading_f64("-Infinity"), Some(f64::NEG_INFINITY));
+        assert_eq!(leading_f64("1e400"), Some(f64::INFINITY));
+        for nan in ["nan", "NaN", "-nan", "+nan", "-1.#IND", "1.#QNAN", "-1.#QNAN", "1.#SNAN", "nan(0x1)"] {
+            assert!(leading_f64(nan).is_some_and(f64::is_nan), "{nan}");
+        }
+    }
+
+    #[test]
+    fn more_digits_than_an_integer_holds_become_a_float() {
+        let digits = "9".repeat(60);
+        assert!(matches!(leading(&digits, false), Some(Leading::Float(value)) if value > 9e59));
+    }
+}
