@@ -1,0 +1,190 @@
+//! Deflate in zlib framing (RFC 1950, 1951): compression 8 and 32946.
+//!
+//! libdeflate does the work. It wants to know the size of what it decodes, so streams that hold more than the block
+//! needs or that are cut off are decoded again by an inflater that can stop in the middle.
+
+use std::fmt;
+
+use libdeflater::{CompressionLvl, Compressor, Decompressor};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::inflate_flags::{
+    TINFL_FLAG_PARSE_ZLIB_HEADER, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
+};
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
+
+use crate::{Error, Result};
+
+const NAME: &str = "Deflate";
+
+/// A reusable Deflate decoder.
+pub struct Decoder {
+    whole: Decompressor,
+    partial: Option<Box<DecompressorOxide>>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder").finish_non_exhaustive()
+    }
+}
+
+impl Decoder {
+    /// A decoder ready for use.
+    pub fn new() -> Self {
+        Self { whole: Decompressor::new(), partial: None }
+    }
+
+    /// Decodes `src` until it ends or `dst` is full, and returns how many bytes of `dst` are decoded.
+    ///
+    /// The checksum counts when the stream is read to its end: a wrong one makes the stream corrupt, a missing one
+    /// does not. What follows the bytes that fill `dst` is not looked at. The bytes of `dst` after the decoded ones
+    /// are unspecified.
+    pub fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        match self.whole.zlib_decompress(src, dst) {
+            Ok(len) => Ok(len),
+            Err(_) => self.decode_partly(src, dst),
+        }
+    }
+
+    fn decode_partly(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        let inflater = self.partial.get_or_insert_default();
+        inflater.init();
+        let flags = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+        let (status, _, len) = decompress(inflater, src, dst, 0, flags);
+        match status {
+            TINFLStatus::Done
+            | TINFLStatus::HasMoreOutput
+            | TINFLStatus::NeedsMoreInput
+            | TINFLStatus::FailedCannotMakeProgress => Ok(len),
+            TINFLStatus::Adler32Mismatch => corrupt("its checksum does not match its data"),
+            _ => corrupt("it breaks the rules of the format"),
+        }
+    }
+}
+
+fn corrupt<T>(what: &'static str) -> Result<T> {
+    Err(Error::Corrupt { codec: NAME, what })
+}
+
+/// A reusable Deflate encoder of one level.
+pub struct Encoder {
+    compressor: Compressor,
+}
+
+impl fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoder").finish_non_exhaustive()
+    }
+}
+
+impl Encoder {
+    /// An encoder of `level` 1 (fast) to 12 (small).
+    pub fn new(level: i32) -> Result<Self> {
+        match CompressionLvl::new(level) {
+            Ok(lvl) if level >= 1 => Ok(Self { compressor: Compressor::new(lvl) }),
+            _ => Err(Error::Unsuited { codec: NAME, what: "a level outside 1 to 12" }),
+        }
+    }
+
+    /// Appends the zlib stream of `src` to `out`.
+    pub fn encode(&mut self, src: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + self.compressor.zlib_compress_bound(src.len()), 0);
+        // Cannot fail: the bound is large enough for any content.
+        let len = self.compressor.zlib_compress(src, &mut out[start..]).unwrap_or_default();
+        out.truncate(start + len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::torture::{classes, noise, ramp, torture};
+
+    fn encoded(src: &[u8], level: i32) -> Vec<u8> {
+        let mut out = Vec::new();
+        Encoder::new(level).unwrap().encode(src, &mut out);
+        out
+    }
+
+    #[test]
+    fn libtiff_stream_decodes() {
+        // Written by libtiff: 24 bytes of 7 and the alphabet.
+        let stream = &[
+            120, 156, 99, 103, 199, 14, 18, 147, 146, 83, 82, 211, 210, 51, 50, 179, 178, 115, 114, 243, 242, 11, 10,
+            139, 138, 75, 74, 203, 202, 43, 42, 171, 0, 169, 226, 11, 200,
+        ];
+        let plain: Vec<u8> = [[7; 24].as_slice(), b"abcdefghijklmnopqrstuvwxyz"].concat();
+        let mut dst = vec![0; plain.len()];
+        assert_eq!(Decoder::new().decode(stream, &mut dst), Ok(plain.len()));
+        assert_eq!(dst, plain);
+    }
+
+    #[test]
+    fn wrong_checksum_is_corrupt_and_a_missing_one_is_not() {
+        let plain = ramp(5000);
+        let mut stream = encoded(&plain, 6);
+        let mut dst = vec![0; plain.len()];
+        let mut decoder = Decoder::new();
+        assert_eq!(decoder.decode(&stream[..stream.len() - 4], &mut dst), Ok(plain.len()));
+        assert!(dst == plain);
+        *stream.last_mut().unwrap() ^= 1;
+        assert!(matches!(decoder.decode(&stream, &mut dst), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn damage_after_the_last_byte_needed_is_not_seen() {
+        let plain = ramp(50_000);
+        let mut stream = encoded(&plain, 6);
+        let at = stream.len() - 5000;
+        stream[at..].fill(0xFF);
+        let mut dst = vec![0; 20_000];
+        assert_eq!(Decoder::new().decode(&stream, &mut dst), Ok(20_000));
+        assert!(dst == plain[..20_000]);
+    }
+
+    #[test]
+    fn raw_deflate_is_refused() {
+        let stream = encoded(&classes(5000), 6);
+        let raw = &stream[2..stream.len() - 4];
+        assert!(matches!(Decoder::new().decode(raw, &mut [0; 5000]), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn levels_outside_1_to_12_are_refused() {
+        for level in [-1, 0, 13] {
+            assert!(matches!(Encoder::new(level), Err(Error::Unsuited { .. })));
+        }
+    }
+
+    #[test]
+    fn a_cut_off_stream_gives_what_it_holds() {
+        let plain = ramp(50_000);
+        let stream = encoded(&plain, 6);
+        let mut dst = vec![0; plain.len()];
+        let len = Decoder::new().decode(&stream[..stream.len() / 2], &mut dst).unwrap();
+        assert!(len > plain.len() / 4 && len < plain.len());
+        assert!(dst[..len] == plain[..len]);
+    }
+
+    #[test]
+    fn damage_neither_panics_nor_overruns() {
+        let mut decoder = Decoder::new();
+        for (plain, level) in [(noise(2000, 256), 1), (noise(2000, 3), 6), (classes(3000), 9), (ramp(3000), 12)] {
+            torture(|src, dst| decoder.decode(src, dst), &encoded(&plain, level), &plain);
+        }
+    }
+
+    #[test]
+    fn decoder_can_move_to_another_thread() {
+        fn send<T: Send>() {}
+        send::<Decoder>();
+        send::<Encoder>();
+    }
+}

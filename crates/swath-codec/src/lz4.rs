@@ -1,0 +1,356 @@
+//! LZ4 (compression 50004): the frame format, or a bare block when there is no frame.
+//!
+//! Blocks are decoded here and not by a crate, because a crate gives nothing of a block that is cut off or that is
+//! larger than what is needed of it, and because the destination itself serves as the window.
+
+use std::io::Write;
+
+use lz4_flex::frame::{BlockSize, FrameEncoder, FrameInfo};
+use twox_hash::XxHash32;
+
+use crate::{Error, Result};
+
+const NAME: &str = "LZ4";
+const MAGIC: u32 = 0x184D_2204;
+/// Frames of this kind, in any of 16 variants, carry no data.
+const SKIPPABLE: u32 = 0x184D_2A50;
+/// Set in a block's size: the block is stored as it is.
+const STORED: u32 = 0x8000_0000;
+
+/// Decodes `src` until it ends or `dst` is full, and returns how many bytes of `dst` are decoded.
+///
+/// The bytes of `dst` after those are unspecified.
+pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
+    let mut rest = src;
+    let mut out = 0;
+    if !matches!(peek_u32(rest), Some(magic) if magic == MAGIC || is_skippable(magic)) {
+        return Ok(decode_block(rest, dst, 0, 0)?.0);
+    }
+    while out < dst.len() {
+        let Some(magic) = take_u32(&mut rest) else { break };
+        if magic == MAGIC {
+            out = decode_frame(&mut rest, dst, out)?;
+        } else if is_skippable(magic) {
+            let Some(size) = take_u32(&mut rest) else { break };
+            rest = rest.get(size as usize..).unwrap_or_default();
+        } else {
+            return corrupt("something that is no frame follows a frame");
+        }
+    }
+    Ok(out)
+}
+
+fn is_skippable(magic: u32) -> bool {
+    magic & !0xF == SKIPPABLE
+}
+
+/// Decodes the frame whose magic number was just read to `dst[out..]`; returns where the data ends.
+fn decode_frame(rest: &mut &[u8], dst: &mut [u8], out: usize) -> Result<usize> {
+    let Some(header) = Header::read(rest)? else {
+        *rest = &[];
+        return Ok(out);
+    };
+    let start = out;
+    let mut out = out;
+    loop {
+        // The end mark is looked for even when `dst` is full: it tells whether the checksum is of these bytes.
+        let size = match peek_u32(rest) {
+            Some(0) => break,
+            Some(size) if out < dst.len() => size,
+            _ => return Ok(out),
+        };
+        *rest = &rest[4..];
+        let (stored, size) = (size & STORED != 0, (size & !STORED) as usize);
+        if size > header.block_max {
+            return corrupt("a block is larger than its frame allows");
+        }
+        let whole = size <= rest.len();
+        let (block, after) = rest.split_at(size.min(rest.len()));
+        *rest = after;
+        if header.block_checksum
+            && let Some(sum) = take_u32(rest)
+            && sum != XxHash32::oneshot(0, block)
+        {
+            return corrupt("the checksum of a block does not match its data");
+        }
+        let fits;
+        if stored {
+            fits = block.len() <= dst.len() - out;
+            let len = block.len().min(dst.len() - out);
+            dst[out..out + len].copy_from_slice(&block[..len]);
+            out += len;
+        } else {
+            let window = if header.independent { out } else { start };
+            (out, fits) = decode_block(block, dst, window, out)?;
+        }
+        if !whole || !fits {
+            return Ok(out);
+        }
+    }
+    *rest = &rest[4..];
+    if header.content_checksum
+        && let Some(sum) = take_u32(rest)
+        && sum != XxHash32::oneshot(0, &dst[start..out])
+    {
+        return corrupt("its checksum does not match its data");
+    }
+    Ok(out)
+}
+
+/// The part of a frame header that decoding needs.
+struct Header {
+    independent: bool,
+    block_checksum: bool,
+    content_checksum: bool,
+    block_max: usize,
+}
+
+impl Header {
+    /// Reads the header that follows the magic number; `None` when it is cut off.
+    fn read(rest: &mut &[u8]) -> Result<Option<Self>> {
+        let &[flags, sizes, ..] = *rest else { return Ok(None) };
+        if flags >> 6 != 1 {
+            return corrupt("the version of its frame is unknown");
+        }
+        if flags & 1 != 0 {
+            return corrupt("it needs a dictionary that nobody can know");
+        }
+        let len = if flags & 8 != 0 { 10 } else { 2 };
+        let Some((fields, after)) = rest.split_at_checked(len) else { return Ok(None) };
+        let Some((&sum, after)) = after.split_first() else { return Ok(None) };
+        if sum != (XxHash32::oneshot(0, fields) >> 8) as u8 {
+            return corrupt("the checksum of its header does not match");
+        }
+        *rest = after;
+        let block_max = match sizes >> 4 & 7 {
+            code @ 4..=7 => 1 << (2 * code + 8),
+            _ => return corrupt("the block size of its frame is unknown"),
+        };
+        Ok(Some(Self {
+            independent: flags & 32 != 0,
+            block_checksum: flags & 16 != 0,
+            content_checksum: flags & 4 != 0,
+            block_max,
+        }))
+    }
+}
+
+/// Decodes one block to `dst[out..]` with `dst[window..out]` as what came before; returns where the data ends and
+/// whether `dst` had room for all of it.
+fn decode_block(src: &[u8], dst: &mut [u8], window: usize, out: usize) -> Result<(usize, bool)> {
+    let mut at = 0;
+    let mut out = out;
+    while let Some(&token) = src.get(at) {
+        at += 1;
+        let mut literals = (token >> 4) as usize;
+        if literals < 15
+            && let Some(from) = src.get(at..at + 16)
+            && let Some(to) = dst.get_mut(out..out + 16)
+        {
+            to.copy_from_slice(from);
+        } else {
+            if literals == 15 {
+                literals += extension(src, &mut at);
+            }
+            let len = literals.min(src.len() - at).min(dst.len() - out);
+            dst[out..out + len].copy_from_slice(&src[at..at + len]);
+            if len < literals {
+                return Ok((out + len, out + len < dst.len()));
+            }
+        }
+        at += literals;
+        out += literals;
+        let Some(distance) = src.get(at..at + 2) else { break };
+        at += 2;
+        let distance = u16::from_le_bytes([distance[0], distance[1]]) as usize;
+        if distance == 0 || distance > out - window {
+            return corrupt("a match starts before the data");
+        }
+        let mut len = (token & 15) as usize + 4;
+        if len == 19 {
+            len += extension(src, &mut at);
+        }
+        if out + len.next_multiple_of(32) > dst.len() {
+            let room = dst.len() - out;
+            copy_match(dst, out, distance, len.min(room));
+            if len > room {
+                return Ok((dst.len(), false));
+            }
+        } else if distance >= 32 {
+            for done in (0..len).step_by(32) {
+                dst.copy_within(out - distance + done..out - distance + done + 32, out + done);
+            }
+        } else {
+            copy_match(dst, out, distance, len);
+        }
+        out += len;
+    }
+    Ok((out, true))
+}
+
+/// Repeats the `distance` bytes before `out` until `len` bytes are written.
+fn copy_match(dst: &mut [u8], out: usize, distance: usize, len: usize) {
+    let start = out - distance;
+    let end = out + len;
+    let mut out = out;
+    // Each round doubles what may be copied from.
+    while out < end {
+        let len = (out - start).min(end - out);
+        dst.copy_within(start..start + len, out);
+        out += len;
+    }
+}
+
+/// Reads the bytes that lengthen a literal or a match. Beyond the end of `src` a length is as good as its parts.
+fn extension(src: &[u8], at: &mut usize) -> usize {
+    let mut sum = 0;
+    while let Some(&byte) = src.get(*at) {
+        *at += 1;
+        sum += byte as usize;
+        if byte != 255 {
+            break;
+        }
+    }
+    sum
+}
+
+fn peek_u32(rest: &[u8]) -> Option<u32> {
+    rest.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+fn take_u32(rest: &mut &[u8]) -> Option<u32> {
+    let (bytes, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+fn corrupt<T>(what: &'static str) -> Result<T> {
+    Err(Error::Corrupt { codec: NAME, what })
+}
+
+/// Appends one LZ4 frame with a checksum of its content to `out`.
+pub fn encode(src: &[u8], out: &mut Vec<u8>) {
+    let info = FrameInfo::new().block_size(BlockSize::Max256KB).content_checksum(true);
+    let mut frame = FrameEncoder::with_frame_info(info, &mut *out);
+    // Cannot fail: writing to a vector does not.
+    let _ = frame.write_all(src);
+    let _ = frame.finish();
+}
+
+#[cfg(test)]
+mod tests {
+    use lz4_flex::frame::BlockMode;
+
+    use super::*;
+    use crate::torture::{classes, noise, ramp, torture};
+
+    fn plain() -> Vec<u8> {
+        [[7; 24].as_slice(), b"abcdefghijklmnopqrstuvwxyz"].concat()
+    }
+
+    fn framed(src: &[u8], info: FrameInfo) -> Vec<u8> {
+        let mut frame = FrameEncoder::with_frame_info(info, Vec::new());
+        frame.write_all(src).unwrap();
+        frame.finish().unwrap()
+    }
+
+    #[test]
+    fn frame_of_the_reference_library_decodes() {
+        torture(
+            decode,
+            &[
+                4, 34, 77, 24, 104, 64, 50, 0, 0, 0, 0, 0, 0, 0, 132, 33, 0, 0, 0, 31, 7, 1, 0, 4, 240, 11, 97, 98, 99,
+                100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117, 118, 119,
+                120, 121, 122, 0, 0, 0, 0,
+            ],
+            &plain(),
+        );
+    }
+
+    #[test]
+    fn bare_block_of_the_reference_library_decodes() {
+        torture(
+            decode,
+            &[
+                31, 7, 1, 0, 4, 240, 11, 97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112,
+                113, 114, 115, 116, 117, 118, 119, 120, 121, 122,
+            ],
+            &plain(),
+        );
+    }
+
+    #[test]
+    fn frames_of_every_kind_decode() {
+        for plain in [noise(300_000, 256), noise(300_000, 2), classes(300_000), ramp(300_000)] {
+            for mode in [BlockMode::Independent, BlockMode::Linked] {
+                for size in [BlockSize::Max64KB, BlockSize::Max4MB] {
+                    let info = FrameInfo::new()
+                        .block_mode(mode)
+                        .block_size(size)
+                        .block_checksums(true)
+                        .content_checksum(true)
+                        .content_size(Some(plain.len() as u64));
+                    let stream = framed(&plain, info);
+                    let mut dst = vec![0; plain.len()];
+                    assert_eq!(decode(&stream, &mut dst), Ok(plain.len()));
+                    assert!(dst == plain);
+                    let len = decode(&stream, &mut dst[..100_000]).unwrap();
+                    assert!(len == 100_000 && dst[..len] == plain[..len]);
+                    let len = decode(&stream[..stream.len() / 2], &mut dst).unwrap();
+                    assert!(len < plain.len() && dst[..len] == plain[..len]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn frames_in_a_row_and_skippable_frames_are_one_stream() {
+        let plain = ramp(3000);
+        let skippable = [0x53, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, 9, 9, 9];
+        let mut stream = Vec::new();
+        encode(&plain[..1000], &mut stream);
+        stream.extend(skippable);
+        encode(&plain[1000..], &mut stream);
+        torture(decode, &stream, &plain);
+        let mut dst = vec![0; plain.len()];
+        assert_eq!(decode(&[skippable.as_slice(), &stream].concat(), &mut dst), Ok(plain.len()));
+        assert!(dst == plain);
+    }
+
+    #[test]
+    fn wrong_checksum_of_content_is_corrupt_and_a_missing_one_is_not() {
+        let plain = ramp(3000);
+        let mut stream = Vec::new();
+        encode(&plain, &mut stream);
+        let mut dst = vec![0; plain.len()];
+        assert_eq!(decode(&stream[..stream.len() - 4], &mut dst), Ok(plain.len()));
+        *stream.last_mut().unwrap() ^= 1;
+        assert!(matches!(decode(&stream, &mut dst), Err(Error::Corrupt { .. })));
+        assert_eq!(decode(&stream, &mut dst[..2999]), Ok(2999));
+    }
+
+    #[test]
+    fn a_cut_off_header_is_an_end_not_damage() {
+        let info = FrameInfo::new().content_size(Some(3000));
+        let stream = framed(&ramp(3000), info);
+        for len in 4..20 {
+            assert_eq!(decode(&stream[..len], &mut [0; 3000]), Ok(0));
+        }
+    }
+
+    #[test]
+    fn match_before_the_data_is_corrupt() {
+        assert!(matches!(decode(&[0x10, b'a', 2, 0], &mut [0; 20]), Err(Error::Corrupt { .. })));
+        assert!(matches!(decode(&[0x10, b'a', 0, 0], &mut [0; 20]), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn damage_neither_panics_nor_overruns() {
+        for plain in [noise(2000, 256), noise(2000, 2), classes(3000), ramp(3000)] {
+            let mut stream = Vec::new();
+            encode(&plain, &mut stream);
+            torture(decode, &stream, &plain);
+            torture(decode, &lz4_flex::block::compress(&plain), &plain);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! LZMA (compression 34925): an xz stream with LZMA2 and, as libtiff writes it, a delta filter.
+
+use std::io::ErrorKind;
+
+use lzma_rust2::{Action, Status, XzStream};
+
+use crate::{Error, Result};
+
+const NAME: &str = "LZMA";
+/// What a stream may ask for. Its dictionary is not allocated at once but grows with the output, so a lying header
+/// costs nothing even below this limit; the largest preset asks for 65 MiB.
+const MEMORY_LIMIT: u64 = 256 << 20;
+
+/// Decodes the xz streams of `src` until they end or `dst` is full, and returns how many bytes of `dst` are decoded.
+///
+/// The check value counts when the stream is read to its end: a wrong one makes the stream corrupt, a missing one does
+/// not. The bytes of `dst` after the decoded ones are unspecified.
+pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
+    let mut stream = XzStream::new_mem_limit(false, (MEMORY_LIMIT >> 10) as u32);
+    let mut rest = src;
+    let mut out = 0;
+    loop {
+        let step = match stream.process(rest, &mut dst[out..], Action::Run) {
+            Ok(step) => step,
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                let needed = u64::from(stream.memory_usage().unwrap_or(u32::MAX)) << 10;
+                return Err(Error::Memory { codec: NAME, needed, limit: MEMORY_LIMIT });
+            }
+            Err(_) => return Err(Error::Corrupt { codec: NAME, what: "it breaks the rules of the format" }),
+        };
+        rest = &rest[step.bytes_consumed..];
+        out += step.bytes_produced;
+        // No progress: the stream is cut off, or holds more than there is room for.
+        if step.status == Status::StreamEnd || (step.bytes_consumed, step.bytes_produced) == (0, 0) {
+            return Ok(out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use lzma_rust2::{CheckType, FilterConfig, XzOptions, XzWriter};
+
+    use super::*;
+    use crate::torture::{classes, noise, ramp, torture};
+
+    /// Written by libtiff: 24 bytes of 7 and the alphabet, with a delta filter of distance 1.
+    const LIBTIFF: [u8; 64] = [
+        253, 55, 122, 88, 90, 0, 0, 0, 255, 18, 217, 65, 2, 1, 3, 1, 0, 33, 1, 22, 121, 32, 196, 238, 224, 0, 49, 0,
+        11, 93, 0, 3, 128, 58, 39, 191, 183, 94, 103, 19, 123, 224, 0, 0, 0, 1, 31, 50, 53, 234, 11, 37, 6, 114, 158,
+        122, 1, 0, 0, 0, 0, 0, 89, 90,
+    ];
+
+    fn plain() -> Vec<u8> {
+        [[7; 24].as_slice(), b"abcdefghijklmnopqrstuvwxyz"].concat()
+    }
+
+    fn encoded(src: &[u8], check_type: CheckType, delta: Option<u32>) -> Vec<u8> {
+        let mut options = XzOptions::with_preset(4);
+        options.check_type = check_type;
+        options.filters.extend(delta.map(FilterConfig::new_delta));
+        let mut writer = XzWriter::new(Vec::new(), options).unwrap();
+        writer.write_all(src).unwrap();
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn libtiff_stream_with_a_delta_filter_decodes() {
+        torture(decode, &LIBTIFF, &plain());
+    }
+
+    #[test]
+    fn every_check_and_delta_decodes() {
+        let plain = ramp(100_000);
+        for check in [CheckType::None, CheckType::Crc32, CheckType::Crc64, CheckType::Sha256] {
+            for delta in [None, Some(1), Some(3), Some(256)] {
+                let mut dst = vec![0; plain.len()];
+                assert_eq!(decode(&encoded(&plain, check, delta), &mut dst), Ok(plain.len()));
+                assert!(dst == plain, "{delta:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_check_is_corrupt_and_a_missing_one_is_not() {
+        let plain = ramp(3000);
+        let stream = encoded(&plain, CheckType::Crc32, None);
+        let mut dst = vec![0; plain.len()];
+        // Index of 8 bytes and its checksum, then the footer of 12 bytes, follow the check.
+        let check = stream.len() - 12 - 12 - 4;
+        assert_eq!(decode(&stream[..check], &mut dst), Ok(plain.len()));
+        let mut damaged = stream.clone();
+        damaged[check] ^= 1;
+        assert!(matches!(decode(&damaged, &mut dst), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn dictionary_of_gigabytes_is_refused() {
+        // The stream of libtiff with the largest dictionary size there is, 4 GiB - 1.
+        let mut stream = LIBTIFF;
+        stream[19..24].copy_from_slice(&[40, 210, 61, 165, 47]);
+        let error = decode(&stream, &mut [0; 50]).unwrap_err();
+        assert!(matches!(error, Error::Memory { needed: 0x1_0000_0000.., .. }), "{error}");
+    }
+
+    #[test]
+    fn large_dictionary_for_a_small_block_is_no_obstacle() {
+        // 64 MiB, as the highest preset of every xz writer asks for.
+        let mut stream = LIBTIFF;
+        stream[19..24].copy_from_slice(&[28, 103, 201, 17, 14]);
+        let mut dst = [0; 50];
+        assert_eq!(decode(&stream, &mut dst), Ok(50));
+        assert!(dst == *plain());
+    }
+
+    #[test]
+    fn legacy_lzma_stream_is_corrupt() {
+        assert!(matches!(
+            decode(&[0x5D, 0, 0, 0x80, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF], &mut [0; 9]),
+            Err(Error::Corrupt { .. })
+        ));
+    }
+
+    #[test]
+    fn damage_neither_panics_nor_overruns() {
+        for (plain, delta) in [(noise(900, 256), None), (noise(1500, 2), Some(2)), (classes(3000), Some(1))] {
+            torture(decode, &encoded(&plain, CheckType::Crc32, delta), &plain);
+        }
+    }
+}

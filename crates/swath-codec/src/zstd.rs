@@ -1,0 +1,176 @@
+//! Zstandard (RFC 8878): compression 50000.
+
+use std::fmt;
+
+use zstd_safe::{CCtx, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
+
+use crate::{Error, Result};
+
+const NAME: &str = "ZSTD";
+/// The largest window that the streaming decoder may allocate, 2^27 bytes: what zstd itself allows by default.
+const WINDOW_LOG_MAX: u32 = 27;
+
+/// A reusable ZSTD decoder.
+pub struct Decoder {
+    context: DCtx<'static>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder").finish_non_exhaustive()
+    }
+}
+
+impl Decoder {
+    /// A decoder ready for use.
+    pub fn new() -> Self {
+        Self { context: DCtx::create() }
+    }
+
+    /// Decodes the frames of `src` until they end or `dst` is full, and returns how many bytes of `dst` are decoded.
+    ///
+    /// The bytes of `dst` after those are unspecified.
+    pub fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        // In one go first: it needs no window and no second copy of the data (libtiff's frames do not tell their size,
+        // so the streaming decoder cannot know that they fit).
+        match self.context.decompress(dst, src) {
+            Ok(len) => Ok(len),
+            Err(_) => self.decode_partly(src, dst),
+        }
+    }
+
+    /// Decodes a stream that is cut off, that holds more than `dst` can take, or that has something else behind it.
+    fn decode_partly(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        let corrupt = |code| Error::Corrupt { codec: NAME, what: zstd_safe::get_error_name(code) };
+        self.context.reset(ResetDirective::SessionAndParameters).map_err(corrupt)?;
+        self.context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(corrupt)?;
+        let want = dst.len();
+        let mut input = InBuffer::around(src);
+        let mut output = OutBuffer::around(dst);
+        loop {
+            let before = (input.pos(), output.pos());
+            self.context.decompress_stream(&mut output, &mut input).map_err(corrupt)?;
+            // Without progress in either direction the stream is cut off, or its rest has no room.
+            if output.pos() == want || (input.pos(), output.pos()) == before {
+                return Ok(output.pos());
+            }
+        }
+    }
+}
+
+/// A reusable ZSTD encoder of one level.
+pub struct Encoder {
+    context: CCtx<'static>,
+    level: i32,
+}
+
+impl fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoder").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+impl Encoder {
+    /// An encoder of `level` 1 (fast) to 22 (small).
+    pub fn new(level: i32) -> Result<Self> {
+        match level {
+            1..=22 => Ok(Self { context: CCtx::create(), level }),
+            _ => Err(Error::Unsuited { codec: NAME, what: "a level outside 1 to 22" }),
+        }
+    }
+
+    /// Appends one frame that holds `src` and its size to `out`.
+    pub fn encode(&mut self, src: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + zstd_safe::compress_bound(src.len()), 0);
+        // Cannot fail: the bound is large enough for any content.
+        let len = self.context.compress(&mut out[start..], src, self.level).unwrap_or_default();
+        out.truncate(start + len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::torture::{classes, noise, ramp, torture};
+
+    fn encoded(src: &[u8], level: i32) -> Vec<u8> {
+        let mut out = Vec::new();
+        Encoder::new(level).unwrap().encode(src, &mut out);
+        out
+    }
+
+    #[test]
+    fn libtiff_stream_decodes() {
+        // Written by libtiff: 24 bytes of 7 and the alphabet, in a frame that does not tell its size.
+        let stream = &[
+            40, 181, 47, 253, 0, 96, 13, 1, 0, 216, 7, 97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109,
+            110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 1, 0, 212, 78, 8,
+        ];
+        let plain: Vec<u8> = [[7; 24].as_slice(), b"abcdefghijklmnopqrstuvwxyz"].concat();
+        let mut decoder = Decoder::new();
+        torture(|src, dst| decoder.decode(src, dst), stream, &plain);
+    }
+
+    #[test]
+    fn frames_in_a_row_are_one_stream() {
+        let plain = ramp(9000);
+        let stream = [encoded(&plain[..4000], 3), encoded(&plain[4000..], 19)].concat();
+        let mut decoder = Decoder::new();
+        torture(|src, dst| decoder.decode(src, dst), &stream, &plain);
+    }
+
+    #[test]
+    fn a_cut_off_stream_gives_what_it_holds() {
+        let plain = noise(1_000_000, 16);
+        let stream = encoded(&plain, 3);
+        let mut dst = vec![0; plain.len()];
+        let len = Decoder::new().decode(&stream[..stream.len() / 2], &mut dst).unwrap();
+        assert!(len > plain.len() / 4 && len < plain.len());
+        assert!(dst[..len] == plain[..len]);
+    }
+
+    #[test]
+    fn bytes_after_the_frame_do_not_matter_once_the_block_is_full() {
+        let plain = ramp(9000);
+        let stream = [encoded(&plain, 3), vec![0xEE; 100]].concat();
+        let mut dst = vec![0; plain.len()];
+        assert_eq!(Decoder::new().decode(&stream, &mut dst), Ok(plain.len()));
+        assert!(dst == plain);
+    }
+
+    #[test]
+    fn a_window_of_gigabytes_is_refused_before_it_is_allocated() {
+        // A frame header that asks for a window of 2^31 bytes, then a compressed block that is cut off.
+        let stream = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 21 << 3, 0x04, 0x01, 0x00];
+        assert!(matches!(Decoder::new().decode(&stream, &mut [0; 100]), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn levels_outside_1_to_22_are_refused() {
+        for level in [-1, 0, 23] {
+            assert!(matches!(Encoder::new(level), Err(Error::Unsuited { .. })));
+        }
+    }
+
+    #[test]
+    fn damage_neither_panics_nor_overruns() {
+        let mut decoder = Decoder::new();
+        for (plain, level) in [(noise(1000, 256), 1), (noise(2000, 3), 9), (classes(3000), 15), (ramp(3000), 19)] {
+            torture(|src, dst| decoder.decode(src, dst), &encoded(&plain, level), &plain);
+        }
+    }
+
+    #[test]
+    fn decoder_can_move_to_another_thread() {
+        fn send<T: Send>() {}
+        send::<Decoder>();
+        send::<Encoder>();
+    }
+}
