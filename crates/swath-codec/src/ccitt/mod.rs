@@ -1,0 +1,183 @@
+//! CCITT fax: modified Huffman (compression 2 and 32771), Group 3 (3) and Group 4 (4), as in ITU-T T.4 and T.6.
+//!
+//! White is 0 and black is 1, whatever the photometric interpretation says.
+//!
+//! Scanners and fax machines write broken lines, and people keep those files. So a line that breaks a rule is
+//! repaired as libtiff does it (it keeps the runs that fit and is white after them) and decoding goes on: at the next
+//! end-of-line code in Group 3, at the next row in the others. Rows after the end of a Group 3 or Group 4 stream are white.
+
+mod bits;
+mod codes;
+mod line;
+#[cfg(test)]
+mod tests;
+
+use crate::{Error, Result, Shape};
+use bits::Bits;
+use line::{EOL_ZEROS, End, Lines};
+use std::slice::ChunksExactMut;
+
+const NAME: &str = "CCITT";
+const WHITE: u8 = 0;
+const UNCOMPRESSED: Error = Error::Unsuited { codec: NAME, what: "the uncompressed mode" };
+
+/// Which of the fax schemes a block is coded in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Modified Huffman, rows begin on a byte (compression 2).
+    Rle,
+    /// Modified Huffman, rows begin on a 16-bit word (compression 32771).
+    RleWord,
+    /// T.4, rows behind end-of-line codes (compression 3).
+    ///
+    /// Bit 2 of T4Options (end-of-line codes end on a byte) needs no flag: such codes are only longer.
+    Group3 {
+        /// Bit 0 of T4Options: rows may refer to the row above.
+        two_dimensional: bool,
+    },
+    /// T.6 (compression 4).
+    Group4,
+}
+
+/// How the stream of a block is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// FillOrder 2: the first bit of the stream is the least significant one of the first byte.
+    pub lsb_first: bool,
+    /// Bit 1 of T4Options or T6Options: the stream may use the uncompressed mode, which is not supported. The bit
+    /// alone is harmless, many writers set it for nothing; without it an extension code is taken for a broken line.
+    pub uncompressed: bool,
+}
+
+/// Working memory that is kept from block to block: the colour changes of two rows.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    above: Vec<u32>,
+    current: Vec<u32>,
+}
+
+/// Decodes a block of bilevel pixels into `dst`, eight to a byte, and returns the bytes written: all of the block.
+///
+/// # Errors
+/// [`Error::Truncated`] when a modified Huffman stream ends early or when no row at all can be decoded,
+/// [`Error::Unsuited`] when the block is not one bit deep or uses the uncompressed mode, [`Error::Memory`] when a row is
+/// so wide that its colour changes might take more than 256 MiB.
+pub fn decode(params: &Params, src: &[u8], shape: Shape, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
+    if shape.bits != 1 || shape.samples != 1 {
+        return Err(Error::Unsuited { codec: NAME, what: "samples of more than one bit" });
+    }
+    // Positions are 32 bits wide; the sign bit is room for a code that goes past the end of the row.
+    if shape.width > i32::MAX as usize {
+        return Err(Error::Unsuited { codec: NAME, what: "rows of more than 2147483647 pixels" });
+    }
+    let want = shape.len();
+    let Some(dst) = dst.get_mut(..want) else {
+        return Err(Error::Truncated { codec: NAME, got: dst.len(), want });
+    };
+    if want == 0 {
+        return Ok(0);
+    }
+    let lines = Lines::new(scratch, shape.width, src.len())?;
+    let mut rows = dst.chunks_exact_mut(shape.row_bytes());
+    let done = if params.lsb_first {
+        decode_rows(params, Bits::<true>::new(src), lines, &mut rows)?
+    } else {
+        decode_rows(params, Bits::<false>::new(src), lines, &mut rows)?
+    };
+    let must_be_full = matches!(params.scheme, Scheme::Rle | Scheme::RleWord);
+    if done < shape.height && (must_be_full || done == 0) {
+        return Err(Error::Truncated { codec: NAME, got: done * shape.row_bytes(), want });
+    }
+    rows.for_each(|row| row.fill(WHITE));
+    Ok(want)
+}
+
+/// Takes from `rows` those that the stream has and returns how many are whole.
+fn decode_rows<const LSB_FIRST: bool>(
+    params: &Params,
+    bits: Bits<'_, LSB_FIRST>,
+    lines: Lines<'_>,
+    rows: &mut ChunksExactMut<'_, u8>,
+) -> Result<usize> {
+    match params.scheme {
+        Scheme::Rle => Ok(huffman(bits, 1, lines, rows)),
+        Scheme::RleWord => Ok(huffman(bits, 2, lines, rows)),
+        Scheme::Group3 { two_dimensional } => group3(params, two_dimensional, bits, lines, rows),
+        Scheme::Group4 => group4(params, bits, lines, rows),
+    }
+}
+
+fn huffman<const LSB_FIRST: bool>(
+    mut bits: Bits<'_, LSB_FIRST>,
+    align: usize,
+    mut lines: Lines<'_>,
+    rows: &mut ChunksExactMut<'_, u8>,
+) -> usize {
+    let mut done = 0;
+    while !bits.at_end()
+        && let Some(row) = rows.next()
+    {
+        lines.read_1d(&mut bits);
+        lines.paint(row);
+        bits.align(align);
+        done += 1;
+    }
+    done
+}
+
+fn group3<const LSB_FIRST: bool>(
+    params: &Params,
+    two_dimensional: bool,
+    mut bits: Bits<'_, LSB_FIRST>,
+    mut lines: Lines<'_>,
+    rows: &mut ChunksExactMut<'_, u8>,
+) -> Result<usize> {
+    // Some writers leave the end-of-line codes out altogether.
+    let has_eol = bits.clone().seek_zeros(EOL_ZEROS);
+    let mut in_eol = false;
+    let mut done = 0;
+    loop {
+        if has_eol && !((in_eol || bits.seek_zeros(EOL_ZEROS)) && bits.skip_past_one()) || bits.at_end() {
+            return Ok(done);
+        }
+        let Some(row) = rows.next() else { return Ok(done) };
+        let one_dimensional = !two_dimensional || bits.bit();
+        let end = if one_dimensional { lines.read_1d(&mut bits) } else { lines.read_2d(&mut bits) };
+        if end == End::Extension && params.uncompressed {
+            return Err(UNCOMPRESSED);
+        }
+        lines.paint(row);
+        in_eol = end == End::Eol;
+        if in_eol && !has_eol {
+            // The zeros are those after the end.
+            return Ok(done);
+        }
+        done += 1;
+    }
+}
+
+fn group4<const LSB_FIRST: bool>(
+    params: &Params,
+    mut bits: Bits<'_, LSB_FIRST>,
+    mut lines: Lines<'_>,
+    rows: &mut ChunksExactMut<'_, u8>,
+) -> Result<usize> {
+    let mut done = 0;
+    while !bits.at_end()
+        && let Some(row) = rows.next()
+    {
+        let end = lines.read_2d(&mut bits);
+        if end == End::Extension && params.uncompressed {
+            return Err(UNCOMPRESSED);
+        }
+        lines.paint(row);
+        // Only the end-of-block code begins with these zeros.
+        if end == End::Eol {
+            break;
+        }
+        done += 1;
+    }
+    Ok(done)
+}
