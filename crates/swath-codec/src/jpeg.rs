@@ -1,0 +1,302 @@
+//! JPEG (compression 7): an abbreviated or complete JPEG stream in each block.
+//!
+//! A decoder of our own, because none of the Rust crates does all that TIFF files hold (8 and 12 bit, lossless, any number of
+//! components) with the pixels that libjpeg gives, and without guessing the colour space from markers: in a
+//! TIFF the PhotometricInterpretation tag decides. Sequential, progressive and lossless Huffman coding; arithmetic
+//! coding is refused.
+
+mod header;
+mod huffman;
+mod idct;
+mod lossless;
+mod output;
+mod scan;
+mod upsample;
+mod ycbcr;
+
+use crate::{Error, Result, Shape};
+use header::{Coding, Frame, Scan, Tables};
+use huffman::{Bits, find_marker};
+use output::Output;
+use scan::{Ended, Plane, Progress, Sequential, padded_blocks, walk};
+pub(crate) use ycbcr::Ycbcr;
+
+const CODEC: &str = "JPEG";
+
+const DHT: u8 = 0xc4;
+const EOI: u8 = 0xd9;
+const SOS: u8 = 0xda;
+const DQT: u8 = 0xdb;
+const DRI: u8 = 0xdd;
+
+/// PhotometricInterpretation of YCbCr.
+const YCBCR: u16 = 6;
+
+/// A progressive image needs about ten scans. More than this is a way to make a decoder work for nothing.
+const MAX_SCANS: usize = 100;
+
+/// What a frame may exceed the block by, since the last strip of a file may hold rows that the image does not have.
+const SLACK: u64 = 64 << 20;
+
+/// Pixel rows by which decoding runs ahead of writing: interpolation looks one chroma row beyond the last row.
+const CONTEXT: usize = 2;
+
+/// What the TIFF tags say about the streams.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Params<'a> {
+    /// The JPEGTables tag (347): a stream of tables that all blocks share.
+    pub tables: Option<&'a [u8]>,
+    /// The PhotometricInterpretation tag. 6 (YCbCr) with three samples is converted to RGB; all else is left as stored,
+    /// whatever the stream's own markers say about its colours.
+    pub photometric: u16,
+}
+
+/// Decodes one block.
+///
+/// `shape.bits` is 8, or 16 for streams of 9 to 16 bits per sample: a file with BitsPerSample 12 is decoded into native-endian 16-bit
+/// samples. A stream may have more rows than the block, which are dropped (the last strip of some writers), and fewer rows or
+/// columns, for which the block gets zeros (tiles at the edge of the image, cut to it): what libtiff does. A wider stream is an error.
+pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+    let colour = if params.photometric == YCBCR { Colour::Jfif } else { Colour::AsStored };
+    let mut decoder = Decoder::new(colour, shape);
+    if let Some(tables) = params.tables {
+        decoder.read_tables(tables)?;
+    }
+    decoder.decode(src, dst)
+}
+
+/// The error for a stream that breaks a rule.
+fn corrupt(what: &'static str) -> Error {
+    Error::Corrupt { codec: CODEC, what }
+}
+
+/// What is done to the components.
+pub(crate) enum Colour {
+    /// Nothing.
+    AsStored,
+    /// Three components are YCbCr as JFIF defines it and become RGB, chroma interpolated.
+    Jfif,
+    /// Three components are YCbCr as the TIFF tags define it and become RGB, chroma repeated.
+    Tiff(Box<Ycbcr>),
+}
+
+/// The decoder of one block.
+pub(crate) struct Decoder {
+    colour: Colour,
+    shape: Shape,
+    tables: Tables,
+}
+
+impl Decoder {
+    pub(crate) fn new(colour: Colour, shape: Shape) -> Decoder {
+        Decoder { colour, shape, tables: Tables::default() }
+    }
+
+    /// Reads a stream that only has tables.
+    pub(crate) fn read_tables(&mut self, src: &[u8]) -> Result<()> {
+        let mut at = 0;
+        while let Some((marker, body)) = next_segment(src, &mut at)? {
+            if marker == EOI {
+                break;
+            }
+            self.tables.define(marker, body)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes a stream into `dst`.
+    pub(crate) fn decode(self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        let want = self.shape.len();
+        if dst.len() != want {
+            let (found, expected) = (dst.len() as u64, want as u64);
+            return Err(Error::Mismatch { codec: CODEC, what: "output bytes", found, expected });
+        }
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi2") {
+            // SAFETY: the processor has the features that the function is compiled for.
+            return unsafe { decode_avx2(self, src, dst) };
+        }
+        self.decode_portable(src, dst)
+    }
+
+    #[inline(always)]
+    fn decode_portable(self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        let mut at = 0;
+        let Decoder { colour, shape, mut tables } = self;
+        let mut image: Option<Image<'_>> = None;
+        let mut target = Some((colour, dst));
+        while let Some((marker, body)) = next_segment(src, &mut at)? {
+            match (marker, &mut image) {
+                (0xc0..=0xcf, image) if !matches!(marker, DHT | 0xc8 | 0xcc) => {
+                    let (colour, dst) = target.take().ok_or(corrupt("it has two frames"))?;
+                    *image = Some(Image::new(Frame::parse(marker, body)?, shape, colour, dst)?);
+                }
+                (SOS, None) => return Err(corrupt("a scan comes before the frame")),
+                (SOS, Some(image)) => match image.scan(body, &tables, src, at)? {
+                    Ended::Complete(behind) => at = behind,
+                    Ended::Cut { row } => return Err(image.truncated(row)),
+                },
+                (EOI, image) => {
+                    if let Some(image) = image {
+                        image.ended = true;
+                    }
+                    break;
+                }
+                _ => tables.define(marker, body)?,
+            }
+            if image.as_ref().is_some_and(Image::needs_no_more) {
+                break;
+            }
+        }
+        image.ok_or(Error::Truncated { codec: CODEC, got: 0, want: shape.len() })?.finish()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+fn decode_avx2(decoder: Decoder, src: &[u8], dst: &mut [u8]) -> Result<()> {
+    decoder.decode_portable(src, dst)
+}
+
+/// The next marker and the body of its segment; `None` at the end of the data. `at` moves behind it.
+fn next_segment<'a>(src: &'a [u8], at: &mut usize) -> Result<Option<(u8, &'a [u8])>> {
+    let Some((marker, behind)) = find_marker(src, *at) else { return Ok(None) };
+    *at = behind;
+    if matches!(marker, 0x01 | 0xd0..=0xd9) {
+        return Ok(Some((marker, &[])));
+    }
+    let length = src.get(behind..).and_then(|rest| rest.first_chunk::<2>());
+    let Some(length) = length.map(|bytes| usize::from(u16::from_be_bytes(*bytes))) else { return Ok(None) };
+    if length < 2 {
+        return Err(corrupt("a marker segment is shorter than its length field"));
+    }
+    let Some(body) = src.get(behind + 2..behind + length) else { return Ok(None) };
+    *at = behind + length;
+    Ok(Some((marker, body)))
+}
+
+/// The frame while its scans come in.
+struct Image<'a> {
+    frame: Frame,
+    shape: Shape,
+    /// Empty until the first scan.
+    planes: Vec<Plane>,
+    progress: Option<Progress>,
+    output: Output<'a>,
+    /// Which components have had a scan.
+    seen: Vec<bool>,
+    scans: usize,
+    /// The stream said that it is complete.
+    ended: bool,
+}
+
+impl<'a> Image<'a> {
+    /// Checks the frame against the block. Nothing is allocated yet.
+    fn new(frame: Frame, shape: Shape, colour: Colour, dst: &'a mut [u8]) -> Result<Image<'a>> {
+        let mismatch = |what, found: usize, expected: usize| {
+            Err(Error::Mismatch { codec: CODEC, what, found: found as u64, expected: expected as u64 })
+        };
+        let lossless = frame.coding == Coding::Lossless;
+        let held = match frame.precision {
+            8 => shape.bits == 8 || (lossless && shape.bits == 16),
+            12 => shape.bits == 16,
+            2..=7 => lossless && matches!(shape.bits, 8 | 16),
+            9..=16 => lossless && shape.bits == 16,
+            _ => return Err(corrupt("its bits per sample are not 2 to 16")),
+        };
+        if !held {
+            return mismatch("bits per sample", frame.precision as usize, shape.bits);
+        }
+        // Raw camera files (DNG) code a row of one sample as half a row of two: the order of samples is the same.
+        let folded = lossless && frame.width * frame.components.len() == shape.width * shape.samples;
+        if !folded && frame.components.len() != shape.samples {
+            return mismatch("bands", frame.components.len(), shape.samples);
+        }
+        if !folded && frame.width > shape.width {
+            return mismatch("width", frame.width, shape.width);
+        }
+        let output = Output::new(&frame, shape, colour, dst)?;
+        let seen = vec![false; frame.components.len()];
+        Ok(Image { frame, shape, planes: Vec::new(), progress: None, output, seen, scans: 0, ended: false })
+    }
+
+    /// Makes the planes: two rows of MCUs when `streamed`, else all.
+    fn allocate(&mut self, streamed: bool) -> Result<()> {
+        let frame = &self.frame;
+        let sizes = frame.components.iter().map(|component| match frame.coding {
+            Coding::Lossless => (frame.width, frame.height),
+            _ if streamed => (padded_blocks(frame, component).0 * 8, 2 * 8 * component.v),
+            _ => (padded_blocks(frame, component).0 * 8, padded_blocks(frame, component).1 * 8),
+        });
+        let samples: u64 = sizes.clone().map(|(stride, rows)| stride as u64 * rows as u64).sum();
+        let progressive = frame.coding == Coding::Progressive;
+        let needed = samples * if progressive { 4 } else { 2 };
+        let limit = 8 * self.shape.len() as u64 + SLACK;
+        if needed > limit {
+            return Err(Error::Memory { codec: CODEC, needed, limit });
+        }
+        self.planes = sizes.map(|(stride, rows)| Plane { samples: vec![0; stride * rows], stride, rows }).collect();
+        self.progress = progressive.then(|| Progress::new(frame));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn scan(&mut self, body: &[u8], tables: &Tables, src: &[u8], at: usize) -> Result<Ended> {
+        let scan = Scan::parse(body, &self.frame)?;
+        self.scans += 1;
+        if self.scans > MAX_SCANS {
+            return Err(corrupt("it has more than 100 scans"));
+        }
+        // The usual case: one scan holds everything, and pixels leave as soon as their rows are complete.
+        let streamed = self.frame.coding == Coding::Sequential && scan.components.len() == self.frame.components.len();
+        if self.planes.is_empty() {
+            self.allocate(streamed)?;
+        }
+        for member in &scan.components {
+            self.seen[member.index] = true;
+        }
+        let bits = Bits::new(src, at);
+        let (frame, planes, output) = (&self.frame, &mut self.planes[..], &mut self.output);
+        // Interpolation looks one chroma row beyond the last row that is wanted.
+        let rows = self.shape.height + CONTEXT;
+        match (&mut self.progress, frame.coding) {
+            (Some(progress), _) => progress.scan(frame, &scan, tables, bits),
+            (None, Coding::Lossless) => lossless::lossless(frame, &scan, tables, bits, rows, planes),
+            (None, _) => {
+                let mut visitor = Sequential::new(frame, &scan, tables, planes, streamed.then_some(output))?;
+                walk(frame, &scan, tables.restart, bits, rows, &mut visitor)
+            }
+        }
+    }
+
+    /// True when every component has had its only scan: what follows is not looked at.
+    fn needs_no_more(&self) -> bool {
+        self.progress.is_none() && self.seen.iter().all(|&seen| seen)
+    }
+
+    fn truncated(&self, mcu_row: usize) -> Error {
+        let rows = match self.frame.coding {
+            Coding::Sequential => mcu_row * 8 * self.frame.v_max,
+            Coding::Lossless => mcu_row,
+            Coding::Progressive => 0,
+        };
+        let got = rows.min(self.shape.height) * self.shape.row_bytes();
+        Error::Truncated { codec: CODEC, got, want: self.shape.len() }
+    }
+
+    /// Writes what is not yet written once all scans are in.
+    #[inline(always)]
+    fn finish(mut self) -> Result<()> {
+        if self.seen.iter().any(|&seen| !seen) {
+            return Err(self.truncated(0));
+        }
+        if let Some(progress) = &self.progress {
+            if !self.ended && !progress.is_complete() {
+                return Err(self.truncated(0));
+            }
+            progress.finish(self.frame.precision, &mut self.planes)?;
+        }
+        self.output.finish(&self.planes);
+        Ok(())
+    }
+}
