@@ -1,0 +1,50 @@
+"""Fixtures: the binary, and a folder per session in which every case is written once."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import binary
+import matrix
+from case import Case
+
+
+def pytest_report_header() -> list[str]:
+    return [f"swath: {binary.PATH}", *matrix.header()]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in matrix.header():
+        if line.startswith("LEFT OUT"):
+            terminalreporter.write_line(line, yellow=True)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    needs_binary = any("swath" in item.fixturenames for item in session.items)
+    if needs_binary and not session.config.option.collectonly and not binary.PATH.is_file():
+        pytest.exit(f"no swath binary at {binary.PATH}: build it, or set SWATH_BIN", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def swath() -> Iterator[binary.Swath]:
+    """The binary under test."""
+    runner = binary.Swath()
+    yield runner
+    runner.close()
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], tuple[Path, np.ndarray | None]]:
+    """Writes a case on first use; gives its path and the pixels put in."""
+    folder = tmp_path_factory.mktemp("cases")
+    done: dict[str, tuple[Path, np.ndarray | None]] = {}
+
+    def write(case: Case) -> tuple[Path, np.ndarray | None]:
+        if case.id not in done:
+            path = folder / f"{case.id}.tif"
+            done[case.id] = path, case.write(path)
+        return done[case.id]
+
+    return write
