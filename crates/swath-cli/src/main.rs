@@ -1,3 +1,26 @@
-//! The `swath` command.
+//! The `swath` command: a thin face over the `swath` library.
+//!
+//! Errors are one sentence on stderr. Exit code 1: it failed; 2: it was called wrongly.
+#![expect(clippy::print_stdout, reason = "printing is what a command is for")]
 
-fn main() {}
+mod bench;
+mod command;
+mod demo;
+mod info;
+mod npy;
+mod picture;
+mod progress;
+mod read;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned()).collect();
+    match command::run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("swath: {failure}");
+            failure.exit_code()
+        }
+    }
+}

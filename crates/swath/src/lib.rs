@@ -1,1 +1,46 @@
-//! The engine.
+//! Read GeoTIFF and Cloud Optimized GeoTIFF, correctly and fast.
+//!
+//! ```no_run
+//! use swath::{Dataset, ReadRequest};
+//!
+//! let dataset = Dataset::open("dem.tif")?;
+//! let image = dataset.image(0)?;
+//! println!("{} x {} {}, EPSG {:?}", image.width(), image.height(), image.dtype(), image.about().epsg());
+//! let raster = image.read(&ReadRequest::new().window(0..256, 0..256))?;
+//! let heights: &[f32] = raster.pixels.as_slice().expect("a float32 image");
+//! # Ok::<(), swath::Error>(())
+//! ```
+//!
+//! The life of a window is told in `read.rs`: blocks are chosen, fetched in batches, decoded, and placed straight into the
+//! caller's buffer. There is no global state: threads live as long as the read that uses them.
+#![forbid(unsafe_code)]
+
+mod about;
+mod color;
+mod dataset;
+mod decoder;
+mod error;
+mod image;
+mod level;
+mod mask;
+mod pixels;
+mod place;
+mod read;
+mod report;
+mod request;
+mod scatter;
+mod sidecar;
+
+pub use about::{About, BandAbout};
+pub use dataset::Dataset;
+pub use error::{BlockName, Error, Result};
+pub use image::{Image, Raster};
+pub use mask::{Mask, MaskOrigin};
+pub use pixels::{Pixels, Sample};
+pub use report::Report;
+pub use request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
+pub use swath_codec::DType;
+pub use swath_tiff::Limits;
+
+/// The crates below this one, for those who need more than reading.
+pub use {swath_codec as codec, swath_io as io, swath_tiff as tiff};

@@ -1,0 +1,313 @@
+//! `swath info`: everything that is known of a file but its pixels.
+
+use serde_json::{Map, Value, json};
+use swath::tiff::gdal_metadata::Item;
+use swath::tiff::geo::KeyValue;
+use swath::tiff::nodata::NoData;
+use swath::tiff::world_file::GeorefSource;
+use swath::tiff::{ByteOrder, FieldType, Fields, ImageLayout, Planar, ReadAt};
+use swath::{Dataset, Image, MaskOrigin};
+
+use crate::command::{Arguments, Command, Failure, Flag};
+
+/// Values of a tag that `--tags` prints at most.
+const SHOWN_VALUES: u64 = 16;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "info",
+    operands: &["FILE"],
+    summary: "Tell what is in a file: size, type, georeferencing, overviews, metadata",
+    details: "Reads headers only, however large the file is. The JSON is stable: docs/info.md describes each field.\n\n\
+              Examples:\n  \
+              swath info dem.tif\n  \
+              swath info dem.tif --json\n  \
+              swath info odd.tif --tags\n",
+    flags: &[
+        Flag { name: "--json", value: None, help: "Print JSON." },
+        Flag { name: "--tags", value: None, help: "Also list every directory (IFD) with its tags." },
+        Flag { name: "--image", value: Some("N"), help: "Which image (page) of the file, counted from 0. Default: 0." },
+    ],
+    run,
+};
+
+fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
+    let dataset = Dataset::open(arguments.operand(0))?;
+    let number = arguments.number("--image")?.unwrap_or(0);
+    let image = dataset.image(number)?;
+    let mut info = describe(&dataset, number, &image);
+    if arguments.has("--tags") {
+        info.insert("ifds".into(), tags(&dataset));
+    }
+    if arguments.has("--json") {
+        let text = serde_json::to_string_pretty(&info).map_err(|error| Failure::Failed(error.to_string()))?;
+        println!("{text}");
+    } else {
+        print!("{}", human(&info));
+    }
+    Ok(())
+}
+
+/// The fields of the JSON, in the order in which they are printed.
+fn describe(dataset: &Dataset, number: usize, image: &Image) -> Map<String, Value> {
+    let (about, layout) = (image.about(), image.layout());
+    let header = dataset.header();
+    let grid = layout.grid;
+    let mut info = Map::new();
+    let mut put = |name: &str, value: Value| {
+        info.insert(name.into(), value);
+    };
+    put("file", json!(dataset.name()));
+    put("size", json!(dataset.source().size()));
+    put("bigtiff", json!(header.big));
+    put("byte_order", json!(if header.order == ByteOrder::Little { "little" } else { "big" }));
+    put("images", json!(dataset.image_count()));
+    put("image", json!(number));
+    put("width", json!(image.width()));
+    put("height", json!(image.height()));
+    put("bands", json!(image.bands()));
+    put("dtype", json!(image.dtype().name()));
+    put("bits", json!(layout.bits));
+    put("compression", json!(layout.compression.name()));
+    put("compression_code", json!(layout.compression.0));
+    put("predictor", json!(layout.predictor));
+    put("interleave", json!(if layout.planar == Planar::Chunky { "pixel" } else { "band" }));
+    put("photometric", json!(layout.photometric.name()));
+    put("orientation", json!(layout.orientation));
+    put("tiled", json!(grid.tiled));
+    put("block", json!([grid.block_height, grid.block_width]));
+    put("blocks", json!(grid.count()));
+    put("levels", image.levels().map(level).collect());
+    put("mask", json!(mask_name(image.mask_origin())));
+    put("alpha_band", json!(layout.alpha_band().map(|band| band + 1)));
+    put("nodata", about.nodata.map_or(Value::Null, nodata));
+    put("transform", json!(about.transform.map(|transform| transform.0)));
+    put("rotated", json!(about.transform.is_some_and(|transform| transform.is_rotated())));
+    put("transform_source", json!(about.georef_source.map(source_name)));
+    put("raster_type", json!(if about.is_point() { "point" } else { "area" }));
+    let bounds = about.transform.map(|transform| transform.bounds(image.width(), image.height()));
+    put("bounds", json!(bounds.map(|(x0, y0, x1, y1)| [x0, y0, x1, y1])));
+    put("epsg", json!(about.epsg()));
+    put("crs", crs(image));
+    put("gcps", about.gcps.iter().map(|gcp| json!([gcp.pixel, gcp.line, gcp.x, gcp.y, gcp.z])).collect());
+    put("gcp_epsg", json!(about.gcp_epsg()));
+    put("rpc", json!(about.rpc.is_some()));
+    put("band_info", bands(image));
+    put("metadata", metadata(&about.metadata));
+    put("palette", json!(about.palette.as_ref().map(|palette| &palette.entries)));
+    put("structural_metadata", json!(dataset.structural_metadata().map(structure)));
+    put("warnings", json!(about.warnings));
+    info
+}
+
+fn level(layout: &ImageLayout) -> Value {
+    let grid = layout.grid;
+    json!({
+        "width": grid.width,
+        "height": grid.height,
+        "block": [grid.block_height, grid.block_width],
+        "blocks": grid.count(),
+        "compression": layout.compression.name(),
+    })
+}
+
+fn mask_name(origin: MaskOrigin) -> &'static str {
+    match origin {
+        MaskOrigin::MaskImage => "mask",
+        MaskOrigin::NoDataValues => "nodata-values",
+        MaskOrigin::NoData => "nodata",
+        MaskOrigin::Alpha => "alpha",
+        MaskOrigin::Lerc => "lerc",
+        MaskOrigin::AllValid => "all-valid",
+    }
+}
+
+fn source_name(source: GeorefSource) -> &'static str {
+    match source {
+        GeorefSource::Pam => "aux.xml",
+        GeorefSource::Internal => "tags",
+        GeorefSource::TabFile => "tab",
+        GeorefSource::WorldFile => "world file",
+    }
+}
+
+/// Numbers where JSON has them, exact for 64-bit integers; `"nan"`, `"inf"` and `"-inf"` as text.
+fn nodata(value: NoData) -> Value {
+    match value {
+        NoData::Uint(value) => json!(value),
+        NoData::Int(value) => json!(value),
+        NoData::Float(value) if value.is_finite() => json!(value),
+        NoData::Float(value) if value.is_nan() => json!("nan"),
+        NoData::Float(value) => json!(if value > 0.0 { "inf" } else { "-inf" }),
+    }
+}
+
+fn crs(image: &Image) -> Value {
+    let about = image.about();
+    if about.crs.is_none() && about.crs_text.is_none() {
+        return Value::Null;
+    }
+    let keys = about.geo_keys.iter().flat_map(|keys| &keys.keys).map(|key| {
+        let name = key.name().map_or_else(|| key.id.to_string(), str::to_owned);
+        let value = match &key.value {
+            KeyValue::Short(value) => json!(value),
+            KeyValue::Shorts(values) => json!(values),
+            KeyValue::Doubles(values) => json!(values),
+            KeyValue::Ascii(text) => json!(text),
+        };
+        json!([name, value])
+    });
+    json!({
+        "epsg": about.epsg().or(about.gcp_epsg()),
+        "name": about.crs_name(),
+        "kind": about.crs.as_ref().map(|crs| format!("{:?}", crs.kind).to_lowercase()),
+        "wkt": about.wkt(),
+        "geo_keys": keys.collect::<Vec<_>>(),
+    })
+}
+
+fn bands(image: &Image) -> Value {
+    let about = image.about();
+    let one = |(i, band): (usize, &swath::BandAbout)| {
+        json!({
+            "band": i + 1,
+            "description": band.description,
+            "units": band.units,
+            "scale": band.scale,
+            "offset": band.offset,
+            "color": band.color,
+            "statistics": band.statistics.as_ref().map(|statistics| json!({
+                "minimum": statistics.minimum,
+                "maximum": statistics.maximum,
+                "mean": statistics.mean,
+                "std_dev": statistics.std_dev,
+                "valid_percent": statistics.valid_percent,
+                "approximate": statistics.approximate,
+            })),
+            "categories": band.categories,
+            "metadata": metadata_of(&about.metadata, Some(i)),
+        })
+    };
+    about.bands.iter().take(image.bands()).enumerate().map(one).collect()
+}
+
+/// Items of the whole image by domain; `""` is the default domain.
+fn metadata(items: &[Item]) -> Value {
+    metadata_of(items, None)
+}
+
+fn metadata_of(items: &[Item], sample: Option<usize>) -> Value {
+    let mut domains = Map::new();
+    // Items with a role (scale, offset, description ...) are fields of their own.
+    for item in items.iter().filter(|item| item.sample == sample && item.role.is_none()) {
+        let domain = domains.entry(item.domain.clone().unwrap_or_default()).or_insert_with(|| json!({}));
+        domain[&item.name] = json!(item.value);
+    }
+    Value::Object(domains)
+}
+
+fn structure(text: String) -> Value {
+    let pairs = text.lines().filter_map(|line| line.trim().split_once('='));
+    Value::Object(pairs.map(|(name, value)| (name.to_owned(), json!(value))).collect())
+}
+
+/// Every directory with its tags; long values are cut.
+fn tags(dataset: &Dataset) -> Value {
+    let source = dataset.source();
+    let mut ifds = Vec::new();
+    for link in &dataset.chain().links {
+        for (sub, ifd) in std::iter::once((false, &link.ifd)).chain(link.subs.iter().map(|sub| (true, sub))) {
+            let fields = ifd.fields(source.as_ref(), dataset.limits());
+            let entry = |entry: &swath::tiff::Entry| {
+                json!({
+                    "tag": entry.tag.0,
+                    "name": entry.tag.name(),
+                    "type": entry.field_type.to_string(),
+                    "count": entry.count,
+                    "value": value(&fields, entry),
+                })
+            };
+            ifds.push(json!({
+                "offset": ifd.offset,
+                "sub_ifd": sub,
+                "tags": ifd.entries.iter().map(entry).collect::<Vec<_>>(),
+            }));
+        }
+    }
+    Value::Array(ifds)
+}
+
+fn value<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, entry: &swath::tiff::Entry) -> Value {
+    if entry.field_type == FieldType::ASCII {
+        return fields.text(entry.tag).ok().flatten().map_or(Value::Null, Value::String);
+    }
+    if entry.count > SHOWN_VALUES {
+        return json!(format!("{} values", entry.count));
+    }
+    let values = match entry.field_type {
+        FieldType::FLOAT | FieldType::DOUBLE | FieldType::RATIONAL | FieldType::SRATIONAL => {
+            fields.floats(entry.tag).ok().flatten().map(|values| json!(values))
+        }
+        FieldType::SBYTE | FieldType::SSHORT | FieldType::SLONG | FieldType::SLONG8 => {
+            fields.ints(entry.tag).ok().flatten().map(|values| json!(values))
+        }
+        _ => fields.uints(entry.tag).ok().flatten().map(|values| json!(values)),
+    };
+    match values {
+        Some(Value::Array(mut values)) if values.len() == 1 => values.remove(0),
+        Some(values) => values,
+        None => Value::Null,
+    }
+}
+
+/// The same for a person: a line a field, what is absent left out.
+fn human(info: &Map<String, Value>) -> String {
+    let mut text = String::new();
+    for (name, value) in info {
+        let empty = match value {
+            Value::Null => true,
+            Value::Array(items) => items.is_empty(),
+            Value::Object(items) => items.is_empty(),
+            _ => false,
+        };
+        if empty {
+            continue;
+        }
+        let label = name.replace('_', " ");
+        match (name.as_str(), value) {
+            ("palette", Value::Array(entries)) => text += &format!("{label}: {} colours\n", entries.len()),
+            ("gcps", Value::Array(points)) if points.len() > 4 => {
+                text += &format!("{label}: {} points\n", points.len())
+            }
+            (_, Value::Array(items)) if items.iter().any(Value::is_object) => {
+                text += &format!("{label}:\n");
+                for item in items {
+                    text += &format!("  {}\n", inline(item));
+                }
+            }
+            (_, Value::Object(items)) => {
+                text += &format!("{label}:\n");
+                for (name, value) in items.iter().filter(|(_, value)| !value.is_null()) {
+                    text += &format!("  {}: {}\n", if name.is_empty() { "items" } else { name }, inline(value));
+                }
+            }
+            (_, value) => text += &format!("{label}: {}\n", inline(value)),
+        }
+    }
+    text
+}
+
+fn inline(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(inline).collect::<Vec<_>>().join(", "),
+        Value::Object(items) => {
+            let shown = items.iter().filter(|(_, value)| {
+                !value.is_null()
+                    && value.as_array().is_none_or(|a| !a.is_empty())
+                    && value.as_object().is_none_or(|o| !o.is_empty())
+            });
+            shown.map(|(name, value)| format!("{name} {}", inline(value))).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}

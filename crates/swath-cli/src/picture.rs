@@ -1,0 +1,175 @@
+//! Pictures that a person can look at: PNG, 8 bits, stretched, nodata transparent, palette applied.
+
+use std::io::{self, Write};
+
+use swath::{Image, Layout, Pixels, ReadRequest, Report};
+
+use crate::command::Failure;
+use crate::read::write_file;
+
+/// Read what the request asks for and write it as a picture.
+pub(crate) fn write(out: &str, image: &Image, request: ReadRequest<'_>) -> Result<Report, Failure> {
+    let bands = request.chosen_bands().map_or_else(|| default_bands(image), <[usize]>::to_vec);
+    if bands.len() > 4 || bands.is_empty() {
+        return Err(Failure::Misuse(format!("a picture has 1 to 4 bands, not {}: choose with --bands", bands.len())));
+    }
+    let request = request.bands(bands.clone()).layout(Layout::BandsFirst);
+    let raster = image.read(&request)?;
+    let mask = image.read_mask(&request)?;
+    let (width, height) = (mask.width, mask.height);
+    let count = width * height;
+
+    let palette = image.about().palette.as_ref().filter(|_| bands.len() == 1);
+    let planes: Vec<Vec<u8>> = match palette {
+        Some(palette) => {
+            let indices = raster.pixels.to_f64(0..count);
+            let channel = |c: usize| {
+                let color = |&index: &f64| palette.entries.get(index as usize).map_or(0, |entry| entry[c]);
+                indices.iter().map(color).collect()
+            };
+            (0..4).map(channel).collect()
+        }
+        None => (0..bands.len())
+            .map(|band| {
+                let alpha = alpha_band(image) == Some(bands[band]);
+                stretch(&raster.pixels, band * count..(band + 1) * count, &mask.values, alpha)
+            })
+            .collect(),
+    };
+    // A band of transparency of its own when the bands have none and something is invalid.
+    let transparent = planes.len() % 2 == 1 && mask.values.contains(&0);
+    write_file(out, |writer| {
+        let channels = planes.len() + usize::from(transparent);
+        let mut rows = Vec::with_capacity(height * (1 + width * channels));
+        for row in 0..height {
+            rows.push(0);
+            for at in row * width..(row + 1) * width {
+                rows.extend(planes.iter().map(|plane| plane[at]));
+                if transparent {
+                    rows.push(mask.values[at]);
+                }
+            }
+        }
+        png(writer, width, height, channels, &rows)
+    })?;
+    Ok(raster.report)
+}
+
+/// Write one band of bytes as it is.
+pub(crate) fn write_gray(out: &mut dyn Write, pixels: &Pixels, width: usize, height: usize) -> io::Result<()> {
+    let mut rows = Vec::with_capacity(height * (1 + width));
+    for row in pixels.as_bytes().chunks(width.max(1)) {
+        rows.push(0);
+        rows.extend_from_slice(row);
+    }
+    png(out, width, height, 1, &rows)
+}
+
+/// Red, green and blue (and alpha) where the image says that it has them, else the first band.
+fn default_bands(image: &Image) -> Vec<usize> {
+    let is_rgb = image.about().bands.first().is_some_and(|band| band.color == "red");
+    let colors = if is_rgb && image.bands() >= 3 { 3 } else { 1 };
+    let mut bands: Vec<usize> = (0..colors).collect();
+    bands.extend(alpha_band(image).filter(|&band| band >= colors));
+    bands
+}
+
+fn alpha_band(image: &Image) -> Option<usize> {
+    image.about().bands.iter().take(image.bands()).position(|band| band.color == "alpha")
+}
+
+/// One band as bytes: bytes stay as they are, everything else is stretched from the 2nd to the 98th percentile.
+fn stretch(pixels: &Pixels, range: std::ops::Range<usize>, mask: &[u8], alpha: bool) -> Vec<u8> {
+    if let Pixels::U8(samples) = pixels {
+        let samples = &samples[range];
+        // Files of one bit or a few would be black: scale to what is there.
+        let top = samples.iter().copied().max().unwrap_or(0);
+        let scale = |&sample: &u8| {
+            if top < 16 && top > 0 && !alpha { (u16::from(sample) * 255 / u16::from(top)) as u8 } else { sample }
+        };
+        return samples.iter().map(scale).collect();
+    }
+    let values = pixels.to_f64(range);
+    let step = (values.len() / 200_000).max(1);
+    let valid = |(value, valid): (&f64, &u8)| (*valid != 0 && value.is_finite()).then_some(*value);
+    let mut sample: Vec<f64> = values.iter().zip(mask).step_by(step).filter_map(valid).collect();
+    sample.sort_by(f64::total_cmp);
+    let at = |part: f64| sample.get(((sample.len().saturating_sub(1)) as f64 * part) as usize).copied().unwrap_or(0.0);
+    let (low, high) = if alpha { (0.0, at(1.0)) } else { (at(0.02), at(0.98)) };
+    let scale = if high > low { 255.0 / (high - low) } else { 0.0 };
+    // Casts to u8 saturate, and NaN becomes 0.
+    values.iter().map(|value| ((value - low) * scale).round() as u8).collect()
+}
+
+/// Write a PNG of 8-bit channels; each row starts with its filter byte.
+fn png(out: &mut dyn Write, width: usize, height: usize, channels: usize, rows: &[u8]) -> io::Result<()> {
+    let color_type = [0, 4, 2, 6][channels - 1];
+    let mut header = Vec::new();
+    header.extend_from_slice(&(width as u32).to_be_bytes());
+    header.extend_from_slice(&(height as u32).to_be_bytes());
+    header.extend_from_slice(&[8, color_type, 0, 0, 0]);
+    let mut data = Vec::new();
+    swath::codec::deflate::Encoder::new(6).map_err(io::Error::other)?.encode(rows, &mut data);
+    out.write_all(b"\x89PNG\r\n\x1a\n")?;
+    chunk(out, b"IHDR", &header)?;
+    for part in data.chunks(1 << 30) {
+        chunk(out, b"IDAT", part)?;
+    }
+    chunk(out, b"IEND", &[])
+}
+
+fn chunk(out: &mut dyn Write, name: &[u8; 4], data: &[u8]) -> io::Result<()> {
+    out.write_all(&(data.len() as u32).to_be_bytes())?;
+    out.write_all(name)?;
+    out.write_all(data)?;
+    out.write_all(&crc32(&[name, data]).to_be_bytes())
+}
+
+/// The CRC of PNG chunks (ISO 3309), a byte at a time over a table of 256.
+fn crc32(parts: &[&[u8]]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut i = 0;
+        while i < 256 {
+            let mut value = i as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                value = if value & 1 == 1 { 0xedb8_8320 ^ (value >> 1) } else { value >> 1 };
+                bit += 1;
+            }
+            table[i] = value;
+            i += 1;
+        }
+        table
+    };
+    let bytes = parts.iter().flat_map(|part| part.iter());
+    !bytes.fold(!0, |crc, &byte| TABLE[((crc ^ u32::from(byte)) & 255) as usize] ^ (crc >> 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crc_is_the_one_of_the_png_specification() {
+        assert_eq!(crc32(&[b"IEND"]), 0xae42_6082);
+        assert_eq!(crc32(&[b"123", b"456789"]), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn stretch_keeps_bytes_and_spreads_everything_else() {
+        let bytes = Pixels::U8(vec![0, 100, 255]);
+        assert_eq!(stretch(&bytes, 0..3, &[255; 3], false), [0, 100, 255]);
+        let wide = Pixels::F32((0..101).map(|i| i as f32).collect());
+        let out = stretch(&wide, 0..101, &[255; 101], false);
+        assert_eq!((out[0], out[2], out[50], out[98], out[100]), (0, 0, 128, 255, 255));
+    }
+
+    #[test]
+    fn nodata_does_not_take_part_in_the_stretch() {
+        let wide = Pixels::F32(vec![-9999.0, 1.0, 2.0, 3.0, f32::NAN]);
+        let out = stretch(&wide, 0..5, &[0, 255, 255, 255, 0], false);
+        assert_eq!((out[0], out[1], out[4]), (0, 0, 0));
+        assert!(out[3] > 128);
+    }
+}

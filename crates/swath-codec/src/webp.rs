@@ -1,0 +1,6 @@
+//! stub
+use crate::*;
+/// x
+pub fn decode(_s: &[u8], _h: Shape, _d: &mut [u8]) -> Result<()> {
+    Err(Error::Unsupported { name: "webp", code: 0 })
+}

@@ -1,0 +1,354 @@
+//! What an image is about: its place on Earth, nodata, colours, names, metadata.
+
+use swath_codec::DType;
+use swath_tiff::gdal_metadata::{GdalMetadata, Item, Statistics};
+use swath_tiff::geo::{Crs, Gcp, GeoKeys, GeoTransform, RasterType, RawGeoref, Rpc, resolve};
+use swath_tiff::geodata_xform::Resolution;
+use swath_tiff::nodata::{Kind, NoData};
+use swath_tiff::palette::Palette;
+use swath_tiff::pam::{Pam, PamBand};
+use swath_tiff::world_file::GeorefSource;
+use swath_tiff::xml::XmlLimits;
+use swath_tiff::{Fields, ImageLayout, Limits, Photometric, ReadAt, Tag};
+
+use crate::level::Level;
+use crate::pixels::Pixels;
+use crate::sidecar::{Sidecars, world_file};
+
+/// What is known of an image beyond its pixels, the sidecars' words included. Where several sources speak, GDAL's order
+/// decides: `.aux.xml` before the file itself before a world file.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct About {
+    /// From pixel corners to coordinates, in GDAL's order.
+    pub transform: Option<GeoTransform>,
+    /// The same without the half-pixel shift of PixelIsPoint: what the tags state.
+    pub raw_transform: Option<GeoTransform>,
+    /// Who gave the transform or the control points.
+    pub georef_source: Option<GeorefSource>,
+    /// Whether a pixel stands for an area or a point.
+    pub raster_type: RasterType,
+    /// Ground control points, where there is no transform.
+    pub gcps: Vec<Gcp>,
+    /// Rational polynomial coefficients.
+    pub rpc: Option<Rpc>,
+    /// The coordinate reference system of the file's GeoKeys. Where control points place the image, it is theirs.
+    pub crs: Option<Crs>,
+    /// The coordinate reference system as text, where a sidecar gives it so.
+    pub crs_text: Option<String>,
+    /// The GeoKeys as they stand in the file.
+    pub geo_keys: Option<GeoKeys>,
+    /// The nodata value.
+    pub nodata: Option<NoData>,
+    /// The colours of a palette image.
+    pub palette: Option<Palette>,
+    /// The items of the GDAL_METADATA tag and of the `.aux.xml` file.
+    pub metadata: Vec<Item>,
+    /// The text of the GDAL_METADATA tag.
+    pub metadata_xml: Option<String>,
+    /// What is known of each band.
+    pub bands: Vec<BandAbout>,
+    /// Things that were read around: a sentence each.
+    pub warnings: Vec<String>,
+    pixel_kind: Option<(Kind, u32)>,
+}
+
+/// What is known of one band.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct BandAbout {
+    /// Its name.
+    pub description: Option<String>,
+    /// The unit of its values.
+    pub units: Option<String>,
+    /// The scale of its values: `value * scale + offset`.
+    pub scale: Option<f64>,
+    /// The offset of its values.
+    pub offset: Option<f64>,
+    /// Its statistics, where somebody has stored them.
+    pub statistics: Option<Statistics>,
+    /// What it shows: `red`, `gray`, `alpha`, `palette` ...
+    pub color: &'static str,
+    /// The names of its classes.
+    pub categories: Vec<String>,
+}
+
+impl About {
+    pub(crate) fn gather(level: &Level, sidecars: &Sidecars, limits: &Limits) -> About {
+        let fields = level.ifd.fields(level.source.as_ref(), limits);
+        let layout = &level.layout;
+        let mut about = About { pixel_kind: Some(kind(layout)), ..About::default() };
+        about.place(level, &fields, sidecars.pam.as_ref());
+        about.describe(layout, &fields, sidecars.pam.as_ref(), limits);
+        about.color(layout, &fields, sidecars.pam.as_ref());
+        about
+    }
+
+    /// Read a tag; one that cannot be read is reported and otherwise as good as absent.
+    fn tag<T>(&mut self, value: swath_tiff::Result<Option<T>>) -> Option<T> {
+        value.unwrap_or_else(|error| {
+            self.warnings.push(error.to_string());
+            None
+        })
+    }
+
+    /// Place on Earth.
+    fn place<R: ReadAt + ?Sized>(&mut self, level: &Level, fields: &Fields<'_, R>, pam: Option<&Pam>) {
+        let directory = self.tag(fields.uints(Tag::GEO_KEY_DIRECTORY)).unwrap_or_default();
+        let doubles = self.tag(fields.floats(Tag::GEO_DOUBLE_PARAMS)).unwrap_or_default();
+        let ascii = self.tag(fields.bytes(Tag::GEO_ASCII_PARAMS)).unwrap_or_default();
+        if !directory.is_empty() {
+            let directory: Vec<u16> = directory.iter().map(|&value| value as u16).collect();
+            let keys = GeoKeys::parse(&directory, &doubles, &ascii);
+            self.raster_type = RasterType::from_key(keys.short(RASTER_TYPE_KEY));
+            self.warnings.extend(keys.warnings.iter().map(ToString::to_string));
+            self.crs = Crs::from_keys(&keys);
+            self.geo_keys = Some(keys);
+        }
+        let scale = self.tag(fields.floats(Tag::MODEL_PIXEL_SCALE)).unwrap_or_default();
+        let tiepoints = self.tag(fields.floats(Tag::MODEL_TIEPOINT)).unwrap_or_default();
+        let matrix = self.tag(fields.floats(Tag::MODEL_TRANSFORMATION)).unwrap_or_default();
+        let inside = resolve(RawGeoref { scale: &scale, tiepoints: &tiepoints, matrix: &matrix }, self.raster_type);
+
+        let resolution = |tag| fields.floats(tag).ok().flatten().and_then(|values| values.first().copied());
+        let resolution = resolution(Tag::X_RESOLUTION).zip(resolution(Tag::Y_RESOLUTION)).map(|(x, y)| Resolution {
+            x,
+            y,
+            unit: fields.uint(Tag::RESOLUTION_UNIT).ok().flatten().unwrap_or(2) as u16,
+        });
+        let beside = pam.map(|pam| pam.placement(level.layout.grid.height, resolution)).unwrap_or_default();
+        self.gcps = beside
+            .gcps
+            .iter()
+            .map(|gcp| Gcp { pixel: gcp.pixel, line: gcp.line, x: gcp.x, y: gcp.y, z: gcp.z })
+            .collect();
+        if let Some(transform) = beside.geo_transform {
+            self.transform = Some(GeoTransform(transform));
+            self.georef_source = Some(GeorefSource::Pam);
+        } else if let Some(transform) = inside.transform {
+            self.transform = Some(transform);
+            self.raw_transform = inside.raw;
+            self.georef_source = Some(GeorefSource::Internal);
+        } else if let Some(transform) = world_file(level.source.as_ref()) {
+            self.transform = Some(GeoTransform(transform));
+            self.georef_source = Some(GeorefSource::WorldFile);
+        }
+        if !self.gcps.is_empty() {
+            self.georef_source = self.georef_source.or(Some(GeorefSource::Pam));
+        } else if !inside.gcps.is_empty() {
+            self.gcps = inside.gcps;
+            self.georef_source = self.georef_source.or(Some(GeorefSource::Internal));
+        }
+        self.raw_transform = self.raw_transform.or(self.transform);
+        self.crs_text = pam.and_then(Pam::srs_text).map(str::to_owned);
+        self.rpc = self.tag(fields.floats(Tag::RPC_COEFFICIENT)).and_then(|values| Rpc::from_tag(&values).ok());
+    }
+
+    /// Nodata, metadata, names, scales.
+    fn describe<R: ReadAt + ?Sized>(
+        &mut self,
+        layout: &ImageLayout,
+        fields: &Fields<'_, R>,
+        pam: Option<&Pam>,
+        limits: &Limits,
+    ) {
+        let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
+        let (kind, bits) = kind(layout);
+        let text = self.tag(fields.text(Tag::GDAL_NODATA));
+        self.nodata = text.and_then(|text| NoData::parse(&text, kind, bits));
+        if self.nodata.is_none() {
+            self.nodata = pam.and_then(|pam| pam.band(1)).and_then(|band| band.no_data(kind, bits));
+        }
+        let inside =
+            self.tag(fields.bytes(Tag::GDAL_METADATA)).and_then(|bytes| match GdalMetadata::parse(&bytes, &xml) {
+                Ok(metadata) => Some(metadata),
+                Err(error) => {
+                    self.warnings.push(format!("GDAL_METADATA: {error}"));
+                    None
+                }
+            });
+        let inside = inside.unwrap_or_default();
+        self.metadata_xml = Some(inside.xml.clone()).filter(|xml| !xml.is_empty());
+        self.metadata.clone_from(&inside.items);
+        self.metadata.extend(pam.iter().flat_map(|pam| pam.metadata.iter().cloned()));
+
+        for band in 0..usize::from(layout.samples) {
+            let none = PamBand::default();
+            let beside = pam.and_then(|pam| pam.band(band + 1)).unwrap_or(&none);
+            self.bands.push(BandAbout {
+                description: beside.description.clone().or(inside.description(band).map(str::to_owned)),
+                units: beside.units.clone().or(inside.units(band).map(str::to_owned)),
+                scale: beside.scale.or(inside.scale(band)),
+                offset: beside.offset.or(inside.offset(band)),
+                statistics: beside.statistics().or(inside.statistics(band)),
+                color: "undefined",
+                categories: beside.categories.clone(),
+            });
+        }
+    }
+
+    /// Palette and colour of each band.
+    fn color<R: ReadAt + ?Sized>(&mut self, layout: &ImageLayout, fields: &Fields<'_, R>, pam: Option<&Pam>) {
+        let bits = u32::from(layout.bits);
+        if layout.photometric == Photometric::PALETTE && layout.samples <= 2 {
+            let values = self.tag(fields.uints(Tag::COLOR_MAP)).unwrap_or_default();
+            let values: Vec<u16> = values.iter().map(|&value| value as u16).collect();
+            self.palette = Palette::from_color_map(&values, bits).ok();
+        }
+        if layout.samples == 1 && self.palette.is_none() && matches!(layout.sample_format, 1 | 4) {
+            // GDAL shows what 0 means by a palette where a viewer would get it wrong.
+            match layout.photometric {
+                Photometric::MIN_IS_WHITE if bits <= 16 => self.palette = Palette::min_is_white(bits).ok(),
+                Photometric::MIN_IS_BLACK if bits == 1 => self.palette = Some(Palette::bilevel()),
+                _ => {}
+            }
+        }
+        if let Some(table) = pam.and_then(|pam| pam.band(1)).map(|band| &band.color_table)
+            && !table.is_empty()
+        {
+            self.palette = Some(Palette { entries: table.clone() });
+        }
+        if let (Some(palette), Some(nodata)) = (&mut self.palette, self.nodata) {
+            palette.hide(nodata);
+        }
+        let has_palette = self.palette.is_some();
+        for (band, about) in self.bands.iter_mut().enumerate() {
+            about.color = color_of(layout, band, has_palette);
+        }
+    }
+
+    /// The EPSG code of the coordinates that the transform gives; `None` where control points place the image, as the code is
+    /// theirs then: see [`gcp_epsg`](About::gcp_epsg).
+    pub fn epsg(&self) -> Option<u32> {
+        if self.is_placed_by_gcps() { None } else { self.any_epsg() }
+    }
+
+    /// The EPSG code of the control points' coordinates, where they place the image.
+    pub fn gcp_epsg(&self) -> Option<u32> {
+        if self.is_placed_by_gcps() { self.any_epsg() } else { None }
+    }
+
+    fn is_placed_by_gcps(&self) -> bool {
+        self.transform.is_none() && !self.gcps.is_empty()
+    }
+
+    /// The sidecar's code if it gives one, else that of the GeoKeys.
+    fn any_epsg(&self) -> Option<u32> {
+        match &self.crs_text {
+            Some(text) => epsg_of_text(text),
+            None => self.crs.as_ref().and_then(Crs::epsg),
+        }
+    }
+
+    /// The name of the coordinate reference system.
+    pub fn crs_name(&self) -> Option<String> {
+        match &self.crs_text {
+            Some(text) => text.split('"').nth(1).map(str::to_owned),
+            None => self.crs.as_ref().map(|crs| crs.name.clone()),
+        }
+    }
+
+    /// The coordinate reference system as WKT: the sidecar's text, or made from the GeoKeys.
+    pub fn wkt(&self) -> Option<String> {
+        self.crs_text.clone().or_else(|| self.crs.as_ref().and_then(Crs::to_wkt))
+    }
+
+    /// Whether a pixel stands for a point (PixelIsPoint) instead of an area.
+    pub fn is_point(&self) -> bool {
+        self.raster_type == RasterType::Point
+    }
+
+    /// The values of the NODATA_VALUES metadata item, one per band.
+    pub(crate) fn nodata_values(&self) -> Option<Vec<f64>> {
+        let item = self.metadata.iter().find(|item| item.name == "NODATA_VALUES" && item.sample.is_none())?;
+        item.value.split_whitespace().map(|value| value.parse().ok()).collect()
+    }
+
+    /// The bytes of a sample that is not stored: nodata, or 0 when there is none or it does not fit.
+    pub(crate) fn fill_bytes(&self, dtype: DType) -> Vec<u8> {
+        let mut sample = vec![0; dtype.size()];
+        if let (Some(nodata), Some((kind, bits))) = (self.nodata, self.pixel_kind)
+            && let Some(bytes) = nodata.as_bytes(kind, bits)
+        {
+            // A complex sample gets the value as its real part.
+            let part =
+                if matches!(kind, Kind::ComplexInt | Kind::ComplexFloat) { dtype.size() / 2 } else { dtype.size() };
+            sample[..part].copy_from_slice(&bytes[..part]);
+        }
+        sample
+    }
+
+    /// 255 where any of `bands` band-sequential planes is not nodata. Compared bit by bit, so 64-bit values are exact; NaN is
+    /// always nodata in floats that have a nodata value.
+    pub(crate) fn valid(&self, pixels: &Pixels, bands: usize) -> Vec<u8> {
+        let sentinel = match (self.nodata, self.pixel_kind) {
+            (Some(nodata), Some((kind, bits))) => nodata.as_bytes(kind, bits),
+            _ => None,
+        };
+        pixels.valid_mask(bands, sentinel)
+    }
+}
+
+/// GTRasterTypeGeoKey.
+const RASTER_TYPE_KEY: u16 = 1025;
+
+/// The kind of the samples as nodata values know it.
+fn kind(layout: &ImageLayout) -> (Kind, u32) {
+    let kind = match layout.sample_format {
+        2 => Kind::Int,
+        3 => Kind::Float,
+        5 => Kind::ComplexInt,
+        6 => Kind::ComplexFloat,
+        _ => Kind::Uint,
+    };
+    (kind, u32::from(layout.bits))
+}
+
+/// What a band shows, in GDAL's words.
+fn color_of(layout: &ImageLayout, band: usize, has_palette: bool) -> &'static str {
+    if layout.alpha_band().map(usize::from) == Some(band) {
+        return "alpha";
+    }
+    let name = |names: &[&'static str]| names.get(band).copied().unwrap_or("undefined");
+    match layout.photometric {
+        Photometric::RGB => name(&["red", "green", "blue"]),
+        Photometric::YCBCR | Photometric::SEPARATED | Photometric::CIELAB if layout.bits == 8 => {
+            name(&["red", "green", "blue", "alpha"])
+        }
+        Photometric::SEPARATED => name(&["cyan", "magenta", "yellow", "black"]),
+        _ if has_palette => name(&["palette"]),
+        Photometric::MIN_IS_BLACK | Photometric::MIN_IS_WHITE => name(&["gray"]),
+        _ => "undefined",
+    }
+}
+
+/// The code at the end of a WKT text, if its outermost element has one: `AUTHORITY["EPSG","32617"]]` or `ID["EPSG",32617]]`.
+fn epsg_of_text(text: &str) -> Option<u32> {
+    let text = text.trim();
+    if let Some(code) = text.strip_prefix("EPSG:") {
+        return code.parse().ok();
+    }
+    let inner = text.strip_suffix("]]")?;
+    let start = inner.rfind('[')?;
+    let element = inner[..start].rsplit(|c: char| !c.is_ascii_alphabetic()).next()?;
+    let mut parts = inner[start + 1..].split(',').map(|part| part.trim().trim_matches('"'));
+    let epsg = matches!(element, "AUTHORITY" | "ID") && parts.next()?.eq_ignore_ascii_case("EPSG");
+    epsg.then(|| parts.next()?.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::epsg_of_text;
+
+    #[test]
+    fn only_the_code_of_the_whole_system_counts() {
+        assert_eq!(
+            epsg_of_text(r#"PROJCS["x",GEOGCS["y",AUTHORITY["EPSG","4326"]],AUTHORITY["EPSG","32617"]]"#),
+            Some(32617)
+        );
+        assert_eq!(epsg_of_text(r#"GEOGCRS["x",ID["EPSG",4326]]"#), Some(4326));
+        assert_eq!(epsg_of_text(r#"PROJCS["x",GEOGCS["y",AUTHORITY["EPSG","4326"]],UNIT["m",1]]"#), None);
+        assert_eq!(epsg_of_text("EPSG:3857"), Some(3857));
+        assert_eq!(epsg_of_text("]]"), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! Colours that nobody computes with: CMYK, CIELab and plain YCbCr bytes are read as RGB, as GDAL reads them.
+
+use swath_codec::color::{Lab, Tables, YCbCr, cmyk_to_rgba};
+use swath_tiff::{Compression, Fields, ImageLayout, Photometric, ReadAt, Tag};
+
+/// How the stored bytes of a pixel become red, green, blue (and alpha).
+#[derive(Debug, Clone)]
+pub(crate) enum Conversion {
+    /// Four or more inks to RGBA.
+    Cmyk,
+    /// L*a*b* to RGBA.
+    Lab(Box<Lab>),
+    /// Luma and chroma to RGB.
+    YCbCr(Box<Tables>),
+}
+
+impl Conversion {
+    /// The conversion that GDAL applies to such an image, if any. JPEG streams convert their YCbCr themselves.
+    pub(crate) fn of<R: ReadAt + ?Sized>(layout: &ImageLayout, fields: &Fields<'_, R>) -> Option<Conversion> {
+        if layout.bits != 8 || layout.sample_format != 1 {
+            return None;
+        }
+        let floats = |tag| fields.floats(tag).ok().flatten().unwrap_or_default();
+        match (layout.photometric, layout.samples) {
+            // InkSet 2: the inks are not cyan, magenta, yellow and black.
+            (Photometric::SEPARATED, 4..) if fields.uint(Tag::INK_SET).ok().flatten() != Some(2) => {
+                Some(Conversion::Cmyk)
+            }
+            (Photometric::CIELAB, 3) => {
+                let lab = match floats(Tag::WHITE_POINT).as_slice() {
+                    &[x, y] => Lab::new([x as f32, y as f32]).ok()?,
+                    _ => Lab::default(),
+                };
+                Some(Conversion::Lab(Box::new(lab)))
+            }
+            (Photometric::YCBCR, 3) if !is_picture(layout.compression) => {
+                let (coefficients, reference) = (floats(Tag::YCBCR_COEFFICIENTS), floats(Tag::REFERENCE_BLACK_WHITE));
+                let mut conversion = YCbCr::default();
+                if let &[r, g, b] = coefficients.as_slice() {
+                    conversion.coefficients = [r as f32, g as f32, b as f32];
+                }
+                if let Ok(reference) = <[f64; 6]>::try_from(reference) {
+                    conversion.reference_black_white = reference.map(|value| value as f32);
+                }
+                Some(Conversion::YCbCr(Box::new(conversion.tables().ok()?)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Bands of the result.
+    pub(crate) fn bands(&self) -> usize {
+        match self {
+            Conversion::Cmyk | Conversion::Lab(_) => 4,
+            Conversion::YCbCr(_) => 3,
+        }
+    }
+
+    /// Convert interleaved pixels of `samples` bytes to interleaved pixels of [`bands`](Conversion::bands) bytes.
+    pub(crate) fn convert(&self, samples: usize, src: &[u8], dst: &mut [u8]) {
+        match self {
+            Conversion::Cmyk => cmyk_to_rgba(src, samples, dst),
+            Conversion::Lab(lab) => lab.to_rgba(src, dst),
+            Conversion::YCbCr(tables) => tables.to_rgb(src, dst),
+        }
+    }
+}
+
+/// Codecs for pictures know about colours; byte codecs do not.
+fn is_picture(compression: Compression) -> bool {
+    matches!(
+        compression,
+        Compression::JPEG
+            | Compression::OLD_JPEG
+            | Compression::JPEG_2000
+            | Compression::APERIO_J2K_RGB
+            | Compression::APERIO_J2K_YCBCR
+            | Compression::JPEG_XL
+            | Compression::JPEG_XL_DNG
+            | Compression::WEBP
+            | Compression::LOSSY_JPEG_DNG
+    )
+}
+
+/// How many pixels share their chroma, across and down, in the packed YCbCr of byte codecs: (2, 2) unless the tag says
+/// otherwise.
+pub(crate) fn subsampling<R: ReadAt + ?Sized>(layout: &ImageLayout, fields: &Fields<'_, R>) -> (usize, usize) {
+    let packed = layout.photometric == Photometric::YCBCR
+        && layout.bits == 8
+        && layout.block_samples() == 3
+        && !is_picture(layout.compression);
+    if !packed {
+        return (1, 1);
+    }
+    match fields.uints(Tag::YCBCR_SUBSAMPLING).ok().flatten().as_deref() {
+        Some(&[h @ (1 | 2 | 4), v @ (1 | 2 | 4), ..]) => (h as usize, v as usize),
+        _ => (2, 2),
+    }
+}

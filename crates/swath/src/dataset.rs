@@ -1,0 +1,118 @@
+//! A file: its header, its images, its sidecars.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use swath_io::{LocalFile, Memory, Source};
+use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
+
+use crate::error::{Error, Result};
+use crate::image::Image;
+use crate::sidecar::Sidecars;
+
+/// An opened file. Opening reads headers only; it can be shared between threads and read from all of them at once.
+///
+/// ```
+/// # fn main() -> Result<(), swath::Error> {
+/// # let bytes = swath::doc_example();
+/// let dataset = swath::Dataset::from_bytes(bytes)?;
+/// let image = dataset.image(0)?;
+/// let raster = image.read(&swath::ReadRequest::new().window(0..2, 0..3))?;
+/// assert_eq!(raster.shape, [1, 2, 3]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Dataset {
+    source: Arc<dyn Source>,
+    limits: Limits,
+    header: Header,
+    chain: Chain,
+    sidecars: Sidecars,
+}
+
+impl Dataset {
+    /// Open a file of this machine.
+    ///
+    /// # Errors
+    /// [`Error::Source`] when it cannot be opened, [`Error::Container`] when it is not a sound TIFF.
+    pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
+        Dataset::from_source(Arc::new(LocalFile::open(path)?), Limits::default())
+    }
+
+    /// Open a file that is in memory.
+    ///
+    /// # Errors
+    /// [`Error::Container`] when the bytes are not a sound TIFF.
+    pub fn from_bytes(bytes: impl Into<Arc<[u8]>>) -> Result<Dataset> {
+        Dataset::from_source(Arc::new(Memory::new(bytes)), Limits::default())
+    }
+
+    /// Open any source, under any limits.
+    ///
+    /// # Errors
+    /// [`Error::Container`] when the source does not hold a sound TIFF.
+    pub fn from_source(source: Arc<dyn Source>, limits: Limits) -> Result<Dataset> {
+        let container_error = |error| Error::Container { file: source.name(), source: error };
+        let header = Header::read(source.as_ref()).map_err(container_error)?;
+        let chain = read_chain(source.as_ref(), header, &limits).map_err(container_error)?;
+        let sidecars = Sidecars::find(source.as_ref(), &limits);
+        Ok(Dataset { source, limits, header, chain, sidecars })
+    }
+
+    /// The name of the file, for messages.
+    pub fn name(&self) -> String {
+        self.source.name()
+    }
+
+    /// Byte order and kind of TIFF.
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// The directories of the file, for those who want to see the tags.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// Where the bytes come from.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    /// The limits that the file was opened with.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How many images (pages) the file has; overviews and masks are parts of images.
+    pub fn image_count(&self) -> usize {
+        Roles::of(&self.chain, self.source.as_ref(), &self.limits).images.len()
+    }
+
+    /// An image; 0 is the one that most files have. Sidecars belong to image 0.
+    ///
+    /// # Errors
+    /// [`Error::Image`] when there is no such image, [`Error::Container`] and [`Error::SampleType`] when its directory
+    /// makes no sense.
+    pub fn image(&self, number: usize) -> Result<Image> {
+        let roles = Roles::of(&self.chain, self.source.as_ref(), &self.limits);
+        let count = roles.images.len();
+        let roles = roles.images.get(number).ok_or(Error::Image { image: number, count })?;
+        let none = Sidecars::default();
+        Image::new(&self.source, roles, if number == 0 { &self.sidecars } else { &none }, &self.limits)
+    }
+
+    /// What GDAL's COG driver writes behind the header of its files (the "ghost area"), if it is there.
+    pub fn structural_metadata(&self) -> Option<String> {
+        const MARK: &[u8] = b"GDAL_STRUCTURAL_METADATA_SIZE=";
+        let start = if self.header.big { 16 } else { 8 };
+        let mut head = [0; 43];
+        self.source.read_at(start, &mut head).ok()?;
+        let digits = head.strip_prefix(MARK)?.get(..6)?;
+        let len: usize = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        let mut text = vec![0; len];
+        self.source.read_at(start + 43, &mut text).ok()?;
+        String::from_utf8(text).ok()
+    }
+}

@@ -1,0 +1,153 @@
+//! From tags to a decoder: what each codec needs beside its streams.
+
+use swath_codec::{Codec, DType, Decoder, OldJpeg, Predictor, SampleFormat, ccitt, jpeg2000, lerc, sgilog};
+use swath_tiff::{ByteOrder, Compression, Fields, ImageLayout, Limits, ReadAt, Tag};
+
+use crate::color::subsampling;
+use crate::error::{Error, Result};
+use crate::level::Level;
+
+/// The SampleFormat tag as the codecs know it. 4 (undefined) is read as unsigned, as everybody does.
+pub(crate) fn sample_format(tag: u16) -> SampleFormat {
+    match tag {
+        2 => SampleFormat::Int,
+        3 => SampleFormat::Float,
+        5 => SampleFormat::ComplexInt,
+        6 => SampleFormat::ComplexFloat,
+        _ => SampleFormat::Uint,
+    }
+}
+
+/// The type that the samples have in memory.
+pub(crate) fn dtype(layout: &ImageLayout) -> Option<DType> {
+    DType::for_stored(sample_format(layout.sample_format), usize::from(layout.bits))
+}
+
+/// Codecs for pictures give whole samples: 12 bits come out of a JPEG as 16.
+pub(crate) fn decoded_bits(layout: &ImageLayout) -> usize {
+    let bits = usize::from(layout.bits);
+    match layout.compression {
+        Compression::JPEG
+        | Compression::OLD_JPEG
+        | Compression::JPEG_2000
+        | Compression::APERIO_J2K_RGB
+        | Compression::APERIO_J2K_YCBCR
+        | Compression::JPEG_XL
+        | Compression::JPEG_XL_DNG
+        | Compression::WEBP
+        | Compression::LERC => dtype(layout).map_or(bits, |dtype| dtype.size() * 8),
+        _ => bits,
+    }
+}
+
+/// Make the decoder of a level's blocks.
+pub(crate) fn build(level: &Level, limits: &Limits) -> Result<Decoder> {
+    let layout = &level.layout;
+    let codec = codec(level, limits)?;
+    let failed = |source| Error::Codec { file: level.file.clone(), source };
+    // Pictures and bit strings have no predictor, whatever the tag says: libtiff looks at it only for byte codecs.
+    let predictor = match codec {
+        Codec::Lzw | Codec::Deflate | Codec::Zstd | Codec::Lzma | Codec::Lz4 => Predictor::from_tag(layout.predictor)
+            .ok_or_else(|| {
+            failed(swath_codec::Error::Unsupported { name: "with an unknown predictor", code: layout.predictor })
+        })?,
+        _ => Predictor::None,
+    };
+    Ok(Decoder {
+        codec,
+        name: layout.compression.name(),
+        predictor,
+        big_endian: layout.order == ByteOrder::Big,
+        lsb_first: layout.lsb_first,
+        subsampling: subsampling(layout, &level.ifd.fields(level.source.as_ref(), limits)),
+    })
+}
+
+fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
+    let layout = &level.layout;
+    let fields = level.ifd.fields(level.source.as_ref(), limits);
+    let container = |error| level.container_error(error);
+    let failed = |source| Error::Codec { file: level.file.clone(), source };
+    let uints = |tag| fields.uints(tag).map(Option::unwrap_or_default).map_err(container);
+    let fax = |scheme, options: u64| {
+        Codec::Ccitt(ccitt::Params { scheme, lsb_first: layout.lsb_first, uncompressed: options & 2 != 0 })
+    };
+    Ok(match layout.compression {
+        Compression::NONE => Codec::None,
+        Compression::LZW => Codec::Lzw,
+        Compression::DEFLATE | Compression::OLD_DEFLATE => Codec::Deflate,
+        Compression::PACKBITS => Codec::PackBits,
+        Compression::ZSTD => Codec::Zstd,
+        Compression::LZ4 => Codec::Lz4,
+        Compression::LZMA => Codec::Lzma,
+        Compression::CCITT_RLE => fax(ccitt::Scheme::Rle, 0),
+        Compression::CCITT_RLE_WORD => fax(ccitt::Scheme::RleWord, 0),
+        Compression::CCITT_G3 => {
+            let options = uints(Tag::T4_OPTIONS)?.first().copied().unwrap_or(0);
+            fax(ccitt::Scheme::Group3 { two_dimensional: options & 1 != 0 }, options)
+        }
+        Compression::CCITT_G4 => fax(ccitt::Scheme::Group4, uints(Tag::T6_OPTIONS)?.first().copied().unwrap_or(0)),
+        Compression::NEXT => Codec::Next,
+        Compression::THUNDERSCAN => Codec::ThunderScan,
+        Compression::LERC => {
+            let values: Vec<u32> = uints(Tag::LERC_PARAMETERS)?.iter().map(|&value| value as u32).collect();
+            Codec::Lerc(lerc::Params::from_tag(&values).map_err(failed)?)
+        }
+        Compression::JPEG => Codec::Jpeg {
+            tables: fields.bytes(Tag::JPEG_TABLES).map_err(container)?,
+            photometric: layout.photometric.0,
+        },
+        Compression::JPEG_2000 | Compression::APERIO_J2K_RGB => Codec::Jpeg2000(jpeg2000::Colour::Stored),
+        Compression::APERIO_J2K_YCBCR => Codec::Jpeg2000(jpeg2000::Colour::Ycc),
+        Compression::SGI_LOG | Compression::SGI_LOG_24 => {
+            let kind = sgilog::Kind::from_tags(layout.compression.0, layout.photometric.0);
+            let (name, code) = (layout.compression.name(), layout.compression.0);
+            Codec::SgiLog(kind.ok_or_else(|| failed(swath_codec::Error::Unsupported { name, code }))?)
+        }
+        Compression::OLD_JPEG => Codec::OldJpeg(Box::new(old_jpeg(level, &fields))),
+        Compression::WEBP => Codec::WebP,
+        Compression::JPEG_XL | Compression::JPEG_XL_DNG => Codec::JpegXl,
+        other => {
+            return Err(failed(swath_codec::Error::Unsupported { name: other.name(), code: other.0 }));
+        }
+    })
+}
+
+/// The tables of an old-style JPEG file. They lie anywhere in the file; the tags give offsets, and lengths at best.
+fn old_jpeg<R: ReadAt + ?Sized>(level: &Level, fields: &Fields<'_, R>) -> OldJpeg {
+    /// Tables are small; a wrong length must not cost more than this.
+    const MAX_TABLES: u64 = 1 << 20;
+    let source = level.source.as_ref();
+    let uints = |tag| fields.uints(tag).ok().flatten().unwrap_or_default();
+    let first = |tag| uints(tag).first().copied().unwrap_or(0);
+    let floats = |tag| -> Vec<f32> {
+        fields.floats(tag).ok().flatten().unwrap_or_default().iter().map(|&value| value as f32).collect()
+    };
+    let bytes = |offset: u64, len: u64| {
+        let mut bytes = vec![0; len.min(source.size().saturating_sub(offset)) as usize];
+        source.read_at(offset, &mut bytes).ok().map(|()| bytes)
+    };
+    let tables = |tag, len| uints(tag).iter().filter_map(|&offset| bytes(offset, len)).collect();
+
+    let start = first(Tag::JPEG_INTERCHANGE_FORMAT);
+    let mut spans = Vec::new();
+    let blocks = level.layout.grid.count().unwrap_or(0).min(level.layout.table.offsets().count).min(4096);
+    let _ = level.layout.table.spans(source, 0, blocks, &mut spans);
+    let next_block = spans.iter().map(|span| span.offset).filter(|&offset| offset > start).min();
+    let announced = first(Tag::JPEG_INTERCHANGE_FORMAT_LENGTH);
+    let len = if announced > 0 { announced } else { next_block.unwrap_or(source.size()).saturating_sub(start) };
+    OldJpeg {
+        interchange: (start > 0).then(|| bytes(start, len.min(MAX_TABLES))).flatten(),
+        quant_tables: tables(Tag::JPEG_Q_TABLES, 64),
+        dc_tables: tables(Tag::JPEG_DC_TABLES, 16 + 256),
+        ac_tables: tables(Tag::JPEG_AC_TABLES, 16 + 256),
+        restart_interval: first(Tag::JPEG_RESTART_INTERVAL) as u16,
+        subsampling: match uints(Tag::YCBCR_SUBSAMPLING).as_slice() {
+            &[h, v] => Some((h as u16, v as u16)),
+            _ => None,
+        },
+        photometric: level.layout.photometric.0,
+        coefficients: floats(Tag::YCBCR_COEFFICIENTS).try_into().ok(),
+        reference_black_white: floats(Tag::REFERENCE_BLACK_WHITE).try_into().ok(),
+    }
+}

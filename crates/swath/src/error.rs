@@ -1,0 +1,194 @@
+//! What can go wrong when a file is opened or read.
+
+use std::fmt;
+
+use swath_codec::DType;
+
+/// A `Result` with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a file could not be opened or read. Each message is one sentence that names the file and the place in it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be opened.
+    #[error(transparent)]
+    Source(#[from] swath_io::Error),
+    /// The container is broken.
+    #[error("{file}: {source}")]
+    Container {
+        /// The file.
+        file: String,
+        /// What is broken.
+        source: swath_tiff::Error,
+    },
+    /// The image is stored in a way that cannot be decoded.
+    #[error("{file}: {source}")]
+    Codec {
+        /// The file.
+        file: String,
+        /// Why.
+        source: swath_codec::Error,
+    },
+    /// The samples have a type that nothing in memory corresponds to.
+    #[error("{file}: samples of {bits} bits with SampleFormat {format} are not supported")]
+    SampleType {
+        /// The file.
+        file: String,
+        /// The SampleFormat tag.
+        format: u16,
+        /// Bits per sample.
+        bits: u16,
+    },
+    /// A block could not be fetched.
+    #[error("{file}: {block}: reading {len} bytes at offset {offset} failed: {source}")]
+    Fetch {
+        /// The file.
+        file: String,
+        /// The first block of the batch.
+        block: BlockName,
+        /// Where the block lies.
+        offset: u64,
+        /// Its compressed size.
+        len: u64,
+        /// What the source said.
+        source: std::io::Error,
+    },
+    /// A block lies outside the file.
+    #[error("{file}: {block} needs {len} bytes at offset {offset}, but the file has {size} bytes")]
+    BlockPastEnd {
+        /// The file.
+        file: String,
+        /// The block.
+        block: BlockName,
+        /// Where it should lie.
+        offset: u64,
+        /// Its size.
+        len: u64,
+        /// The size of the file.
+        size: u64,
+    },
+    /// A block is corrupt.
+    #[error("{file}: {block}: {source}")]
+    Block {
+        /// The file.
+        file: String,
+        /// The block.
+        block: BlockName,
+        /// What is wrong with it.
+        source: swath_codec::Error,
+    },
+    /// The window is empty or not inside the level.
+    #[error(
+        "the window of rows {}..{} and columns {}..{} is empty or not inside the {width} x {height} image",
+        rows.start, rows.end, cols.start, cols.end
+    )]
+    Window {
+        /// Rows asked for.
+        rows: std::ops::Range<u64>,
+        /// Columns asked for.
+        cols: std::ops::Range<u64>,
+        /// Width of the level.
+        width: u64,
+        /// Height of the level.
+        height: u64,
+    },
+    /// There is no such band.
+    #[error("band {band} was asked for, but the image has {count} (bands count from 0)")]
+    Band {
+        /// The band asked for, from 0.
+        band: usize,
+        /// Bands of the image.
+        count: usize,
+    },
+    /// There is no such level.
+    #[error("level {level} was asked for, but the image has {count} (0 is the full resolution)")]
+    Level {
+        /// The level asked for.
+        level: usize,
+        /// Levels of the image, the full resolution included.
+        count: usize,
+    },
+    /// There is no such image (page).
+    #[error("image {image} was asked for, but the file has {count} (images count from 0)")]
+    Image {
+        /// The image asked for.
+        image: usize,
+        /// Images of the file.
+        count: usize,
+    },
+    /// The output buffer is of another type than the image.
+    #[error("the buffer holds {buffer} but the image has {image} samples")]
+    DType {
+        /// Type of the buffer.
+        buffer: &'static str,
+        /// Type of the image.
+        image: DType,
+    },
+    /// The output buffer has another size than the pixels asked for.
+    #[error("the buffer has {buffer} bytes but the pixels asked for need {needed}")]
+    BufferSize {
+        /// Bytes of the buffer.
+        buffer: usize,
+        /// Bytes needed.
+        needed: u64,
+    },
+    /// The read would exceed a limit.
+    #[error("{what} would need {value}, the limit is {limit} (raise Limits::{name} if the file is trusted)")]
+    Limit {
+        /// What was to be done.
+        what: &'static str,
+        /// The field of `Limits`.
+        name: &'static str,
+        /// What is needed.
+        value: u64,
+        /// The limit in force.
+        limit: u64,
+    },
+    /// The caller cancelled the read; the contents of the buffer are undefined.
+    #[error("the read was cancelled")]
+    Cancelled,
+    /// A worker thread could not be started.
+    #[error("cannot start a worker thread: {source}")]
+    Thread {
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// The name of a block in messages: `tile (3, 7) of level 2`, `strip 12 of band 1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockName {
+    /// Tile or strip.
+    pub tiled: bool,
+    /// Block row.
+    pub row: u64,
+    /// Block column.
+    pub col: u64,
+    /// The band, in a planar file.
+    pub band: Option<u64>,
+    /// The level, 0 for the full resolution.
+    pub level: usize,
+    /// True for a block of the transparency mask.
+    pub mask: bool,
+}
+
+impl fmt::Display for BlockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.tiled {
+            write!(f, "tile ({}, {})", self.row, self.col)?
+        } else {
+            write!(f, "strip {}", self.row)?
+        }
+        if let Some(band) = self.band {
+            write!(f, " of band {band}")?;
+        }
+        if self.mask {
+            f.write_str(" of the mask")?;
+        }
+        if self.level > 0 {
+            write!(f, " of level {}", self.level)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! One resolution of an image: where its blocks lie and how they are decoded.
+
+use std::sync::Arc;
+
+use swath_codec::{Codec, DType, Decoder, SampleFormat, Shape};
+use swath_io::{Source, Span};
+use swath_tiff::{BlockGrid, Compression, Ifd, ImageLayout, Limits};
+
+use crate::color::{Conversion, subsampling};
+use crate::decoder;
+use crate::error::{Error, Result};
+
+/// Bytes of a piece of a large uncompressed strip.
+const PIECE_BYTES: u64 = 512 << 10;
+
+/// One resolution of an image, or of its mask.
+#[derive(Debug)]
+pub(crate) struct Level {
+    pub(crate) source: Arc<dyn Source>,
+    /// The name of the file, for messages.
+    pub(crate) file: String,
+    pub(crate) ifd: Ifd,
+    pub(crate) layout: ImageLayout,
+    pub(crate) blocks: Blocks,
+    pub(crate) dtype: DType,
+    /// 0 for the full resolution.
+    pub(crate) number: usize,
+    pub(crate) is_mask: bool,
+    /// The conversion of its colours.
+    pub(crate) conversion: Option<Conversion>,
+    /// Read the masks of the LERC blobs instead of their pixels.
+    lerc_mask: bool,
+    /// The bytes of one sample of nodata, or zeros: what blocks that are not stored are filled with.
+    pub(crate) fill: Vec<u8>,
+}
+
+impl Level {
+    pub(crate) fn new(source: Arc<dyn Source>, ifd: Ifd, number: usize, limits: &Limits) -> Result<Level> {
+        let file = source.name();
+        let layout = ImageLayout::read(&ifd, source.as_ref(), limits)
+            .map_err(|source| Error::Container { file: file.clone(), source })?;
+        let dtype = decoder::dtype(&layout).ok_or_else(|| Error::SampleType {
+            file: file.clone(),
+            format: layout.sample_format,
+            bits: layout.bits,
+        })?;
+        let fields = ifd.fields(source.as_ref(), limits);
+        let conversion = Conversion::of(&layout, &fields);
+        let blocks = Blocks::new(&layout, subsampling(&layout, &fields));
+        let fill = vec![0; dtype.size()];
+        let (is_mask, lerc_mask) = (false, false);
+        Ok(Level { source, file, ifd, layout, blocks, dtype, number, is_mask, conversion, lerc_mask, fill })
+    }
+
+    /// Bands that a read gives.
+    pub(crate) fn bands(&self) -> usize {
+        self.conversion.as_ref().map_or(usize::from(self.layout.samples), Conversion::bands)
+    }
+
+    /// The masks of this level's LERC blobs as a level of its own. A block that is not stored has no valid pixel.
+    pub(crate) fn lerc_mask(&self) -> Level {
+        Level {
+            source: Arc::clone(&self.source),
+            file: self.file.clone(),
+            ifd: self.ifd.clone(),
+            layout: self.layout.clone(),
+            blocks: Blocks { grid: self.blocks.grid, pieces: None },
+            dtype: DType::U8,
+            number: self.number,
+            is_mask: true,
+            conversion: None,
+            lerc_mask: true,
+            fill: vec![0],
+        }
+    }
+
+    /// The shape of `height` rows of a block.
+    pub(crate) fn shape(&self, height: usize) -> Shape {
+        let width = self.blocks.grid.block_width as usize;
+        if self.lerc_mask {
+            return Shape { width, height, samples: 1, bits: 8, format: SampleFormat::Uint };
+        }
+        Shape {
+            width,
+            height,
+            samples: usize::from(self.layout.block_samples()),
+            bits: decoder::decoded_bits(&self.layout),
+            format: decoder::sample_format(self.layout.sample_format),
+        }
+    }
+
+    /// Decoded bytes of a whole block.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.shape(self.blocks.grid.block_height as usize).len() as u64
+    }
+
+    /// The decoder of this level's blocks.
+    pub(crate) fn decoder(&self, limits: &Limits) -> Result<Decoder> {
+        let mut decoder = decoder::build(self, limits)?;
+        if let (Codec::Lerc(params), true) = (&decoder.codec, self.lerc_mask) {
+            let samples = usize::from(self.layout.block_samples());
+            let format = decoder::sample_format(self.layout.sample_format);
+            let bits = decoder::decoded_bits(&self.layout);
+            decoder.codec = Codec::LercMask(*params, Shape { width: 0, height: 0, samples, bits, format });
+        }
+        Ok(decoder)
+    }
+
+    pub(crate) fn container_error(&self, source: swath_tiff::Error) -> Error {
+        Error::Container { file: self.file.clone(), source }
+    }
+}
+
+/// The blocks as they are read: as stored, except that one large uncompressed strip is read in pieces, so that it
+/// needs neither a second copy in memory nor a single thread.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    pub(crate) grid: BlockGrid,
+    /// Bytes of a row, when a strip is read in pieces.
+    pieces: Option<u64>,
+}
+
+impl Blocks {
+    fn new(layout: &ImageLayout, subsampling: (usize, usize)) -> Blocks {
+        let grid = layout.grid;
+        let row_bytes = (grid.width * u64::from(layout.block_samples()) * u64::from(layout.bits)).div_ceil(8);
+        let rows = (PIECE_BYTES / row_bytes.max(1)).max(1);
+        let one_strip = !grid.tiled && grid.down() == 1 && subsampling == (1, 1);
+        if one_strip && layout.compression == Compression::NONE && rows < grid.block_height {
+            return Blocks { grid: BlockGrid { block_height: rows, ..grid }, pieces: Some(row_bytes) };
+        }
+        Blocks { grid, pieces: None }
+    }
+
+    /// The row of the stored block that holds block row `row`.
+    pub(crate) fn stored_row(&self, row: u64) -> u64 {
+        if self.pieces.is_some() { 0 } else { row }
+    }
+
+    /// Where the blocks at the given (plane, row, column) positions lie: neighbours in the table are looked up at once.
+    pub(crate) fn spans(
+        &self,
+        level: &Level,
+        positions: &[(u64, u64, u64)],
+        spans: &mut Vec<Span>,
+    ) -> swath_tiff::Result<()> {
+        let table = &level.layout.table;
+        let index = |&(plane, row, col): &(u64, u64, u64)| level.layout.grid.index(plane, self.stored_row(row), col);
+        for run in positions.chunk_by(|a, b| index(b) == index(a) + 1) {
+            table.spans(level.source.as_ref(), index(&run[0]), run.len() as u64, spans)?;
+        }
+        if level.layout.grid.count() == Some(1) {
+            // A single block that is there but has no size: some writers did not bother to count.
+            spans.iter_mut().filter(|span| span.offset != 0 && span.len == 0).for_each(|span| span.len = u64::MAX);
+        }
+        if let Some(row_bytes) = self.pieces {
+            for (span, (_, row, _)) in spans.iter_mut().zip(positions).filter(|(span, _)| !span.is_sparse()) {
+                span.offset = span.offset.saturating_add(row * self.grid.block_height * row_bytes);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! Which pixels are valid: the mask, read on its own.
+
+use swath_tiff::Compression;
+
+use crate::error::Result;
+use crate::image::Image;
+use crate::level::Level;
+use crate::pixels::Pixels;
+use crate::read::{Checked, read_into};
+use crate::report::Report;
+use crate::request::{Layout, ReadRequest};
+
+/// Which pixels of a window are valid.
+#[derive(Debug, Clone)]
+pub struct Mask {
+    /// 255 where the pixel is valid, 0 where it is not; row by row.
+    pub values: Vec<u8>,
+    /// Columns.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Where the mask came from.
+    pub origin: MaskOrigin,
+    /// What the read did.
+    pub report: Report,
+}
+
+/// Where a mask comes from, in the order in which they are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaskOrigin {
+    /// A mask in the file or in its `.msk` sidecar.
+    MaskImage,
+    /// The NODATA_VALUES metadata item: a pixel is invalid when every band has its value.
+    NoDataValues,
+    /// The nodata value: a pixel is valid when any of its bands is.
+    NoData,
+    /// The alpha band.
+    Alpha,
+    /// The masks of the LERC blobs.
+    Lerc,
+    /// None: all pixels are valid.
+    AllValid,
+}
+
+impl Image {
+    /// Where [`read_mask`](Image::read_mask) takes the mask from.
+    pub fn mask_origin(&self) -> MaskOrigin {
+        if !self.masks.is_empty() {
+            MaskOrigin::MaskImage
+        } else if self.about().nodata_values().is_some_and(|values| values.len() == self.bands()) {
+            MaskOrigin::NoDataValues
+        } else if self.about().nodata.is_some() {
+            MaskOrigin::NoData
+        } else if self.layout().alpha_band().is_some() {
+            MaskOrigin::Alpha
+        } else if self.layout().compression == Compression::LERC {
+            MaskOrigin::Lerc
+        } else {
+            MaskOrigin::AllValid
+        }
+    }
+
+    /// Read which pixels of the request's window are valid. The bands and layout of the request do not matter, except that a
+    /// nodata value is looked for in the bands asked for.
+    ///
+    /// # Errors
+    /// As [`Image::read`].
+    pub fn read_mask(&self, request: &ReadRequest<'_>) -> Result<Mask> {
+        let level = self.level(request.level)?;
+        let limits = request.limits.as_ref().unwrap_or(&self.limits);
+        let checked = Checked::new(level, &request.clone().bands([0]), limits)?;
+        let (width, height) = (checked.window.width() as usize, checked.window.height() as usize);
+        let origin = self.mask_origin();
+        let (values, report) = match origin {
+            MaskOrigin::AllValid => (vec![255; width * height], Report::default()),
+            MaskOrigin::MaskImage => self.read_mask_image(level, request, &checked)?,
+            MaskOrigin::Alpha => {
+                let alpha = usize::from(level.layout.alpha_band().unwrap_or(0));
+                let raster = self.read(&request.clone().bands([alpha]))?;
+                (valid_where(&raster.pixels, 1, |_, value| value != 0.0), raster.report)
+            }
+            MaskOrigin::NoDataValues => {
+                let values = self.about().nodata_values().unwrap_or_default();
+                let all: Vec<usize> = (0..self.bands()).collect();
+                let raster = self.read(&request.clone().bands(all).layout(Layout::BandsFirst))?;
+                (valid_where(&raster.pixels, values.len(), |band, value| value != values[band]), raster.report)
+            }
+            MaskOrigin::NoData => {
+                let raster = self.read(&request.clone().layout(Layout::BandsFirst))?;
+                (self.about().valid(&raster.pixels, raster.shape[0]), raster.report)
+            }
+            MaskOrigin::Lerc => {
+                let mask = level.lerc_mask();
+                self.read_plane(&mask, &request.clone().bands([0]))?
+            }
+        };
+        Ok(Mask { values, width, height, origin, report })
+    }
+
+    /// Read the mask image of a level. A level without one of its own size takes the mask of the full resolution, nearest
+    /// neighbour.
+    fn read_mask_image(
+        &self,
+        level: &Level,
+        request: &ReadRequest<'_>,
+        checked: &Checked,
+    ) -> Result<(Vec<u8>, Report)> {
+        let size = |level: &Level| (level.layout.grid.width, level.layout.grid.height);
+        let (width, height) = size(level);
+        if let Some(mask) = self.masks.iter().find(|mask| size(mask) == (width, height)) {
+            return self.read_plane(mask, &request.clone().bands([0]));
+        }
+        let full = &self.masks[0];
+        let (full_width, full_height) = size(full);
+        let scale = |at: u64, full: u64, size: u64| ((at * 2 + 1) * full / (2 * size)).min(full - 1);
+        let window = &checked.window;
+        let rows: Vec<u64> = window.rows().map(|row| scale(row, full_height, height)).collect();
+        let cols: Vec<u64> = window.cols().map(|col| scale(col, full_width, width)).collect();
+        let (top, left) = (rows[0], cols[0]);
+        let (bottom, right) = (rows[rows.len() - 1] + 1, cols[cols.len() - 1] + 1);
+        let part = request.clone().bands([0]).window(top..bottom, left..right);
+        let (values, report) = self.read_plane(full, &part)?;
+        let stride = right - left;
+        let at = |row: u64, col: u64| values[((row - top) * stride + col - left) as usize];
+        let values = rows.iter().flat_map(|&row| cols.iter().map(move |&col| at(row, col))).collect();
+        Ok((values, report))
+    }
+
+    /// Read one band of a mask level; everything but 0 is valid.
+    fn read_plane(&self, mask: &Level, request: &ReadRequest<'_>) -> Result<(Vec<u8>, Report)> {
+        let limits = request.limits.as_ref().unwrap_or(&self.limits);
+        let request = request.clone().layout(Layout::BandsFirst);
+        let checked = Checked::new(mask, &request, limits)?;
+        let mut pixels = Pixels::zeroed(mask.dtype, checked.samples);
+        let report = read_into(mask, &request, &checked, limits, pixels.as_bytes_mut())?;
+        Ok((valid_where(&pixels, 1, |_, value| value != 0.0), report))
+    }
+}
+
+/// 255 where any of `bands` band-sequential planes has a valid sample, else 0.
+pub(crate) fn valid_where(pixels: &Pixels, bands: usize, valid: impl Fn(usize, f64) -> bool) -> Vec<u8> {
+    let count = pixels.as_bytes().len() / pixels.dtype().size();
+    let plane = count / bands.max(1);
+    let mut mask = vec![0; plane];
+    for band in 0..bands {
+        let samples = pixels.to_f64(band * plane..(band + 1) * plane);
+        for (out, value) in mask.iter_mut().zip(samples) {
+            if valid(band, value) {
+                *out = 255;
+            }
+        }
+    }
+    mask
+}

@@ -1,0 +1,411 @@
+//! The life of a window: blocks are chosen, fetched in batches, decoded, and placed straight into the caller's buffer.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use swath_codec::place::{Every, copy};
+use swath_codec::{Decoder, RowAccess, Scratch, Shape};
+use swath_io::{Batch, Span};
+use swath_tiff::{Limits, Window};
+
+use crate::color::Conversion;
+use crate::error::{BlockName, Error, Result};
+use crate::level::Level;
+use crate::place::Placement;
+use crate::report::Report;
+use crate::request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
+use crate::scatter::{Job, Scatter};
+
+/// Decoded bytes that one batch aims at: enough to make a request worth its cost, small enough to stay in cache and to
+/// share the work evenly.
+const BATCH_BYTES: u64 = 1 << 20;
+
+/// A read that was checked against its level: window and bands exist, the sizes fit.
+pub(crate) struct Checked {
+    pub(crate) window: Window,
+    pub(crate) bands: Vec<usize>,
+    pub(crate) samples: usize,
+}
+
+impl Checked {
+    /// Check a request against the level that it is for.
+    pub(crate) fn new(level: &Level, request: &ReadRequest<'_>, limits: &Limits) -> Result<Checked> {
+        Checked::with_bands(level, level.bands(), request, limits)
+    }
+
+    /// The same for the samples as stored, of which there may be another number than there are bands.
+    fn with_bands(level: &Level, count: usize, request: &ReadRequest<'_>, limits: &Limits) -> Result<Checked> {
+        let grid = &level.layout.grid;
+        let (width, height) = (grid.width, grid.height);
+        let (rows, cols) = request.window.clone().unwrap_or((0..height, 0..width));
+        let window = Window::new(rows.clone(), cols.clone(), width, height).ok_or(Error::Window {
+            rows,
+            cols,
+            width,
+            height,
+        })?;
+        let bands = request.bands.clone().unwrap_or_else(|| (0..count).collect());
+        if let Some(&band) = bands.iter().find(|&&band| band >= count) {
+            return Err(Error::Band { band, count });
+        }
+        let limit = |what, name, value: Option<u64>, limit| match value {
+            Some(value) if value <= limit => Ok(value),
+            value => Err(Error::Limit { what, name, value: value.unwrap_or(u64::MAX), limit }),
+        };
+        let pixels = window.width().checked_mul(window.height());
+        let samples = pixels.and_then(|pixels| pixels.checked_mul(bands.len() as u64));
+        let samples = limit("pixels times bands of this read", "max_pixels", samples, limits.max_pixels)?;
+        let block = level.blocks.grid.block_width.checked_mul(level.blocks.grid.block_height);
+        let block = block.and_then(|pixels| pixels.checked_mul(u64::from(level.layout.block_samples())));
+        limit("pixels times samples of one block", "max_block_pixels", block, limits.max_block_pixels)?;
+        Ok(Checked { window, bands, samples: samples as usize })
+    }
+}
+
+/// Read a checked window of a level into `out`, which must have the exact size.
+pub(crate) fn read_into(
+    level: &Level,
+    request: &ReadRequest<'_>,
+    checked: &Checked,
+    limits: &Limits,
+    out: &mut [u8],
+) -> Result<Report> {
+    let needed = checked.samples as u64 * level.dtype.size() as u64;
+    if out.len() as u64 != needed {
+        return Err(Error::BufferSize { buffer: out.len(), needed });
+    }
+    match &level.conversion {
+        None => read_stored(level, request, checked, limits, out),
+        Some(conversion) => read_converted(level, conversion, request, checked, limits, out),
+    }
+}
+
+/// Read colours that have to be converted: all stored samples first, pixel by pixel, then the bands asked for.
+fn read_converted(
+    level: &Level,
+    conversion: &Conversion,
+    request: &ReadRequest<'_>,
+    checked: &Checked,
+    limits: &Limits,
+    out: &mut [u8],
+) -> Result<Report> {
+    let samples = usize::from(level.layout.samples);
+    let all = request.clone().bands((0..samples).collect::<Vec<_>>()).layout(Layout::BandsLast);
+    let stored = Checked::with_bands(level, samples, &all, limits)?;
+    let mut raw = vec![0; stored.samples];
+    let report = read_stored(level, &all, &stored, limits, &mut raw)?;
+    let bands = conversion.bands();
+    let mut converted = vec![0; raw.len() / samples * bands];
+    conversion.convert(samples, &raw, &mut converted);
+    let plane = out.len() / checked.bands.len().max(1);
+    for (i, &band) in checked.bands.iter().enumerate() {
+        let from = Every::nth(band, bands);
+        match request.layout {
+            Layout::BandsFirst => copy(1, &converted, from, &mut out[i * plane..(i + 1) * plane], Every::SAMPLE),
+            Layout::BandsLast => copy(1, &converted, from, out, Every::nth(i, checked.bands.len())),
+        }
+    }
+    Ok(report)
+}
+
+/// Read samples as they are stored.
+fn read_stored(
+    level: &Level,
+    request: &ReadRequest<'_>,
+    checked: &Checked,
+    limits: &Limits,
+    out: &mut [u8],
+) -> Result<Report> {
+    let start = Instant::now();
+    let decoder = level.decoder(limits)?;
+    let mut report = Report { device: "cpu", codec: decoder.name, threads: 1, ..Report::default() };
+    if out.is_empty() {
+        return Ok(report);
+    }
+
+    let grid = level.blocks.grid;
+    let scatter = Scatter::new(out, grid, checked.window, &checked.bands, level.dtype.size(), request.layout);
+    let (rows, cols) = (grid.block_rows(&checked.window), grid.block_cols(&checked.window));
+    let positions = (rows.end - rows.start) * (cols.end - cols.start);
+    let groups = scatter.group_count() as u64;
+    let blocks_per_job = if grid.planes > 1 && groups == 1 { checked.bands.len() as u64 } else { 1 };
+    let jobs = positions * groups;
+    let threads = request.threads.unwrap_or_else(default_threads).max(1);
+    let batch_jobs = (BATCH_BYTES / level.block_bytes().max(1)).clamp(1, (jobs / (4 * threads as u64)).max(1)) as usize;
+
+    let reading = Reading {
+        level,
+        decoder: &decoder,
+        placement: Placement::new(level, checked, request.layout),
+        bands: &checked.bands,
+        limits,
+        on_corrupt: request.on_corrupt,
+        scatter: Mutex::new(scatter),
+        batch_jobs,
+        stop: AtomicBool::new(false),
+        cancel: request.cancel.as_ref(),
+        done: AtomicU64::new(0),
+        total: jobs * blocks_per_job,
+        progress: request.progress,
+    };
+    let workers = threads.min(jobs.div_ceil(batch_jobs as u64) as usize);
+    let mut outcomes = Vec::with_capacity(workers);
+    if workers > 1 {
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..workers)
+                .map(|_| std::thread::Builder::new().name("swath-read".into()).spawn_scoped(scope, || reading.work()))
+                .collect();
+            outcomes.push(reading.work());
+            for other in others {
+                outcomes.push(match other.map(std::thread::ScopedJoinHandle::join) {
+                    Ok(Ok(outcome)) => outcome,
+                    Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                    // Fewer threads than asked for still read everything.
+                    Err(_) => Ok(Report::default()),
+                });
+            }
+        });
+    } else {
+        outcomes.push(reading.work());
+    }
+    report.threads = workers;
+    for outcome in outcomes {
+        report.merge(outcome?);
+    }
+    report.wall_time = start.elapsed();
+    Ok(report)
+}
+
+/// What the worker threads share.
+struct Reading<'a, 'out> {
+    level: &'a Level,
+    decoder: &'a Decoder,
+    placement: Placement,
+    bands: &'a [usize],
+    limits: &'a Limits,
+    on_corrupt: OnCorrupt,
+    scatter: Mutex<Scatter<'out>>,
+    batch_jobs: usize,
+    stop: AtomicBool,
+    cancel: Option<&'a Cancel>,
+    done: AtomicU64,
+    total: u64,
+    progress: Option<&'a (dyn Fn(Progress) + Send + Sync + 'a)>,
+}
+
+/// One block of a batch.
+struct Wanted {
+    /// The job that it belongs to.
+    job: usize,
+    /// Which of the requested bands it holds, in a planar file.
+    band: usize,
+    /// The part of the block that is decoded: rows that nobody wants are left out where the codec allows it.
+    shape: Shape,
+    /// The image row of the first row of `shape`.
+    first_row: u64,
+    /// Why it cannot be decoded, when that is known before it is.
+    problem: Option<Error>,
+}
+
+/// What a worker keeps from batch to batch, so that nothing is allocated per block.
+#[derive(Default)]
+struct Workspace<'out> {
+    jobs: Vec<Job<'out>>,
+    wanted: Vec<Wanted>,
+    spans: Vec<Span>,
+    batch: Batch,
+    scratch: Scratch,
+    block: Vec<u8>,
+    row: Vec<u8>,
+}
+
+impl<'out> Reading<'_, 'out> {
+    /// Work until nothing is left, or until this or another worker fails.
+    fn work(&self) -> Result<Report> {
+        let mut space = Workspace::default();
+        let mut report = Report::default();
+        while self.take_jobs(&mut space.jobs) {
+            if let Err(error) = self.do_batch(&mut space, &mut report) {
+                self.stop.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        report.working_bytes =
+            (space.batch.capacity() + space.block.capacity() + space.row.capacity() + space.scratch.capacity()) as u64;
+        Ok(report)
+    }
+
+    fn take_jobs(&self, jobs: &mut Vec<Job<'out>>) -> bool {
+        jobs.clear();
+        if self.stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        // A poisoned lock means that another worker panicked; its panic is passed on when it is joined.
+        let Ok(mut scatter) = self.scatter.lock() else { return false };
+        jobs.extend(std::iter::from_fn(|| scatter.next()).take(self.batch_jobs));
+        !jobs.is_empty()
+    }
+
+    /// Fetch the blocks of some jobs, decode each and place it.
+    fn do_batch(&self, space: &mut Workspace<'out>, report: &mut Report) -> Result<()> {
+        let start = Instant::now();
+        self.locate(space)?;
+        self.fetch(space)?;
+        let fetched = Instant::now();
+        for i in 0..space.wanted.len() {
+            if self.cancel.is_some_and(Cancel::is_cancelled) {
+                return Err(Error::Cancelled);
+            }
+            let result = match space.wanted[i].problem.take() {
+                Some(problem) => Err(problem),
+                None => self.decode_and_place(space, i, report),
+            };
+            match result {
+                Ok(()) => {}
+                Err(error) if self.on_corrupt == OnCorrupt::Fill => {
+                    let name = self.name(space, i);
+                    self.fill(space, i);
+                    report.filled.push((name, error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        report.batches += 1;
+        report.bytes_fetched += space.spans.iter().map(|span| span.len).sum::<u64>();
+        report.fetch_time += fetched - start;
+        report.decode_time += fetched.elapsed();
+        let blocks = space.wanted.len() as u64;
+        let done = self.done.fetch_add(blocks, Ordering::Relaxed) + blocks;
+        if let Some(progress) = self.progress {
+            progress(Progress { done, total: self.total });
+        }
+        Ok(())
+    }
+
+    /// Find the blocks of the jobs and the part of each that is needed.
+    fn locate(&self, space: &mut Workspace<'out>) -> Result<()> {
+        let blocks = &self.level.blocks;
+        space.wanted.clear();
+        space.spans.clear();
+        let mut indices = Vec::with_capacity(space.jobs.len());
+        for (at, job) in space.jobs.iter().enumerate() {
+            // In a planar file a job has a block per band, in a chunky file one for all.
+            let bands = match (blocks.grid.planes > 1, self.placement.layout) {
+                (false, _) => 0..1,
+                (true, Layout::BandsFirst) => job.group..job.group + 1,
+                (true, Layout::BandsLast) => 0..self.bands.len(),
+            };
+            for band in bands {
+                let plane = if blocks.grid.planes > 1 { self.bands[band] as u64 } else { 0 };
+                indices.push((plane, job.row, job.col));
+                let top = job.row * blocks.grid.block_height;
+                let (first_row, end_row) = match self.decoder.row_access() {
+                    RowAccess::Any => (job.rows.start, job.rows.end),
+                    RowAccess::Prefix => (top, job.rows.end),
+                    RowAccess::All => (top, top + blocks.grid.decoded_height(job.row)),
+                };
+                let shape = self.level.shape((end_row - first_row) as usize);
+                space.wanted.push(Wanted { job: at, band, shape, first_row, problem: None });
+            }
+        }
+        blocks.spans(self.level, &indices, &mut space.spans).map_err(|e| self.level.container_error(e))?;
+
+        let size = self.level.source.size();
+        for ((span, wanted), &(_, row, _)) in space.spans.iter_mut().zip(&mut space.wanted).zip(&indices) {
+            if span.is_sparse() {
+                continue;
+            }
+            let stored = wanted.shape.len() as u64;
+            if self.decoder.row_access() == RowAccess::Any {
+                // Rows lie at known places, and libtiff does not look at the byte count either.
+                let skipped = (wanted.first_row - row * blocks.grid.block_height) * wanted.shape.row_bytes() as u64;
+                *span = Span { offset: span.offset.saturating_add(skipped), len: stored };
+            } else if span.len == u64::MAX {
+                // No byte counts: the stream ends somewhere between here and the end of the file.
+                span.len = size.saturating_sub(span.offset).clamp(1, stored.saturating_mul(2).saturating_add(1 << 16));
+            }
+            let Span { offset, len } = *span;
+            if len > self.limits.max_block_bytes && self.decoder.row_access() != RowAccess::Any {
+                let (what, name, limit) = ("a compressed block", "max_block_bytes", self.limits.max_block_bytes);
+                return Err(Error::Limit { what, name, value: len, limit });
+            }
+            if offset.checked_add(len).is_none_or(|end| end > size) {
+                let block = self.block_name(&space.jobs[wanted.job], wanted.band);
+                let file = self.level.file.clone();
+                wanted.problem = Some(Error::BlockPastEnd { file, block, offset, len, size });
+                *span = Span::default();
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetch all blocks of the batch at once. If that fails and corrupt blocks are to be filled, find out which it is.
+    fn fetch(&self, space: &mut Workspace<'out>) -> Result<()> {
+        let Err(source) = self.level.source.fetch(&space.spans, &mut space.batch) else { return Ok(()) };
+        let error = |space: &Workspace<'out>, i: usize, source| Error::Fetch {
+            file: self.level.file.clone(),
+            block: self.name(space, i),
+            offset: space.spans[i].offset,
+            len: space.spans[i].len,
+            source,
+        };
+        if self.on_corrupt == OnCorrupt::Fail {
+            let first = space.spans.iter().position(|span| !span.is_sparse()).unwrap_or(0);
+            return Err(error(space, first, source));
+        }
+        for i in 0..space.spans.len() {
+            if let Err(source) = self.level.source.fetch(&space.spans[i..=i], &mut space.batch) {
+                space.wanted[i].problem = Some(error(space, i, source));
+                space.spans[i] = Span::default();
+            }
+        }
+        self.level.source.fetch(&space.spans, &mut space.batch).map_err(|source| error(space, 0, source))
+    }
+
+    fn decode_and_place(&self, space: &mut Workspace<'out>, i: usize, report: &mut Report) -> Result<()> {
+        if space.spans[i].is_sparse() {
+            report.sparse_blocks += 1;
+            self.fill(space, i);
+            return Ok(());
+        }
+        let name = self.name(space, i);
+        let Workspace { jobs, wanted, batch, scratch, block, row, .. } = space;
+        let Wanted { job, band, shape, first_row, .. } = &wanted[i];
+        let pixels = self.decoder.decode(batch.get_mut(i), *shape, block, scratch).map_err(|source| Error::Block {
+            file: self.level.file.clone(),
+            block: name,
+            source,
+        })?;
+        report.blocks += 1;
+        report.bytes_decoded += shape.len() as u64;
+        self.placement.place(&mut jobs[*job], *band, *shape, *first_row, pixels, row).map_err(|source| Error::Block {
+            file: self.level.file.clone(),
+            block: name,
+            source,
+        })
+    }
+
+    /// Fill the pixels of a block with nodata, or with 0 when there is none.
+    fn fill(&self, space: &mut Workspace<'out>, i: usize) {
+        let Wanted { job, band, .. } = space.wanted[i];
+        self.placement.fill(&mut space.jobs[job], band, &self.level.fill);
+    }
+
+    fn name(&self, space: &Workspace<'out>, i: usize) -> BlockName {
+        let Wanted { job, band, .. } = space.wanted[i];
+        self.block_name(&space.jobs[job], band)
+    }
+
+    fn block_name(&self, job: &Job<'_>, band: usize) -> BlockName {
+        let plane = (self.level.blocks.grid.planes > 1).then(|| self.bands[band] as u64);
+        BlockName {
+            tiled: self.level.layout.grid.tiled,
+            row: self.level.blocks.stored_row(job.row),
+            col: job.col,
+            band: plane,
+            level: self.level.number,
+            mask: self.level.is_mask,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What to read and how.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use swath_tiff::Limits;
+
+/// The order of the samples in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// `(band, row, column)`: band sequential.
+    #[default]
+    BandsFirst,
+    /// `(row, column, band)`: pixel interleaved.
+    BandsLast,
+}
+
+/// What to do with a block that cannot be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnCorrupt {
+    /// Fail and name the block.
+    #[default]
+    Fail,
+    /// Fill it with nodata (or 0) and list it in the report.
+    Fill,
+}
+
+/// A handle to cancel a read from another thread.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// A handle that is not cancelled.
+    pub fn new() -> Cancel {
+        Cancel::default()
+    }
+
+    /// Stop the read at its next block.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`cancel`](Cancel::cancel) was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How far a read has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Blocks done.
+    pub done: u64,
+    /// Blocks in all.
+    pub total: u64,
+}
+
+type ProgressFn<'a> = dyn Fn(Progress) + Send + Sync + 'a;
+
+/// What to read: window, bands, level; and how: layout, threads, limits, progress, cancellation.
+///
+/// ```
+/// use swath::{Layout, ReadRequest};
+/// let request = ReadRequest::new().window(0..256, 512..768).bands([2, 0]).layout(Layout::BandsLast).threads(2);
+/// ```
+#[derive(Clone, Default)]
+pub struct ReadRequest<'a> {
+    pub(crate) window: Option<(Range<u64>, Range<u64>)>,
+    pub(crate) bands: Option<Vec<usize>>,
+    pub(crate) level: usize,
+    pub(crate) layout: Layout,
+    pub(crate) threads: Option<usize>,
+    pub(crate) on_corrupt: OnCorrupt,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) progress: Option<&'a ProgressFn<'a>>,
+    pub(crate) cancel: Option<Cancel>,
+}
+
+impl<'a> ReadRequest<'a> {
+    /// The whole full resolution, all bands, band sequential.
+    pub fn new() -> Self {
+        ReadRequest::default()
+    }
+
+    /// Only these rows and columns (of the level that is read).
+    #[must_use]
+    pub fn window(mut self, rows: Range<u64>, cols: Range<u64>) -> Self {
+        self.window = Some((rows, cols));
+        self
+    }
+
+    /// Only these bands, counted from 0, in this order; a band may be asked for more than once.
+    #[must_use]
+    pub fn bands(mut self, bands: impl Into<Vec<usize>>) -> Self {
+        self.bands = Some(bands.into());
+        self
+    }
+
+    /// The bands asked for, `None` for all.
+    pub fn chosen_bands(&self) -> Option<&[usize]> {
+        self.bands.as_deref()
+    }
+
+    /// Another level: 0 is the full resolution, 1 the first overview.
+    #[must_use]
+    pub fn level(mut self, level: usize) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// The order of the samples in the output.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Threads to use, the calling one included; the default is [`default_threads`].
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// What to do with blocks that cannot be decoded.
+    #[must_use]
+    pub fn on_corrupt(mut self, on_corrupt: OnCorrupt) -> Self {
+        self.on_corrupt = on_corrupt;
+        self
+    }
+
+    /// Other limits than those the file was opened with.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Call this after each batch of blocks, from any of the worker threads.
+    #[must_use]
+    pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Let the read be cancelled.
+    #[must_use]
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+}
+
+impl std::fmt::Debug for ReadRequest<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadRequest")
+            .field("window", &self.window)
+            .field("bands", &self.bands)
+            .field("level", &self.level)
+            .field("layout", &self.layout)
+            .field("threads", &self.threads)
+            .field("on_corrupt", &self.on_corrupt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The threads that a read uses unless told otherwise: `SWATH_THREADS` if it is set to a number above 0, else the
+/// cores that this process may use.
+pub fn default_threads() -> usize {
+    std::env::var("SWATH_THREADS")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .filter(|&threads| threads > 0)
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+}

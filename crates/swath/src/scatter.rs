@@ -1,0 +1,157 @@
+//! Handing out the caller's buffer in pieces: each block gets the rows that it fills, and no two blocks share a byte.
+//!
+//! The buffer is split with `split_at_mut` one block row at a time, so blocks are placed by any number of threads without
+//! a copy, a lock or `unsafe`.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use swath_tiff::{BlockGrid, Window};
+
+use crate::request::Layout;
+
+/// A part of the output with its own sequence of rows, and the bands that go there.
+struct Plane<'a> {
+    rest: &'a mut [u8],
+    row_bytes: usize,
+    /// Bytes of one pixel in this plane.
+    pixel_bytes: usize,
+}
+
+/// Blocks at one position that fill the same pixels, and the output rows that they fill.
+pub(crate) struct Job<'a> {
+    /// Block row.
+    pub(crate) row: u64,
+    /// Block column.
+    pub(crate) col: u64,
+    /// Which group of [`Scatter`] this belongs to.
+    pub(crate) group: usize,
+    /// Image rows to place.
+    pub(crate) rows: Range<u64>,
+    /// Image columns to place.
+    pub(crate) cols: Range<u64>,
+    /// For each plane of the group, one after another: one piece of the output per row.
+    pub(crate) pieces: Vec<&'a mut [u8]>,
+}
+
+/// A set of output planes that are filled together: all of them, or one band's when blocks and output are both planar.
+struct Group<'a> {
+    planes: Vec<Plane<'a>>,
+}
+
+/// The output buffer, handed out in [`Job`]s in block order.
+pub(crate) struct Scatter<'a> {
+    grid: BlockGrid,
+    window: Window,
+    groups: Vec<Group<'a>>,
+    group: usize,
+    row: u64,
+    ready: VecDeque<Job<'a>>,
+}
+
+impl<'a> Scatter<'a> {
+    /// Split `out` for a window of `bands.len()` bands of `sample_bytes` each. Blocks of a planar file fill one output
+    /// plane each when the output is bands first; in all other cases the blocks at one position share their pixels.
+    pub(crate) fn new(
+        out: &'a mut [u8],
+        grid: BlockGrid,
+        window: Window,
+        bands: &[usize],
+        sample_bytes: usize,
+        layout: Layout,
+    ) -> Scatter<'a> {
+        let (width, height) = (window.width() as usize, window.height() as usize);
+        let groups = match layout {
+            Layout::BandsLast => {
+                let pixel_bytes = sample_bytes * bands.len();
+                vec![Group { planes: vec![Plane { rest: out, row_bytes: width * pixel_bytes, pixel_bytes }] }]
+            }
+            Layout::BandsFirst => {
+                let row_bytes = width * sample_bytes;
+                let planes = out.chunks_exact_mut((row_bytes * height).max(1)).map(|rest| Plane {
+                    rest,
+                    row_bytes,
+                    pixel_bytes: sample_bytes,
+                });
+                if grid.planes > 1 {
+                    planes.map(|plane| Group { planes: vec![plane] }).collect()
+                } else {
+                    vec![Group { planes: planes.collect() }]
+                }
+            }
+        };
+        let row = grid.block_rows(&window).start;
+        Scatter { grid, window, groups, group: 0, row, ready: VecDeque::new() }
+    }
+
+    /// How many groups there are: 1, or one per band.
+    pub(crate) fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The next job in block order.
+    pub(crate) fn next(&mut self) -> Option<Job<'a>> {
+        if self.ready.is_empty() {
+            self.split_block_row();
+        }
+        self.ready.pop_front()
+    }
+
+    /// Split the next block row of the current group into jobs.
+    fn split_block_row(&mut self) {
+        let block_rows = self.grid.block_rows(&self.window);
+        if self.row == block_rows.end {
+            self.group += 1;
+            self.row = block_rows.start;
+        }
+        let Some(group) = self.groups.get_mut(self.group) else { return };
+        let rows = self.grid.rows_in(self.row, &self.window);
+        let height = (rows.end - rows.start) as usize;
+        for col in self.grid.block_cols(&self.window) {
+            let cols = self.grid.cols_in(col, &self.window);
+            let pieces = Vec::with_capacity(height * group.planes.len());
+            self.ready.push_back(Job { row: self.row, col, group: self.group, rows: rows.clone(), cols, pieces });
+        }
+        for plane in &mut group.planes {
+            let rest = std::mem::take(&mut plane.rest);
+            let (band, rest) = rest.split_at_mut(height * plane.row_bytes);
+            plane.rest = rest;
+            for mut row in band.chunks_exact_mut(plane.row_bytes) {
+                for job in &mut self.ready {
+                    let len = (job.cols.end - job.cols.start) as usize * plane.pixel_bytes;
+                    let (piece, tail) = row.split_at_mut(len);
+                    job.pieces.push(piece);
+                    row = tail;
+                }
+            }
+        }
+        self.row += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_cover_every_byte_of_the_output_exactly_once() {
+        for planes in [1, 3] {
+            for layout in [Layout::BandsFirst, Layout::BandsLast] {
+                let grid = BlockGrid { width: 50, height: 40, block_width: 16, block_height: 8, planes, tiled: true };
+                let window = Window::new(5..33, 7..50, 50, 40).unwrap();
+                let mut out = vec![0_u8; 28 * 43 * 3 * 2];
+                let mut scatter = Scatter::new(&mut out, grid, window, &[0, 1, 2], 2, layout);
+                let mut jobs = 0;
+                while let Some(mut job) = scatter.next() {
+                    jobs += 1;
+                    for piece in &mut job.pieces {
+                        piece.iter_mut().for_each(|byte| *byte += 1);
+                    }
+                }
+                let groups = if planes == 3 && layout == Layout::BandsFirst { 3 } else { 1 };
+                assert_eq!((jobs, scatter.group_count()), (5 * 4 * groups, groups));
+                assert!(out.iter().all(|&byte| byte == 1));
+            }
+        }
+    }
+}
