@@ -1,2 +1,55 @@
+# make test    everything, installing what the tests need first
+# make bench   speed against rasterio, results in bench/results
+# make fuzz    the fuzzer, for FUZZ_SECONDS
+CARGO ?= cargo
+VENV ?= .venv
+PYTHON := $(VENV)/bin/python
+BENCH_DIR ?= target/bench
+SWATH := target/release/swath
+
+.PHONY: all setup build lint test rust-test corpus peers demo bench docs clean
+
+all: build
+
+# A Python with the peers in it. rasterio's newest wheels want Python 3.12, so the newest Python of the machine is taken.
+$(VENV)/.ready: tests/peers/requirements.txt
+	@scripts/venv $(VENV)
+	@touch $@
+
+setup: $(VENV)/.ready
+
+build:
+	$(CARGO) build --release
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+rust-test:
+	$(CARGO) test --workspace
+
+# Every file of the corpus against what GDAL makes of it; says so loudly when the corpus is not there.
 corpus:
-	cargo test --release -p swath --test corpus -- --nocapture --test-threads 1
+	$(CARGO) test --release -p swath --test corpus -- --nocapture --test-threads 1
+
+# What GDAL and tifffile write is read back equal; hostile files end in one sentence.
+peers: build setup
+	SWATH_BIN=$(SWATH) $(PYTHON) -m pytest tests/peers -q
+
+demo: build
+	$(SWATH) demo --dir target/demo --size 512
+
+test: lint rust-test corpus demo peers fuzz-short
+
+bench: build setup
+	SWATH_BIN=$(SWATH) $(PYTHON) bench/read.py --dir $(BENCH_DIR)
+	SWATH_BIN=$(SWATH) $(PYTHON) bench/latency.py --dir $(BENCH_DIR)
+
+docs:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+clean:
+	$(CARGO) clean
+	rm -rf $(VENV)
+
+include fuzz/fuzz.mk

@@ -143,7 +143,7 @@ fn nodata(value: NoData) -> Value {
 
 fn crs(image: &Image) -> Value {
     let about = image.about();
-    if about.crs.is_none() && about.crs_text.is_none() {
+    if about.crs().is_none() && about.crs_text.is_none() {
         return Value::Null;
     }
     let keys = about.geo_keys.iter().flat_map(|keys| &keys.keys).map(|key| {
@@ -159,7 +159,7 @@ fn crs(image: &Image) -> Value {
     json!({
         "epsg": about.epsg().or(about.gcp_epsg()),
         "name": about.crs_name(),
-        "kind": about.crs.as_ref().map(|crs| format!("{:?}", crs.kind).to_lowercase()),
+        "kind": about.crs().map(|crs| format!("{:?}", crs.kind).to_lowercase()),
         "wkt": about.wkt(),
         "geo_keys": keys.collect::<Vec<_>>(),
     })

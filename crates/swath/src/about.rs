@@ -1,5 +1,7 @@
 //! What an image is about: its place on Earth, nodata, colours, names, metadata.
 
+use std::sync::OnceLock;
+
 use swath_codec::DType;
 use swath_tiff::gdal_metadata::{GdalMetadata, Item, Statistics};
 use swath_tiff::geo::{Crs, Gcp, GeoKeys, GeoTransform, RasterType, RawGeoref, Rpc, resolve};
@@ -32,8 +34,6 @@ pub struct About {
     pub gcps: Vec<Gcp>,
     /// Rational polynomial coefficients.
     pub rpc: Option<Rpc>,
-    /// The coordinate reference system of the file's GeoKeys. Where control points place the image, it is theirs.
-    pub crs: Option<Crs>,
     /// The coordinate reference system as text, where a sidecar gives it so.
     pub crs_text: Option<String>,
     /// The GeoKeys as they stand in the file.
@@ -51,6 +51,8 @@ pub struct About {
     /// Things that were read around: a sentence each.
     pub warnings: Vec<String>,
     pixel_kind: Option<(Kind, u32)>,
+    /// Made when asked for: finding the code of a user-defined system takes longer than reading a window.
+    crs: OnceLock<Option<Crs>>,
 }
 
 /// What is known of one band.
@@ -102,7 +104,6 @@ impl About {
             let keys = GeoKeys::parse(&directory, &doubles, &ascii);
             self.raster_type = RasterType::from_key(keys.short(RASTER_TYPE_KEY));
             self.warnings.extend(keys.warnings.iter().map(ToString::to_string));
-            self.crs = Crs::from_keys(&keys);
             self.geo_keys = Some(keys);
         }
         let scale = self.tag(fields.floats(Tag::MODEL_PIXEL_SCALE)).unwrap_or_default();
@@ -217,6 +218,11 @@ impl About {
         }
     }
 
+    /// The coordinate reference system of the file's GeoKeys. Where control points place the image, it is theirs.
+    pub fn crs(&self) -> Option<&Crs> {
+        self.crs.get_or_init(|| self.geo_keys.as_ref().and_then(Crs::from_keys)).as_ref()
+    }
+
     /// The EPSG code of the coordinates that the transform gives; `None` where control points place the image, as the code is
     /// theirs then: see [`gcp_epsg`](About::gcp_epsg).
     pub fn epsg(&self) -> Option<u32> {
@@ -236,7 +242,7 @@ impl About {
     fn any_epsg(&self) -> Option<u32> {
         match &self.crs_text {
             Some(text) => epsg_of_text(text),
-            None => self.crs.as_ref().and_then(Crs::epsg),
+            None => self.crs().and_then(Crs::epsg),
         }
     }
 
@@ -244,13 +250,13 @@ impl About {
     pub fn crs_name(&self) -> Option<String> {
         match &self.crs_text {
             Some(text) => text.split('"').nth(1).map(str::to_owned),
-            None => self.crs.as_ref().map(|crs| crs.name.clone()),
+            None => self.crs().map(|crs| crs.name.clone()),
         }
     }
 
     /// The coordinate reference system as WKT: the sidecar's text, or made from the GeoKeys.
     pub fn wkt(&self) -> Option<String> {
-        self.crs_text.clone().or_else(|| self.crs.as_ref().and_then(Crs::to_wkt))
+        self.crs_text.clone().or_else(|| self.crs().and_then(Crs::to_wkt))
     }
 
     /// Whether a pixel stands for a point (PixelIsPoint) instead of an area.
