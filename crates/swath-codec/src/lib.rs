@@ -4,6 +4,7 @@
 //! write nor allocate beyond it, whatever the stream says.
 
 mod error;
+pub mod jpeg;
 mod shape;
 
 pub use error::{Error, Result};

@@ -1,0 +1,336 @@
+//! Scans of DCT blocks, sequential and progressive, into sample planes (ITU-T T.81, annexes F and G).
+
+use crate::Result;
+use crate::jpeg::header::{Component, Frame, Scan, Tables, ZIGZAG};
+use crate::jpeg::huffman::{Bits, Huffman};
+use crate::jpeg::{corrupt, idct};
+
+/// The decoded samples of one component, padded to whole MCUs.
+pub(super) struct Plane {
+    pub(super) samples: Vec<u16>,
+    pub(super) stride: usize,
+}
+
+impl Plane {
+    pub(super) fn row(&self, row: usize) -> &[u16] {
+        &self.samples[row * self.stride..][..self.stride]
+    }
+
+    /// Puts an 8x8 block at block coordinates.
+    #[inline(always)]
+    fn put(&mut self, x: usize, y: usize, block: &[[u16; 8]; 8]) {
+        let rows = &mut self.samples[y * 8 * self.stride..][..8 * self.stride];
+        for (row, values) in rows.chunks_exact_mut(self.stride).zip(block) {
+            row[x * 8..x * 8 + 8].copy_from_slice(values);
+        }
+    }
+}
+
+/// Where a scan ended.
+pub(super) enum Ended {
+    /// All of its blocks were there; go on reading markers at this position.
+    Complete(usize),
+    /// The data ended in this row of MCUs.
+    Cut { row: usize },
+}
+
+/// Walks over the MCUs of a scan, restarts included, and calls `unit` for each block with the component's place in the
+/// scan and its block coordinates. Stops after the MCU rows that hold the first `rows` pixel rows.
+#[inline(always)]
+pub(super) fn walk<'a>(
+    frame: &Frame,
+    scan: &Scan,
+    restart: usize,
+    mut bits: Bits<'a>,
+    rows: usize,
+    mut reset: impl FnMut(),
+    mut unit: impl FnMut(&mut Bits<'a>, usize, usize, usize) -> Result<()>,
+) -> Result<Ended> {
+    let mut parts = [(1, 1); 4];
+    let interleaved = scan.components.len() > 1;
+    let (mut across, mut down, mut unit_height) = (frame.mcus_x, frame.mcus_y, 8 * frame.v_max);
+    if interleaved {
+        for (part, member) in parts.iter_mut().zip(&scan.components) {
+            let component = &frame.components[member.index];
+            *part = (component.h, component.v);
+        }
+    } else {
+        // A scan of one component has no padding blocks: its unit is one block (T.81 A.2.2).
+        let component = &frame.components[scan.components[0].index];
+        (across, down) = (component.width.div_ceil(8), component.height.div_ceil(8));
+        unit_height = 8 * frame.v_max / component.v;
+    }
+    let parts = &parts[..scan.components.len()];
+    let down = down.min(rows.div_ceil(unit_height.max(1)));
+    let (mut until_restart, mut number) = (restart, 0u8);
+    for y in 0..down {
+        for x in 0..across {
+            if restart != 0 && until_restart == 0 {
+                if bits.overrun() {
+                    break;
+                }
+                bits.restart(number)?;
+                number = number.wrapping_add(1);
+                until_restart = restart;
+                reset();
+            }
+            until_restart = until_restart.wrapping_sub(1);
+            for (place, &(h, v)) in parts.iter().enumerate() {
+                for block in 0..h * v {
+                    let (bx, by) = (x * h + block % h, y * v + block / h);
+                    if let Err(error) = unit(&mut bits, place, bx, by) {
+                        // Zeros behind the end of the data are no code in many tables: the cause is the cut.
+                        return if bits.overrun() && bits.at_end() { Ok(Ended::Cut { row: y }) } else { Err(error) };
+                    }
+                }
+            }
+        }
+        if bits.overrun() {
+            return match bits.at_end() {
+                true => Ok(Ended::Cut { row: y }),
+                false => Err(corrupt("a scan ends before its last block")),
+            };
+        }
+    }
+    Ok(Ended::Complete(bits.position()))
+}
+
+/// Decodes a sequential scan straight into the planes.
+#[inline(always)]
+pub(super) fn sequential(
+    frame: &Frame,
+    scan: &Scan,
+    tables: &Tables,
+    bits: Bits<'_>,
+    rows: usize,
+    planes: &mut [Plane],
+) -> Result<Ended> {
+    let mut members: Vec<(usize, &[u16; 64], &Huffman, &Huffman)> = Vec::with_capacity(4);
+    for member in &scan.components {
+        let quant = tables.quant(frame.components[member.index].quant)?;
+        members.push((member.index, quant, tables.dc(member.dc)?, tables.ac(member.ac)?));
+    }
+    let previous = std::cell::Cell::new([0i32; 4]);
+    walk(frame, scan, tables.restart, bits, rows, || previous.set([0; 4]), |bits, place, x, y| {
+        let (index, quant, dc, ac) = members[place];
+        let mut block = [0i32; 64];
+        let mut dcs = previous.get();
+        dcs[place & 3] = dcs[place & 3].wrapping_add(dc_difference(bits, dc)?);
+        previous.set(dcs);
+        block[0] = dcs[place & 3].wrapping_mul(i32::from(quant[0]));
+        let mut k = 1;
+        while k < 64 {
+            let Some((run, value)) = bits.coefficient(ac)? else { break };
+            k += run;
+            if value != 0 {
+                block[usize::from(ZIGZAG[k & 127])] = value * i32::from(quant[k & 63]);
+                k += 1;
+            }
+        }
+        if k > 64 {
+            return Err(corrupt("a block has more than 64 coefficients"));
+        }
+        let samples = match k {
+            1 => [[idct::flat(block[0], frame.precision); 8]; 8],
+            _ => idct::inverse(&block, frame.precision),
+        };
+        planes[index].put(x, y, &samples);
+        Ok(())
+    })
+}
+
+#[inline(always)]
+fn dc_difference(bits: &mut Bits<'_>, table: &Huffman) -> Result<i32> {
+    bits.refill();
+    let size = u32::from(bits.symbol(table)?);
+    if size > 15 {
+        return Err(corrupt("a DC difference has more than 15 bits"));
+    }
+    Ok(bits.magnitude(size))
+}
+
+/// The coefficients of a progressive image, which only the last scan completes.
+pub(super) struct Progress {
+    components: Vec<Coefficients>,
+}
+
+struct Coefficients {
+    blocks: Vec<[i16; 64]>,
+    across: usize,
+    /// For each coefficient in stream order the bit position it is known down to; 255 before its first scan.
+    known: [u8; 64],
+    /// The quantisation table as it stood when the component's first scan began (T.81 B.2.4.1 lets it change later).
+    quant: Option<[u16; 64]>,
+}
+
+/// Blocks of a component, padded to whole MCUs.
+pub(super) fn padded_blocks(frame: &Frame, component: &Component) -> (usize, usize) {
+    (frame.mcus_x * component.h, frame.mcus_y * component.v)
+}
+
+impl Progress {
+    pub(super) fn new(frame: &Frame) -> Progress {
+        let components = frame.components.iter().map(|component| {
+            let (across, down) = padded_blocks(frame, component);
+            Coefficients { blocks: vec![[0; 64]; across * down], across, known: [255; 64], quant: None }
+        });
+        Progress { components: components.collect() }
+    }
+
+    /// True when every coefficient is known to its last bit, so that nothing can be missing.
+    pub(super) fn is_complete(&self) -> bool {
+        self.components.iter().all(|component| component.known == [0; 64])
+    }
+
+    /// Decodes one scan into the coefficients.
+    pub(super) fn scan(&mut self, frame: &Frame, scan: &Scan, tables: &Tables, bits: Bits<'_>) -> Result<Ended> {
+        for member in &scan.components {
+            let component = &mut self.components[member.index];
+            if component.quant.is_none() {
+                component.quant = Some(*tables.quant(frame.components[member.index].quant)?);
+            }
+            component.known[scan.first..=scan.last].fill(scan.low as u8);
+        }
+        if scan.first == 0 { self.dc(frame, scan, tables, bits) } else { self.ac(frame, scan, tables, bits) }
+    }
+
+    fn dc(&mut self, frame: &Frame, scan: &Scan, tables: &Tables, bits: Bits<'_>) -> Result<Ended> {
+        let mut members = Vec::with_capacity(4);
+        for member in &scan.components {
+            // A refining scan is plain bits and need not define a table.
+            let table = if scan.high == 0 { Some(tables.dc(member.dc)?) } else { None };
+            members.push((member.index, table));
+        }
+        let previous = std::cell::Cell::new([0i32; 4]);
+        walk(frame, scan, tables.restart, bits, frame.height, || previous.set([0; 4]), |bits, place, x, y| {
+            let (index, table) = members[place];
+            let component = &mut self.components[index];
+            let block = &mut component.blocks[y * component.across + x];
+            match table {
+                Some(table) => {
+                    let mut dcs = previous.get();
+                    dcs[place & 3] = dcs[place & 3].wrapping_add(dc_difference(bits, table)?);
+                    previous.set(dcs);
+                    block[0] = (dcs[place & 3] << scan.low) as i16;
+                }
+                None => {
+                    bits.refill();
+                    block[0] |= (bits.take(1) << scan.low) as i16;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn ac(&mut self, frame: &Frame, scan: &Scan, tables: &Tables, bits: Bits<'_>) -> Result<Ended> {
+        let component = &mut self.components[scan.components[0].index];
+        let table = tables.ac(scan.components[0].ac)?;
+        // Blocks still to come whose band ended with an earlier block.
+        let ended = std::cell::Cell::new(0u32);
+        walk(frame, scan, tables.restart, bits, frame.height, || ended.set(0), |bits, _, x, y| {
+            let block = &mut component.blocks[y * component.across + x];
+            match scan.high {
+                0 if ended.get() > 0 => ended.set(ended.get() - 1),
+                0 => ended.set(first_band(bits, table, scan, block)?),
+                _ => ended.set(refine_band(bits, table, scan, block, ended.get())?),
+            }
+            Ok(())
+        })
+    }
+
+    /// Transforms the finished coefficients into the planes.
+    #[inline(always)]
+    pub(super) fn finish(&self, precision: u32, planes: &mut [Plane]) -> Result<()> {
+        for (component, plane) in self.components.iter().zip(planes) {
+            let quant = component.quant.ok_or(corrupt("a component has no scan"))?;
+            let mut natural = [0i32; 64];
+            for (k, &value) in quant.iter().enumerate() {
+                natural[usize::from(ZIGZAG[k])] = i32::from(value);
+            }
+            for (y, row) in component.blocks.chunks_exact(component.across).enumerate() {
+                for (x, coefficients) in row.iter().enumerate() {
+                    let block: [i32; 64] = std::array::from_fn(|n| i32::from(coefficients[n]) * natural[n]);
+                    plane.put(x, y, &idct::inverse(&block, precision));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first scan of a band of AC coefficients (T.81 G.1.2.2); returns the blocks behind this one that are all zero.
+fn first_band(bits: &mut Bits<'_>, table: &Huffman, scan: &Scan, block: &mut [i16; 64]) -> Result<u32> {
+    let mut k = scan.first;
+    while k <= scan.last {
+        bits.refill();
+        let symbol = bits.symbol(table)?;
+        let (run, size) = (usize::from(symbol >> 4), u32::from(symbol & 15));
+        if size == 0 {
+            if run < 15 {
+                return Ok((1 << run) - 1 + bits.take(run as u32));
+            }
+            k += 16;
+            continue;
+        }
+        k += run;
+        if k > scan.last {
+            return Err(corrupt("a run of zeros leaves its band"));
+        }
+        block[usize::from(ZIGZAG[k])] = (bits.magnitude(size) << scan.low) as i16;
+        k += 1;
+    }
+    Ok(0)
+}
+
+/// A refining scan of a band of AC coefficients (T.81 G.1.2.3): a correction bit for each coefficient that is not zero yet, and new
+/// coefficients of magnitude one among the zeros. Returns the blocks behind this one that only have correction bits.
+fn refine_band(bits: &mut Bits<'_>, table: &Huffman, scan: &Scan, block: &mut [i16; 64], ended: u32) -> Result<u32> {
+    let one = 1i16 << scan.low;
+    let correct = |bits: &mut Bits<'_>, value: &mut i16| {
+        bits.refill();
+        if bits.take(1) == 1 && *value & one == 0 {
+            *value = value.wrapping_add(if *value > 0 { one } else { -one });
+        }
+    };
+    let mut k = scan.first;
+    let mut ended = ended;
+    while ended == 0 && k <= scan.last {
+        bits.refill();
+        let symbol = bits.symbol(table)?;
+        let (mut run, size) = (symbol >> 4, symbol & 15);
+        let mut fresh = 0;
+        match size {
+            0 if run < 15 => {
+                ended = (1 << run) + bits.take(u32::from(run));
+                break;
+            }
+            0 => {}
+            1 => fresh = if bits.take(1) == 1 { one } else { -one },
+            _ => return Err(corrupt("a refining scan brings a coefficient above one")),
+        }
+        // Passes over `run` zeros, correcting what is not zero on the way, to the zero that takes the new coefficient.
+        while k <= scan.last {
+            let value = &mut block[usize::from(ZIGZAG[k])];
+            k += 1;
+            if *value != 0 {
+                correct(bits, value);
+            } else if run == 0 {
+                *value = fresh;
+                break;
+            } else {
+                run -= 1;
+            }
+        }
+    }
+    if ended > 0 {
+        while k <= scan.last {
+            let value = &mut block[usize::from(ZIGZAG[k])];
+            if *value != 0 {
+                correct(bits, value);
+            }
+            k += 1;
+        }
+        ended -= 1;
+    }
+    Ok(ended)
+}

@@ -1,0 +1,150 @@
+//! From planes to pixels: chroma brought to full size, YCbCr turned into RGB, samples interleaved.
+//!
+//! The weights and their rounding are those of libjpeg ("fancy upsampling", 16-bit fixed-point colour), because "as GDAL
+//! reads it" means those.
+
+use crate::Result;
+use crate::jpeg::header::{Component, Frame};
+use crate::jpeg::scan::Plane;
+use crate::jpeg::CODEC;
+
+/// How a component is brought to the size of the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stretch {
+    /// It has that size.
+    None,
+    /// Twice as wide: 3/4 of the nearer sample, 1/4 of the farther.
+    Wide,
+    /// Twice as high, by the same weights.
+    High,
+    /// Both.
+    Both,
+    /// Samples repeated, for every other ratio.
+    Repeat { h: usize, v: usize },
+}
+
+impl Stretch {
+    fn of(frame: &Frame, component: &Component, smooth: bool) -> Result<Stretch> {
+        if !frame.h_max.is_multiple_of(component.h) || !frame.v_max.is_multiple_of(component.v) {
+            return Err(crate::Error::Unsuited { codec: CODEC, what: "fractional subsampling" });
+        }
+        // Components of one or two columns are too narrow for the weights and are repeated.
+        Ok(match (frame.h_max / component.h, frame.v_max / component.v) {
+            (1, 1) => Stretch::None,
+            (2, 1) if smooth && component.width > 2 => Stretch::Wide,
+            (1, 2) if smooth => Stretch::High,
+            (2, 2) if smooth && component.width > 2 => Stretch::Both,
+            (h, v) => Stretch::Repeat { h, v },
+        })
+    }
+}
+
+/// Rows of one component at full width.
+pub(super) struct Rows<'a> {
+    plane: &'a Plane,
+    stretch: Stretch,
+    width: usize,
+    height: usize,
+    /// The current row, with room for one sample more than the frame is wide.
+    row: Vec<u16>,
+    /// Weighted sums of two rows.
+    sums: Vec<u16>,
+}
+
+impl<'a> Rows<'a> {
+    /// `smooth` interpolates; without it samples are repeated, as the TIFF 6.0 reading of YCbCr has it.
+    pub(super) fn new(frame: &Frame, component: &Component, plane: &'a Plane, smooth: bool) -> Result<Rows<'a>> {
+        let stretch = Stretch::of(frame, component, smooth)?;
+        let full = if stretch == Stretch::None { 0 } else { component.width * (frame.h_max / component.h) };
+        let sums = if stretch == Stretch::Both { component.width } else { 0 };
+        let (row, sums) = (vec![0; full], vec![0; sums]);
+        Ok(Rows { plane, stretch, width: component.width, height: component.height, row, sums })
+    }
+
+    /// Row `y` of the frame, at least as long as the frame is wide.
+    #[inline(always)]
+    pub(super) fn row(&mut self, y: usize) -> &[u16] {
+        let near = |y: usize| &self.plane.row(y)[..self.width];
+        // The farther row lies above an even row and below an odd one; at the edges the image is its own neighbour.
+        let far = match y % 2 {
+            0 => (y / 2).saturating_sub(1),
+            _ => (y / 2 + 1).min(self.height - 1),
+        };
+        match self.stretch {
+            Stretch::None => return self.plane.row(y),
+            Stretch::Wide => widen(near(y), &mut self.row, 0, [1, 2]),
+            Stretch::High => {
+                let bias = 1 + (y % 2) as u16;
+                for ((out, &near), &far) in self.row.iter_mut().zip(near(y / 2)).zip(near(far)) {
+                    *out = (3 * near + far + bias) >> 2;
+                }
+            }
+            Stretch::Both => {
+                for ((sum, &near), &far) in self.sums.iter_mut().zip(near(y / 2)).zip(near(far)) {
+                    *sum = 3 * near + far;
+                }
+                widen(&self.sums, &mut self.row, 2, [8, 7]);
+            }
+            Stretch::Repeat { h, v } => {
+                for (out, &sample) in self.row.chunks_exact_mut(h).zip(near(y / v)) {
+                    out.fill(sample);
+                }
+            }
+        }
+        &self.row
+    }
+}
+
+/// Twice as many samples, weighted 3 to 1. The input is `2^scale` too large; `bias` rounds left and right halves in opposite directions.
+/// Sums stay below 2^16: 16 times a 12-bit sample.
+#[inline(always)]
+fn widen(samples: &[u16], out: &mut [u16], scale: u32, bias: [u16; 2]) {
+    let count = samples.len();
+    let pairs = out.as_chunks_mut::<2>().0;
+    let [Some(first), Some(last)] = [samples.first(), samples.last()] else { return };
+    for ((pair, window), _) in pairs[1..].iter_mut().zip(samples.windows(3)).zip(1..count - 1) {
+        pair[0] = (3 * window[1] + window[0] + bias[0]) >> (scale + 2);
+        pair[1] = (3 * window[1] + window[2] + bias[1]) >> (scale + 2);
+    }
+    // At both ends the image is its own neighbour: 4 times the sample.
+    pairs[0] = [(4 * first + bias[0]) >> (scale + 2), (3 * first + samples[1] + bias[1]) >> (scale + 2)];
+    let before = samples[count - 2];
+    pairs[count - 1] = [(3 * last + before + bias[0]) >> (scale + 2), (4 * last + bias[1]) >> (scale + 2)];
+}
+
+/// One YCbCr pixel as RGB (JFIF: full range, BT.601) at `precision` bits.
+#[inline(always)]
+pub(super) fn rgb(y: u16, cb: u16, cr: u16, precision: u32) -> [i32; 3] {
+    let (middle, top) = (1 << (precision - 1), (1 << precision) - 1);
+    let (y, cb, cr) = (i32::from(y), i32::from(cb) - middle, i32::from(cr) - middle);
+    let half = 1 << 15;
+    // 1.402, 0.34414, 0.71414 and 1.772 with 16 fraction bits.
+    let red = y + ((91881 * cr + half) >> 16);
+    let green = y + ((-22554 * cb - 46802 * cr + half) >> 16);
+    let blue = y + ((116130 * cb + half) >> 16);
+    [red.clamp(0, top), green.clamp(0, top), blue.clamp(0, top)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widening_keeps_a_flat_row_and_the_ends() {
+        let mut out = [0; 8];
+        widen(&[200; 4], &mut out, 0, [1, 2]);
+        assert_eq!(out, [200; 8]);
+        widen(&[0, 100, 200, 255], &mut out, 0, [1, 2]);
+        assert_eq!(out, [0, 25, 75, 125, 175, 214, 241, 255]);
+        widen(&[16380; 4], &mut out, 2, [8, 7]);
+        assert_eq!(out, [4095; 8]);
+    }
+
+    #[test]
+    fn colours_at_the_corners() {
+        assert_eq!(rgb(76, 85, 255, 8), [254, 0, 0]);
+        assert_eq!(rgb(255, 128, 128, 8), [255; 3]);
+        assert_eq!(rgb(4095, 2048, 2048, 12), [4095; 3]);
+        assert_eq!(rgb(0, 0, 0, 8), [0, 135, 0]);
+    }
+}
