@@ -9,14 +9,15 @@ mod header;
 mod huffman;
 mod idct;
 mod lossless;
+mod output;
 mod scan;
 mod upsample;
 
 use crate::{Error, Result, Shape};
 use header::{Coding, Frame, Scan, Tables};
 use huffman::{Bits, find_marker};
-use scan::{Ended, Plane, Progress, padded_blocks};
-use upsample::{Rows, rgb};
+use output::Output;
+use scan::{Ended, Plane, Progress, Sequential, padded_blocks, walk};
 
 const CODEC: &str = "JPEG";
 
@@ -28,6 +29,9 @@ const MAX_SCANS: usize = 100;
 
 /// What a frame may exceed the block by, since the last strip of a file may hold rows that the image does not have.
 const SLACK: u64 = 64 << 20;
+
+/// Pixel rows by which decoding runs ahead of writing: interpolation looks one chroma row beyond the last row.
+const CONTEXT: usize = 2;
 
 /// What the TIFF tags say about the streams.
 #[derive(Debug, Clone, Copy, Default)]
@@ -119,24 +123,24 @@ impl Decoder {
     #[inline(always)]
     fn decode_portable(mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         let mut at = 0;
-        let mut image: Option<Image> = None;
-        let mut ended = false;
+        let mut image: Option<Image<'_>> = None;
+        let mut dst = Some(dst);
         while let Some((marker, body)) = next_segment(src, &mut at)? {
             match (marker, &mut image) {
-                (0xc0..=0xcf, _) if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
-                    if image.is_some() {
-                        return Err(corrupt("it has two frames"));
-                    }
-                    image = Some(Image::new(Frame::parse(marker, body)?, self.shape)?);
+                (0xc0..=0xcf, image) if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
+                    let dst = dst.take().ok_or(corrupt("it has two frames"))?;
+                    *image = Some(Image::new(Frame::parse(marker, body)?, self.shape, self.colour, dst)?);
                 }
                 (0xda, None) => return Err(corrupt("a scan comes before the frame")),
-                (0xda, Some(image)) => match image.scan(body, &self.tables, src, at, self.shape)? {
+                (0xda, Some(image)) => match image.scan(body, &self.tables, src, at)? {
                     Ended::Complete(behind) => at = behind,
-                    Ended::Cut { row } => return Err(image.truncated(row, self.shape)),
+                    Ended::Cut { row } => return Err(image.truncated(row)),
                 },
-                _ => {
+                (_, image) => {
                     if self.define(marker, body)? == Defined::End {
-                        ended = true;
+                        if let Some(image) = image {
+                            image.ended = true;
+                        }
                         break;
                     }
                 }
@@ -145,10 +149,7 @@ impl Decoder {
                 break;
             }
         }
-        match image {
-            None => Err(Error::Truncated { codec: CODEC, got: 0, want: self.shape.len() }),
-            Some(image) => image.finish(ended, self.colour, self.shape, dst),
-        }
+        image.ok_or(Error::Truncated { codec: CODEC, got: 0, want: self.shape.len() })?.finish()
     }
 }
 
@@ -183,18 +184,23 @@ fn next_segment<'a>(src: &'a [u8], at: &mut usize) -> Result<Option<(u8, &'a [u8
 }
 
 /// The frame while its scans come in.
-struct Image {
+struct Image<'a> {
     frame: Frame,
+    shape: Shape,
+    /// Empty until the first scan.
     planes: Vec<Plane>,
     progress: Option<Progress>,
+    output: Output<'a>,
     /// Which components have had a scan.
     seen: Vec<bool>,
     scans: usize,
+    /// The stream said that it is complete.
+    ended: bool,
 }
 
-impl Image {
-    /// Checks the frame against the block before anything is allocated.
-    fn new(frame: Frame, shape: Shape) -> Result<Image> {
+impl<'a> Image<'a> {
+    /// Checks the frame against the block. Nothing is allocated yet.
+    fn new(frame: Frame, shape: Shape, colour: Colour, dst: &'a mut [u8]) -> Result<Image<'a>> {
         let mismatch = |what, found: usize, expected: usize| {
             Err(Error::Mismatch { codec: CODEC, what, found: found as u64, expected: expected as u64 })
         };
@@ -220,47 +226,57 @@ impl Image {
         if frame.height < shape.height {
             return mismatch("height", frame.height, shape.height);
         }
+        let output = Output::new(&frame, shape, colour, dst)?;
+        let seen = vec![false; frame.components.len()];
+        Ok(Image { frame, shape, planes: Vec::new(), progress: None, output, seen, scans: 0, ended: false })
+    }
+
+    /// Makes the planes: two rows of MCUs when `streamed`, else all.
+    fn allocate(&mut self, streamed: bool) -> Result<()> {
+        let frame = &self.frame;
+        let sizes = frame.components.iter().map(|component| match frame.coding {
+            Coding::Lossless => (frame.width, frame.height),
+            _ if streamed => (padded_blocks(frame, component).0 * 8, 2 * 8 * component.v),
+            _ => (padded_blocks(frame, component).0 * 8, padded_blocks(frame, component).1 * 8),
+        });
+        let samples: u64 = sizes.clone().map(|(stride, rows)| stride as u64 * rows as u64).sum();
         let progressive = frame.coding == Coding::Progressive;
-        let mut samples = 0u64;
-        let mut sizes = Vec::with_capacity(frame.components.len());
-        for component in &frame.components {
-            let (stride, height) = match lossless {
-                true => (frame.width, frame.height),
-                false => {
-                    let (across, down) = padded_blocks(&frame, component);
-                    (across * 8, down * 8)
-                }
-            };
-            samples += stride as u64 * height as u64;
-            sizes.push((stride, height));
-        }
         let needed = samples * if progressive { 4 } else { 2 };
-        let limit = 8 * shape.len() as u64 + SLACK;
+        let limit = 8 * self.shape.len() as u64 + SLACK;
         if needed > limit {
             return Err(Error::Memory { codec: CODEC, needed, limit });
         }
-        let planes = sizes.iter().map(|&(stride, height)| Plane { samples: vec![0; stride * height], stride }).collect();
-        let progress = progressive.then(|| Progress::new(&frame));
-        Ok(Image { seen: vec![false; frame.components.len()], frame, planes, progress, scans: 0 })
+        self.planes = sizes.map(|(stride, rows)| Plane { samples: vec![0; stride * rows], stride, rows }).collect();
+        self.progress = progressive.then(|| Progress::new(frame));
+        Ok(())
     }
 
     #[inline(always)]
-    fn scan(&mut self, body: &[u8], tables: &Tables, src: &[u8], at: usize, shape: Shape) -> Result<Ended> {
+    fn scan(&mut self, body: &[u8], tables: &Tables, src: &[u8], at: usize) -> Result<Ended> {
         let scan = Scan::parse(body, &self.frame)?;
         self.scans += 1;
         if self.scans > MAX_SCANS {
             return Err(corrupt("it has more than 100 scans"));
         }
+        // The usual case: one scan holds everything, and pixels leave as soon as their rows are complete.
+        let streamed = self.frame.coding == Coding::Sequential && scan.components.len() == self.frame.components.len();
+        if self.planes.is_empty() {
+            self.allocate(streamed)?;
+        }
         for member in &scan.components {
             self.seen[member.index] = true;
         }
         let bits = Bits::new(src, at);
+        let (frame, planes, output) = (&self.frame, &mut self.planes[..], &mut self.output);
         // Interpolation looks one chroma row beyond the last row that is wanted.
-        let rows = shape.height + 2;
-        match (&mut self.progress, self.frame.coding) {
-            (Some(progress), _) => progress.scan(&self.frame, &scan, tables, bits),
-            (None, Coding::Lossless) => lossless::lossless(&self.frame, &scan, tables, bits, rows, &mut self.planes),
-            (None, _) => scan::sequential(&self.frame, &scan, tables, bits, rows, &mut self.planes),
+        let rows = self.shape.height + CONTEXT;
+        match (&mut self.progress, frame.coding) {
+            (Some(progress), _) => progress.scan(frame, &scan, tables, bits),
+            (None, Coding::Lossless) => lossless::lossless(frame, &scan, tables, bits, rows, planes),
+            (None, _) => {
+                let mut visitor = Sequential::new(frame, &scan, tables, planes, streamed.then_some(output))?;
+                walk(frame, &scan, tables.restart, bits, rows, &mut visitor)
+            }
         }
     }
 
@@ -269,67 +285,29 @@ impl Image {
         self.progress.is_none() && self.seen.iter().all(|&seen| seen)
     }
 
-    fn truncated(&self, mcu_row: usize, shape: Shape) -> Error {
+    fn truncated(&self, mcu_row: usize) -> Error {
         let rows = match self.frame.coding {
             Coding::Sequential => mcu_row * 8 * self.frame.v_max,
             Coding::Lossless => mcu_row,
             Coding::Progressive => 0,
         };
-        let got = rows.min(shape.height) * shape.row_bytes();
-        Error::Truncated { codec: CODEC, got, want: shape.len() }
+        let got = rows.min(self.shape.height) * self.shape.row_bytes();
+        Error::Truncated { codec: CODEC, got, want: self.shape.len() }
     }
 
-    /// Writes the pixels once all scans are in. `ended`: the stream said that it is complete.
+    /// Writes what is not yet written once all scans are in.
     #[inline(always)]
-    fn finish(mut self, ended: bool, colour: Colour, shape: Shape, dst: &mut [u8]) -> Result<()> {
+    fn finish(mut self) -> Result<()> {
         if self.seen.iter().any(|&seen| !seen) {
-            return Err(self.truncated(0, shape));
+            return Err(self.truncated(0));
         }
         if let Some(progress) = &self.progress {
-            if !ended && !progress.is_complete() {
-                return Err(self.truncated(0, shape));
+            if !self.ended && !progress.is_complete() {
+                return Err(self.truncated(0));
             }
             progress.finish(self.frame.precision, &mut self.planes)?;
         }
-        let mut components = Vec::with_capacity(self.planes.len());
-        for (component, plane) in self.frame.components.iter().zip(&self.planes) {
-            components.push(Rows::new(&self.frame, component, plane, true)?);
-        }
-        let (width, precision) = (self.frame.width, self.frame.precision);
-        for (y, out) in dst.chunks_exact_mut(shape.row_bytes()).take(shape.height).enumerate() {
-            match (&mut components[..], colour) {
-                ([luma, blue, red], Colour::Jfif) => {
-                    let (luma, blue, red) = (&luma.row(y)[..width], &blue.row(y)[..width], &red.row(y)[..width]);
-                    let pixels = luma.iter().zip(blue).zip(red).map(|((&y, &cb), &cr)| rgb(y, cb, cr, precision));
-                    match shape.bits {
-                        8 => out.as_chunks_mut::<3>().0.iter_mut().zip(pixels).for_each(|(out, rgb)| {
-                            *out = rgb.map(|value| value as u8);
-                        }),
-                        _ => out.as_chunks_mut::<6>().0.iter_mut().zip(pixels).for_each(|(out, rgb)| {
-                            let [r, g, b] = rgb.map(|value| (value as u16).to_ne_bytes());
-                            *out = [r[0], r[1], g[0], g[1], b[0], b[1]];
-                        }),
-                    }
-                }
-                (components, _) => {
-                    let count = components.len();
-                    for (n, component) in components.iter_mut().enumerate() {
-                        interleave(&component.row(y)[..width], out, n, count, shape.bits);
-                    }
-                }
-            }
-        }
+        self.output.write(&self.planes, self.shape.height);
         Ok(())
-    }
-}
-
-/// Puts one component of a row into its places among `count` interleaved ones.
-#[inline(always)]
-fn interleave(row: &[u16], out: &mut [u8], n: usize, count: usize, bits: usize) {
-    if bits == 8 {
-        out.iter_mut().skip(n).step_by(count).zip(row).for_each(|(out, &sample)| *out = sample as u8);
-    } else {
-        let samples = out.as_chunks_mut::<2>().0;
-        samples.iter_mut().skip(n).step_by(count).zip(row).for_each(|(out, &sample)| *out = sample.to_ne_bytes());
     }
 }

@@ -3,23 +3,27 @@
 use crate::Result;
 use crate::jpeg::header::{Component, Frame, Scan, Tables, ZIGZAG};
 use crate::jpeg::huffman::{Bits, Huffman};
-use crate::jpeg::{corrupt, idct};
+use crate::jpeg::output::Output;
+use crate::jpeg::{CONTEXT, corrupt, idct};
 
-/// The decoded samples of one component, padded to whole MCUs.
+/// The decoded samples of one component, padded to whole MCUs: all of its rows, or a window of them that moves down.
 pub(super) struct Plane {
     pub(super) samples: Vec<u16>,
     pub(super) stride: usize,
+    /// Rows that `samples` holds. Row `n` of the component is row `n % rows` here.
+    pub(super) rows: usize,
 }
 
 impl Plane {
+    #[inline(always)]
     pub(super) fn row(&self, row: usize) -> &[u16] {
-        &self.samples[row * self.stride..][..self.stride]
+        &self.samples[row % self.rows * self.stride..][..self.stride]
     }
 
     /// Puts an 8x8 block at block coordinates.
     #[inline(always)]
     fn put(&mut self, x: usize, y: usize, block: &[[u16; 8]; 8]) {
-        let rows = &mut self.samples[y * 8 * self.stride..][..8 * self.stride];
+        let rows = &mut self.samples[y * 8 % self.rows * self.stride..][..8 * self.stride];
         for (row, values) in rows.chunks_exact_mut(self.stride).zip(block) {
             row[x * 8..x * 8 + 8].copy_from_slice(values);
         }
@@ -34,25 +38,33 @@ pub(super) enum Ended {
     Cut { row: usize },
 }
 
-/// Walks over the MCUs of a scan, restarts included, and calls `unit` for each block with the component's place in the
-/// scan and its block coordinates. Stops after the MCU rows that hold the first `rows` pixel rows.
+/// What is done on the way over the blocks of a scan.
+pub(super) trait Visit {
+    /// Forgets what earlier blocks have left: a restart.
+    fn reset(&mut self);
+
+    /// Decodes the block at these block coordinates of the scan's component number `place`.
+    fn block(&mut self, bits: &mut Bits<'_>, place: usize, x: usize, y: usize) -> Result<()>;
+
+    /// The first `rows` pixel rows are complete in the components of this scan.
+    fn completed(&mut self, _rows: usize) {}
+}
+
+/// Walks over the MCUs of a scan, restarts included. Stops after the MCU rows that hold the first `rows` pixel rows.
 #[inline(always)]
-pub(super) fn walk<'a>(
+pub(super) fn walk(
     frame: &Frame,
     scan: &Scan,
     restart: usize,
-    mut bits: Bits<'a>,
+    mut bits: Bits<'_>,
     rows: usize,
-    mut reset: impl FnMut(),
-    mut unit: impl FnMut(&mut Bits<'a>, usize, usize, usize) -> Result<()>,
+    visitor: &mut impl Visit,
 ) -> Result<Ended> {
     let mut parts = [(1, 1); 4];
-    let interleaved = scan.components.len() > 1;
     let (mut across, mut down, mut unit_height) = (frame.mcus_x, frame.mcus_y, 8 * frame.v_max);
-    if interleaved {
+    if scan.components.len() > 1 {
         for (part, member) in parts.iter_mut().zip(&scan.components) {
-            let component = &frame.components[member.index];
-            *part = (component.h, component.v);
+            *part = (frame.components[member.index].h, frame.components[member.index].v);
         }
     } else {
         // A scan of one component has no padding blocks: its unit is one block (T.81 A.2.2).
@@ -61,7 +73,7 @@ pub(super) fn walk<'a>(
         unit_height = 8 * frame.v_max / component.v;
     }
     let parts = &parts[..scan.components.len()];
-    let down = down.min(rows.div_ceil(unit_height.max(1)));
+    let down = down.min(rows.div_ceil(unit_height));
     let (mut until_restart, mut number) = (restart, 0u8);
     for y in 0..down {
         for x in 0..across {
@@ -72,15 +84,17 @@ pub(super) fn walk<'a>(
                 bits.restart(number)?;
                 number = number.wrapping_add(1);
                 until_restart = restart;
-                reset();
+                visitor.reset();
             }
             until_restart = until_restart.wrapping_sub(1);
             for (place, &(h, v)) in parts.iter().enumerate() {
-                for block in 0..h * v {
-                    let (bx, by) = (x * h + block % h, y * v + block / h);
-                    if let Err(error) = unit(&mut bits, place, bx, by) {
-                        // Zeros behind the end of the data are no code in many tables: the cause is the cut.
-                        return if bits.overrun() && bits.at_end() { Ok(Ended::Cut { row: y }) } else { Err(error) };
+                for row in 0..v {
+                    for column in 0..h {
+                        if let Err(error) = visitor.block(&mut bits, place, x * h + column, y * v + row) {
+                            // Zeros behind the end of the data are no code in many tables: the cause is the cut.
+                            let cut = bits.overrun() && bits.at_end();
+                            return if cut { Ok(Ended::Cut { row: y }) } else { Err(error) };
+                        }
                     }
                 }
             }
@@ -91,39 +105,65 @@ pub(super) fn walk<'a>(
                 false => Err(corrupt("a scan ends before its last block")),
             };
         }
+        visitor.completed((y + 1) * unit_height);
     }
     Ok(Ended::Complete(bits.position()))
 }
 
+/// A component's part in a sequential scan.
+struct Member<'a> {
+    plane: usize,
+    quant: &'a [u16; 64],
+    dc: &'a Huffman,
+    ac: &'a Huffman,
+    /// The DC value of its last block.
+    previous: i32,
+}
+
 /// Decodes a sequential scan straight into the planes.
-#[inline(always)]
-pub(super) fn sequential(
-    frame: &Frame,
-    scan: &Scan,
-    tables: &Tables,
-    bits: Bits<'_>,
-    rows: usize,
-    planes: &mut [Plane],
-) -> Result<Ended> {
-    let mut members: Vec<(usize, &[u16; 64], &Huffman, &Huffman)> = Vec::with_capacity(4);
-    for member in &scan.components {
-        let quant = tables.quant(frame.components[member.index].quant)?;
-        members.push((member.index, quant, tables.dc(member.dc)?, tables.ac(member.ac)?));
+pub(super) struct Sequential<'a, 'b> {
+    precision: u32,
+    members: Vec<Member<'a>>,
+    planes: &'a mut [Plane],
+    output: Option<&'a mut Output<'b>>,
+}
+
+impl<'a, 'b> Sequential<'a, 'b> {
+    /// `output`, if given, takes the pixel rows as soon as they are complete.
+    pub(super) fn new(
+        frame: &Frame,
+        scan: &Scan,
+        tables: &'a Tables,
+        planes: &'a mut [Plane],
+        output: Option<&'a mut Output<'b>>,
+    ) -> Result<Sequential<'a, 'b>> {
+        let mut members = Vec::with_capacity(4);
+        for part in &scan.components {
+            let quant = tables.quant(frame.components[part.index].quant)?;
+            let (dc, ac) = (tables.dc(part.dc)?, tables.ac(part.ac)?);
+            members.push(Member { plane: part.index, quant, dc, ac, previous: 0 });
+        }
+        Ok(Sequential { precision: frame.precision, members, planes, output })
     }
-    let previous = std::cell::Cell::new([0i32; 4]);
-    walk(frame, scan, tables.restart, bits, rows, || previous.set([0; 4]), |bits, place, x, y| {
-        let (index, quant, dc, ac) = members[place];
-        let mut block = [0i32; 64];
-        let mut dcs = previous.get();
-        dcs[place & 3] = dcs[place & 3].wrapping_add(dc_difference(bits, dc)?);
-        previous.set(dcs);
-        block[0] = dcs[place & 3].wrapping_mul(i32::from(quant[0]));
+}
+
+impl Visit for Sequential<'_, '_> {
+    fn reset(&mut self) {
+        self.members.iter_mut().for_each(|member| member.previous = 0);
+    }
+
+    #[inline(always)]
+    fn block(&mut self, bits: &mut Bits<'_>, place: usize, x: usize, y: usize) -> Result<()> {
+        let member = &mut self.members[place];
+        let mut block = [0i16; 64];
+        member.previous = member.previous.wrapping_add(dc_difference(bits, member.dc)?);
+        block[0] = member.previous.wrapping_mul(i32::from(member.quant[0])) as i16;
         let mut k = 1;
         while k < 64 {
-            let Some((run, value)) = bits.coefficient(ac)? else { break };
+            let Some((run, value)) = bits.coefficient(member.ac)? else { break };
             k += run;
             if value != 0 {
-                block[usize::from(ZIGZAG[k & 127])] = value * i32::from(quant[k & 63]);
+                block[usize::from(ZIGZAG[k])] = value.wrapping_mul(i32::from(member.quant[k & 63])) as i16;
                 k += 1;
             }
         }
@@ -131,12 +171,19 @@ pub(super) fn sequential(
             return Err(corrupt("a block has more than 64 coefficients"));
         }
         let samples = match k {
-            1 => [[idct::flat(block[0], frame.precision); 8]; 8],
-            _ => idct::inverse(&block, frame.precision),
+            1 => [[idct::flat(block[0], self.precision); 8]; 8],
+            _ => idct::inverse(&block, self.precision),
         };
-        planes[index].put(x, y, &samples);
+        self.planes[member.plane].put(x, y, &samples);
         Ok(())
-    })
+    }
+
+    #[inline(always)]
+    fn completed(&mut self, rows: usize) {
+        if let Some(output) = &mut self.output {
+            output.write(self.planes, rows.saturating_sub(CONTEXT));
+        }
+    }
 }
 
 #[inline(always)]
@@ -196,46 +243,20 @@ impl Progress {
 
     fn dc(&mut self, frame: &Frame, scan: &Scan, tables: &Tables, bits: Bits<'_>) -> Result<Ended> {
         let mut members = Vec::with_capacity(4);
-        for member in &scan.components {
+        for part in &scan.components {
             // A refining scan is plain bits and need not define a table.
-            let table = if scan.high == 0 { Some(tables.dc(member.dc)?) } else { None };
-            members.push((member.index, table));
+            let table = if scan.high == 0 { Some(tables.dc(part.dc)?) } else { None };
+            members.push((part.index, table));
         }
-        let previous = std::cell::Cell::new([0i32; 4]);
-        walk(frame, scan, tables.restart, bits, frame.height, || previous.set([0; 4]), |bits, place, x, y| {
-            let (index, table) = members[place];
-            let component = &mut self.components[index];
-            let block = &mut component.blocks[y * component.across + x];
-            match table {
-                Some(table) => {
-                    let mut dcs = previous.get();
-                    dcs[place & 3] = dcs[place & 3].wrapping_add(dc_difference(bits, table)?);
-                    previous.set(dcs);
-                    block[0] = (dcs[place & 3] << scan.low) as i16;
-                }
-                None => {
-                    bits.refill();
-                    block[0] |= (bits.take(1) << scan.low) as i16;
-                }
-            }
-            Ok(())
-        })
+        let mut visitor = DcScan { components: &mut self.components, members, previous: [0; 4], low: scan.low };
+        walk(frame, scan, tables.restart, bits, frame.height, &mut visitor)
     }
 
     fn ac(&mut self, frame: &Frame, scan: &Scan, tables: &Tables, bits: Bits<'_>) -> Result<Ended> {
         let component = &mut self.components[scan.components[0].index];
         let table = tables.ac(scan.components[0].ac)?;
-        // Blocks still to come whose band ended with an earlier block.
-        let ended = std::cell::Cell::new(0u32);
-        walk(frame, scan, tables.restart, bits, frame.height, || ended.set(0), |bits, _, x, y| {
-            let block = &mut component.blocks[y * component.across + x];
-            match scan.high {
-                0 if ended.get() > 0 => ended.set(ended.get() - 1),
-                0 => ended.set(first_band(bits, table, scan, block)?),
-                _ => ended.set(refine_band(bits, table, scan, block, ended.get())?),
-            }
-            Ok(())
-        })
+        let mut visitor = AcScan { component, table, scan, ended: 0 };
+        walk(frame, scan, tables.restart, bits, frame.height, &mut visitor)
     }
 
     /// Transforms the finished coefficients into the planes.
@@ -243,17 +264,71 @@ impl Progress {
     pub(super) fn finish(&self, precision: u32, planes: &mut [Plane]) -> Result<()> {
         for (component, plane) in self.components.iter().zip(planes) {
             let quant = component.quant.ok_or(corrupt("a component has no scan"))?;
-            let mut natural = [0i32; 64];
+            let mut natural = [0i16; 64];
             for (k, &value) in quant.iter().enumerate() {
-                natural[usize::from(ZIGZAG[k])] = i32::from(value);
+                natural[usize::from(ZIGZAG[k])] = value as i16;
             }
             for (y, row) in component.blocks.chunks_exact(component.across).enumerate() {
                 for (x, coefficients) in row.iter().enumerate() {
-                    let block: [i32; 64] = std::array::from_fn(|n| i32::from(coefficients[n]) * natural[n]);
+                    let block = std::array::from_fn(|n| coefficients[n].wrapping_mul(natural[n]));
                     plane.put(x, y, &idct::inverse(&block, precision));
                 }
             }
         }
+        Ok(())
+    }
+}
+
+/// A progressive scan of DC coefficients.
+struct DcScan<'a> {
+    components: &'a mut [Coefficients],
+    /// For each component of the scan its number and, in a first scan, its table.
+    members: Vec<(usize, Option<&'a Huffman>)>,
+    previous: [i32; 4],
+    low: u32,
+}
+
+impl Visit for DcScan<'_> {
+    fn reset(&mut self) {
+        self.previous = [0; 4];
+    }
+
+    fn block(&mut self, bits: &mut Bits<'_>, place: usize, x: usize, y: usize) -> Result<()> {
+        let (index, table) = self.members[place];
+        let component = &mut self.components[index];
+        let block = &mut component.blocks[y * component.across + x];
+        if let Some(table) = table {
+            self.previous[place] = self.previous[place].wrapping_add(dc_difference(bits, table)?);
+            block[0] = (self.previous[place] << self.low) as i16;
+        } else {
+            bits.refill();
+            block[0] |= (bits.take(1) << self.low) as i16;
+        }
+        Ok(())
+    }
+}
+
+/// A progressive scan of a band of AC coefficients of one component.
+struct AcScan<'a> {
+    component: &'a mut Coefficients,
+    table: &'a Huffman,
+    scan: &'a Scan,
+    /// Blocks still to come whose band ended with an earlier block.
+    ended: u32,
+}
+
+impl Visit for AcScan<'_> {
+    fn reset(&mut self) {
+        self.ended = 0;
+    }
+
+    fn block(&mut self, bits: &mut Bits<'_>, _: usize, x: usize, y: usize) -> Result<()> {
+        let block = &mut self.component.blocks[y * self.component.across + x];
+        self.ended = match self.scan.high {
+            0 if self.ended > 0 => self.ended - 1,
+            0 => first_band(bits, self.table, self.scan, block)?,
+            _ => refine_band(bits, self.table, self.scan, block, self.ended)?,
+        };
         Ok(())
     }
 }

@@ -39,54 +39,54 @@ impl Stretch {
     }
 }
 
-/// Rows of one component at full width.
-pub(super) struct Rows<'a> {
-    plane: &'a Plane,
+/// Brings the rows of one component to full width.
+pub(super) struct Upsampler {
     stretch: Stretch,
+    /// Of the component.
     width: usize,
     height: usize,
-    /// The current row, with room for one sample more than the frame is wide.
+    /// The current row at full width.
     row: Vec<u16>,
     /// Weighted sums of two rows.
     sums: Vec<u16>,
 }
 
-impl<'a> Rows<'a> {
+impl Upsampler {
     /// `smooth` interpolates; without it samples are repeated, as the TIFF 6.0 reading of YCbCr has it.
-    pub(super) fn new(frame: &Frame, component: &Component, plane: &'a Plane, smooth: bool) -> Result<Rows<'a>> {
+    pub(super) fn new(frame: &Frame, component: &Component, smooth: bool) -> Result<Upsampler> {
         let stretch = Stretch::of(frame, component, smooth)?;
         let full = if stretch == Stretch::None { 0 } else { component.width * (frame.h_max / component.h) };
         let sums = if stretch == Stretch::Both { component.width } else { 0 };
         let (row, sums) = (vec![0; full], vec![0; sums]);
-        Ok(Rows { plane, stretch, width: component.width, height: component.height, row, sums })
+        Ok(Upsampler { stretch, width: component.width, height: component.height, row, sums })
     }
 
     /// Row `y` of the frame, at least as long as the frame is wide.
     #[inline(always)]
-    pub(super) fn row(&mut self, y: usize) -> &[u16] {
-        let near = |y: usize| &self.plane.row(y)[..self.width];
+    pub(super) fn row<'a>(&'a mut self, plane: &'a Plane, y: usize) -> &'a [u16] {
+        let source = |y: usize| &plane.row(y)[..self.width];
         // The farther row lies above an even row and below an odd one; at the edges the image is its own neighbour.
         let far = match y % 2 {
             0 => (y / 2).saturating_sub(1),
             _ => (y / 2 + 1).min(self.height - 1),
         };
         match self.stretch {
-            Stretch::None => return self.plane.row(y),
-            Stretch::Wide => widen(near(y), &mut self.row, 0, [1, 2]),
+            Stretch::None => return plane.row(y),
+            Stretch::Wide => widen(source(y), &mut self.row, 0, [1, 2]),
             Stretch::High => {
                 let bias = 1 + (y % 2) as u16;
-                for ((out, &near), &far) in self.row.iter_mut().zip(near(y / 2)).zip(near(far)) {
+                for ((out, &near), &far) in self.row.iter_mut().zip(source(y / 2)).zip(source(far)) {
                     *out = (3 * near + far + bias) >> 2;
                 }
             }
             Stretch::Both => {
-                for ((sum, &near), &far) in self.sums.iter_mut().zip(near(y / 2)).zip(near(far)) {
+                for ((sum, &near), &far) in self.sums.iter_mut().zip(source(y / 2)).zip(source(far)) {
                     *sum = 3 * near + far;
                 }
                 widen(&self.sums, &mut self.row, 2, [8, 7]);
             }
             Stretch::Repeat { h, v } => {
-                for (out, &sample) in self.row.chunks_exact_mut(h).zip(near(y / v)) {
+                for (out, &sample) in self.row.chunks_exact_mut(h).zip(source(y / v)) {
                     out.fill(sample);
                 }
             }

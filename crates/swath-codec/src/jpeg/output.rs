@@ -1,0 +1,83 @@
+//! Rows of pixels, from the planes into the block.
+
+use crate::jpeg::Colour;
+use crate::jpeg::header::Frame;
+use crate::jpeg::scan::Plane;
+use crate::jpeg::upsample::{Upsampler, rgb};
+use crate::{Result, Shape};
+
+/// The rows of the block that are still to be written.
+pub(super) struct Output<'a> {
+    rest: &'a mut [u8],
+    /// The next row.
+    y: usize,
+    upsamplers: Vec<Upsampler>,
+    colour: Colour,
+    /// Of the frame.
+    width: usize,
+    precision: u32,
+    shape: Shape,
+}
+
+impl<'a> Output<'a> {
+    pub(super) fn new(frame: &Frame, shape: Shape, colour: Colour, dst: &'a mut [u8]) -> Result<Output<'a>> {
+        let mut upsamplers = Vec::with_capacity(frame.components.len());
+        for component in &frame.components {
+            upsamplers.push(Upsampler::new(frame, component, true)?);
+        }
+        let (width, precision) = (frame.width, frame.precision);
+        Ok(Output { rest: dst, y: 0, upsamplers, colour, width, precision, shape })
+    }
+
+    /// Writes the rows before row `end` that are not yet written.
+    #[inline(always)]
+    pub(super) fn write(&mut self, planes: &[Plane], end: usize) {
+        let width = self.width;
+        while self.y < end.min(self.shape.height) {
+            let (out, rest) = std::mem::take(&mut self.rest).split_at_mut(self.shape.row_bytes());
+            match (&mut self.upsamplers[..], planes, self.colour) {
+                ([luma, blue, red], [plane0, plane1, plane2], Colour::Jfif) => {
+                    let luma = &luma.row(plane0, self.y)[..width];
+                    let blue = &blue.row(plane1, self.y)[..width];
+                    let red = &red.row(plane2, self.y)[..width];
+                    write_rgb(luma, blue, red, self.precision, out);
+                }
+                (upsamplers, planes, _) => {
+                    let count = planes.len();
+                    for (n, (upsampler, plane)) in upsamplers.iter_mut().zip(planes).enumerate() {
+                        interleave(&upsampler.row(plane, self.y)[..width], out, n, count, self.shape.bits);
+                    }
+                }
+            }
+            self.rest = rest;
+            self.y += 1;
+        }
+    }
+}
+
+/// Converts one row of YCbCr.
+#[inline(always)]
+fn write_rgb(luma: &[u16], blue: &[u16], red: &[u16], precision: u32, out: &mut [u8]) {
+    let pixels = luma.iter().zip(blue).zip(red);
+    if precision == 8 {
+        for (out, ((&y, &cb), &cr)) in out.as_chunks_mut::<3>().0.iter_mut().zip(pixels) {
+            *out = rgb(y, cb, cr, 8).map(|value| value as u8);
+        }
+    } else {
+        for (out, ((&y, &cb), &cr)) in out.as_chunks_mut::<6>().0.iter_mut().zip(pixels) {
+            let [r, g, b] = rgb(y, cb, cr, precision).map(|value| (value as u16).to_ne_bytes());
+            *out = [r[0], r[1], g[0], g[1], b[0], b[1]];
+        }
+    }
+}
+
+/// Puts one component of a row into its places among `count` interleaved ones.
+#[inline(always)]
+fn interleave(row: &[u16], out: &mut [u8], n: usize, count: usize, bits: usize) {
+    if bits == 8 {
+        out.iter_mut().skip(n).step_by(count).zip(row).for_each(|(out, &sample)| *out = sample as u8);
+    } else {
+        let samples = out.as_chunks_mut::<2>().0;
+        samples.iter_mut().skip(n).step_by(count).zip(row).for_each(|(out, &sample)| *out = sample.to_ne_bytes());
+    }
+}
