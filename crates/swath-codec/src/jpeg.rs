@@ -12,14 +12,22 @@ mod lossless;
 mod output;
 mod scan;
 mod upsample;
+mod ycbcr;
 
 use crate::{Error, Result, Shape};
 use header::{Coding, Frame, Scan, Tables};
 use huffman::{Bits, find_marker};
 use output::Output;
 use scan::{Ended, Plane, Progress, Sequential, padded_blocks, walk};
+pub(crate) use ycbcr::Ycbcr;
 
 const CODEC: &str = "JPEG";
+
+const DHT: u8 = 0xc4;
+const EOI: u8 = 0xd9;
+const SOS: u8 = 0xda;
+const DQT: u8 = 0xdb;
+const DRI: u8 = 0xdd;
 
 /// PhotometricInterpretation of YCbCr.
 const YCBCR: u16 = 6;
@@ -46,7 +54,8 @@ pub struct Params<'a> {
 /// Decodes one block.
 ///
 /// `shape.bits` is 8, or 16 for streams of 9 to 16 bits per sample: a file with BitsPerSample 12 is decoded into native-endian 16-bit
-/// samples. Rows that the stream has beyond the block are dropped.
+/// samples. A stream may have more rows than the block, which are dropped (the last strip of some writers), and fewer rows or
+/// columns, for which the block gets zeros (tiles at the edge of the image, cut to it): what libtiff does. A wider stream is an error.
 pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     let colour = if params.photometric == YCBCR { Colour::Jfif } else { Colour::AsStored };
     let mut decoder = Decoder::new(colour, shape);
@@ -62,12 +71,13 @@ fn corrupt(what: &'static str) -> Error {
 }
 
 /// What is done to the components.
-#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Colour {
     /// Nothing.
     AsStored,
     /// Three components are YCbCr as JFIF defines it and become RGB, chroma interpolated.
     Jfif,
+    /// Three components are YCbCr as the TIFF tags define it and become RGB, chroma repeated.
+    Tiff(Box<Ycbcr>),
 }
 
 /// The decoder of one block.
@@ -86,23 +96,12 @@ impl Decoder {
     pub(crate) fn read_tables(&mut self, src: &[u8]) -> Result<()> {
         let mut at = 0;
         while let Some((marker, body)) = next_segment(src, &mut at)? {
-            if self.define(marker, body)? == Defined::End {
+            if marker == EOI {
                 break;
             }
+            self.tables.define(marker, body)?;
         }
         Ok(())
-    }
-
-    /// Takes in a table, or says that the segment is none.
-    fn define(&mut self, marker: u8, body: &[u8]) -> Result<Defined> {
-        match marker {
-            0xd9 => return Ok(Defined::End),
-            0xdb => self.tables.define_quant(body)?,
-            0xc4 => self.tables.define_huffman(body)?,
-            0xdd => self.tables.define_restart(body)?,
-            _ => return Ok(Defined::Other),
-        }
-        Ok(Defined::Table)
     }
 
     /// Decodes a stream into `dst`.
@@ -121,35 +120,35 @@ impl Decoder {
     }
 
     #[inline(always)]
-    fn decode_portable(mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+    fn decode_portable(self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         let mut at = 0;
+        let Decoder { colour, shape, mut tables } = self;
         let mut image: Option<Image<'_>> = None;
-        let mut dst = Some(dst);
+        let mut target = Some((colour, dst));
         while let Some((marker, body)) = next_segment(src, &mut at)? {
             match (marker, &mut image) {
-                (0xc0..=0xcf, image) if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
-                    let dst = dst.take().ok_or(corrupt("it has two frames"))?;
-                    *image = Some(Image::new(Frame::parse(marker, body)?, self.shape, self.colour, dst)?);
+                (0xc0..=0xcf, image) if !matches!(marker, DHT | 0xc8 | 0xcc) => {
+                    let (colour, dst) = target.take().ok_or(corrupt("it has two frames"))?;
+                    *image = Some(Image::new(Frame::parse(marker, body)?, shape, colour, dst)?);
                 }
-                (0xda, None) => return Err(corrupt("a scan comes before the frame")),
-                (0xda, Some(image)) => match image.scan(body, &self.tables, src, at)? {
+                (SOS, None) => return Err(corrupt("a scan comes before the frame")),
+                (SOS, Some(image)) => match image.scan(body, &tables, src, at)? {
                     Ended::Complete(behind) => at = behind,
                     Ended::Cut { row } => return Err(image.truncated(row)),
                 },
-                (_, image) => {
-                    if self.define(marker, body)? == Defined::End {
-                        if let Some(image) = image {
-                            image.ended = true;
-                        }
-                        break;
+                (EOI, image) => {
+                    if let Some(image) = image {
+                        image.ended = true;
                     }
+                    break;
                 }
+                _ => tables.define(marker, body)?,
             }
             if image.as_ref().is_some_and(Image::needs_no_more) {
                 break;
             }
         }
-        image.ok_or(Error::Truncated { codec: CODEC, got: 0, want: self.shape.len() })?.finish()
+        image.ok_or(Error::Truncated { codec: CODEC, got: 0, want: shape.len() })?.finish()
     }
 }
 
@@ -157,13 +156,6 @@ impl Decoder {
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 fn decode_avx2(decoder: Decoder, src: &[u8], dst: &mut [u8]) -> Result<()> {
     decoder.decode_portable(src, dst)
-}
-
-#[derive(PartialEq)]
-enum Defined {
-    Table,
-    End,
-    Other,
 }
 
 /// The next marker and the body of its segment; `None` at the end of the data. `at` moves behind it.
@@ -220,11 +212,8 @@ impl<'a> Image<'a> {
         if !folded && frame.components.len() != shape.samples {
             return mismatch("bands", frame.components.len(), shape.samples);
         }
-        if !folded && frame.width != shape.width {
+        if !folded && frame.width > shape.width {
             return mismatch("width", frame.width, shape.width);
-        }
-        if frame.height < shape.height {
-            return mismatch("height", frame.height, shape.height);
         }
         let output = Output::new(&frame, shape, colour, dst)?;
         let seen = vec![false; frame.components.len()];
@@ -307,7 +296,7 @@ impl<'a> Image<'a> {
             }
             progress.finish(self.frame.precision, &mut self.planes)?;
         }
-        self.output.write(&self.planes, self.shape.height);
+        self.output.finish(&self.planes);
         Ok(())
     }
 }

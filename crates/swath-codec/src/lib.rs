@@ -5,6 +5,7 @@
 
 mod error;
 pub mod jpeg;
+pub mod ojpeg;
 mod shape;
 
 pub use error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Marker segments: quantisation and Huffman tables, the frame and the scans (ITU-T T.81, annex B).
 
 use crate::jpeg::huffman::Huffman;
-use crate::jpeg::{CODEC, corrupt};
+use crate::jpeg::{CODEC, DHT, DQT, DRI, corrupt};
 use crate::{Error, Result};
 
 /// Where the n-th coefficient of the stream sits in the 8x8 block. 16 entries more than coefficients, so that a run which
@@ -100,8 +100,17 @@ impl Tables {
         table.ok_or(corrupt("a scan uses an AC Huffman table that is not defined"))
     }
 
-    /// Reads a DQT segment.
-    pub(super) fn define_quant(&mut self, mut body: &[u8]) -> Result<()> {
+    /// Takes in a segment if it defines tables.
+    pub(super) fn define(&mut self, marker: u8, body: &[u8]) -> Result<()> {
+        match marker {
+            DQT => self.define_quant(body),
+            DHT => self.define_huffman(body),
+            DRI => self.define_restart(body),
+            _ => Ok(()),
+        }
+    }
+
+    fn define_quant(&mut self, mut body: &[u8]) -> Result<()> {
         while let Some((&kind, rest)) = body.split_first() {
             let mut table = [0u16; 64];
             let wide = kind >> 4 != 0;
@@ -121,8 +130,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Reads a DHT segment.
-    pub(super) fn define_huffman(&mut self, mut body: &[u8]) -> Result<()> {
+    fn define_huffman(&mut self, mut body: &[u8]) -> Result<()> {
         while let Some((&kind, rest)) = body.split_first() {
             let (counts, rest) = rest.split_first_chunk::<16>().ok_or(corrupt("a Huffman table is cut short"))?;
             let total = counts.iter().map(|&n| usize::from(n)).sum();
@@ -140,8 +148,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Reads a DRI segment.
-    pub(super) fn define_restart(&mut self, body: &[u8]) -> Result<()> {
+    fn define_restart(&mut self, body: &[u8]) -> Result<()> {
         let value = body.first_chunk::<2>().ok_or(corrupt("the restart interval is cut short"))?;
         self.restart = usize::from(u16::from_be_bytes(*value));
         Ok(())

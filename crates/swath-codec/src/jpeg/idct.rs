@@ -269,7 +269,8 @@ mod tests {
                     for (n, &value) in block.iter().enumerate() {
                         let (u, v) = (n % 8, n / 8);
                         let scale = |k: usize| if k == 0 { 0.5f64.sqrt() } else { 1.0 };
-                        let wave = |p: usize, k: usize| ((2 * p + 1) as f64 * k as f64 * std::f64::consts::PI / 16.0).cos();
+                        let wave =
+                            |p: usize, k: usize| ((2 * p + 1) as f64 * k as f64 * std::f64::consts::PI / 16.0).cos();
                         sum += f64::from(value) * scale(u) * scale(v) * wave(x, u) * wave(y, v) / 4.0;
                     }
                     let want = (sum + 128.0).clamp(0.0, 255.0);

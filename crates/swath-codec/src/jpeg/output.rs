@@ -9,8 +9,9 @@ use crate::{Result, Shape};
 /// The rows of the block that are still to be written.
 pub(super) struct Output<'a> {
     rest: &'a mut [u8],
-    /// The next row.
+    /// The next row, and the row behind the last that both the block and the frame have.
     y: usize,
+    end: usize,
     upsamplers: Vec<Upsampler>,
     colour: Colour,
     /// Of the frame.
@@ -21,26 +22,34 @@ pub(super) struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub(super) fn new(frame: &Frame, shape: Shape, colour: Colour, dst: &'a mut [u8]) -> Result<Output<'a>> {
+        let smooth = !matches!(colour, Colour::Tiff(_));
         let mut upsamplers = Vec::with_capacity(frame.components.len());
         for component in &frame.components {
-            upsamplers.push(Upsampler::new(frame, component, true)?);
+            upsamplers.push(Upsampler::new(frame, component, smooth)?);
         }
+        let end = frame.height.min(shape.height);
         let (width, precision) = (frame.width, frame.precision);
-        Ok(Output { rest: dst, y: 0, upsamplers, colour, width, precision, shape })
+        Ok(Output { rest: dst, y: 0, end, upsamplers, colour, width, precision, shape })
     }
 
     /// Writes the rows before row `end` that are not yet written.
     #[inline(always)]
     pub(super) fn write(&mut self, planes: &[Plane], end: usize) {
         let width = self.width;
-        while self.y < end.min(self.shape.height) {
-            let (out, rest) = std::mem::take(&mut self.rest).split_at_mut(self.shape.row_bytes());
-            match (&mut self.upsamplers[..], planes, self.colour) {
-                ([luma, blue, red], [plane0, plane1, plane2], Colour::Jfif) => {
+        let row_bytes = self.shape.row_bytes();
+        let used = width * planes.len() * (self.shape.bits / 8);
+        while self.y < end.min(self.end) {
+            let (row, rest) = std::mem::take(&mut self.rest).split_at_mut(row_bytes);
+            let (out, beyond) = row.split_at_mut(used);
+            match (&mut self.upsamplers[..], planes, &self.colour) {
+                ([luma, blue, red], [plane0, plane1, plane2], Colour::Jfif | Colour::Tiff(_)) => {
                     let luma = &luma.row(plane0, self.y)[..width];
                     let blue = &blue.row(plane1, self.y)[..width];
                     let red = &red.row(plane2, self.y)[..width];
-                    write_rgb(luma, blue, red, self.precision, out);
+                    match &self.colour {
+                        Colour::Tiff(ycbcr) if self.precision == 8 => ycbcr.write_rgb(luma, blue, red, out),
+                        _ => write_rgb(luma, blue, red, self.precision, out),
+                    }
                 }
                 (upsamplers, planes, _) => {
                     let count = planes.len();
@@ -49,9 +58,17 @@ impl<'a> Output<'a> {
                     }
                 }
             }
+            beyond.fill(0);
             self.rest = rest;
             self.y += 1;
         }
+    }
+
+    /// Writes all that is left: the last rows, and zeros where the block goes on behind the frame.
+    #[inline(always)]
+    pub(super) fn finish(mut self, planes: &[Plane]) {
+        self.write(planes, self.end);
+        self.rest.fill(0);
     }
 }
 

@@ -4,9 +4,9 @@
 //! reads it" means those.
 
 use crate::Result;
+use crate::jpeg::CODEC;
 use crate::jpeg::header::{Component, Frame};
 use crate::jpeg::scan::Plane;
-use crate::jpeg::CODEC;
 
 /// How a component is brought to the size of the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

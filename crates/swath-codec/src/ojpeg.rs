@@ -1,0 +1,129 @@
+//! Old-style JPEG (compression 6), as TIFF 6.0 section 22 had it and as writers made of it.
+//!
+//! Three layouts occur: the block is a complete stream (whatever the tags say); the block is the scan, and its header is where
+//! JPEGInterchangeFormat points; or the block is bare entropy-coded data and the tables are in tags of their own.
+//! All become one ordinary stream.
+
+use crate::jpeg::{Colour, Decoder, Ycbcr};
+use crate::{Error, Result, Shape};
+
+const CODEC: &str = "old-style JPEG";
+
+/// What the TIFF tags say about the streams. Byte ranges are the caller's to find.
+#[derive(Debug, Clone, Copy)]
+pub struct Params<'a> {
+    /// The bytes at JPEGInterchangeFormat (513), as many as JPEGInterchangeFormatLength (514) says or up to the first block.
+    pub interchange: Option<&'a [u8]>,
+    /// For each component the 64 bytes at its offset in JPEGQTables (519).
+    pub quant_tables: &'a [&'a [u8]],
+    /// For each component the bytes from its offset in JPEGDCTables (520): 16 counts, then the symbols. May go on behind them.
+    pub dc_tables: &'a [&'a [u8]],
+    /// The same for JPEGACTables (521).
+    pub ac_tables: &'a [&'a [u8]],
+    /// JPEGRestartInterval (515), 0 when absent.
+    pub restart_interval: u16,
+    /// YCbCrSubSampling (530).
+    pub subsampling: (u16, u16),
+    /// PhotometricInterpretation. 6 (YCbCr) with three samples is converted to RGB.
+    pub photometric: u16,
+    /// YCbCrCoefficients (529).
+    pub coefficients: [f32; 3],
+    /// ReferenceBlackWhite (532).
+    pub reference_black_white: [f32; 6],
+}
+
+impl Default for Params<'_> {
+    /// The defaults that TIFF 6.0 gives these tags.
+    fn default() -> Self {
+        Params {
+            interchange: None,
+            quant_tables: &[],
+            dc_tables: &[],
+            ac_tables: &[],
+            restart_interval: 0,
+            subsampling: (2, 2),
+            photometric: 6,
+            coefficients: [0.299, 0.587, 0.114],
+            reference_black_white: [0.0, 255.0, 128.0, 255.0, 128.0, 255.0],
+        }
+    }
+}
+
+/// Decodes one block of 8-bit samples.
+pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+    let colour = match params.photometric {
+        6 => Colour::Tiff(Box::new(Ycbcr::new(params.coefficients, params.reference_black_white))),
+        _ => Colour::AsStored,
+    };
+    let decoder = Decoder::new(colour, shape);
+    if src.starts_with(&[0xff, 0xd8]) {
+        return decoder.decode(src, dst);
+    }
+    let mut stream = match params.interchange {
+        Some(header) if header.starts_with(&[0xff, 0xd8]) => header_of(header, src),
+        _ => header_from_tables(params, shape)?,
+    };
+    stream.extend_from_slice(src);
+    decoder.decode(&stream, dst)
+}
+
+/// The part of the interchange stream that comes before the block's own bytes.
+fn header_of(header: &[u8], src: &[u8]) -> Vec<u8> {
+    // The header ends where the scan's segment ends, or begins when the block brings that segment itself.
+    let mut at = 2;
+    while let Some(&[0xff, marker, high, low]) = header.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+        let behind = at + 2 + usize::from(u16::from_be_bytes([high, low]));
+        if marker == 0xda {
+            at = if src.starts_with(&[0xff, 0xda]) { at } else { behind };
+            break;
+        }
+        if behind > header.len() {
+            break;
+        }
+        at = behind;
+    }
+    header[..at.min(header.len())].to_vec()
+}
+
+/// A header made from the tables in tags: all that a sequential stream of one interleaved scan needs.
+fn header_from_tables(params: &Params<'_>, shape: Shape) -> Result<Vec<u8>> {
+    let count = shape.samples;
+    let side = |length: usize| {
+        u16::try_from(length).map_err(|_| Error::Unsuited { codec: CODEC, what: "65,536 rows or columns" })
+    };
+    let (width, height) = (side(shape.width)?, side(shape.height)?);
+    let (h, v) = params.subsampling;
+    if !(1..=4).contains(&count) || !(1..=4).contains(&h) || !(1..=4).contains(&v) {
+        return Err(Error::Unsuited { codec: CODEC, what: "more than four bands, or chroma of less than a quarter" });
+    }
+    let missing = Error::Corrupt { codec: CODEC, what: "the file has no tables for some component" };
+    let mut stream = vec![0xff, 0xd8];
+    let mut segment = |marker: u8, body: &[u8]| {
+        stream.extend_from_slice(&[0xff, marker]);
+        stream.extend_from_slice(&(body.len() as u16 + 2).to_be_bytes());
+        stream.extend_from_slice(body);
+    };
+    let (mut frame, mut scan) = (vec![8], vec![count as u8]);
+    frame.extend_from_slice(&height.to_be_bytes());
+    frame.extend_from_slice(&width.to_be_bytes());
+    frame.push(count as u8);
+    for n in 0..count as u8 {
+        let table = |tables: &[&'_ [u8]]| tables.get(usize::from(n)).map(|table| table.to_vec());
+        let quant = table(params.quant_tables).filter(|table| table.len() >= 64).ok_or(missing.clone())?;
+        segment(0xdb, &[&[n], &quant[..64]].concat());
+        for (class, tables) in [(0u8, params.dc_tables), (0x10, params.ac_tables)] {
+            let table = table(tables).filter(|table| table.len() >= 16).ok_or(missing.clone())?;
+            let length = 16 + table[..16].iter().map(|&codes| usize::from(codes)).sum::<usize>();
+            segment(0xc4, &[&[class | n], table.get(..length).ok_or(missing.clone())?].concat());
+        }
+        // Only luma has more than one sample per unit, and only when there is chroma.
+        let sampling = if n == 0 && count == 3 { (h << 4 | v) as u8 } else { 0x11 };
+        frame.extend_from_slice(&[n + 1, sampling, n]);
+        scan.extend_from_slice(&[n + 1, n << 4 | n]);
+    }
+    scan.extend_from_slice(&[0, 63, 0]);
+    segment(0xdd, &params.restart_interval.to_be_bytes());
+    segment(0xc0, &frame);
+    segment(0xda, &scan);
+    Ok(stream)
+}
