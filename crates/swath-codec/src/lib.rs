@@ -5,8 +5,10 @@
 
 mod error;
 pub mod jpeg;
+pub mod jxl;
 pub mod ojpeg;
 mod shape;
+pub mod webp;
 
 pub use error::{Error, Result};
 pub use shape::{SampleFormat, Shape};

@@ -1,0 +1,61 @@
+//! WebP (compression 50001), lossy and lossless, by libwebp.
+
+use crate::{Error, Result, Shape};
+use libwebp_sys as ffi;
+
+const CODEC: &str = "WebP";
+
+/// Decodes one block of three or four 8-bit samples.
+///
+/// A stream without alpha fills the fourth sample with 255; alpha that the block has no sample for is dropped.
+pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+    let mode = match (shape.samples, shape.bits) {
+        (3, 8) => ffi::WEBP_CSP_MODE::MODE_RGB,
+        (4, 8) => ffi::WEBP_CSP_MODE::MODE_RGBA,
+        _ => return Err(Error::Unsuited { codec: CODEC, what: "anything but three or four bands of 8 bits" }),
+    };
+    check("output bytes", dst.len() as i64, shape.len())?;
+    let Ok(mut config) = ffi::WebPDecoderConfig::new() else {
+        return Err(Error::Unsuited { codec: CODEC, what: "the interface of another libwebp" });
+    };
+    // SAFETY: the pointer and the length are those of `src`, and `input` is a valid place for the features.
+    let status = unsafe { ffi::WebPGetFeatures(src.as_ptr(), src.len(), &mut config.input) };
+    outcome(status, shape)?;
+    if config.input.has_animation != 0 {
+        return Err(Error::Unsuited { codec: CODEC, what: "animations" });
+    }
+    // libwebp allocates by these sizes, so they are checked before it does.
+    check("width", config.input.width.into(), shape.width)?;
+    check("height", config.input.height.into(), shape.height)?;
+
+    let stride = i32::try_from(shape.row_bytes());
+    let stride = stride.map_err(|_| Error::Unsuited { codec: CODEC, what: "rows of 2 GiB" })?;
+    config.output.colorspace = mode;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA = ffi::WebPRGBABuffer { rgba: dst.as_mut_ptr(), stride, size: dst.len() };
+    // SAFETY: `src` as above; the output buffer is `dst`, borrowed until the call returns, with its true size and stride, which
+    // libwebp checks against the image before it writes. Buffers that are external are not freed by it.
+    let status = unsafe { ffi::WebPDecode(src.as_ptr(), src.len(), &mut config) };
+    outcome(status, shape)
+}
+
+fn check(what: &'static str, found: i64, expected: usize) -> Result<()> {
+    if u64::try_from(found) == Ok(expected as u64) {
+        return Ok(());
+    }
+    Err(Error::Mismatch { codec: CODEC, what, found: found.unsigned_abs(), expected: expected as u64 })
+}
+
+fn outcome(status: ffi::VP8StatusCode, shape: Shape) -> Result<()> {
+    use ffi::VP8StatusCode as Status;
+    let corrupt = |what| Err(Error::Corrupt { codec: CODEC, what });
+    match status {
+        Status::VP8_STATUS_OK => Ok(()),
+        Status::VP8_STATUS_NOT_ENOUGH_DATA | Status::VP8_STATUS_SUSPENDED => {
+            Err(Error::Truncated { codec: CODEC, got: 0, want: shape.len() })
+        }
+        Status::VP8_STATUS_OUT_OF_MEMORY => corrupt("libwebp could not get the memory it needs"),
+        Status::VP8_STATUS_UNSUPPORTED_FEATURE => corrupt("it uses a feature that libwebp does not know"),
+        _ => corrupt("libwebp does not accept it"),
+    }
+}
