@@ -10,8 +10,8 @@ use std::borrow::Cow;
 
 const CODEC: &str = "JPEG XL";
 
-/// Working memory for each sample of the block: what lossy images of several passes take, with room to spare.
-const BYTES_PER_SAMPLE: usize = 96;
+/// Working memory for each sample of the block. Lossy images of 512x512 pixels take 8 bytes; layers and patches take more.
+const BYTES_PER_SAMPLE: usize = 48;
 
 /// Working memory that an image of any size may take, for tables and the padding to whole groups.
 const BASE_BYTES: usize = 32 << 20;
@@ -206,6 +206,109 @@ fn place_rows<'a, T: 'a, V>(
         let pixels = out.chunks_exact_mut(size * shape.samples);
         for (pixel, sample) in pixels.zip(row(y)) {
             write(value(sample), &mut pixel[n * size..][..size]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Case {
+        shape: Shape,
+        stream: &'static [u8],
+        /// Little-endian.
+        pixels: &'static [u8],
+    }
+
+    macro_rules! case {
+        ($name:literal, $width:literal, $height:literal, $samples:literal, $bits:literal, $format:ident) => {
+            Case {
+                shape: Shape {
+                    width: $width,
+                    height: $height,
+                    samples: $samples,
+                    bits: $bits,
+                    format: SampleFormat::$format,
+                },
+                stream: include_bytes!(concat!("../testdata/jxl-", $name, ".jxl")),
+                pixels: include_bytes!(concat!("../testdata/jxl-", $name, ".raw")),
+            }
+        };
+    }
+
+    fn lossless() -> [Case; 4] {
+        [
+            case!("u16", 20, 24, 3, 16, Uint),
+            case!("rgba", 24, 20, 4, 8, Uint),
+            case!("f32", 24, 20, 1, 32, Float),
+            case!("f16", 24, 20, 1, 16, Float),
+        ]
+    }
+
+    fn decoded(stream: &[u8], shape: Shape) -> Result<Vec<u8>> {
+        let mut dst = vec![0xa5; shape.len()];
+        decode(stream, shape, &mut dst)?;
+        if cfg!(target_endian = "big") {
+            dst.chunks_exact_mut(shape.bits / 8).for_each(|sample| sample.reverse());
+        }
+        Ok(dst)
+    }
+
+    #[test]
+    fn lossless_is_lossless() {
+        for case in lossless() {
+            assert_eq!(decoded(case.stream, case.shape).unwrap(), case.pixels, "{:?}", case.shape);
+        }
+    }
+
+    #[test]
+    fn lossy_is_within_one_of_libjxl() {
+        let case = case!("lossy", 37, 27, 3, 8, Uint);
+        let pixels = decoded(case.stream, case.shape).unwrap();
+        assert!(pixels.iter().zip(case.pixels).all(|(got, want)| got.abs_diff(*want) <= 1));
+    }
+
+    #[test]
+    fn integers_are_scaled_to_the_depth_of_the_block() {
+        let case = case!("rgba", 24, 20, 4, 8, Uint);
+        let wide = Shape { bits: 16, ..case.shape };
+        let pixels = decoded(case.stream, wide).unwrap();
+        for (got, &want) in pixels.chunks_exact(2).zip(case.pixels) {
+            assert_eq!(u16::from_le_bytes([got[0], got[1]]), u16::from(want) * 257);
+        }
+    }
+
+    #[test]
+    fn other_sizes_and_kinds_are_refused_from_the_header() {
+        let Case { shape, stream, .. } = case!("rgba", 24, 20, 4, 8, Uint);
+        let header = &stream[..stream.len().min(40)];
+        let refused = |shape| decoded(header, shape).unwrap_err();
+        assert!(matches!(refused(Shape { width: 25, ..shape }), Error::Mismatch { what: "width", found: 24, .. }));
+        assert!(matches!(refused(Shape { height: 2, ..shape }), Error::Mismatch { what: "height", found: 20, .. }));
+        assert!(matches!(refused(Shape { samples: 3, ..shape }), Error::Mismatch { what: "bands", found: 4, .. }));
+        assert!(matches!(refused(Shape { bits: 32, ..shape }), Error::Unsuited { .. }));
+        assert!(matches!(refused(Shape { format: SampleFormat::Int, ..shape }), Error::Unsuited { .. }));
+    }
+
+    #[test]
+    fn truncated_stream_is_an_error() {
+        for case in lossless() {
+            for length in 0..case.stream.len() {
+                assert!(decoded(&case.stream[..length], case.shape).is_err(), "{length} of {:?}", case.shape);
+            }
+        }
+    }
+
+    #[test]
+    fn flipped_bits_do_not_panic() {
+        for case in lossless() {
+            let mut stream = case.stream.to_vec();
+            for bit in (0..stream.len() * 8).step_by(3) {
+                stream[bit / 8] ^= 1 << (bit % 8);
+                let _ = decoded(&stream, case.shape);
+                stream[bit / 8] ^= 1 << (bit % 8);
+            }
         }
     }
 }

@@ -59,3 +59,67 @@ fn outcome(status: ffi::VP8StatusCode, shape: Shape) -> Result<()> {
         _ => corrupt("libwebp does not accept it"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleFormat;
+
+    const LOSSY: &[u8] = include_bytes!("../testdata/webp-lossy.webp");
+    const LOSSY_PIXELS: &[u8] = include_bytes!("../testdata/webp-lossy.raw");
+    const ALPHA: &[u8] = include_bytes!("../testdata/webp-lossless-alpha.webp");
+    const ALPHA_PIXELS: &[u8] = include_bytes!("../testdata/webp-lossless-alpha.raw");
+
+    fn decoded(src: &[u8], width: usize, height: usize, samples: usize) -> Result<Vec<u8>> {
+        let shape = Shape { width, height, samples, bits: 8, format: SampleFormat::Uint };
+        let mut dst = vec![0xa5; shape.len()];
+        decode(src, shape, &mut dst).map(|()| dst)
+    }
+
+    #[test]
+    fn pixels_are_those_of_libwebp() {
+        assert_eq!(decoded(LOSSY, 37, 27, 3).unwrap(), LOSSY_PIXELS);
+        assert_eq!(decoded(ALPHA, 21, 19, 4).unwrap(), ALPHA_PIXELS);
+    }
+
+    #[test]
+    fn missing_alpha_is_opaque_and_unwanted_alpha_is_dropped() {
+        let filled = decoded(LOSSY, 37, 27, 4).unwrap();
+        for (got, want) in filled.chunks_exact(4).zip(LOSSY_PIXELS.chunks_exact(3)) {
+            assert_eq!(got, [want[0], want[1], want[2], 255]);
+        }
+        let dropped = decoded(ALPHA, 21, 19, 3).unwrap();
+        for (got, want) in dropped.chunks_exact(3).zip(ALPHA_PIXELS.chunks_exact(4)) {
+            assert_eq!(got, &want[..3]);
+        }
+    }
+
+    #[test]
+    fn other_sizes_are_refused() {
+        assert!(matches!(decoded(LOSSY, 36, 27, 3), Err(Error::Mismatch { what: "width", found: 37, .. })));
+        assert!(matches!(decoded(LOSSY, 37, 28, 3), Err(Error::Mismatch { what: "height", found: 27, .. })));
+        assert!(matches!(decoded(LOSSY, 37, 27, 1), Err(Error::Unsuited { .. })));
+    }
+
+    #[test]
+    fn truncated_stream_is_an_error() {
+        for length in 0..LOSSY.len() - 2 {
+            assert!(decoded(&LOSSY[..length], 37, 27, 3).is_err(), "{length}");
+        }
+        for length in 0..ALPHA.len() - 2 {
+            assert!(decoded(&ALPHA[..length], 21, 19, 4).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn flipped_bits_do_not_panic() {
+        for (stream, width, height) in [(LOSSY, 37, 27), (ALPHA, 21, 19)] {
+            let mut stream = stream.to_vec();
+            for bit in 0..stream.len() * 8 {
+                stream[bit / 8] ^= 1 << (bit % 8);
+                let _ = decoded(&stream, width, height, 4);
+                stream[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+}
