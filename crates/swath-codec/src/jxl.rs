@@ -1,6 +1,314 @@
-//! stub
-use crate::*;
-/// x
-pub fn decode(_s: &[u8], _h: Shape, _d: &mut [u8]) -> Result<()> {
-    Err(Error::Unsupported { name: "jxl", code: 0 })
+//! JPEG XL (compression 50002, and 52546 as DNG 1.7 has it), by jxl-oxide.
+
+use crate::{Error, Result, SampleFormat, Shape};
+use jxl_bitstream::{Bitstream, ContainerParser, ParseEvent};
+use jxl_oxide::image::BitDepth;
+use jxl_oxide::{AllocTracker, ImageHeader, InitializeResult, JxlImage};
+use jxl_oxide_common::Bundle;
+use jxl_render::ImageBuffer;
+use std::borrow::Cow;
+
+const CODEC: &str = "JPEG XL";
+
+/// Working memory for each sample of the block. Lossy images of 512x512 pixels take 8 bytes; layers and patches take more.
+const BYTES_PER_SAMPLE: usize = 48;
+
+/// Working memory that an image of any size may take, for tables and the padding to whole groups.
+const BASE_BYTES: usize = 32 << 20;
+
+/// The largest colour profile that is read (it is not used).
+const MAX_ICC: u64 = 4 << 20;
+
+/// Patches and layers are frames of their own. More than this is a way to make a decoder work for nothing.
+const MAX_FRAMES: usize = 64;
+
+/// Decodes one block. Colour channels come first, extra channels (alpha or not) follow as the other samples.
+///
+/// Samples are given in the colour space of the stream. Integers of another depth than the block's are scaled to it.
+pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+    let kind = Kind::of(shape)?;
+    check("output bytes", dst.len(), shape.len())?;
+    let stream = codestream(src)?;
+    check_header(&stream, shape)?;
+
+    let limit = shape.width.saturating_mul(shape.height).saturating_mul(shape.samples).saturating_mul(BYTES_PER_SAMPLE);
+    let tracker = AllocTracker::with_limit(limit.saturating_add(BASE_BYTES));
+    let truncated = Error::Truncated { codec: CODEC, got: 0, want: shape.len() };
+    let mut image = JxlImage::builder().alloc_tracker(tracker).build_uninit();
+    image.feed_bytes(&stream).map_err(refused)?;
+    let InitializeResult::Initialized(image) = image.try_init().map_err(refused)? else { return Err(truncated) };
+    if image.num_loaded_frames() > MAX_FRAMES {
+        return Err(Error::Unsuited { codec: CODEC, what: "more than 64 frames" });
+    }
+    let Some(frame) = image.frame_header(0).filter(|_| image.is_loading_done()) else { return Err(truncated) };
+    if (frame.x0, frame.y0) != (0, 0) || image.num_loaded_keyframes() > 1 {
+        return Err(Error::Unsuited { codec: CODEC, what: "layers or animations" });
+    }
+    let render = image.render_frame(0).map_err(refused)?;
+    let (infos, extra) = render.extra_channels();
+    let depths = &image.image_header().metadata;
+    let colour = render.color_channels().iter().map(|grid| (grid, depths.bit_depth));
+    let extra = extra.iter().zip(&depths.ec_info).map(|(grid, info)| (grid, info.bit_depth));
+    check("bands", render.color_channels().len() + infos.len(), shape.samples)?;
+    for (n, (grid, depth)) in colour.chain(extra).enumerate() {
+        if grid.width() < shape.width || grid.height() < shape.height {
+            return Err(Error::Unsuited { codec: CODEC, what: "channels of different sizes" });
+        }
+        place(grid, depth, kind, n, shape, dst);
+    }
+    Ok(())
+}
+
+/// The error for what jxl-oxide does not accept.
+fn refused(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
+    let what = match error.downcast_ref::<jxl_render::Error>() {
+        Some(jxl_render::Error::Buffer(_)) => "it asks for more working memory than an image of its size needs",
+        Some(jxl_render::Error::IncompleteFrame) => "a frame is not complete",
+        _ => "jxl-oxide does not accept it",
+    };
+    Error::Corrupt { codec: CODEC, what }
+}
+
+fn check(what: &'static str, found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Mismatch { codec: CODEC, what, found: found as u64, expected: expected as u64 })
+}
+
+/// The bare codestream. Boxes around it hold metadata that may be compressed without bounds, and are dropped.
+fn codestream(src: &[u8]) -> Result<Cow<'_, [u8]>> {
+    if src.starts_with(&[0xff, 0x0a]) {
+        return Ok(Cow::Borrowed(src));
+    }
+    let mut parser = ContainerParser::new();
+    let mut stream = Vec::new();
+    for event in parser.feed_bytes(src) {
+        match event {
+            Ok(ParseEvent::Codestream(part)) => stream.extend_from_slice(part),
+            Ok(_) => {}
+            Err(_) => return Err(Error::Corrupt { codec: CODEC, what: "its boxes are broken" }),
+        }
+    }
+    Ok(Cow::Owned(stream))
+}
+
+/// Compares the image header with the block, before the decoder allocates anything by it.
+fn check_header(stream: &[u8], shape: Shape) -> Result<()> {
+    let mut bits = Bitstream::new(stream);
+    let header = match ImageHeader::parse(&mut bits, ()) {
+        Ok(header) => header,
+        Err(error) if error.unexpected_eof() => {
+            return Err(Error::Truncated { codec: CODEC, got: 0, want: shape.len() });
+        }
+        Err(_) => return Err(Error::Corrupt { codec: CODEC, what: "its header is no image header" }),
+    };
+    check("width", header.size.width as usize, shape.width)?;
+    check("height", header.size.height as usize, shape.height)?;
+    let metadata = &header.metadata;
+    let colours = if metadata.grayscale() { 1 } else { 3 };
+    check("bands", colours + metadata.ec_info.len(), shape.samples)?;
+    if metadata.orientation != 1 {
+        return Err(Error::Unsuited { codec: CODEC, what: "images that are to be turned" });
+    }
+    if metadata.colour_encoding.want_icc() {
+        let needed = bits.read_u64().unwrap_or(0);
+        if needed > MAX_ICC {
+            return Err(Error::Memory { codec: CODEC, needed, limit: MAX_ICC });
+        }
+    }
+    Ok(())
+}
+
+/// What a sample of the block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    U8,
+    U16,
+    F16,
+    F32,
+}
+
+impl Kind {
+    fn of(shape: Shape) -> Result<Kind> {
+        match (shape.format, shape.bits) {
+            (SampleFormat::Uint, 8) => Ok(Kind::U8),
+            (SampleFormat::Uint, 16) => Ok(Kind::U16),
+            (SampleFormat::Float, 16) => Ok(Kind::F16),
+            (SampleFormat::Float, 32) => Ok(Kind::F32),
+            _ => {
+                Err(Error::Unsuited { codec: CODEC, what: "anything but 8 or 16-bit integers and 16 or 32-bit floats" })
+            }
+        }
+    }
+}
+
+/// Puts one channel into its places among the interleaved samples.
+fn place(grid: &ImageBuffer, depth: BitDepth, kind: Kind, n: usize, shape: Shape, dst: &mut [u8]) {
+    match grid {
+        ImageBuffer::F32(grid) => place_rows(|y| grid.get_row(y), |&v| v, float_writer(kind), n, shape, dst),
+        ImageBuffer::I32(grid) => place_whole(|y| grid.get_row(y), |&v| v, depth, kind, n, shape, dst),
+        ImageBuffer::I16(grid) => place_whole(|y| grid.get_row(y), |&v| v.into(), depth, kind, n, shape, dst),
+    }
+}
+
+/// Places samples that are still as coded: integers, or the bits of floats.
+fn place_whole<'a, T: 'a>(
+    row: impl Fn(usize) -> &'a [T],
+    value: impl Fn(&T) -> i32,
+    depth: BitDepth,
+    kind: Kind,
+    n: usize,
+    shape: Shape,
+    dst: &mut [u8],
+) {
+    match (depth, kind) {
+        (BitDepth::IntegerSample { bits_per_sample: 8 }, Kind::U8) => {
+            place_rows(row, value, |v: i32, out| out[0] = v.clamp(0, 255) as u8, n, shape, dst);
+        }
+        (BitDepth::IntegerSample { bits_per_sample: 16 }, Kind::U16) => {
+            let write = |v: i32, out: &mut [u8]| out.copy_from_slice(&(v.clamp(0, 65535) as u16).to_ne_bytes());
+            place_rows(row, value, write, n, shape, dst);
+        }
+        // The bits themselves, so that infinities, NaN and subnormal numbers arrive as they were.
+        (BitDepth::FloatSample { bits_per_sample: 16, exp_bits: 5 }, Kind::F16) => {
+            place_rows(row, value, |v: i32, out| out.copy_from_slice(&(v as u16).to_ne_bytes()), n, shape, dst);
+        }
+        (BitDepth::FloatSample { bits_per_sample: 32, exp_bits: 8 }, Kind::F32) => {
+            place_rows(row, value, |v: i32, out| out.copy_from_slice(&v.to_ne_bytes()), n, shape, dst);
+        }
+        (depth, kind) => {
+            place_rows(row, |v| depth.parse_integer_sample(value(v)), float_writer(kind), n, shape, dst);
+        }
+    }
+}
+
+/// Writes a sample whose nominal range is 0 to 1.
+fn float_writer(kind: Kind) -> impl Fn(f32, &mut [u8]) {
+    move |value, out| match kind {
+        Kind::U8 => out[0] = (value * 255.0 + 0.5) as u8,
+        Kind::U16 => out.copy_from_slice(&((value * 65535.0 + 0.5) as u16).to_ne_bytes()),
+        Kind::F16 => out.copy_from_slice(&half::f16::from_f32(value).to_ne_bytes()),
+        Kind::F32 => out.copy_from_slice(&value.to_ne_bytes()),
+    }
+}
+
+fn place_rows<'a, T: 'a, V>(
+    row: impl Fn(usize) -> &'a [T],
+    value: impl Fn(&T) -> V,
+    write: impl Fn(V, &mut [u8]),
+    n: usize,
+    shape: Shape,
+    dst: &mut [u8],
+) {
+    let size = shape.bits / 8;
+    for (y, out) in dst.chunks_exact_mut(shape.row_bytes()).enumerate() {
+        let pixels = out.chunks_exact_mut(size * shape.samples);
+        for (pixel, sample) in pixels.zip(row(y)) {
+            write(value(sample), &mut pixel[n * size..][..size]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Case {
+        shape: Shape,
+        stream: &'static [u8],
+        /// Little-endian.
+        pixels: &'static [u8],
+    }
+
+    macro_rules! case {
+        ($name:literal, $width:literal, $height:literal, $samples:literal, $bits:literal, $format:ident) => {
+            Case {
+                shape: Shape {
+                    width: $width,
+                    height: $height,
+                    samples: $samples,
+                    bits: $bits,
+                    format: SampleFormat::$format,
+                },
+                stream: include_bytes!(concat!("../testdata/jxl-", $name, ".jxl")),
+                pixels: include_bytes!(concat!("../testdata/jxl-", $name, ".raw")),
+            }
+        };
+    }
+
+    fn lossless() -> [Case; 4] {
+        [
+            case!("u16", 20, 24, 3, 16, Uint),
+            case!("rgba", 24, 20, 4, 8, Uint),
+            case!("f32", 24, 20, 1, 32, Float),
+            case!("f16", 24, 20, 1, 16, Float),
+        ]
+    }
+
+    fn decoded(stream: &[u8], shape: Shape) -> Result<Vec<u8>> {
+        let mut dst = vec![0xa5; shape.len()];
+        decode(stream, shape, &mut dst)?;
+        if cfg!(target_endian = "big") {
+            dst.chunks_exact_mut(shape.bits / 8).for_each(|sample| sample.reverse());
+        }
+        Ok(dst)
+    }
+
+    #[test]
+    fn lossless_is_lossless() {
+        for case in lossless() {
+            assert_eq!(decoded(case.stream, case.shape).unwrap(), case.pixels, "{:?}", case.shape);
+        }
+    }
+
+    #[test]
+    fn lossy_is_within_one_of_libjxl() {
+        let case = case!("lossy", 37, 27, 3, 8, Uint);
+        let pixels = decoded(case.stream, case.shape).unwrap();
+        assert!(pixels.iter().zip(case.pixels).all(|(got, want)| got.abs_diff(*want) <= 1));
+    }
+
+    #[test]
+    fn integers_are_scaled_to_the_depth_of_the_block() {
+        let case = case!("rgba", 24, 20, 4, 8, Uint);
+        let wide = Shape { bits: 16, ..case.shape };
+        let pixels = decoded(case.stream, wide).unwrap();
+        for (got, &want) in pixels.chunks_exact(2).zip(case.pixels) {
+            assert_eq!(u16::from_le_bytes([got[0], got[1]]), u16::from(want) * 257);
+        }
+    }
+
+    #[test]
+    fn other_sizes_and_kinds_are_refused_from_the_header() {
+        let Case { shape, stream, .. } = case!("rgba", 24, 20, 4, 8, Uint);
+        let header = &stream[..stream.len().min(40)];
+        let refused = |shape| decoded(header, shape).unwrap_err();
+        assert!(matches!(refused(Shape { width: 25, ..shape }), Error::Mismatch { what: "width", found: 24, .. }));
+        assert!(matches!(refused(Shape { height: 2, ..shape }), Error::Mismatch { what: "height", found: 20, .. }));
+        assert!(matches!(refused(Shape { samples: 3, ..shape }), Error::Mismatch { what: "bands", found: 4, .. }));
+        assert!(matches!(refused(Shape { bits: 32, ..shape }), Error::Unsuited { .. }));
+        assert!(matches!(refused(Shape { format: SampleFormat::Int, ..shape }), Error::Unsuited { .. }));
+    }
+
+    #[test]
+    fn truncated_stream_is_an_error() {
+        for case in lossless() {
+            for length in 0..case.stream.len() {
+                assert!(decoded(&case.stream[..length], case.shape).is_err(), "{length} of {:?}", case.shape);
+            }
+        }
+    }
+
+    #[test]
+    fn flipped_bits_do_not_panic() {
+        for case in lossless() {
+            let mut stream = case.stream.to_vec();
+            for bit in (0..stream.len() * 8).step_by(3) {
+                stream[bit / 8] ^= 1 << (bit % 8);
+                let _ = decoded(&stream, case.shape);
+                stream[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
 }

@@ -127,3 +127,76 @@ fn header_from_tables(params: &Params<'_>, shape: Shape) -> Result<Vec<u8>> {
     segment(0xda, &scan);
     Ok(stream)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SampleFormat, jpeg};
+
+    const STREAM: &[u8] = include_bytes!("../testdata/jpeg-420.jpg");
+    const SHAPE: Shape = Shape { width: 45, height: 19, samples: 3, bits: 8, format: SampleFormat::Uint };
+
+    fn decoded(params: &Params<'_>, src: &[u8]) -> Result<Vec<u8>> {
+        let mut dst = vec![0; SHAPE.len()];
+        decode(params, src, SHAPE, &mut dst).map(|()| dst)
+    }
+
+    /// The segments of the stream up to its scan, and where the scan's segment begins and its data begins.
+    fn segments() -> (Vec<(u8, &'static [u8])>, usize, usize) {
+        let (mut at, mut found) = (2, Vec::new());
+        loop {
+            let length = usize::from(u16::from_be_bytes([STREAM[at + 2], STREAM[at + 3]]));
+            if STREAM[at + 1] == 0xda {
+                return (found, at, at + 2 + length);
+            }
+            found.push((STREAM[at + 1], &STREAM[at + 4..at + 2 + length]));
+            at += 2 + length;
+        }
+    }
+
+    #[test]
+    fn all_three_layouts_give_the_same_pixels() {
+        let complete = decoded(&Params::default(), STREAM).unwrap();
+
+        // Chroma is repeated here and interpolated there: close, and no more.
+        let modern = jpeg::Params { tables: None, photometric: 6 };
+        let mut smooth = vec![0; SHAPE.len()];
+        jpeg::decode(&modern, STREAM, SHAPE, &mut smooth).unwrap();
+        let distance: u32 = complete.iter().zip(&smooth).map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
+        assert!(complete != smooth && distance < 12 * SHAPE.len() as u32, "{distance}");
+
+        let (segments, scan, data) = segments();
+        let header = Params { interchange: Some(&STREAM[..scan]), ..Params::default() };
+        assert_eq!(decoded(&header, &STREAM[scan..]).unwrap(), complete);
+        let header = Params { interchange: Some(&STREAM[..data]), ..Params::default() };
+        assert_eq!(decoded(&header, &STREAM[scan..]).unwrap(), complete);
+        assert_eq!(decoded(&header, &STREAM[data..]).unwrap(), complete);
+
+        let tables = |marker: u8, kind: u8| {
+            let found = segments.iter().find(|(m, body)| *m == marker && body[0] == kind);
+            &found.expect("the fixture has the table").1[1..]
+        };
+        let params = Params {
+            quant_tables: &[tables(0xdb, 0), tables(0xdb, 1), tables(0xdb, 1)],
+            dc_tables: &[tables(0xc4, 0), tables(0xc4, 1), tables(0xc4, 1)],
+            ac_tables: &[tables(0xc4, 0x10), tables(0xc4, 0x11), tables(0xc4, 0x11)],
+            ..Params::default()
+        };
+        assert_eq!(decoded(&params, &STREAM[data..]).unwrap(), complete);
+    }
+
+    #[test]
+    fn missing_tables_are_an_error() {
+        assert!(matches!(decoded(&Params::default(), &[1, 2, 3]), Err(Error::Corrupt { codec: CODEC, .. })));
+        assert!(decoded(&Params { interchange: Some(&[0xff, 0xd8, 0xff]), ..Params::default() }, &[1, 2]).is_err());
+    }
+
+    #[test]
+    fn truncated_block_is_an_error() {
+        let (_, scan, _) = segments();
+        let header = Params { interchange: Some(&STREAM[..scan]), ..Params::default() };
+        for length in scan..STREAM.len() - 3 {
+            assert!(decoded(&header, &STREAM[scan..length]).is_err(), "{length}");
+        }
+    }
+}

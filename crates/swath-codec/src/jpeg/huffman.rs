@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::jpeg::corrupt;
 
-/// Codes up to this length are decoded by one table look-up. Nine to eleven measured alike; longer codes are rare.
+/// Codes up to this length are decoded by one table look-up; longer ones are rare by construction.
 const LOOKUP_BITS: u32 = 10;
 
 /// One Huffman table, as DHT defines it, in the form that decodes fastest.

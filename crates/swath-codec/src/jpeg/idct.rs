@@ -122,8 +122,8 @@ fn level(value: i32, precision: u32) -> u16 {
     value.wrapping_add(1 << (precision - 1)).clamp(0, (1 << precision) - 1) as u16
 }
 
-/// The same transform of 8-bit samples with the instructions that every x86-64 has: 3.0 times as fast as what the compiler
-/// makes of the portable one. Products of 16-bit pairs are summed in 32 bits; nothing is rounded earlier than there.
+/// The same transform of 8-bit samples with the instructions that every x86-64 has: a whole 4:2:0 image decodes
+/// 1.9 times as fast as with the portable one. Products of 16-bit pairs are summed in 32 bits; nothing is rounded earlier than there.
 #[cfg(target_arch = "x86_64")]
 mod sse2 {
     use super::*;

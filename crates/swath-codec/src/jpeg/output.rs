@@ -91,7 +91,9 @@ fn write_rgb(luma: &[u16], blue: &[u16], red: &[u16], precision: u32, out: &mut 
 /// Puts one component of a row into its places among `count` interleaved ones.
 #[inline(always)]
 fn interleave(row: &[u16], out: &mut [u8], n: usize, count: usize, bits: usize) {
-    if bits == 8 {
+    if bits == 8 && count == 1 {
+        out.iter_mut().zip(row).for_each(|(out, &sample)| *out = sample as u8);
+    } else if bits == 8 {
         out.iter_mut().skip(n).step_by(count).zip(row).for_each(|(out, &sample)| *out = sample as u8);
     } else {
         let samples = out.as_chunks_mut::<2>().0;
