@@ -5,11 +5,13 @@
 
 mod batch;
 mod error;
+mod huge;
 mod local;
 mod memory;
 
 pub use batch::Batch;
 pub use error::{Error, Result};
+pub use huge::advise_huge_pages;
 pub use local::LocalFile;
 pub use memory::Memory;
 pub use swath_tiff::{ReadAt, Span};

@@ -127,6 +127,7 @@ impl Image {
         let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
         let checked = Checked::new(level, request, limits)?;
         let mut pixels = Pixels::zeroed(level.dtype, checked.samples);
+        swath_io::advise_huge_pages(pixels.as_bytes_mut());
         let report = read_into(level, request, &checked, limits, pixels.as_bytes_mut())?;
         let (bands, rows, cols) =
             (checked.bands.len(), checked.window.height() as usize, checked.window.width() as usize);
