@@ -23,10 +23,10 @@ build:
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
 rust-test:
-	$(CARGO) test --workspace
+	$(CARGO) test --release --workspace -q
 
 # Every file of the corpus against what GDAL makes of it; says so loudly when the corpus is not there.
 corpus:
@@ -52,4 +52,4 @@ clean:
 	$(CARGO) clean
 	rm -rf $(VENV)
 
-include fuzz/fuzz.mk
+-include fuzz/fuzz.mk

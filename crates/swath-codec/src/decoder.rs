@@ -91,6 +91,15 @@ impl OldJpeg {
     }
 }
 
+/// How much of a block is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Its first rows; the stream goes on behind them.
+    Top,
+}
+
 /// Which rows a decoder can give without decoding the whole block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowAccess {
@@ -144,14 +153,15 @@ impl Decoder {
         match self.codec {
             _ if self.subsampling != (1, 1) => RowAccess::All,
             Codec::None => RowAccess::Any,
-            Codec::Lzw | Codec::PackBits | Codec::Zstd | Codec::Lz4 | Codec::Lzma => RowAccess::Prefix,
+            Codec::Lzw | Codec::PackBits | Codec::Deflate | Codec::Zstd | Codec::Lz4 | Codec::Lzma => RowAccess::Prefix,
             _ => RowAccess::All,
         }
     }
 
     /// Decode one block to native samples, still packed if they are not a whole number of bytes.
     ///
-    /// `src` is the stored block; it is scratch memory afterwards. `block` grows to the size of a decoded block and no further.
+    /// `shape` has the rows that are wanted: those of the whole block, or its first rows where [`row_access`](Decoder::row_access)
+    /// allows that. `src` is the stored block; it is scratch memory afterwards. `block` grows to the size of a decoded block and no further.
     /// The result lies in one of the two and has `shape.len()` bytes.
     ///
     /// # Errors
@@ -160,6 +170,7 @@ impl Decoder {
         &self,
         src: &'a mut [u8],
         shape: Shape,
+        extent: Extent,
         block: &'a mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<&'a [u8]> {
@@ -178,9 +189,21 @@ impl Decoder {
             predictor::undo(Predictor::None, shape, self.big_endian, block, &mut scratch.rows)?;
             return Ok(block);
         }
-        if block.len() < want {
+        let top_of_deflate = extent == Extent::Top && matches!(self.codec, Codec::Deflate);
+        let room = if top_of_deflate { want + deflate::SLACK } else { want };
+        if block.len() < room {
             // Zeroed by the allocator: pages that the stream does not reach cost nothing.
-            *block = vec![0; want];
+            *block = vec![0; room];
+        }
+        if top_of_deflate {
+            let decoder = scratch.deflate.get_or_insert_with(deflate::Decoder::new);
+            let got = decoder.decode_top(src, &mut block[..room], want)?;
+            if got < want {
+                return Err(Error::Truncated { codec: self.name, got, want });
+            }
+            let block = &mut block[..want];
+            predictor::undo(self.predictor, shape, self.big_endian, block, &mut scratch.rows)?;
+            return Ok(block);
         }
         let block = &mut block[..want];
         match &self.codec {
@@ -211,14 +234,14 @@ impl Decoder {
                     .ok_or(Error::Unsuited { codec: self.name, what: "a block of this size" })?;
                 let mut bytes = std::mem::take(&mut scratch.bytes);
                 bytes.resize(packed, 0);
-                let result = self.decompress(src, shape, &mut bytes, scratch);
+                let result = self.decompress(src, shape, extent, &mut bytes, scratch);
                 let result =
                     result.and_then(|()| color::expand_subsampled(&bytes, width, height, self.subsampling, block));
                 scratch.bytes = bytes;
                 result?;
             }
             _ => {
-                self.decompress(src, shape, block, scratch)?;
+                self.decompress(src, shape, extent, block, scratch)?;
                 predictor::undo(self.predictor, shape, self.big_endian, block, &mut scratch.rows)?;
             }
         }
@@ -226,7 +249,14 @@ impl Decoder {
     }
 
     /// Decompress a byte stream; anything less than all bytes is an error.
-    fn decompress(&self, src: &[u8], shape: Shape, dst: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+    fn decompress(
+        &self,
+        src: &[u8],
+        shape: Shape,
+        extent: Extent,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let want = dst.len();
         let got = match &self.codec {
             Codec::None => {
@@ -236,7 +266,10 @@ impl Decoder {
             }
             Codec::Lzw => scratch.lzw.get_or_insert_with(|| Box::new(lzw::Decoder::new())).decode(src, dst)?,
             Codec::Deflate => scratch.deflate.get_or_insert_with(deflate::Decoder::new).decode(src, dst)?,
-            Codec::Zstd => scratch.zstd.get_or_insert_with(zstd::Decoder::new).decode(src, dst)?,
+            Codec::Zstd => {
+                let decoder = scratch.zstd.get_or_insert_with(zstd::Decoder::new);
+                if extent == Extent::Top { decoder.decode_top(src, dst)? } else { decoder.decode(src, dst)? }
+            }
             Codec::Lzma => lzma::decode(src, dst)?,
             Codec::PackBits => packbits::decode(src, dst)?,
             Codec::Lz4 => lz4::decode(src, dst)?,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use libdeflater::{CompressionLvl, Compressor, Decompressor};
+use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::{
     TINFL_FLAG_PARSE_ZLIB_HEADER, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
@@ -15,6 +15,12 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 use crate::{Error, Result};
 
 const NAME: &str = "Deflate";
+
+/// What [`Decoder::decode_top`] needs behind the bytes it is asked for.
+///
+/// libdeflate gives up when the next piece does not fit, without saying how far it came; the largest piece is a stored
+/// block of 65535 bytes.
+pub const SLACK: usize = 1 << 16;
 
 /// A reusable Deflate decoder.
 pub struct Decoder {
@@ -49,6 +55,18 @@ impl Decoder {
         match self.whole.zlib_decompress(src, dst) {
             Ok(len) => Ok(len),
             Err(_) => self.decode_partly(src, dst),
+        }
+    }
+
+    /// Decodes the first `want` bytes of a stream that may hold many more, at the speed of libdeflate. `dst` has
+    /// [`SLACK`] bytes more than that; what lies in them afterwards is unspecified. Returns how many of the bytes wanted are
+    /// decoded, and looks at no checksum.
+    pub fn decode_top(&mut self, src: &[u8], dst: &mut [u8], want: usize) -> Result<usize> {
+        debug_assert!(dst.len() >= want + SLACK);
+        match self.whole.zlib_decompress(src, dst) {
+            Ok(len) => Ok(len.min(want)),
+            Err(DecompressionError::InsufficientSpace) => Ok(want),
+            Err(DecompressionError::BadData) => self.decode_partly(src, &mut dst[..want]),
         }
     }
 
@@ -147,6 +165,22 @@ mod tests {
         let mut dst = vec![0; 20_000];
         assert_eq!(Decoder::new().decode(&stream, &mut dst), Ok(20_000));
         assert!(dst == plain[..20_000]);
+    }
+
+    #[test]
+    fn top_of_a_stream_is_right_whatever_pieces_the_stream_is_made_of() {
+        // Level 1 of noise is stored blocks of up to 65535 bytes, the piece that libdeflate skips whole.
+        for (plain, level) in
+            [(noise(400_000, 256), 1), (ramp(400_000), 6), (classes(400_000), 12), (noise(400_000, 3), 9)]
+        {
+            let stream = encoded(&plain, level);
+            let mut decoder = Decoder::new();
+            for want in [1, 100, 65_534, 65_535, 65_536, 131_071, 200_001, 399_999, 400_000] {
+                let mut dst = vec![0xAA; want + SLACK];
+                assert_eq!(decoder.decode_top(&stream, &mut dst, want), Ok(want));
+                assert!(dst[..want] == plain[..want], "{want} bytes, level {level}");
+            }
+        }
     }
 
     #[test]

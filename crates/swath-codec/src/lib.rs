@@ -32,7 +32,7 @@ mod torture;
 pub mod webp;
 pub mod zstd;
 
-pub use decoder::{Codec, Decoder, OldJpeg, RowAccess, Scratch};
+pub use decoder::{Codec, Decoder, Extent, OldJpeg, RowAccess, Scratch};
 pub use error::{Error, Result};
 pub use predictor::Predictor;
 pub use sample::DType;

@@ -45,6 +45,11 @@ impl Decoder {
         }
     }
 
+    /// Decodes the first bytes of a stream that holds many more, without first trying to decode it whole.
+    pub fn decode_top(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        self.decode_partly(src, dst)
+    }
+
     /// Decodes a stream that is cut off, that holds more than `dst` can take, or that has something else behind it.
     fn decode_partly(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let corrupt = |code| Error::Corrupt { codec: NAME, what: zstd_safe::get_error_name(code) };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use swath_codec::place::{Every, copy};
-use swath_codec::{Decoder, RowAccess, Scratch, Shape};
+use swath_codec::{Decoder, Extent, RowAccess, Scratch, Shape};
 use swath_io::{Batch, Span};
 use swath_tiff::{Limits, Window};
 
@@ -202,6 +202,8 @@ struct Wanted {
     band: usize,
     /// The part of the block that is decoded: rows that nobody wants are left out where the codec allows it.
     shape: Shape,
+    /// Whether that leaves out rows at the end of the block.
+    extent: Extent,
     /// The image row of the first row of `shape`.
     first_row: u64,
     /// Why it cannot be decoded, when that is known before it is.
@@ -306,7 +308,9 @@ impl<'out> Reading<'_, 'out> {
                     RowAccess::All => (top, top + blocks.grid.decoded_height(job.row)),
                 };
                 let shape = self.level.shape((end_row - first_row) as usize);
-                space.wanted.push(Wanted { job: at, band, shape, first_row, problem: None });
+                let whole = end_row == top + blocks.grid.decoded_height(job.row);
+                let extent = if whole { Extent::Whole } else { Extent::Top };
+                space.wanted.push(Wanted { job: at, band, shape, extent, first_row, problem: None });
             }
         }
         blocks.spans(self.level, &indices, &mut space.spans).map_err(|e| self.level.container_error(e))?;
@@ -371,12 +375,11 @@ impl<'out> Reading<'_, 'out> {
         }
         let name = self.name(space, i);
         let Workspace { jobs, wanted, batch, scratch, block, row, .. } = space;
-        let Wanted { job, band, shape, first_row, .. } = &wanted[i];
-        let pixels = self.decoder.decode(batch.get_mut(i), *shape, block, scratch).map_err(|source| Error::Block {
-            file: self.level.file.clone(),
-            block: name,
-            source,
-        })?;
+        let Wanted { job, band, shape, extent, first_row, .. } = &wanted[i];
+        let pixels = self
+            .decoder
+            .decode(batch.get_mut(i), *shape, *extent, block, scratch)
+            .map_err(|source| Error::Block { file: self.level.file.clone(), block: name, source })?;
         report.blocks += 1;
         report.bytes_decoded += shape.len() as u64;
         self.placement.place(&mut jobs[*job], *band, *shape, *first_row, pixels, row).map_err(|source| Error::Block {
