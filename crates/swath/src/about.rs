@@ -13,7 +13,7 @@ use swath_tiff::{Fields, ImageLayout, Limits, Photometric, ReadAt, Tag};
 
 use crate::band_color;
 use crate::level::Level;
-use crate::pixels::Pixels;
+use crate::pixels::kind_of;
 use crate::sidecar::{Sidecars, world_file};
 
 /// What is known of an image beyond its pixels, the sidecars' words included. Where several sources speak, GDAL's order
@@ -55,7 +55,6 @@ pub struct About {
     pub bands: Vec<BandAbout>,
     /// Things that were read around: a sentence each.
     pub warnings: Vec<String>,
-    pixel_kind: Option<(Kind, u32)>,
 }
 
 /// What is known of one band.
@@ -82,7 +81,7 @@ impl About {
     pub(crate) fn gather(level: &Level, sidecars: &Sidecars, limits: &Limits) -> About {
         let fields = level.ifd.fields(level.source.as_ref(), limits);
         let layout = &level.layout;
-        let mut about = About { pixel_kind: Some(kind(layout)), ..About::default() };
+        let mut about = About::default();
         about.place(level, &fields, sidecars.pam.as_ref());
         about.describe(level, &fields, sidecars.pam.as_ref(), limits);
         about.color(layout, &fields, sidecars.pam.as_ref());
@@ -185,12 +184,15 @@ impl About {
             let text = self.tag(fields.text(tag)).filter(|text| !text.is_empty());
             self.texts.extend(text.map(|text| (tag, text)));
         }
+        // A file that has a height system holds heights, unless it says otherwise.
+        let heights = self.crs.as_ref().and_then(|crs| crs.vertical.as_ref()).filter(|vertical| !vertical.ellipsoidal);
+        let height_unit = heights.map(|vertical| vertical.unit.name.to_string());
         for band in 0..level.bands() {
             let none = PamBand::default();
             let beside = pam.and_then(|pam| pam.band(band + 1)).unwrap_or(&none);
             self.bands.push(BandAbout {
                 description: beside.description.clone().or(inside.description(band).map(str::to_owned)),
-                units: beside.units.clone().or(inside.units(band).map(str::to_owned)),
+                units: beside.units.clone().or(inside.units(band).map(str::to_owned)).or_else(|| height_unit.clone()),
                 scale: beside.scale.or(inside.scale(band)),
                 offset: beside.offset.or(inside.offset(band)),
                 statistics: beside.statistics().or(inside.statistics(band)),
@@ -291,25 +293,14 @@ impl About {
     /// The bytes of a sample that is not stored: nodata, or 0 when there is none or it does not fit.
     pub(crate) fn fill_bytes(&self, dtype: DType) -> Vec<u8> {
         let mut sample = vec![0; dtype.size()];
-        if let (Some(nodata), Some((kind, bits))) = (self.nodata, self.pixel_kind)
-            && let Some(bytes) = nodata.as_bytes(kind, bits)
-        {
+        let (kind, bits) = kind_of(dtype);
+        if let Some(bytes) = self.nodata.and_then(|nodata| nodata.as_bytes(kind, bits)) {
             // A complex sample gets the value as its real part.
             let part =
                 if matches!(kind, Kind::ComplexInt | Kind::ComplexFloat) { dtype.size() / 2 } else { dtype.size() };
             sample[..part].copy_from_slice(&bytes[..part]);
         }
         sample
-    }
-
-    /// 255 where any of `bands` band-sequential planes is not nodata. Compared bit by bit, so 64-bit values are exact; NaN is
-    /// always nodata in floats that have a nodata value.
-    pub(crate) fn valid(&self, pixels: &Pixels, bands: usize) -> Vec<u8> {
-        let sentinel = match (self.nodata, self.pixel_kind) {
-            (Some(nodata), Some((kind, bits))) => nodata.as_bytes(kind, bits),
-            _ => None,
-        };
-        pixels.valid_mask(bands, sentinel)
     }
 }
 

@@ -96,7 +96,12 @@ impl Image {
             }
             MaskOrigin::NoData => {
                 let raster = self.read(&request.clone().layout(Layout::BandsFirst))?;
-                (self.about().valid(&raster.pixels, raster.shape[0]), raster.report)
+                let valid = self.about().nodata.map(|nodata| raster.pixels.valid_mask(raster.shape[0], nodata));
+                (valid.unwrap_or_else(|| vec![255; width * height]), raster.report)
+            }
+            // Overviews in an .ovr may have another codec, which has no mask.
+            MaskOrigin::Lerc if level.layout.compression != Compression::LERC => {
+                (vec![255; width * height], Report::default())
             }
             MaskOrigin::Lerc => {
                 let mask = level.lerc_mask();
