@@ -196,7 +196,8 @@ def lossy_codecs() -> Iterator[Case]:
         yield lossy(f"jpeg-{photometric}-tables{mode}", 3, (75, 91), **options)
     for bands in (1, 3):
         yield lossy(f"jpeg-planar-b{bands}", bands, (75, 91), compress="jpeg", interleave="band")
-        yield lossy(f"jpeg12-b{bands}", bands, (75, 91), "uint16", 4095, compress="jpeg", nbits=12)
+        # An even number of samples in a row: of an odd number GDAL neither writes nor reads the last.
+        yield lossy(f"jpeg12-b{bands}", bands, (75, 92), "uint16", 4095, compress="jpeg", nbits=12)
     for bands, level in product((3, 4), (60, 90)):
         yield lossy(f"webp-b{bands}-q{level}", bands, (75, 91), compress="webp", webp_level=level)
     for bands, layout in product((3, 4), ("tile16x16", "stripall")):

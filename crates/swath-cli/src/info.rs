@@ -70,7 +70,9 @@ fn describe(dataset: &Dataset, number: usize, image: &Image) -> Map<String, Valu
     put("compression", json!(layout.compression.name()));
     put("compression_code", json!(layout.compression.0));
     put("predictor", json!(layout.predictor));
-    put("interleave", json!(if layout.planar == Planar::Chunky { "pixel" } else { "band" }));
+    // One band is a plane of its own, whatever the tag says.
+    let interleaved = layout.planar == Planar::Chunky && layout.samples > 1;
+    put("interleave", json!(if interleaved { "pixel" } else { "band" }));
     put("photometric", json!(layout.photometric.name()));
     put("orientation", json!(layout.orientation));
     put("tiled", json!(grid.tiled));
@@ -78,7 +80,7 @@ fn describe(dataset: &Dataset, number: usize, image: &Image) -> Map<String, Valu
     put("blocks", json!(grid.count()));
     put("levels", image.levels().map(level).collect());
     put("mask", json!(mask_name(image.mask_origin())));
-    put("alpha_band", json!(layout.alpha_band().map(|band| band + 1)));
+    put("alpha_band", json!(about.alpha_band().map(|band| band + 1)));
     put("nodata", about.nodata.map_or(Value::Null, nodata));
     put("transform", json!(about.transform.map(|transform| transform.0)));
     put("rotated", json!(about.transform.is_some_and(|transform| transform.is_rotated())));
@@ -93,6 +95,8 @@ fn describe(dataset: &Dataset, number: usize, image: &Image) -> Map<String, Valu
     put("rpc", json!(about.rpc.is_some()));
     put("band_info", bands(image));
     put("metadata", metadata(&about.metadata));
+    put("texts", texts(image));
+    put("resolution", json!(about.resolution.map(|resolution| json!([resolution.x, resolution.y, resolution.unit]))));
     put("palette", json!(about.palette.as_ref().map(|palette| &palette.entries)));
     put("structural_metadata", json!(dataset.structural_metadata().map(structure)));
     put("warnings", json!(about.warnings));
@@ -187,7 +191,13 @@ fn bands(image: &Image) -> Value {
             "metadata": metadata_of(&about.metadata, Some(i)),
         })
     };
-    about.bands.iter().take(image.bands()).enumerate().map(one).collect()
+    about.bands.iter().enumerate().map(one).collect()
+}
+
+/// ImageDescription, Software, DateTime ... by the names of their tags.
+fn texts(image: &Image) -> Value {
+    let texts = image.about().texts.iter();
+    Value::Object(texts.map(|(tag, text)| (tag.name().unwrap_or_default().to_owned(), json!(text))).collect())
 }
 
 /// Items of the whole image by domain; `""` is the default domain.

@@ -31,7 +31,7 @@ pub(crate) fn write(out: &str, image: &Image, request: ReadRequest<'_>) -> Resul
         }
         None => (0..bands.len())
             .map(|band| {
-                let alpha = alpha_band(image) == Some(bands[band]);
+                let alpha = image.about().alpha_band() == Some(bands[band]);
                 stretch(&raster.pixels, band * count..(band + 1) * count, &mask.values, alpha)
             })
             .collect(),
@@ -70,12 +70,8 @@ fn default_bands(image: &Image) -> Vec<usize> {
     let is_rgb = image.about().bands.first().is_some_and(|band| band.color == "red");
     let colors = if is_rgb && image.bands() >= 3 { 3 } else { 1 };
     let mut bands: Vec<usize> = (0..colors).collect();
-    bands.extend(alpha_band(image).filter(|&band| band >= colors));
+    bands.extend(image.about().alpha_band().filter(|&band| band >= colors));
     bands
-}
-
-fn alpha_band(image: &Image) -> Option<usize> {
-    image.about().bands.iter().take(image.bands()).position(|band| band.color == "alpha")
 }
 
 /// One band as bytes: bytes stay as they are, everything else is stretched from the 2nd to the 98th percentile.

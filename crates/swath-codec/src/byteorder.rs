@@ -9,16 +9,16 @@ pub fn is_foreign(big_endian: bool) -> bool {
 
 /// Bytes of the units that change with the byte order of the file; 1 when nothing does.
 ///
-/// The two parts of a complex sample are swapped one by one. A sample of a width such as 12 or 24 bits is part of a bit
-/// string that starts at the most significant bit in files of either byte order (GDAL 3.12 agrees except for 24 bits in
-/// big-endian files, whose bytes it reverses; tifffile reads yet other values there). The 24-bit float is three bytes in
-/// file order.
+/// The two parts of a complex sample are swapped one by one. A sample of a width such as 12 bits is part of a bit string that
+/// starts at the most significant bit in files of either byte order. 24 bits are three bytes to swap in a big-endian file, and
+/// a bit string afterwards: integers lie least significant byte first in such files, and only in such files. So GDAL
+/// writes and reads them; tifffile reads yet other values there.
 pub fn swap_width(format: SampleFormat, bits: usize) -> usize {
     match (format, bits) {
         (SampleFormat::ComplexInt | SampleFormat::ComplexFloat, 32) => 2,
         (SampleFormat::ComplexInt | SampleFormat::ComplexFloat, 64) => 4,
         (SampleFormat::ComplexInt | SampleFormat::ComplexFloat, 128) => 8,
-        (SampleFormat::Float, 24) => 3,
+        (_, 24) => 3,
         (_, 16) => 2,
         (_, 32) => 4,
         (_, 64) => 8,
@@ -72,8 +72,8 @@ mod tests {
     }
 
     #[test]
-    fn bit_strings_have_no_byte_order_but_24_bit_floats_do() {
-        assert_eq!(swap_width(SampleFormat::Uint, 24), 1);
+    fn bit_strings_have_no_byte_order_but_24_bits_do() {
+        assert_eq!(swap_width(SampleFormat::Uint, 24), 3);
         assert_eq!(swap_width(SampleFormat::Uint, 12), 1);
         assert_eq!(swap_width(SampleFormat::Float, 24), 3);
         assert_eq!(swap_width(SampleFormat::ComplexInt, 32), 2);

@@ -5,8 +5,8 @@ use crate::predictor::{self, Predictor};
 use crate::sample::reverse_bits;
 use crate::shape::Shape;
 use crate::{
-    ccitt, color, deflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg, packbits, sgilog, thunderscan, webp,
-    zstd,
+    byteorder, ccitt, color, deflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg, packbits, sgilog,
+    thunderscan, webp, zstd,
 };
 
 /// A compression scheme with what its streams need beside themselves.
@@ -221,6 +221,9 @@ impl Decoder {
             Codec::Lerc(params) => {
                 let scratch = scratch.lerc.get_or_insert_default();
                 lerc::decode(params, src, shape, block, None, scratch)?;
+                // A blob has a byte order of its own, but libtiff swaps what any codec gives: big-endian files hold blobs
+                // of swapped samples.
+                byteorder::swap_block(shape, self.big_endian, block);
             }
             Codec::LercMask(params, stored) => {
                 let stored = Shape { width: shape.width, height: shape.height, ..*stored };

@@ -56,7 +56,7 @@ named_numbers! {
         IT8_BL = 32898, "IT8 binary line art";
         PIXAR_FILM = 32908, "PixarFilm";
         PIXAR_LOG = 32909, "PixarLog";
-        OLD_DEFLATE = 32946, "Deflate (old code)";
+        OLD_DEFLATE = 32946, "Deflate";
         DCS = 32947, "Kodak DCS";
         APERIO_J2K_YCBCR = 33003, "Aperio JPEG 2000 YCbCr";
         APERIO_J2K_RGB = 33005, "Aperio JPEG 2000 RGB";

@@ -13,8 +13,9 @@ use swath_tiff::world_file::GeorefSource;
 use swath_tiff::xml::XmlLimits;
 use swath_tiff::{Fields, ImageLayout, Limits, Photometric, ReadAt, Tag};
 
+use crate::band_color;
 use crate::level::Level;
-use crate::pixels::Pixels;
+use crate::pixels::kind_of;
 use crate::sidecar::{Sidecars, world_file};
 
 /// What is known of an image beyond its pixels, the sidecars' words included. Where several sources speak, GDAL's order
@@ -46,11 +47,14 @@ pub struct About {
     pub metadata: Vec<Item>,
     /// The text of the GDAL_METADATA tag.
     pub metadata_xml: Option<String>,
+    /// The tags that hold text for people: ImageDescription, Software, DateTime, Artist ...
+    pub texts: Vec<(Tag, String)>,
+    /// Pixels per unit on paper, from the resolution tags.
+    pub resolution: Option<Resolution>,
     /// What is known of each band.
     pub bands: Vec<BandAbout>,
     /// Things that were read around: a sentence each.
     pub warnings: Vec<String>,
-    pixel_kind: Option<(Kind, u32)>,
     /// Made when asked for: finding the code of a user-defined system takes longer than reading a window.
     crs: OnceLock<Option<Crs>>,
 }
@@ -79,9 +83,9 @@ impl About {
     pub(crate) fn gather(level: &Level, sidecars: &Sidecars, limits: &Limits) -> About {
         let fields = level.ifd.fields(level.source.as_ref(), limits);
         let layout = &level.layout;
-        let mut about = About { pixel_kind: Some(kind(layout)), ..About::default() };
+        let mut about = About::default();
         about.place(level, &fields, sidecars.pam.as_ref());
-        about.describe(layout, &fields, sidecars.pam.as_ref(), limits);
+        about.describe(level, &fields, sidecars.pam.as_ref(), limits);
         about.color(layout, &fields, sidecars.pam.as_ref());
         about
     }
@@ -112,12 +116,12 @@ impl About {
         let inside = resolve(RawGeoref { scale: &scale, tiepoints: &tiepoints, matrix: &matrix }, self.raster_type);
 
         let resolution = |tag| fields.floats(tag).ok().flatten().and_then(|values| values.first().copied());
-        let resolution = resolution(Tag::X_RESOLUTION).zip(resolution(Tag::Y_RESOLUTION)).map(|(x, y)| Resolution {
+        self.resolution = resolution(Tag::X_RESOLUTION).zip(resolution(Tag::Y_RESOLUTION)).map(|(x, y)| Resolution {
             x,
             y,
             unit: fields.uint(Tag::RESOLUTION_UNIT).ok().flatten().unwrap_or(2) as u16,
         });
-        let beside = pam.map(|pam| pam.placement(level.layout.grid.height, resolution)).unwrap_or_default();
+        let beside = pam.map(|pam| pam.placement(level.layout.grid.height, self.resolution)).unwrap_or_default();
         self.gcps = beside
             .gcps
             .iter()
@@ -148,13 +152,13 @@ impl About {
     /// Nodata, metadata, names, scales.
     fn describe<R: ReadAt + ?Sized>(
         &mut self,
-        layout: &ImageLayout,
+        level: &Level,
         fields: &Fields<'_, R>,
         pam: Option<&Pam>,
         limits: &Limits,
     ) {
         let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
-        let (kind, bits) = kind(layout);
+        let (kind, bits) = kind(&level.layout);
         let text = self.tag(fields.text(Tag::GDAL_NODATA));
         self.nodata = text.and_then(|text| NoData::parse(&text, kind, bits));
         if self.nodata.is_none() {
@@ -172,13 +176,28 @@ impl About {
         self.metadata_xml = Some(inside.xml.clone()).filter(|xml| !xml.is_empty());
         self.metadata.clone_from(&inside.items);
         self.metadata.extend(pam.iter().flat_map(|pam| pam.metadata.iter().cloned()));
+        for band in pam.iter().flat_map(|pam| &pam.bands).filter(|band| band.band > 0) {
+            let items = band.metadata.iter().cloned();
+            self.metadata.extend(items.map(|item| Item { sample: Some(band.band - 1), ..item }));
+        }
 
-        for band in 0..usize::from(layout.samples) {
+        for tag in TEXTS {
+            let text = self.tag(fields.text(tag)).filter(|text| !text.is_empty());
+            self.texts.extend(text.map(|text| (tag, text)));
+        }
+        // A file that has a height system holds heights, unless it says otherwise.
+        // Most files have no heights, and need not wait for their system to be made.
+        let has_heights =
+            self.geo_keys.as_ref().is_some_and(|keys| keys.keys.iter().any(|key| key.id >= VERTICAL_KEYS));
+        let heights = has_heights.then(|| self.crs()).flatten().and_then(|crs| crs.vertical.as_ref());
+        let heights = heights.filter(|vertical| !vertical.ellipsoidal);
+        let height_unit = heights.map(|vertical| vertical.unit.name.to_string());
+        for band in 0..level.bands() {
             let none = PamBand::default();
             let beside = pam.and_then(|pam| pam.band(band + 1)).unwrap_or(&none);
             self.bands.push(BandAbout {
                 description: beside.description.clone().or(inside.description(band).map(str::to_owned)),
-                units: beside.units.clone().or(inside.units(band).map(str::to_owned)),
+                units: beside.units.clone().or(inside.units(band).map(str::to_owned)).or_else(|| height_unit.clone()),
                 scale: beside.scale.or(inside.scale(band)),
                 offset: beside.offset.or(inside.offset(band)),
                 statistics: beside.statistics().or(inside.statistics(band)),
@@ -214,7 +233,13 @@ impl About {
         }
         let has_palette = self.palette.is_some();
         for (band, about) in self.bands.iter_mut().enumerate() {
-            about.color = color_of(layout, band, has_palette);
+            let beside = pam.and_then(|pam| pam.band(band + 1)).and_then(|band| band.color_interpretation.as_deref());
+            let mut items = self.metadata.iter().filter(|item| item.sample == Some(band));
+            let inside = items.find(|item| item.role.as_deref() == Some("colorinterp")).map(|item| item.value.as_str());
+            about.color = match beside.or(inside) {
+                Some(name) => band_color::from_name(name),
+                None => band_color::from_tags(layout, band, has_palette),
+            };
         }
     }
 
@@ -259,6 +284,11 @@ impl About {
         self.crs_text.clone().or_else(|| self.crs().and_then(Crs::to_wkt))
     }
 
+    /// The band that holds the transparency.
+    pub fn alpha_band(&self) -> Option<usize> {
+        self.bands.iter().position(|band| band.color == "alpha")
+    }
+
     /// Whether a pixel stands for a point (PixelIsPoint) instead of an area.
     pub fn is_point(&self) -> bool {
         self.raster_type == RasterType::Point
@@ -273,9 +303,8 @@ impl About {
     /// The bytes of a sample that is not stored: nodata, or 0 when there is none or it does not fit.
     pub(crate) fn fill_bytes(&self, dtype: DType) -> Vec<u8> {
         let mut sample = vec![0; dtype.size()];
-        if let (Some(nodata), Some((kind, bits))) = (self.nodata, self.pixel_kind)
-            && let Some(bytes) = nodata.as_bytes(kind, bits)
-        {
+        let (kind, bits) = kind_of(dtype);
+        if let Some(bytes) = self.nodata.and_then(|nodata| nodata.as_bytes(kind, bits)) {
             // A complex sample gets the value as its real part.
             let part =
                 if matches!(kind, Kind::ComplexInt | Kind::ComplexFloat) { dtype.size() / 2 } else { dtype.size() };
@@ -283,17 +312,22 @@ impl About {
         }
         sample
     }
-
-    /// 255 where any of `bands` band-sequential planes is not nodata. Compared bit by bit, so 64-bit values are exact; NaN is
-    /// always nodata in floats that have a nodata value.
-    pub(crate) fn valid(&self, pixels: &Pixels, bands: usize) -> Vec<u8> {
-        let sentinel = match (self.nodata, self.pixel_kind) {
-            (Some(nodata), Some((kind, bits))) => nodata.as_bytes(kind, bits),
-            _ => None,
-        };
-        pixels.valid_mask(bands, sentinel)
-    }
 }
+
+/// Tags with text for people.
+const TEXTS: [Tag; 8] = [
+    Tag::DOCUMENT_NAME,
+    Tag::IMAGE_DESCRIPTION,
+    Tag::PAGE_NAME,
+    Tag::SOFTWARE,
+    Tag::DATE_TIME,
+    Tag::ARTIST,
+    Tag::HOST_COMPUTER,
+    Tag::COPYRIGHT,
+];
+
+/// The first of the keys that describe heights.
+const VERTICAL_KEYS: u16 = 4096;
 
 /// GTRasterTypeGeoKey.
 const RASTER_TYPE_KEY: u16 = 1025;
@@ -308,24 +342,6 @@ fn kind(layout: &ImageLayout) -> (Kind, u32) {
         _ => Kind::Uint,
     };
     (kind, u32::from(layout.bits))
-}
-
-/// What a band shows, in GDAL's words.
-fn color_of(layout: &ImageLayout, band: usize, has_palette: bool) -> &'static str {
-    if layout.alpha_band().map(usize::from) == Some(band) {
-        return "alpha";
-    }
-    let name = |names: &[&'static str]| names.get(band).copied().unwrap_or("undefined");
-    match layout.photometric {
-        Photometric::RGB => name(&["red", "green", "blue"]),
-        Photometric::YCBCR | Photometric::SEPARATED | Photometric::CIELAB if layout.bits == 8 => {
-            name(&["red", "green", "blue", "alpha"])
-        }
-        Photometric::SEPARATED => name(&["cyan", "magenta", "yellow", "black"]),
-        _ if has_palette => name(&["palette"]),
-        Photometric::MIN_IS_BLACK | Photometric::MIN_IS_WHITE => name(&["gray"]),
-        _ => "undefined",
-    }
 }
 
 /// The code at the end of a WKT text, if its outermost element has one: `AUTHORITY["EPSG","32617"]]` or `ID["EPSG",32617]]`.

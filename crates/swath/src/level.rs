@@ -57,7 +57,7 @@ impl Level {
         self.conversion.as_ref().map_or(usize::from(self.layout.samples), Conversion::bands)
     }
 
-    /// The masks of this level's LERC blobs as a level of its own. A block that is not stored has no valid pixel.
+    /// The masks of this level's LERC blobs as a level of its own. A block that is not stored is zeros, which are valid.
     pub(crate) fn lerc_mask(&self) -> Level {
         Level {
             source: Arc::clone(&self.source),
@@ -70,7 +70,7 @@ impl Level {
             is_mask: true,
             conversion: None,
             lerc_mask: true,
-            fill: vec![0],
+            fill: vec![255],
         }
     }
 

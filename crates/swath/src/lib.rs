@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod band_color;
 mod color;
 mod dataset;
 mod decoder;

@@ -1,5 +1,6 @@
 //! Which pixels are valid: the mask, read on its own.
 
+use swath_codec::DType;
 use swath_tiff::Compression;
 
 use crate::error::Result;
@@ -34,7 +35,7 @@ pub enum MaskOrigin {
     NoDataValues,
     /// The nodata value: a pixel is valid when any of its bands is.
     NoData,
-    /// The alpha band.
+    /// The alpha band, the last of two or four.
     Alpha,
     /// The masks of the LERC blobs.
     Lerc,
@@ -51,13 +52,22 @@ impl Image {
             MaskOrigin::NoDataValues
         } else if self.about().nodata.is_some() {
             MaskOrigin::NoData
-        } else if self.layout().alpha_band().is_some() {
+        } else if self.has_alpha_mask() {
             MaskOrigin::Alpha
         } else if self.layout().compression == Compression::LERC {
             MaskOrigin::Lerc
         } else {
             MaskOrigin::AllValid
         }
+    }
+
+    /// Whether the alpha band is a mask. GDAL's rule: it is the last of two or four, and has 8 or 16 bits.
+    fn has_alpha_mask(&self) -> bool {
+        let bands = self.bands();
+        let last = self.about().bands.last();
+        matches!(bands, 2 | 4)
+            && last.is_some_and(|band| band.color == "alpha")
+            && matches!(self.dtype(), DType::U8 | DType::U16)
     }
 
     /// Read which pixels of the request's window are valid. The bands and layout of the request do not matter, except that a
@@ -75,8 +85,7 @@ impl Image {
             MaskOrigin::AllValid => (vec![255; width * height], Report::default()),
             MaskOrigin::MaskImage => self.read_mask_image(level, request, &checked)?,
             MaskOrigin::Alpha => {
-                let alpha = usize::from(level.layout.alpha_band().unwrap_or(0));
-                let raster = self.read(&request.clone().bands([alpha]))?;
+                let raster = self.read(&request.clone().bands([self.bands() - 1]))?;
                 (valid_where(&raster.pixels, 1, |_, value| value != 0.0), raster.report)
             }
             MaskOrigin::NoDataValues => {
@@ -87,7 +96,12 @@ impl Image {
             }
             MaskOrigin::NoData => {
                 let raster = self.read(&request.clone().layout(Layout::BandsFirst))?;
-                (self.about().valid(&raster.pixels, raster.shape[0]), raster.report)
+                let valid = self.about().nodata.map(|nodata| raster.pixels.valid_mask(raster.shape[0], nodata));
+                (valid.unwrap_or_else(|| vec![255; width * height]), raster.report)
+            }
+            // Overviews in an .ovr may have another codec, which has no mask.
+            MaskOrigin::Lerc if level.layout.compression != Compression::LERC => {
+                (vec![255; width * height], Report::default())
             }
             MaskOrigin::Lerc => {
                 let mask = level.lerc_mask();

@@ -1,6 +1,7 @@
 //! Pixels in memory, typed.
 
 use swath_codec::DType;
+use swath_tiff::nodata::{Kind, NoData};
 
 /// A Rust type that samples can be read into.
 pub trait Sample: bytemuck::Pod + Send + Sync {
@@ -91,10 +92,12 @@ sample_types! {
 }
 
 impl Pixels {
-    /// 255 where any of `bands` band-sequential planes is valid: not `sentinel` and, in floats, not NaN.
+    /// 255 where any of `bands` band-sequential planes is not nodata.
     ///
-    /// Integers are compared bit by bit and so exactly; of complex samples the real part counts.
-    pub(crate) fn valid_mask(&self, bands: usize, sentinel: Option<[u8; 8]>) -> Vec<u8> {
+    /// Integers are compared exactly, and so are half floats. Wider floats count as nodata when they are as near to it as
+    /// single precision tells, also in double precision: GDAL's rule, which finds the many values that went through other
+    /// types or through text. Of complex samples the real part counts. NaN is nodata only where nodata is NaN.
+    pub(crate) fn valid_mask(&self, bands: usize, nodata: NoData) -> Vec<u8> {
         fn fill<T: Copy>(samples: &[T], bands: usize, valid: impl Fn(T) -> bool) -> Vec<u8> {
             let plane = samples.len() / bands.max(1);
             let mut mask = vec![0; plane];
@@ -103,48 +106,80 @@ impl Pixels {
             }
             mask
         }
-        fn part<const N: usize>(sentinel: Option<[u8; 8]>) -> Option<[u8; N]> {
-            sentinel.and_then(|bytes| bytes.first_chunk().copied())
-        }
+        let value = nodata.value_f64();
+        let exact = |sample: f64| sample == value || (sample.is_nan() && value.is_nan());
+        let near = |sample: f64| {
+            exact(sample) || (sample - value).abs() < 2.0 * f64::from(f32::EPSILON) * (sample + value).abs()
+        };
+        let (kind, bits) = kind_of(self.dtype());
+        let bytes = nodata.as_bytes(kind, bits);
         macro_rules! integers {
-            ($samples:expr, $type:ty) => {{
-                let sentinel = part(sentinel).map(<$type>::from_ne_bytes);
-                fill($samples, bands, |sample| Some(sample) != sentinel)
-            }};
-        }
-        macro_rules! floats {
-            ($samples:expr, $type:ty) => {{
-                let sentinel = part(sentinel).map(<$type>::from_ne_bytes);
-                fill($samples, bands, |sample: $type| !sample.is_nan() && Some(sample) != sentinel)
-            }};
-        }
-        macro_rules! complex {
-            ($samples:expr, $type:ty) => {{
-                let sentinel = part(sentinel).map(<$type>::from_ne_bytes);
-                fill($samples, bands, |sample: [$type; 2]| Some(sample[0]) != sentinel)
+            ($samples:expr, $type:ty, $sample:ident => $part:expr) => {{
+                let first = bytes.as_ref().and_then(|bytes| bytes.first_chunk().copied());
+                let sentinel = first.map(<$type>::from_ne_bytes);
+                fill($samples, bands, |$sample| Some($part) != sentinel)
             }};
         }
         match self {
-            Pixels::U8(samples) => integers!(samples, u8),
-            Pixels::I8(samples) => integers!(samples, i8),
-            Pixels::U16(samples) => integers!(samples, u16),
-            Pixels::I16(samples) => integers!(samples, i16),
-            Pixels::U32(samples) => integers!(samples, u32),
-            Pixels::I32(samples) => integers!(samples, i32),
-            Pixels::U64(samples) => integers!(samples, u64),
-            Pixels::I64(samples) => integers!(samples, i64),
-            Pixels::F16(samples) => floats!(samples, half::f16),
-            Pixels::F32(samples) => floats!(samples, f32),
-            Pixels::F64(samples) => floats!(samples, f64),
-            Pixels::CI16(samples) => complex!(samples, i16),
-            Pixels::CI32(samples) => complex!(samples, i32),
-            Pixels::CF32(samples) => complex!(samples, f32),
-            Pixels::CF64(samples) => complex!(samples, f64),
+            Pixels::U8(samples) => integers!(samples, u8, x => x),
+            Pixels::I8(samples) => integers!(samples, i8, x => x),
+            Pixels::U16(samples) => integers!(samples, u16, x => x),
+            Pixels::I16(samples) => integers!(samples, i16, x => x),
+            Pixels::U32(samples) => integers!(samples, u32, x => x),
+            Pixels::I32(samples) => integers!(samples, i32, x => x),
+            Pixels::U64(samples) => integers!(samples, u64, x => x),
+            Pixels::I64(samples) => integers!(samples, i64, x => x),
+            Pixels::CI16(samples) => integers!(samples, i16, x => x[0]),
+            Pixels::CI32(samples) => integers!(samples, i32, x => x[0]),
+            Pixels::F16(samples) => fill(samples, bands, |x| !exact(f64::from(x))),
+            Pixels::F32(samples) => fill(samples, bands, |x| !near(f64::from(x))),
+            Pixels::F64(samples) => fill(samples, bands, |x| !near(x)),
+            Pixels::CF32(samples) => fill(samples, bands, |x| !near(f64::from(x[0]))),
+            Pixels::CF64(samples) => fill(samples, bands, |x| !near(x[0])),
         }
     }
 
     /// The samples as a slice of `T`, `None` when they are of another type.
     pub fn as_slice<T: Sample>(&self) -> Option<&[T]> {
         (self.dtype() == T::DTYPE).then(|| bytemuck::cast_slice(self.as_bytes()))
+    }
+}
+
+/// A sample type as nodata values know it.
+pub(crate) fn kind_of(dtype: DType) -> (Kind, u32) {
+    let kind = match dtype {
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => Kind::Uint,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => Kind::Int,
+        DType::F16 | DType::F32 | DType::F64 => Kind::Float,
+        DType::CI16 | DType::CI32 => Kind::ComplexInt,
+        DType::CF32 | DType::CF64 => Kind::ComplexFloat,
+    };
+    (kind, dtype.size() as u32 * 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nan_is_nodata_only_where_nodata_is_nan() {
+        let pixels = Pixels::F32(vec![f32::NAN, -9999.0, 1.0]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(-9999.0)), [255, 0, 255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(f64::NAN)), [0, 255, 255]);
+    }
+
+    #[test]
+    fn nodata_that_went_through_single_precision_is_still_found_in_doubles() {
+        let pixels = Pixels::F64(vec![f64::from(0.1_f32), 0.1001, f64::NEG_INFINITY]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(0.1)), [0, 255, 255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(f64::NEG_INFINITY)), [255, 255, 0]);
+    }
+
+    #[test]
+    fn wide_integers_differ_in_the_last_bit() {
+        let pixels = Pixels::I64(vec![(1 << 53) + 1, 1 << 53]);
+        assert_eq!(pixels.valid_mask(1, NoData::Int((1 << 53) + 1)), [0, 255]);
+        assert_eq!(pixels.valid_mask(2, NoData::Int((1 << 53) + 1)), [255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(0.5)), [255, 255]);
     }
 }
