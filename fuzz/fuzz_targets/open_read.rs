@@ -1,0 +1,108 @@
+//! Open any bytes and read them in every way. Errors are fine; panics, hangs, memory and different pixels are not.
+#![no_main]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use swath::io::Memory;
+use swath::{Dataset, Image, Layout, Limits, OnCorrupt, Raster, ReadRequest};
+
+/// What one input may cost: small enough that the fuzzer sees thousands of them per second.
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.max_ifds = 16;
+    limits.max_tag_bytes = 1 << 20;
+    limits.max_pixels = 4_000_000;
+    limits.max_block_pixels = 4_000_000;
+    limits.max_block_bytes = 16 << 20;
+    limits.max_xml_bytes = 1 << 20;
+    limits
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(dataset) = Dataset::from_source(Arc::new(Memory::new(data)), limits()) else { return };
+    let _ = dataset.structural_metadata();
+    for number in 0..dataset.image_count().min(4) {
+        if let Ok(image) = dataset.image(number) {
+            let _ = format!("{:?}", image.about());
+            let _ = (image.about().wkt(), image.about().crs_name(), image.about().epsg(), image.mask_origin());
+            for level in 0..image.levels().len().min(2) {
+                read(&image, level, data);
+            }
+        }
+    }
+});
+
+/// Read a level whole and in parts, which must agree.
+fn read(image: &Image, level: usize, data: &[u8]) {
+    let Some(layout) = image.levels().nth(level) else { return };
+    let (width, height) = (layout.grid.width, layout.grid.height);
+    let request = ReadRequest::new().level(level).threads(1);
+    let rows = pick(data, 0, height);
+    let cols = pick(data, 4, width);
+
+    let full = image.read(&request);
+    if let Ok(full) = &full {
+        let bands = if level == 0 { image.bands() } else { full.shape[0] };
+        assert_eq!(full.shape, [bands, height as usize, width as usize]);
+        assert_eq!(full.pixels.as_bytes().len(), bands * (width * height) as usize * full.pixels.dtype().size());
+    }
+    let part = image.read(&request.clone().window(rows.clone(), cols.clone()));
+    if let Ok(part) = &part {
+        assert_eq!(part.shape[1..], [(rows.end - rows.start) as usize, (cols.end - cols.start) as usize]);
+        if let Ok(full) = &full {
+            assert_part(full, part, &rows, &cols);
+        }
+    }
+    // The bands in another order, pixel by pixel, must be the same numbers.
+    let last = image.bands() - 1;
+    let turned = request.clone().window(rows.clone(), cols.clone()).bands([last, 0]).layout(Layout::BandsLast);
+    if let (Ok(turned), Ok(part)) = (image.read(&turned), &part) {
+        let size = part.pixels.dtype().size();
+        let plane = part.shape[1] * part.shape[2];
+        let planes: Vec<&[u8]> = part.pixels.as_bytes().chunks_exact(size).collect();
+        let pairs = turned.pixels.as_bytes().chunks_exact(2 * size);
+        assert_eq!(pairs.len(), plane);
+        for (i, pair) in pairs.enumerate() {
+            assert!(pair[..size] == *planes[last * plane + i] && pair[size..] == *planes[i], "pixel {i} differs");
+        }
+    }
+    let filled = image.read(&request.clone().on_corrupt(OnCorrupt::Fill));
+    match (&full, &filled) {
+        (Ok(full), Ok(filled)) => assert!(full.pixels.as_bytes() == filled.pixels.as_bytes()),
+        (Ok(_), Err(error)) => panic!("a sound image cannot be read with OnCorrupt::Fill: {error}"),
+        (Err(_), Ok(filled)) => assert!(!filled.report.filled.is_empty(), "an error is hidden by OnCorrupt::Fill"),
+        (Err(_), Err(_)) => {}
+    }
+    if let Ok(mask) = image.read_mask(&request.clone().window(rows.clone(), cols.clone())) {
+        assert_eq!((mask.height as u64, mask.width as u64), (rows.end - rows.start, cols.end - cols.start));
+        assert_eq!(mask.values.len(), mask.width * mask.height);
+        assert!(mask.values.iter().all(|&value| matches!(value, 0 | 255)));
+    }
+}
+
+/// A range inside `0..len` that the last bytes of the input choose.
+fn pick(data: &[u8], skip: usize, len: u64) -> Range<u64> {
+    let mut bytes = data.iter().rev().skip(skip).map(|&byte| u64::from(byte));
+    let mut next = || bytes.next().unwrap_or(0) << 8 | bytes.next().unwrap_or(0);
+    let start = next() % len;
+    // At most a thousand, so that images too large to be read whole are read somewhere.
+    let count = 1 + next() % (len - start).min(1000);
+    start..start + count
+}
+
+/// The pixels of a window are those of the whole image at its place.
+fn assert_part(full: &Raster, part: &Raster, rows: &Range<u64>, cols: &Range<u64>) {
+    assert_eq!((full.pixels.dtype(), full.shape[0]), (part.pixels.dtype(), part.shape[0]));
+    let size = full.pixels.dtype().size();
+    let [bands, height, width] = full.shape;
+    let mut parts = part.pixels.as_bytes().chunks_exact(part.shape[2] * size);
+    for band in 0..bands {
+        for row in rows.clone() {
+            let start = ((band * height + row as usize) * width + cols.start as usize) * size;
+            let expected = &full.pixels.as_bytes()[start..start + part.shape[2] * size];
+            assert!(parts.next() == Some(expected), "band {band}, row {row} of the window differs");
+        }
+    }
+}
