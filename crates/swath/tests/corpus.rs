@@ -1,6 +1,7 @@
 //! Every file of the corpus against what GDAL makes of it: pixels, place, CRS, nodata, first overview, mask.
 //!
 //! `make corpus` prints the table. The corpus lies outside the repository; `SWATH_CORPUS` says where.
+#![allow(clippy::print_stdout, reason = "the table is what the test is for")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
