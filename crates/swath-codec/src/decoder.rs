@@ -66,8 +66,7 @@ pub struct OldJpeg {
     pub restart_interval: u16,
     pub subsampling: Option<(u16, u16)>,
     pub photometric: u16,
-    pub coefficients: Option<[f32; 3]>,
-    pub reference_black_white: Option<[f32; 6]>,
+    pub ycbcr: color::YCbCr,
 }
 
 impl OldJpeg {
@@ -84,8 +83,7 @@ impl OldJpeg {
             restart_interval: self.restart_interval,
             subsampling: self.subsampling.unwrap_or(defaults.subsampling),
             photometric: self.photometric,
-            coefficients: self.coefficients.unwrap_or(defaults.coefficients),
-            reference_black_white: self.reference_black_white.unwrap_or(defaults.reference_black_white),
+            ycbcr: self.ycbcr,
         };
         ojpeg::decode(&params, src, shape, dst)
     }

@@ -12,14 +12,12 @@ mod lossless;
 mod output;
 mod scan;
 mod upsample;
-mod ycbcr;
 
-use crate::{Error, Result, Shape};
+use crate::{Error, Result, Shape, color};
 use header::{Coding, Frame, Scan, Tables};
 use huffman::{Bits, find_marker};
 use output::Output;
 use scan::{Ended, Plane, Progress, Sequential, padded_blocks, walk};
-pub(crate) use ycbcr::Ycbcr;
 
 const CODEC: &str = "JPEG";
 
@@ -77,7 +75,7 @@ pub(crate) enum Colour {
     /// Three components are YCbCr as JFIF defines it and become RGB, chroma interpolated.
     Jfif,
     /// Three components are YCbCr as the TIFF tags define it and become RGB, chroma repeated.
-    Tiff(Box<Ycbcr>),
+    Tiff(Box<color::Tables>),
 }
 
 /// The decoder of one block.

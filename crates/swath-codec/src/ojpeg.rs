@@ -4,7 +4,8 @@
 //! JPEGInterchangeFormat points; or the block is bare entropy-coded data and the tables are in tags of their own.
 //! All become one ordinary stream.
 
-use crate::jpeg::{Colour, Decoder, Ycbcr};
+use crate::color::YCbCr;
+use crate::jpeg::{Colour, Decoder};
 use crate::{Error, Result, Shape};
 
 const CODEC: &str = "old-style JPEG";
@@ -26,10 +27,8 @@ pub struct Params<'a> {
     pub subsampling: (u16, u16),
     /// PhotometricInterpretation. 6 (YCbCr) with three samples is converted to RGB.
     pub photometric: u16,
-    /// YCbCrCoefficients (529).
-    pub coefficients: [f32; 3],
-    /// ReferenceBlackWhite (532).
-    pub reference_black_white: [f32; 6],
+    /// YCbCrCoefficients (529) and ReferenceBlackWhite (532).
+    pub ycbcr: YCbCr,
 }
 
 impl Default for Params<'_> {
@@ -43,8 +42,7 @@ impl Default for Params<'_> {
             restart_interval: 0,
             subsampling: (2, 2),
             photometric: 6,
-            coefficients: [0.299, 0.587, 0.114],
-            reference_black_white: [0.0, 255.0, 128.0, 255.0, 128.0, 255.0],
+            ycbcr: YCbCr::default(),
         }
     }
 }
@@ -52,7 +50,7 @@ impl Default for Params<'_> {
 /// Decodes one block of 8-bit samples.
 pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     let colour = match params.photometric {
-        6 => Colour::Tiff(Box::new(Ycbcr::new(params.coefficients, params.reference_black_white))),
+        6 => Colour::Tiff(Box::new(params.ycbcr.tables()?)),
         _ => Colour::AsStored,
     };
     let decoder = Decoder::new(colour, shape);

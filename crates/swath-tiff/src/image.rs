@@ -78,6 +78,24 @@ named_numbers! {
     }
 }
 
+impl Compression {
+    /// Whether the codec is made for pictures: it knows about colours and gives whole samples. Others move bytes.
+    pub fn is_picture(self) -> bool {
+        matches!(
+            self,
+            Compression::JPEG
+                | Compression::OLD_JPEG
+                | Compression::JPEG_2000
+                | Compression::APERIO_J2K_RGB
+                | Compression::APERIO_J2K_YCBCR
+                | Compression::JPEG_XL
+                | Compression::JPEG_XL_DNG
+                | Compression::WEBP
+                | Compression::LOSSY_JPEG_DNG
+        )
+    }
+}
+
 named_numbers! {
     /// The PhotometricInterpretation tag.
     Photometric {

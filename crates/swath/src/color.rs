@@ -1,7 +1,7 @@
 //! Colours that nobody computes with: CMYK, CIELab and plain YCbCr bytes are read as RGB, as GDAL reads them.
 
 use swath_codec::color::{Lab, Tables, YCbCr, cmyk_to_rgba};
-use swath_tiff::{Compression, Fields, ImageLayout, Photometric, ReadAt, Tag};
+use swath_tiff::{Fields, ImageLayout, Photometric, ReadAt, Tag};
 
 /// How the stored bytes of a pixel become red, green, blue (and alpha).
 #[derive(Debug, Clone)]
@@ -33,16 +33,8 @@ impl Conversion {
                 };
                 Some(Conversion::Lab(Box::new(lab)))
             }
-            (Photometric::YCBCR, 3) if !is_picture(layout.compression) => {
-                let (coefficients, reference) = (floats(Tag::YCBCR_COEFFICIENTS), floats(Tag::REFERENCE_BLACK_WHITE));
-                let mut conversion = YCbCr::default();
-                if let &[r, g, b] = coefficients.as_slice() {
-                    conversion.coefficients = [r as f32, g as f32, b as f32];
-                }
-                if let Ok(reference) = <[f64; 6]>::try_from(reference) {
-                    conversion.reference_black_white = reference.map(|value| value as f32);
-                }
-                Some(Conversion::YCbCr(Box::new(conversion.tables().ok()?)))
+            (Photometric::YCBCR, 3) if !layout.compression.is_picture() => {
+                Some(Conversion::YCbCr(Box::new(ycbcr(fields).tables().ok()?)))
             }
             _ => None,
         }
@@ -66,20 +58,17 @@ impl Conversion {
     }
 }
 
-/// Codecs for pictures know about colours; byte codecs do not.
-fn is_picture(compression: Compression) -> bool {
-    matches!(
-        compression,
-        Compression::JPEG
-            | Compression::OLD_JPEG
-            | Compression::JPEG_2000
-            | Compression::APERIO_J2K_RGB
-            | Compression::APERIO_J2K_YCBCR
-            | Compression::JPEG_XL
-            | Compression::JPEG_XL_DNG
-            | Compression::WEBP
-            | Compression::LOSSY_JPEG_DNG
-    )
+/// What the tags say about YCbCr values.
+pub(crate) fn ycbcr<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> YCbCr {
+    let floats = |tag| fields.floats(tag).ok().flatten().unwrap_or_default();
+    let mut ycbcr = YCbCr::default();
+    if let Ok(coefficients) = <[f64; 3]>::try_from(floats(Tag::YCBCR_COEFFICIENTS)) {
+        ycbcr.coefficients = coefficients.map(|value| value as f32);
+    }
+    if let Ok(reference) = <[f64; 6]>::try_from(floats(Tag::REFERENCE_BLACK_WHITE)) {
+        ycbcr.reference_black_white = reference.map(|value| value as f32);
+    }
+    ycbcr
 }
 
 /// How many pixels share their chroma, across and down, in the packed YCbCr of byte codecs: (2, 2) unless the tag says
@@ -88,7 +77,7 @@ pub(crate) fn subsampling<R: ReadAt + ?Sized>(layout: &ImageLayout, fields: &Fie
     let packed = layout.photometric == Photometric::YCBCR
         && layout.bits == 8
         && layout.block_samples() == 3
-        && !is_picture(layout.compression);
+        && !layout.compression.is_picture();
     if !packed {
         return (1, 1);
     }

@@ -3,7 +3,7 @@
 use swath_codec::{Codec, DType, Decoder, OldJpeg, Predictor, SampleFormat, ccitt, jpeg2000, lerc, sgilog};
 use swath_tiff::{ByteOrder, Compression, Fields, ImageLayout, Limits, ReadAt, Tag};
 
-use crate::color::subsampling;
+use crate::color::{subsampling, ycbcr};
 use crate::error::{Error, Result};
 use crate::level::Level;
 
@@ -26,17 +26,10 @@ pub(crate) fn dtype(layout: &ImageLayout) -> Option<DType> {
 /// Codecs for pictures give whole samples: 12 bits come out of a JPEG as 16.
 pub(crate) fn decoded_bits(layout: &ImageLayout) -> usize {
     let bits = usize::from(layout.bits);
-    match layout.compression {
-        Compression::JPEG
-        | Compression::OLD_JPEG
-        | Compression::JPEG_2000
-        | Compression::APERIO_J2K_RGB
-        | Compression::APERIO_J2K_YCBCR
-        | Compression::JPEG_XL
-        | Compression::JPEG_XL_DNG
-        | Compression::WEBP
-        | Compression::LERC => dtype(layout).map_or(bits, |dtype| dtype.size() * 8),
-        _ => bits,
+    if layout.compression.is_picture() || layout.compression == Compression::LERC {
+        dtype(layout).map_or(bits, |dtype| dtype.size() * 8)
+    } else {
+        bits
     }
 }
 
@@ -120,9 +113,6 @@ fn old_jpeg<R: ReadAt + ?Sized>(level: &Level, fields: &Fields<'_, R>) -> OldJpe
     let source = level.source.as_ref();
     let uints = |tag| fields.uints(tag).ok().flatten().unwrap_or_default();
     let first = |tag| uints(tag).first().copied().unwrap_or(0);
-    let floats = |tag| -> Vec<f32> {
-        fields.floats(tag).ok().flatten().unwrap_or_default().iter().map(|&value| value as f32).collect()
-    };
     let bytes = |offset: u64, len: u64| {
         let mut bytes = vec![0; len.min(source.size().saturating_sub(offset)) as usize];
         source.read_at(offset, &mut bytes).ok().map(|()| bytes)
@@ -147,7 +137,6 @@ fn old_jpeg<R: ReadAt + ?Sized>(level: &Level, fields: &Fields<'_, R>) -> OldJpe
             _ => None,
         },
         photometric: level.layout.photometric.0,
-        coefficients: floats(Tag::YCBCR_COEFFICIENTS).try_into().ok(),
-        reference_black_white: floats(Tag::REFERENCE_BLACK_WHITE).try_into().ok(),
+        ycbcr: ycbcr(fields),
     }
 }

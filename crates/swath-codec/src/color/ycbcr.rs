@@ -92,11 +92,17 @@ pub struct Tables {
 impl Tables {
     /// Converts interleaved Y, Cb, Cr to R, G, B.
     pub fn to_rgb(&self, src: &[u8], dst: &mut [u8]) {
-        for (rgb, &[y, cb, cr]) in dst.as_chunks_mut::<3>().0.iter_mut().zip(src.as_chunks::<3>().0) {
-            let (y, cb, cr) = (self.y[usize::from(y)], usize::from(cb), usize::from(cr));
-            let green = (self.green[0][cb] + self.green[1][cr]) >> FRACTION;
-            *rgb = [y + self.red[cr], y + green, y + self.blue[cb]].map(|level| level.clamp(0, 255) as u8);
+        for (rgb, &pixel) in dst.as_chunks_mut::<3>().0.iter_mut().zip(src.as_chunks::<3>().0) {
+            *rgb = self.rgb(pixel);
         }
+    }
+
+    /// Converts one pixel.
+    #[inline]
+    pub(crate) fn rgb(&self, [y, cb, cr]: [u8; 3]) -> [u8; 3] {
+        let (y, cb, cr) = (self.y[usize::from(y)], usize::from(cb), usize::from(cr));
+        let green = (self.green[0][cb] + self.green[1][cr]) >> FRACTION;
+        [y + self.red[cr], y + green, y + self.blue[cb]].map(|level| level.clamp(0, 255) as u8)
     }
 }
 

@@ -47,7 +47,12 @@ impl<'a> Output<'a> {
                     let blue = &blue.row(plane1, self.y)[..width];
                     let red = &red.row(plane2, self.y)[..width];
                     match &self.colour {
-                        Colour::Tiff(ycbcr) if self.precision == 8 => ycbcr.write_rgb(luma, blue, red, out),
+                        Colour::Tiff(tables) if self.precision == 8 => {
+                            let pixels = luma.iter().zip(blue).zip(red);
+                            for (out, ((&y, &cb), &cr)) in out.as_chunks_mut::<3>().0.iter_mut().zip(pixels) {
+                                *out = tables.rgb([y as u8, cb as u8, cr as u8]);
+                            }
+                        }
                         _ => write_rgb(luma, blue, red, self.precision, out),
                     }
                 }
