@@ -173,15 +173,16 @@ impl About {
         self.metadata.clone_from(&inside.items);
         self.metadata.extend(pam.iter().flat_map(|pam| pam.metadata.iter().cloned()));
 
-        for band in 0..usize::from(layout.samples) {
-            let none = PamBand::default();
+        let none = PamBand::default();
+        for (band, inside) in inside.bands(usize::from(layout.samples)).into_iter().enumerate() {
             let beside = pam.and_then(|pam| pam.band(band + 1)).unwrap_or(&none);
+            let own = inside.items.iter().copied().filter(|item| item.domain.is_none());
             self.bands.push(BandAbout {
-                description: beside.description.clone().or(inside.description(band).map(str::to_owned)),
-                units: beside.units.clone().or(inside.units(band).map(str::to_owned)),
-                scale: beside.scale.or(inside.scale(band)),
-                offset: beside.offset.or(inside.offset(band)),
-                statistics: beside.statistics().or(inside.statistics(band)),
+                description: beside.description.clone().or(inside.description.map(str::to_owned)),
+                units: beside.units.clone().or(inside.units.map(str::to_owned)),
+                scale: beside.scale.or(inside.scale),
+                offset: beside.offset.or(inside.offset),
+                statistics: beside.statistics().or_else(|| Statistics::from_items(own)),
                 color: "undefined",
                 categories: beside.categories.clone(),
             });

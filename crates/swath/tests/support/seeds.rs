@@ -106,11 +106,8 @@ fn level(builder: &mut Builder, recipe: Recipe, width: usize, height: usize) -> 
             let tail = recipe.tile.is_none().then(|| height - down * block_height);
             let rows = tail.unwrap_or(block_height).min(block_height);
             // Chroma of 2 x 2 pixels is stored once.
-            let len = if recipe.photometric == 6 {
-                block_width.div_ceil(2) * rows.div_ceil(2) * 6
-            } else {
-                row_bytes * rows
-            };
+            let len =
+                if recipe.photometric == 6 { block_width.div_ceil(2) * rows.div_ceil(2) * 6 } else { row_bytes * rows };
             let block = encode(recipe, row_bytes, &pixels(len));
             for _ in 0..width.div_ceil(block_width) {
                 let span = builder.append(&block);
