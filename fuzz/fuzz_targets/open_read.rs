@@ -99,7 +99,7 @@ fn read(image: &Image, level: usize, data: &[u8]) {
     let (width, height) = (layout.grid.width, layout.grid.height);
     let request = ReadRequest::new().level(level).threads(1);
     let rows = pick(data, 0, height);
-    let cols = pick(data, 4, width);
+    let cols = pick(data, 6, width);
 
     let full = image.read(&request);
     if let Ok(full) = &full {
@@ -145,7 +145,7 @@ fn read(image: &Image, level: usize, data: &[u8]) {
 fn pick(data: &[u8], skip: usize, len: u64) -> Range<u64> {
     let mut bytes = data.iter().rev().skip(skip).map(|&byte| u64::from(byte));
     let mut next = || bytes.next().unwrap_or(0) << 8 | bytes.next().unwrap_or(0);
-    let start = next() % len;
+    let start = (next() << 16 | next()) % len;
     // At most a thousand, so that images too large to be read whole are read somewhere.
     let count = 1 + next() % (len - start).min(1000);
     start..start + count
