@@ -2,10 +2,11 @@
 #![no_main]
 
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use swath::io::Memory;
+use swath::io::{Memory, ReadAt, Source};
 use swath::{Dataset, Image, Layout, Limits, OnCorrupt, Raster, ReadRequest};
 
 /// What one input may cost: small enough that the fuzzer sees thousands of them per second.
@@ -20,19 +21,77 @@ fn limits() -> Limits {
     limits
 }
 
-fuzz_target!(|data: &[u8]| {
-    let Ok(dataset) = Dataset::from_source(Arc::new(Memory::new(data)), limits()) else { return };
-    let _ = dataset.structural_metadata();
-    for number in 0..dataset.image_count().min(4) {
-        if let Ok(image) = dataset.image(number) {
-            let _ = format!("{:?}", image.about());
-            let _ = (image.about().wkt(), image.about().crs_name(), image.about().epsg(), image.mask_origin());
-            for level in 0..image.levels().len().min(2) {
-                read(&image, level, data);
+/// A file and, behind [`MARK`] and a letter that says what it is, one beside it.
+#[derive(Debug)]
+struct Files {
+    image: Memory,
+    beside: Option<(&'static str, Memory)>,
+}
+
+const MARK: &[u8] = b"<!--beside:";
+
+impl Files {
+    fn split(data: &[u8]) -> Files {
+        let at = data.windows(MARK.len()).rposition(|part| part == MARK);
+        let beside = at.and_then(|at| data[at + MARK.len()..].split_first()).map(|(kind, rest)| {
+            let suffix = match kind {
+                b'o' => ".tif.ovr",
+                b'm' => ".tif.msk",
+                b'w' => ".tfw",
+                _ => ".tif.aux.xml",
+            };
+            (suffix, Memory::new(rest))
+        });
+        Files { image: Memory::new(&data[..at.unwrap_or(data.len())]), beside }
+    }
+}
+
+impl ReadAt for Files {
+    fn size(&self) -> u64 {
+        self.image.size()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.image.read_at(offset, out)
+    }
+}
+
+impl Source for Files {
+    fn name(&self) -> String {
+        "image.tif".into()
+    }
+
+    fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> swath::io::Result<Option<Box<dyn Source>>> {
+        let name = change(Path::new("image.tif"));
+        let beside = self.beside.as_ref().filter(|(suffix, _)| name.to_string_lossy().ends_with(suffix));
+        Ok(beside.map(|(_, file)| Box::new(file.clone()) as Box<dyn Source>))
+    }
+}
+
+fuzz_target!(
+    init: {
+        // Panics of the JPEG 2000 decoder are caught by ours and become errors; all others are bugs.
+        let abort = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !info.location().is_some_and(|place| place.file().contains("hayro-jpeg2000")) {
+                abort(info);
+            }
+        }));
+    },
+    |data: &[u8]| {
+        let Ok(dataset) = Dataset::from_source(Arc::new(Files::split(data)), limits()) else { return };
+        let _ = dataset.structural_metadata();
+        for number in 0..dataset.image_count().min(4) {
+            if let Ok(image) = dataset.image(number) {
+                let about = image.about();
+                let _ = (format!("{about:?}"), about.wkt(), about.crs_name(), about.epsg(), image.mask_origin());
+                for level in 0..image.levels().len().min(2) {
+                    read(&image, level, data);
+                }
             }
         }
     }
-});
+);
 
 /// Read a level whole and in parts, which must agree.
 fn read(image: &Image, level: usize, data: &[u8]) {
@@ -40,7 +99,7 @@ fn read(image: &Image, level: usize, data: &[u8]) {
     let (width, height) = (layout.grid.width, layout.grid.height);
     let request = ReadRequest::new().level(level).threads(1);
     let rows = pick(data, 0, height);
-    let cols = pick(data, 4, width);
+    let cols = pick(data, 6, width);
 
     let full = image.read(&request);
     if let Ok(full) = &full {
@@ -86,7 +145,7 @@ fn read(image: &Image, level: usize, data: &[u8]) {
 fn pick(data: &[u8], skip: usize, len: u64) -> Range<u64> {
     let mut bytes = data.iter().rev().skip(skip).map(|&byte| u64::from(byte));
     let mut next = || bytes.next().unwrap_or(0) << 8 | bytes.next().unwrap_or(0);
-    let start = next() % len;
+    let start = (next() << 16 | next()) % len;
     // At most a thousand, so that images too large to be read whole are read somewhere.
     let count = 1 + next() % (len - start).min(1000);
     start..start + count

@@ -136,12 +136,11 @@ impl DType {
         })
     }
 
-    /// The type with a numpy code that holds every value of this one: the float type for complex integers, the type
-    /// itself for all others.
+    /// The type in which numpy users get this one: single precision for complex integers, as in GDAL's Python tools, and
+    /// the type itself for all others. Of 32-bit parts that rounds what lies beyond 2^24.
     pub fn widened(self) -> Self {
         match self {
-            Self::CI16 => Self::CF32,
-            Self::CI32 => Self::CF32,
+            Self::CI16 | Self::CI32 => Self::CF32,
             other => other,
         }
     }
@@ -324,8 +323,8 @@ fn widen_float<const EXPONENT: u32, const MANTISSA: u32>(narrow: u32) -> u32 {
 
 /// Converts complex integers to complex floats, as numpy users know them.
 ///
-/// `to` is normally [`DType::widened`] of `from`; [`DType::CF32`] is also possible from [`DType::CI32`], which rounds as
-/// GDAL's Python tools do. All samples that fit in both slices are converted.
+/// `to` is normally [`DType::widened`] of `from`; [`DType::CF64`] is also possible and always exact. All samples that fit in
+/// both slices are converted.
 ///
 /// # Errors
 /// `from` is not a complex integer or `to` not a complex float.
@@ -462,10 +461,13 @@ mod tests {
     }
 
     #[test]
-    fn complex_integers_widen_exactly_to_their_default() {
+    fn complex_integers_widen_to_what_gdal_gives_and_exactly_to_double_precision() {
         let src = [i32::MAX, i32::MIN].map(i32::to_ne_bytes).concat();
-        let mut out = [0; 16];
+        let mut out = [0; 8];
         widen_complex_int(DType::CI32, &src, DType::CI32.widened(), &mut out).expect("complex");
+        assert_eq!(out.as_slice(), [i32::MAX as f32, i32::MIN as f32].map(f32::to_ne_bytes).concat());
+        let mut out = [0; 16];
+        widen_complex_int(DType::CI32, &src, DType::CF64, &mut out).expect("complex");
         assert_eq!(out.as_slice(), [f64::from(i32::MAX), f64::from(i32::MIN)].map(f64::to_ne_bytes).concat());
         let src = [-5_i16, 7].map(i16::to_ne_bytes).concat();
         let mut out = [0; 8];
@@ -482,7 +484,7 @@ mod tests {
             if let Some(code) = dtype.numpy_code() {
                 assert_eq!(code[1..].parse(), Ok(dtype.size()), "{code}");
             } else {
-                assert_eq!(dtype.widened().size(), 2 * dtype.size());
+                assert_eq!(dtype.widened(), DType::CF32);
             }
         }
     }

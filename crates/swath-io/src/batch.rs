@@ -37,6 +37,22 @@ impl Batch {
         self.buffer.capacity()
     }
 
+    /// How many of the first `spans` can be fetched into `budget` bytes: all in most files, and at least one. Blocks may lie
+    /// on top of each other, so that the size of the file says nothing about their sum.
+    pub fn affordable(spans: &[Span], budget: u64) -> usize {
+        let (mut used, mut end) = (0_u64, 0_u64);
+        for (i, span) in spans.iter().enumerate().filter(|(_, span)| !span.is_sparse()) {
+            // What merging reads between two blocks takes room too.
+            let gap = span.offset.checked_sub(end).filter(|&gap| used > 0 && gap <= MERGE_GAP).unwrap_or(0);
+            used = used.saturating_add(gap).saturating_add(span.len);
+            end = span.offset.saturating_add(span.len);
+            if used > budget {
+                return i.max(1);
+            }
+        }
+        spans.len()
+    }
+
     /// Replace the contents by `spans`, merging neighbours that ascend in the file into one call of `read`.
     pub(crate) fn fill(
         &mut self,
@@ -113,6 +129,20 @@ mod tests {
         let (batch, reads) = fill(&[(0, 0), (8, 4), (0, 0), (12, 4), (0, 0)]);
         assert_eq!(reads, [(8, 8)]);
         assert!(batch.get(0).is_empty() && batch.get(2).is_empty() && batch.get(4).is_empty());
+    }
+
+    #[test]
+    fn spans_that_do_not_fit_the_budget_are_left_for_the_next_batch() {
+        let spans: Vec<Span> =
+            [(100, 50), (0, 0), (100, 50), (158, 20), (9_000, 30)].map(|(offset, len)| Span { offset, len }).to_vec();
+        let affordable = |budget| Batch::affordable(&spans, budget);
+        assert_eq!([1, 50, 99, 100, 127, 128, 157, 158].map(affordable), [1, 2, 2, 3, 3, 4, 4, 5]);
+        assert_eq!(Batch::affordable(&[], 0), 0);
+        for budget in [50, 100, 128, 158] {
+            let mut batch = Batch::new();
+            batch.fill(&spans[..affordable(budget)], |_, _| Ok(())).unwrap();
+            assert!(batch.buffer.len() as u64 <= budget);
+        }
     }
 
     #[test]

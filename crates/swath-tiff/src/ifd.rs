@@ -24,14 +24,18 @@ impl Ifd {
     /// Read the IFD at `offset`; no tag value is read.
     ///
     /// # Errors
-    /// [`Error::PastEnd`], [`Error::Read`]; [`Error::DuplicateTag`] when a tag that decides the layout of the pixels
-    /// appears twice with different values.
-    pub fn read<R: ReadAt + ?Sized>(source: &R, header: Header, offset: u64) -> Result<Ifd> {
+    /// [`Error::PastEnd`], [`Error::Read`], [`Error::Limit`]; [`Error::DuplicateTag`] when a tag that decides the layout of
+    /// the pixels appears twice with different values.
+    pub fn read<R: ReadAt + ?Sized>(source: &R, header: Header, offset: u64, limits: &Limits) -> Result<Ifd> {
         let place = Place::Ifd(offset);
         let order = header.order;
         let count_len = header.count_bytes() as u64;
         let count_bytes = read_vec(source, place, offset, count_len)?;
         let count = if header.big { order.u64(&count_bytes) } else { u64::from(order.u16(&count_bytes)) };
+        if count > limits.max_ifd_entries {
+            let (what, name, limit) = ("the number of entries of an IFD", "max_ifd_entries", limits.max_ifd_entries);
+            return Err(Error::Limit { what, name, value: count, limit });
+        }
         let len = count.saturating_mul(header.entry_bytes() as u64);
         let bytes = read_vec(source, place, offset.saturating_add(count_len), len)?;
 
@@ -128,7 +132,7 @@ pub fn read_chain<R: ReadAt + ?Sized>(source: &R, header: Header, limits: &Limit
         if seen.len() > limits.max_ifds {
             return Err(too_many_ifds(seen.len() as u64, limits));
         }
-        let ifd = Ifd::read(source, header, offset)?;
+        let ifd = Ifd::read(source, header, offset, limits)?;
         let mut subs = Vec::new();
         for sub in ifd.sub_ifds(source, limits)? {
             if sub == 0 {
@@ -140,7 +144,7 @@ pub fn read_chain<R: ReadAt + ?Sized>(source: &R, header: Header, limits: &Limit
             if seen.len() > limits.max_ifds {
                 return Err(too_many_ifds(seen.len() as u64, limits));
             }
-            subs.push(Ifd::read(source, header, sub)?);
+            subs.push(Ifd::read(source, header, sub, limits)?);
         }
         offset = ifd.next;
         links.push(ChainLink { ifd, subs });

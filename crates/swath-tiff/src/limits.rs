@@ -9,6 +9,8 @@
 pub struct Limits {
     /// IFDs in the main chain and, separately, in SubIFDs (256).
     pub max_ifds: usize,
+    /// Entries of one IFD (4096, as in libtiff): directories may lie on top of each other, so the file's size is no bound.
+    pub max_ifd_entries: u64,
     /// Bytes of one tag value other than a block table (16 MiB).
     pub max_tag_bytes: u64,
     /// Entries of a block table (100 million).
@@ -27,6 +29,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             max_ifds: 256,
+            max_ifd_entries: 4096,
             max_tag_bytes: 16 << 20,
             max_blocks: 100_000_000,
             max_pixels: 1_000_000_000,

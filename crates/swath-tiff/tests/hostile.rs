@@ -31,7 +31,7 @@ fn layout(tags: &[(Tag, Value)]) -> Result<ImageLayout, Error> {
     builder.ifd(tags);
     let bytes = builder.finish();
     let header = Header::read(bytes.as_slice())?;
-    let ifd = Ifd::read(bytes.as_slice(), header, header.first_ifd)?;
+    let ifd = Ifd::read(bytes.as_slice(), header, header.first_ifd, &Limits::default())?;
     ImageLayout::read(&ifd, bytes.as_slice(), &Limits::default())
 }
 
@@ -79,7 +79,7 @@ fn signed_float_and_rational_fields_keep_their_values() {
         ]);
         let bytes = builder.finish();
         let header = Header::read(bytes.as_slice()).unwrap();
-        let ifd = Ifd::read(bytes.as_slice(), header, header.first_ifd).unwrap();
+        let ifd = Ifd::read(bytes.as_slice(), header, header.first_ifd, &Limits::default()).unwrap();
         let limits = Limits::default();
         let fields = ifd.fields(bytes.as_slice(), &limits);
         assert_eq!(fields.ints(Tag(65000)).unwrap().unwrap(), [-7]);
@@ -171,7 +171,7 @@ fn value_that_is_too_long_for_the_limit_or_the_file_is_not_allocated() {
         builder.ifd(&[(Tag::GEO_DOUBLE_PARAMS, Value::Raw(FieldType::DOUBLE, count.into(), vec![0; 16]))]);
         let bytes = builder.finish();
         let header = Header::read(bytes.as_slice()).unwrap();
-        let ifd = Ifd::read(bytes.as_slice(), header, header.first_ifd).unwrap();
+        let ifd = Ifd::read(bytes.as_slice(), header, header.first_ifd, &Limits::default()).unwrap();
         match ifd.fields(bytes.as_slice(), &limits).floats(Tag::GEO_DOUBLE_PARAMS) {
             Err(Error::Limit { name: "max_tag_bytes", .. }) => assert!(over_limit),
             Err(Error::PastEnd { .. }) => assert!(!over_limit),
@@ -235,7 +235,7 @@ fn table_is_read_by_index_and_blocks_beyond_it_are_sparse() {
     builder.ifd(&tags);
     let bytes = builder.finish();
     let header = Header::read(bytes.as_slice()).unwrap();
-    let ifd = Ifd::read(bytes.as_slice(), header, header.first_ifd).unwrap();
+    let ifd = Ifd::read(bytes.as_slice(), header, header.first_ifd, &Limits::default()).unwrap();
     let layout = ImageLayout::read(&ifd, bytes.as_slice(), &Limits::default()).unwrap();
     let mut spans = Vec::new();
     layout.table.spans(bytes.as_slice(), 1, 3, &mut spans).unwrap();

@@ -192,15 +192,16 @@ impl About {
         let heights = has_heights.then(|| self.crs()).flatten().and_then(|crs| crs.vertical.as_ref());
         let heights = heights.filter(|vertical| !vertical.ellipsoidal);
         let height_unit = heights.map(|vertical| vertical.unit.name.to_string());
-        for band in 0..level.bands() {
-            let none = PamBand::default();
+        let none = PamBand::default();
+        for (band, inside) in inside.bands(level.bands()).into_iter().enumerate() {
             let beside = pam.and_then(|pam| pam.band(band + 1)).unwrap_or(&none);
+            let own = inside.items.iter().copied().filter(|item| item.domain.is_none());
             self.bands.push(BandAbout {
-                description: beside.description.clone().or(inside.description(band).map(str::to_owned)),
-                units: beside.units.clone().or(inside.units(band).map(str::to_owned)).or_else(|| height_unit.clone()),
-                scale: beside.scale.or(inside.scale(band)),
-                offset: beside.offset.or(inside.offset(band)),
-                statistics: beside.statistics().or(inside.statistics(band)),
+                description: beside.description.clone().or(inside.description.map(str::to_owned)),
+                units: beside.units.clone().or(inside.units.map(str::to_owned)).or_else(|| height_unit.clone()),
+                scale: beside.scale.or(inside.scale),
+                offset: beside.offset.or(inside.offset),
+                statistics: beside.statistics().or_else(|| Statistics::from_items(own)),
                 color: "undefined",
                 categories: beside.categories.clone(),
             });

@@ -87,7 +87,7 @@ fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
             Codec::Lerc(lerc::Params::from_tag(&values).map_err(failed)?)
         }
         Compression::JPEG => Codec::Jpeg {
-            tables: fields.bytes(Tag::JPEG_TABLES).map_err(container)?,
+            tables: fields.bytes(Tag::JPEG_TABLES).map_err(container)?.map(check_tables).transpose().map_err(failed)?,
             photometric: layout.photometric.0,
         },
         Compression::JPEG_2000 | Compression::APERIO_J2K_RGB => Codec::Jpeg2000(jpeg2000::Colour::Stored),
@@ -106,6 +106,16 @@ fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
     })
 }
 
+/// The JPEGTables tag. All tables that there can be take 3 KB, and they are read again for each block, so a tag that is
+/// far too long would cost minutes.
+fn check_tables(tables: Vec<u8>) -> swath_codec::Result<Vec<u8>> {
+    const MOST: usize = 64 << 10;
+    if tables.len() > MOST {
+        return Err(swath_codec::Error::Corrupt { codec: "JPEG", what: "its tables are longer than tables can be" });
+    }
+    Ok(tables)
+}
+
 /// The tables of an old-style JPEG file. They lie anywhere in the file; the tags give offsets, and lengths at best.
 fn old_jpeg<R: ReadAt + ?Sized>(level: &Level, fields: &Fields<'_, R>) -> OldJpeg {
     /// Tables are small; a wrong length must not cost more than this.
@@ -117,7 +127,8 @@ fn old_jpeg<R: ReadAt + ?Sized>(level: &Level, fields: &Fields<'_, R>) -> OldJpe
         let mut bytes = vec![0; len.min(source.size().saturating_sub(offset)) as usize];
         source.read_at(offset, &mut bytes).ok().map(|()| bytes)
     };
-    let tables = |tag, len| uints(tag).iter().filter_map(|&offset| bytes(offset, len)).collect();
+    // One for each component: a list of a million offsets would make a million copies.
+    let tables = |tag, len| uints(tag).iter().take(4).filter_map(|&offset| bytes(offset, len)).collect();
 
     let start = first(Tag::JPEG_INTERCHANGE_FORMAT);
     let mut spans = Vec::new();

@@ -51,7 +51,7 @@ impl Image {
         let external = external.filter(|_| roles.overviews.is_empty());
         for (source, ifd) in internal.chain(external) {
             if let Ok(level) = Level::new(Arc::clone(source), ifd.clone(), levels.len(), limits)
-                && level.bands() == levels[0].bands()
+                && (level.bands(), level.dtype) == (levels[0].bands(), levels[0].dtype)
             {
                 levels.push(level);
             }

@@ -94,6 +94,13 @@ impl Level {
         self.shape(self.blocks.grid.block_height as usize).len() as u64
     }
 
+    /// Bytes of a whole block as the file announces it, which for a mask inside of blocks is not what is decoded.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        let BlockGrid { block_width, block_height, .. } = self.layout.grid;
+        let bits = block_width * u64::from(self.layout.block_samples()) * u64::from(self.layout.bits);
+        bits.div_ceil(8).saturating_mul(block_height)
+    }
+
     /// The decoder of this level's blocks.
     pub(crate) fn decoder(&self, limits: &Limits) -> Result<Decoder> {
         let mut decoder = decoder::build(self, limits)?;

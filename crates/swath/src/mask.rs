@@ -126,7 +126,11 @@ impl Image {
         }
         let full = &self.masks[0];
         let (full_width, full_height) = size(full);
-        let scale = |at: u64, full: u64, size: u64| ((at * 2 + 1) * full / (2 * size)).min(full - 1);
+        // Two sizes of 32 bits and the factor of 2 are one bit more than 64.
+        let scale = |at: u64, full: u64, size: u64| {
+            let middle = u128::from(at * 2 + 1) * u128::from(full) / u128::from(2 * size);
+            (middle as u64).min(full - 1)
+        };
         let window = &checked.window;
         let rows: Vec<u64> = window.rows().map(|row| scale(row, full_height, height)).collect();
         let cols: Vec<u64> = window.cols().map(|col| scale(col, full_width, width)).collect();

@@ -65,24 +65,23 @@ impl Placement {
     /// Place the samples of one row, from the first column that is wanted.
     fn place_row(&self, job: &mut Job<'_>, at: usize, band: usize, samples: usize, row: &[u8]) {
         let size = self.sample_bytes;
-        let rows = (job.rows.end - job.rows.start) as usize;
         match (self.planar, self.layout) {
             // A band of its own: one plane to one plane.
-            (true, Layout::BandsFirst) => copy(size, row, Every::SAMPLE, job.pieces[at], Every::SAMPLE),
+            (true, Layout::BandsFirst) => copy(size, row, Every::SAMPLE, job.row(0, at), Every::SAMPLE),
             (true, Layout::BandsLast) => {
-                copy(size, row, Every::SAMPLE, job.pieces[at], Every::nth(band, self.bands.len()))
+                copy(size, row, Every::SAMPLE, job.row(0, at), Every::nth(band, self.bands.len()))
             }
             (false, Layout::BandsFirst) => {
                 for (i, &from) in self.bands.iter().enumerate() {
-                    copy(size, row, Every::nth(from, samples), job.pieces[i * rows + at], Every::SAMPLE);
+                    copy(size, row, Every::nth(from, samples), job.row(i, at), Every::SAMPLE);
                 }
             }
             (false, Layout::BandsLast) if self.bands.iter().copied().eq(0..samples) => {
-                job.pieces[at].copy_from_slice(row);
+                job.row(0, at).copy_from_slice(row);
             }
             (false, Layout::BandsLast) => {
                 for (i, &from) in self.bands.iter().enumerate() {
-                    copy(size, row, Every::nth(from, samples), job.pieces[at], Every::nth(i, self.bands.len()));
+                    copy(size, row, Every::nth(from, samples), job.row(0, at), Every::nth(i, self.bands.len()));
                 }
             }
         }

@@ -21,6 +21,13 @@ use crate::scatter::{Job, Scatter};
 /// share the work evenly.
 const BATCH_BYTES: u64 = 1 << 20;
 
+/// Blocks that one batch may have: what is known about each takes more memory than the pixels of a very small one.
+const BATCH_BLOCKS: u64 = 4096;
+
+/// Compressed bytes that are fetched at once, if there is more than one block. Far more than a batch has in an honest file;
+/// but blocks may lie on top of each other.
+const FETCH_BYTES: u64 = 8 << 20;
+
 /// A read that was checked against its level: window and bands exist, the sizes fit.
 pub(crate) struct Checked {
     pub(crate) window: Window,
@@ -132,7 +139,8 @@ fn read_stored(
     let blocks_per_job = if grid.planes > 1 && groups == 1 { checked.bands.len() as u64 } else { 1 };
     let jobs = positions * groups;
     let threads = request.threads.unwrap_or_else(default_threads).max(1);
-    let batch_jobs = (BATCH_BYTES / level.block_bytes().max(1)).clamp(1, (jobs / (4 * threads as u64)).max(1)) as usize;
+    let batch_jobs = (BATCH_BYTES / level.block_bytes().max(1)).min(BATCH_BLOCKS / blocks_per_job.max(1));
+    let batch_jobs = batch_jobs.clamp(1, (jobs / (4 * threads as u64)).max(1)) as usize;
 
     let reading = Reading {
         level,
@@ -216,6 +224,9 @@ struct Workspace<'out> {
     jobs: Vec<Job<'out>>,
     wanted: Vec<Wanted>,
     spans: Vec<Span>,
+    /// The blocks that `batch` holds: from `first` up to, not including, `fetched`.
+    first: usize,
+    fetched: usize,
     batch: Batch,
     scratch: Scratch,
     block: Vec<u8>,
@@ -251,11 +262,29 @@ impl<'out> Reading<'_, 'out> {
 
     /// Fetch the blocks of some jobs, decode each and place it.
     fn do_batch(&self, space: &mut Workspace<'out>, report: &mut Report) -> Result<()> {
-        let start = Instant::now();
+        let mut start = Instant::now();
         self.locate(space)?;
-        self.fetch(space)?;
-        let fetched = Instant::now();
-        for i in 0..space.wanted.len() {
+        while space.fetched < space.wanted.len() {
+            self.fetch(space)?;
+            let fetched = Instant::now();
+            self.decode_fetched(space, report)?;
+            report.fetch_time += fetched - start;
+            start = Instant::now();
+            report.decode_time += start - fetched;
+        }
+        report.batches += 1;
+        report.bytes_fetched += space.spans.iter().map(|span| span.len).sum::<u64>();
+        let blocks = space.wanted.len() as u64;
+        let done = self.done.fetch_add(blocks, Ordering::Relaxed) + blocks;
+        if let Some(progress) = self.progress {
+            progress(Progress { done, total: self.total });
+        }
+        Ok(())
+    }
+
+    /// Decode and place the blocks that lie in the batch.
+    fn decode_fetched(&self, space: &mut Workspace<'out>, report: &mut Report) -> Result<()> {
+        for i in space.first..space.fetched {
             if self.cancel.is_some_and(Cancel::is_cancelled) {
                 return Err(Error::Cancelled);
             }
@@ -273,15 +302,6 @@ impl<'out> Reading<'_, 'out> {
                 Err(error) => return Err(error),
             }
         }
-        report.batches += 1;
-        report.bytes_fetched += space.spans.iter().map(|span| span.len).sum::<u64>();
-        report.fetch_time += fetched - start;
-        report.decode_time += fetched.elapsed();
-        let blocks = space.wanted.len() as u64;
-        let done = self.done.fetch_add(blocks, Ordering::Relaxed) + blocks;
-        if let Some(progress) = self.progress {
-            progress(Progress { done, total: self.total });
-        }
         Ok(())
     }
 
@@ -290,6 +310,7 @@ impl<'out> Reading<'_, 'out> {
         let blocks = &self.level.blocks;
         space.wanted.clear();
         space.spans.clear();
+        (space.first, space.fetched) = (0, 0);
         let mut indices = Vec::with_capacity(space.jobs.len());
         for (at, job) in space.jobs.iter().enumerate() {
             // In a planar file a job has a block per band, in a chunky file one for all.
@@ -316,6 +337,7 @@ impl<'out> Reading<'_, 'out> {
         blocks.spans(self.level, &indices, &mut space.spans).map_err(|e| self.level.container_error(e))?;
 
         let size = self.level.source.size();
+        let longest = self.level.stored_bytes().saturating_mul(10).saturating_add(1 << 20);
         for ((span, wanted), &(_, row, _)) in space.spans.iter_mut().zip(&mut space.wanted).zip(&indices) {
             if span.is_sparse() {
                 continue;
@@ -340,13 +362,19 @@ impl<'out> Reading<'_, 'out> {
                 wanted.problem = Some(Error::BlockPastEnd { file, block, offset, len, size });
                 *span = Span::default();
             }
+            // No stream of a codec is this much longer than what it holds; libtiff stops reading there too.
+            span.len = span.len.min(longest);
         }
         Ok(())
     }
 
-    /// Fetch all blocks of the batch at once. If that fails and corrupt blocks are to be filled, find out which it is.
+    /// Fetch all blocks at once, or as many as fit. If that fails and corrupt blocks are to be filled, find out which it is.
     fn fetch(&self, space: &mut Workspace<'out>) -> Result<()> {
-        let Err(source) = self.level.source.fetch(&space.spans, &mut space.batch) else { return Ok(()) };
+        space.first = space.fetched;
+        space.fetched += Batch::affordable(&space.spans[space.first..], FETCH_BYTES);
+        let range = space.first..space.fetched;
+        let fetch = |space: &mut Workspace<'out>, range| self.level.source.fetch(&space.spans[range], &mut space.batch);
+        let Err(source) = fetch(space, range.clone()) else { return Ok(()) };
         let error = |space: &Workspace<'out>, i: usize, source| Error::Fetch {
             file: self.level.file.clone(),
             block: self.name(space, i),
@@ -355,16 +383,16 @@ impl<'out> Reading<'_, 'out> {
             source,
         };
         if self.on_corrupt == OnCorrupt::Fail {
-            let first = space.spans.iter().position(|span| !span.is_sparse()).unwrap_or(0);
+            let first = range.clone().find(|&i| !space.spans[i].is_sparse()).unwrap_or(range.start);
             return Err(error(space, first, source));
         }
-        for i in 0..space.spans.len() {
-            if let Err(source) = self.level.source.fetch(&space.spans[i..=i], &mut space.batch) {
+        for i in range.clone() {
+            if let Err(source) = fetch(space, i..i + 1) {
                 space.wanted[i].problem = Some(error(space, i, source));
                 space.spans[i] = Span::default();
             }
         }
-        self.level.source.fetch(&space.spans, &mut space.batch).map_err(|source| error(space, 0, source))
+        fetch(space, range).map_err(|source| error(space, space.first, source))
     }
 
     fn decode_and_place(&self, space: &mut Workspace<'out>, i: usize, report: &mut Report) -> Result<()> {
@@ -374,11 +402,11 @@ impl<'out> Reading<'_, 'out> {
             return Ok(());
         }
         let name = self.name(space, i);
-        let Workspace { jobs, wanted, batch, scratch, block, row, .. } = space;
+        let Workspace { jobs, wanted, first, batch, scratch, block, row, .. } = space;
         let Wanted { job, band, shape, extent, first_row, .. } = &wanted[i];
         let pixels = self
             .decoder
-            .decode(batch.get_mut(i), *shape, *extent, block, scratch)
+            .decode(batch.get_mut(i - *first), *shape, *extent, block, scratch)
             .map_err(|source| Error::Block { file: self.level.file.clone(), block: name, source })?;
         report.blocks += 1;
         report.bytes_decoded += shape.len() as u64;

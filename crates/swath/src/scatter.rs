@@ -1,9 +1,8 @@
 //! Handing out the caller's buffer in pieces: each block gets the rows that it fills, and no two blocks share a byte.
 //!
 //! The buffer is split with `split_at_mut` one block row at a time, so blocks are placed by any number of threads without
-//! a copy, a lock or `unsafe`.
+//! a copy, a lock or `unsafe`. Jobs are made when they are asked for: a row of a million tiles costs no memory.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use swath_tiff::{BlockGrid, Window};
@@ -30,8 +29,21 @@ pub(crate) struct Job<'a> {
     pub(crate) rows: Range<u64>,
     /// Image columns to place.
     pub(crate) cols: Range<u64>,
-    /// For each plane of the group, one after another: one piece of the output per row.
+    /// For each plane of the group, one after another: one piece of the output per row, or one for all rows when no other
+    /// block has a part in them.
     pub(crate) pieces: Vec<&'a mut [u8]>,
+    /// Rows in a piece.
+    rows_per_piece: usize,
+}
+
+impl Job<'_> {
+    /// The output of row `at` of the job in plane `plane` of its group.
+    pub(crate) fn row(&mut self, plane: usize, at: usize) -> &mut [u8] {
+        let row = plane * (self.rows.end - self.rows.start) as usize + at;
+        let piece = &mut *self.pieces[row / self.rows_per_piece];
+        let len = piece.len() / self.rows_per_piece;
+        &mut piece[row % self.rows_per_piece * len..][..len]
+    }
 }
 
 /// A set of output planes that are filled together: all of them, or one band's when blocks and output are both planar.
@@ -46,7 +58,10 @@ pub(crate) struct Scatter<'a> {
     groups: Vec<Group<'a>>,
     group: usize,
     row: u64,
-    ready: VecDeque<Job<'a>>,
+    /// What is left of the rows of the block row that is handed out, with the bytes of a pixel of each.
+    open: Vec<(&'a mut [u8], usize)>,
+    /// The block columns that are left of it.
+    cols: Range<u64>,
 }
 
 impl<'a> Scatter<'a> {
@@ -81,7 +96,7 @@ impl<'a> Scatter<'a> {
             }
         };
         let row = grid.block_rows(&window).start;
-        Scatter { grid, window, groups, group: 0, row, ready: VecDeque::new() }
+        Scatter { grid, window, groups, group: 0, row, open: Vec::new(), cols: 0..0 }
     }
 
     /// How many groups there are: 1, or one per band.
@@ -91,41 +106,51 @@ impl<'a> Scatter<'a> {
 
     /// The next job in block order.
     pub(crate) fn next(&mut self) -> Option<Job<'a>> {
-        if self.ready.is_empty() {
-            self.split_block_row();
+        if self.cols.is_empty() {
+            self.open_block_row()?;
         }
-        self.ready.pop_front()
+        let col = self.cols.next()?;
+        let (rows, cols) = (self.grid.rows_in(self.row - 1, &self.window), self.grid.cols_in(col, &self.window));
+        let rows_per_piece = self.rows_per_piece();
+        let width = (cols.end - cols.start) as usize * rows_per_piece;
+        let pieces = self.open.iter_mut().map(|(rest, pixel_bytes)| {
+            let (piece, tail) = std::mem::take(rest).split_at_mut(width * *pixel_bytes);
+            *rest = tail;
+            piece
+        });
+        let pieces = pieces.collect();
+        Some(Job { row: self.row - 1, col, group: self.group, rows, cols, pieces, rows_per_piece })
     }
 
-    /// Split the next block row of the current group into jobs.
-    fn split_block_row(&mut self) {
+    /// Rows that lie side by side in the output and can be handed out as one: all of a block that has them for itself.
+    fn rows_per_piece(&self) -> usize {
+        let cols = self.grid.block_cols(&self.window);
+        let rows = self.grid.rows_in(self.row - 1, &self.window);
+        if cols.end - cols.start == 1 { (rows.end - rows.start) as usize } else { 1 }
+    }
+
+    /// Cut the next block row of the current group, or of the next one, into rows; `None` when there is none left.
+    fn open_block_row(&mut self) -> Option<()> {
         let block_rows = self.grid.block_rows(&self.window);
         if self.row == block_rows.end {
             self.group += 1;
             self.row = block_rows.start;
         }
-        let Some(group) = self.groups.get_mut(self.group) else { return };
-        let rows = self.grid.rows_in(self.row, &self.window);
-        let height = (rows.end - rows.start) as usize;
-        for col in self.grid.block_cols(&self.window) {
-            let cols = self.grid.cols_in(col, &self.window);
-            let pieces = Vec::with_capacity(height * group.planes.len());
-            self.ready.push_back(Job { row: self.row, col, group: self.group, rows: rows.clone(), cols, pieces });
-        }
-        for plane in &mut group.planes {
-            let rest = std::mem::take(&mut plane.rest);
-            let (band, rest) = rest.split_at_mut(height * plane.row_bytes);
-            plane.rest = rest;
-            for mut row in band.chunks_exact_mut(plane.row_bytes) {
-                for job in &mut self.ready {
-                    let len = (job.cols.end - job.cols.start) as usize * plane.pixel_bytes;
-                    let (piece, tail) = row.split_at_mut(len);
-                    job.pieces.push(piece);
-                    row = tail;
-                }
-            }
-        }
         self.row += 1;
+        let (height, rows_per_piece) = {
+            let rows = self.grid.rows_in(self.row - 1, &self.window);
+            ((rows.end - rows.start) as usize, self.rows_per_piece())
+        };
+        let group = self.groups.get_mut(self.group)?;
+        self.cols = self.grid.block_cols(&self.window);
+        self.open.clear();
+        for plane in &mut group.planes {
+            let (band, rest) = std::mem::take(&mut plane.rest).split_at_mut(height * plane.row_bytes);
+            plane.rest = rest;
+            let pixel_bytes = plane.pixel_bytes;
+            self.open.extend(band.chunks_exact_mut(rows_per_piece * plane.row_bytes).map(|piece| (piece, pixel_bytes)));
+        }
+        Some(())
     }
 }
 

@@ -20,8 +20,8 @@ use swath::{Dataset, Layout, Limits, OnCorrupt, ReadRequest};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Damaged copies of each file.
-const COPIES: usize = 150;
-const COPIES_OF_CORPUS_FILES: usize = 20;
+const COPIES: usize = 400;
+const COPIES_OF_CORPUS_FILES: usize = 60;
 
 /// Files of the corpus that are damaged, and their size.
 const CORPUS_FILES: usize = 200;

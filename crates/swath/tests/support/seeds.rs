@@ -3,6 +3,7 @@
 use swath::codec::{deflate, lz4, lzw, packbits, zstd};
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
 
+/// Pixels of the files that are made, odd on purpose.
 const W: usize = 37;
 const H: usize = 29;
 
@@ -178,34 +179,78 @@ fn file(recipe: Recipe) -> Vec<u8> {
     builder.finish()
 }
 
-/// Files of one block in a codec that has no encoder here: the streams that the codecs' own tests decode, of 16 x 12 pixels.
+/// A stream that the codecs' own tests decode, and what it holds.
+struct Picture {
+    name: &'static str,
+    stream: &'static [u8],
+    compression: u16,
+    size: (u16, u16),
+    samples: usize,
+    bits: u16,
+    format: u16,
+    photometric: u16,
+}
+
+/// Files of one block in the codecs that have no encoder here.
 fn pictures() -> Vec<(String, Vec<u8>)> {
-    let files: [(&str, &[u8], u16, usize, u16, u16); 8] = [
-        ("j2k-rgb", include_bytes!("../../../swath-codec/testdata/rgb8.j2k"), 34712, 3, 8, 1),
-        ("j2k-int16", include_bytes!("../../../swath-codec/testdata/int16.jp2"), 34712, 1, 16, 2),
-        ("j2k-ycc", include_bytes!("../../../swath-codec/testdata/ycc8.j2k"), 33003, 3, 8, 1),
-        ("lerc-mask", include_bytes!("../../../swath-codec/testdata/lerc-f32-mask.bin"), 34887, 1, 32, 3),
-        ("lerc-bands", include_bytes!("../../../swath-codec/testdata/lerc-f32-band-masks.bin"), 34887, 3, 32, 3),
-        ("lerc-alpha", include_bytes!("../../../swath-codec/testdata/lerc-u8-alpha.bin"), 34887, 4, 8, 1),
-        ("lerc-f64", include_bytes!("../../../swath-codec/testdata/lerc-v6-f64.bin"), 34887, 1, 64, 3),
-        ("lerc-deflate", include_bytes!("../../../swath-codec/testdata/lerc-deflate-u16.bin"), 34887, 1, 16, 1),
-    ];
-    let build = |(name, stream, compression, samples, bits, format): (&str, &[u8], u16, usize, u16, u16)| {
+    macro_rules! pictures {
+        ($($file:literal: $compression:literal, $size:expr, $samples:literal x $bits:literal, $format:literal, $photometric:literal;)*) => {
+            [$(Picture {
+                name: $file,
+                stream: include_bytes!(concat!("../../../swath-codec/testdata/", $file)),
+                compression: $compression,
+                size: $size,
+                samples: $samples,
+                bits: $bits,
+                format: $format,
+                photometric: $photometric,
+            }),*]
+        };
+    }
+    let pictures = pictures! {
+        "rgb8.j2k": 34712, (16, 12), 3 x 8, 1, 2;
+        "int16.jp2": 34712, (16, 12), 1 x 16, 2, 1;
+        "gray12.j2k": 34712, (16, 12), 1 x 16, 1, 1;
+        "ycc8.j2k": 33003, (16, 12), 3 x 8, 1, 2;
+        "lerc-f32-mask.bin": 34887, (16, 12), 1 x 32, 3, 1;
+        "lerc-f32-band-masks.bin": 34887, (16, 12), 3 x 32, 3, 2;
+        "lerc-u8-alpha.bin": 34887, (16, 12), 4 x 8, 1, 1;
+        "lerc-v6-f64.bin": 34887, (16, 12), 1 x 64, 3, 1;
+        "lerc-deflate-u16.bin": 34887, (16, 12), 1 x 16, 1, 1;
+        "lerc-zstd-i16.bin": 34887, (16, 12), 1 x 16, 2, 1;
+        "jpeg-420.jpg": 7, (45, 19), 3 x 8, 1, 6;
+        "jpeg-422-progressive.jpg": 7, (37, 27), 3 x 8, 1, 6;
+        "jpeg-cmyk.jpg": 7, (32, 16), 4 x 8, 1, 5;
+        "jpeg-12bit.jpg": 7, (32, 32), 1 x 12, 1, 1;
+        "jpeg-lossless.jpg": 7, (30, 20), 1 x 16, 1, 1;
+        "webp-lossy.webp": 50001, (37, 27), 3 x 8, 1, 2;
+        "webp-lossless-alpha.webp": 50001, (21, 19), 4 x 8, 1, 2;
+        "jxl-u16.jxl": 50002, (20, 24), 3 x 16, 1, 2;
+        "jxl-rgba.jxl": 50002, (24, 20), 4 x 8, 1, 2;
+        "jxl-f32.jxl": 50002, (24, 20), 1 x 32, 3, 1;
+        "jxl-f16.jxl": 52546, (24, 20), 1 x 16, 3, 1;
+        "jxl-lossy.jxl": 50002, (37, 27), 3 x 8, 1, 2;
+    };
+    pictures.iter().map(|picture| (picture.name.to_owned(), picture.file())).collect()
+}
+
+impl Picture {
+    fn file(&self) -> Vec<u8> {
         let mut builder = Builder::new(ByteOrder::Little, false);
-        let span = builder.append(stream);
+        let span = builder.append(self.stream);
+        let wrapper = [("lerc-deflate", 1), ("lerc-zstd", 2)].into_iter().find(|(name, _)| self.name.starts_with(name));
         builder.ifd(&[
-            (Tag::IMAGE_WIDTH, Value::Short(vec![16])),
-            (Tag::IMAGE_LENGTH, Value::Short(vec![12])),
-            (Tag::BITS_PER_SAMPLE, Value::Short(vec![bits; samples])),
-            (Tag::COMPRESSION, Value::Short(vec![compression])),
-            (Tag::PHOTOMETRIC, Value::Short(vec![if samples == 3 { 2 } else { 1 }])),
-            (Tag::SAMPLES_PER_PIXEL, Value::Short(vec![samples as u16])),
-            (Tag::SAMPLE_FORMAT, Value::Short(vec![format; samples])),
+            (Tag::IMAGE_WIDTH, Value::Short(vec![self.size.0])),
+            (Tag::IMAGE_LENGTH, Value::Short(vec![self.size.1])),
+            (Tag::BITS_PER_SAMPLE, Value::Short(vec![self.bits; self.samples])),
+            (Tag::COMPRESSION, Value::Short(vec![self.compression])),
+            (Tag::PHOTOMETRIC, Value::Short(vec![self.photometric])),
+            (Tag::SAMPLES_PER_PIXEL, Value::Short(vec![self.samples as u16])),
+            (Tag::SAMPLE_FORMAT, Value::Short(vec![self.format; self.samples])),
             (Tag::STRIP_OFFSETS, Value::offsets(&[span.offset])),
             (Tag::STRIP_BYTE_COUNTS, Value::offsets(&[span.len])),
-            (Tag::LERC_PARAMETERS, Value::Long(vec![4, u32::from(name == "lerc-deflate")])),
+            (Tag::LERC_PARAMETERS, Value::Long(vec![4, wrapper.map_or(0, |(_, code)| code)])),
         ]);
-        (name.to_owned(), builder.finish())
-    };
-    files.into_iter().map(build).collect()
+        builder.finish()
+    }
 }
