@@ -148,12 +148,6 @@ pub enum Error {
     /// The caller cancelled the read; the contents of the buffer are undefined.
     #[error("the read was cancelled")]
     Cancelled,
-    /// A worker thread could not be started.
-    #[error("cannot start a worker thread: {source}")]
-    Thread {
-        /// What the system said.
-        source: std::io::Error,
-    },
 }
 
 /// The name of a block in messages: `tile (3, 7) of level 2`, `strip 12 of band 1`.
