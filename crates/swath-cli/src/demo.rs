@@ -89,7 +89,13 @@ fn leave_files(dir: &Path, size: usize) -> Result<(), Failure> {
 
 /// Hills of several sizes, rounded to millimetres as elevation models are, with a corner of nodata.
 fn terrain(size: usize) -> Vec<f32> {
-    let waves = [(900.0, 1.0, 0.3, 0.0), (250.0, 3.1, -2.3, 1.0), (60.0, 9.7, 11.3, 2.0), (9.0, 37.0, 29.0, 4.0), (1.5, 131.0, 149.0, 0.5)];
+    let waves = [
+        (900.0, 1.0, 0.3, 0.0),
+        (250.0, 3.1, -2.3, 1.0),
+        (60.0, 9.7, 11.3, 2.0),
+        (9.0, 37.0, 29.0, 4.0),
+        (1.5, 131.0, 149.0, 0.5),
+    ];
     let mut heights = Vec::with_capacity(size * size);
     for row in 0..size {
         for col in 0..size {
