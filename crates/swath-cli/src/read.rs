@@ -87,6 +87,10 @@ fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
     for (block, reason) in &report.filled {
         eprintln!("swath: warning: {block} was filled: {reason}");
     }
+    let unlisted = report.filled_blocks - report.filled.len() as u64;
+    if unlisted > 0 {
+        eprintln!("swath: warning: {unlisted} more blocks were filled");
+    }
     if arguments.has("--stats") {
         print_stats(&image, &report);
     }
@@ -162,7 +166,7 @@ fn print_stats(image: &Image, report: &Report) {
         "{} blocks decoded, {} sparse, {} filled, in {} batches; {:.3} MB fetched, {:.3} MB decoded, {:.3} MB working memory",
         report.blocks,
         report.sparse_blocks,
-        report.filled.len(),
+        report.filled_blocks,
         report.batches,
         mb(report.bytes_fetched),
         mb(report.bytes_decoded),

@@ -297,7 +297,7 @@ impl<'out> Reading<'_, 'out> {
                 Err(error) if self.on_corrupt == OnCorrupt::Fill => {
                     let name = self.name(space, i);
                     self.fill(space, i);
-                    report.filled.push((name, error.to_string()));
+                    report.note_filled(name, error);
                 }
                 Err(error) => return Err(error),
             }

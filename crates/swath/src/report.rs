@@ -32,11 +32,25 @@ pub struct Report {
     pub wall_time: Duration,
     /// Bytes of working memory of all threads together, the output not included.
     pub working_bytes: u64,
-    /// Corrupt blocks that were filled because the caller asked for it, each with what was wrong.
+    /// Corrupt blocks that were filled because the caller asked for it.
+    pub filled_blocks: u64,
+    /// Those blocks, each with what was wrong: the first [`MAX_LISTED`](Report::MAX_LISTED) of them, as a list of millions would
+    /// take more memory than the pixels.
     pub filled: Vec<(BlockName, String)>,
 }
 
 impl Report {
+    /// The most blocks that [`filled`](Report::filled) lists.
+    pub const MAX_LISTED: usize = 1000;
+
+    /// Note a block that was filled.
+    pub(crate) fn note_filled(&mut self, block: BlockName, reason: impl ToString) {
+        self.filled_blocks += 1;
+        if self.filled.len() < Report::MAX_LISTED {
+            self.filled.push((block, reason.to_string()));
+        }
+    }
+
     /// Add what another thread did.
     pub(crate) fn merge(&mut self, other: Report) {
         self.blocks += other.blocks;
@@ -47,6 +61,8 @@ impl Report {
         self.fetch_time += other.fetch_time;
         self.decode_time += other.decode_time;
         self.working_bytes += other.working_bytes;
-        self.filled.extend(other.filled);
+        self.filled_blocks += other.filled_blocks;
+        let room = Report::MAX_LISTED.saturating_sub(self.filled.len());
+        self.filled.extend(other.filled.into_iter().take(room));
     }
 }
