@@ -23,11 +23,11 @@ TILES_ACROSS, TILES_DOWN, TILE = 4000, 2500, 256
 INFO_BUDGET_MS, INFO_BUDGET_MB = 50.0, 100.0
 
 
-def write_cog(path: Path) -> None:
-    """A Cloud Optimized GeoTIFF with the usual 512x512 tiles."""
+def write_cog(path: Path, tile: int) -> None:
+    """A Cloud Optimized GeoTIFF of one band with sensor noise, which is slow to inflate."""
     array = scene(COG_SIZE)[:1]
     shape = {"count": 1, "height": COG_SIZE, "width": COG_SIZE, "dtype": array.dtype}
-    options = {"compress": "deflate", "predictor": "yes", "blocksize": 512, "crs": "EPSG:32633", "transform": TRANSFORM}
+    options = {"compress": "deflate", "predictor": "yes", "blocksize": tile, "crs": "EPSG:32633", "transform": TRANSFORM}
     with rasterio.open(path, "w", driver="COG", **shape, **options) as dataset:
         dataset.write(array)
 
@@ -59,12 +59,10 @@ def peer_open(path: Path) -> float:
     return time.perf_counter() - start
 
 
-def peer_windows(path: Path, repeat: int) -> list[float]:
-    """Seconds of opening the file and reading one random window, `repeat` times."""
-    rng = np.random.default_rng(0)
+def peer_windows(path: Path, corners: list[tuple[int, int]]) -> list[float]:
+    """Seconds of opening the file and reading one window, for each corner."""
     seconds = []
-    for _ in range(repeat):
-        row, col = (int(value) for value in rng.integers(0, COG_SIZE - WINDOW, 2))
+    for row, col in corners:
         start = time.perf_counter()
         with rasterio.open(path) as dataset:
             dataset.read(window=Window(col, row, WINDOW, WINDOW))
@@ -72,18 +70,41 @@ def peer_windows(path: Path, repeat: int) -> list[float]:
     return seconds
 
 
-def swath_windows(swath: Swath, path: Path, repeat: int) -> list[float]:
+def swath_windows(swath: Swath, path: Path, corners: list[tuple[int, int]]) -> list[float]:
     """The same by Swath on one thread."""
-    flags = ["--threads", 1, "--repeat", repeat, "--windows", 1, "--size", WINDOW, "--seed", 0]
-    return swath.bench(path, *flags)["seconds"]
+    seconds = []
+    for row, col in sorted(set(corners)):
+        window = f"{row},{col},{row + WINDOW},{col + WINDOW}"
+        flags = ["--threads", 1, "--repeat", corners.count((row, col)), "--window", window]
+        seconds += swath.bench(path, *flags)["seconds"]
+    return seconds
 
 
-def window_rows(swath: Swath, path: Path, rounds: int, repeat: int) -> list[dict]:
+def window_row(swath: Swath, what: str, path: Path, corners: list[tuple[int, int]], rounds: int) -> dict:
     peer, ours = [], []
     for _ in range(rounds):
-        peer += peer_windows(path, repeat)
-        ours += swath_windows(swath, path, repeat)
-    return [{"what": f"open a COG, read {WINDOW}x{WINDOW}", "rasterio": peer, "swath": ours}]
+        peer += peer_windows(path, corners)
+        ours += swath_windows(swath, path, corners)
+    return {"what": what, "rasterio": peer, "swath": ours}
+
+
+def window_rows(swath: Swath, folder: Path, rounds: int, repeat: int) -> list[dict]:
+    """A window that is a tile, a window in the corner of a larger tile, and windows anywhere."""
+    paths = {tile: folder / f"cog_{COG_SIZE}_{tile}.tif" for tile in (256, 512)}
+    for tile, path in paths.items():
+        if not path.exists():
+            write_cog(path, tile)
+    rng = np.random.default_rng(0)
+    anywhere = [tuple(int(value) for value in rng.integers(0, COG_SIZE - WINDOW, 2)) for _ in range(repeat)]
+    cases = {
+        "256 tiles, a tile": (paths[256], [(1024, 2048)] * repeat),
+        "512 tiles, corner of a tile": (paths[512], [(1024, 2048)] * repeat),
+        "512 tiles, anywhere": (paths[512], anywhere),
+    }
+    return [
+        window_row(swath, f"open a COG, read {WINDOW}x{WINDOW}: {what}", path, corners, rounds)
+        for what, (path, corners) in cases.items()
+    ]
 
 
 def info_row(swath: Swath, path: Path, rounds: int) -> dict:
@@ -109,21 +130,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dir", type=Path, required=True, help="cache folder for the files")
     parser.add_argument("--rounds", type=int, default=5, help="alternations (default %(default)s)")
-    parser.add_argument("--repeat", type=int, default=100, help="windows per alternation (default %(default)s)")
+    parser.add_argument("--repeat", type=int, default=40, help="windows per alternation (default %(default)s)")
     parser.add_argument("--name", default="latency", help="results go to bench/results/NAME.json (default %(default)s)")
     args = parser.parse_args()
 
     args.dir.mkdir(parents=True, exist_ok=True)
-    cog = args.dir / f"cog_{COG_SIZE}.tif"
     tables = {args.dir / f"ten_million_{kind}.tif": kind == "filled" for kind in ("sparse", "filled")}
-    if not cog.exists():
-        write_cog(cog)
     for path, filled in tables.items():
         if not path.exists():
             write_ten_million_tiles(path, filled)
 
     swath = Swath()
-    rows = window_rows(swath, cog, args.rounds, args.repeat)
+    rows = window_rows(swath, args.dir, args.rounds, args.repeat)
     rows += [info_row(swath, path, args.rounds) for path in tables]
     header = ["what", "rasterio ms", "swath ms", "swath best ms", "swath peak MB", "within budget"]
     print(table(header, [line(row) for row in rows]))
