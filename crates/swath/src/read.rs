@@ -21,6 +21,9 @@ use crate::scatter::{Job, Scatter};
 /// share the work evenly.
 const BATCH_BYTES: u64 = 1 << 20;
 
+/// Decoded bytes that are worth a thread: to start and to end one takes as long as decoding some ten thousand.
+const THREAD_BYTES: u64 = 128 << 10;
+
 /// Blocks that one batch may have: what is known about each takes more memory than the pixels of a very small one.
 const BATCH_BLOCKS: u64 = 4096;
 
@@ -138,7 +141,8 @@ fn read_stored(
     let groups = scatter.group_count() as u64;
     let blocks_per_job = if grid.planes > 1 && groups == 1 { checked.bands.len() as u64 } else { 1 };
     let jobs = positions * groups;
-    let threads = request.threads.unwrap_or_else(default_threads).max(1);
+    let work = jobs.saturating_mul(blocks_per_job).saturating_mul(level.block_bytes());
+    let threads = request.threads.unwrap_or_else(default_threads).clamp(1, (work / THREAD_BYTES).max(1) as usize);
     let batch_jobs = (BATCH_BYTES / level.block_bytes().max(1)).min(BATCH_BLOCKS / blocks_per_job.max(1));
     let batch_jobs = batch_jobs.clamp(1, (jobs / (4 * threads as u64)).max(1)) as usize;
 
