@@ -73,6 +73,7 @@ def expected(path: Path) -> dict[str, object]:
         items = dataset.tags()
         # The wrapper around LERC is no codec of its own; GDAL does not look at LERC's masks.
         codec = dataset.compression.name.split("_")[0] if dataset.compression else "none"
+        block = list(dataset.block_shapes[0])
         mask = MASKS[" ".join(flag.name for flag in dataset.mask_flag_enums[0])]
         georeferenced = dataset.transform != rasterio.Affine.identity()
         fields = {
@@ -83,7 +84,7 @@ def expected(path: Path) -> dict[str, object]:
             "geotransform": list(dataset.transform.to_gdal()) if georeferenced else None,
             "epsg": dataset.crs.to_epsg() if dataset.crs else None,
             "nodata": dataset.nodata,
-            "block": list(dataset.block_shapes[0]),
+            "block": None if codec == "none" and block[1] == dataset.width else block,
             "compression": codec,
             "interleave": dataset.interleaving.name if dataset.interleaving else None,
             "raster type": items.get("AREA_OR_POINT", "Area"),
@@ -124,6 +125,8 @@ def differences(document: dict, wanted: dict[str, object]) -> list[str]:
     """One sentence per field that is not as wanted."""
     found = []
     for name, want in wanted.items():
+        if name == "block" and want is None:
+            continue  # of uncompressed strips GDAL tells how it reads them, not how they are stored
         got = lookup(document, FIELDS[name])
         if name in UNSET and isinstance(got, list):
             got = [UNSET[name] if item in (None, "") else item for item in got]

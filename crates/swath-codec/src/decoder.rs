@@ -283,3 +283,31 @@ impl Decoder {
         if got < want { Err(Error::Truncated { codec: self.name, got, want }) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleFormat;
+
+    #[test]
+    fn lerc_samples_of_big_endian_files_are_swapped_as_libtiff_swaps_them() {
+        let blob = include_bytes!("../testdata/lerc-zstd-i16.bin");
+        let params = lerc::Params { version: 4, compression: lerc::LercCompression::Zstd };
+        let shape = Shape { width: 16, height: 12, samples: 1, bits: 16, format: SampleFormat::Int };
+        let decoded = |big_endian| {
+            let decoder = Decoder {
+                codec: Codec::Lerc(params),
+                name: "LERC",
+                predictor: Predictor::None,
+                big_endian,
+                lsb_first: false,
+                subsampling: (1, 1),
+            };
+            decoder.decode(&mut blob.to_vec(), shape, &mut Vec::new(), &mut Scratch::default()).unwrap().to_vec()
+        };
+        let mut swapped = decoded(true);
+        byteorder::swap_in_place(2, &mut swapped);
+        assert_eq!(swapped, decoded(false));
+        assert_ne!(swapped, decoded(true));
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use swath_codec::DType;
 use swath_tiff::gdal_metadata::{GdalMetadata, Item, Statistics};
-use swath_tiff::geo::{Crs, Gcp, GeoKeys, GeoTransform, RasterType, RawGeoref, Rpc, resolve};
+use swath_tiff::geo::{Crs, Gcp, GeoKeys, GeoTransform, RasterType, RawGeoref, Rpc, compound_epsg, resolve};
 use swath_tiff::geodata_xform::Resolution;
 use swath_tiff::nodata::{Kind, NoData};
 use swath_tiff::palette::Palette;
@@ -82,11 +82,10 @@ pub struct BandAbout {
 impl About {
     pub(crate) fn gather(level: &Level, sidecars: &Sidecars, limits: &Limits) -> About {
         let fields = level.ifd.fields(level.source.as_ref(), limits);
-        let layout = &level.layout;
         let mut about = About::default();
         about.place(level, &fields, sidecars.pam.as_ref());
         about.describe(level, &fields, sidecars.pam.as_ref(), limits);
-        about.color(layout, &fields, sidecars.pam.as_ref());
+        about.color(level, &fields, sidecars.pam.as_ref());
         about
     }
 
@@ -209,7 +208,8 @@ impl About {
     }
 
     /// Palette and colour of each band.
-    fn color<R: ReadAt + ?Sized>(&mut self, layout: &ImageLayout, fields: &Fields<'_, R>, pam: Option<&Pam>) {
+    fn color<R: ReadAt + ?Sized>(&mut self, level: &Level, fields: &Fields<'_, R>, pam: Option<&Pam>) {
+        let layout = &level.layout;
         let bits = u32::from(layout.bits);
         if layout.photometric == Photometric::PALETTE && layout.samples <= 2 {
             let values = self.tag(fields.uints(Tag::COLOR_MAP)).unwrap_or_default();
@@ -237,6 +237,8 @@ impl About {
             let beside = pam.and_then(|pam| pam.band(band + 1)).and_then(|band| band.color_interpretation.as_deref());
             let mut items = self.metadata.iter().filter(|item| item.sample == Some(band));
             let inside = items.find(|item| item.role.as_deref() == Some("colorinterp")).map(|item| item.value.as_str());
+            // Converted and palette colours are what they are, whatever the samples were meant to be.
+            let inside = inside.filter(|_| level.conversion.is_none() && !(has_palette && band == 0));
             about.color = match beside.or(inside) {
                 Some(name) => band_color::from_name(name),
                 None => band_color::from_tags(layout, band, has_palette),
@@ -345,13 +347,23 @@ fn kind(layout: &ImageLayout) -> (Kind, u32) {
     (kind, u32::from(layout.bits))
 }
 
-/// The code at the end of a WKT text, if its outermost element has one: `AUTHORITY["EPSG","32617"]]` or `ID["EPSG",32617]]`.
+/// The code of a WKT text. A compound system without one of its own has that of its parts together.
 fn epsg_of_text(text: &str) -> Option<u32> {
     let text = text.trim();
     if let Some(code) = text.strip_prefix("EPSG:") {
         return code.parse().ok();
     }
-    let inner = text.strip_suffix("]]")?;
+    code_at_end(text).or_else(|| {
+        let inner = text.strip_prefix("COMPD_CS[").or_else(|| text.strip_prefix("COMPOUNDCRS["))?.strip_suffix(']')?;
+        let vertical = ["VERT_CS[", "VERTCRS["].iter().find_map(|element| inner.find(element))?;
+        let (horizontal, vertical) = inner.split_at(vertical);
+        compound_epsg(code_at_end(horizontal.trim().trim_end_matches(','))?, code_at_end(vertical)?)
+    })
+}
+
+/// The code of the outermost element of a WKT text: `AUTHORITY["EPSG","32617"]]` or `ID["EPSG",32617]]`.
+fn code_at_end(text: &str) -> Option<u32> {
+    let inner = text.trim().strip_suffix("]]")?;
     let start = inner.rfind('[')?;
     let element = inner[..start].rsplit(|c: char| !c.is_ascii_alphabetic()).next()?;
     let mut parts = inner[start + 1..].split(',').map(|part| part.trim().trim_matches('"'));
@@ -373,5 +385,18 @@ mod tests {
         assert_eq!(epsg_of_text(r#"PROJCS["x",GEOGCS["y",AUTHORITY["EPSG","4326"]],UNIT["m",1]]"#), None);
         assert_eq!(epsg_of_text("EPSG:3857"), Some(3857));
         assert_eq!(epsg_of_text("]]"), None);
+    }
+
+    #[test]
+    fn a_compound_without_a_code_has_that_of_its_parts_together() {
+        let compound = |end: &str| {
+            epsg_of_text(&format!(
+                r#"COMPD_CS["x",GEOGCS["y",AUTHORITY["EPSG","4326"]],VERT_CS["z",AUTHORITY["EPSG","3855"]]{end}]"#
+            ))
+        };
+        assert_eq!(compound(""), Some(9518));
+        assert_eq!(compound(r#",AUTHORITY["EPSG","1"]"#), Some(1));
+        assert_eq!(epsg_of_text(r#"COMPD_CS["x",GEOGCS["y"],VERT_CS["z",AUTHORITY["EPSG","3855"]]]"#), None);
+        assert_eq!(epsg_of_text("COMPD_CS[VERT_CS[,]]"), None);
     }
 }

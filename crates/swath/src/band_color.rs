@@ -58,7 +58,11 @@ pub(crate) fn from_tags(layout: &ImageLayout, band: usize, has_palette: bool) ->
         }
         Photometric::SEPARATED => name(&["cyan", "magenta", "yellow", "black"]),
         _ if has_palette => name(&["palette"]),
-        Photometric::MIN_IS_BLACK | Photometric::MIN_IS_WHITE => name(&["gray"]),
+        Photometric::MIN_IS_BLACK => name(&["gray"]),
+        // GDAL shows what 0 means by a palette, where a palette of that size makes sense.
+        Photometric::MIN_IS_WHITE if layout.bits <= 16 && matches!(layout.sample_format, 1 | 2 | 4) => {
+            name(&["palette"])
+        }
         _ => "undefined",
     }
 }

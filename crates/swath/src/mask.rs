@@ -70,6 +70,11 @@ impl Image {
             && matches!(self.dtype(), DType::U8 | DType::U16)
     }
 
+    /// Whether the bands are red, green, blue and alpha, in this order.
+    fn is_rgba(&self) -> bool {
+        self.about().bands.iter().map(|band| band.color).eq(["red", "green", "blue", "alpha"])
+    }
+
     /// Read which pixels of the request's window are valid. The bands and layout of the request do not matter, except that a
     /// nodata value is looked for in the bands asked for.
     ///
@@ -95,7 +100,12 @@ impl Image {
                 (valid_where(&raster.pixels, values.len(), |band, value| value != values[band]), raster.report)
             }
             MaskOrigin::NoData => {
-                let raster = self.read(&request.clone().layout(Layout::BandsFirst))?;
+                let mut request = request.clone().layout(Layout::BandsFirst);
+                // rasterio's rule: nodata in the alpha band of RGBA decides, so nodata 0 means transparent, not black.
+                if request.bands.is_none() && self.is_rgba() {
+                    request = request.bands([3]);
+                }
+                let raster = self.read(&request)?;
                 let valid = self.about().nodata.map(|nodata| raster.pixels.valid_mask(raster.shape[0], nodata));
                 (valid.unwrap_or_else(|| vec![255; width * height]), raster.report)
             }

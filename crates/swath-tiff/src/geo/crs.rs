@@ -174,6 +174,11 @@ impl Crs {
     }
 }
 
+/// The EPSG code of the compound of a horizontal and a vertical system.
+pub fn compound_epsg(horizontal: u32, vertical: u32) -> Option<u32> {
+    epsg::compound(horizontal.try_into().ok()?, vertical.try_into().ok()?).map(u32::from)
+}
+
 impl Code {
     pub(super) fn epsg(number: u16) -> Self {
         Self { authority: Authority::Epsg, number: number.into() }

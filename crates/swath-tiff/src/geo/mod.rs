@@ -17,7 +17,7 @@ mod rpc;
 mod transform;
 mod wkt;
 
-pub use crs::{Authority, Citations, Code, Crs, CrsKind, Parameter, Projection, Vertical};
+pub use crs::{Authority, Citations, Code, Crs, CrsKind, Parameter, Projection, Vertical, compound_epsg};
 pub use gcp::Gcp;
 pub use geographic::{Datum, Ellipsoid, Geographic, PrimeMeridian};
 pub use keys::{EncodedKeys, GeoKey, GeoKeys, GeoWarning, KeyEncodeError, KeyValue};
