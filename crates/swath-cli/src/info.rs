@@ -321,3 +321,26 @@ fn inline(value: &Value) -> String {
         other => other.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use swath::tiff::{Builder, Tag};
+
+    #[test]
+    fn every_field_of_the_json_is_documented() {
+        let mut builder = Builder::new(ByteOrder::Little, false);
+        builder.ifd(&[
+            (Tag::IMAGE_WIDTH, swath::tiff::Value::Short(vec![1])),
+            (Tag::IMAGE_LENGTH, swath::tiff::Value::Short(vec![1])),
+            (Tag::STRIP_OFFSETS, swath::tiff::Value::Short(vec![8])),
+        ]);
+        let dataset = Dataset::from_bytes(builder.finish()).unwrap();
+        let info = describe(&dataset, 0, &dataset.image(0).unwrap());
+        let documentation = include_str!("../../../docs/info.md");
+        let fields = info.keys().chain(info["band_info"][0].as_object().unwrap().keys());
+        for field in fields.chain(info["levels"][0].as_object().unwrap().keys()) {
+            assert!(documentation.contains(&format!("`{field}`")), "docs/info.md does not tell of {field}");
+        }
+    }
+}

@@ -303,7 +303,10 @@ mod tests {
                 lsb_first: false,
                 subsampling: (1, 1),
             };
-            decoder.decode(&mut blob.to_vec(), shape, &mut Vec::new(), &mut Scratch::default()).unwrap().to_vec()
+            decoder
+                .decode(&mut blob.to_vec(), shape, Extent::Whole, &mut Vec::new(), &mut Scratch::default())
+                .unwrap()
+                .to_vec()
         };
         let mut swapped = decoded(true);
         byteorder::swap_in_place(2, &mut swapped);
