@@ -237,8 +237,8 @@ impl About {
             let beside = pam.and_then(|pam| pam.band(band + 1)).and_then(|band| band.color_interpretation.as_deref());
             let mut items = self.metadata.iter().filter(|item| item.sample == Some(band));
             let inside = items.find(|item| item.role.as_deref() == Some("colorinterp")).map(|item| item.value.as_str());
-            // Converted and palette colours are what they are, whatever the samples were meant to be.
-            let inside = inside.filter(|_| level.conversion.is_none() && !(has_palette && band == 0));
+            // Converted colours and black and white are what they are, whatever the samples were meant to be.
+            let inside = inside.filter(|_| level.conversion.is_none() && !(has_palette && bits == 1));
             about.color = match beside.or(inside) {
                 Some(name) => band_color::from_name(name),
                 None => band_color::from_tags(layout, band, has_palette),
