@@ -106,10 +106,16 @@ fn anything_that_is_not_a_tiff_says_so() {
 fn ifd_past_the_end_is_an_error() {
     assert!(matches!(chain_error(b"II*\0\xff\xff\xff\xff"), Error::PastEnd { .. }));
     assert!(matches!(chain_error(b"II*\0\x00\0\0\0"), Error::NoIfd));
-    assert!(matches!(chain_error(b"II*\0\x08\0\0\0\xff\xff"), Error::PastEnd { .. }), "65535 entries do not fit");
+    assert!(matches!(chain_error(b"II*\0\x08\0\0\0\xff\x0f"), Error::PastEnd { .. }), "4095 entries do not fit");
+}
+
+#[test]
+fn ifd_of_too_many_entries_is_refused_before_they_are_read() {
+    let too_many = |error| matches!(error, Error::Limit { name: "max_ifd_entries", .. });
+    assert!(too_many(chain_error(b"II*\0\x08\0\0\0\xff\xff")), "65535");
     let mut huge = b"II+\0\x08\0\0\0\x10\0\0\0\0\0\0\0".to_vec();
     huge.extend(u64::MAX.to_le_bytes());
-    assert!(matches!(chain_error(&huge), Error::PastEnd { .. }), "2^64 entries do not fit");
+    assert!(too_many(chain_error(&huge)), "2^64");
 }
 
 #[test]
