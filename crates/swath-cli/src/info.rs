@@ -94,7 +94,7 @@ fn describe(dataset: &Dataset, number: usize, image: &Image) -> Map<String, Valu
     put("gcp_epsg", json!(about.gcp_epsg()));
     put("rpc", json!(about.rpc.is_some()));
     put("band_info", bands(image));
-    put("metadata", metadata(&about.metadata));
+    put("metadata", by_domain(about.metadata.iter().filter(|item| item.sample.is_none())));
     put("texts", texts(image));
     put("resolution", json!(about.resolution.map(|resolution| json!([resolution.x, resolution.y, resolution.unit]))));
     put("palette", json!(about.palette.as_ref().map(|palette| &palette.entries)));
@@ -171,6 +171,12 @@ fn crs(image: &Image) -> Value {
 
 fn bands(image: &Image) -> Value {
     let about = image.about();
+    let mut items: Vec<Vec<&Item>> = vec![Vec::new(); about.bands.len()];
+    for item in &about.metadata {
+        if let Some(band) = item.sample.and_then(|band| items.get_mut(band)) {
+            band.push(item);
+        }
+    }
     let one = |(i, band): (usize, &swath::BandAbout)| {
         json!({
             "band": i + 1,
@@ -188,7 +194,7 @@ fn bands(image: &Image) -> Value {
                 "approximate": statistics.approximate,
             })),
             "categories": band.categories,
-            "metadata": metadata_of(&about.metadata, Some(i)),
+            "metadata": by_domain(items[i].iter().copied()),
         })
     };
     about.bands.iter().enumerate().map(one).collect()
@@ -200,15 +206,11 @@ fn texts(image: &Image) -> Value {
     Value::Object(texts.map(|(tag, text)| (tag.name().unwrap_or_default().to_owned(), json!(text))).collect())
 }
 
-/// Items of the whole image by domain; `""` is the default domain.
-fn metadata(items: &[Item]) -> Value {
-    metadata_of(items, None)
-}
-
-fn metadata_of(items: &[Item], sample: Option<usize>) -> Value {
+/// Items by domain; `""` is the default domain.
+fn by_domain<'a>(items: impl Iterator<Item = &'a Item>) -> Value {
     let mut domains = Map::new();
     // Items with a role (scale, offset, description ...) are fields of their own.
-    for item in items.iter().filter(|item| item.sample == sample && item.role.is_none()) {
+    for item in items.filter(|item| item.role.is_none()) {
         let domain = domains.entry(item.domain.clone().unwrap_or_default()).or_insert_with(|| json!({}));
         domain[&item.name] = json!(item.value);
     }

@@ -233,12 +233,17 @@ impl About {
             palette.hide(nodata);
         }
         let has_palette = self.palette.is_some();
+        // One pass over the items, not one for each band: both may be many.
+        let mut named: Vec<Option<&str>> = vec![None; self.bands.len()];
+        for item in self.metadata.iter().filter(|item| item.role.as_deref() == Some("colorinterp")) {
+            if let Some(name) = item.sample.and_then(|band| named.get_mut(band)) {
+                name.get_or_insert(&item.value);
+            }
+        }
         for (band, about) in self.bands.iter_mut().enumerate() {
             let beside = pam.and_then(|pam| pam.band(band + 1)).and_then(|band| band.color_interpretation.as_deref());
-            let mut items = self.metadata.iter().filter(|item| item.sample == Some(band));
-            let inside = items.find(|item| item.role.as_deref() == Some("colorinterp")).map(|item| item.value.as_str());
             // Converted colours and black and white are what they are, whatever the samples were meant to be.
-            let inside = inside.filter(|_| level.conversion.is_none() && !(has_palette && bits == 1));
+            let inside = named[band].filter(|_| level.conversion.is_none() && !(has_palette && bits == 1));
             about.color = match beside.or(inside) {
                 Some(name) => band_color::from_name(name),
                 None => band_color::from_tags(layout, band, has_palette),

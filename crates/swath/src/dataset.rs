@@ -13,14 +13,24 @@ use crate::sidecar::Sidecars;
 /// An opened file. Opening reads headers only; it can be shared between threads and read from all of them at once.
 ///
 /// ```
-/// # fn main() -> Result<(), swath::Error> {
-/// # let bytes = swath::doc_example();
-/// let dataset = swath::Dataset::from_bytes(bytes)?;
-/// let image = dataset.image(0)?;
-/// let raster = image.read(&swath::ReadRequest::new().window(0..2, 0..3))?;
-/// assert_eq!(raster.shape, [1, 2, 3]);
-/// # Ok(())
-/// # }
+/// use swath::tiff::{Builder, ByteOrder, Tag, Value};
+/// use swath::{Dataset, ReadRequest};
+///
+/// let mut file = Builder::new(ByteOrder::Little, false);
+/// let data = file.append(&[1, 2, 3, 4, 5, 6]);
+/// file.ifd(&[
+///     (Tag::IMAGE_WIDTH, Value::Short(vec![3])),
+///     (Tag::IMAGE_LENGTH, Value::Short(vec![2])),
+///     (Tag::BITS_PER_SAMPLE, Value::Short(vec![8])),
+///     (Tag::STRIP_OFFSETS, Value::offsets(&[data.offset])),
+///     (Tag::STRIP_BYTE_COUNTS, Value::offsets(&[data.len])),
+/// ]);
+///
+/// let dataset = Dataset::from_bytes(file.finish())?;
+/// let raster = dataset.image(0)?.read(&ReadRequest::new().window(1..2, 0..3))?;
+/// assert_eq!(raster.shape, [1, 1, 3]);
+/// assert_eq!(raster.pixels.as_slice::<u8>(), Some(&[4, 5, 6][..]));
+/// # Ok::<(), swath::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Dataset {
