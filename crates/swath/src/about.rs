@@ -233,7 +233,8 @@ impl About {
             palette.hide(nodata);
         }
         let has_palette = self.palette.is_some();
-        // One pass over the items, not one for each band: both may be many.
+        // One pass over the items and the extra samples, not one for each band: both may be many.
+        let alpha = layout.alpha_band().map(usize::from);
         let mut named: Vec<Option<&str>> = vec![None; self.bands.len()];
         for item in self.metadata.iter().filter(|item| item.role.as_deref() == Some("colorinterp")) {
             if let Some(name) = item.sample.and_then(|band| named.get_mut(band)) {
@@ -246,6 +247,7 @@ impl About {
             let inside = named[band].filter(|_| level.conversion.is_none() && !(has_palette && bits == 1));
             about.color = match beside.or(inside) {
                 Some(name) => band_color::from_name(name),
+                None if alpha == Some(band) => "alpha",
                 None => band_color::from_tags(layout, band, has_palette),
             };
         }

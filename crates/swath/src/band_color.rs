@@ -45,11 +45,8 @@ pub(crate) fn from_name(name: &str) -> &'static str {
     NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(name.trim())).unwrap_or("undefined")
 }
 
-/// The colour that the tags give a band.
+/// The colour that the tags give a band that is not alpha.
 pub(crate) fn from_tags(layout: &ImageLayout, band: usize, has_palette: bool) -> &'static str {
-    if layout.alpha_band().map(usize::from) == Some(band) {
-        return "alpha";
-    }
     let name = |names: &[&'static str]| names.get(band).copied().unwrap_or("undefined");
     match layout.photometric {
         Photometric::RGB => name(&["red", "green", "blue"]),

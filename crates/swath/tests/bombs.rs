@@ -173,3 +173,11 @@ fn metadata_of_many_items_for_many_bands_is_read_in_one_pass() {
     assert!(took < Duration::from_secs(2), "{took:?}");
     assert!(peak < 64 * MIB, "{peak} bytes");
 }
+
+#[test]
+fn extra_samples_are_not_searched_again_for_each_band() {
+    let tags = vec![(Tag::EXTRA_SAMPLES, Value::Short(vec![0; 65_535]))];
+    let bytes = file(&[0; 64], &[image(1, 1, 8, 65_535, 1), strips(1, vec![8], vec![64]), tags]);
+    let (_, took) = cost(bytes);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
