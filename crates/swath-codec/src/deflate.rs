@@ -17,10 +17,23 @@ use crate::{Error, Result};
 const NAME: &str = "Deflate";
 
 /// What [`Decoder::decode_top`] needs behind the bytes it is asked for.
-///
-/// libdeflate gives up when the next piece does not fit, without saying how far it came; the largest piece is a stored
-/// block of 65535 bytes.
-pub const SLACK: usize = 1 << 16;
+pub const SLACK: usize = 2048;
+
+/// Where in the slack a mark is laid that only decoded bytes can wipe out. libdeflate writes in order and copies up to 299
+/// bytes beyond the end of what it has decoded, so a change here means that all bytes before the slack are decoded.
+const MARK: std::ops::Range<usize> = 512..1536;
+
+/// Bytes that no image holds by chance.
+const PATTERN: [u8; MARK.end - MARK.start] = {
+    let mut pattern = [0; MARK.end - MARK.start];
+    let (mut i, mut state) = (0, 0x9E37_79B9_u32);
+    while i < pattern.len() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        pattern[i] = (state >> 24) as u8;
+        i += 1;
+    }
+    pattern
+};
 
 /// A reusable Deflate decoder.
 pub struct Decoder {
@@ -61,12 +74,18 @@ impl Decoder {
     /// Decodes the first `want` bytes of a stream that may hold many more, at the speed of libdeflate. `dst` has
     /// [`SLACK`] bytes more than that; what lies in them afterwards is unspecified. Returns how many of the bytes wanted are
     /// decoded, and looks at no checksum.
+    ///
+    /// libdeflate gives up when the next piece of the stream does not fit, without saying how far it came. It came to the end but
+    /// for a piece of at most 258 bytes, or of 65535 where the stream is stored; the mark tells which.
     pub fn decode_top(&mut self, src: &[u8], dst: &mut [u8], want: usize) -> Result<usize> {
-        debug_assert!(dst.len() >= want + SLACK);
+        let Some(mark) = dst.get_mut(want + MARK.start..want + MARK.end) else { return self.decode(src, dst) };
+        mark.copy_from_slice(&PATTERN);
         match self.whole.zlib_decompress(src, dst) {
             Ok(len) => Ok(len.min(want)),
-            Err(DecompressionError::InsufficientSpace) => Ok(want),
-            Err(DecompressionError::BadData) => self.decode_partly(src, &mut dst[..want]),
+            Err(DecompressionError::InsufficientSpace) if dst[want + MARK.start..want + MARK.end] != PATTERN => {
+                Ok(want)
+            }
+            Err(_) => self.decode_partly(src, &mut dst[..want]),
         }
     }
 
@@ -175,7 +194,7 @@ mod tests {
         {
             let stream = encoded(&plain, level);
             let mut decoder = Decoder::new();
-            for want in [1, 100, 65_534, 65_535, 65_536, 131_071, 200_001, 399_999, 400_000] {
+            for want in [1, 100, 512, 1024, 65_534, 65_535, 65_536, 131_071, 200_001, 397_000, 399_999, 400_000] {
                 let mut dst = vec![0xAA; want + SLACK];
                 assert_eq!(decoder.decode_top(&stream, &mut dst, want), Ok(want));
                 assert!(dst[..want] == plain[..want], "{want} bytes, level {level}");
