@@ -27,7 +27,13 @@ def write_cog(path: Path, tile: int) -> None:
     """A Cloud Optimized GeoTIFF of one band with sensor noise, which is slow to inflate."""
     array = scene(COG_SIZE)[:1]
     shape = {"count": 1, "height": COG_SIZE, "width": COG_SIZE, "dtype": array.dtype}
-    options = {"compress": "deflate", "predictor": "yes", "blocksize": tile, "crs": "EPSG:32633", "transform": TRANSFORM}
+    options = {
+        "compress": "deflate",
+        "predictor": "yes",
+        "blocksize": tile,
+        "crs": "EPSG:32633",
+        "transform": TRANSFORM,
+    }
     with rasterio.open(path, "w", driver="COG", **shape, **options) as dataset:
         dataset.write(array)
 

@@ -74,10 +74,10 @@ def recipe(number: int) -> Recipe:
     options = made.options
     options |= {"interleave": rng.choice(["pixel", "band"]), "endianness": rng.choice(["LITTLE", "BIG"])}
     options["bigtiff"] = rng.choice(["YES", "NO"])
-    if made.dtype in ("uint8", "uint16", "uint32") and rng.random() < 0.2 and "predictor" not in options:
-        if options["compress"] in ("none", "lzw", "deflate", "zstd", "packbits"):
-            size = 8 * np.dtype(made.dtype).itemsize
-            options["nbits"] = rng.randint(size // 2 + 1 if size > 8 else 1, size - 1)
+    byte_codec = options["compress"] in ("none", "lzw", "deflate", "zstd", "packbits") and "predictor" not in options
+    if made.dtype in ("uint8", "uint16", "uint32") and rng.random() < 0.2 and byte_codec:
+        size = 8 * np.dtype(made.dtype).itemsize
+        options["nbits"] = rng.randint(size // 2 + 1 if size > 8 else 1, size - 1)
     if rng.random() < 0.2:
         options["sparse_ok"] = "yes"
     if rng.random() < 0.2:
@@ -167,7 +167,7 @@ def describe(dataset: rasterio.io.DatasetWriter, made: Recipe) -> None:
     if "point" in made.extras:
         dataset.update_tags(AREA_OR_POINT="Point")
     if "items" in made.extras:
-        dataset.update_tags(TITLE="a <b> & \"c\" é")
+        dataset.update_tags(TITLE='a <b> & "c" é')
         dataset.update_tags(1, WAVELENGTH="0.4")
         dataset.descriptions, dataset.units = [f"band {i}" for i in range(bands)], ["m"] * bands
     if "scale" in made.extras:

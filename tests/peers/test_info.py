@@ -58,7 +58,13 @@ def test_band_metadata_and_items(swath: Swath, tmp_path: Path) -> None:
     with rasterio.open(path, "r+") as dataset:
         dataset.descriptions = ("near infrared", "red & <green>")
         dataset.scales, dataset.offsets, dataset.units = (0.0001, 2.0), (-0.1, 0.0), ("m", "K")
-        dataset.update_tags(TIFFTAG_ARTIST="Jané", TIFFTAG_IMAGEDESCRIPTION="two\nlines", TITLE="Ünïcode <&> quotes \"'", EMPTY_LIKE=" ", NUMBER="1")
+        dataset.update_tags(
+            TIFFTAG_ARTIST="Jané",
+            TIFFTAG_IMAGEDESCRIPTION="two\nlines",
+            TITLE="Ünïcode <&> quotes \"'",
+            EMPTY_LIKE=" ",
+            NUMBER="1",
+        )
     assert not info.differences(swath.info(path), info.expected(path))
 
 
