@@ -1,7 +1,7 @@
 //! Handing out the caller's buffer in pieces: each block gets the rows that it fills, and no two blocks share a byte.
 //!
 //! The buffer is split with `split_at_mut` one block row at a time, so blocks are placed by any number of threads without
-//! a copy, a lock or `unsafe`. Jobs are made when they are asked for: a row of a million tiles costs no memory.
+//! a copy, a lock or a pointer. Jobs are made when they are asked for: a row of a million tiles costs no memory.
 
 use std::ops::Range;
 
