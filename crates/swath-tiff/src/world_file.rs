@@ -118,8 +118,10 @@ impl TabFile {
     /// The affine transform closest to the points in the sense of least squares, as GDAL takes it for three points
     /// and more. `None` for fewer, and for points on a line.
     pub fn geo_transform(&self) -> Option<[f64; 6]> {
-        if self.points.len() < 3 {
-            return None;
+        match self.points.as_slice() {
+            [] | [_] | [_, _] => return None,
+            [first, second, third] => return through(first, second, third),
+            _ => {}
         }
         // Solving around the centre keeps the digits that large coordinates would cost.
         let count = self.points.len() as f64;
@@ -149,6 +151,24 @@ impl TabFile {
     }
 }
 
+/// The transform that takes three points to their places, without the rounding of a least squares fit.
+fn through(first: &Gcp, second: &Gcp, third: &Gcp) -> Option<[f64; 6]> {
+    let (p1, l1, p2, l2) =
+        (second.pixel - first.pixel, second.line - first.line, third.pixel - first.pixel, third.line - first.line);
+    let determinant = p1 * l2 - p2 * l1;
+    if determinant.abs() <= 1e-12 * (p1.hypot(l1) * p2.hypot(l2)) {
+        return None;
+    }
+    let solve = |value: fn(&Gcp) -> f64| {
+        let (v1, v2) = (value(second) - value(first), value(third) - value(first));
+        let (by_pixel, by_line) = ((v1 * l2 - v2 * l1) / determinant, (v2 * p1 - v1 * p2) / determinant);
+        [value(first) - by_pixel * first.pixel - by_line * first.line, by_pixel, by_line]
+    };
+    let ([c, a, b], [f, d, e]) = (solve(|point| point.x), solve(|point| point.y));
+    let transform = [c, a, b, f, d, e];
+    transform.iter().all(|number| number.is_finite()).then_some(transform)
+}
+
 fn tab_point(line: &str) -> Option<Gcp> {
     let pair = |text: &str| {
         let (first, second) = text.split_once(',')?;
@@ -164,6 +184,13 @@ fn tab_point(line: &str) -> Option<Gcp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn three_points_give_the_transform_without_rounding() {
+        let text = b"(440720,3751320) (0,0) Label \"1\",\n(441320,3751320) (10,0) Label \"2\",\n(440720,3750120) (0,20) Label \"3\"";
+        let transform = TabFile::parse(text).and_then(|tab| tab.geo_transform());
+        assert_eq!(transform, Some([440_720.0, 60.0, 0.0, 3_751_320.0, 0.0, -60.0]));
+    }
 
     const SKEWED: [f64; 6] = [94.0, 10.0, 2.0, 209.5, 1.0, -20.0];
 

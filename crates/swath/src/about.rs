@@ -16,7 +16,7 @@ use swath_tiff::{Fields, ImageLayout, Limits, Photometric, ReadAt, Tag};
 use crate::band_color;
 use crate::level::Level;
 use crate::pixels::kind_of;
-use crate::sidecar::{Sidecars, world_file};
+use crate::sidecar::{Sidecars, placed_beside};
 
 /// What is known of an image beyond its pixels, the sidecars' words included. Where several sources speak, GDAL's order
 /// decides: `.aux.xml` before the file itself before a world file.
@@ -133,9 +133,9 @@ impl About {
             self.transform = Some(transform);
             self.raw_transform = inside.raw;
             self.georef_source = Some(GeorefSource::Internal);
-        } else if let Some(transform) = world_file(level.source.as_ref()) {
+        } else if let Some((transform, from)) = placed_beside(level.source.as_ref()) {
             self.transform = Some(GeoTransform(transform));
-            self.georef_source = Some(GeorefSource::WorldFile);
+            self.georef_source = Some(from);
         }
         if !self.gcps.is_empty() {
             self.georef_source = self.georef_source.or(Some(GeorefSource::Pam));

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use swath_io::Source;
 use swath_tiff::pam::Pam;
+use swath_tiff::world_file::{GeorefSource, TabFile};
 use swath_tiff::xml::XmlLimits;
 use swath_tiff::{Header, Ifd, Limits, read_chain, world_file};
 
-/// Larger world files than this are something else.
-const MAX_WORLD_FILE: u64 = 64 << 10;
+/// Larger world files and tables than this are something else.
+const MAX_TEXT: u64 = 64 << 10;
 
 /// What lies beside an image. A sidecar that cannot be understood is left out: it is not the image.
 #[derive(Debug, Default)]
@@ -36,12 +37,18 @@ impl Sidecars {
     }
 }
 
-/// The transform of the world file beside `source`, if there is one. Looked for only when nothing else places the image.
-pub(crate) fn world_file(source: &dyn Source) -> Option<[f64; 6]> {
+/// The transform that a MapInfo table or a world file beside `source` gives. Looked for only when nothing else places the
+/// image; the table counts more, as in GDAL.
+pub(crate) fn placed_beside(source: &dyn Source) -> Option<([f64; 6], GeorefSource)> {
     let name = PathBuf::from(source.name()).file_name()?.to_string_lossy().into_owned();
+    let text = |change: &dyn Fn(&Path) -> PathBuf| bytes(source, change, MAX_TEXT);
+    let table = ["tab", "TAB"].iter().find_map(|extension| text(&|path| path.with_extension(extension)));
+    if let Some(transform) = table.and_then(|bytes| TabFile::parse(&bytes)?.geo_transform()) {
+        return Some((transform, GeorefSource::TabFile));
+    }
     world_file::candidates(&name).into_iter().find_map(|candidate| {
-        let bytes = bytes(source, &|path| path.with_file_name(&candidate), MAX_WORLD_FILE)?;
-        world_file::parse(&bytes).ok()
+        let transform = world_file::parse(&text(&|path| path.with_file_name(&candidate))?).ok()?;
+        Some((transform, GeorefSource::WorldFile))
     })
 }
 
