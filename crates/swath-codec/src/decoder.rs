@@ -187,23 +187,13 @@ impl Decoder {
             predictor::undo(Predictor::None, shape, self.big_endian, block, &mut scratch.rows)?;
             return Ok(block);
         }
-        let top_of_deflate = extent == Extent::Top && matches!(self.codec, Codec::Deflate);
-        let room = if top_of_deflate { want + deflate::SLACK } else { want };
-        if block.len() < room {
+        // Only the top of a Deflate stream needs room behind the bytes that are wanted.
+        let slack = if extent == Extent::Top && matches!(self.codec, Codec::Deflate) { deflate::SLACK } else { 0 };
+        if block.len() < want + slack {
             // Zeroed by the allocator: pages that the stream does not reach cost nothing.
-            *block = vec![0; room];
+            *block = vec![0; want + slack];
         }
-        if top_of_deflate {
-            let decoder = scratch.deflate.get_or_insert_with(deflate::Decoder::new);
-            let got = decoder.decode_top(src, &mut block[..room], want)?;
-            if got < want {
-                return Err(Error::Truncated { codec: self.name, got, want });
-            }
-            let block = &mut block[..want];
-            predictor::undo(self.predictor, shape, self.big_endian, block, &mut scratch.rows)?;
-            return Ok(block);
-        }
-        let block = &mut block[..want];
+        let block = &mut block[..want + slack];
         match &self.codec {
             Codec::Jpeg { tables, photometric } => {
                 let params = jpeg::Params { tables: tables.as_deref(), photometric: *photometric };
@@ -235,30 +225,31 @@ impl Decoder {
                     .ok_or(Error::Unsuited { codec: self.name, what: "a block of this size" })?;
                 let mut bytes = std::mem::take(&mut scratch.bytes);
                 bytes.resize(packed, 0);
-                let result = self.decompress(src, shape, extent, &mut bytes, scratch);
+                let result = self.decompress(src, shape, extent, &mut bytes, packed, scratch);
                 let result =
                     result.and_then(|()| color::expand_subsampled(&bytes, width, height, self.subsampling, block));
                 scratch.bytes = bytes;
                 result?;
             }
             _ => {
-                self.decompress(src, shape, extent, block, scratch)?;
-                predictor::undo(self.predictor, shape, self.big_endian, block, &mut scratch.rows)?;
+                self.decompress(src, shape, extent, block, want, scratch)?;
+                predictor::undo(self.predictor, shape, self.big_endian, &mut block[..want], &mut scratch.rows)?;
             }
         }
-        Ok(block)
+        Ok(&block[..want])
     }
 
-    /// Decompress a byte stream; anything less than all bytes is an error.
+    /// Decompress the first `want` bytes of a stream; fewer are an error. `dst` has more room only for the top of a Deflate
+    /// stream.
     fn decompress(
         &self,
         src: &[u8],
         shape: Shape,
         extent: Extent,
         dst: &mut [u8],
+        want: usize,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let want = dst.len();
         let got = match &self.codec {
             Codec::None => {
                 let got = src.len().min(want);
@@ -266,7 +257,10 @@ impl Decoder {
                 got
             }
             Codec::Lzw => scratch.lzw.get_or_insert_with(|| Box::new(lzw::Decoder::new())).decode(src, dst)?,
-            Codec::Deflate => scratch.deflate.get_or_insert_with(deflate::Decoder::new).decode(src, dst)?,
+            Codec::Deflate => {
+                let decoder = scratch.deflate.get_or_insert_with(deflate::Decoder::new);
+                if extent == Extent::Top { decoder.decode_top(src, dst, want)? } else { decoder.decode(src, dst)? }
+            }
             Codec::Zstd => {
                 let decoder = scratch.zstd.get_or_insert_with(zstd::Decoder::new);
                 if extent == Extent::Top { decoder.decode_top(src, dst)? } else { decoder.decode(src, dst)? }

@@ -41,17 +41,13 @@ impl Decoder {
         // so the streaming decoder cannot know that they fit).
         match self.context.decompress(dst, src) {
             Ok(len) => Ok(len),
-            Err(_) => self.decode_partly(src, dst),
+            Err(_) => self.decode_top(src, dst),
         }
     }
 
-    /// Decodes the first bytes of a stream that holds many more, without first trying to decode it whole.
+    /// Decodes until `dst` is full, without first trying to decode the stream whole: for a stream that holds more than `dst`
+    /// can take, that is cut off, or that has something else behind it.
     pub fn decode_top(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        self.decode_partly(src, dst)
-    }
-
-    /// Decodes a stream that is cut off, that holds more than `dst` can take, or that has something else behind it.
-    fn decode_partly(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let corrupt = |code| Error::Corrupt { codec: NAME, what: zstd_safe::get_error_name(code) };
         self.context.reset(ResetDirective::SessionAndParameters).map_err(corrupt)?;
         self.context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(corrupt)?;

@@ -6,6 +6,7 @@ use crate::field::Fields;
 use crate::grid::BlockGrid;
 use crate::ifd::Ifd;
 use crate::limits::Limits;
+use crate::nodata::Kind;
 use crate::table::BlockTable;
 use crate::tag::Tag;
 
@@ -267,6 +268,17 @@ impl ImageLayout {
     /// Samples of a pixel within one block: 1 in a planar file.
     pub fn block_samples(&self) -> u16 {
         if self.planar == Planar::Separate { 1 } else { self.samples }
+    }
+
+    /// How the bits of a sample are to be understood, as nodata values know it. Undefined (4) is read as unsigned.
+    pub fn kind(&self) -> Kind {
+        match self.sample_format {
+            2 => Kind::Int,
+            3 => Kind::Float,
+            5 => Kind::ComplexInt,
+            6 => Kind::ComplexFloat,
+            _ => Kind::Uint,
+        }
     }
 
     /// The band that holds transparency, if one is declared: the first extra sample of an alpha kind.

@@ -11,7 +11,7 @@ use swath_tiff::palette::Palette;
 use swath_tiff::pam::{Pam, PamBand};
 use swath_tiff::world_file::GeorefSource;
 use swath_tiff::xml::XmlLimits;
-use swath_tiff::{Fields, ImageLayout, Limits, Photometric, ReadAt, Tag};
+use swath_tiff::{Fields, Limits, Photometric, ReadAt, Tag};
 
 use crate::band_color;
 use crate::level::Level;
@@ -157,7 +157,7 @@ impl About {
         limits: &Limits,
     ) {
         let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
-        let (kind, bits) = kind(&level.layout);
+        let (kind, bits) = (level.layout.kind(), u32::from(level.layout.bits));
         let text = self.tag(fields.text(Tag::GDAL_NODATA));
         self.nodata = text.and_then(|text| NoData::parse(&text, kind, bits));
         if self.nodata.is_none() {
@@ -341,18 +341,6 @@ const VERTICAL_KEYS: u16 = 4096;
 
 /// GTRasterTypeGeoKey.
 const RASTER_TYPE_KEY: u16 = 1025;
-
-/// The kind of the samples as nodata values know it.
-fn kind(layout: &ImageLayout) -> (Kind, u32) {
-    let kind = match layout.sample_format {
-        2 => Kind::Int,
-        3 => Kind::Float,
-        5 => Kind::ComplexInt,
-        6 => Kind::ComplexFloat,
-        _ => Kind::Uint,
-    };
-    (kind, u32::from(layout.bits))
-}
 
 /// The code of a WKT text. A compound system without one of its own has that of its parts together.
 fn epsg_of_text(text: &str) -> Option<u32> {

@@ -1,26 +1,27 @@
 //! From tags to a decoder: what each codec needs beside its streams.
 
 use swath_codec::{Codec, DType, Decoder, OldJpeg, Predictor, SampleFormat, ccitt, jpeg2000, lerc, sgilog};
+use swath_tiff::nodata::Kind;
 use swath_tiff::{ByteOrder, Compression, Fields, ImageLayout, Limits, ReadAt, Tag};
 
-use crate::color::{subsampling, ycbcr};
+use crate::color::ycbcr;
 use crate::error::{Error, Result};
 use crate::level::Level;
 
-/// The SampleFormat tag as the codecs know it. 4 (undefined) is read as unsigned, as everybody does.
-pub(crate) fn sample_format(tag: u16) -> SampleFormat {
-    match tag {
-        2 => SampleFormat::Int,
-        3 => SampleFormat::Float,
-        5 => SampleFormat::ComplexInt,
-        6 => SampleFormat::ComplexFloat,
-        _ => SampleFormat::Uint,
+/// How the bits of a sample are to be understood, as the codecs know it.
+pub(crate) fn sample_format(layout: &ImageLayout) -> SampleFormat {
+    match layout.kind() {
+        Kind::Uint => SampleFormat::Uint,
+        Kind::Int => SampleFormat::Int,
+        Kind::Float => SampleFormat::Float,
+        Kind::ComplexInt => SampleFormat::ComplexInt,
+        Kind::ComplexFloat => SampleFormat::ComplexFloat,
     }
 }
 
 /// The type that the samples have in memory.
 pub(crate) fn dtype(layout: &ImageLayout) -> Option<DType> {
-    DType::for_stored(sample_format(layout.sample_format), usize::from(layout.bits))
+    DType::for_stored(sample_format(layout), usize::from(layout.bits))
 }
 
 /// Codecs for pictures give whole samples: 12 bits come out of a JPEG as 16.
@@ -52,7 +53,7 @@ pub(crate) fn build(level: &Level, limits: &Limits) -> Result<Decoder> {
         predictor,
         big_endian: layout.order == ByteOrder::Big,
         lsb_first: layout.lsb_first,
-        subsampling: subsampling(layout, &level.ifd.fields(level.source.as_ref(), limits)),
+        subsampling: level.subsampling,
     })
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Level {
     pub(crate) is_mask: bool,
     /// The conversion of its colours.
     pub(crate) conversion: Option<Conversion>,
+    /// How many pixels share their chroma, across and down.
+    pub(crate) subsampling: (usize, usize),
     /// Read the masks of the LERC blobs instead of their pixels.
     lerc_mask: bool,
     /// The bytes of one sample of nodata, or zeros: what blocks that are not stored are filled with.
@@ -46,10 +48,24 @@ impl Level {
         })?;
         let fields = ifd.fields(source.as_ref(), limits);
         let conversion = Conversion::of(&layout, &fields);
-        let blocks = Blocks::new(&layout, subsampling(&layout, &fields));
+        let subsampling = subsampling(&layout, &fields);
+        let blocks = Blocks::new(&layout, subsampling);
         let fill = vec![0; dtype.size()];
         let (is_mask, lerc_mask) = (false, false);
-        Ok(Level { source, file, ifd, layout, blocks, dtype, number, is_mask, conversion, lerc_mask, fill })
+        Ok(Level {
+            source,
+            file,
+            ifd,
+            layout,
+            blocks,
+            dtype,
+            number,
+            is_mask,
+            conversion,
+            subsampling,
+            lerc_mask,
+            fill,
+        })
     }
 
     /// Bands that a read gives.
@@ -69,23 +85,26 @@ impl Level {
             number: self.number,
             is_mask: true,
             conversion: None,
+            subsampling: self.subsampling,
             lerc_mask: true,
             fill: vec![255],
         }
     }
 
-    /// The shape of `height` rows of a block.
+    /// The shape of `height` rows of a block as they are decoded.
     pub(crate) fn shape(&self, height: usize) -> Shape {
-        let width = self.blocks.grid.block_width as usize;
-        if self.lerc_mask {
-            return Shape { width, height, samples: 1, bits: 8, format: SampleFormat::Uint };
-        }
+        let pixels = self.pixel_shape(height);
+        if self.lerc_mask { Shape { samples: 1, bits: 8, format: SampleFormat::Uint, ..pixels } } else { pixels }
+    }
+
+    /// The shape of `height` rows of pixels.
+    fn pixel_shape(&self, height: usize) -> Shape {
         Shape {
-            width,
+            width: self.blocks.grid.block_width as usize,
             height,
             samples: usize::from(self.layout.block_samples()),
             bits: decoder::decoded_bits(&self.layout),
-            format: decoder::sample_format(self.layout.sample_format),
+            format: decoder::sample_format(&self.layout),
         }
     }
 
@@ -105,10 +124,7 @@ impl Level {
     pub(crate) fn decoder(&self, limits: &Limits) -> Result<Decoder> {
         let mut decoder = decoder::build(self, limits)?;
         if let (Codec::Lerc(params), true) = (&decoder.codec, self.lerc_mask) {
-            let samples = usize::from(self.layout.block_samples());
-            let format = decoder::sample_format(self.layout.sample_format);
-            let bits = decoder::decoded_bits(&self.layout);
-            decoder.codec = Codec::LercMask(*params, Shape { width: 0, height: 0, samples, bits, format });
+            decoder.codec = Codec::LercMask(*params, self.pixel_shape(0));
         }
         Ok(decoder)
     }
