@@ -53,6 +53,14 @@ pub enum Error {
         /// What was asked, as the end of a sentence: `64-bit samples`.
         what: &'static str,
     },
+    /// A value needs more bits than the file keeps of a sample.
+    #[error("the value {value} does not fit in {bits} bits")]
+    TooWide {
+        /// The value.
+        value: u64,
+        /// Bits of a stored sample.
+        bits: usize,
+    },
     /// The codec would need more memory than a block of this size may cost.
     #[error("{codec} stream asks for {needed} bytes of working memory, the limit is {limit}")]
     Memory {

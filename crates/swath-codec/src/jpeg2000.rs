@@ -1,9 +1,10 @@
 //! JPEG 2000 (compression 34712, and Aperio's 33003 and 33005): a codestream or a JP2 file in each block.
 //!
 //! The `hayro-jpeg2000` crate decodes; it is pure Rust without `unsafe`. What it is given has been checked against the block
-//! by `codestream.rs`, because it allocates what the stream asks for.
+//! by `codestream.rs`, because it allocates what the stream asks for. It does not encode; `openjp2` does, in `encode.rs`.
 
 mod codestream;
+mod encode;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,6 +13,7 @@ use hayro_jpeg2000::{ComponentData, DecodeSettings, DecoderContext, Image};
 
 use crate::{Error, Result, SampleFormat, Shape};
 use codestream::{Codestream, Component};
+pub use encode::{EncodeParams, Quality, encode};
 
 const CODEC: &str = "JPEG 2000";
 

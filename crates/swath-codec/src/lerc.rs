@@ -3,6 +3,8 @@
 //! The `lerc-rs` crate decodes the blobs (Lerc1 and Lerc2 versions 2 to 6). This file decides what a blob means inside a
 //! TIFF: how its mask, its depth and its bands become the interleaved samples of a block.
 
+mod encode;
+
 use bytemuck::Pod;
 use lerc::bitmask::BitMask;
 use lerc::{DataType, LercError, LercInfo, Sample};
@@ -10,6 +12,8 @@ use libdeflater::{DecompressionError, Decompressor};
 use zstd_safe::DCtx;
 
 use crate::{Error, Result, SampleFormat, Shape};
+
+pub use encode::Encoder;
 
 const CODEC: &str = "LERC";
 
@@ -44,6 +48,16 @@ impl Params {
             Some(_) => return Err(Error::Corrupt { codec: CODEC, what: "its parameters name an unknown compression" }),
         };
         Ok(Params { version: values.first().copied().unwrap_or(4), compression })
+    }
+
+    /// The values of tag 50674.
+    pub fn to_tag(&self) -> [u32; 2] {
+        let compression = match self.compression {
+            LercCompression::None => 0,
+            LercCompression::Deflate => 1,
+            LercCompression::Zstd => 2,
+        };
+        [self.version, compression]
     }
 }
 

@@ -1,5 +1,7 @@
 //! Stored samples and the types that they are handed out as.
 
+use std::ops::BitOrAssign;
+
 use crate::{Error, Result, SampleFormat, Shape};
 
 /// The type of a sample in memory, in native byte order.
@@ -193,6 +195,129 @@ pub fn unpack_row(shape: Shape, row: &[u8], out: &mut [u8]) -> Result<()> {
         (_, bits) => unpack_any(bits, row, out, u64::to_ne_bytes),
     }
     Ok(())
+}
+
+/// Packs samples of [`DType::for_stored`] to one stored row: the inverse of [`unpack_row`].
+///
+/// All of `samples` go to the front of `row`, from the most significant bit of each byte on (FillOrder 1); the bits behind them
+/// become zero. `row` may hold anything before, and what it holds after an error is unspecified. Narrow signed integers
+/// are packed as the unsigned ones that they are read as.
+///
+/// # Errors
+/// A value does not fit in the bits of a stored sample, the row is too short for the samples, or there is no way to pack samples
+/// of this format and width: floats are stored whole only.
+pub fn pack_row(shape: Shape, samples: &[u8], row: &mut [u8]) -> Result<()> {
+    const CODEC: &str = "sample";
+    let bits = shape.bits;
+    let dtype = match DType::for_stored(shape.format, bits) {
+        Some(dtype) if matches!(shape.format, SampleFormat::Uint | SampleFormat::Int) || dtype.size() * 8 == bits => {
+            dtype
+        }
+        _ => return Err(Error::Unsuited { codec: CODEC, what: "samples of this format and width" }),
+    };
+    let count = samples.len() / dtype.size();
+    let want = (count as u128 * bits as u128).div_ceil(8);
+    if (row.len() as u128) < want {
+        return Err(Error::Unsuited { codec: CODEC, what: "more samples than the row has room for" });
+    }
+    let (row, padding) = row.split_at_mut(want as usize);
+    padding.fill(0);
+    let all = match (dtype, bits) {
+        _ if bits == dtype.size() * 8 => {
+            row.copy_from_slice(&samples[..row.len()]);
+            return Ok(());
+        }
+        (DType::U8, 1) => pack_together::<8, u64>(samples, row, |group| {
+            // Each product of a sample and a bit of the factor has a place of its own; the eight that are wanted meet in the top byte.
+            let word = u64::from_le_bytes(group);
+            (word, (word.wrapping_mul(0x8040_2010_0804_0201) >> 56) as u8)
+        }),
+        (DType::U8, 2) => pack_together::<4, u32>(samples, row, |group| {
+            let word = u32::from_le_bytes(group);
+            (word, (word.wrapping_mul(0x4010_0401) >> 24) as u8)
+        }),
+        (DType::U8, 4) => pack_together::<2, u8>(samples, row, |[a, b]| (a | b, a << 4 | b & 15)),
+        (DType::U16, 12) => pack_12(samples, row),
+        (DType::U8, _) => pack_any(bits, samples, row, |[value]| value.into()),
+        (DType::U16, _) => pack_any(bits, samples, row, |value| u16::from_ne_bytes(value).into()),
+        (DType::U32, _) => pack_any(bits, samples, row, |value| u32::from_ne_bytes(value).into()),
+        (_, _) => pack_any(bits, samples, row, u64::from_ne_bytes),
+    };
+    if all >> bits == 0 { Ok(()) } else { Err(too_wide(bits, dtype.size(), samples)) }
+}
+
+/// Packs groups of `N` samples of a byte each to a byte, by a function that also gives all bits which the samples of the group use.
+/// Returns the bits that any sample uses: looking at them once, at the end, is what makes this fast.
+fn pack_together<const N: usize, U: Default + BitOrAssign + Into<u64>>(
+    samples: &[u8],
+    row: &mut [u8],
+    pack: impl Fn([u8; N]) -> (U, u8),
+) -> u64 {
+    let (groups, rest) = samples.as_chunks::<N>();
+    let mut all = U::default();
+    for (byte, group) in row.iter_mut().zip(groups) {
+        let (used, packed) = pack(*group);
+        all |= used;
+        *byte = packed;
+    }
+    if let Some(byte) = row.get_mut(groups.len()) {
+        let mut last = [0; N];
+        last[..rest.len()].copy_from_slice(rest);
+        let (used, packed) = pack(last);
+        all |= used;
+        *byte = packed;
+    }
+    // The bytes of all samples, laid over each other.
+    all.into().to_ne_bytes().into_iter().fold(0, |bits, byte| bits | u64::from(byte))
+}
+
+fn pack_12(samples: &[u8], row: &mut [u8]) -> u64 {
+    let (pairs, rest) = samples.as_chunks::<2>().0.as_chunks::<2>();
+    let mut all = 0;
+    for (bytes, pair) in row.as_chunks_mut::<3>().0.iter_mut().zip(pairs) {
+        let [a, b] = pair.map(u16::from_ne_bytes);
+        all |= a | b;
+        *bytes = [(a >> 4) as u8, (a << 4) as u8 | (b >> 8) as u8 & 15, b as u8];
+    }
+    let done = pairs.len() * 3;
+    u64::from(all) | pack_any(12, rest.as_flattened(), &mut row[done..], |value| u16::from_ne_bytes(value).into())
+}
+
+/// Samples of any width up to 63 bits, `S` bytes each in memory. Returns the bits that any of them uses.
+fn pack_any<const S: usize>(bits: usize, samples: &[u8], row: &mut [u8], value: impl Fn([u8; S]) -> u64) -> u64 {
+    let (mut all, mut window, mut filled, mut done) = (0, 0u128, 0, 0);
+    for sample in samples.as_chunks::<S>().0 {
+        let value = value(*sample);
+        all |= value;
+        // A value that is too wide spoils its neighbours, but the row is not used then.
+        window = window << bits | u128::from(value);
+        filled += bits;
+        if filled >= 64
+            && let Some(word) = row.get_mut(done..).and_then(|rest| rest.first_chunk_mut::<8>())
+        {
+            filled -= 64;
+            done += 8;
+            *word = ((window >> filled) as u64).to_be_bytes();
+        }
+    }
+    let tail = window.checked_shl(128 - filled as u32).unwrap_or(0).to_be_bytes();
+    let rest = &mut row[done..];
+    rest.copy_from_slice(&tail[..rest.len()]);
+    all
+}
+
+/// The error for the first sample that needs more than `bits`.
+fn too_wide(bits: usize, size: usize, samples: &[u8]) -> Error {
+    let mut values = samples.chunks_exact(size).map(|sample| {
+        let mut word = [0; 8];
+        if cfg!(target_endian = "big") {
+            word[8 - size..].copy_from_slice(sample);
+        } else {
+            word[..size].copy_from_slice(sample);
+        }
+        u64::from_ne_bytes(word)
+    });
+    Error::TooWide { value: values.find(|value| value >> bits != 0).unwrap_or_default(), bits }
 }
 
 /// Sample `at` of a row that is a bit string from the most significant bit on. `bits` is at most 64.
@@ -403,6 +528,58 @@ mod tests {
                 assert_eq!(get_bits(&row, at, bits), want, "{bits} bits, sample {at}");
             }
         }
+    }
+
+    fn integer(bits: usize, count: usize) -> Shape {
+        Shape { width: count, height: 1, samples: 1, bits, format: SampleFormat::Uint }
+    }
+
+    #[test]
+    fn packed_samples_of_every_width_unpack_and_the_padding_is_zero() {
+        for bits in 1..=64_usize {
+            for count in [0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 100] {
+                let mut stored = noise((count * bits).div_ceil(8));
+                if let Some(last) = stored.last_mut() {
+                    *last &= 0xff << ((8 - count * bits % 8) % 8);
+                }
+                let samples = unpacked(SampleFormat::Uint, bits, &stored, count);
+                let mut row = vec![0xaa; stored.len() + 2];
+                pack_row(integer(bits, count), &samples, &mut row).expect("it fits");
+                stored.extend([0, 0]);
+                assert_eq!(row, stored, "{count} samples of {bits} bits");
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_too_wide_for_its_bits_is_an_error_not_cut() {
+        for bits in (1..=63_usize).filter(|bits| ![8, 16, 32].contains(bits)) {
+            let dtype = DType::for_stored(SampleFormat::Uint, bits).expect("mapped");
+            for at in [0, 3, 7, 8, 12] {
+                for place in bits..dtype.size() * 8 {
+                    let mut samples = vec![0; 13 * dtype.size()];
+                    let wide = 1u64 << place | 1;
+                    let bytes = if cfg!(target_endian = "big") { wide << (64 - dtype.size() * 8) } else { wide };
+                    samples[at * dtype.size()..][..dtype.size()].copy_from_slice(&bytes.to_ne_bytes()[..dtype.size()]);
+                    let result = pack_row(integer(bits, 13), &samples, &mut [0; 13 * 8]);
+                    assert_eq!(result, Err(Error::TooWide { value: wide, bits }), "sample {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_too_short_and_narrow_floats_are_not_packed() {
+        let result = pack_row(integer(12, 3), &[0; 6], &mut [0; 4]);
+        assert!(matches!(result, Err(Error::Unsuited { .. })), "{result:?}");
+        for (format, bits) in [(SampleFormat::Float, 24), (SampleFormat::ComplexFloat, 32), (SampleFormat::Uint, 65)] {
+            let result = pack_row(Shape { bits, format, ..integer(1, 1) }, &[0; 8], &mut [0; 64]);
+            assert!(matches!(result, Err(Error::Unsuited { .. })), "{result:?}");
+        }
+        let mut row = [9; 9];
+        pack_row(Shape { bits: 32, format: SampleFormat::Float, ..integer(1, 2) }, &[1, 2, 3, 4, 5, 6, 7, 8], &mut row)
+            .expect("whole floats are copied");
+        assert_eq!(row, [1, 2, 3, 4, 5, 6, 7, 8, 0]);
     }
 
     #[test]
