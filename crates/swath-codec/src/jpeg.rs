@@ -5,6 +5,10 @@
 //! TIFF the PhotometricInterpretation tag decides. Sequential, progressive and lossless Huffman coding; arithmetic
 //! coding is refused.
 
+mod downsample;
+mod encode;
+mod entropy;
+mod fdct;
 mod header;
 mod huffman;
 mod idct;
@@ -12,6 +16,8 @@ mod lossless;
 mod output;
 mod scan;
 mod upsample;
+
+pub use encode::{EncodeColour, EncodeParams, EncodeScratch, encode, encode_tables};
 
 use crate::{Error, Result, Shape, color};
 use header::{Coding, Frame, Scan, Tables};

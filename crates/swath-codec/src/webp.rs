@@ -1,9 +1,16 @@
 //! WebP (compression 50001), lossy and lossless, by libwebp.
 
-use crate::{Error, Result, Shape};
+use crate::{Error, Result, SampleFormat, Shape};
 use libwebp_sys as ffi;
+use std::ptr;
 
 const CODEC: &str = "WebP";
+
+/// The effort, 0 to 6, that libwebp takes by itself, and GDAL too.
+const METHOD: i32 = 4;
+
+/// How hard the lossless encoder tries, 0 to 100, when nothing else is said.
+const LOSSLESS_EFFORT: f32 = 75.0;
 
 /// Decodes one block of three or four 8-bit samples.
 ///
@@ -39,6 +46,107 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     outcome(status, shape)
 }
 
+/// Appends the stream of one block of three or four 8-bit samples to `out`.
+///
+/// `quality` is 0 to 100, with alpha exact and colours that cost least where alpha is 0, as GDAL writes it. `None` is lossless, to
+/// the bit also where alpha is 0. A fourth band of 255 only is not stored: a stream
+/// without alpha is read as opaque.
+pub fn encode(quality: Option<f32>, src: &[u8], shape: Shape, out: &mut Vec<u8>) -> Result<()> {
+    let unsuited = |what| Err(Error::Unsuited { codec: CODEC, what });
+    if !matches!((shape.samples, shape.bits, shape.format), (3 | 4, 8, SampleFormat::Uint)) {
+        return unsuited("anything but three or four bands of 8 bits");
+    }
+    let side = 1..=ffi::WEBP_MAX_DIMENSION as usize;
+    if !side.contains(&shape.width) || !side.contains(&shape.height) {
+        return unsuited("other than 1 to 16,383 rows or columns in a block");
+    }
+    if quality.is_some_and(|quality| !(0.0..=100.0).contains(&quality)) {
+        return unsuited("a quality outside 0 to 100");
+    }
+    check("input bytes", i64::try_from(src.len()).unwrap_or(i64::MAX), shape.len())?;
+
+    let (Ok(mut config), Ok(picture)) = (ffi::WebPConfig::new(), ffi::WebPPicture::new()) else {
+        return unsuited("the interface of another libwebp");
+    };
+    config.lossless = quality.is_none().into();
+    config.quality = quality.unwrap_or(LOSSLESS_EFFORT);
+    config.method = METHOD;
+    config.exact = config.lossless;
+    let mut picture = Picture(picture);
+    picture.0.use_argb = config.lossless;
+    // Neither is above 16,383 here.
+    (picture.0.width, picture.0.height) = (shape.width as i32, shape.height as i32);
+    let stride = shape.row_bytes() as i32;
+    let import = if shape.samples == 3 { ffi::WebPPictureImportRGB } else { ffi::WebPPictureImportRGBA };
+    // SAFETY: the picture is initialised; `src` has `height` rows of `stride` bytes, as was checked, and is only read, into memory
+    // that libwebp allocates for the picture.
+    if unsafe { import(&mut picture.0, src.as_ptr(), stride) } == 0 {
+        return Err(failure(picture.0.error_code));
+    }
+
+    let mut memory = Memory::new();
+    picture.0.writer = Some(ffi::WebPMemoryWrite);
+    picture.0.custom_ptr = ptr::from_mut(&mut memory.0).cast();
+    // SAFETY: both are initialised. `custom_ptr` is the initialised writer that `WebPMemoryWrite` takes it for; it
+    // lives until after the call and is not touched through any other name meanwhile.
+    if unsafe { ffi::WebPEncode(&config, &mut picture.0) } == 0 {
+        return Err(failure(picture.0.error_code));
+    }
+    out.extend_from_slice(memory.bytes());
+    Ok(())
+}
+
+/// A picture whose pixels libwebp has allocated.
+struct Picture(ffi::WebPPicture);
+
+impl Drop for Picture {
+    fn drop(&mut self) {
+        // SAFETY: the picture was initialised when it was made, so its pointers are null or libwebp's own.
+        unsafe { ffi::WebPPictureFree(&mut self.0) }
+    }
+}
+
+/// What libwebp has written.
+struct Memory(ffi::WebPMemoryWriter);
+
+impl Memory {
+    fn new() -> Memory {
+        // The state that `WebPMemoryWriterInit` makes: nothing allocated.
+        Memory(ffi::WebPMemoryWriter { mem: ptr::null_mut(), size: 0, max_size: 0, pad: [0] })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        if self.0.mem.is_null() {
+            return &[];
+        }
+        // SAFETY: `mem` is not null, so libwebp allocated it and wrote its first `size` bytes. It changes neither
+        // while `self` is borrowed.
+        unsafe { std::slice::from_raw_parts(self.0.mem, self.0.size) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: `mem` is null or allocated by libwebp, which is what this frees; nothing borrows it any more.
+        unsafe { ffi::WebPMemoryWriterClear(&mut self.0) }
+    }
+}
+
+/// Why libwebp did not encode a block.
+fn failure(code: ffi::WebPEncodingError) -> Error {
+    use ffi::WebPEncodingError as Code;
+    let what = match code {
+        Code::VP8_ENC_ERROR_OUT_OF_MEMORY | Code::VP8_ENC_ERROR_BITSTREAM_OUT_OF_MEMORY => {
+            "a block that libwebp cannot get the memory for"
+        }
+        Code::VP8_ENC_ERROR_PARTITION0_OVERFLOW
+        | Code::VP8_ENC_ERROR_PARTITION_OVERFLOW
+        | Code::VP8_ENC_ERROR_FILE_TOO_BIG => "so much detail in one block",
+        _ => "a block that libwebp does not accept",
+    };
+    Error::Unsuited { codec: CODEC, what }
+}
+
 fn check(what: &'static str, found: i64, expected: usize) -> Result<()> {
     if u64::try_from(found) == Ok(expected as u64) {
         return Ok(());
@@ -63,7 +171,7 @@ fn outcome(status: ffi::VP8StatusCode, shape: Shape) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleFormat;
+    use crate::noise::noise;
 
     const LOSSY: &[u8] = include_bytes!("../testdata/webp-lossy.webp");
     const LOSSY_PIXELS: &[u8] = include_bytes!("../testdata/webp-lossy.raw");
@@ -121,5 +229,89 @@ mod tests {
                 stream[bit / 8] ^= 1 << (bit % 8);
             }
         }
+    }
+
+    fn shape(width: usize, height: usize, samples: usize) -> Shape {
+        Shape { width, height, samples, bits: 8, format: SampleFormat::Uint }
+    }
+
+    fn encoded(quality: Option<f32>, src: &[u8], shape: Shape) -> Result<Vec<u8>> {
+        let mut out = b"kept".to_vec();
+        encode(quality, src, shape, &mut out)?;
+        assert_eq!(out.drain(..4).as_slice(), b"kept");
+        Ok(out)
+    }
+
+    /// Slopes and waves with a little noise; alpha, when there is one, is 0 in places where the colours are not.
+    fn picture(width: usize, height: usize, samples: usize) -> Vec<u8> {
+        let noise = noise(width * height * samples);
+        let mut pixels = Vec::new();
+        for (n, pixel) in noise.chunks_exact(samples).enumerate() {
+            let (x, y) = ((n % width) as f32, (n / width) as f32);
+            for (band, &noise) in pixel.iter().enumerate() {
+                let wave = 128.0 + 90.0 * ((x + 10.0 * band as f32) / 19.0).sin() * (y / 23.0).cos();
+                pixels.push(if band == 3 { noise / 86 * 127 } else { wave as u8 + noise % 8 });
+            }
+        }
+        pixels
+    }
+
+    fn psnr(a: &[u8], b: &[u8]) -> f64 {
+        let squares: f64 = a.iter().zip(b).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum();
+        10.0 * (255.0 * 255.0 * a.len() as f64 / squares.max(1e-9)).log10()
+    }
+
+    #[test]
+    fn lossless_is_exact_also_where_transparent() {
+        for (width, height) in [(1, 1), (1, 40), (37, 1), (45, 19), (64, 64)] {
+            for samples in [3, 4] {
+                for src in [picture(width, height, samples), noise(width * height * samples)] {
+                    let stream = encoded(None, &src, shape(width, height, samples)).unwrap();
+                    assert!(decoded(&stream, width, height, samples).unwrap() == src, "{width}x{height}x{samples}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn opaque_alpha_comes_back() {
+        let src: Vec<u8> = noise(4 * 400).chunks(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2], 255]).collect();
+        for quality in [None, Some(75.0)] {
+            let stream = encoded(quality, &src, shape(20, 20, 4)).unwrap();
+            assert!(decoded(&stream, 20, 20, 4).unwrap().iter().skip(3).step_by(4).all(|&alpha| alpha == 255));
+        }
+    }
+
+    #[test]
+    fn lossy_is_close_and_keeps_alpha() {
+        let mut lengths = Vec::new();
+        for (quality, bound) in [(10.0, 29.0), (75.0, 35.0), (100.0, 40.0)] {
+            let src = picture(120, 90, 3);
+            let stream = encoded(Some(quality), &src, shape(120, 90, 3)).unwrap();
+            let got = psnr(&decoded(&stream, 120, 90, 3).unwrap(), &src);
+            assert!(got > bound, "{quality}: {got}");
+            lengths.push(stream.len());
+        }
+        assert!(lengths.is_sorted() && lengths[0] * 3 < lengths[2]);
+
+        let src = picture(64, 48, 4);
+        let pixels = decoded(&encoded(Some(75.0), &src, shape(64, 48, 4)).unwrap(), 64, 48, 4).unwrap();
+        assert!(src.chunks(4).zip(pixels.chunks(4)).all(|(want, got)| want[3] == got[3]));
+    }
+
+    #[test]
+    fn what_it_cannot_hold_is_refused() {
+        let unsuited = |quality, shape: Shape| {
+            matches!(encoded(quality, &vec![0; shape.len()], shape), Err(Error::Unsuited { .. }))
+        };
+        assert!(unsuited(None, shape(8, 8, 1)) && unsuited(None, shape(8, 8, 5)));
+        assert!(unsuited(None, Shape { bits: 16, ..shape(8, 8, 3) }));
+        assert!(unsuited(None, Shape { format: SampleFormat::Int, ..shape(8, 8, 3) }));
+        assert!(unsuited(None, shape(0, 8, 3)) && unsuited(None, shape(8, 0, 3)));
+        assert!(unsuited(None, shape(16384, 1, 3)) && !unsuited(None, shape(16383, 1, 3)));
+        assert!(unsuited(Some(-1.0), shape(8, 8, 3)) && unsuited(Some(100.5), shape(8, 8, 3)));
+        assert!(unsuited(Some(f32::NAN), shape(8, 8, 3)));
+        let short = encoded(None, &[0; 191], shape(8, 8, 3));
+        assert!(matches!(short, Err(Error::Mismatch { what: "input bytes", found: 191, .. })));
     }
 }

@@ -6,37 +6,37 @@
 use std::array::from_fn;
 
 /// Fraction bits of the constants below.
-const FRACTION: u32 = 13;
-const F_0_298: i32 = 2446;
-const F_0_390: i32 = 3196;
-const F_0_541: i32 = 4433;
-const F_0_765: i32 = 6270;
-const F_0_899: i32 = 7373;
-const F_1_175: i32 = 9633;
-const F_1_501: i32 = 12299;
-const F_1_847: i32 = 15137;
-const F_1_961: i32 = 16069;
-const F_2_053: i32 = 16819;
-const F_2_562: i32 = 20995;
-const F_3_072: i32 = 25172;
+pub(super) const FRACTION: u32 = 13;
+pub(super) const F_0_298: i32 = 2446;
+pub(super) const F_0_390: i32 = 3196;
+pub(super) const F_0_541: i32 = 4433;
+pub(super) const F_0_765: i32 = 6270;
+pub(super) const F_0_899: i32 = 7373;
+pub(super) const F_1_175: i32 = 9633;
+pub(super) const F_1_501: i32 = 12299;
+pub(super) const F_1_847: i32 = 15137;
+pub(super) const F_1_961: i32 = 16069;
+pub(super) const F_2_053: i32 = 16819;
+pub(super) const F_2_562: i32 = 20995;
+pub(super) const F_3_072: i32 = 25172;
 
 /// Eight values that go through the same steps. Arithmetic wraps: only coefficients that no encoder makes overflow.
 #[derive(Clone, Copy)]
-struct Lanes([i32; 8]);
+pub(super) struct Lanes(pub(super) [i32; 8]);
 
 impl Lanes {
     #[inline(always)]
-    fn add(self, other: Lanes) -> Lanes {
+    pub(super) fn add(self, other: Lanes) -> Lanes {
         Lanes(from_fn(|n| self.0[n].wrapping_add(other.0[n])))
     }
 
     #[inline(always)]
-    fn sub(self, other: Lanes) -> Lanes {
+    pub(super) fn sub(self, other: Lanes) -> Lanes {
         Lanes(from_fn(|n| self.0[n].wrapping_sub(other.0[n])))
     }
 
     #[inline(always)]
-    fn times(self, factor: i32) -> Lanes {
+    pub(super) fn times(self, factor: i32) -> Lanes {
         Lanes(from_fn(|n| self.0[n].wrapping_mul(factor)))
     }
 
@@ -46,7 +46,7 @@ impl Lanes {
     }
 
     #[inline(always)]
-    fn rounded_down(self, shift: u32) -> Lanes {
+    pub(super) fn rounded_down(self, shift: u32) -> Lanes {
         Lanes(from_fn(|n| self.0[n].wrapping_add(1 << (shift - 1)) >> shift))
     }
 }
@@ -86,7 +86,7 @@ fn pass(x: &[Lanes; 8], shift: u32) -> [Lanes; 8] {
 }
 
 #[inline(always)]
-fn transposed(x: &[Lanes; 8]) -> [Lanes; 8] {
+pub(super) fn transposed(x: &[Lanes; 8]) -> [Lanes; 8] {
     from_fn(|row| Lanes(from_fn(|column| x[column].0[row])))
 }
 
@@ -125,16 +125,16 @@ fn level(value: i32, precision: u32) -> u16 {
 /// The same transform of 8-bit samples with the instructions that every x86-64 has: a whole 4:2:0 image decodes
 /// 1.9 times as fast as with the portable one. Products of 16-bit pairs are summed in 32 bits; nothing is rounded earlier than there.
 #[cfg(target_arch = "x86_64")]
-mod sse2 {
+pub(super) mod sse2 {
     use super::*;
     use std::arch::x86_64::*;
 
     /// 32-bit values of eight lanes: the lower four and the upper four.
-    type Wide = [__m128i; 2];
+    pub(in crate::jpeg) type Wide = [__m128i; 2];
 
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn add(a: Wide, b: Wide) -> Wide {
+    pub(in crate::jpeg) fn add(a: Wide, b: Wide) -> Wide {
         [_mm_add_epi32(a[0], b[0]), _mm_add_epi32(a[1], b[1])]
     }
 
@@ -147,7 +147,7 @@ mod sse2 {
     /// `a * by_a + b * by_b` in each lane.
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn rotate(a: __m128i, b: __m128i, by_a: i32, by_b: i32) -> Wide {
+    pub(in crate::jpeg) fn rotate(a: __m128i, b: __m128i, by_a: i32, by_b: i32) -> Wide {
         let factors = _mm_set1_epi32(by_b << 16 | (by_a & 0xffff));
         [_mm_madd_epi16(_mm_unpacklo_epi16(a, b), factors), _mm_madd_epi16(_mm_unpackhi_epi16(a, b), factors)]
     }
@@ -155,7 +155,7 @@ mod sse2 {
     /// Rounds the last bits away and saturates to 16 bits.
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn narrow<const SHIFT: i32>(x: Wide) -> __m128i {
+    pub(in crate::jpeg) fn narrow<const SHIFT: i32>(x: Wide) -> __m128i {
         let half = _mm_set1_epi32(1 << (SHIFT - 1));
         let round = |x| _mm_srai_epi32::<SHIFT>(_mm_add_epi32(x, half));
         _mm_packs_epi32(round(x[0]), round(x[1]))
@@ -203,7 +203,7 @@ mod sse2 {
 
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn transposed(x: [__m128i; 8]) -> [__m128i; 8] {
+    pub(in crate::jpeg) fn transposed(x: [__m128i; 8]) -> [__m128i; 8] {
         // Three rounds of interleaving row n with row n + 4: each round moves one bit of the row number into the column number.
         let round = |x: [__m128i; 8]| {
             let low = |n: usize| _mm_unpacklo_epi16(x[n], x[n + 4]);
