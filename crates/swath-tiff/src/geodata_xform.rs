@@ -1,7 +1,7 @@
 //! Esri's georeferencing: the `GeodataXform` in or in place of PAM, and the coordinate system in `<metadata>`.
 
+use crate::geo::Gcp;
 use crate::number;
-use crate::pam::Gcp;
 use crate::xml::{self, Element, XmlError, XmlLimits};
 
 /// The resolution tags of the image, by which Esri's control points in inches are placed.

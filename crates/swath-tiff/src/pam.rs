@@ -3,6 +3,7 @@
 //! What it says wins over what the image says, item by item. Esri's `GeodataXform`, inside it or in its place, is read too.
 
 use crate::gdal_metadata::{Item, Statistics, inner_xml};
+use crate::geo::Gcp;
 use crate::geodata_xform::{GeodataXform, Placement, Resolution};
 use crate::nodata::{Kind, NoData};
 use crate::number;
@@ -21,25 +22,6 @@ pub enum PamError {
         /// The root element.
         root: String,
     },
-}
-
-/// A point whose place in the image and on the ground are both known.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Gcp {
-    /// A name, often empty.
-    pub id: String,
-    /// A remark, often empty.
-    pub info: String,
-    /// Columns from the left edge.
-    pub pixel: f64,
-    /// Rows from the top edge.
-    pub line: f64,
-    /// Easting or longitude.
-    pub x: f64,
-    /// Northing or latitude.
-    pub y: f64,
-    /// Height.
-    pub z: f64,
 }
 
 /// A coordinate reference system as text: WKT of any flavour, or `EPSG:n`.

@@ -4,8 +4,8 @@
 //! (`.aux.xml`), the tags inside the file, a MapInfo table, a world file. The coordinate system is searched for in
 //! the same order on its own, so a world file may place an image whose tags say only which system it is in.
 
+use crate::geo::Gcp;
 use crate::number;
-use crate::pam::Gcp;
 
 /// Where a transform or ground control points can come from, the most trusted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -121,11 +121,7 @@ impl About {
             unit: fields.uint(Tag::RESOLUTION_UNIT).ok().flatten().unwrap_or(2) as u16,
         });
         let beside = pam.map(|pam| pam.placement(level.layout.grid.height, self.resolution)).unwrap_or_default();
-        self.gcps = beside
-            .gcps
-            .iter()
-            .map(|gcp| Gcp { pixel: gcp.pixel, line: gcp.line, x: gcp.x, y: gcp.y, z: gcp.z })
-            .collect();
+        self.gcps = beside.gcps;
         if let Some(transform) = beside.geo_transform {
             self.transform = Some(GeoTransform(transform));
             self.georef_source = Some(GeorefSource::Pam);

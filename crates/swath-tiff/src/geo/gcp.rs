@@ -3,8 +3,12 @@
 use super::transform::RasterType;
 
 /// One point of which both the place in the raster and the place on the ground are known.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gcp {
+    /// A name, often empty; tags have no place for it.
+    pub id: String,
+    /// A remark, often empty; tags have no place for it.
+    pub info: String,
     /// Column, with 0 at the left edge of the first pixel.
     pub pixel: f64,
     /// Row, with 0 at the top edge of the first pixel.
@@ -21,12 +25,24 @@ pub struct Gcp {
 ///
 /// A PixelIsPoint tiepoint names the centre of a pixel, so it moves by half a pixel to fit the edge-based convention of [`Gcp`].
 pub(super) fn from_tiepoints(tiepoints: &[f64], raster_type: RasterType) -> Vec<Gcp> {
-    let shift = match raster_type {
+    let shift = shift(raster_type);
+    let (points, _) = tiepoints.as_chunks::<6>();
+    let gcp = |&[i, j, _, x, y, z]: &[f64; 6]| Gcp { pixel: i + shift, line: j + shift, x, y, z, ..Gcp::default() };
+    points.iter().map(gcp).collect()
+}
+
+/// The numbers of a ModelTiepoint tag from which these points are read back.
+pub(super) fn to_tiepoints(gcps: &[Gcp], raster_type: RasterType) -> Vec<f64> {
+    let shift = shift(raster_type);
+    gcps.iter().flat_map(|gcp| [gcp.pixel - shift, gcp.line - shift, 0.0, gcp.x, gcp.y, gcp.z]).collect()
+}
+
+/// From the place that a tiepoint names to that of a [`Gcp`].
+fn shift(raster_type: RasterType) -> f64 {
+    match raster_type {
         RasterType::Area => 0.0,
         RasterType::Point => 0.5,
-    };
-    let (points, _) = tiepoints.as_chunks::<6>();
-    points.iter().map(|&[i, j, _, x, y, z]| Gcp { pixel: i + shift, line: j + shift, x, y, z }).collect()
+    }
 }
 
 #[cfg(test)]
@@ -37,7 +53,7 @@ mod tests {
     fn incomplete_last_tiepoint_is_left_out() {
         let tags = [0.0, 0.0, 0.0, 10.0, 20.0, 5.0, 3.0, 4.0, 0.0];
         let points = from_tiepoints(&tags, RasterType::Area);
-        assert_eq!(points, [Gcp { pixel: 0.0, line: 0.0, x: 10.0, y: 20.0, z: 5.0 }]);
+        assert_eq!(points, [Gcp { x: 10.0, y: 20.0, z: 5.0, ..Gcp::default() }]);
     }
 
     #[test]

@@ -24,4 +24,4 @@ pub use keys::{EncodedKeys, GeoKey, GeoKeys, GeoWarning, KeyEncodeError, KeyValu
 pub use method::{Method, MethodParameter, Quantity};
 pub use names::{Unit, key_name};
 pub use rpc::{Rpc, RpcError};
-pub use transform::{EmptyLevel, GeoTransform, Georef, RasterType, RawGeoref, resolve};
+pub use transform::{EmptyLevel, GeoTransform, Georef, RasterType, RawGeoref, georef_tags, resolve};

@@ -1,6 +1,8 @@
 //! From the three model tags to one affine transform, and the arithmetic on it.
 
 use super::gcp::{self, Gcp};
+use crate::build::Value;
+use crate::tag::Tag;
 
 /// What a pixel's value stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,6 +87,13 @@ impl GeoTransform {
         Self([t[0] - (t[1] * 0.5 + t[2] * 0.5), t[1], t[2], t[3] - (t[4] * 0.5 + t[5] * 0.5), t[4], t[5]])
     }
 
+    /// The transform between pixel centres of this grid: [`from_centres`](Self::from_centres) gives this one back, to the
+    /// last bit wherever there is a number for which it does.
+    pub fn to_centres(&self) -> Self {
+        let t = &self.0;
+        Self([moved(t[0], t[1] * 0.5 + t[2] * 0.5), t[1], t[2], moved(t[3], t[4] * 0.5 + t[5] * 0.5), t[4], t[5]])
+    }
+
     /// Whether rows and columns run askew to the axes.
     pub fn is_rotated(&self) -> bool {
         self.0[2] != 0.0 || self.0[4] != 0.0
@@ -110,6 +119,14 @@ impl GeoTransform {
                 (x0.min(x), y0.min(y), x1.max(x), y1.max(y))
             })
     }
+}
+
+/// The number nearest to `origin + half` from which taking `half` away leaves `origin`. The sum is rounded, so that often
+/// only a neighbour of it is; where a power of two lies between the two there may be none, and the sum has to do.
+fn moved(origin: f64, half: f64) -> f64 {
+    let sum = origin + half;
+    let candidates = [sum, sum.next_up(), sum.next_down()];
+    candidates.into_iter().find(|candidate| candidate - half == origin).unwrap_or(sum)
 }
 
 /// The model tags as they stand in the file.
@@ -151,6 +168,31 @@ pub fn resolve(tags: RawGeoref<'_>, raster_type: RasterType) -> Georef {
     };
     let gcps = if transform.is_none() { gcp::from_tiepoints(tags.tiepoints, raster_type) } else { Vec::new() };
     Georef { transform, raw, gcps, raster_type }
+}
+
+/// The model tags that [`resolve`] reads as this transform, or these points where there is no transform.
+///
+/// As in GDAL, a grid whose rows run south gets a scale and a tiepoint, and every other one the matrix. The tags have room
+/// for one of the two: points of an image that has a transform belong into a sidecar. The raster type is a GeoKey, and has to be
+/// written as one ([`GeoKeys`](super::GeoKeys)).
+pub fn georef_tags(transform: Option<&GeoTransform>, gcps: &[Gcp], raster_type: RasterType) -> Vec<(Tag, Value)> {
+    let Some(transform) = transform else {
+        let tiepoints = gcp::to_tiepoints(gcps, raster_type);
+        return if tiepoints.is_empty() { vec![] } else { vec![(Tag::MODEL_TIEPOINT, Value::Double(tiepoints))] };
+    };
+    let GeoTransform([x, a, b, y, d, e]) = match raster_type {
+        RasterType::Area => *transform,
+        RasterType::Point => transform.to_centres(),
+    };
+    // A scale of zero would be read as no transform, and one that is no number as no origin.
+    if b == 0.0 && d == 0.0 && a != 0.0 && a.is_finite() && e < 0.0 && e.is_finite() {
+        return vec![
+            (Tag::MODEL_PIXEL_SCALE, Value::Double(vec![a, -e, 0.0])),
+            (Tag::MODEL_TIEPOINT, Value::Double(vec![0.0, 0.0, 0.0, x, y, 0.0])),
+        ];
+    }
+    let matrix = vec![a, b, 0.0, x, d, e, 0.0, y, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+    vec![(Tag::MODEL_TRANSFORMATION, Value::Double(matrix))]
 }
 
 fn from_scale(scale: &[f64], tiepoints: &[f64]) -> Option<GeoTransform> {
@@ -235,6 +277,84 @@ mod tests {
         let got = read(&[f64::NAN, 20.0, 0.0], &TIE, &[], RasterType::Area).transform.unwrap();
         assert!(!got.is_finite());
         assert_eq!(got.invert(), None);
+    }
+
+    /// What a reader makes of the tags that are written.
+    fn read_back(transform: Option<&GeoTransform>, gcps: &[Gcp], raster_type: RasterType) -> Georef {
+        let tags = georef_tags(transform, gcps, raster_type);
+        let doubles = |wanted| {
+            let found = tags.iter().find(|(tag, _)| *tag == wanted);
+            found.map_or(vec![], |(_, value)| match value {
+                Value::Double(values) => values.clone(),
+                other => panic!("{other:?}"),
+            })
+        };
+        read(
+            &doubles(Tag::MODEL_PIXEL_SCALE),
+            &doubles(Tag::MODEL_TIEPOINT),
+            &doubles(Tag::MODEL_TRANSFORMATION),
+            raster_type,
+        )
+    }
+
+    #[test]
+    fn written_tags_are_those_of_gdal() {
+        let tags = |t, raster_type| -> Vec<_> {
+            georef_tags(Some(&GeoTransform(t)), &[], raster_type).into_iter().map(|(tag, _)| tag).collect()
+        };
+        let (scale, matrix) = ([Tag::MODEL_PIXEL_SCALE, Tag::MODEL_TIEPOINT], [Tag::MODEL_TRANSFORMATION]);
+        assert_eq!(tags([5e5, 10.0, 0.0, 4e6, 0.0, -20.0], RasterType::Area), scale);
+        assert_eq!(tags([5e5, -10.0, 0.0, 4e6, 0.0, -20.0], RasterType::Point), scale);
+        assert_eq!(tags([5e5, 10.0, 0.0, 4e6, 0.0, 20.0], RasterType::Area), matrix);
+        assert_eq!(tags([5e5, 10.0, 1.0, 4e6, 0.0, -20.0], RasterType::Area), matrix);
+        assert_eq!(tags(GeoTransform::IDENTITY.0, RasterType::Point), matrix);
+        assert_eq!(tags([5.0, 0.0, 0.0, 6.0, 0.0, -1.0], RasterType::Area), matrix);
+        assert_eq!(tags([f64::NAN, f64::INFINITY, 0.0, 6.0, 0.0, -1.0], RasterType::Area), matrix);
+        assert_eq!(georef_tags(None, &[], RasterType::Point), []);
+        let point = georef_tags(Some(&GeoTransform([5e5, 10.0, 0.0, 4e6, 0.0, -20.0])), &[], RasterType::Point);
+        assert_eq!(point[1].1, Value::Double(vec![0.0, 0.0, 0.0, 500_005.0, 3_999_990.0, 0.0]));
+    }
+
+    #[test]
+    fn written_transforms_are_read_back_bit_for_bit() {
+        let mut state = 1_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let mut lost = 0;
+        for round in 0..100_000 {
+            let pixel = 10_f64.powf(next() * 8.0 - 5.0);
+            let origin = |n: f64| pixel * 10_f64.powf(2.0 + n * 6.0);
+            let mut t = [next() - 0.5, pixel, 0.0, next() - 0.5, 0.0, -pixel * (0.5 + next())];
+            t[0] *= origin(next());
+            t[3] *= origin(next());
+            match round % 4 {
+                0 => (t[2], t[4]) = (pixel * (next() - 0.5), pixel * (next() - 0.5)),
+                1 => t[5] = -t[5],
+                _ => {}
+            }
+            let transform = GeoTransform(t);
+            assert_eq!(read_back(Some(&transform), &[], RasterType::Area).transform, Some(transform));
+            let back = read_back(Some(&transform), &[], RasterType::Point).transform.unwrap();
+            for i in [0, 3] {
+                // Beyond a power of two numbers are twice as far apart, and none may lie where it has to.
+                assert!((back.0[i] - t[i]).abs() <= 2.0 * f64::EPSILON * (t[i].abs() + pixel), "{t:?} {back:?}");
+            }
+            lost += u32::from(back != transform);
+        }
+        assert!(lost < 1000, "{lost} of 100,000 PixelIsPoint transforms changed");
+    }
+
+    #[test]
+    fn written_control_points_are_read_back_for_areas_and_points() {
+        let point = |pixel, line, x| Gcp { pixel, line, x, y: -2.5, z: 7.0, ..Gcp::default() };
+        let gcps = [point(0.0, 0.5, 10.0), point(3.25, 4.0, 11.0)];
+        for raster_type in [RasterType::Area, RasterType::Point] {
+            assert_eq!(read_back(None, &gcps, raster_type).gcps, gcps);
+            let both = read_back(Some(&GeoTransform::IDENTITY), &gcps, raster_type);
+            assert_eq!((both.transform, both.gcps), (Some(GeoTransform::IDENTITY), vec![]));
+        }
     }
 
     #[test]
