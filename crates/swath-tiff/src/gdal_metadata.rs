@@ -64,6 +64,29 @@ impl Statistics {
         }
         found.then_some(out)
     }
+
+    /// The items of a band, counted from 0, or of no particular one where a sidecar tells the band otherwise: names, order and
+    /// digits are those of GDAL.
+    pub fn to_items(&self, sample: Option<usize>) -> Vec<Item> {
+        let valid = self.valid_percent.map(|percent| match number::format_g(percent, 4).as_str() {
+            // A hundred means that no pixel is missing.
+            "100" if percent < 100.0 => "99.999".to_owned(),
+            text => text.to_owned(),
+        });
+        let digits = |value: Option<f64>| value.map(|value| number::format_g(value, 14));
+        let items = [
+            ("STATISTICS_APPROXIMATE", self.approximate.then(|| "YES".to_owned())),
+            ("STATISTICS_MINIMUM", digits(self.minimum)),
+            ("STATISTICS_MAXIMUM", digits(self.maximum)),
+            ("STATISTICS_MEAN", digits(self.mean)),
+            ("STATISTICS_STDDEV", digits(self.std_dev)),
+            ("STATISTICS_VALID_PERCENT", valid),
+        ];
+        let item = |(name, value): (&str, Option<String>)| {
+            Some(Item { name: name.to_owned(), value: value?, sample, ..Item::default() })
+        };
+        items.into_iter().filter_map(item).collect()
+    }
 }
 
 /// What the tag says about one band.
@@ -225,9 +248,26 @@ pub fn encode(items: &[Item]) -> String {
             }
         }
         // GDAL escapes values twice, once as a value and once as XML, and takes both back on reading.
-        out.extend([">", &xml::escape_text(&xml::escape(&item.value)), "</Item>\n"]);
+        out.extend([">", &xml::escape_text(&escape_value(&item.value)), "</Item>\n"]);
     }
     out.push_str("</GDALMetadata>\n");
+    out
+}
+
+/// As [`xml::escape`], but XML has no control characters and readers drop white space at the start: these become references, which
+/// survive because they are escaped once more.
+fn escape_value(value: &str) -> String {
+    let rest = value.trim_start_matches(|c: char| c.is_ascii_whitespace());
+    let (lead, rest) = value.split_at(value.len() - rest.len());
+    let mut out: String = lead.chars().map(|c| format!("&#{};", u32::from(c))).collect();
+    let special = |c: char| c < ' ' && !matches!(c, '\t' | '\n' | '\r' | '\0');
+    let mut start = 0;
+    for (at, found) in rest.match_indices(special) {
+        out.push_str(&xml::escape(rest.get(start..at).unwrap_or_default()));
+        out.extend(found.chars().map(|c| format!("&#{};", u32::from(c))));
+        start = at + found.len();
+    }
+    out.push_str(&xml::escape(rest.get(start..).unwrap_or_default()));
     out
 }
 
@@ -407,6 +447,56 @@ g	h  i é</Item>
                 r#"  <Item name="COLORINTERP" sample="2" role="colorinterp">Red</Item>"#,
             ]
         );
+    }
+
+    #[test]
+    fn written_statistics_have_gdals_names_and_digits() {
+        let statistics = Statistics {
+            minimum: Some(-0.6464149355888367),
+            maximum: Some(1e15),
+            mean: Some(5.0),
+            std_dev: Some(1.0 / 3.0),
+            valid_percent: Some(99.9999),
+            approximate: true,
+        };
+        let items = statistics.to_items(Some(1));
+        let all: Vec<_> =
+            items.iter().map(|item| (item.name.trim_start_matches("STATISTICS_"), item.value.as_str())).collect();
+        assert_eq!(
+            all,
+            [
+                ("APPROXIMATE", "YES"),
+                ("MINIMUM", "-0.64641493558884"),
+                ("MAXIMUM", "1e+15"),
+                ("MEAN", "5"),
+                ("STDDEV", "0.33333333333333"),
+                ("VALID_PERCENT", "99.999")
+            ]
+        );
+        let back =
+            GdalMetadata::parse(encode(&items).as_bytes(), &XmlLimits::default()).unwrap().statistics(1).unwrap();
+        assert_eq!((back.approximate, back.mean, back.valid_percent), (true, Some(5.0), Some(99.999)));
+        assert_eq!(Statistics { valid_percent: Some(100.0), ..Statistics::default() }.to_items(None)[0].value, "100");
+    }
+
+    #[test]
+    fn every_text_is_read_back_as_it_was() {
+        for value in [
+            "]]>",
+            "a\u{1}b\u{1f}",
+            "\n\t lead",
+            "trail \n",
+            "é 日本 \u{10FFFF}",
+            "&#65;&amp;&lt;",
+            "<![CDATA[x]]>",
+            "a\r\nb",
+        ] {
+            let item =
+                Item { name: value.trim().replace(['\u{1}', '\u{1f}'], ""), value: value.into(), ..Item::default() };
+            let text = encode(std::slice::from_ref(&item));
+            let back = GdalMetadata::parse(text.as_bytes(), &XmlLimits::default()).unwrap();
+            assert_eq!(back.items, [item], "{text}");
+        }
     }
 
     #[test]

@@ -85,6 +85,39 @@ impl GeodataXform {
         Some([x - 0.5 * a - 0.5 * b, *a, b, y - 0.5 * d - 0.5 * e, *d, e])
     }
 
+    /// The element, as Esri writes it.
+    pub(crate) fn to_element(&self) -> Element {
+        let leaf = |name: &str, text: String| Element { text, ..Element::new(name) };
+        let mut root = Element::new("GeodataXform");
+        root.attributes.push(("xsi:type".into(), format!("typens:{}", self.kind)));
+        for (name, value) in [
+            ("xmlns:xsi", "http://www.w3.org/2001/XMLSchema-instance"),
+            ("xmlns:xs", "http://www.w3.org/2001/XMLSchema"),
+            ("xmlns:typens", "http://www.esri.com/schemas/ArcGIS/10.2"),
+        ] {
+            root.attributes.push((name.into(), value.into()));
+        }
+        root.children.extend(self.order.map(|order| leaf("PolynomialOrder", order.to_string())));
+        let mut srs = Element::new("SpatialReference");
+        srs.children.extend(self.wkt.clone().map(|wkt| leaf("WKT", wkt)));
+        let codes = [("WKID", self.wkid), ("LatestWKID", self.latest_wkid)];
+        srs.children.extend(codes.into_iter().filter_map(|(name, code)| Some(leaf(name, code?.to_string()))));
+        if !srs.children.is_empty() {
+            root.children.push(srs);
+        }
+        let lists = [
+            ("SourceGCPs", self.source_gcps.as_flattened()),
+            ("TargetGCPs", self.target_gcps.as_flattened()),
+            ("CoeffX", &self.coeff_x),
+            ("CoeffY", &self.coeff_y),
+        ];
+        for (name, values) in lists.into_iter().filter(|(_, values)| !values.is_empty()) {
+            let values = values.iter().map(|value| leaf("Double", number::format_g17(*value))).collect();
+            root.children.push(Element { children: values, ..Element::new(name) });
+        }
+        root
+    }
+
     /// Reads the element.
     pub(crate) fn read(root: &Element) -> Self {
         let srs = root.child("SpatialReference");

@@ -93,13 +93,19 @@ fn leading_special(text: &str) -> Option<f64> {
 
 /// Formats a double as C's `%.17g`, which is how GDAL writes scales, offsets and nodata values.
 pub(crate) fn format_g17(value: f64) -> String {
+    format_g(value, 17)
+}
+
+/// Formats a double as C's `%.{digits}g`.
+pub(crate) fn format_g(value: f64, digits: u8) -> String {
     if value.is_nan() {
         return "nan".to_owned();
     }
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
-    let scientific = format!("{value:.16e}");
+    let last = i32::from(digits.max(1)) - 1;
+    let scientific = format!("{value:.*e}", usize::from(digits.max(1)) - 1);
     let Some((mantissa, exponent)) = scientific.split_once('e') else {
         return scientific;
     };
@@ -111,8 +117,8 @@ pub(crate) fn format_g17(value: f64) -> String {
             digits.to_owned()
         }
     };
-    if (-4..17).contains(&exponent) {
-        let decimals = usize::try_from(16 - exponent).unwrap_or(0);
+    if (-4..=last).contains(&exponent) {
+        let decimals = usize::try_from(last - exponent).unwrap_or(0);
         strip(&format!("{value:.decimals$}"))
     } else {
         let sign = if exponent < 0 { '-' } else { '+' };
@@ -145,6 +151,16 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(format_g17(value), text);
         }
+    }
+
+    #[test]
+    fn fewer_digits_are_rounded_as_printf_does() {
+        let cases = [(99.9667, "99.97"), (99.9967, "100"), (2.5e-5, "2.5e-05"), (12345.0, "1.234e+04"), (0.0, "0")];
+        for (value, text) in cases {
+            assert_eq!(format_g(value, 4), text);
+        }
+        assert_eq!(format_g(-0.6464149355888367, 14), "-0.64641493558884");
+        assert_eq!(format_g(f64::from(f32::MIN), 14), "-3.4028234663853e+38");
     }
 
     #[test]

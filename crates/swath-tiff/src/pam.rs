@@ -2,6 +2,10 @@
 //!
 //! What it says wins over what the image says, item by item. Esri's `GeodataXform`, inside it or in its place, is read too.
 
+mod encode;
+
+pub use encode::encode;
+
 use crate::gdal_metadata::{Item, Statistics, inner_xml};
 use crate::geo::Gcp;
 use crate::geodata_xform::{GeodataXform, Placement, Resolution};

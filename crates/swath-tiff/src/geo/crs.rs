@@ -6,7 +6,7 @@ use super::identify;
 use super::keys::GeoKeys;
 use super::method::{Method, MethodParameter, Quantity};
 use super::names::{DEGREE, Unit};
-use super::pe;
+use super::wkt;
 
 /// What kind of coordinates a raster has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,7 +210,7 @@ fn projected(keys: &GeoKeys, citations: Citations, esri: Option<String>) -> Crs 
     let row = code.and_then(epsg::projected);
     // ESRI's text describes what the keys cannot; a code says it better.
     if let Some(text) = esri.filter(|_| code.is_none())
-        && let Some(crs) = pe::read(&text)
+        && let Some(crs) = wkt::read_lenient(&text)
     {
         return Crs { citations, esri_wkt: Some(text), ..crs };
     }
@@ -270,7 +270,9 @@ fn geographic(keys: &GeoKeys, citations: Citations) -> Crs {
 fn geocentric(keys: &GeoKeys, citations: Citations) -> Crs {
     let base = Geographic::from_keys(keys, None);
     let row = base.datum.epsg.and_then(epsg::geographic_of_datum);
-    let code = row.and_then(|row| row.geocentric).filter(|_| base.agrees());
+    // GDAL takes a geocentric code in the place of the geographic one.
+    let stated = real(keys.short(2048)).filter(|code| epsg::kind(*code) == Some(epsg::Kind::Geocentric));
+    let code = stated.or_else(|| row.and_then(|row| row.geocentric).filter(|_| base.agrees()));
     let unit = linear_unit(keys, 2052, 2053).unwrap_or(Unit::METRE);
     Crs {
         name: citations.general.clone().unwrap_or_else(|| base.name.clone()),

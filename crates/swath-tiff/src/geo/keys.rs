@@ -134,8 +134,8 @@ pub enum KeyEncodeError {
         id: u16,
     },
     /// A NUL would end the text early.
-    #[error("GeoKey {id}: the text has a NUL or characters outside ASCII")]
-    NotAscii {
+    #[error("GeoKey {id}: the text has a NUL")]
+    Nul {
         /// The key.
         id: u16,
     },
@@ -240,8 +240,9 @@ impl GeoKeys {
                     (DOUBLE_TAG, place(values.len())?, at)
                 }
                 KeyValue::Ascii(text) => {
-                    if !text.bytes().all(|c| c.is_ascii() && c != 0) {
-                        return Err(KeyEncodeError::NotAscii { id });
+                    // The specification wants ASCII; GDAL writes UTF-8 as it comes, and a name is worth keeping.
+                    if text.bytes().any(|c| c == 0) {
+                        return Err(KeyEncodeError::Nul { id });
                     }
                     let at = place(out.ascii.len())?;
                     out.ascii.extend_from_slice(text.as_bytes());
@@ -400,7 +401,7 @@ mod tests {
     fn text_that_cannot_be_stored_is_refused() {
         let mut keys = GeoKeys::default();
         keys.set(1026, KeyValue::Ascii("a\0b".into()));
-        assert_eq!(keys.encode(), Err(KeyEncodeError::NotAscii { id: 1026 }));
+        assert_eq!(keys.encode(), Err(KeyEncodeError::Nul { id: 1026 }));
         keys.set(1026, KeyValue::Ascii("x".repeat(70_000)));
         assert_eq!(keys.encode(), Err(KeyEncodeError::TooLong { id: 1026 }));
     }

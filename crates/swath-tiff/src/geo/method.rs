@@ -1,6 +1,7 @@
 //! The projection methods of the specification: which keys carry their parameters and what WKT calls them.
 
 use super::keys::GeoKeys;
+use super::names::plain;
 
 /// What a parameter measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,15 @@ const FALSE_NORTHING: MethodParameter = parameter("false_northing", Quantity::Le
 const CENTRE_EASTING: MethodParameter = parameter("false_easting", Quantity::Length, &[3090, 3082, 3086]);
 const CENTRE_NORTHING: MethodParameter = parameter("false_northing", Quantity::Length, &[3091, 3083, 3087]);
 
+const PSEUDO_PARALLEL: MethodParameter = parameter("pseudo_standard_parallel_1", Quantity::Angle, &[]);
+const HEIGHT: MethodParameter = parameter("satellite_height", Quantity::Length, &[]);
+const LAT_1: MethodParameter = parameter("latitude_of_point_1", Quantity::Angle, &[]);
+const LON_1: MethodParameter = parameter("longitude_of_point_1", Quantity::Angle, &[]);
+const LAT_2: MethodParameter = parameter("latitude_of_point_2", Quantity::Angle, &[]);
+const LON_2: MethodParameter = parameter("longitude_of_point_2", Quantity::Angle, &[]);
+/// What a map of the world needs.
+const WORLD: &[MethodParameter] = &[LON, EASTING, NORTHING];
+
 #[rustfmt::skip]
 static METHODS: &[Method] = &[
     Method { id: "TM", code: 1, name: "Transverse_Mercator", parameters: &[LAT, LON, SCALE, EASTING, NORTHING] },
@@ -109,28 +119,90 @@ static METHODS: &[Method] = &[
     Method { id: "HOMB", code: 9815, name: "Hotine_Oblique_Mercator_Azimuth_Center",
         parameters: &[CENTRE_LAT, CENTRE_LON, AZIMUTH, GRID_ANGLE, CENTRE_SCALE, CENTRE_EASTING, CENTRE_NORTHING] },
     Method { id: "WEBM", code: 0, name: "Popular_Visualisation_Pseudo_Mercator", parameters: &[LAT, LON, EASTING, NORTHING] },
+    Method { id: "KROVAK", code: 0, name: "Krovak",
+        parameters: &[CENTRE_LAT, CENTRE_LON, AZIMUTH, PSEUDO_PARALLEL, CENTRE_SCALE, EASTING, NORTHING] },
+    Method { id: "KROVAKN", code: 0, name: "Krovak_North_Orientated",
+        parameters: &[CENTRE_LAT, CENTRE_LON, AZIMUTH, PSEUDO_PARALLEL, CENTRE_SCALE, EASTING, NORTHING] },
+    Method { id: "GEOS", code: 0, name: "Geostationary_Satellite", parameters: &[LON, HEIGHT, EASTING, NORTHING] },
+    Method { id: "BONNE", code: 0, name: "Bonne", parameters: &[PARALLEL_1, LON, EASTING, NORTHING] },
+    Method { id: "LOXIM", code: 0, name: "Loximuthal", parameters: &[LAT, LON, EASTING, NORTHING] },
+    Method { id: "WINTRI", code: 0, name: "Winkel_Tripel", parameters: &[LON, PARALLEL_1, EASTING, NORTHING] },
+    Method { id: "WINK1", code: 0, name: "Winkel_I", parameters: &[LON, PARALLEL_1, EASTING, NORTHING] },
+    Method { id: "WINK2", code: 0, name: "Winkel_II", parameters: &[LON, PARALLEL_1, EASTING, NORTHING] },
+    Method { id: "TPEQD", code: 0, name: "Two_Point_Equidistant", parameters: &[LAT_1, LON_1, LAT_2, LON_2, EASTING, NORTHING] },
+    Method { id: "HOM2", code: 0, name: "Hotine_Oblique_Mercator_Two_Point_Natural_Origin",
+        parameters: &[CENTRE_LAT, LAT_1, LON_1, LAT_2, LON_2, CENTRE_SCALE, CENTRE_EASTING, CENTRE_NORTHING] },
+    Method { id: "MOLL", code: 0, name: "Mollweide", parameters: WORLD },
+    Method { id: "ECK1", code: 0, name: "Eckert_I", parameters: WORLD },
+    Method { id: "ECK2", code: 0, name: "Eckert_II", parameters: WORLD },
+    Method { id: "ECK3", code: 0, name: "Eckert_III", parameters: WORLD },
+    Method { id: "ECK4", code: 0, name: "Eckert_IV", parameters: WORLD },
+    Method { id: "ECK5", code: 0, name: "Eckert_V", parameters: WORLD },
+    Method { id: "ECK6", code: 0, name: "Eckert_VI", parameters: WORLD },
+    Method { id: "GALL", code: 0, name: "Gall_Stereographic", parameters: WORLD },
+    Method { id: "GOODE", code: 0, name: "Goode_Homolosine", parameters: WORLD },
+    Method { id: "IGH", code: 0, name: "Interrupted_Goode_Homolosine", parameters: WORLD },
+    Method { id: "QUAAUT", code: 0, name: "Quartic_Authalic", parameters: WORLD },
+    Method { id: "TIMES", code: 0, name: "Times", parameters: WORLD },
+    Method { id: "AITOFF", code: 0, name: "Aitoff", parameters: WORLD },
+    Method { id: "CRAST", code: 0, name: "Craster_Parabolic", parameters: WORLD },
+    Method { id: "MBTFPQ", code: 0, name: "Flat_Polar_Quartic", parameters: WORLD },
+    Method { id: "WAG4", code: 0, name: "Wagner_IV", parameters: WORLD },
+    Method { id: "WAG5", code: 0, name: "Wagner_V", parameters: WORLD },
+    Method { id: "WAG7", code: 0, name: "Wagner_VII", parameters: WORLD },
+    Method { id: "NATEARTH", code: 0, name: "Natural_Earth", parameters: WORLD },
+    Method { id: "NATEARTH2", code: 0, name: "Natural_Earth_II", parameters: WORLD },
+    Method { id: "EQEARTH", code: 0, name: "Equal_Earth", parameters: WORLD },
+    Method { id: "PATTERSON", code: 0, name: "Patterson", parameters: WORLD },
+    Method { id: "COMILL", code: 0, name: "Compact_Miller", parameters: WORLD },
+];
+
+/// Other names of methods, in WKT 2, by their EPSG code or in ESRI's dialect; letters and digits only.
+#[rustfmt::skip]
+const ALIASES: &[(&str, &str)] = &[
+    ("gausskruger", "TM"), ("9807", "TM"),
+    ("9808", "TMS"),
+    ("rectifiedskeworthomorphicnaturalorigin", "HOMA"), ("hotineobliquemercatorazimuthnaturalorigin", "HOMA"),
+    ("hotineobliquemercatorvarianta", "HOMA"), ("9812", "HOMA"),
+    ("rectifiedskeworthomorphiccenter", "HOMB"), ("hotineobliquemercatorvariantb", "HOMB"), ("obliquemercator", "HOMB"),
+    ("9815", "HOMB"), ("9813", "LAB"),
+    ("mercatorvarianta", "MERC1"), ("9804", "MERC1"),
+    ("mercator", "MERC2"), ("mercatorvariantb", "MERC2"), ("9805", "MERC2"),
+    ("mercatorauxiliarysphere", "WEBM"), ("1024", "WEBM"),
+    ("lambertconicconformal2sp", "LCC2"), ("9802", "LCC2"), ("lambertconicconformal1sp", "LCC1"), ("9801", "LCC1"),
+    ("9820", "LAEA"), ("lambertazimuthalequalareaspherical", "LAEA"), ("1027", "LAEA"),
+    ("albers", "AEA"), ("albersequalarea", "AEA"), ("9822", "AEA"),
+    ("1125", "AEQD"), ("1119", "EQDC"),
+    ("polarstereographicvarianta", "PSA"), ("9810", "PSA"), ("polarstereographicvariantb", "PSB"), ("9829", "PSB"),
+    ("stereographicnorthpole", "PSB"), ("stereographicsouthpole", "PSB"),
+    ("doublestereographic", "OST"), ("9809", "OST"),
+    ("platecarree", "EQC"), ("equidistantcylindrical", "EQC"), ("equidistantcylindricalspherical", "EQC"),
+    ("equidistantcylindricalellipsoidal", "EQC"), ("1028", "EQC"),
+    ("1029", "EQC"),
+    ("cassini", "CASS"), ("9806", "CASS"), ("9840", "ORTHO"), ("americanpolyconic", "POLY"), ("9818", "POLY"),
+    ("vandergrinteni", "VANDG"), ("9811", "NZMG"),
+    ("lambertcylindricalequalarea", "CEA"), ("behrmann", "CEA"), ("lambertcylindricalequalareaspherical", "CEA"), ("9835", "CEA"),
+    ("9834", "CEA"),
+    ("9819", "KROVAK"), ("1041", "KROVAKN"), ("9827", "BONNE"), ("1078", "EQEARTH"), ("geostationarysatellitesweepy", "GEOS"),
 ];
 
 impl Method {
+    #[cfg(test)]
+    pub(super) fn all() -> impl Iterator<Item = &'static Self> {
+        METHODS.iter()
+    }
+
     /// The method with this short name.
     pub(super) fn by_id(id: &str) -> Option<&'static Self> {
         METHODS.iter().find(|method| method.id == id)
     }
 
-    /// The method with this name in WKT 1, ESRI's names included.
+    /// The method with this name in WKT of any version, ESRI's names included, or with this EPSG code as text. Which of the two
+    /// polar stereographic ones it is depends on the parameters: see [`polar_variant`].
     pub(super) fn by_name(name: &str) -> Option<&'static Self> {
-        let name = match name {
-            "Gauss_Kruger" => "Transverse_Mercator",
-            "Albers" => "Albers_Conic_Equal_Area",
-            "Mercator_Auxiliary_Sphere" => "Popular_Visualisation_Pseudo_Mercator",
-            "Double_Stereographic" => "Oblique_Stereographic",
-            "Plate_Carree" | "Equidistant_Cylindrical" => "Equirectangular",
-            "Cassini" => "Cassini_Soldner",
-            "Hotine_Oblique_Mercator_Azimuth_Natural_Origin" => "Hotine_Oblique_Mercator",
-            "Van_der_Grinten_I" => "VanDerGrinten",
-            other => other,
-        };
-        METHODS.iter().find(|method| method.name == name)
+        let name = plain(name);
+        let alias = ALIASES.iter().find(|(known, _)| *known == name).and_then(|(_, id)| Self::by_id(id));
+        alias.or_else(|| METHODS.iter().find(|method| plain(method.name) == name))
     }
 
     /// The method that these keys name, with the variant that its parameters make it.

@@ -5,6 +5,8 @@
 //! the files in the world were checked with.
 
 mod crs;
+mod crs_keys;
+mod crs_text;
 mod epsg;
 mod gcp;
 mod geographic;
@@ -12,12 +14,12 @@ mod identify;
 mod keys;
 mod method;
 mod names;
-mod pe;
 mod rpc;
 mod transform;
 mod wkt;
 
 pub use crs::{Authority, Citations, Code, Crs, CrsKind, Parameter, Projection, Vertical, compound_epsg};
+pub use crs_keys::CrsKeysError;
 pub use gcp::Gcp;
 pub use geographic::{Datum, Ellipsoid, Geographic, PrimeMeridian};
 pub use keys::{EncodedKeys, GeoKey, GeoKeys, GeoWarning, KeyEncodeError, KeyValue};
@@ -25,3 +27,4 @@ pub use method::{Method, MethodParameter, Quantity};
 pub use names::{Unit, key_name};
 pub use rpc::{Rpc, RpcError};
 pub use transform::{EmptyLevel, GeoTransform, Georef, RasterType, RawGeoref, georef_tags, resolve};
+pub use wkt::WktError;

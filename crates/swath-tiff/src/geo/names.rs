@@ -37,6 +37,23 @@ impl Unit {
         }
     }
 
+    /// The unit of length of this many metres, by its code if it has one.
+    pub(super) fn length_of_size(factor: f64, name: Option<&str>) -> Option<Self> {
+        Self::of_size(LENGTHS, factor, name)
+    }
+
+    /// The unit of angle of this many radians, by its code if it has one.
+    pub(super) fn angle_of_size(factor: f64, name: Option<&str>) -> Option<Self> {
+        if close(factor, DEGREE, 1e-9) { Some(Self::DEGREE) } else { Self::of_size(ANGLES, factor, name) }
+    }
+
+    fn of_size(table: &'static [(u16, &'static str, f64)], factor: f64, name: Option<&str>) -> Option<Self> {
+        let sound = factor.is_finite() && factor > 0.0;
+        let known = table.iter().find(|row| close(row.2, factor, 1e-9)).and_then(|row| Self::from_table(table, row.0));
+        let own = || Self { epsg: None, name: name.unwrap_or("unknown").to_owned().into(), factor };
+        sound.then(|| known.unwrap_or_else(own))
+    }
+
     /// Whether two units are equally long, whatever their names: 9001 is often written as user-defined 1.0.
     pub fn same_size(&self, other: &Self) -> bool {
         close(self.factor, other.factor, 1e-9)

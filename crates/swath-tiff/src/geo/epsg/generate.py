@@ -177,14 +177,12 @@ for code, name, a, uom, inverse, b in db.execute(
     lines.append(f"{code}|{name}|{number(a * factor[uom])}|{number(inverse)}")
 write("ellipsoids.txt", "code|name|semi-major axis in metres|inverse flattening, 0 for a sphere", lines)
 
-WIDE = (3855, 5701, 5702, 5703, 5709, 5711, 5714, 5715, 5720, 5728, 5773, 5783, 5621, 5798, 6360, 6647, 7837, 8228, 9245, 10659, 5720, 5613, 3900)
 lines = [
     f"{code}|{name}|{datum}|{datum_name}|{axes[cs][0]}"
     for code, name, datum, datum_name, cs in db.execute(
         """select v.code,v.name,d.code,d.name,v.coordinate_system_code from vertical_crs v join vertical_datum d
            on d.auth_name=v.datum_auth_name and d.code=v.datum_code where v.auth_name='EPSG' and v.deprecated=0 order by cast(v.code as int)"""
     )
-    if int(code) in WIDE
 ]
 write("vertical.txt", "code|name|datum|datum name|unit", lines)
 lines = [
@@ -192,6 +190,18 @@ lines = [
     for code, h, v in db.execute(
         "select code, horiz_crs_code, vertical_crs_code from compound_crs where auth_name='EPSG' and deprecated=0 and horiz_crs_auth_name='EPSG'"
     )
-    if int(v) in WIDE
 ]
 write("compound.txt", "horizontal vertical compound", sorted(lines, key=lambda s: [int(x) for x in s.split()]))
+
+kinds = {"geographic 2D": "g", "geographic 3D": "s", "geocentric": "x"}
+coded = [(int(code), kinds[kind]) for code, kind in db.execute("select code, type from geodetic_crs where auth_name='EPSG'") if kind in kinds]
+for table, kind in (("projected", "p"), ("vertical", "v"), ("compound", "c")):
+    coded += [(int(code), kind) for (code,) in db.execute(f"select code from {table}_crs where auth_name='EPSG'")]
+ranges = []
+for code, kind in sorted(coded):
+    if ranges and ranges[-1][1:] == [code - 1, kind]:
+        ranges[-1][1] = code
+    elif 1024 <= code < 32767:
+        ranges.append([code, code, kind])
+write("kinds.txt", "first code, last, what they all are: p projected, g geographic, s geographic 3D, x geocentric, v vertical, c compound",
+      [f"{a} {b} {kind}" for a, b, kind in ranges])

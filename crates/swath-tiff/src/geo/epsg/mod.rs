@@ -14,6 +14,18 @@ const VERTICAL: &str = include_str!("vertical.txt");
 const COMPOUND: &str = include_str!("compound.txt");
 const UTM: &str = include_str!("utm.txt");
 const UNITS: &str = include_str!("units.txt");
+const KINDS: &str = include_str!("kinds.txt");
+
+/// What a code of the register stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Projected,
+    Geographic,
+    Geographic3D,
+    Geocentric,
+    Vertical,
+    Compound,
+}
 
 /// A geographic system.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -161,6 +173,42 @@ pub(super) fn compound(horizontal: u16, vertical: u16) -> Option<u16> {
         let same = field(row, ' ', 0) == Some(horizontal) && field(row, ' ', 1) == Some(vertical);
         same.then(|| field(row, ' ', 2)).flatten()
     })
+}
+
+/// The horizontal and the vertical system of a compound.
+pub(super) fn compound_parts(code: u16) -> Option<(u16, u16)> {
+    let row = rows(COMPOUND).find(|row| field(row, ' ', 2) == Some(code))?;
+    Some((field(row, ' ', 0)?, field(row, ' ', 1)?))
+}
+
+/// What any code of the register stands for, also of those that are not in the other tables.
+pub(super) fn kind(code: u16) -> Option<Kind> {
+    let row = floor(KINDS, code)?;
+    let last: u16 = field(row, ' ', 1)?;
+    let kind = match row.split(' ').nth(2)? {
+        "p" => Kind::Projected,
+        "g" => Kind::Geographic,
+        "s" => Kind::Geographic3D,
+        "x" => Kind::Geocentric,
+        "v" => Kind::Vertical,
+        _ => Kind::Compound,
+    };
+    (code <= last).then_some(kind)
+}
+
+/// Every code of a table of systems, for tests that have to see them all.
+#[cfg(test)]
+pub(super) fn all_codes() -> Vec<(u16, Kind)> {
+    let zones = utm_families().flat_map(|family| {
+        let zones = (family.first..=family.last).filter(move |zone| !(61..=100).contains(zone));
+        zones.filter_map(move |zone| family.zone(zone)).map(|row| row.code).collect::<Vec<_>>()
+    });
+    let grids = rows(PROJECTED).filter_map(|row| field(row, '|', 0)).chain(zones).map(|code| (code, Kind::Projected));
+    let flat = geographics().map(|row| (row.code, Kind::Geographic));
+    let solid = geographics().filter_map(|row| row.three_d).map(|code| (code, Kind::Geographic3D));
+    let geocentric = geographics().filter_map(|row| row.geocentric).map(|code| (code, Kind::Geocentric));
+    let compounds = rows(COMPOUND).filter_map(|row| field(row, ' ', 2)).map(|code| (code, Kind::Compound));
+    grids.chain(flat).chain(solid).chain(geocentric).chain(compounds).collect()
 }
 
 /// The unit of length of any projected EPSG code, also of those that are not in the tables.
@@ -322,7 +370,7 @@ mod tests {
 
     #[test]
     fn bisection_finds_every_row_and_nothing_else() {
-        for table in [GEOGRAPHIC, PROJECTED, CONVERSIONS, ELLIPSOIDS, VERTICAL, UTM, UNITS] {
+        for table in [GEOGRAPHIC, PROJECTED, CONVERSIONS, ELLIPSOIDS, VERTICAL, UTM, UNITS, KINDS] {
             let mut previous = 0;
             for row in rows(table) {
                 let digits: String = row.chars().take_while(char::is_ascii_digit).collect();
@@ -366,6 +414,18 @@ mod tests {
         assert_eq!(values, [0.0, 15.0, 0.9996, 500_000.0, 1e7]);
         assert_eq!(projected(26923).unwrap().name, "NAD83 / UTM zone 23N");
         assert_eq!(projected(26928), None);
+    }
+
+    #[test]
+    fn every_code_of_the_tables_has_its_kind() {
+        let codes = all_codes();
+        assert!(codes.len() > 3000, "{}", codes.len());
+        for (code, kind) in codes {
+            assert_eq!(super::kind(code), Some(kind), "{code}");
+        }
+        let known = rows(VERTICAL).filter_map(|row| field(row, '|', 0)).all(|code| kind(code) == Some(Kind::Vertical));
+        assert!(known);
+        assert_eq!((kind(1024), kind(32767), kind(5514)), (None, None, Some(Kind::Projected)));
     }
 
     #[test]

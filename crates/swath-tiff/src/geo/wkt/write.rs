@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Write};
 
-use super::crs::{Authority, Crs, CrsKind, Projection, Vertical};
-use super::epsg;
-use super::geographic::Geographic;
-use super::method::Quantity;
-use super::names::Unit;
+use crate::geo::crs::{Authority, Crs, CrsKind, Projection, Vertical};
+use crate::geo::epsg;
+use crate::geo::geographic::Geographic;
+use crate::geo::method::Quantity;
+use crate::geo::names::Unit;
 
 /// What PROJ needs to know of Web Mercator beyond WKT 1: that its ellipsoid is treated as a sphere.
 const WEB_MERCATOR: &str =
@@ -127,6 +127,7 @@ fn axes(projection: &Projection, base: &Geographic) -> (&'static str, &'static s
     };
     match projection.method.id {
         "TMS" => ("WEST", "SOUTH"),
+        "KROVAK" => ("SOUTH", "WEST"),
         "PSA" | "PSB" if latitude() >= 0.0 => ("SOUTH", "SOUTH"),
         "PSA" | "PSB" => ("NORTH", "NORTH"),
         "LAEA" if (latitude() - std::f64::consts::FRAC_PI_2).abs() < 1e-10 => ("SOUTH", "SOUTH"),
@@ -136,7 +137,9 @@ fn axes(projection: &Projection, base: &Geographic) -> (&'static str, &'static s
 }
 
 fn write_projection(out: &mut String, projection: &Projection) {
-    push(out, format_args!(r#",PROJECTION["{}"],"#, projection.method.name));
+    // The two orientations of Krovak have one name, and their axes to tell them apart.
+    let name = if projection.method.id == "KROVAKN" { "Krovak" } else { projection.method.name };
+    push(out, format_args!(r#",PROJECTION["{name}"],"#));
     for parameter in &projection.parameters {
         // WKT 1 knows these two methods only with their origin on the equator; PROJ accepts the parameter when it matters.
         let equator = matches!(projection.method.id, "MERC1" | "EQC") && parameter.name == "latitude_of_origin";
@@ -237,16 +240,16 @@ fn authority(out: &mut String, name: &str, code: impl Into<u32>) {
     push(out, format_args!(r#",AUTHORITY["{name}","{}"]"#, code.into()));
 }
 
-fn quote(out: &mut String, text: &str) {
+pub(super) fn quote(out: &mut String, text: &str) {
     push(out, format_args!("\"{}\"", text.replace('"', "\"\"")));
 }
 
-fn push(out: &mut String, arguments: fmt::Arguments<'_>) {
+pub(super) fn push(out: &mut String, arguments: fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _ = out.write_fmt(arguments);
 }
 
-fn joined(name: &str) -> String {
+pub(super) fn joined(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
         if c.is_alphanumeric() || matches!(c, '+' | '-') {
@@ -259,7 +262,7 @@ fn joined(name: &str) -> String {
 }
 
 /// A number with 15 significant digits, as `%.15g` of C prints it: enough for geodesy, and free of the noise of the last bit.
-struct Number(f64);
+pub(super) struct Number(pub(super) f64);
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
