@@ -179,6 +179,13 @@ impl<T: Number> Missing<T> {
         }
     }
 
+    /// Whether all samples of a row may be counted with. The mask is 0 where a pixel is missing.
+    pub(crate) fn all_valid(&self, samples: &[T], mask: Option<&[u8]>) -> bool {
+        // Without leaving early, which would keep the loops from being vectorised.
+        let numbers = samples.iter().fold(true, |all, &sample| all & self.is_number(sample));
+        numbers && mask.is_none_or(|mask| mask.iter().fold(true, |all, &mask| all & (mask != 0)))
+    }
+
     /// A computed value that happens to be nodata, moved to the next greater value that is not, as GDAL does; at the end of the
     /// range to the next smaller one.
     pub(crate) fn beside(&self) -> T {

@@ -2,5 +2,8 @@
 
 #[cfg_attr(not(test), allow(dead_code))]
 mod reduce;
+#[cfg_attr(not(test), allow(dead_code))]
+mod statistics;
 
 pub use reduce::Resampling;
+pub use statistics::BandStatistics;

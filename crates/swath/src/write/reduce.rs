@@ -202,12 +202,6 @@ impl<T: Number> Rules<T> {
         samples.iter().copied().enumerate().filter_map(move |(at, sample)| valid(at, sample).then_some(sample))
     }
 
-    fn all_valid(&self, samples: &[T], mask: Option<&[u8]>) -> bool {
-        // Without leaving early, which would keep the loop from being vectorised.
-        let numbers = samples.iter().fold(true, |all, &sample| all & self.missing.is_number(sample));
-        numbers && mask.is_none_or(|mask| mask.iter().fold(true, |all, &mask| all & (mask != 0)))
-    }
-
     /// 1 where a pixel is valid, else 0.
     fn flags(&self, samples: &[T], mask: Option<&[u8]>, flags: &mut [u8]) {
         match mask {
@@ -396,6 +390,5 @@ impl<T: Summable> Rules<T> {
     }
 }
 
-#[cfg(test)]
 #[cfg(test)]
 mod tests;

@@ -259,7 +259,7 @@ fn gather<T: Number, G: Gather<T>>(
         for at in block.clone() {
             let samples = &src.row(at)[cols.clone()];
             let mask = mask.map(|mask| &mask.row(at)[cols.clone()]);
-            if !may_miss || rules.all_valid(samples, mask) {
+            if !may_miss || rules.missing.all_valid(samples, mask) {
                 join_row::<T, G>(samples, factor, states);
                 if holes {
                     add_width(counts, cols.len(), factor, 1);

@@ -145,7 +145,7 @@ pub(super) fn row<T: Number>(
     for &(at, weight) in &scratch.row_taps {
         let samples = src.row(at);
         let mask = mask.map(|mask| mask.row(at));
-        if !may_miss || rules.all_valid(samples, mask) {
+        if !may_miss || rules.missing.all_valid(samples, mask) {
             add_weighted(columns, samples, weight);
             continue;
         }

@@ -79,7 +79,7 @@ fn sentinel_is_never_averaged() {
         let nodata = Some(NoData::Int(-9999));
         assert_eq!(one(method, &[7_i16, -9999, -9999, 7], 2, nodata), 7, "{method:?}");
         let nodata = Some(NoData::Float(-9999.0));
-        assert_eq!(one(method, &[7.0_f32, -9999.0, -9998.9995, 7.0], 2, nodata), 7.0, "{method:?}");
+        assert_eq!(one(method, &[7.0_f32, -9999.0, -9998.999, 7.0], 2, nodata), 7.0, "{method:?}");
         assert_eq!(one(method, &[7.0_f64, -9999.0, 7.0, 7.0], 2, nodata), 7.0, "{method:?}");
     }
     assert_eq!(one(Resampling::Mean, &[7_i16, -9999, 7, 8], 2, None), -2494);
@@ -266,7 +266,7 @@ fn missing_by_mask_by_nodata_and_by_nan_are_the_same() {
     for method in METHODS.into_iter().skip(1) {
         for factor in [2, 3, 4, 6] {
             let noise = noise(45 * 31, 5);
-            let hole = |x: u64| (x / 64) % 3 == 0;
+            let hole = |x: u64| (x / 64).is_multiple_of(3);
             let mask: Vec<u8> = noise.iter().map(|&x| u8::from(!hole(x))).collect();
             let with = |missing: f32| -> Vec<f32> {
                 noise.iter().map(|&x| if hole(x) { missing } else { (x % 512) as f32 }).collect()
@@ -371,7 +371,7 @@ fn complex_parts_are_reduced_together() {
 
 #[test]
 fn samples_anywhere_in_a_buffer_are_read() {
-    let mut bytes = vec![0; 17];
+    let mut bytes = [0; 17];
     bytes[1..].copy_from_slice(bytemuck::cast_slice(&[1.0_f32, 2.0, 3.0, 4.0]));
     let mut out = [0; 5];
     let plane = Plane { samples: &bytes[1..], first: 0, width: 2, height: 2 };
