@@ -88,11 +88,11 @@ macro_rules! floats {
                     return self;
                 }
                 // Read as integers, floats of one sign are in order, those below zero backwards.
-                let ordered = |bits: $bits| if bits < 0 { i128::from(<$bits>::MIN) - i128::from(bits) } else { bits.into() };
+                let mirrored = |place: i128| if place < 0 { i128::from(<$bits>::MIN) - place } else { place };
+                let ordered = |bits: $bits| mirrored(bits.into());
                 let end = ordered(Self::INFINITY.to_bits() as $bits);
                 let place = (ordered(self.to_bits() as $bits) + i128::from(by)).clamp(-end, end);
-                let bits = if place < 0 { i128::from(<$bits>::MIN) - place } else { place };
-                Self::from_bits(bits as $bits as _)
+                Self::from_bits(mirrored(place) as $bits as _)
             }
 
             fn is_near(self, nodata: NoData) -> bool {
@@ -112,8 +112,8 @@ fn same(sample: f64, value: f64) -> bool {
     sample == value || (sample.is_nan() && value.is_nan())
 }
 
-/// As near as single precision tells, also in double precision: GDAL's rule, which finds the many values that went through
-/// other types or through text.
+/// As near as single precision tells, also in double precision: GDAL's rule, which finds the many values that went
+/// through other types or through text.
 fn near(sample: f64, value: f64) -> bool {
     same(sample, value) || (sample - value).abs() < 2.0 * f64::from(f32::EPSILON) * (sample + value).abs()
 }
@@ -124,8 +124,8 @@ fn sample_of<T: Number>(nodata: NoData) -> Option<T> {
     nodata.as_bytes(kind, bits).map(T::from_start)
 }
 
-/// The samples that are nodata, as a range. Integers are compared exactly, and so are half floats; wider floats count as nodata
-/// when they are near it.
+/// The samples that are nodata, as a range. Integers are compared exactly, and so are half floats; wider floats count
+/// as nodata when they are near it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Missing<T> {
     low: T,
@@ -165,7 +165,11 @@ impl<T: Number> Missing<T> {
     /// Whether a sample is the nodata value. NaN is only where nodata is NaN.
     #[inline]
     pub(crate) fn is_nodata(&self, sample: T) -> bool {
-        (sample >= self.low && sample <= self.high) | (self.nan && sample.partial_cmp(&sample).is_none())
+        if T::FLOAT {
+            (sample >= self.low && sample <= self.high) | (self.nan && sample.partial_cmp(&sample).is_none())
+        } else {
+            self.any & (sample == self.low)
+        }
     }
 
     /// Whether a sample is a number and not nodata: what may be counted with.
@@ -186,8 +190,8 @@ impl<T: Number> Missing<T> {
         numbers && mask.is_none_or(|mask| mask.iter().fold(true, |all, &mask| all & (mask != 0)))
     }
 
-    /// A computed value that happens to be nodata, moved to the next greater value that is not, as GDAL does; at the end of the
-    /// range to the next smaller one.
+    /// A computed value that happens to be nodata, moved to the next greater value that is not, as GDAL does; at the
+    /// end of the range to the next smaller one.
     pub(crate) fn beside(&self) -> T {
         let above = self.high.step(1);
         if above < T::GREATEST || (!T::FLOAT && above > self.high) { above } else { self.low.step(-1) }
@@ -205,9 +209,11 @@ fn last_near<T: Number>(middle: T, direction: i64, nodata: NoData) -> T {
     middle.step(direction * inside)
 }
 
-/// Runs `$body` with `$type` as the Rust type of a sample type, or `$pair` with `$type` as that of the parts of a complex one.
+/// Runs `$body` with `$type` as the Rust type of a sample type, or `$pair` with `$type` as that of the parts of a
+/// complex one.
 macro_rules! with_number {
-    (@arms $dtype:expr, $type:ident, $body:expr, $pair:expr; $($real:ident $number:ty,)*; $($complex:ident $part:ty,)*) => {
+    (@arms $dtype:expr, $type:ident, $body:expr, $pair:expr;
+     $($real:ident $number:ty,)*; $($complex:ident $part:ty,)*) => {
         match $dtype {
             $(DType::$real => {
                 type $type = $number;

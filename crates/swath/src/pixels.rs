@@ -96,7 +96,7 @@ sample_types! {
 impl Pixels {
     /// 255 where any of `bands` band-sequential planes is not nodata.
     ///
-    /// What is nodata, [`Missing`] says. Of complex samples the real part counts. NaN is nodata only where nodata is NaN.
+    /// [`Missing`] says what is nodata. Of complex samples the real part counts, and NaN is nodata only if nodata is.
     pub(crate) fn valid_mask(&self, bands: usize, nodata: NoData) -> Vec<u8> {
         fn fill<T: Copy>(samples: &[T], bands: usize, valid: impl Fn(T) -> bool) -> Vec<u8> {
             let plane = samples.len() / bands.max(1);

@@ -1,5 +1,6 @@
 //! Writing.
 
+// Until the writer uses them.
 #[cfg_attr(not(test), allow(dead_code))]
 mod reduce;
 #[cfg_attr(not(test), allow(dead_code))]

@@ -1,16 +1,18 @@
 //! From a level to the next coarser one: the arithmetic of overviews.
 //!
-//! An output pixel stands for a block of `factor` x `factor` source pixels, clipped at the right and lower edge. Every output row is
-//! computed from its source rows alone and as a whole, so that it does not matter how rows are grouped into calls.
+//! An output pixel stands for a block of `factor` x `factor` source pixels, clipped at the right and lower edge. Every
+//! output row is computed from its source rows alone and as a whole, so that it does not matter how rows are grouped
+//! into calls.
 //!
-//! A source pixel is missing when the mask says so, when it is nodata ([`Missing`] says what is) or when it is not a number, whatever
-//! nodata is. Missing pixels take no part. An output pixel to which no pixel contributes is nodata; without a nodata value that the type
-//! can hold it is NaN or, for integers, 0. A computed value that happens to be nodata is moved to the next value that is not, as GDAL
-//! does, so that no hole appears where there is data.
+//! A source pixel is missing when the mask says so, when it is nodata ([`Missing`] says what is) or when it is not a
+//! number, whatever nodata is. Missing pixels take no part. An output pixel to which no pixel contributes is nodata;
+//! without a nodata value that the type can hold it is NaN or, for integers, 0. A computed value that happens to be
+//! nodata is moved to the next value that is not, as GDAL does, so that no hole appears where there is data.
 //!
-//! GDAL's overviews of images whose size is not a multiple of the factor are sampled at `size / ceil(size / factor)` instead of
-//! `factor`: their pixels are smaller than those of the geotransform's neighbours on other levels. Swath keeps the factor, for all
-//! methods; for sizes that are multiples the results are those of GDAL.
+//! GDAL's overviews of images whose size is not a multiple of the factor are sampled at `size / ceil(size / factor)`
+//! instead of `factor`: their pixels are no longer whole blocks. Swath keeps the factor, for all methods; for sizes
+//! that are multiples the results are those of GDAL, but for NaN, which GDAL lets spread, and for bilinear and cubic
+//! next to missing pixels, where each pixel that is left keeps its weight here.
 
 mod blocks;
 mod kernels;
@@ -204,12 +206,13 @@ impl<T: Number> Rules<T> {
 
     /// 1 where a pixel is valid, else 0.
     fn flags(&self, samples: &[T], mask: Option<&[u8]>, flags: &mut [u8]) {
+        let missing = self.missing;
         match mask {
             None => flags.iter_mut().zip(samples).for_each(|(flag, &sample)| {
-                *flag = u8::from(self.missing.is_number(sample));
+                *flag = u8::from(missing.is_number(sample));
             }),
             Some(mask) => flags.iter_mut().zip(samples.iter().zip(mask)).for_each(|(flag, (&sample, &mask))| {
-                *flag = u8::from(self.missing.is_number(sample) & (mask != 0));
+                *flag = u8::from(missing.is_number(sample) & (mask != 0));
             }),
         }
     }
@@ -237,12 +240,12 @@ impl Reduction {
         }
     }
 
-    /// Compute output rows of one band. `valid` has the same rows of the mask, 0 where a pixel is missing; `out` has the output rows, each of
-    /// `ceil(width / factor)` samples.
+    /// Compute output rows of one band. `valid` has the same rows of the mask, 0 where a pixel is missing; `out` has
+    /// the output rows, each of `ceil(width / factor)` samples.
     ///
     /// # Panics
-    /// If the planes do not have the [source rows](Self::source_rows), if `out` is too short, or if the method is not defined for
-    /// the type ([`Resampling::applies_to`]).
+    /// If the planes do not have the [source rows](Self::source_rows), if `out` is too short, or if the method is not
+    /// defined for the type ([`Resampling::applies_to`]).
     pub(crate) fn reduce(
         &self,
         src: Plane<'_>,
@@ -268,8 +271,8 @@ impl Reduction {
         }, complex => self.reduce_pairs::<T>(src, mask, rows, out, scratch));
     }
 
-    /// Complex samples: both parts are reduced as numbers of their own. A pixel is missing when its real part is, or when one of the parts is
-    /// not a number.
+    /// Complex samples: both parts are reduced as numbers of their own. A pixel is missing when its real part is, or
+    /// when one of the parts is not a number.
     fn reduce_pairs<T: Summable>(
         &self,
         src: Plane<'_>,
@@ -305,7 +308,8 @@ impl Reduction {
         }
     }
 
-    /// The mask of output rows: 255 where [`reduce`](Self::reduce) makes a value from pixels that are valid in this mask, else 0.
+    /// The mask of output rows: 255 where [`reduce`](Self::reduce) makes a value from pixels that are valid in this
+    /// mask, else 0.
     ///
     /// # Panics
     /// As [`reduce`](Self::reduce).

@@ -1,7 +1,7 @@
 //! What is known about the values of a band when it has been written: gathered on the way, from every valid pixel.
 //!
-//! Each row is measured on its own and always in the same way, and rows are put together in their order; so the result does not depend
-//! on threads or on how rows arrive. Integers of up to 32 bits are summed without any rounding.
+//! Each row is measured on its own and always in the same way, and rows are put together in their order; so the result
+//! does not depend on threads or on how rows arrive. Integers of up to 32 bits are summed without any rounding.
 
 use swath_codec::DType;
 use swath_tiff::gdal_metadata::Statistics;
@@ -11,6 +11,9 @@ use crate::missing::{Missing, Number, with_number};
 
 /// Samples that are measured at a time: so few that they stay in the first cache and their sums in few bits.
 const CHUNK: usize = 4096;
+
+/// Samples that are looked at together for missing ones.
+const RUN: usize = 32;
 
 /// The exact statistics of one band.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,6 +107,9 @@ struct Measured {
 
 impl Partial {
     /// Measures one whole row. `valid` has its mask, 0 where a pixel is missing.
+    ///
+    /// # Panics
+    /// If the mask is shorter than the row.
     pub(crate) fn of_row(samples: &[u8], dtype: DType, nodata: Option<NoData>, valid: Option<&[u8]>) -> Self {
         with_number!(dtype, T => {
             of_samples::<T>(samples, size_of::<T>(), nodata, valid)
@@ -112,7 +118,8 @@ impl Partial {
         })
     }
 
-    /// Adds the rows that follow. Rows must be added one by one and in order for results to be the same to the last bit.
+    /// Adds the rows that follow. Rows must be added one by one and in order for results to be the same to the last
+    /// bit.
     pub(crate) fn merge(&mut self, next: &Self) {
         self.total += next.total;
         self.measured = match (self.measured, next.measured) {
@@ -186,7 +193,7 @@ fn of_samples<T: Measurable>(bytes: &[u8], stride: usize, nodata: Option<NoData>
     let mut row = Partial { total: (bytes.len() / stride) as u64, measured: None };
     for (at, bytes) in bytes.chunks(CHUNK * stride).enumerate() {
         let count = bytes.len() / stride;
-        let mask = valid.and_then(|valid| valid.get(at * CHUNK..)).map(|valid| &valid[..count.min(valid.len())]);
+        let mask = valid.map(|valid| &valid[at * CHUNK..][..count]);
         let samples: &[T] = match bytemuck::try_cast_slice(bytes) {
             Ok(samples) if stride == size_of::<T>() => samples,
             // Samples that are not aligned, and real parts of complex ones.
@@ -212,11 +219,19 @@ fn of_samples<T: Measurable>(bytes: &[u8], stride: usize, nodata: Option<NoData>
 /// Copies the valid samples and returns how many they are.
 fn keep_valid<T: Number>(samples: &[T], missing: &Missing<T>, mask: Option<&[u8]>, kept: &mut [T; CHUNK]) -> usize {
     let mut count = 0;
-    for (at, &sample) in samples.iter().enumerate() {
-        let masked = mask.is_some_and(|mask| mask.get(at) == Some(&0));
-        // Written in any case: a branch for every pixel would cost more.
-        kept[count.min(CHUNK - 1)] = sample;
-        count += usize::from(missing.is_number(sample) & !masked);
+    for (at, samples) in samples.chunks(RUN).enumerate() {
+        let mask = mask.map(|mask| &mask[at * RUN..][..samples.len()]);
+        // Holes and what lies between them are mostly longer than a run.
+        if missing.all_valid(samples, mask) {
+            kept[count..][..samples.len()].copy_from_slice(samples);
+            count += samples.len();
+            continue;
+        }
+        for (at, &sample) in samples.iter().enumerate() {
+            // Written in any case: a branch for every pixel would cost more.
+            kept[count] = sample;
+            count += usize::from(missing.is_number(sample) & mask.is_none_or(|mask| mask[at] != 0));
+        }
     }
     count
 }
@@ -450,10 +465,10 @@ mod tests {
     }
 
     #[test]
-    fn unaligned_rows_and_short_masks_do_not_panic() {
+    fn unaligned_rows_are_read() {
         let mut bytes = [0; 13];
         bytes[1..].copy_from_slice(bytemuck::cast_slice(&[1.0_f32, 2.0, 3.0]));
-        let mut band = Partial::of_row(&bytes[1..], DType::F32, None, Some(&[0]));
+        let mut band = Partial::of_row(&bytes[1..], DType::F32, None, Some(&[0, 1, 9]));
         band.merge(&Partial::of_row(&[], DType::F32, None, None));
         assert_eq!(values(&band.finish()), [2.0, 3.0, 2.5, 0.5]);
     }

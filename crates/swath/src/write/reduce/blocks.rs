@@ -11,6 +11,9 @@ const SEGMENT: usize = 2048;
 /// Blocks of more pixels than this are summed in 64 bits or more.
 const NARROW: usize = 1 << 15;
 
+/// Blocks that are divided together.
+const FEW: usize = 16;
+
 /// A sum of samples.
 pub(super) trait Sum<T>: bytemuck::Pod {
     const ZERO: Self;
@@ -144,8 +147,9 @@ trait Gather<T: Number> {
     fn join(a: Self::State, b: Self::State) -> Self::State;
     /// The results where all blocks have `count` samples.
     fn finish(states: &[Self::State], count: u32, out: &mut [T]);
-    /// The results where blocks have different numbers of samples; those of blocks without any do not matter.
-    fn finish_counted(states: &[Self::State], counts: &[u32], out: &mut [T]);
+    /// The results where blocks have different numbers of samples, many of them `full`; those of blocks without any do
+    /// not matter.
+    fn finish_counted(states: &[Self::State], counts: &[u32], full: u32, out: &mut [T]);
 }
 
 struct Mean<S>(std::marker::PhantomData<S>);
@@ -175,8 +179,18 @@ impl<T: Number, S: Sum<T>> Gather<T> for Mean<S> {
         }
     }
 
-    fn finish_counted(states: &[S], counts: &[u32], out: &mut [T]) {
-        out.iter_mut().zip(states.iter().zip(counts)).for_each(|(out, (sum, &count))| *out = sum.mean(count.max(1)));
+    fn finish_counted(states: &[S], counts: &[u32], full: u32, out: &mut [T]) {
+        let few = states.chunks(FEW).zip(counts.chunks(FEW)).zip(out.chunks_mut(FEW));
+        for ((states, counts), out) in few {
+            // Most blocks lack all pixels or none, and need no division: 1.15 times as fast with one pixel in 300
+            // missing, more where holes are large.
+            if counts.iter().fold(true, |whole, &count| whole & ((count == full) | (count == 0))) {
+                <Self as Gather<T>>::finish(states, full, out);
+                continue;
+            }
+            let blocks = out.iter_mut().zip(states.iter().zip(counts));
+            blocks.for_each(|(out, (sum, &count))| *out = sum.mean(count.max(1)));
+        }
     }
 }
 
@@ -204,7 +218,7 @@ macro_rules! extremes {
                 out.copy_from_slice(states);
             }
 
-            fn finish_counted(states: &[T], _: &[u32], out: &mut [T]) {
+            fn finish_counted(states: &[T], _: &[u32], _: u32, out: &mut [T]) {
                 out.copy_from_slice(states);
             }
         })*
@@ -279,7 +293,7 @@ fn gather<T: Number, G: Gather<T>>(
             join_row::<u8, Count>(flags, factor, counts);
         }
         if holes {
-            G::finish_counted(states, counts, out);
+            G::finish_counted(states, counts, factor as u32 * high, out);
         } else {
             let whole = cols.len() / factor;
             G::finish(&states[..whole], factor as u32 * high, &mut out[..whole]);
@@ -339,14 +353,14 @@ impl Gather<u8> for Count {
 
     fn finish(_: &[u32], _: u32, _: &mut [u8]) {}
 
-    fn finish_counted(_: &[u32], _: &[u32], _: &mut [u8]) {}
+    fn finish_counted(_: &[u32], _: &[u32], _: u32, _: &mut [u8]) {}
 }
 
 /// Adds the widths of all blocks of a row, which is `cols` wide, to their counts.
 fn add_width(counts: &mut [u32], cols: usize, factor: usize, times: u32) {
-    for (block, count) in counts.iter_mut().enumerate() {
-        *count += (cols - block * factor).min(factor) as u32 * times;
-    }
+    let (whole, last) = counts.split_at_mut(cols / factor);
+    whole.iter_mut().for_each(|count| *count += factor as u32 * times);
+    last.iter_mut().for_each(|count| *count += (cols % factor) as u32 * times);
 }
 
 /// Joins the samples of a row to the states of their blocks.

@@ -1,7 +1,7 @@
 //! Bilinear, cubic and Gauss: weighted means of pixels also outside the block.
 //!
-//! The weights of a pixel are the product of those of its row and of its column, so that first the rows are joined into one, then its
-//! columns. That also holds for the weight that is left where pixels are missing.
+//! The weights of a pixel are the product of those of its row and of its column, so that first the rows are joined into
+//! one, then its columns. That also holds for the weight that is left where pixels are missing.
 
 use std::ops::Range;
 
@@ -23,7 +23,8 @@ impl Kernel {
         if self == Self::Cubic { 2 } else { 1 }
     }
 
-    /// What is used next to missing pixels: weights that are not negative, so that what is left of them can be scaled to one.
+    /// What is used next to missing pixels: weights that are not negative, so that what is left of them can be scaled
+    /// to one.
     fn beside_holes(self) -> Self {
         if self == Self::Cubic { Self::Triangle } else { self }
     }
@@ -93,8 +94,8 @@ fn gauss_centre(start: u64, length: u64) -> u64 {
     start + length.div_ceil(2).min(length - 1)
 }
 
-/// Calls `pixel` for every output pixel of a row: where it is, its taps, and how far the taps are to be moved. Away from the edges
-/// all pixels have the same taps.
+/// Calls `pixel` for every output pixel of a row: where it is, its taps, and how far the taps are to be moved. Away
+/// from the edges all pixels have the same taps.
 fn each_pixel(
     kernel: Kernel,
     factor: usize,
