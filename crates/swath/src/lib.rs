@@ -24,6 +24,7 @@ mod error;
 mod image;
 mod level;
 mod mask;
+mod missing;
 mod pixels;
 mod place;
 mod read;
@@ -31,6 +32,7 @@ mod report;
 mod request;
 mod scatter;
 mod sidecar;
+mod write;
 
 pub use about::{About, BandAbout};
 pub use dataset::Dataset;
@@ -42,6 +44,7 @@ pub use report::Report;
 pub use request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
 pub use swath_codec::DType;
 pub use swath_tiff::Limits;
+pub use write::{BandStatistics, Resampling};
 
 /// The crates below this one, for those who need more than reading.
 pub use {swath_codec as codec, swath_io as io, swath_tiff as tiff};

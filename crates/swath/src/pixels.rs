@@ -3,6 +3,8 @@
 use swath_codec::DType;
 use swath_tiff::nodata::{Kind, NoData};
 
+use crate::missing::{Missing, with_number};
+
 /// A Rust type that samples can be read into.
 pub trait Sample: bytemuck::Pod + Send + Sync {
     /// The sample type in the file that this corresponds to.
@@ -94,9 +96,7 @@ sample_types! {
 impl Pixels {
     /// 255 where any of `bands` band-sequential planes is not nodata.
     ///
-    /// Integers are compared exactly, and so are half floats. Wider floats count as nodata when they are as near to it as
-    /// single precision tells, also in double precision: GDAL's rule, which finds the many values that went through other
-    /// types or through text. Of complex samples the real part counts. NaN is nodata only where nodata is NaN.
+    /// [`Missing`] says what is nodata. Of complex samples the real part counts, and NaN is nodata only if nodata is.
     pub(crate) fn valid_mask(&self, bands: usize, nodata: NoData) -> Vec<u8> {
         fn fill<T: Copy>(samples: &[T], bands: usize, valid: impl Fn(T) -> bool) -> Vec<u8> {
             let plane = samples.len() / bands.max(1);
@@ -106,37 +106,14 @@ impl Pixels {
             }
             mask
         }
-        let value = nodata.value_f64();
-        let exact = |sample: f64| sample == value || (sample.is_nan() && value.is_nan());
-        let near = |sample: f64| {
-            exact(sample) || (sample - value).abs() < 2.0 * f64::from(f32::EPSILON) * (sample + value).abs()
-        };
-        let (kind, bits) = kind_of(self.dtype());
-        let bytes = nodata.as_bytes(kind, bits);
-        macro_rules! integers {
-            ($samples:expr, $type:ty, $sample:ident => $part:expr) => {{
-                let first = bytes.as_ref().and_then(|bytes| bytes.first_chunk().copied());
-                let sentinel = first.map(<$type>::from_ne_bytes);
-                fill($samples, bands, |$sample| Some($part) != sentinel)
-            }};
-        }
-        match self {
-            Pixels::U8(samples) => integers!(samples, u8, x => x),
-            Pixels::I8(samples) => integers!(samples, i8, x => x),
-            Pixels::U16(samples) => integers!(samples, u16, x => x),
-            Pixels::I16(samples) => integers!(samples, i16, x => x),
-            Pixels::U32(samples) => integers!(samples, u32, x => x),
-            Pixels::I32(samples) => integers!(samples, i32, x => x),
-            Pixels::U64(samples) => integers!(samples, u64, x => x),
-            Pixels::I64(samples) => integers!(samples, i64, x => x),
-            Pixels::CI16(samples) => integers!(samples, i16, x => x[0]),
-            Pixels::CI32(samples) => integers!(samples, i32, x => x[0]),
-            Pixels::F16(samples) => fill(samples, bands, |x| !exact(f64::from(x))),
-            Pixels::F32(samples) => fill(samples, bands, |x| !near(f64::from(x))),
-            Pixels::F64(samples) => fill(samples, bands, |x| !near(x)),
-            Pixels::CF32(samples) => fill(samples, bands, |x| !near(f64::from(x[0]))),
-            Pixels::CF64(samples) => fill(samples, bands, |x| !near(x[0])),
-        }
+        let bytes = self.as_bytes();
+        with_number!(self.dtype(), T => {
+            let missing = Missing::<T>::new(Some(nodata));
+            fill(bytemuck::cast_slice::<u8, T>(bytes), bands, |sample| !missing.is_nodata(sample))
+        }, complex => {
+            let missing = Missing::<T>::new(Some(nodata));
+            fill(bytemuck::cast_slice::<u8, [T; 2]>(bytes), bands, |sample| !missing.is_nodata(sample[0]))
+        })
     }
 
     /// The samples as a slice of `T`, `None` when they are of another type.
