@@ -17,6 +17,7 @@ $(VENV)/.ready: tests/peers/requirements.txt
 	@touch $@
 
 setup: $(VENV)/.ready
+	@scripts/gdal-validator
 
 build:
 	$(CARGO) build --release

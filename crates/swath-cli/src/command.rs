@@ -28,8 +28,13 @@ pub(crate) struct Command {
 }
 
 /// All commands, in the order of `swath --help`.
-const COMMANDS: &[&Command] =
-    &[&crate::info::COMMAND, &crate::read::COMMAND, &crate::bench::COMMAND, &crate::demo::COMMAND];
+const COMMANDS: &[&Command] = &[
+    &crate::info::COMMAND,
+    &crate::read::COMMAND,
+    &crate::validate::COMMAND,
+    &crate::bench::COMMAND,
+    &crate::demo::COMMAND,
+];
 
 /// The threads flag, which several commands share.
 pub(crate) const THREADS: Flag = Flag {
@@ -45,13 +50,15 @@ pub(crate) enum Failure {
     Misuse(String),
     /// It was called rightly and failed.
     Failed(String),
+    /// It did its work, the answer is no, and the answer has been printed.
+    No,
 }
 
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Misuse(_) => ExitCode::from(2),
-            Failure::Failed(_) => ExitCode::from(1),
+            Failure::Failed(_) | Failure::No => ExitCode::from(1),
         }
     }
 
@@ -63,7 +70,7 @@ impl Failure {
 
 impl Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Failure::Misuse(message) | Failure::Failed(message)) = self;
+        let (Failure::Misuse(message) | Failure::Failed(message)) = self else { return Ok(()) };
         // One sentence on one line, whatever a file name or a library put into it.
         let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         f.write_str(&line)
@@ -186,10 +193,10 @@ fn overview() -> String {
         "swath reads GeoTIFF and Cloud Optimized GeoTIFF, correctly and fast.\n\nUsage: swath COMMAND ...\n\nCommands:\n",
     );
     for command in COMMANDS {
-        text += &format!("  {:<8}{}\n", command.name, command.summary);
+        text += &format!("  {:<10}{}\n", command.name, command.summary);
     }
     text + "\n'swath COMMAND --help' tells the flags of a command and shows examples.\n\
-            Exit code 0: done; 1: failed, with one sentence on stderr; 2: called wrongly.\n"
+            Exit code 0: done; 1: failed, with one sentence on stderr, or not valid; 2: called wrongly.\n"
 }
 
 fn help(command: &Command) -> String {

@@ -11,6 +11,7 @@ mod npy;
 mod picture;
 mod progress;
 mod read;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -19,7 +20,9 @@ fn main() -> ExitCode {
     match command::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("swath: {failure}");
+            if !matches!(failure, command::Failure::No) {
+                eprintln!("swath: {failure}");
+            }
             failure.exit_code()
         }
     }

@@ -47,6 +47,24 @@ impl BlockTable {
     /// # Errors
     /// As [`Fields::uints`](crate::Fields::uints).
     pub fn spans<R: ReadAt + ?Sized>(&self, source: &R, first: u64, count: u64, spans: &mut Vec<Span>) -> Result<()> {
+        let start = spans.len();
+        self.raw_spans(source, first, count, spans)?;
+        spans[start..].iter_mut().filter(|span| span.offset == 0).for_each(|span| *span = Span::default());
+        Ok(())
+    }
+
+    /// As [`spans`](BlockTable::spans), but what the tables say of blocks without an offset is kept: for those who look for
+    /// mistakes.
+    ///
+    /// # Errors
+    /// As [`Fields::uints`](crate::Fields::uints).
+    pub fn raw_spans<R: ReadAt + ?Sized>(
+        &self,
+        source: &R,
+        first: u64,
+        count: u64,
+        spans: &mut Vec<Span>,
+    ) -> Result<()> {
         let offsets = column(&self.offsets, source, self.ifd, first, count)?;
         let counts = match &self.counts {
             Some(entry) => Some((entry, column(entry, source, self.ifd, first, count)?)),
@@ -58,7 +76,7 @@ impl BlockTable {
                 Some((entry, bytes)) => entry.uint_at(bytes, i).unwrap_or(0),
                 None => u64::MAX,
             };
-            spans.push(if offset == 0 { Span::default() } else { Span { offset, len } });
+            spans.push(Span { offset, len });
         }
         Ok(())
     }

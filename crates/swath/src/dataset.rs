@@ -95,6 +95,11 @@ impl Dataset {
         &self.limits
     }
 
+    /// What lies beside the file.
+    pub(crate) fn sidecars(&self) -> &Sidecars {
+        &self.sidecars
+    }
+
     /// How many images (pages) the file has; overviews and masks are parts of images.
     pub fn image_count(&self) -> usize {
         Roles::of(&self.chain, self.source.as_ref(), &self.limits).images.len()

@@ -32,7 +32,7 @@ mod report;
 mod request;
 mod scatter;
 mod sidecar;
-mod write;
+mod validate;
 
 pub use about::{About, BandAbout};
 pub use dataset::Dataset;
@@ -44,7 +44,7 @@ pub use report::Report;
 pub use request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
 pub use swath_codec::DType;
 pub use swath_tiff::Limits;
-pub use write::{BandStatistics, Resampling};
+pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
 
 /// The crates below this one, for those who need more than reading.
 pub use {swath_codec as codec, swath_io as io, swath_tiff as tiff};

@@ -45,6 +45,7 @@ const MEMORY: usize = 96 << 20;
 /// Open and read in all ways; returns whether the whole image could be read.
 fn exercise(bytes: &[u8]) -> bool {
     let Ok(dataset) = Dataset::from_source(Arc::new(Memory::new(bytes)), limits()) else { return false };
+    let _ = swath::validate(&dataset);
     let mut sound = false;
     for number in 0..dataset.image_count().min(2) {
         let Ok(image) = dataset.image(number) else { continue };
