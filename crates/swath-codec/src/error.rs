@@ -15,6 +15,12 @@ pub enum Error {
         /// The value of the Compression tag.
         code: u16,
     },
+    /// There is no encoder of that name.
+    #[error("there is no compression '{name}' to write; there are {}", crate::Compress::NAMES.join(", "))]
+    NoEncoder {
+        /// The name.
+        name: String,
+    },
     /// The compressed stream ended before the block was full.
     #[error("{codec} stream ends after {got} of {want} bytes")]
     Truncated {

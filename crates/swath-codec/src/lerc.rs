@@ -28,6 +28,9 @@ pub enum LercCompression {
     Zstd,
 }
 
+/// The version of LERC that the parameters of new files name: 2.4, which libtiff writes.
+pub const VERSION: u32 = 4;
+
 /// The LercParameters tag (50674).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Params {

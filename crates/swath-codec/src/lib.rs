@@ -8,6 +8,7 @@ pub mod ccitt;
 pub mod color;
 mod decoder;
 pub mod deflate;
+mod encoder;
 mod error;
 pub mod jpeg;
 pub mod jpeg2000;
@@ -33,6 +34,7 @@ pub mod webp;
 pub mod zstd;
 
 pub use decoder::{Codec, Decoder, Extent, OldJpeg, RowAccess, Scratch};
+pub use encoder::{Compress, EncodeScratch, Encoder, Tuning};
 pub use error::{Error, Result};
 pub use predictor::Predictor;
 pub use sample::DType;

@@ -85,6 +85,17 @@ impl DType {
         })
     }
 
+    /// How the bits of a sample are to be understood.
+    pub fn format(self) -> SampleFormat {
+        match self {
+            Self::U8 | Self::U16 | Self::U32 | Self::U64 => SampleFormat::Uint,
+            Self::I8 | Self::I16 | Self::I32 | Self::I64 => SampleFormat::Int,
+            Self::F16 | Self::F32 | Self::F64 => SampleFormat::Float,
+            Self::CI16 | Self::CI32 => SampleFormat::ComplexInt,
+            Self::CF32 | Self::CF64 => SampleFormat::ComplexFloat,
+        }
+    }
+
     /// Bytes of one sample.
     pub fn size(self) -> usize {
         match self {
