@@ -21,6 +21,8 @@ pub enum Value {
     Long8(Vec<u64>),
     /// Floating point numbers.
     Double(Vec<f64>),
+    /// Fractions: numerator and denominator.
+    Rational(Vec<(u32, u32)>),
     /// Offsets of other directories.
     Ifd(Vec<u32>),
     /// Values of any type as they are stored, in the byte order of the file that is built.
@@ -36,6 +38,28 @@ impl Value {
         }
     }
 
+    /// A number as a fraction, as near as 32 bits for each part allow.
+    pub fn rational(value: f64) -> Value {
+        let value = if value.is_finite() { value.clamp(0.0, f64::from(u32::MAX)) } else { 0.0 };
+        // Continued fractions give the best approximation for their size.
+        let (mut previous, mut best) = ((0_u64, 1_u64), (1_u64, 0_u64));
+        let mut rest = value;
+        loop {
+            let whole = rest.floor();
+            let next = (whole as u64 * best.0 + previous.0, whole as u64 * best.1 + previous.1);
+            if next.0.max(next.1) > u64::from(u32::MAX) {
+                break;
+            }
+            (previous, best) = (best, next);
+            let fraction = rest - whole;
+            if fraction == 0.0 || best.0 as f64 / best.1 as f64 == value {
+                break;
+            }
+            rest = (1.0 / fraction).min(1e18);
+        }
+        Value::Rational(vec![(best.0 as u32, best.1.max(1) as u32)])
+    }
+
     fn encode(&self, order: ByteOrder) -> (FieldType, u64, Vec<u8>) {
         fn all<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
             values.iter().flat_map(|&value| bytes(value)).collect()
@@ -49,6 +73,11 @@ impl Value {
             }
             Value::Long(v) => {
                 (FieldType::LONG, v.len() as u64, all(v, |x| if big { x.to_be_bytes() } else { x.to_le_bytes() }))
+            }
+            Value::Rational(v) => {
+                let parts: Vec<u32> = v.iter().flat_map(|&(a, b)| [a, b]).collect();
+                let (_, _, bytes) = Value::Long(parts).encode(order);
+                (FieldType::RATIONAL, v.len() as u64, bytes)
             }
             Value::Ifd(v) => {
                 (FieldType::IFD, v.len() as u64, all(v, |x| if big { x.to_be_bytes() } else { x.to_le_bytes() }))
@@ -67,9 +96,7 @@ impl Value {
 /// A file that is built in memory: data first, directories behind it.
 #[derive(Debug)]
 pub struct Builder {
-    order: ByteOrder,
-    big: bool,
-    bytes: Vec<u8>,
+    out: Out,
     /// Where the offset of the next IFD of the chain has to be written.
     link_at: usize,
 }
@@ -77,30 +104,20 @@ pub struct Builder {
 impl Builder {
     /// An empty file.
     pub fn new(order: ByteOrder, big: bool) -> Builder {
-        let mut builder = Builder { order, big, bytes: Vec::new(), link_at: 0 };
-        builder.bytes.extend(if order == ByteOrder::Big { b"MM" } else { b"II" });
-        builder.number(if big { 43 } else { 42 }, 2);
-        if big {
-            builder.number(8, 2);
-            builder.number(0, 2);
-        }
-        builder.link_at = builder.bytes.len();
-        builder.number(0, builder.offset_bytes());
-        builder
+        let out = Out { order, big, start: 0, bytes: encode_header(order, big, 0) };
+        let link_at = out.bytes.len() - out.offset_bytes();
+        Builder { out, link_at }
     }
 
     /// Append data; it starts at an even offset, as TIFF wants it.
     pub fn append(&mut self, data: &[u8]) -> Span {
-        self.align();
-        let span = Span { offset: self.bytes.len() as u64, len: data.len() as u64 };
-        self.bytes.extend(data);
-        span
+        Span { offset: self.out.append(data), len: data.len() as u64 }
     }
 
     /// Append a directory and link it to the end of the chain.
     pub fn ifd(&mut self, entries: &[(Tag, Value)]) -> u64 {
         let (offset, next_at) = self.detached_ifd(entries);
-        self.patch(self.link_at, offset);
+        self.out.patch(self.link_at, offset);
         self.link_at = next_at;
         offset
     }
@@ -112,36 +129,128 @@ impl Builder {
 
     /// The bytes of the file.
     pub fn finish(self) -> Vec<u8> {
-        self.bytes
+        self.out.bytes
     }
 
     /// Returns the offset of the directory and that of its link to the next.
     fn detached_ifd(&mut self, entries: &[(Tag, Value)]) -> (u64, usize) {
-        let mut entries = entries.to_vec();
-        entries.sort_by_key(|(tag, _)| *tag);
-        let inline = self.offset_bytes();
-        let mut placed = Vec::with_capacity(entries.len());
-        for (tag, value) in &entries {
-            let (field_type, count, mut bytes) = value.encode(self.order);
-            let outside = (bytes.len() > inline).then(|| self.append(&bytes).offset);
-            bytes.resize(inline, 0);
-            placed.push((*tag, field_type, count, outside, bytes));
+        let ifd = self.out.ifd(entries);
+        for (at, value) in ifd.outside {
+            self.out.place(at, &value);
         }
+        (ifd.offset, ifd.next_at)
+    }
+}
+
+/// The header of a file whose first directory lies at `first_ifd`.
+pub fn encode_header(order: ByteOrder, big: bool, first_ifd: u64) -> Vec<u8> {
+    let mut out = Out { order, big, start: 0, bytes: Vec::new() };
+    out.bytes.extend(if order == ByteOrder::Big { b"MM" } else { b"II" });
+    out.number(if big { 43 } else { 42 }, 2);
+    if big {
+        out.number(8, 2);
+        out.number(0, 2);
+    }
+    out.number(first_ifd, out.offset_bytes());
+    out.bytes
+}
+
+/// The bytes of a chain of directories that begins at offset `start` of a file, the first of them at the first even offset:
+/// each followed by its values, and behind all of them the block tables, so that a reader who wants one tile can leave the
+/// tables where they are. The length does not depend on the numbers in the tables.
+pub fn encode_directories(order: ByteOrder, big: bool, start: u64, directories: &[Vec<(Tag, Value)>]) -> Vec<u8> {
+    let mut out = Out { order, big, start, bytes: Vec::new() };
+    let mut tables = Vec::new();
+    let mut link: Option<usize> = None;
+    for entries in directories {
+        let ifd = out.ifd(entries);
+        if let Some(at) = link {
+            out.patch(at, ifd.offset);
+        }
+        link = Some(ifd.next_at);
+        for (at, value) in ifd.outside {
+            if matches!(
+                value.tag,
+                Tag::TILE_OFFSETS | Tag::TILE_BYTE_COUNTS | Tag::STRIP_OFFSETS | Tag::STRIP_BYTE_COUNTS
+            ) {
+                tables.push((at, value));
+            } else {
+                out.place(at, &value);
+            }
+        }
+    }
+    for (at, table) in tables {
+        out.place(at, &table);
+    }
+    out.bytes
+}
+
+/// A value that does not fit into its entry.
+struct Outside {
+    tag: Tag,
+    bytes: Vec<u8>,
+}
+
+/// A directory whose larger values are still to be placed.
+struct Ifd {
+    offset: u64,
+    /// Where its link to the next directory lies.
+    next_at: usize,
+    /// The values, each with the place of its offset.
+    outside: Vec<(usize, Outside)>,
+}
+
+/// Bytes that will stand at offset `start` of a file.
+#[derive(Debug)]
+struct Out {
+    order: ByteOrder,
+    big: bool,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Out {
+    fn ifd(&mut self, entries: &[(Tag, Value)]) -> Ifd {
+        let mut entries: Vec<&(Tag, Value)> = entries.iter().collect();
+        entries.sort_by_key(|(tag, _)| *tag);
         self.align();
-        let offset = self.bytes.len() as u64;
-        self.number(placed.len() as u64, if self.big { 8 } else { 2 });
-        for (tag, field_type, count, outside, bytes) in placed {
+        let (offset, inline) = (self.end(), self.offset_bytes());
+        let mut outside = Vec::new();
+        self.number(entries.len() as u64, if self.big { 8 } else { 2 });
+        for (tag, value) in entries {
+            let (field_type, count, mut bytes) = value.encode(self.order);
             self.number(tag.0.into(), 2);
             self.number(field_type.0.into(), 2);
             self.number(count, inline);
-            match outside {
-                Some(offset) => self.number(offset, inline),
-                None => self.bytes.extend(bytes),
+            if bytes.len() > inline {
+                outside.push((self.bytes.len(), Outside { tag: *tag, bytes }));
+                self.number(0, inline);
+            } else {
+                bytes.resize(inline, 0);
+                self.bytes.extend(bytes);
             }
         }
         let next_at = self.bytes.len();
         self.number(0, inline);
-        (offset, next_at)
+        Ifd { offset, next_at, outside }
+    }
+
+    /// Append a value and put its offset where its entry wants it.
+    fn place(&mut self, at: usize, value: &Outside) {
+        let offset = self.append(&value.bytes);
+        self.patch(at, offset);
+    }
+
+    /// Append data at an even offset.
+    fn append(&mut self, data: &[u8]) -> u64 {
+        self.align();
+        let offset = self.end();
+        self.bytes.extend(data);
+        offset
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
     }
 
     fn offset_bytes(&self) -> usize {
@@ -149,7 +258,7 @@ impl Builder {
     }
 
     fn align(&mut self) {
-        if self.bytes.len() % 2 == 1 {
+        if self.end() % 2 == 1 {
             self.bytes.push(0);
         }
     }
@@ -170,5 +279,28 @@ impl Builder {
             ByteOrder::Little => out.copy_from_slice(&value.to_le_bytes()[..width]),
             ByteOrder::Big => out.copy_from_slice(&value.to_be_bytes()[8 - width..]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_are_as_near_as_32_bits_allow() {
+        for (value, fraction) in [
+            (72.0, (72, 1)),
+            (0.0, (0, 1)),
+            (0.1, (1, 10)),
+            (118.11, (11811, 100)),
+            (1.0 / 3.0, (1, 3)),
+            (-1.0, (0, 1)),
+        ] {
+            assert_eq!(Value::rational(value), Value::Rational(vec![fraction]), "{value}");
+        }
+        let Value::Rational(pi) = Value::rational(std::f64::consts::PI) else { panic!("a fraction") };
+        assert!((f64::from(pi[0].0) / f64::from(pi[0].1) - std::f64::consts::PI).abs() < 1e-15);
+        assert_eq!(Value::rational(f64::NAN), Value::Rational(vec![(0, 1)]));
+        assert_eq!(Value::rational(1e300), Value::Rational(vec![(u32::MAX, 1)]));
     }
 }

@@ -1,5 +1,6 @@
 //! One IFD entry: a tag, a type, a count and where the values lie.
 
+use crate::build::Value;
 use crate::bytes::{ByteOrder, ReadAt, read_vec};
 use crate::error::{Error, Place, Result};
 use crate::limits::Limits;
@@ -199,6 +200,22 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
     /// As [`Fields::uints`].
     pub fn bytes(&self, tag: Tag) -> Result<Option<Vec<u8>>> {
         Ok(self.load(tag)?.map(|(_, bytes)| bytes))
+    }
+
+    /// The values of a tag as they are, ready to be written to a little-endian file.
+    ///
+    /// # Errors
+    /// As [`Fields::uints`].
+    pub fn value(&self, tag: Tag) -> Result<Option<Value>> {
+        let Some((entry, mut bytes)) = self.load(tag)? else { return Ok(None) };
+        let unit = match entry.field_type {
+            FieldType::RATIONAL | FieldType::SRATIONAL => 4,
+            other => other.size().unwrap_or(1) as usize,
+        };
+        if entry.order == ByteOrder::Big {
+            bytes.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
+        }
+        Ok(Some(Value::Raw(entry.field_type, entry.count, bytes)))
     }
 
     /// All values of a tag as unsigned numbers.

@@ -7,6 +7,7 @@
 
 mod build;
 mod bytes;
+pub mod cog;
 mod error;
 mod field;
 mod grid;
@@ -18,7 +19,7 @@ mod roles;
 mod table;
 mod tag;
 
-pub use build::{Builder, Value};
+pub use build::{Builder, Value, encode_directories, encode_header};
 pub use bytes::{ByteOrder, ReadAt};
 pub use error::{Error, Place, Result};
 pub use field::{Entry, FieldType, Fields};

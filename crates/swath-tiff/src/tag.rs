@@ -98,6 +98,68 @@ tags! {
 }
 
 impl Tag {
+    /// Tags that say how pixels are stored: whoever stores them anew writes these anew.
+    pub fn describes_storage(self) -> bool {
+        self.decides_layout()
+            || matches!(
+                self,
+                Tag::NEW_SUBFILE_TYPE
+                    | Tag::SUBFILE_TYPE
+                    | Tag::PHOTOMETRIC
+                    | Tag::FILL_ORDER
+                    | Tag::T4_OPTIONS
+                    | Tag::T6_OPTIONS
+                    | Tag::COLOR_MAP
+                    | Tag::SUB_IFDS
+                    | Tag::INK_SET
+                    | Tag::EXTRA_SAMPLES
+                    | Tag::JPEG_TABLES
+                    | Tag::JPEG_PROC
+                    | Tag::JPEG_INTERCHANGE_FORMAT
+                    | Tag::JPEG_INTERCHANGE_FORMAT_LENGTH
+                    | Tag::JPEG_RESTART_INTERVAL
+                    | Tag::JPEG_Q_TABLES
+                    | Tag::JPEG_DC_TABLES
+                    | Tag::JPEG_AC_TABLES
+                    | Tag::YCBCR_COEFFICIENTS
+                    | Tag::YCBCR_SUBSAMPLING
+                    | Tag::YCBCR_POSITIONING
+                    | Tag::REFERENCE_BLACK_WHITE
+                    | Tag::EXIF_IFD
+                    | Tag::GPS_IFD
+                    | Tag::LERC_PARAMETERS
+                    // FreeOffsets and FreeByteCounts: holes of the old file; InteroperabilityIFD: a place in it.
+                    | Tag(288 | 289 | 40965)
+            )
+    }
+
+    /// Tags that say what the image is about, and that are read and written as such.
+    pub fn is_about(self) -> bool {
+        matches!(
+            self,
+            Tag::DOCUMENT_NAME
+                | Tag::IMAGE_DESCRIPTION
+                | Tag::PAGE_NAME
+                | Tag::SOFTWARE
+                | Tag::DATE_TIME
+                | Tag::ARTIST
+                | Tag::HOST_COMPUTER
+                | Tag::COPYRIGHT
+                | Tag::X_RESOLUTION
+                | Tag::Y_RESOLUTION
+                | Tag::RESOLUTION_UNIT
+                | Tag::MODEL_PIXEL_SCALE
+                | Tag::MODEL_TIEPOINT
+                | Tag::MODEL_TRANSFORMATION
+                | Tag::GEO_KEY_DIRECTORY
+                | Tag::GEO_DOUBLE_PARAMS
+                | Tag::GEO_ASCII_PARAMS
+                | Tag::GDAL_METADATA
+                | Tag::GDAL_NODATA
+                | Tag::RPC_COEFFICIENT
+        )
+    }
+
     /// Tags whose value decides where pixels lie or how they are decoded: two different values for one of these leave
     /// no way to know which is meant.
     pub(crate) fn decides_layout(self) -> bool {
