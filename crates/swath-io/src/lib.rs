@@ -1,4 +1,4 @@
-//! Where Swath gets its bytes: local files and memory.
+//! Where Swath gets its bytes and where it puts them: local files and memory.
 //!
 //! A [`Source`] delivers ranges of bytes. All ranges of a batch are asked for at once ([`Source::fetch`]) and land in
 //! one contiguous buffer, so that a source can merge neighbours into one request.
@@ -8,12 +8,16 @@ mod error;
 mod huge;
 mod local;
 mod memory;
+mod publish;
+mod spool;
 
 pub use batch::Batch;
 pub use error::{Error, Result};
 pub use huge::advise_huge_pages;
 pub use local::LocalFile;
 pub use memory::Memory;
+pub use publish::{NewFile, scratch_file};
+pub use spool::{Output, Spool};
 pub use swath_tiff::{ReadAt, Span};
 
 /// A place to read a file from. Sources are shared between threads and keep no position.

@@ -1,0 +1,306 @@
+//! Files that appear complete or not at all.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A file that is being written and is to have the target's name. Until [`publish`](NewFile::publish) gives it that, it has no name, or,
+/// where the system has no files without one, a temporary name beside the target. If it is not published, it is gone: a file
+/// without a name also when the process is killed.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    temporary: Option<PathBuf>,
+    target: PathBuf,
+}
+
+impl NewFile {
+    /// Begin a file that is to have the name `target`. Where that is a symbolic link, the file it leads to is meant.
+    ///
+    /// # Errors
+    /// What the system says, for instance of a folder that does not exist or cannot be written to.
+    pub fn create(target: &Path) -> io::Result<NewFile> {
+        let target = resolve(target)?;
+        if let Some(file) = unnamed::create(folder_of(&target)) {
+            return Ok(NewFile { file, temporary: None, target });
+        }
+        let (file, temporary) = create_beside(&target)?;
+        Ok(NewFile { file, temporary: Some(temporary), target })
+    }
+
+    /// The file, to write to.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Make the file durable and give it the target's name, all at once: whoever opens the target sees the old file or the
+    /// new one, whatever happens. Without `overwrite` an existing target is left as it is.
+    ///
+    /// # Errors
+    /// What the system says; [`io::ErrorKind::AlreadyExists`] when the target exists and is not to be overwritten.
+    pub fn publish(mut self, overwrite: bool) -> io::Result<()> {
+        self.file.sync_all()?;
+        if self.temporary.is_none() {
+            if !overwrite {
+                match unnamed::link(&self.file, &self.target) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => self.give_name()?,
+                    linked => {
+                        sync_folder(&self.target);
+                        return linked;
+                    }
+                }
+            } else {
+                // There is no call that gives a file a name that another one has: it gets a temporary one first.
+                let temporary = name_beside(&self.target)?;
+                match unnamed::link(&self.file, &temporary) {
+                    Ok(()) => self.temporary = Some(temporary),
+                    Err(_) => self.give_name()?,
+                }
+            }
+        }
+        if let Some(temporary) = &self.temporary {
+            if overwrite {
+                std::fs::rename(temporary, &self.target)?;
+            } else {
+                link_or_rename(temporary, &self.target)?;
+            }
+        }
+        if overwrite {
+            self.temporary = None;
+        }
+        sync_folder(&self.target);
+        Ok(())
+    }
+
+    /// Move to a file with a temporary name. Rare: a file system that makes files without a name, but gives them none later.
+    fn give_name(&mut self) -> io::Result<()> {
+        let (file, temporary) = create_beside(&self.target)?;
+        self.temporary = Some(temporary);
+        (&self.file).seek(SeekFrom::Start(0))?;
+        io::copy(&mut &self.file, &mut &file)?;
+        file.sync_all()?;
+        self.file = file;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // Nobody is left to tell, and the name says what the file is.
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+/// Give a file a second name that nobody has: a link is refused when the target exists, with no moment between looking and doing.
+fn link_or_rename(temporary: &Path, target: &Path) -> io::Result<()> {
+    match std::fs::hard_link(temporary, target) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // Some file systems have no links.
+        Err(_) if target.exists() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => std::fs::rename(temporary, target),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Files without a name, where the system has them.
+#[cfg(target_os = "linux")]
+mod unnamed {
+    use std::ffi::CString;
+    use std::fs::{File, OpenOptions};
+    use std::io;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::Path;
+
+    /// `None` where the file system has none, and where the folder cannot be written to: the next attempt says why.
+    pub(super) fn create(folder: &Path) -> Option<File> {
+        // A name is given through /proc.
+        let proc = Path::new("/proc/self/fd").is_dir();
+        let open = || OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder).ok();
+        proc.then(open)?
+    }
+
+    /// Give the file a name that nobody has.
+    pub(super) fn link(file: &File, name: &Path) -> io::Result<()> {
+        let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let to = CString::new(name.as_os_str().as_bytes())?;
+        let (here, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
+        // SAFETY: both pointers are to strings that end in NUL and live until the call returns.
+        let result = unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Files without a name: none here.
+#[cfg(not(target_os = "linux"))]
+mod unnamed {
+    use std::fs::File;
+    use std::io;
+    use std::path::Path;
+
+    pub(super) fn create(_folder: &Path) -> Option<File> {
+        None
+    }
+
+    pub(super) fn link(_file: &File, _name: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// A file without a name in `folder`, to read and write: gone when it is closed, also when the process is killed.
+///
+/// # Errors
+/// What the system says.
+pub fn scratch_file(folder: &Path) -> io::Result<File> {
+    if let Some(file) = unnamed::create(folder) {
+        return Ok(file);
+    }
+    let (file, path) = create_beside(&folder.join("spool"))?;
+    // An open file lives on without its name.
+    if cfg!(unix) {
+        std::fs::remove_file(path)?;
+    }
+    Ok(file)
+}
+
+/// Where the file that a path leads to lies.
+fn resolve(target: &Path) -> io::Result<PathBuf> {
+    match std::fs::symlink_metadata(target) {
+        Ok(metadata) if metadata.is_symlink() => match std::fs::canonicalize(target) {
+            Ok(path) => Ok(path),
+            // A link that leads nowhere yet: the file is made where it points.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let link = std::fs::read_link(target)?;
+                Ok(target.parent().unwrap_or(Path::new("")).join(link))
+            }
+            Err(error) => Err(error),
+        },
+        _ => Ok(target.to_owned()),
+    }
+}
+
+/// A new file in the folder of `target`. The system's rules (umask) decide who may read it.
+fn create_beside(target: &Path) -> io::Result<(File, PathBuf)> {
+    loop {
+        let temporary = name_beside(target)?;
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
+            // Left behind by a process that had our number and was killed.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return opened.map(|file| (file, temporary)),
+        }
+    }
+}
+
+/// A name in the folder of `target` that no other write of this or of another process has.
+fn name_beside(target: &Path) -> io::Result<PathBuf> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    // File names end at 255 bytes on most systems.
+    let stem: String = name.chars().take(40).collect();
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    Ok(target.with_file_name(format!(".{stem}.{}-{number}.swath-tmp", std::process::id())))
+}
+
+/// The folder that a file lies in.
+fn folder_of(target: &Path) -> &Path {
+    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Make the name durable too. A file system that cannot is no reason to fail: the file is there.
+fn sync_folder(target: &Path) {
+    if let Ok(folder) = File::open(folder_of(target)) {
+        let _ = folder.sync_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("swath-publish-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn names(folder: &Path) -> usize {
+        std::fs::read_dir(folder).unwrap().count()
+    }
+
+    #[test]
+    fn dropped_file_leaves_the_old_one_and_nothing_else() {
+        let folder = folder("dropped");
+        let target = folder.join("a.tif");
+        std::fs::write(&target, "old").unwrap();
+        let new = NewFile::create(&target).unwrap();
+        new.file().write_all(b"half").unwrap();
+        drop(new);
+        assert_eq!((std::fs::read(&target).unwrap(), names(&folder)), (b"old".to_vec(), 1));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn existing_file_is_replaced_only_when_asked() {
+        let folder = folder("existing");
+        let target = folder.join("a.tif");
+        let new = |text: &[u8]| {
+            let new = NewFile::create(&target).unwrap();
+            new.file().write_all(text).unwrap();
+            new
+        };
+        new(b"1").publish(false).unwrap();
+        assert_eq!(new(b"2").publish(false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&target).unwrap(), b"1");
+        new(b"3").publish(true).unwrap();
+        assert_eq!((std::fs::read(&target).unwrap(), names(&folder)), (b"3".to_vec(), 1));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn file_that_cannot_be_given_a_name_is_copied() {
+        let folder = folder("copied");
+        let target = folder.join("a.tif");
+        let mut new = NewFile::create(&target).unwrap();
+        new.file().write_all(b"all of it").unwrap();
+        new.give_name().unwrap();
+        new.publish(false).unwrap();
+        assert_eq!((std::fs::read(&target).unwrap(), names(&folder)), (b"all of it".to_vec(), 1));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn file_with_a_temporary_name_is_published_and_dropped_like_one_without() {
+        let folder = folder("named");
+        let target = folder.join("a.tif");
+        let named = || {
+            let (file, temporary) = create_beside(&target).unwrap();
+            NewFile { file, temporary: Some(temporary), target: target.clone() }
+        };
+        named().publish(false).unwrap();
+        assert_eq!(named().publish(false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        named().publish(true).unwrap();
+        drop(named());
+        assert_eq!(names(&folder), 1);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn link_is_written_through_and_scratch_files_have_no_name() {
+        let folder = folder("link");
+        let (target, link) = (folder.join("a.tif"), folder.join("b.tif"));
+        std::os::unix::fs::symlink("a.tif", &link).unwrap();
+        NewFile::create(&link).unwrap().publish(true).unwrap();
+        assert!(target.exists() && std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        let scratch = scratch_file(&folder).unwrap();
+        assert_eq!(names(&folder), 2);
+        drop(scratch);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
