@@ -31,6 +31,7 @@ pub(crate) struct Command {
 const COMMANDS: &[&Command] = &[
     &crate::info::COMMAND,
     &crate::read::COMMAND,
+    &crate::convert::COMMAND,
     &crate::validate::COMMAND,
     &crate::bench::COMMAND,
     &crate::demo::COMMAND,
@@ -42,6 +43,15 @@ pub(crate) const THREADS: Flag = Flag {
     value: Some("N"),
     help: "Threads to use. Default: the cores this process may use, or SWATH_THREADS.",
 };
+
+/// The flags that choose a part of an image, which several commands share.
+pub(crate) const WINDOW: Flag = Flag {
+    name: "--window",
+    value: Some("R0,C0,R1,C1"),
+    help: "Rows R0 to R1 and columns C0 to C1 of the level, the ends not included. Default: all.",
+};
+pub(crate) const BANDS: Flag =
+    Flag { name: "--bands", value: Some("1,3"), help: "Bands to read, counted from 1, in this order. Default: all." };
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -190,7 +200,7 @@ fn arrange<'a>(command: &Command, arguments: &'a [String]) -> Result<Arguments<'
 
 fn overview() -> String {
     let mut text = String::from(
-        "swath reads GeoTIFF and Cloud Optimized GeoTIFF, correctly and fast.\n\nUsage: swath COMMAND ...\n\nCommands:\n",
+        "swath reads and writes GeoTIFF and Cloud Optimized GeoTIFF, correctly and fast.\n\nUsage: swath COMMAND ...\n\nCommands:\n",
     );
     for command in COMMANDS {
         text += &format!("  {:<10}{}\n", command.name, command.summary);

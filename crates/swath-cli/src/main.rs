@@ -5,6 +5,7 @@
 
 mod bench;
 mod command;
+mod convert;
 mod demo;
 mod info;
 mod npy;
@@ -13,6 +14,7 @@ mod progress;
 mod read;
 mod validate;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -21,7 +23,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !matches!(failure, command::Failure::No) {
-                eprintln!("swath: {failure}");
+                // Nobody to tell is no reason to fail otherwise.
+                let _ = writeln!(std::io::stderr(), "swath: {failure}");
             }
             failure.exit_code()
         }

@@ -14,11 +14,19 @@ pub(crate) struct Bar {
     start: Instant,
     drawn: Mutex<Option<Instant>>,
     terminal: bool,
+    /// Megabytes of all the work, to tell the rate; 0 when nobody knows.
+    megabytes: f64,
 }
 
 impl Bar {
     pub(crate) fn new() -> Bar {
-        Bar { start: Instant::now(), drawn: Mutex::new(None), terminal: std::io::stderr().is_terminal() }
+        Bar::of(0.0)
+    }
+
+    /// A bar for work on so many bytes.
+    pub(crate) fn of(bytes: f64) -> Bar {
+        let terminal = std::io::stderr().is_terminal();
+        Bar { start: Instant::now(), drawn: Mutex::new(None), terminal, megabytes: bytes / 1e6 }
     }
 
     /// Show how far the work has come.
@@ -36,14 +44,16 @@ impl Bar {
         let filled = (part * 40.0) as usize;
         let left = (now - self.start).as_secs_f64() * (1.0 - part) / part.max(1e-9);
         let bar = format!("{}{}", "=".repeat(filled), " ".repeat(40 - filled.min(40)));
-        let _ = write!(std::io::stderr(), "\r[{bar}] {:3.0} %  {left:.0} s left ", part * 100.0);
+        let rate = self.megabytes * part / (now - self.start).as_secs_f64();
+        let rate = if rate > 0.0 { format!("{rate:.0} MB/s, ") } else { String::new() };
+        let _ = write!(std::io::stderr(), "\r[{bar}] {:3.0} %  {rate}{left:.0} s left  ", part * 100.0);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
         if self.drawn.lock().is_ok_and(|drawn| drawn.is_some()) {
-            let _ = write!(std::io::stderr(), "\r{}\r", " ".repeat(70));
+            let _ = write!(std::io::stderr(), "\r{}\r", " ".repeat(78));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use swath::{Dataset, Image, Layout, OnCorrupt, Pixels, ReadRequest, Report};
 
-use crate::command::{Arguments, Command, Failure, Flag, THREADS};
+use crate::command::{Arguments, BANDS, Command, Failure, Flag, THREADS, WINDOW};
 use crate::progress::Bar;
 use crate::{npy, picture};
 
@@ -22,16 +22,8 @@ pub(crate) const COMMAND: Command = Command {
               swath read scene.tif chip.npy --window 0,0,256,256 --bands 4,3,2 --layout bands-last\n  \
               swath read scene.tif look.png --level 3\n",
     flags: &[
-        Flag {
-            name: "--window",
-            value: Some("R0,C0,R1,C1"),
-            help: "Rows R0 to R1 and columns C0 to C1 of the level, the ends not included. Default: all.",
-        },
-        Flag {
-            name: "--bands",
-            value: Some("1,3"),
-            help: "Bands to read, counted from 1, in this order. Default: all.",
-        },
+        WINDOW,
+        BANDS,
         Flag { name: "--level", value: Some("N"), help: "0 is the full resolution, 1 the first overview. Default: 0." },
         Flag { name: "--image", value: Some("N"), help: "Which image (page) of the file, counted from 0. Default: 0." },
         Flag {
@@ -99,7 +91,23 @@ fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
 
 /// The part of a request that the flags decide.
 pub(crate) fn request<'a>(arguments: &Arguments<'_>) -> Result<ReadRequest<'a>, Failure> {
-    let mut request = ReadRequest::new().level(arguments.number("--level")?.unwrap_or(0));
+    let mut request = part(arguments)?.level(arguments.number("--level")?.unwrap_or(0));
+    request = match arguments.text("--layout") {
+        None | Some("bands-first") => request.layout(Layout::BandsFirst),
+        Some("bands-last") => request.layout(Layout::BandsLast),
+        Some(other) => return Err(Failure::Misuse(format!("--layout is bands-first or bands-last, not '{other}'"))),
+    };
+    request = match arguments.text("--on-corrupt") {
+        None | Some("fail") => request.on_corrupt(OnCorrupt::Fail),
+        Some("fill") => request.on_corrupt(OnCorrupt::Fill),
+        Some(other) => return Err(Failure::Misuse(format!("--on-corrupt is fail or fill, not '{other}'"))),
+    };
+    Ok(request)
+}
+
+/// Window, bands and threads.
+pub(crate) fn part<'a>(arguments: &Arguments<'_>) -> Result<ReadRequest<'a>, Failure> {
+    let mut request = ReadRequest::new();
     if let Some(window) = arguments.numbers::<u64>("--window")? {
         let &[r0, c0, r1, c1] = window.as_slice() else {
             return Err(Failure::Misuse("--window takes four numbers: R0,C0,R1,C1".into()));
@@ -112,16 +120,6 @@ pub(crate) fn request<'a>(arguments: &Arguments<'_>) -> Result<ReadRequest<'a>, 
         }
         request = request.bands(bands.into_iter().map(|band| band - 1).collect::<Vec<_>>());
     }
-    request = match arguments.text("--layout") {
-        None | Some("bands-first") => request.layout(Layout::BandsFirst),
-        Some("bands-last") => request.layout(Layout::BandsLast),
-        Some(other) => return Err(Failure::Misuse(format!("--layout is bands-first or bands-last, not '{other}'"))),
-    };
-    request = match arguments.text("--on-corrupt") {
-        None | Some("fail") => request.on_corrupt(OnCorrupt::Fail),
-        Some("fill") => request.on_corrupt(OnCorrupt::Fill),
-        Some(other) => return Err(Failure::Misuse(format!("--on-corrupt is fail or fill, not '{other}'"))),
-    };
     match arguments.number::<usize>("--threads")? {
         Some(0) => Err(Failure::Misuse("--threads must be at least 1".into())),
         Some(threads) => Ok(request.threads(threads)),

@@ -336,7 +336,7 @@ const TEXTS: [Tag; 8] = [
 const VERTICAL_KEYS: u16 = 4096;
 
 /// GTRasterTypeGeoKey.
-const RASTER_TYPE_KEY: u16 = 1025;
+pub(crate) const RASTER_TYPE_KEY: u16 = 1025;
 
 /// The code of a WKT text. A compound system without one of its own has that of its parts together.
 fn epsg_of_text(text: &str) -> Option<u32> {

@@ -78,9 +78,11 @@ pub(crate) fn subsampling<R: ReadAt + ?Sized>(layout: &ImageLayout, fields: &Fie
         && layout.bits == 8
         && layout.block_samples() == 3
         && !layout.compression.is_picture();
-    if !packed {
-        return (1, 1);
-    }
+    if packed { announced_subsampling(fields) } else { (1, 1) }
+}
+
+/// The YCbCrSubSampling tag.
+pub(crate) fn announced_subsampling<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> (usize, usize) {
     match fields.uints(Tag::YCBCR_SUBSAMPLING).ok().flatten().as_deref() {
         Some(&[h @ (1 | 2 | 4), v @ (1 | 2 | 4), ..]) => (h as usize, v as usize),
         _ => (2, 2),

@@ -1,13 +1,15 @@
-//! What can go wrong when a file is opened or read.
+//! What can go wrong when a file is opened, read or written.
 
 use std::fmt;
 
 use swath_codec::DType;
 
+use crate::write::PlanError;
+
 /// A `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a file could not be opened or read. Each message is one sentence that names the file and the place in it.
+/// Why a file could not be opened, read or written. Each message is one sentence that names the file and the place in it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -145,9 +147,89 @@ pub enum Error {
         /// The limit in force.
         limit: u64,
     },
-    /// The caller cancelled the read; the contents of the buffer are undefined.
-    #[error("the read was cancelled")]
+    /// The caller cancelled; the contents of the buffer of a read are undefined, a file that was to be written is not there.
+    #[error("it was cancelled")]
     Cancelled,
+    /// The file cannot be written as asked.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A block could not be encoded.
+    #[error("{block}: {source}")]
+    Encode {
+        /// The block.
+        block: BlockName,
+        /// Why.
+        source: swath_codec::Error,
+    },
+    /// The rows handed to the encoder are not whole block rows, or the buffers have another size than they need.
+    #[error(
+        "rows {}..{} with their pixels are not whole block rows of {block_height} rows of an image of {height}",
+        rows.start, rows.end
+    )]
+    Rows {
+        /// The rows.
+        rows: std::ops::Range<u64>,
+        /// Rows of a block.
+        block_height: u64,
+        /// Rows of the level.
+        height: u64,
+    },
+    /// The source of pixels failed.
+    #[error("the source of rows {}..{} failed: {source}", rows.start, rows.end)]
+    Producer {
+        /// The rows asked for.
+        rows: std::ops::Range<u64>,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The source and the plan speak of different images.
+    #[error("the source gives {found} where the plan has {planned}")]
+    SourceShape {
+        /// What the source gives.
+        found: String,
+        /// What is planned.
+        planned: String,
+    },
+    /// A block came twice.
+    #[error("{block} was handed in twice")]
+    BlockTwice {
+        /// The block.
+        block: BlockName,
+    },
+    /// A block did not come.
+    #[error("the file is not complete: {block} is missing, and {more} more")]
+    BlockMissing {
+        /// The first that is missing.
+        block: BlockName,
+        /// How many more.
+        more: u64,
+    },
+    /// The file does not fit in a classic TIFF.
+    #[error("the file would have {size} bytes, and a classic TIFF ends at 4294967295: let it be a BigTIFF")]
+    TooLarge {
+        /// Its size.
+        size: u64,
+    },
+    /// The target exists.
+    #[error("{file} exists; it is overwritten only if asked")]
+    Exists {
+        /// The file.
+        file: String,
+    },
+    /// The system refused to start a thread.
+    #[error("cannot start a thread: {source}")]
+    Thread {
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system refused to write.
+    #[error("cannot write {file}: {source}")]
+    Write {
+        /// The file.
+        file: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
 /// The name of a block in messages: `tile (3, 7) of level 2`, `strip 12 of band 1`.

@@ -7,6 +7,7 @@ use swath_io::Source;
 use swath_tiff::{ImageLayout, ImageRoles, Limits};
 
 use crate::about::About;
+use crate::color::announced_subsampling;
 use crate::error::{Error, Result};
 use crate::level::Level;
 use crate::pixels::{Pixels, Sample};
@@ -105,6 +106,12 @@ impl Image {
     /// How the full resolution is stored.
     pub fn layout(&self) -> &ImageLayout {
         &self.levels[0].layout
+    }
+
+    /// How many pixels share their chroma, across and down, if colours are stored as YCbCr.
+    pub fn chroma_subsampling(&self) -> (usize, usize) {
+        let level = &self.levels[0];
+        announced_subsampling(&level.ifd.fields(level.source.as_ref(), &self.limits))
     }
 
     /// What the image is about: place on Earth, nodata, colours, names, metadata.

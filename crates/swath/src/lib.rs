@@ -33,6 +33,7 @@ mod request;
 mod scatter;
 mod sidecar;
 mod validate;
+mod write;
 
 pub use about::{About, BandAbout};
 pub use dataset::Dataset;
@@ -42,9 +43,14 @@ pub use mask::{Mask, MaskOrigin};
 pub use pixels::{Pixels, Sample};
 pub use report::Report;
 pub use request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
-pub use swath_codec::DType;
+pub use swath_codec::{Compress, DType, Predictor};
 pub use swath_tiff::Limits;
 pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
+pub use write::{
+    Arrangement, ArraySource, BandSource, BandStatistics, BigTiff, BlockSize, ClosureSource, DEFAULT_BUFFER_BYTES,
+    Encoded, EncodedBlock, ImageSource, Overviews, Plan, PlanError, PredictorChoice, Resampling, Running, StoredBlocks,
+    WriteOptions, WriteReport,
+};
 
 /// The crates below this one, for those who need more than reading.
 pub use {swath_codec as codec, swath_io as io, swath_tiff as tiff};

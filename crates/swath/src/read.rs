@@ -44,10 +44,13 @@ impl Checked {
         Checked::with_bands(level, level.bands(), request, limits)
     }
 
-    /// The same for the samples as stored, of which there may be another number than there are bands.
-    fn with_bands(level: &Level, count: usize, request: &ReadRequest<'_>, limits: &Limits) -> Result<Checked> {
-        let grid = &level.layout.grid;
-        let (width, height) = (grid.width, grid.height);
+    /// The window and the bands that a request asks of a level.
+    pub(crate) fn window_and_bands(level: &Level, request: &ReadRequest<'_>) -> Result<(Window, Vec<usize>)> {
+        Checked::choose(level, level.bands(), request)
+    }
+
+    fn choose(level: &Level, count: usize, request: &ReadRequest<'_>) -> Result<(Window, Vec<usize>)> {
+        let (width, height) = (level.layout.grid.width, level.layout.grid.height);
         let (rows, cols) = request.window.clone().unwrap_or((0..height, 0..width));
         let window = Window::new(rows.clone(), cols.clone(), width, height).ok_or(Error::Window {
             rows,
@@ -56,9 +59,15 @@ impl Checked {
             height,
         })?;
         let bands = request.bands.clone().unwrap_or_else(|| (0..count).collect());
-        if let Some(&band) = bands.iter().find(|&&band| band >= count) {
-            return Err(Error::Band { band, count });
+        match bands.iter().find(|&&band| band >= count) {
+            Some(&band) => Err(Error::Band { band, count }),
+            None => Ok((window, bands)),
         }
+    }
+
+    /// The same for the samples as stored, of which there may be another number than there are bands.
+    fn with_bands(level: &Level, count: usize, request: &ReadRequest<'_>, limits: &Limits) -> Result<Checked> {
+        let (window, bands) = Checked::choose(level, count, request)?;
         let limit = |what, name, value: Option<u64>, limit| match value {
             Some(value) if value <= limit => Ok(value),
             value => Err(Error::Limit { what, name, value: value.unwrap_or(u64::MAX), limit }),

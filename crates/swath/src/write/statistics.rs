@@ -73,8 +73,9 @@ impl From<BandStatistics> for Statistics {
         Self {
             minimum: band.minimum(),
             maximum: band.maximum(),
-            mean: band.mean(),
-            std_dev: band.std_dev(),
+            // Where infinities are among the values there may be none.
+            mean: band.mean().filter(|mean| !mean.is_nan()),
+            std_dev: band.std_dev().filter(|std_dev| !std_dev.is_nan()),
             valid_percent: Some(band.valid_percent()),
             approximate: false,
         }

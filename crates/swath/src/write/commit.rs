@@ -1,0 +1,223 @@
+//! From blocks in a spool to a file: check that all are there, lay the file out, publish it.
+
+use std::io::{Seek, SeekFrom, Write};
+
+use swath_io::{Output, Span};
+use swath_tiff::cog::{FRAME_BYTES, ghost_area};
+use swath_tiff::{BlockGrid, ByteOrder, Planar, Tag, Value, encode_directories, encode_header};
+
+use crate::error::{Error, Result};
+use crate::write::index::{BlockIndex, LevelBlocks};
+use crate::write::options::BigTiff;
+use crate::write::plan::Plan;
+use crate::write::stream::{Spools, Streamed};
+use crate::write::tags;
+
+/// Room for the header of a plain file: that of a BigTIFF, as it is not known yet which it will be.
+pub(crate) const PLAIN_START: u64 = 16;
+
+/// A file that is laid out: what stands where.
+pub(crate) struct Layout {
+    pub(crate) big: bool,
+    pub(crate) size: u64,
+    /// What stands in front of the blocks.
+    head: Vec<u8>,
+    /// What stands behind them.
+    tail: Vec<u8>,
+    pieces: Vec<Piece>,
+}
+
+/// A run of blocks that are neighbours in the spool and in the file.
+struct Piece {
+    overview: bool,
+    span: Span,
+}
+
+/// Lay out the file.
+pub(crate) fn lay_out(plan: &Plan, streamed: &Streamed) -> Result<Layout> {
+    streamed.index.check_complete()?;
+    let directories = Directories::new(plan, streamed)?;
+    let classic = || if plan.is_cog() { directories.cog(false) } else { directories.plain(false) };
+    let big = || if plan.is_cog() { directories.cog(true) } else { directories.plain(true) };
+    let layout = match plan.options.big_tiff {
+        BigTiff::Yes => big(),
+        BigTiff::No => classic(),
+        BigTiff::Auto => match classic() {
+            layout if layout.size > plan.classic_limit => big(),
+            layout => layout,
+        },
+    };
+    if !layout.big && layout.size > plan.classic_limit {
+        return Err(Error::TooLarge { size: layout.size });
+    }
+    Ok(layout)
+}
+
+impl Layout {
+    /// Write the whole file from its beginning to its end.
+    pub(crate) fn write<W: Write>(&self, spools: &mut Spools, output: &mut Output<'_, W>) -> std::io::Result<()> {
+        output.write_all(&self.head)?;
+        self.copy_pieces(spools, output, |_| true)?;
+        output.write_all(&self.tail)
+    }
+
+    /// Complete a plain file whose full resolution is in its place already.
+    pub(crate) fn complete(&self, spools: &mut Spools, file: &std::fs::File) -> std::io::Result<()> {
+        (&*file).seek(SeekFrom::End(0))?;
+        let mut output: Output<'_, std::io::Sink> = Output::File(file);
+        self.copy_pieces(spools, &mut output, |piece| piece.overview)?;
+        output.write_all(&self.tail)?;
+        (&*file).seek(SeekFrom::Start(0))?;
+        (&*file).write_all(&self.head)
+    }
+
+    fn copy_pieces<W: Write>(
+        &self,
+        spools: &mut Spools,
+        output: &mut Output<'_, W>,
+        wanted: impl Fn(&Piece) -> bool,
+    ) -> std::io::Result<()> {
+        for piece in self.pieces.iter().filter(|piece| wanted(piece)) {
+            let spool = if piece.overview { &mut spools.overviews } else { &mut spools.full };
+            spool.copy_to(piece.span, output)?;
+        }
+        Ok(())
+    }
+}
+
+/// What all ways of laying out a file start from.
+struct Directories<'a> {
+    plan: &'a Plan,
+    index: &'a BlockIndex,
+    /// Level, whether it is a mask, and its tags without block tables.
+    tags: Vec<(usize, bool, Entries)>,
+}
+
+/// The entries of a directory.
+type Entries = Vec<(Tag, Value)>;
+
+/// The offsets of the blocks of one directory in the file, as far as they are known.
+struct Placed {
+    level: usize,
+    mask: bool,
+    offsets: Vec<u64>,
+}
+
+impl<'a> Directories<'a> {
+    fn new(plan: &'a Plan, streamed: &'a Streamed) -> Result<Directories<'a>> {
+        let tags_of = |(level, mask)| {
+            let stored = streamed.stored_tags.as_deref().filter(|_| level == 0);
+            let tags = if mask {
+                tags::mask_tags(plan, level)
+            } else {
+                tags::level_tags(plan, level, stored, &streamed.report.statistics)?
+            };
+            Ok((level, mask, tags))
+        };
+        let tags = tags::order(plan).into_iter().map(tags_of).collect::<Result<_>>()?;
+        Ok(Directories { plan, index: &streamed.index, tags })
+    }
+
+    /// Directories first, then the blocks: the smallest overview first, the full resolution last.
+    fn cog(&self, big: bool) -> Layout {
+        let planar = self.plan.options.planar == Planar::Separate && self.plan.bands > 1;
+        let ghost = ghost_area(self.plan.mask_is_interleaved(), planar);
+        let mut head = encode_header(ByteOrder::Little, big, 0);
+        head.extend(ghost);
+        let start = head.len() as u64;
+        let len = encode_directories(ByteOrder::Little, big, start, &self.with_tables(big, &[])).len();
+        let first_ifd = start.next_multiple_of(2);
+
+        let mut pieces = Pieces::new(start + len as u64);
+        let mut placed = Vec::new();
+        for level in (0..self.plan.levels.len()).rev() {
+            placed.extend(self.place_level(level, FRAME_BYTES / 2, &mut pieces));
+        }
+        let directories = encode_directories(ByteOrder::Little, big, start, &self.with_tables(big, &placed));
+        let header = encode_header(ByteOrder::Little, big, first_ifd);
+        head[..header.len()].copy_from_slice(&header);
+        head.extend(directories);
+        Layout { big, size: pieces.at, head, tail: Vec::new(), pieces: pieces.list }
+    }
+
+    /// The full resolution first, as it was spooled; then the overviews, then the directories.
+    fn plain(&self, big: bool) -> Layout {
+        let mut pieces = Pieces::new(PLAIN_START);
+        let placed: Vec<Placed> =
+            (0..self.plan.levels.len()).flat_map(|level| self.place_level(level, 0, &mut pieces)).collect();
+        let tail = encode_directories(ByteOrder::Little, big, pieces.at, &self.with_tables(big, &placed));
+        let mut head = encode_header(ByteOrder::Little, big, pieces.at.next_multiple_of(2));
+        head.resize(PLAIN_START as usize, 0);
+        Layout { big, size: pieces.at + tail.len() as u64, head, tail, pieces: pieces.list }
+    }
+
+    /// Give the blocks of a level and of its mask their place in the file. In a COG they stand in the order of the table; in a plain file the
+    /// full resolution stays as it was spooled.
+    fn place_level(&self, level: usize, frame: u64, pieces: &mut Pieces) -> Vec<Placed> {
+        let image = self.index.blocks(level, false);
+        let mask = self.index.blocks(level, true);
+        let new = |mask, blocks: &LevelBlocks| Placed { level, mask, offsets: vec![0; blocks.spans().len()] };
+        let mut placed: Vec<Placed> =
+            image.map(|blocks| new(false, blocks)).into_iter().chain(mask.map(|blocks| new(true, blocks))).collect();
+        let mut spans: Vec<(usize, usize, Span)> = Vec::new();
+        let (image, mask) = (image.map(LevelBlocks::spans), mask.map(LevelBlocks::spans));
+        if self.plan.mask_is_interleaved() {
+            let pairs = image.into_iter().flatten().zip(mask.into_iter().flatten()).enumerate();
+            spans.extend(pairs.flat_map(|(i, (image, mask))| [(0, i, image), (1, i, mask)]));
+        } else {
+            let both = [image, mask].into_iter().flatten().enumerate();
+            spans.extend(both.flat_map(|(which, spans)| spans.enumerate().map(move |(i, span)| (which, i, span))));
+        }
+        spans.retain(|(_, _, span)| span.len > 0);
+        if !self.plan.is_cog() && level == 0 {
+            spans.sort_by_key(|(_, _, span)| span.offset);
+        }
+        for (which, i, span) in spans {
+            let framed = Span { offset: span.offset - frame, len: span.len + 2 * frame };
+            placed[which].offsets[i] = pieces.push(level > 0, framed) + frame;
+        }
+        placed
+    }
+
+    /// The tags of all directories with their block tables; offsets that are not known yet are 0.
+    fn with_tables(&self, big: bool, placed: &[Placed]) -> Vec<Entries> {
+        let mut directories = Vec::new();
+        for (level, mask, tags) in &self.tags {
+            let Some(blocks) = self.index.blocks(*level, *mask) else { continue };
+            let found = placed.iter().find(|placed| (placed.level, placed.mask) == (*level, *mask));
+            let offsets = found.map_or_else(|| vec![0; blocks.spans().len()], |placed| placed.offsets.clone());
+            let lens = blocks.spans().map(|span| span.len as u32).collect();
+            let grid: &BlockGrid = &self.plan.levels[*level].grid;
+            let mut tags = tags.clone();
+            tags.extend(tags::tables(grid, big, offsets, lens));
+            directories.push(tags);
+        }
+        directories
+    }
+}
+
+/// Pieces of the spools in the order of the file.
+struct Pieces {
+    list: Vec<Piece>,
+    /// Where in the file the next one goes.
+    at: u64,
+}
+
+impl Pieces {
+    fn new(at: u64) -> Pieces {
+        Pieces { list: Vec::new(), at }
+    }
+
+    /// Add a piece and tell where in the file it will be.
+    fn push(&mut self, overview: bool, span: Span) -> u64 {
+        match self.list.last_mut() {
+            Some(last) if last.overview == overview && last.span.offset + last.span.len == span.offset => {
+                last.span.len += span.len;
+            }
+            _ => self.list.push(Piece { overview, span }),
+        }
+        let at = self.at;
+        self.at += span.len;
+        at
+    }
+}

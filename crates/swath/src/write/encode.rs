@@ -1,0 +1,304 @@
+//! From rows of pixels to a batch of compressed blocks.
+
+use std::ops::Range;
+
+use swath_codec::place::{Every, copy};
+use swath_codec::sample::pack_row;
+use swath_codec::{EncodeScratch, Encoder, Shape};
+use swath_tiff::cog::framed;
+
+use crate::error::{BlockName, Error, Result};
+use crate::write::plan::Plan;
+use crate::write::rows::RowsView;
+
+/// Compressed blocks: one buffer and what lies where in it. In a COG each block has its frame.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    /// The level that the blocks are of.
+    pub level: usize,
+    /// The bytes of all blocks, one after another.
+    pub bytes: Vec<u8>,
+    /// The blocks.
+    pub blocks: Vec<EncodedBlock>,
+}
+
+/// One compressed block of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncodedBlock {
+    /// Its number in its level's block table.
+    pub index: u64,
+    /// Whether it is a block of the mask.
+    pub mask: bool,
+    /// Where it begins in the batch; without its frame.
+    pub offset: usize,
+    /// Its size; 0 for one that is not stored.
+    pub len: usize,
+}
+
+/// A run of blocks of one block row that is encoded at once.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) level: usize,
+    /// The band of a planar file.
+    pub(crate) plane: u64,
+    pub(crate) row: u64,
+    pub(crate) cols: Range<u64>,
+    pub(crate) what: What,
+}
+
+/// What a run holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    Image,
+    ImageAndMask,
+    Mask,
+}
+
+/// Working memory of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    encode: EncodeScratch,
+    block: Vec<u8>,
+    line: Vec<u8>,
+}
+
+impl Plan {
+    /// Encode whole block rows of a level: `pixels` holds rows `rows` of it, all bands of each pixel side by side, in native byte order;
+    /// `mask` has a byte per pixel, 0 where there is no data. The first row is the first of a block row, the last the last of one or
+    /// of the image.
+    ///
+    /// # Errors
+    /// [`Error::Rows`] when the rows are not whole block rows or the buffers have another size, [`Error::Encode`] when the codec refuses
+    /// a value.
+    pub fn encode(&self, level: usize, rows: Range<u64>, pixels: &[u8], mask: Option<&[u8]>) -> Result<Encoded> {
+        let planned = self.levels.get(level).ok_or(Error::Level { level, count: self.levels.len() })?;
+        let grid = &planned.grid;
+        let (row_bytes, mask_bytes) = (self.row_bytes(level), if self.has_mask() { grid.width as usize } else { 0 });
+        let count = rows.end.saturating_sub(rows.start) as usize;
+        let whole = rows.start.is_multiple_of(grid.block_height)
+            && (rows.end.is_multiple_of(grid.block_height) || rows.end == grid.height)
+            && rows.start < rows.end
+            && rows.end <= grid.height;
+        if !whole || pixels.len() != count * row_bytes || mask.map_or(0, <[u8]>::len) != count * mask_bytes {
+            return Err(Error::Rows { rows, block_height: grid.block_height, height: grid.height });
+        }
+        let view = RowsView { samples: pixels, mask, first: rows.start, row_bytes, mask_bytes };
+        let mut encoded = Encoded { level, ..Encoded::default() };
+        let mut scratch = Scratch::default();
+        for row in rows.start / grid.block_height..rows.end.div_ceil(grid.block_height) {
+            for run in self.runs(level, row) {
+                self.encode_run(&run, &view, &mut scratch, &mut encoded)?;
+            }
+        }
+        Ok(encoded)
+    }
+
+    /// The runs of a block row, in the order in which they stand in the file.
+    pub(crate) fn runs(&self, level: usize, row: u64) -> impl Iterator<Item = Run> + use<> {
+        /// Decoded bytes that are worth being handed to a thread.
+        const RUN_BYTES: u64 = 256 << 10;
+        let grid = self.levels[level].grid;
+        let block = self.block_shape(level, grid.block_height).len() as u64;
+        let step = (RUN_BYTES / block.max(1)).clamp(1, grid.across());
+        let (has_mask, interleaved) = (self.has_mask(), self.mask_is_interleaved());
+        let image = if interleaved { What::ImageAndMask } else { What::Image };
+        let planes = (0..grid.planes).map(move |plane| (plane, image));
+        let mask = (has_mask && !interleaved).then_some((0, What::Mask));
+        planes.chain(mask).flat_map(move |(plane, what)| {
+            (0..grid.across()).step_by(step as usize).map(move |col| Run {
+                level,
+                plane,
+                row,
+                cols: col..(col + step).min(grid.across()),
+                what,
+            })
+        })
+    }
+
+    /// Encode the blocks of a run and append them to `encoded`.
+    pub(crate) fn encode_run(
+        &self,
+        run: &Run,
+        rows: &RowsView<'_>,
+        scratch: &mut Scratch,
+        encoded: &mut Encoded,
+    ) -> Result<()> {
+        for col in run.cols.clone() {
+            if run.what != What::Mask {
+                self.encode_block(run, col, rows, scratch, encoded)?;
+            }
+            if run.what != What::Image {
+                self.encode_mask(run, col, rows, scratch, encoded)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_block(
+        &self,
+        run: &Run,
+        col: u64,
+        rows: &RowsView<'_>,
+        scratch: &mut Scratch,
+        encoded: &mut Encoded,
+    ) -> Result<()> {
+        let grid = &self.levels[run.level].grid;
+        let shape = self.block_shape(run.level, grid.decoded_height(run.row));
+        let cut = Cut::new(self, run, col);
+        let index = grid.index(run.plane, run.row, col);
+        if self.options.skip_empty && cut.is_all(rows, &self.fill) {
+            encoded.blocks.push(EncodedBlock { index, mask: false, offset: encoded.bytes.len(), len: 0 });
+            return Ok(());
+        }
+        let failed = |source| Error::Encode { block: self.name(run, col, false), source };
+        cut.block(rows, shape, scratch).map_err(failed)?;
+        self.append(&self.encoder, shape, index, false, scratch, encoded).map_err(failed)
+    }
+
+    fn encode_mask(
+        &self,
+        run: &Run,
+        col: u64,
+        rows: &RowsView<'_>,
+        scratch: &mut Scratch,
+        encoded: &mut Encoded,
+    ) -> Result<()> {
+        let grid = self.levels[run.level].mask_grid();
+        let shape = self.mask_shape(run.level, grid.decoded_height(run.row));
+        let failed = |source| Error::Encode { block: self.name(run, col, true), source };
+        let cut = Cut { pixel: 1, sample: 1, pick: None, mask: true, ..Cut::new(self, run, col) };
+        // The mask is a row of bytes like any other.
+        let mask = rows.mask.unwrap_or_default();
+        let as_rows = RowsView { samples: mask, row_bytes: rows.mask_bytes, mask: None, ..*rows };
+        cut.block_of_bits(&as_rows, shape, scratch).map_err(failed)?;
+        self.append(&self.mask_encoder, shape, grid.index(0, run.row, col), true, scratch, encoded).map_err(failed)
+    }
+
+    /// Encode the block that lies in the scratch memory.
+    fn append(
+        &self,
+        encoder: &Encoder,
+        shape: Shape,
+        index: u64,
+        mask: bool,
+        scratch: &mut Scratch,
+        encoded: &mut Encoded,
+    ) -> swath_codec::Result<()> {
+        let block = &mut scratch.block[..shape.len()];
+        let start = encoded.bytes.len();
+        let mut encode = |out: &mut Vec<u8>| encoder.encode(block, shape, out, &mut scratch.encode);
+        let (offset, len) = if self.is_cog() {
+            (start + 4, framed(&mut encoded.bytes, encode)?)
+        } else {
+            encode(&mut encoded.bytes)?;
+            (start, encoded.bytes.len() - start)
+        };
+        encoded.blocks.push(EncodedBlock { index, mask, offset, len });
+        Ok(())
+    }
+
+    /// The name of a block in messages.
+    pub(crate) fn name(&self, run: &Run, col: u64, mask: bool) -> BlockName {
+        let grid = &self.levels[run.level].grid;
+        let band = (grid.planes > 1 && !mask).then_some(run.plane);
+        BlockName { tiled: grid.tiled, row: run.row, col, band, level: run.level, mask }
+    }
+}
+
+/// The part of the rows that one block is cut from.
+struct Cut {
+    rows: Range<u64>,
+    /// Columns inside the image.
+    cols: Range<usize>,
+    /// Bytes of a pixel in the rows.
+    pixel: usize,
+    /// Bytes of a sample.
+    sample: usize,
+    /// The band to take, out of how many; `None` for all.
+    pick: Option<Every>,
+    /// Whether these are the bytes of a mask, of which all that are not 0 are 1.
+    mask: bool,
+}
+
+impl Cut {
+    fn new(plan: &Plan, run: &Run, col: u64) -> Cut {
+        let grid = &plan.levels[run.level].grid;
+        let (top, left) = (run.row * grid.block_height, col * grid.block_width);
+        let sample = plan.dtype.size();
+        Cut {
+            rows: top..(top + grid.block_height).min(grid.height),
+            cols: left as usize..(left + grid.block_width).min(grid.width) as usize,
+            pixel: sample * plan.bands,
+            sample,
+            pick: (grid.planes > 1).then(|| Every::nth(run.plane as usize, plan.bands)),
+            mask: false,
+        }
+    }
+
+    /// The pixels of a row that lie in the block.
+    fn line<'a>(&self, rows: &RowsView<'a>, row: u64) -> &'a [u8] {
+        &rows.samples(row..row + 1)[self.cols.start * self.pixel..self.cols.end * self.pixel]
+    }
+
+    /// Whether all samples have the value `fill`.
+    fn is_all(&self, rows: &RowsView<'_>, fill: &[u8]) -> bool {
+        self.rows.clone().all(|row| {
+            let mut samples = self.line(rows, row).chunks_exact(self.sample);
+            match self.pick {
+                None => samples.all(|sample| sample == fill),
+                Some(Every { first, stride }) => samples.skip(first).step_by(stride).all(|sample| sample == fill),
+            }
+        })
+    }
+
+    /// Put the block into the scratch memory. What lies outside the image repeats the last pixel inside: it costs least in
+    /// every codec, and does not ring in those that lose.
+    fn block(&self, rows: &RowsView<'_>, shape: Shape, scratch: &mut Scratch) -> swath_codec::Result<()> {
+        if shape.bits != self.sample * 8 {
+            return self.block_of_bits(rows, shape, scratch);
+        }
+        let width = shape.row_bytes();
+        scratch.block.resize(scratch.block.len().max(shape.len()), 0);
+        for (out, row) in scratch.block.chunks_exact_mut(width).zip(self.rows.clone()) {
+            self.place(self.line(rows, row), shape.samples * self.sample, out);
+        }
+        self.repeat_last_row(shape, &mut scratch.block);
+        Ok(())
+    }
+
+    /// The same for samples that are not whole bytes.
+    fn block_of_bits(&self, rows: &RowsView<'_>, shape: Shape, scratch: &mut Scratch) -> swath_codec::Result<()> {
+        let Scratch { block, line, .. } = scratch;
+        let width = shape.row_bytes();
+        block.resize(block.len().max(shape.len()), 0);
+        line.resize(shape.width * shape.samples * self.sample, 0);
+        for (out, row) in block.chunks_exact_mut(width).zip(self.rows.clone()) {
+            self.place(self.line(rows, row), shape.samples * self.sample, line);
+            if self.mask {
+                line.iter_mut().for_each(|value| *value = u8::from(*value != 0));
+            }
+            pack_row(shape, line, out)?;
+        }
+        self.repeat_last_row(shape, block);
+        Ok(())
+    }
+
+    /// Put the samples of a row where they belong in a block's row of `out`, and repeat the last pixel to its end.
+    fn place(&self, line: &[u8], pixel: usize, out: &mut [u8]) {
+        let inside = self.cols.len() * pixel;
+        match self.pick {
+            None => out[..inside].copy_from_slice(line),
+            Some(band) => copy(self.sample, line, band, &mut out[..inside], Every::SAMPLE),
+        }
+        let (inside, outside) = out.split_at_mut(inside);
+        let last = &inside[inside.len() - pixel..];
+        outside.chunks_exact_mut(pixel).for_each(|out| out.copy_from_slice(last));
+    }
+
+    fn repeat_last_row(&self, shape: Shape, block: &mut [u8]) {
+        let (width, filled) = (shape.row_bytes(), (self.rows.end - self.rows.start) as usize);
+        let (inside, outside) = block[..shape.len()].split_at_mut(filled * width);
+        let last = &inside[inside.len() - width..];
+        outside.chunks_exact_mut(width).for_each(|out| out.copy_from_slice(last));
+    }
+}

@@ -1,0 +1,115 @@
+//! What carries over from an image that is written again.
+
+use swath_tiff::gdal_metadata::Item;
+use swath_tiff::geo::{Crs, GeoKeys};
+use swath_tiff::{FieldType, Limits, Photometric, Tag, Value};
+
+use crate::about::About;
+use crate::image::Image;
+use crate::mask::MaskOrigin;
+use crate::pixels::kind_of;
+use crate::write::options::WriteOptions;
+use crate::write::source::ImageSource;
+
+impl WriteOptions {
+    /// Take over all that an image says beside its pixels, as far as it holds for the part that the source reads: place on Earth, nodata,
+    /// colours, names, metadata, statistics, unknown tags, and whether there is a mask. Blocks and codec are not touched.
+    #[must_use]
+    pub fn like(mut self, image: &Image, source: &ImageSource<'_>) -> WriteOptions {
+        let layout = image.layout();
+        let all_bands = source.bands().iter().copied().eq(0..image.bands());
+        self.about = part(image, source);
+        self.mask = image.mask_origin() == MaskOrigin::MaskImage;
+        let level = &image.levels[0];
+        // Packed samples stay packed, if they are whole numbers.
+        let packed = usize::from(layout.bits) != image.dtype().size() * 8;
+        if packed && level.conversion.is_none() && matches!(layout.sample_format, 1 | 2 | 4) {
+            self.bits = Some(layout.bits);
+        }
+        let stays =
+            matches!(layout.photometric, Photometric::MIN_IS_WHITE | Photometric::MIN_IS_BLACK | Photometric::RGB);
+        let has_colors =
+            self.about.palette.is_some() && layout.photometric != Photometric::MIN_IS_WHITE && layout.bits > 1;
+        if all_bands && level.conversion.is_none() && stays && !has_colors {
+            self.photometric = Some(layout.photometric);
+            self.extra_samples = Some(layout.extra_samples.clone());
+        }
+        self.extra_tags = other_tags(image);
+        // A nodata value that no sample can have marks nothing, but it is not ours to drop.
+        let (kind, bits) = kind_of(image.dtype());
+        if let Some(nodata) = self.about.nodata.take_if(|nodata| !nodata.fits(kind, bits)) {
+            self.extra_tags.push((Tag::GDAL_NODATA, Value::Text(nodata.to_string())));
+        }
+        self
+    }
+}
+
+/// What an image is about, for the part of it that a source reads.
+fn part(image: &Image, source: &ImageSource<'_>) -> About {
+    let mut about = image.about().clone();
+    let (rows, cols) = source.window();
+    let size = |level: usize| (image.levels[level].layout.grid.width, image.levels[level].layout.grid.height);
+    let (full, level) = (size(0), size(source.level()));
+    let scale = (full.0 as f64 / level.0 as f64, full.1 as f64 / level.1 as f64);
+    let (col, row) = (cols.start as f64, rows.start as f64);
+    let is_whole = (rows, cols) == (0..full.1, 0..full.0) && source.level() == 0;
+    if !is_whole {
+        about.transform = about.transform.map(|transform| transform.scaled(scale.0, scale.1).window(col, row));
+        for gcp in &mut about.gcps {
+            (gcp.pixel, gcp.line) = (gcp.pixel / scale.0 - col, gcp.line / scale.1 - row);
+        }
+        if let Some(rpc) = &mut about.rpc {
+            // Lines and samples count from the centre of the first pixel.
+            let moved = |value: f64, scale: f64, first: f64| (value + 0.5) / scale - 0.5 - first;
+            rpc.offset[0] = moved(rpc.offset[0], scale.1, row);
+            rpc.offset[1] = moved(rpc.offset[1], scale.0, col);
+            rpc.scale[0] /= scale.1;
+            rpc.scale[1] /= scale.0;
+        }
+    }
+    // Tags hold keys, not texts: what a sidecar says is put into their words.
+    if let Some(text) = &about.crs_text {
+        let code = image.about().epsg().or(image.about().gcp_epsg());
+        let of_text = GeoKeys::from_text(text, about.raster_type).ok();
+        let says_code = |keys: &GeoKeys| Crs::from_keys(keys).and_then(|crs| crs.epsg()) == code;
+        let of_code = || code.and_then(|code| GeoKeys::from_epsg(code, about.raster_type).ok());
+        about.geo_keys = of_text.clone().filter(says_code).or_else(of_code).or(of_text);
+    }
+    let bands = source.bands();
+    about.bands = bands.iter().filter_map(|&band| image.about().bands.get(band).cloned()).collect();
+    about.metadata = items(&image.about().metadata, bands);
+    if !is_whole {
+        about.metadata.retain(|item| !item.name.to_ascii_uppercase().starts_with("STATISTICS_"));
+        about.bands.iter_mut().for_each(|band| band.statistics = None);
+    }
+    if bands != [0] && !bands.iter().copied().eq(0..image.bands()) {
+        about.palette = None;
+    }
+    about
+}
+
+/// The items of the image and of the bands that are read, these with their new numbers.
+fn items(items: &[Item], bands: &[usize]) -> Vec<Item> {
+    let of_image = items.iter().filter(|item| item.sample.is_none()).cloned();
+    let of_band = |(new, old): (usize, &usize)| {
+        let old = *old;
+        let own = items.iter().filter(move |item| item.sample == Some(old));
+        own.cloned().map(move |item| Item { sample: Some(new), ..item })
+    };
+    of_image.chain(bands.iter().enumerate().flat_map(of_band)).collect()
+}
+
+/// The tags that nothing else carries over: those that Swath does not know, and those that say nothing about blocks and codec.
+fn other_tags(image: &Image) -> Vec<(Tag, Value)> {
+    let level = &image.levels[0];
+    let limits: &Limits = &image.limits;
+    let fields = level.ifd.fields(level.source.as_ref(), limits);
+    let known = |tag: Tag| tag.describes_storage() || tag.is_about();
+    // Sorted by tag; of tags that come twice the first counts.
+    let entries = level.ifd.entries.chunk_by(|a, b| a.tag == b.tag).filter_map(<[_]>::first);
+    entries
+        // What points to other directories points nowhere in another file.
+        .filter(|entry| !known(entry.tag) && !matches!(entry.field_type, FieldType::IFD | FieldType::IFD8))
+        .filter_map(|entry| fields.value(entry.tag).ok().flatten().map(|value| (entry.tag, value)))
+        .collect()
+}

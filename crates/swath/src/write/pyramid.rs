@@ -1,0 +1,117 @@
+//! The rows of an overview from those of the level it is made from, and the measure of rows.
+
+use std::ops::Range;
+
+use swath_codec::place::{Every, copy};
+
+use crate::write::plan::Plan;
+use crate::write::reduce::{Plane, ReduceScratch, Reduction};
+use crate::write::rows::RowsView;
+use crate::write::statistics::Partial;
+
+/// Working memory of one thread.
+#[derive(Default)]
+pub(crate) struct PyramidScratch {
+    reduce: ReduceScratch,
+    plane: Vec<u8>,
+    alpha: Vec<u8>,
+    out: Vec<u8>,
+}
+
+/// The end of the rows that can be made from the rows before `available` of a level, the first of them being `first`.
+pub(crate) fn makeable(reduction: &Reduction, first: u64, available: u64, height: u64, rows: u64) -> u64 {
+    if available == height {
+        return rows;
+    }
+    // No row reaches further up than the one before it, so the last that can be made is found by counting.
+    let can = |row: u64| reduction.source_rows(row..row + 1, height).end <= available;
+    let estimate = (available / reduction.factor as u64 + 1).min(rows);
+    let mut end = estimate.max(first);
+    while end > first && !can(end - 1) {
+        end -= 1;
+    }
+    end
+}
+
+/// Make rows `rows` of a level from `view`, rows of the level it is made from.
+pub(crate) fn reduce(
+    plan: &Plan,
+    level: usize,
+    view: &RowsView<'_>,
+    rows: Range<u64>,
+    out: &mut [u8],
+    mask: Option<&mut [u8]>,
+    scratch: &mut PyramidScratch,
+) {
+    let planned = &plan.levels[level];
+    let Some(reduction) = &planned.reduction else { return };
+    let parent = &plan.levels[planned.parent].grid;
+    let (width, size, bands) = (parent.width as usize, plan.dtype.size(), plan.bands);
+    let source = reduction.source_rows(rows.clone(), parent.height);
+    let samples = view.samples(source.clone());
+    let (first, height) = (source.start, parent.height);
+    fn plane(samples: &[u8], first: u64, width: usize, height: u64) -> Plane<'_> {
+        Plane { samples, first, width, height }
+    }
+    let valid = view.mask(source.clone());
+    if bands == 1 {
+        reduction.reduce(
+            plane(samples, first, width, height),
+            valid.map(|valid| plane(valid, first, width, height)),
+            rows.clone(),
+            out,
+            &mut scratch.reduce,
+        );
+    } else {
+        let PyramidScratch { reduce, plane: band_plane, alpha, out: band_out } = scratch;
+        let pixels = samples.len() / (size * bands);
+        band_plane.resize(pixels * size, 0);
+        band_out.resize(out.len() / bands, 0);
+        // Where the alpha band is 0 there is nothing, and the colours there are none.
+        let transparent = plan.alpha.map(|band| {
+            copy(size, samples, Every::nth(band, bands), band_plane, Every::SAMPLE);
+            alpha.clear();
+            alpha
+                .extend(band_plane.chunks_exact(size).map(|value| u8::from(value.iter().any(|&byte| byte != 0)) * 255));
+            &alpha[..]
+        });
+        for band in 0..bands {
+            copy(size, samples, Every::nth(band, bands), band_plane, Every::SAMPLE);
+            let valid = if plan.alpha == Some(band) { None } else { valid.or(transparent) };
+            reduction.reduce(
+                plane(band_plane, first, width, height),
+                valid.map(|valid| plane(valid, first, width, height)),
+                rows.clone(),
+                band_out,
+                reduce,
+            );
+            copy(size, band_out, Every::SAMPLE, out, Every::nth(band, bands));
+        }
+    }
+    if let (Some(valid), Some(out)) = (valid, mask) {
+        reduction.reduce_mask(plane(valid, first, width, height), rows, out);
+    }
+}
+
+/// What the values of each row are like, for each band.
+pub(crate) fn measure(
+    plan: &Plan,
+    view: &RowsView<'_>,
+    rows: Range<u64>,
+    scratch: &mut PyramidScratch,
+) -> Vec<Vec<Partial>> {
+    let size = plan.dtype.size();
+    rows.map(|row| {
+        let (samples, mask) = (view.samples(row..row + 1), view.mask(row..row + 1));
+        let band = |band: usize| {
+            if plan.bands == 1 {
+                return Partial::of_row(samples, plan.dtype, plan.nodata, mask);
+            }
+            scratch.plane.resize(samples.len() / plan.bands, 0);
+            copy(size, samples, Every::nth(band, plan.bands), &mut scratch.plane, Every::SAMPLE);
+            Partial::of_row(&scratch.plane, plan.dtype, plan.nodata, mask)
+        };
+        (0..plan.bands).map(band).collect()
+    })
+    .collect()
+}

@@ -1,0 +1,37 @@
+//! What a write did.
+
+use std::time::Duration;
+
+use crate::write::statistics::BandStatistics;
+
+/// What a write did: how much of what, and how long each stage took.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct WriteReport {
+    /// Threads that encoded.
+    pub threads: usize,
+    /// Blocks of all levels and masks.
+    pub blocks: u64,
+    /// Those that are not stored because they are empty.
+    pub sparse_blocks: u64,
+    /// Those that were taken over as they are in the source.
+    pub copied_blocks: u64,
+    /// Compressed bytes of all blocks.
+    pub bytes_encoded: u64,
+    /// Exact statistics of each band, where they were asked for.
+    pub statistics: Vec<BandStatistics>,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Whether it is a BigTIFF.
+    pub big_tiff: bool,
+    /// The most memory that rows of all levels took at once.
+    pub peak_buffer_bytes: u64,
+    /// Time that encoding waited for the source.
+    pub source_wait: Duration,
+    /// Time spent appending to the spool, while others encoded.
+    pub append_time: Duration,
+    /// Time spent putting the file together.
+    pub commit_time: Duration,
+    /// Time from start to end.
+    pub wall_time: Duration,
+}

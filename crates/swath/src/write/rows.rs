@@ -1,0 +1,142 @@
+//! Rows of a level in memory, while they are needed.
+
+use std::ops::Range;
+
+/// Some rows of one level: pixels with all bands side by side, and the mask if there is one.
+///
+/// In front of the rows there is room for those that are still needed of the buffer before, so that a source can fill this one
+/// while that one is being encoded.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    samples: Vec<u8>,
+    mask: Vec<u8>,
+    /// Image row of the first row held.
+    first: u64,
+    /// Rows held.
+    count: u64,
+    /// Rows of room in front of the first row held.
+    room: u64,
+    row_bytes: usize,
+    /// Pixels of a row, 0 when there is no mask.
+    mask_bytes: usize,
+}
+
+/// Rows that can be read from several threads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowsView<'a> {
+    /// The pixels.
+    pub(crate) samples: &'a [u8],
+    /// The mask, a byte per pixel.
+    pub(crate) mask: Option<&'a [u8]>,
+    /// Image row of the first.
+    pub(crate) first: u64,
+    /// Bytes of a row of pixels.
+    pub(crate) row_bytes: usize,
+    /// Bytes of a row of the mask.
+    pub(crate) mask_bytes: usize,
+}
+
+impl Rows {
+    pub(crate) fn new(row_bytes: usize, mask_bytes: usize) -> Rows {
+        Rows { row_bytes, mask_bytes, ..Rows::default() }
+    }
+
+    /// Empty the buffer and make it ready for rows `rows`, with room for `room` rows in front of them.
+    pub(crate) fn prepare(&mut self, rows: Range<u64>, room: u64) {
+        (self.first, self.count, self.room) = (rows.start, rows.end - rows.start, room);
+        let total = (room + self.count) as usize;
+        // Grows a few times at most, and new memory costs nothing until it is written.
+        if self.samples.len() < total * self.row_bytes {
+            self.samples = vec![0; total * self.row_bytes];
+        }
+        if self.mask.len() < total * self.mask_bytes {
+            self.mask = vec![0; total * self.mask_bytes];
+        }
+    }
+
+    /// The rows to fill.
+    pub(crate) fn fill(&mut self) -> (&mut [u8], Option<&mut [u8]>) {
+        let (room, count) = (self.room as usize, self.count as usize);
+        let samples = &mut self.samples[room * self.row_bytes..(room + count) * self.row_bytes];
+        let mask = &mut self.mask[room * self.mask_bytes..(room + count) * self.mask_bytes];
+        (samples, (self.mask_bytes > 0).then_some(mask))
+    }
+
+    /// Take over the rows of `before` from `from` on, which end where these begin.
+    pub(crate) fn carry(&mut self, before: &Rows, from: u64) {
+        let carried = before.end().saturating_sub(from.max(before.first)).min(self.room);
+        let kept = before.view();
+        let skip = (before.count - carried) as usize;
+        let at = (self.room - carried) as usize;
+        let copy = |to: &mut [u8], from: &[u8], width: usize| {
+            let bytes = carried as usize * width;
+            to[at * width..at * width + bytes].copy_from_slice(&from[skip * width..skip * width + bytes]);
+        };
+        copy(&mut self.samples, kept.samples, self.row_bytes);
+        if let Some(mask) = kept.mask {
+            copy(&mut self.mask, mask, self.mask_bytes);
+        }
+        (self.first, self.count, self.room) = (self.first - carried, self.count + carried, self.room - carried);
+    }
+
+    /// The image row behind the last.
+    pub(crate) fn end(&self) -> u64 {
+        self.first + self.count
+    }
+
+    /// The rows held.
+    pub(crate) fn view(&self) -> RowsView<'_> {
+        let (room, count) = (self.room as usize, self.count as usize);
+        let mask = &self.mask[room * self.mask_bytes..(room + count) * self.mask_bytes];
+        RowsView {
+            samples: &self.samples[room * self.row_bytes..(room + count) * self.row_bytes],
+            mask: (self.mask_bytes > 0).then_some(mask),
+            first: self.first,
+            row_bytes: self.row_bytes,
+            mask_bytes: self.mask_bytes,
+        }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn capacity(&self) -> u64 {
+        (self.samples.len() + self.mask.len()) as u64
+    }
+}
+
+impl<'a> RowsView<'a> {
+    /// Rows `rows` of the pixels.
+    pub(crate) fn samples(&self, rows: Range<u64>) -> &'a [u8] {
+        part(self.samples, self.first, rows, self.row_bytes)
+    }
+
+    /// Rows `rows` of the mask.
+    pub(crate) fn mask(&self, rows: Range<u64>) -> Option<&'a [u8]> {
+        self.mask.map(|mask| part(mask, self.first, rows, self.mask_bytes))
+    }
+}
+
+fn part(bytes: &[u8], first: u64, rows: Range<u64>, width: usize) -> &[u8] {
+    &bytes[(rows.start - first) as usize * width..(rows.end - first) as usize * width]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_still_needed_are_carried_and_no_others() {
+        let mut before = Rows::new(2, 1);
+        before.prepare(0..4, 0);
+        before.fill().0.copy_from_slice(&[0, 0, 1, 1, 2, 2, 3, 3]);
+        before.fill().1.unwrap().copy_from_slice(&[0, 1, 2, 3]);
+        let mut next = Rows::new(2, 1);
+        next.prepare(4..6, 3);
+        next.fill().0.copy_from_slice(&[4, 4, 5, 5]);
+        next.fill().1.unwrap().copy_from_slice(&[4, 5]);
+        next.carry(&before, 2);
+        assert_eq!((next.view().first, next.end()), (2, 6));
+        assert_eq!(next.view().samples, [2, 2, 3, 3, 4, 4, 5, 5]);
+        assert_eq!(next.view().mask, Some(&[2, 3, 4, 5][..]));
+        assert_eq!(next.view().samples(3..5), [3, 3, 4, 4]);
+    }
+}

@@ -1,0 +1,249 @@
+//! Where the rows of an image come from.
+
+use std::ops::Range;
+
+use swath_codec::DType;
+use swath_codec::place::{Every, copy};
+
+use crate::error::{Error, Result};
+use crate::image::Image;
+use crate::pixels::Sample;
+use crate::request::{Layout, ReadRequest};
+use crate::write::copy::StoredBlocks;
+use crate::write::plan::Plan;
+
+/// Gives the rows of an image from top to bottom: a file, an array, a computation.
+pub trait BandSource: Send {
+    /// Width and height in pixels, bands, and type of the samples.
+    fn shape(&self) -> (u64, u64, usize, DType);
+
+    /// The end of the chunk of rows that holds `row`: rows that the source makes at once. It is asked for whole chunks, so that it
+    /// makes none twice.
+    fn chunk_end(&self, row: u64) -> u64 {
+        row + 1
+    }
+
+    /// Fill `pixels` with rows `rows`: all bands of each pixel side by side, in native byte order. `mask` is there when the plan has
+    /// one: a byte per pixel, 0 where there is no data. Rows are asked for in order, each once.
+    ///
+    /// # Errors
+    /// Whatever keeps the source from making the rows; [`Error::Producer`] takes any error.
+    fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()>;
+
+    /// The blocks of the source as they are stored, if the plan would store the very same.
+    fn stored(&self, _plan: &Plan) -> Option<StoredBlocks> {
+        None
+    }
+}
+
+/// An array in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct ArraySource<'a> {
+    samples: &'a [u8],
+    mask: Option<&'a [u8]>,
+    dtype: DType,
+    width: u64,
+    height: u64,
+    bands: usize,
+    layout: Layout,
+}
+
+impl<'a> ArraySource<'a> {
+    /// The array `samples` of `bands` bands of `height` x `width` pixels, in this layout.
+    ///
+    /// # Errors
+    /// [`Error::BufferSize`] when the array has another size.
+    pub fn new<T: Sample>(samples: &'a [T], bands: usize, height: u64, width: u64, layout: Layout) -> Result<Self> {
+        ArraySource::from_bytes(bytemuck::cast_slice(samples), T::DTYPE, bands, height, width, layout)
+    }
+
+    /// The same from bytes in native order.
+    ///
+    /// # Errors
+    /// [`Error::BufferSize`] when the array has another size.
+    pub fn from_bytes(
+        samples: &'a [u8],
+        dtype: DType,
+        bands: usize,
+        height: u64,
+        width: u64,
+        layout: Layout,
+    ) -> Result<Self> {
+        let needed = [width, height, bands as u64].iter().try_fold(dtype.size() as u64, |n, &side| n.checked_mul(side));
+        if needed != Some(samples.len() as u64) {
+            return Err(Error::BufferSize { buffer: samples.len(), needed: needed.unwrap_or(u64::MAX) });
+        }
+        Ok(ArraySource { samples, mask: None, dtype, width, height, bands, layout })
+    }
+
+    /// With a mask: a byte per pixel, 0 where there is no data.
+    ///
+    /// # Errors
+    /// [`Error::BufferSize`] when it has another size than the image.
+    pub fn with_mask(self, mask: &'a [u8]) -> Result<Self> {
+        let needed = self.width * self.height;
+        if mask.len() as u64 != needed {
+            return Err(Error::BufferSize { buffer: mask.len(), needed });
+        }
+        Ok(ArraySource { mask: Some(mask), ..self })
+    }
+}
+
+impl BandSource for ArraySource<'_> {
+    fn shape(&self) -> (u64, u64, usize, DType) {
+        (self.width, self.height, self.bands, self.dtype)
+    }
+
+    fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
+        let (start, end, width) = (rows.start as usize, rows.end as usize, self.width as usize);
+        let line = width * self.dtype.size();
+        match self.layout {
+            Layout::BandsLast => {
+                pixels.copy_from_slice(&self.samples[start * line * self.bands..end * line * self.bands])
+            }
+            Layout::BandsFirst => {
+                let plane = self.height as usize * line;
+                for (band, plane) in self.samples.chunks_exact(plane).enumerate() {
+                    let to = Every::nth(band, self.bands);
+                    copy(self.dtype.size(), &plane[start * line..end * line], Every::SAMPLE, pixels, to);
+                }
+            }
+        }
+        if let Some(out) = mask {
+            match self.mask {
+                Some(mask) => out.copy_from_slice(&mask[start * width..end * width]),
+                None => out.fill(255),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An image of a file, or a window and some bands of it.
+#[derive(Debug)]
+pub struct ImageSource<'a> {
+    image: &'a Image,
+    rows: Range<u64>,
+    cols: Range<u64>,
+    bands: Vec<usize>,
+    request: ReadRequest<'a>,
+    take_stored: bool,
+}
+
+impl<'a> ImageSource<'a> {
+    /// What the request asks of the image; its layout does not matter.
+    ///
+    /// # Errors
+    /// When the request does not fit the image.
+    pub fn new(image: &'a Image, request: ReadRequest<'a>) -> Result<Self> {
+        let level = image.level(request.level)?;
+        let checked = crate::read::Checked::window_and_bands(level, &request)?;
+        let request = request.layout(Layout::BandsLast);
+        Ok(ImageSource {
+            image,
+            rows: checked.0.rows(),
+            cols: checked.0.cols(),
+            bands: checked.1,
+            request,
+            take_stored: true,
+        })
+    }
+
+    /// Decode and encode every block, also those that could be taken over as they are.
+    #[must_use]
+    pub fn recompress(mut self) -> Self {
+        self.take_stored = false;
+        self
+    }
+
+    /// The bands that are read.
+    pub fn bands(&self) -> &[usize] {
+        &self.bands
+    }
+
+    /// The level that is read.
+    pub fn level(&self) -> usize {
+        self.request.level
+    }
+
+    /// The rows and columns that are read.
+    pub fn window(&self) -> (Range<u64>, Range<u64>) {
+        (self.rows.clone(), self.cols.clone())
+    }
+
+    fn part(&self, rows: &Range<u64>) -> ReadRequest<'a> {
+        let rows = self.rows.start + rows.start..self.rows.start + rows.end;
+        self.request.clone().window(rows, self.cols.clone()).bands(self.bands.clone())
+    }
+}
+
+impl BandSource for ImageSource<'_> {
+    fn shape(&self) -> (u64, u64, usize, DType) {
+        let (width, height) = (self.cols.end - self.cols.start, self.rows.end - self.rows.start);
+        (width, height, self.bands.len(), self.image.dtype())
+    }
+
+    fn chunk_end(&self, row: u64) -> u64 {
+        let Ok(level) = self.image.level(self.request.level) else { return row + 1 };
+        let rows = level.blocks.grid.block_height;
+        let block = (self.rows.start + row) / rows;
+        ((block + 1) * rows).min(self.rows.end) - self.rows.start
+    }
+
+    fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
+        let request = self.part(&rows);
+        self.image.read_bytes_into(&request, pixels)?;
+        if let Some(out) = mask {
+            out.copy_from_slice(&self.image.read_mask(&request)?.values);
+        }
+        Ok(())
+    }
+
+    fn stored(&self, plan: &Plan) -> Option<StoredBlocks> {
+        let level = self.image.level(self.request.level).ok()?;
+        let all_bands = self.bands.iter().copied().eq(0..level.bands());
+        let limits = self.request.limits.as_ref().unwrap_or(&self.image.limits);
+        (all_bands && self.take_stored)
+            .then(|| StoredBlocks::of(level, self.rows.start, self.cols.start, plan, limits))?
+    }
+}
+
+/// Rows that a closure makes.
+pub struct ClosureSource<F> {
+    shape: (u64, u64, usize, DType),
+    chunk_rows: u64,
+    make: F,
+}
+
+impl<F> ClosureSource<F>
+where
+    F: FnMut(Range<u64>, &mut [u8], Option<&mut [u8]>) -> Result<()> + Send,
+{
+    /// `make` fills rows as [`BandSource::read`] does, `chunk_rows` at a time or a multiple of that.
+    pub fn new(width: u64, height: u64, bands: usize, dtype: DType, chunk_rows: u64, make: F) -> Self {
+        ClosureSource { shape: (width, height, bands, dtype), chunk_rows: chunk_rows.max(1), make }
+    }
+}
+
+impl<F> BandSource for ClosureSource<F>
+where
+    F: FnMut(Range<u64>, &mut [u8], Option<&mut [u8]>) -> Result<()> + Send,
+{
+    fn shape(&self) -> (u64, u64, usize, DType) {
+        self.shape
+    }
+
+    fn chunk_end(&self, row: u64) -> u64 {
+        ((row / self.chunk_rows + 1) * self.chunk_rows).min(self.shape.1)
+    }
+
+    fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
+        (self.make)(rows, pixels, mask)
+    }
+}
+
+impl<F> std::fmt::Debug for ClosureSource<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClosureSource").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}

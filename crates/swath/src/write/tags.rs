@@ -1,0 +1,224 @@
+//! The directories of a file: what its levels and masks are, and what the image is about.
+
+use swath_codec::{Compress, Predictor, SampleFormat, jpeg, lerc};
+use swath_tiff::gdal_metadata::{self, Item, Statistics};
+use swath_tiff::geo::{GeoKeys, KeyValue, RasterType, georef_tags};
+use swath_tiff::{BlockGrid, FieldType, Photometric, Planar, Tag, Value};
+
+use crate::about::{About, RASTER_TYPE_KEY};
+use crate::write::error::PlanError;
+use crate::write::plan::Plan;
+use crate::write::statistics::BandStatistics;
+
+/// NewSubfileType of an overview, and of a mask.
+const OVERVIEW: u32 = 1;
+const MASK: u32 = 4;
+
+/// Which directory is which: level and whether it is a mask, in the order of the file.
+pub(crate) fn order(plan: &Plan) -> Vec<(usize, bool)> {
+    let levels = plan.levels.len();
+    let overviews = |mask| (1..levels).map(move |level| (level, mask));
+    let masked = plan.has_mask();
+    let first_mask = masked.then_some((0, true));
+    let mask_overviews = overviews(true).filter(|_| masked);
+    [(0, false)].into_iter().chain(first_mask).chain(overviews(false)).chain(mask_overviews).collect()
+}
+
+/// The tags of a level without its block tables. `stored` are those of its codec, where the blocks are not ours.
+pub(crate) fn level_tags(
+    plan: &Plan,
+    level: usize,
+    stored: Option<&[(Tag, Value)]>,
+    statistics: &[BandStatistics],
+) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
+    let mut tags = block_tags(&plan.levels[level].grid, if level > 0 { OVERVIEW } else { 0 });
+    let bands = plan.bands;
+    let format = match plan.dtype.format() {
+        SampleFormat::Uint => 1,
+        SampleFormat::Int => 2,
+        SampleFormat::Float => 3,
+        SampleFormat::ComplexInt => 5,
+        SampleFormat::ComplexFloat => 6,
+    };
+    let planar = if plan.options.planar == Planar::Separate && bands > 1 { 2 } else { 1 };
+    tags.extend([
+        (Tag::BITS_PER_SAMPLE, Value::Short(vec![plan.bits; bands])),
+        (Tag::COMPRESSION, Value::Short(vec![plan.encoder.compress.tag()])),
+        (Tag::PHOTOMETRIC, Value::Short(vec![plan.photometric.0])),
+        (Tag::SAMPLES_PER_PIXEL, Value::Short(vec![bands as u16])),
+        (Tag::PLANAR_CONFIGURATION, Value::Short(vec![planar])),
+        (Tag::SAMPLE_FORMAT, Value::Short(vec![format; bands])),
+    ]);
+    if plan.encoder.predictor != Predictor::None {
+        tags.push((Tag::PREDICTOR, Value::Short(vec![plan.encoder.predictor.tag()])));
+    }
+    if !plan.extra_samples.is_empty() {
+        tags.push((Tag::EXTRA_SAMPLES, Value::Short(plan.extra_samples.clone())));
+    }
+    match stored {
+        Some(stored) => tags.extend_from_slice(stored),
+        None => tags.extend(codec_tags(plan)?),
+    }
+    let about = &plan.options.about;
+    if let (Photometric::PALETTE, Some(palette)) = (plan.photometric, &about.palette) {
+        tags.push((Tag::COLOR_MAP, Value::Short(palette.to_color_map(u32::from(plan.bits))?)));
+    }
+    if let Some(nodata) = about.nodata {
+        tags.push((Tag::GDAL_NODATA, Value::Text(nodata.to_string())));
+    }
+    if level == 0 {
+        tags.extend(about_tags(plan, about, statistics)?);
+        let ours: Vec<Tag> = tags.iter().map(|(tag, _)| *tag).collect();
+        tags.extend(plan.options.extra_tags.iter().filter(|(tag, _)| !ours.contains(tag)).cloned());
+    }
+    Ok(tags)
+}
+
+/// What the blocks need beside themselves.
+fn codec_tags(plan: &Plan) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
+    let compress = &plan.encoder.compress;
+    let samples = plan.block_shape(0, 1).samples;
+    let mut tags = Vec::new();
+    if let Compress::Lerc { wrapped, .. } = *compress {
+        let params = lerc::Params { version: lerc::VERSION, compression: wrapped };
+        tags.push((Tag::LERC_PARAMETERS, Value::Long(params.to_tag().to_vec())));
+    }
+    if let Some(params) = compress.jpeg(samples) {
+        let tables = jpeg::encode_tables(&params, samples).map_err(PlanError::Codec)?;
+        tags.push((Tag::JPEG_TABLES, Value::Bytes(tables)));
+    }
+    if let Some((across, down)) = compress.chroma(samples) {
+        let full_range = [0, 255, 128, 255, 128, 255].map(|value| (value, 1));
+        tags.push((Tag::YCBCR_SUBSAMPLING, Value::Short(vec![across.into(), down.into()])));
+        tags.push((Tag::REFERENCE_BLACK_WHITE, Value::Rational(full_range.to_vec())));
+    }
+    Ok(tags)
+}
+
+/// The tags of a mask without its block tables.
+pub(crate) fn mask_tags(plan: &Plan, level: usize) -> Vec<(Tag, Value)> {
+    let kind = MASK | if level > 0 { OVERVIEW } else { 0 };
+    let mut tags = block_tags(&plan.levels[level].mask_grid(), kind);
+    tags.extend([
+        (Tag::BITS_PER_SAMPLE, Value::Short(vec![1])),
+        (Tag::COMPRESSION, Value::Short(vec![plan.mask_encoder.compress.tag()])),
+        (Tag::PHOTOMETRIC, Value::Short(vec![Photometric::MASK.0])),
+        (Tag::SAMPLES_PER_PIXEL, Value::Short(vec![1])),
+        (Tag::PLANAR_CONFIGURATION, Value::Short(vec![1])),
+        (Tag::SAMPLE_FORMAT, Value::Short(vec![1])),
+    ]);
+    tags
+}
+
+/// Size and blocks.
+fn block_tags(grid: &BlockGrid, kind: u32) -> Vec<(Tag, Value)> {
+    // Half of all readers know sizes as 16-bit numbers only, where they fit.
+    let size = |value: u64| match u16::try_from(value) {
+        Ok(short) => Value::Short(vec![short]),
+        Err(_) => Value::Long(vec![value as u32]),
+    };
+    let mut tags = vec![(Tag::IMAGE_WIDTH, size(grid.width)), (Tag::IMAGE_LENGTH, size(grid.height))];
+    if kind > 0 {
+        tags.push((Tag::NEW_SUBFILE_TYPE, Value::Long(vec![kind])));
+    }
+    if grid.tiled {
+        tags.extend([(Tag::TILE_WIDTH, size(grid.block_width)), (Tag::TILE_LENGTH, size(grid.block_height))]);
+    } else {
+        tags.push((Tag::ROWS_PER_STRIP, size(grid.block_height)));
+    }
+    tags
+}
+
+/// The block tables: where each block lies and how long it is. Offsets are as wide as the file needs them, sizes have 32 bits.
+pub(crate) fn tables(grid: &BlockGrid, big: bool, offsets: Vec<u64>, lens: Vec<u32>) -> [(Tag, Value); 2] {
+    let (offsets_tag, lens_tag) = if grid.tiled {
+        (Tag::TILE_OFFSETS, Tag::TILE_BYTE_COUNTS)
+    } else {
+        (Tag::STRIP_OFFSETS, Tag::STRIP_BYTE_COUNTS)
+    };
+    let offsets = if big {
+        Value::Long8(offsets)
+    } else {
+        Value::Long(offsets.into_iter().map(|offset| offset as u32).collect())
+    };
+    [(offsets_tag, offsets), (lens_tag, Value::Long(lens))]
+}
+
+/// Place on Earth, names, metadata.
+fn about_tags(
+    plan: &Plan,
+    about: &About,
+    statistics: &[BandStatistics],
+) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
+    let mut tags = georef_tags(about.transform.as_ref(), &about.gcps, about.raster_type);
+    if let Some(keys) = &about.geo_keys {
+        let mut keys = keys.clone();
+        if RasterType::from_key(keys.short(RASTER_TYPE_KEY)) != about.raster_type {
+            keys.set(RASTER_TYPE_KEY, KeyValue::Short(if about.is_point() { 2 } else { 1 }));
+        }
+        tags.extend(geo_key_tags(&keys)?);
+    } else if about.is_point() {
+        tags.extend(geo_key_tags(&GeoKeys::without_crs(about.raster_type))?);
+    }
+    if let Some(rpc) = &about.rpc {
+        tags.push((Tag::RPC_COEFFICIENT, Value::Double(rpc.to_tag())));
+    }
+    for (tag, text) in &about.texts {
+        tags.push((*tag, Value::Text(text.clone())));
+    }
+    if let Some(resolution) = &about.resolution {
+        tags.extend([
+            (Tag::X_RESOLUTION, Value::rational(resolution.x)),
+            (Tag::Y_RESOLUTION, Value::rational(resolution.y)),
+            (Tag::RESOLUTION_UNIT, Value::Short(vec![resolution.unit])),
+        ]);
+    }
+    let items = items(plan, about, statistics);
+    if !items.is_empty() {
+        tags.push((Tag::GDAL_METADATA, Value::Text(gdal_metadata::encode(&items))));
+    }
+    Ok(tags)
+}
+
+fn geo_key_tags(keys: &GeoKeys) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
+    let encoded = keys.encode()?;
+    let mut tags = vec![(Tag::GEO_KEY_DIRECTORY, Value::Short(encoded.directory))];
+    if !encoded.doubles.is_empty() {
+        tags.push((Tag::GEO_DOUBLE_PARAMS, Value::Double(encoded.doubles)));
+    }
+    if !encoded.ascii.is_empty() {
+        tags.push((Tag::GEO_ASCII_PARAMS, Value::Raw(FieldType::ASCII, encoded.ascii.len() as u64, encoded.ascii)));
+    }
+    Ok(tags)
+}
+
+/// The items of the GDAL_METADATA tag: those of the image, then what is known of each band.
+fn items(plan: &Plan, about: &About, statistics: &[BandStatistics]) -> Vec<Item> {
+    let measured = |item: &Item| !statistics.is_empty() && item.name.to_ascii_uppercase().starts_with("STATISTICS_");
+    let of_a_band_that_is_there = |item: &Item| item.sample.is_none_or(|band| band < plan.bands);
+    let has_role = |item: &Item| item.role.is_some() && item.sample.is_some();
+    let mut items: Vec<Item> = about
+        .metadata
+        .iter()
+        .filter(|item| !has_role(item) && !measured(item) && of_a_band_that_is_there(item))
+        .cloned()
+        .collect();
+    for (band, known) in about.bands.iter().enumerate().take(plan.bands) {
+        let scale_offset = match (known.scale, known.offset) {
+            (None, None) => None,
+            (scale, offset) => Some((scale.unwrap_or(1.0), offset.unwrap_or(0.0))),
+        };
+        let color = Some(known.color).filter(|color| *color != plan.color_by_tags(band) && !color.is_empty());
+        items.extend(gdal_metadata::band_items(
+            band,
+            scale_offset,
+            known.units.as_deref(),
+            known.description.as_deref(),
+            color,
+        ));
+    }
+    for (band, statistics) in statistics.iter().enumerate() {
+        items.extend(Statistics::from(*statistics).to_items(Some(band)));
+    }
+    items
+}

@@ -1,0 +1,324 @@
+//! The bytes of a file do not depend on how it was written, and what was written comes back.
+
+use std::ops::Range;
+
+use swath::tiff::Planar;
+use swath::tiff::nodata::NoData;
+use swath::{
+    Arrangement, ArraySource, BandSource, BlockSize, Cancel, ClosureSource, Compress, DType, Dataset, Error, Layout,
+    Overviews, Plan, PlanError, ReadRequest, Resampling, Result, Running, WriteOptions,
+};
+
+const WIDTH: u64 = 203;
+const HEIGHT: u64 = 331;
+
+/// Something between terrain and noise, with holes.
+fn pixels(bands: usize) -> Vec<f32> {
+    let mut state = 1_u32;
+    let mut out = Vec::new();
+    for row in 0..HEIGHT {
+        for col in 0..WIDTH {
+            for band in 0..bands {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let noise = (state >> 24) as f32 / 64.0;
+                let hole = (row / 16 + col / 24 + band as u64).is_multiple_of(7);
+                out.push(if hole { -9999.0 } else { (row as f32).sin() * 50.0 + col as f32 + noise });
+            }
+        }
+    }
+    out
+}
+
+fn mask() -> Vec<u8> {
+    (0..WIDTH * HEIGHT).map(|i| if (i / 50) % 5 == 0 { 0 } else { 255 }).collect()
+}
+
+fn options() -> WriteOptions {
+    let mut options = WriteOptions::cog();
+    options.blocks = BlockSize::Tiles { width: 48, height: 32 };
+    options.compress = Compress::Deflate { level: 1 };
+    options.about.nodata = Some(NoData::Float(-9999.0));
+    options.statistics = true;
+    options
+}
+
+/// An array that is handed out in chunks of so many rows, each once.
+struct Chunks<'a> {
+    array: ArraySource<'a>,
+    rows: u64,
+    next: u64,
+}
+
+impl BandSource for Chunks<'_> {
+    fn shape(&self) -> (u64, u64, usize, DType) {
+        self.array.shape()
+    }
+
+    fn chunk_end(&self, row: u64) -> u64 {
+        ((row / self.rows + 1) * self.rows).min(HEIGHT)
+    }
+
+    fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
+        assert_eq!(rows.start, self.next, "rows are asked for in order, each once");
+        assert!(
+            rows.start.is_multiple_of(self.rows) && (rows.end.is_multiple_of(self.rows) || rows.end == HEIGHT),
+            "whole chunks only"
+        );
+        self.next = rows.end;
+        self.array.read(rows, pixels, mask)
+    }
+}
+
+fn written(plan: &Plan, array: ArraySource<'_>, chunk: u64, threads: usize, buffer: u64) -> Vec<u8> {
+    let mut source = Chunks { array, rows: chunk, next: 0 };
+    let mut running = Running::default();
+    (running.threads, running.buffer_bytes) = (Some(threads), Some(buffer));
+    let (bytes, _) = plan.to_bytes(&mut source, &running).unwrap();
+    assert_eq!(source.next, HEIGHT);
+    bytes
+}
+
+/// All the ways in which a file can come about give the same bytes.
+fn check_identity(options: WriteOptions, bands: usize) {
+    let (last, mask) = (pixels(bands), mask());
+    let first: Vec<f32> = (0..bands).flat_map(|band| last.iter().skip(band).step_by(bands).copied()).collect();
+    let array = |samples, layout| {
+        let array = ArraySource::new::<f32>(samples, bands, HEIGHT, WIDTH, layout).unwrap();
+        array.with_mask(&mask).unwrap()
+    };
+    let (by_pixel, by_band) = (array(&last, Layout::BandsLast), array(&first, Layout::BandsFirst));
+    let plan = Plan::new(WIDTH, HEIGHT, bands, DType::F32, options).unwrap();
+    let eager = written(&plan, by_pixel, HEIGHT, 1, u64::MAX);
+    for (name, other) in [
+        ("2 threads", written(&plan, by_pixel, HEIGHT, 2, u64::MAX)),
+        ("7 threads", written(&plan, by_pixel, HEIGHT, 7, u64::MAX)),
+        ("run twice", written(&plan, by_pixel, HEIGHT, 1, u64::MAX)),
+        ("bands first", written(&plan, by_band, HEIGHT, 2, u64::MAX)),
+        ("one tile row at a time", written(&plan, by_pixel, 32, 3, 1)),
+        ("chunks that do not divide tiles", written(&plan, by_pixel, 24, 2, 1)),
+        ("a row at a time", written(&plan, by_band, 1, 2, 1)),
+        ("chunks larger than tiles", written(&plan, by_pixel, 100, 7, 1)),
+        ("a small buffer", written(&plan, by_pixel, 7, 2, 300_000)),
+    ] {
+        assert!(other == eager, "{name}: {} bytes instead of {}", other.len(), eager.len());
+    }
+    let mut through = Vec::new();
+    plan.write_to(&mut through, &mut by_pixel.clone(), &Running::default()).unwrap();
+    assert!(through == eager, "through a writer");
+    let path = std::env::temp_dir().join(format!(
+        "swath-identity-{}-{:?}.tif",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    plan.write_file(&path, false, &mut by_pixel.clone(), &Running::default()).unwrap();
+    assert!(std::fs::read(&path).unwrap() == eager, "to a file");
+    std::fs::remove_file(path).unwrap();
+
+    let image = Dataset::from_bytes(eager).unwrap().image(0).unwrap();
+    assert_eq!(image.levels().len(), plan.levels().len());
+    let raster = image.read(&ReadRequest::new().layout(Layout::BandsLast)).unwrap();
+    assert!(raster.pixels.as_slice() == Some(&last[..]), "the pixels come back");
+}
+
+#[test]
+fn cog_has_the_same_bytes_however_it_was_written() {
+    check_identity(options(), 1);
+}
+
+#[test]
+fn cog_with_mask_has_the_same_bytes_however_it_was_written() {
+    let mut options = options();
+    options.mask = true;
+    options.resampling = Some(Resampling::Cubic);
+    check_identity(options, 3);
+}
+
+#[test]
+fn planar_cog_has_the_same_bytes_however_it_was_written() {
+    let mut options = options();
+    options.planar = Planar::Separate;
+    options.mask = true;
+    options.skip_empty = true;
+    check_identity(options, 2);
+}
+
+#[test]
+fn plain_file_has_the_same_bytes_however_it_was_written() {
+    let mut options = options();
+    options.arrangement = Arrangement::Plain;
+    options.resampling = Some(Resampling::Gauss);
+    options.overviews = Overviews::Factors(vec![2, 3, 4, 12]);
+    check_identity(options, 2);
+}
+
+#[test]
+fn striped_file_has_the_same_bytes_however_it_was_written() {
+    let mut options = options();
+    options.arrangement = Arrangement::Plain;
+    options.blocks = BlockSize::Strips { rows: 13 };
+    options.mask = true;
+    check_identity(options, 3);
+}
+
+#[test]
+fn overviews_do_not_average_nodata_or_nan_and_masks_agree() {
+    let last = pixels(1);
+    let with_nan: Vec<f32> = last.iter().enumerate().map(|(i, &x)| if i % 31 == 0 { f32::NAN } else { x }).collect();
+    let mut source = ArraySource::new(&with_nan, 1, HEIGHT, WIDTH, Layout::BandsLast).unwrap();
+    let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options()).unwrap();
+    let (bytes, report) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+    let image = Dataset::from_bytes(bytes).unwrap().image(0).unwrap();
+    for level in 1..image.levels().len() {
+        let raster = image.read(&ReadRequest::new().level(level)).unwrap();
+        let values: &[f32] = raster.pixels.as_slice().unwrap();
+        assert!(values.iter().all(|&value| value == -9999.0 || (-60.0..400.0).contains(&value)), "level {level}");
+    }
+    let valid: Vec<f64> = with_nan.iter().filter(|x| !x.is_nan() && **x != -9999.0).map(|&x| f64::from(x)).collect();
+    let mean = valid.iter().sum::<f64>() / valid.len() as f64;
+    assert_eq!(report.statistics[0].count(), valid.len() as u64);
+    assert!((report.statistics[0].mean().unwrap() - mean).abs() < 1e-9 * mean.abs());
+    let stored = image.about().bands[0].statistics.unwrap();
+    let exact = report.statistics[0].minimum().unwrap();
+    assert!((stored.minimum.unwrap() - exact).abs() < 1e-12 * exact.abs(), "GDAL's fourteen digits");
+}
+
+#[test]
+fn any_shape_gets_overviews_down_to_a_pixel() {
+    for (width, height) in [(1, 1), (1, 5000), (5000, 1), (33, 17), (17, 1000), (16, 16)] {
+        let samples: Vec<u16> = (0..width * height).map(|i| (i % 60_000) as u16).collect();
+        let mut options = WriteOptions::cog();
+        options.blocks = BlockSize::Tiles { width: 16, height: 16 };
+        let plan = Plan::new(width, height, 1, DType::U16, options).unwrap();
+        let mut source = ArraySource::new(&samples, 1, height, width, Layout::BandsFirst).unwrap();
+        let (bytes, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+        let image = Dataset::from_bytes(bytes).unwrap().image(0).unwrap();
+        let last = image.levels().last().unwrap().grid;
+        assert!(last.width <= 16 && last.height <= 16, "{width} x {height} ends at {} x {}", last.width, last.height);
+        let raster = image.read(&ReadRequest::new()).unwrap();
+        assert!(raster.pixels.as_slice() == Some(&samples[..]), "{width} x {height}");
+    }
+}
+
+#[test]
+fn file_that_outgrows_a_classic_tiff_is_a_bigtiff_only_then() {
+    let samples = vec![7_u8; 64];
+    let mut source = ArraySource::new(&samples, 1, 8, 8, Layout::BandsFirst).unwrap();
+    for (choice, big) in [(swath::BigTiff::Auto, false), (swath::BigTiff::Yes, true), (swath::BigTiff::No, false)] {
+        for arrangement in [Arrangement::Cog, Arrangement::Plain] {
+            let mut options = WriteOptions::default();
+            (options.arrangement, options.big_tiff) = (arrangement, choice);
+            let plan = Plan::new(8, 8, 1, DType::U8, options).unwrap();
+            let (bytes, report) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+            assert_eq!((report.big_tiff, report.file_bytes), (big, bytes.len() as u64));
+            assert_eq!(Dataset::from_bytes(bytes).unwrap().header().big, big);
+        }
+    }
+}
+
+#[test]
+fn wishes_that_cannot_be_met_are_refused_before_anything_is_written() {
+    let plan = |change: &dyn Fn(&mut WriteOptions)| {
+        let mut options = options();
+        change(&mut options);
+        Plan::new(100, 100, 3, DType::F32, options).map(|_| ())
+    };
+    assert!(plan(&|_| {}).is_ok());
+    let refused = |change: &dyn Fn(&mut WriteOptions)| plan(change).unwrap_err();
+    assert!(matches!(refused(&|o| o.blocks = BlockSize::Tiles { width: 100, height: 16 }), PlanError::TileSize { .. }));
+    assert!(matches!(refused(&|o| o.blocks = BlockSize::Strips { rows: 1 }), PlanError::StripsInCog));
+    assert!(matches!(refused(&|o| o.bits = Some(12)), PlanError::Bits { .. }));
+    assert!(matches!(refused(&|o| o.compress = Compress::WebP { quality: None }), PlanError::Codec(_)));
+    assert!(matches!(refused(&|o| o.overviews = Overviews::Factors(vec![4, 2])), PlanError::Overview { factor: 2 }));
+    assert!(matches!(refused(&|o| o.overviews = Overviews::Factors(vec![1])), PlanError::Overview { factor: 1 }));
+    assert!(matches!(Plan::new(0, 1, 1, DType::U8, options()), Err(PlanError::Size { .. })));
+    let out_of_range = Plan::new(1, 1, 1, DType::U8, options());
+    assert!(matches!(out_of_range, Err(PlanError::NoData { .. })), "nodata -9999 in bytes");
+}
+
+#[test]
+fn failing_source_and_cancel_leave_nothing_behind() {
+    let folder = std::env::temp_dir().join(format!("swath-leaves-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("out.tif");
+    std::fs::write(&path, "old").unwrap();
+    for arrangement in [Arrangement::Cog, Arrangement::Plain] {
+        let mut options = options();
+        options.arrangement = arrangement;
+        let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
+        let mut failing = ClosureSource::new(
+            WIDTH,
+            HEIGHT,
+            1,
+            DType::F32,
+            40,
+            |rows: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| {
+                if rows.end > 200 { Err(Error::Producer { rows, source: "the sensor broke".into() }) } else { Ok(()) }
+            },
+        );
+        let mut running = Running { buffer_bytes: Some(1), ..Running::default() };
+        let error = plan.write_file(&path, true, &mut failing, &running).unwrap_err();
+        assert!(error.to_string().contains("the sensor broke"), "{error}");
+
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let mut endless = ClosureSource::new(
+            WIDTH,
+            HEIGHT,
+            1,
+            DType::F32,
+            40,
+            move |rows: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| {
+                if rows.end > 200 {
+                    stop.cancel();
+                }
+                Ok(())
+            },
+        );
+        running.cancel = Some(cancel);
+        assert!(matches!(plan.write_file(&path, true, &mut endless, &running), Err(Error::Cancelled)));
+
+        let mut fine = ClosureSource::new(
+            WIDTH,
+            HEIGHT,
+            1,
+            DType::F32,
+            40,
+            |_: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| Ok(()),
+        );
+        assert!(matches!(plan.write_file(&path, false, &mut fine, &Running::default()), Err(Error::Exists { .. })));
+        let nowhere = folder.join("missing").join("out.tif");
+        assert!(matches!(plan.write_file(nowhere, false, &mut fine, &Running::default()), Err(Error::Write { .. })));
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no temporary file is left");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn source_of_another_shape_is_refused() {
+    let plan = Plan::new(10, 10, 1, DType::U8, WriteOptions::default()).unwrap();
+    let samples = [0_u8; 99];
+    let mut source = ArraySource::new(&samples, 1, 9, 11, Layout::BandsFirst).unwrap();
+    assert!(matches!(plan.to_bytes(&mut source, &Running::default()), Err(Error::SourceShape { .. })));
+}
+
+#[test]
+fn bands_encoded_apart_are_the_blocks_of_the_file() {
+    let last = pixels(1);
+    let mut options = options();
+    options.arrangement = Arrangement::Plain;
+    options.overviews = Overviews::None;
+    let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
+    let bytes: Vec<u8> = last.iter().flat_map(|x| x.to_ne_bytes()).collect();
+    let row = WIDTH as usize * 4;
+    let mut apart = Vec::new();
+    for rows in [0..96_u64, 96..320, 320..HEIGHT] {
+        let band = &bytes[rows.start as usize * row..rows.end as usize * row];
+        apart.extend(plan.encode(0, rows, band, None).unwrap().bytes);
+    }
+    let mut source = ArraySource::new(&last, 1, HEIGHT, WIDTH, Layout::BandsLast).unwrap();
+    let (file, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+    assert!(file[16..].starts_with(&apart));
+    assert!(matches!(plan.encode(0, 0..33, &bytes[..33 * row], None), Err(Error::Rows { .. })));
+    assert!(matches!(plan.encode(0, 0..32, &bytes[..31 * row], None), Err(Error::Rows { .. })));
+}
