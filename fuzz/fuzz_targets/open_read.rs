@@ -1,4 +1,5 @@
-//! Open any bytes and read them in every way. Errors are fine; panics, hangs, memory and different pixels are not.
+//! Open any bytes, read them in every way, write them in some way. Errors are fine; panics, hangs, memory and different pixels
+//! are not.
 #![no_main]
 
 use std::ops::Range;
@@ -6,8 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
+use swath::codec::Tuning;
 use swath::io::{Memory, ReadAt, Source};
-use swath::{Dataset, Image, Layout, Limits, OnCorrupt, Raster, ReadRequest};
+use swath::tiff::Planar;
+use swath::{
+    BandSource, BlockSize, Compress, Dataset, Image, ImageSource, Layout, Limits, OnCorrupt, Overviews, Plan, Raster,
+    ReadRequest, Resampling, Running, WriteOptions, validate,
+};
 
 /// What one input may cost: small enough that the fuzzer sees thousands of them per second.
 fn limits() -> Limits {
@@ -88,6 +94,7 @@ fuzz_target!(
                 for level in 0..image.levels().len().min(2) {
                     read(&image, level, data);
                 }
+                write(&image, data);
             }
         }
     }
@@ -138,6 +145,54 @@ fn read(image: &Image, level: usize, data: &[u8]) {
         assert_eq!((mask.height as u64, mask.width as u64), (rows.end - rows.start, cols.end - cols.start));
         assert_eq!(mask.values.len(), mask.width * mask.height);
         assert!(mask.values.iter().all(|&value| matches!(value, 0 | 255)));
+    }
+}
+
+/// Write the image again in a way that the input chooses; it must come back as it is, and a COG must be valid.
+fn write(image: &Image, data: &[u8]) {
+    let request = ReadRequest::new().threads(1);
+    let Ok(full) = image.read(&request) else { return };
+    if full.pixels.as_bytes().len() > 1 << 18 {
+        return;
+    }
+    let Ok(mut source) = ImageSource::new(image, request.clone()) else { return };
+    let mut choices = data.iter().rev().skip(12).copied();
+    let mut choose = |of: usize| usize::from(choices.next().unwrap_or(0)) % of;
+    let cog = choose(2) == 1;
+    let options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
+    let mut options = options.like(image, &source);
+    let codecs = ["none", "lzw", "deflate", "zstd", "packbits", "lz4", "lerc", "lerc_zstd", "webp"];
+    let Ok(compress) = Compress::named(codecs[choose(codecs.len())], Tuning::default()) else { return };
+    options.compress = compress;
+    options.blocks = match choose(4) {
+        0 if !cog => BlockSize::Strips { rows: 1 + choose(20) as u32 },
+        1 => BlockSize::Tiles { width: 16, height: 48 },
+        _ => BlockSize::Tiles { width: 64, height: 64 },
+    };
+    options.planar = [Planar::Chunky, Planar::Separate][choose(2)];
+    if choose(2) == 1 {
+        options.overviews = Overviews::Factors(vec![2, 6, 7]);
+    }
+    options.resampling = Resampling::from_name(Resampling::NAMES[choose(Resampling::NAMES.len())]);
+    (options.skip_empty, options.statistics) = (choose(2) == 1, choose(2) == 1);
+    let (width, height, bands, dtype) = source.shape();
+    let Ok(plan) = Plan::new(width, height, bands, dtype, options) else { return };
+    let running = Running { threads: Some(1), buffer_bytes: Some(1 << choose(20)), ..Running::default() };
+    let bytes = match plan.to_bytes(&mut source, &running) {
+        Ok((bytes, _)) => bytes,
+        // A mask may be broken where the pixels are not.
+        Err(error) => return assert!(plan.has_mask(), "what was read cannot be written: {error}"),
+    };
+    let dataset = Dataset::from_bytes(bytes).expect("what was written can be opened");
+    let again = dataset.image(0).and_then(|image| image.read(&request)).expect("what was written can be read");
+    assert_eq!((again.shape, again.pixels.dtype()), (full.shape, full.pixels.dtype()));
+    // LERC keeps values, not the bits of NaN and of negative zero.
+    if !matches!(plan.options().compress, Compress::Lerc { .. }) {
+        assert!(again.pixels.as_bytes() == full.pixels.as_bytes(), "other pixels came back");
+    }
+    if cog {
+        let validation = validate(&dataset).expect("what was written can be judged");
+        assert!(validation.is_valid(), "{:?}", validation.findings);
     }
 }
 

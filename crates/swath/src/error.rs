@@ -216,6 +216,14 @@ pub enum Error {
         /// The file.
         file: String,
     },
+    /// There is not enough memory for the rows that have to be kept.
+    #[error("{rows} rows need {bytes} bytes of memory at once, which the system does not have: take smaller blocks")]
+    Memory {
+        /// Rows to be kept.
+        rows: u64,
+        /// Their bytes.
+        bytes: u64,
+    },
     /// The system refused to start a thread.
     #[error("cannot start a thread: {source}")]
     Thread {

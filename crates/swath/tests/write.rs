@@ -295,6 +295,41 @@ fn failing_source_and_cancel_leave_nothing_behind() {
 }
 
 #[test]
+fn file_without_a_single_block_is_a_file() {
+    let samples = vec![0_u8; 64 * 64];
+    let path = std::env::temp_dir().join(format!("swath-empty-{}.tif", std::process::id()));
+    for overviews in [Overviews::None, Overviews::Factors(vec![2, 4])] {
+        for arrangement in [Arrangement::Cog, Arrangement::Plain] {
+            let mut options = WriteOptions::default();
+            (options.arrangement, options.overviews, options.skip_empty) = (arrangement, overviews.clone(), true);
+            let plan = Plan::new(64, 64, 1, DType::U8, options).unwrap();
+            let mut source = ArraySource::new(&samples, 1, 64, 64, Layout::BandsFirst).unwrap();
+            let report = plan.write_file(&path, true, &mut source, &Running::default()).unwrap();
+            assert_eq!(report.blocks, report.sparse_blocks);
+            let raster = Dataset::open(&path).unwrap().image(0).unwrap().read(&ReadRequest::new()).unwrap();
+            assert!(raster.pixels.as_slice() == Some(&samples[..]));
+            let (bytes, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        }
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn image_that_nobody_could_hold_is_an_error_not_the_end() {
+    let side = u64::from(u32::MAX);
+    let mut options = WriteOptions::cog();
+    options.blocks = BlockSize::Tiles { width: 512, height: 512 };
+    assert!(matches!(Plan::new(side, side, 1, DType::U8, options.clone()), Err(PlanError::Blocks { .. })));
+    options.blocks = BlockSize::Tiles { width: 16384, height: 16384 };
+    options.overviews = Overviews::None;
+    let plan = Plan::new(side, 16384, 3, DType::U8, options).unwrap();
+    let make = |_: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| Ok(());
+    let mut source = ClosureSource::new(side, 16384, 3, DType::U8, 16384, make);
+    assert!(matches!(plan.to_bytes(&mut source, &Running::default()), Err(Error::Memory { .. })));
+}
+
+#[test]
 fn source_of_another_shape_is_refused() {
     let plan = Plan::new(10, 10, 1, DType::U8, WriteOptions::default()).unwrap();
     let samples = [0_u8; 99];

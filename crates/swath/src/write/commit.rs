@@ -63,7 +63,9 @@ impl Layout {
 
     /// Complete a plain file whose full resolution is in its place already.
     pub(crate) fn complete(&self, spools: &mut Spools, file: &std::fs::File) -> std::io::Result<()> {
-        (&*file).seek(SeekFrom::End(0))?;
+        // Where there is no block at all, the file is shorter than the room for its header.
+        let full = self.pieces.iter().filter(|piece| !piece.overview).map(|piece| piece.span.len).sum::<u64>();
+        (&*file).seek(SeekFrom::Start(PLAIN_START + full))?;
         let mut output: Output<'_, std::io::Sink> = Output::File(file);
         self.copy_pieces(spools, &mut output, |piece| piece.overview)?;
         output.write_all(&self.tail)?;

@@ -40,6 +40,14 @@ pub enum PlanError {
         /// The most bytes.
         limit: u64,
     },
+    /// There would be more blocks than can be kept track of.
+    #[error("the file would have {blocks} blocks, the limit is {limit}: take larger ones")]
+    Blocks {
+        /// Blocks of all levels.
+        blocks: u64,
+        /// The most there may be.
+        limit: u64,
+    },
     /// The type has no such width.
     #[error("{dtype} samples cannot be stored in {bits} bits")]
     Bits {
@@ -76,7 +84,9 @@ pub enum PlanError {
         bands: usize,
     },
     /// An overview that would not be smaller than the one before.
-    #[error("overview factor {factor} is not larger than the one before it, leaves no smaller image, or is above 32768")]
+    #[error(
+        "overview factor {factor} is not larger than the one before it, leaves no smaller image, or is more than 32768 times it"
+    )]
     Overview {
         /// The factor.
         factor: u64,

@@ -6,7 +6,8 @@ use swath_tiff::BlockGrid;
 use crate::error::{BlockName, Error, Result};
 use crate::write::plan::Plan;
 
-/// The blocks of all levels and masks: 12 bytes each, the only thing that grows with the image.
+/// The blocks of all levels and masks: 12 bytes each, and some four times that while the file is laid out. They are the only thing
+/// that grows with the image.
 #[derive(Debug)]
 pub(crate) struct BlockIndex {
     images: Vec<LevelBlocks>,

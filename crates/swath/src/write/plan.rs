@@ -12,6 +12,9 @@ use crate::write::reduce::{Reduction, Resampling};
 /// The most that one block may hold decoded. The frame of a COG has 32 bits for its encoded size.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
+/// The most blocks of all levels together: 1.2 GB of table.
+const MAX_BLOCKS: u64 = 100_000_000;
+
 /// A file that is to be written: the grid of blocks of every level, the encoder, the tags. Immutable, and the same for whoever makes
 /// it from the same numbers, so that bands can be encoded anywhere.
 #[derive(Debug, Clone)]
@@ -133,6 +136,7 @@ impl Plan {
         }
         plan.encoder.check(shape).map_err(PlanError::Codec)?;
         plan.add_overviews()?;
+        plan.check_blocks()?;
         Ok(plan)
     }
 
@@ -246,23 +250,27 @@ impl Plan {
             let previous = &self.levels[self.levels.len() - 1].grid;
             let (width, height) = (base.width.div_ceil(factor.max(1)), base.height.div_ceil(factor.max(1)));
             let grows = made.last().is_some_and(|&last| factor <= last);
-            let too_large = factor > Reduction::MAX_FACTOR as u64;
+            // From the smallest level that it can be made from: each level costs a quarter of the one before.
+            let parent = (0..made.len()).rev().find(|&level| factor % made[level] == 0).unwrap_or(0);
+            let step = factor / made[parent];
+            let too_large = step > Reduction::MAX_FACTOR as u64;
             if grows || too_large || (width, height) == (previous.width, previous.height) {
                 return Err(PlanError::Overview { factor });
             }
-            // From the smallest level that it can be made from: each level costs a quarter of the one before.
-            let parent = (0..made.len()).rev().find(|&level| factor % made[level] == 0).unwrap_or(0);
-            let reduction = Reduction {
-                method: self.resampling()?,
-                factor: (factor / made[parent]) as usize,
-                dtype: self.dtype,
-                nodata: self.nodata,
-            };
+            let (method, dtype, nodata) = (self.resampling()?, self.dtype, self.nodata);
+            let reduction = Reduction { method, factor: step as usize, dtype, nodata };
             let grid = grid(width, height, base.planes, &self.options)?;
             self.levels.push(PlannedLevel { grid, parent, reduction: Some(reduction) });
             made.push(factor);
         }
         Ok(())
+    }
+
+    /// Refuse what nobody could hold: the table of blocks is kept in memory while a file is written.
+    fn check_blocks(&self) -> std::result::Result<(), PlanError> {
+        let counts = self.levels.iter().map(|level| level.grid.count().unwrap_or(u64::MAX));
+        let blocks = counts.fold(0, u64::saturating_add);
+        if blocks > MAX_BLOCKS { Err(PlanError::Blocks { blocks, limit: MAX_BLOCKS }) } else { Ok(()) }
     }
 
     /// How overviews are made: as asked, else the nearest pixel where a mean of values means nothing.

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::error::{Error, Result};
+
 /// Some rows of one level: pixels with all bands side by side, and the mask if there is one.
 ///
 /// In front of the rows there is room for those that are still needed of the buffer before, so that a source can fill this one
@@ -42,16 +44,14 @@ impl Rows {
     }
 
     /// Empty the buffer and make it ready for rows `rows`, with room for `room` rows in front of them.
-    pub(crate) fn prepare(&mut self, rows: Range<u64>, room: u64) {
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when the system does not have that much.
+    pub(crate) fn prepare(&mut self, rows: Range<u64>, room: u64) -> Result<()> {
         (self.first, self.count, self.room) = (rows.start, rows.end - rows.start, room);
-        let total = (room + self.count) as usize;
-        // Grows a few times at most, and new memory costs nothing until it is written.
-        if self.samples.len() < total * self.row_bytes {
-            self.samples = vec![0; total * self.row_bytes];
-        }
-        if self.mask.len() < total * self.mask_bytes {
-            self.mask = vec![0; total * self.mask_bytes];
-        }
+        let total = room + self.count;
+        grow(&mut self.samples, total, self.row_bytes)?;
+        grow(&mut self.mask, total, self.mask_bytes)
     }
 
     /// The rows to fill.
@@ -115,6 +115,19 @@ impl<'a> RowsView<'a> {
     }
 }
 
+/// Make a buffer hold so many rows. It grows a few times at most, and new memory costs nothing until it is written.
+fn grow(buffer: &mut Vec<u8>, rows: u64, row_bytes: usize) -> Result<()> {
+    let bytes = rows.saturating_mul(row_bytes as u64);
+    if bytes > buffer.len() as u64 {
+        // Asked for first: a buffer that is made at once ends the process where there is no memory for it.
+        *buffer = Vec::new();
+        let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Vec::<u8>::new().try_reserve_exact(len).map_err(|_| Error::Memory { rows, bytes })?;
+        *buffer = vec![0; len];
+    }
+    Ok(())
+}
+
 fn part(bytes: &[u8], first: u64, rows: Range<u64>, width: usize) -> &[u8] {
     &bytes[(rows.start - first) as usize * width..(rows.end - first) as usize * width]
 }
@@ -126,11 +139,11 @@ mod tests {
     #[test]
     fn rows_that_are_still_needed_are_carried_and_no_others() {
         let mut before = Rows::new(2, 1);
-        before.prepare(0..4, 0);
+        before.prepare(0..4, 0).unwrap();
         before.fill().0.copy_from_slice(&[0, 0, 1, 1, 2, 2, 3, 3]);
         before.fill().1.unwrap().copy_from_slice(&[0, 1, 2, 3]);
         let mut next = Rows::new(2, 1);
-        next.prepare(4..6, 3);
+        next.prepare(4..6, 3).unwrap();
         next.fill().0.copy_from_slice(&[4, 4, 5, 5]);
         next.fill().1.unwrap().copy_from_slice(&[4, 5]);
         next.carry(&before, 2);
@@ -138,5 +151,11 @@ mod tests {
         assert_eq!(next.view().samples, [2, 2, 3, 3, 4, 4, 5, 5]);
         assert_eq!(next.view().mask, Some(&[2, 3, 4, 5][..]));
         assert_eq!(next.view().samples(3..5), [3, 3, 4, 4]);
+    }
+
+    #[test]
+    fn rows_that_no_memory_can_hold_are_an_error_not_the_end() {
+        let mut rows = Rows::new(usize::MAX / 4, 0);
+        assert!(matches!(rows.prepare(0..512, 0), Err(Error::Memory { rows: 512, .. })));
     }
 }

@@ -115,7 +115,7 @@ pub(crate) fn stream(
 /// larger than is useful.
 fn bands(plan: &Plan, source: &dyn BandSource, buffer_bytes: u64) -> Vec<Range<u64>> {
     let (height, row_bytes) = (plan.height(), plan.row_bytes(0) as u64);
-    // Two bands and the overviews' rows lie in memory at once: together less than four bands.
+    // Two bands and the overviews' rows lie in memory at once: together about four bands.
     let most = (buffer_bytes / 4).min(BAND_BYTES) / row_bytes.max(1);
     let most = most.max(plan.levels[0].grid.block_height);
     let chunk_end = |row: u64| source.chunk_end(row).clamp(row + 1, height);
@@ -229,7 +229,7 @@ impl<'a> State<'a> {
         let room = self.room(0);
         // If the source is gone it has panicked, and the panic is passed on when its thread is joined.
         let ask = |mut rows: Rows, band: &Range<u64>| {
-            rows.prepare(band.clone(), room);
+            rows.prepare(band.clone(), room)?;
             empty.send((rows, band.clone())).map_err(|_| Error::Cancelled)
         };
         if let Some(first) = bands.first() {
@@ -303,7 +303,7 @@ impl<'a> State<'a> {
         let mut workers = std::mem::take(&mut self.workers);
         let views: Vec<RowsView<'_>> = current.iter().map(Rows::view).collect();
         let jobs = self.jobs(&current, &mut next);
-        let outcome = self.work(jobs, &views, &mut workers, spools);
+        let outcome = jobs.and_then(|jobs| self.work(jobs, &views, &mut workers, spools));
         drop(views);
         self.workers = workers;
         self.report.peak_buffer_bytes = self
@@ -315,7 +315,7 @@ impl<'a> State<'a> {
     }
 
     /// The jobs of a step: first the blocks, in the order in which they are appended, then the short ones.
-    fn jobs<'b>(&mut self, current: &[Rows], next: &'b mut [Rows]) -> Vec<Job<'b>> {
+    fn jobs<'b>(&mut self, current: &[Rows], next: &'b mut [Rows]) -> Result<Vec<Job<'b>>> {
         let mut jobs = Vec::new();
         for (level, rows) in current.iter().enumerate() {
             let grid = &self.plan.levels[level].grid;
@@ -335,7 +335,7 @@ impl<'a> State<'a> {
             if end == first {
                 continue;
             }
-            out.prepare(first..end, self.room(level));
+            out.prepare(first..end, self.room(level))?;
             self.made[level] = end;
             let source_row = self.plan.row_bytes(planned.parent) as u64 * reduction.factor as u64;
             let step = (REDUCE_BYTES / source_row.max(1)).max(1) as usize;
@@ -356,7 +356,7 @@ impl<'a> State<'a> {
             jobs.extend(starts.map(|start| Job::Measure(start..(start + step).min(end))));
             self.measured = end;
         }
-        jobs
+        Ok(jobs)
     }
 
     /// Do the jobs on all threads, and append what they encode in the order of the jobs.
