@@ -45,6 +45,7 @@ test: lint rust-test corpus demo peers fuzz-short
 bench: build setup
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/read.py --dir $(BENCH_DIR)
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/latency.py --dir $(BENCH_DIR)
+	SWATH_BIN=$(SWATH) $(PYTHON) bench/write.py --dir $(BENCH_DIR)
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps

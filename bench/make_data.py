@@ -1,4 +1,4 @@
-"""Synthetic rasters that compress like real ones: a terrain model and a four-band satellite scene."""
+"""Synthetic rasters that compress like real ones: terrain, a four-band satellite scene, an aerial photograph."""
 
 import argparse
 from pathlib import Path
@@ -43,7 +43,18 @@ def scene(size: int = SIZE, seed: int = 2) -> np.ndarray:
     return out
 
 
-PRODUCTS = {"dem": dem, "scene": scene}
+def rgb(size: int = SIZE, seed: int = 3) -> np.ndarray:
+    """Colours of an aerial photograph, (3, size, size) uint8."""
+    rng = np.random.default_rng(seed)
+    ground = spectral_surface(size, 1.4, rng)
+    out = np.empty((3, size, size), np.uint8)
+    for band in range(3):
+        signal = 20 + (0.85 * ground + 0.15 * spectral_surface(size, 1.4, rng)) * 215
+        out[band] = np.clip(np.rint(signal + rng.standard_normal(signal.shape, dtype=np.float32) * 2), 0, 255)
+    return out
+
+
+PRODUCTS = {"dem": dem, "scene": scene, "rgb": rgb}
 
 
 def main() -> None:

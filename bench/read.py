@@ -6,6 +6,7 @@ Each measurement opens the file and decodes the whole image into a fresh buffer,
 import argparse
 import gc
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -19,20 +20,22 @@ PREDICTOR = {"dem": 3, "scene": 2}
 TILE = 512
 
 
-def write_files(folder: Path, size: int, codecs: list[str]) -> list[tuple[str, str, Path]]:
+def write_files(
+    folder: Path, size: int, codecs: list[str], products: Iterable[str] = PREDICTOR
+) -> list[tuple[str, str, Path]]:
     """The files of the benchmark, made where they are missing."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for product, make in PRODUCTS.items():
+    for product in products:
         paths = {codec: folder / f"{product}_{size}_{codec}.tif" for codec in codecs}
         files += [(product, codec, path) for codec, path in paths.items()]
         missing = {codec: path for codec, path in paths.items() if not path.exists()}
         if not missing:
             continue
-        array = make(size)
+        array = PRODUCTS[product](size)
         for codec, path in missing.items():
             print(f"writing {path.name}", flush=True)
-            write(path, array, codec, PREDICTOR[product])
+            write(path, array, codec, PREDICTOR.get(product, 2))
     return files
 
 

@@ -70,3 +70,9 @@ def table(header: list[str], rows: list[list[str]]) -> str:
         cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
         lines.append("  ".join(cells))
     return "\n".join(lines)
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    """The same as the documentation wants it."""
+    lines = [f"| {' | '.join(row)} |" for row in [header, *rows]]
+    return "\n".join([lines[0], f"|---|{'---:|' * (len(header) - 1)}", *lines[1:]])

@@ -20,6 +20,7 @@ class Run:
 
     code: int
     seconds: float
+    cpu_seconds: float
     peak_bytes: int
     stdout: str
     stderr: str

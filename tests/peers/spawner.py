@@ -30,6 +30,7 @@ def run(argv: list[str], timeout: float) -> dict:
         return {
             "code": child.returncode,
             "seconds": seconds,
+            "cpu_seconds": usage.ru_utime + usage.ru_stime,
             "peak_bytes": usage.ru_maxrss * 1024,
             "stdout": out.read().decode("utf-8", "replace"),
             "stderr": err.read().decode("utf-8", "replace"),

@@ -1,0 +1,161 @@
+"""Several writers of one file, readers beside them, and sources that change while they are read."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+import tifffile
+
+from conversion import (
+    LAYOUTS,
+    TEMPORARY,
+    Conversion,
+    assert_one_sentence,
+    convert,
+    digest,
+    names,
+    write_source,
+)
+
+WRITERS, ROUNDS = 8, 4
+FLAGS = ["--compression", "none", "--tile", 256]
+
+
+class Writers:
+    """Sources with different pixels, and the files that they become."""
+
+    def __init__(self, folder: Path, layout: str) -> None:
+        self.flags = [*FLAGS, *LAYOUTS[layout]]
+        self.sources = [folder / f"in{number}.tif" for number in range(WRITERS)]
+        self.arrays = [write_source(path, seed, (768, 512)) for seed, path in enumerate(self.sources)]
+        self.target = folder / "out" / "out.tif"
+        self.target.parent.mkdir()
+        self.digests = []
+        for source in self.sources:
+            assert convert(source, self.target, *self.flags, "--overwrite").code == 0
+            self.digests.append(digest(self.target))
+        assert len(set(self.digests)) == WRITERS
+
+    def start(self, *flags: object) -> list[Conversion]:
+        return [Conversion(source, self.target, *self.flags, *flags) for source in self.sources]
+
+
+@pytest.fixture(params=LAYOUTS)
+def writers(request: pytest.FixtureRequest, tmp_path: Path) -> Writers:
+    return Writers(tmp_path, request.param)
+
+
+def read_all(path: Path) -> tuple[str, np.ndarray, np.ndarray]:
+    """The bytes, and the pixels as two libraries see them; each opens the path for itself."""
+    with rasterio.open(path, sharing=False) as dataset:
+        return hashlib.sha256(path.read_bytes()).hexdigest(), tifffile.imread(path), dataset.read(1)
+
+
+def test_reader_sees_a_complete_file_whoever_writes(writers: Writers) -> None:
+    stop, wrong, reads = threading.Event(), [], []
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                bytes_seen, *images = read_all(writers.target)
+            except Exception as error:
+                wrong.append(repr(error))
+                return
+            if bytes_seen not in writers.digests:
+                wrong.append("bytes of no writer")
+            for image in images:
+                if not any(np.array_equal(image, array) for array in writers.arrays):
+                    wrong.append("pixels of no writer")
+            reads.append(bytes_seen)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(ROUNDS):
+            ended = [conversion.end() for conversion in writers.start("--overwrite")]
+            assert all(end.code == 0 for end in ended), [end.stderr for end in ended]
+            assert digest(writers.target) in writers.digests
+    finally:
+        stop.set()
+        reader.join()
+    assert not wrong, wrong[:3]
+    assert len(reads) >= ROUNDS and len(set(reads)) > 1, f"{len(reads)} reads of {len(set(reads))} files tell nothing"
+    assert names(writers.target.parent) == {"out.tif"}
+
+
+def test_one_of_many_writers_creates_the_file_and_the_others_say_it_exists(writers: Writers) -> None:
+    for _ in range(ROUNDS):
+        writers.target.unlink()
+        ended = [conversion.end() for conversion in writers.start()]
+        first = [number for number, end in enumerate(ended) if end.code == 0]
+        assert len(first) == 1, f"{len(first)} writers have created the file"
+        for end in ended:
+            if end.code != 0:
+                assert_one_sentence(end, "out.tif", "exists")
+        assert digest(writers.target) == writers.digests[first[0]]
+        assert names(writers.target.parent) == {"out.tif"}
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 10)
+
+
+def clear(path: Path) -> None:
+    """Zeros in the place of the blocks; the directory stands before them and stays."""
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 10)
+        file.write(bytes(path.stat().st_size - file.tell()))
+
+
+CODECS = {
+    "decoded": ["--compression", "zstd", "--level", 3],
+    "taken over": ["--compression", "deflate", "--predictor", 1, "--tile", 128],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", CODECS)
+@pytest.mark.parametrize("change", [truncate, clear], ids=["truncated", "cleared"])
+def test_source_that_changes_is_an_error_and_no_file(
+    change: Callable[[Path], None], kind: str, layout: str, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "in.tif", tmp_path / "out" / "out.tif"
+    target.parent.mkdir()
+    # Large enough that it is still being read when the output is begun.
+    write_source(source, shape=(8192, 2048), compression="zlib")
+    conversion = Conversion(source, target, *CODECS[kind], *LAYOUTS[layout])
+    assert conversion.wait_for_output()
+    change(source)
+    if change is clear and kind == "taken over" and layout == "plain":
+        # Blocks that are taken over without being looked at are what the source holds, whatever that is.
+        assert conversion.end().code in (0, 1)
+        return
+    assert_one_sentence(conversion.end(), "in.tif")
+    assert names(target.parent) == set()
+
+
+def test_source_that_is_replaced_is_read_to_its_end(tmp_path: Path) -> None:
+    """A file that was opened stays what it was when another one gets its name."""
+    source, other, target = tmp_path / "in.tif", tmp_path / "other.tif", tmp_path / "out" / "out.tif"
+    target.parent.mkdir()
+    array = write_source(source)
+    write_source(other, seed=1)
+    conversion = Conversion(source, target, *FLAGS)
+    assert conversion.wait_for_output()
+    other.rename(source)
+    assert conversion.end().code == 0
+    assert np.array_equal(tifffile.imread(target), array)
+
+
+def test_file_is_converted_onto_itself(tmp_path: Path) -> None:
+    path = tmp_path / "in.tif"
+    array = write_source(path)
+    assert_one_sentence(convert(path, path, *FLAGS), "in.tif", "exists")
+    assert convert(path, path, *FLAGS, "--cog", "--overwrite").code == 0
+    assert np.array_equal(tifffile.imread(path), array)
+    assert not any(TEMPORARY.fullmatch(name) for name in names(tmp_path))
