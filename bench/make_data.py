@@ -46,11 +46,11 @@ def scene(size: int = SIZE, seed: int = 2) -> np.ndarray:
 def rgb(size: int = SIZE, seed: int = 3) -> np.ndarray:
     """Colours of an aerial photograph, (3, size, size) uint8."""
     rng = np.random.default_rng(seed)
-    ground = spectral_surface(size, 1.4, rng)
+    ground = spectral_surface(size, 1.0, rng)
     out = np.empty((3, size, size), np.uint8)
     for band in range(3):
-        signal = 20 + (0.85 * ground + 0.15 * spectral_surface(size, 1.4, rng)) * 215
-        out[band] = np.clip(np.rint(signal + rng.standard_normal(signal.shape, dtype=np.float32) * 2), 0, 255)
+        signal = 20 + (0.85 * ground + 0.15 * spectral_surface(size, 1.0, rng)) * 215
+        out[band] = np.clip(np.rint(signal + rng.standard_normal(signal.shape, dtype=np.float32) * 3), 0, 255)
     return out
 
 
