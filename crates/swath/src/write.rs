@@ -70,24 +70,21 @@ impl Plan {
             _ => {}
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let new = NewFile::create(path).map_err(failed)?;
-        let scratch = || scratch_file(folder).map_err(failed);
-        // The blocks of a plain file go straight to their place.
-        let full = if self.is_cog() {
-            Spool::in_file(scratch()?, 0)
-        } else {
-            Spool::in_file(new.file().try_clone().map_err(failed)?, PLAIN_START)
-        };
-        let mut spools = Spools { full, overviews: Spool::in_file(scratch()?, 0) };
+        let mut new = NewFile::create(path).map_err(failed)?;
+        // The blocks of the full resolution go to the new file at once: to their place in a plain file, and in a COG to where the file
+        // system puts the overviews in front of them.
+        let start = if self.is_cog() { 0 } else { PLAIN_START };
+        let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
+        let overviews = Spool::in_file(scratch_file(folder).map_err(failed)?, 0, false);
+        let mut spools = Spools { full, overviews };
         let mut streamed = stream(self, source, running, &mut spools).map_err(|error| named(error, &file_name()))?;
 
         let start = Instant::now();
         let layout = lay_out(self, &streamed)?;
-        if self.is_cog() {
+        if !layout.complete(&mut spools, new.file()).map_err(failed)? {
+            new = NewFile::create(path).map_err(failed)?;
             let mut output: Output<'_, std::io::Sink> = Output::File(new.file());
             layout.write(&mut spools, &mut output).map_err(failed)?;
-        } else {
-            layout.complete(&mut spools, new.file()).map_err(failed)?;
         }
         new.publish(overwrite).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::Exists { file: file_name() },
@@ -111,7 +108,7 @@ impl Plan {
         running: &Running<'_>,
     ) -> Result<WriteReport> {
         let failed = |source| Error::Write { file: "the spool".into(), source };
-        let scratch = || scratch_file(&std::env::temp_dir()).map(|file| Spool::in_file(file, 0)).map_err(failed);
+        let scratch = || scratch_file(&std::env::temp_dir()).map(|file| Spool::in_file(file, 0, false)).map_err(failed);
         let mut spools = Spools { full: scratch()?, overviews: scratch()? };
         self.write_through(writer, source, running, &mut spools)
     }

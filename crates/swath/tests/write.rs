@@ -295,6 +295,28 @@ fn failing_source_and_cancel_leave_nothing_behind() {
 }
 
 #[test]
+fn large_cog_in_a_file_has_the_bytes_of_one_in_memory() {
+    // Large enough that the file system is asked to put the overviews in front of the full resolution; folders of several kinds.
+    let samples: Vec<u32> = (0..1500_u32 * 1100).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+    let mut options = WriteOptions::cog();
+    (options.compress, options.blocks) = (Compress::None, BlockSize::Tiles { width: 256, height: 256 });
+    for planar in [Planar::Chunky, Planar::Separate] {
+        options.planar = planar;
+        let plan = Plan::new(1100, 750, 2, DType::U32, options.clone()).unwrap();
+        let mut source = ArraySource::new(&samples, 2, 750, 1100, Layout::BandsFirst).unwrap();
+        let (bytes, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+        assert!(swath::validate(&Dataset::from_bytes(bytes.clone()).unwrap()).unwrap().is_valid());
+        for folder in [std::env::temp_dir(), "/dev/shm".into(), ".".into()].iter().filter(|folder| folder.is_dir()) {
+            let path = folder.join(format!("swath-large-{}.tif", std::process::id()));
+            plan.write_file(&path, false, &mut source, &Running::default()).unwrap();
+            let written = std::fs::read(&path).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            assert!(written == bytes, "{} differs", folder.display());
+        }
+    }
+}
+
+#[test]
 fn file_without_a_single_block_is_a_file() {
     let samples = vec![0_u8; 64 * 64];
     let path = std::env::temp_dir().join(format!("swath-empty-{}.tif", std::process::id()));

@@ -2,7 +2,7 @@
 
 use std::io::{Seek, SeekFrom, Write};
 
-use swath_io::{Output, Span};
+use swath_io::{Output, Span, insert_front};
 use swath_tiff::cog::{FRAME_BYTES, ghost_area};
 use swath_tiff::{BlockGrid, ByteOrder, Planar, Tag, Value, encode_directories, encode_header};
 
@@ -15,6 +15,11 @@ use crate::write::tags;
 
 /// Room for the header of a plain file: that of a BigTIFF, as it is not known yet which it will be.
 pub(crate) const PLAIN_START: u64 = 16;
+
+/// Where the full resolution of a COG begins, if it is large enough to be worth it: at a multiple of what file systems count in, so
+/// that they can put the overviews in front of it without moving it.
+const ALIGNMENT: u64 = 4096;
+const WORTH_ALIGNING: u64 = 1 << 20;
 
 /// A file that is laid out: what stands where.
 pub(crate) struct Layout {
@@ -31,6 +36,8 @@ pub(crate) struct Layout {
 struct Piece {
     overview: bool,
     span: Span,
+    /// Zeros before it.
+    gap: u64,
 }
 
 /// Lay out the file.
@@ -61,16 +68,31 @@ impl Layout {
         output.write_all(&self.tail)
     }
 
-    /// Complete a plain file whose full resolution is in its place already.
-    pub(crate) fn complete(&self, spools: &mut Spools, file: &std::fs::File) -> std::io::Result<()> {
-        // Where there is no block at all, the file is shorter than the room for its header.
-        let full = self.pieces.iter().filter(|piece| !piece.overview).map(|piece| piece.span.len).sum::<u64>();
-        (&*file).seek(SeekFrom::Start(PLAIN_START + full))?;
+    /// Complete a file that has its full resolution already: where it belongs in a plain file, at the beginning in a COG, which needs room
+    /// in front of that. `false` when there is no way to make that room: then nothing has changed.
+    pub(crate) fn complete(&self, spools: &mut Spools, mut file: &std::fs::File) -> std::io::Result<bool> {
+        let is_full = |piece: &&Piece| !piece.overview;
+        let full: u64 = self.pieces.iter().filter(is_full).map(|piece| piece.span.len).sum();
         let mut output: Output<'_, std::io::Sink> = Output::File(file);
+        if !self.tail.is_empty() {
+            // Where there is no block at all, the file is shorter than the room for its header.
+            file.seek(SeekFrom::Start(PLAIN_START + full))?;
+            self.copy_pieces(spools, &mut output, |piece| piece.overview)?;
+            output.write_all(&self.tail)?;
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all(&self.head)?;
+            return Ok(true);
+        }
+        let in_order =
+            self.pieces.last().is_some_and(|last| !last.overview && last.span == Span { offset: 0, len: full });
+        let front = self.size - full;
+        if !in_order || !front.is_multiple_of(ALIGNMENT) || !insert_front(file, front) {
+            return Ok(false);
+        }
+        file.seek(SeekFrom::Start(0))?;
+        output.write_all(&self.head)?;
         self.copy_pieces(spools, &mut output, |piece| piece.overview)?;
-        output.write_all(&self.tail)?;
-        (&*file).seek(SeekFrom::Start(0))?;
-        (&*file).write_all(&self.head)
+        Ok(true)
     }
 
     fn copy_pieces<W: Write>(
@@ -80,6 +102,7 @@ impl Layout {
         wanted: impl Fn(&Piece) -> bool,
     ) -> std::io::Result<()> {
         for piece in self.pieces.iter().filter(|piece| wanted(piece)) {
+            output.write_all(&vec![0; piece.gap as usize])?;
             let spool = if piece.overview { &mut spools.overviews } else { &mut spools.full };
             spool.copy_to(piece.span, output)?;
         }
@@ -133,6 +156,9 @@ impl<'a> Directories<'a> {
         let mut pieces = Pieces::new(start + len as u64);
         let mut placed = Vec::new();
         for level in (0..self.plan.levels.len()).rev() {
+            if level == 0 && self.full_bytes() >= WORTH_ALIGNING {
+                pieces.align(ALIGNMENT);
+            }
             placed.extend(self.place_level(level, FRAME_BYTES / 2, &mut pieces));
         }
         let directories = encode_directories(ByteOrder::Little, big, start, &self.with_tables(big, &placed));
@@ -151,6 +177,11 @@ impl<'a> Directories<'a> {
         let mut head = encode_header(ByteOrder::Little, big, pieces.at.next_multiple_of(2));
         head.resize(PLAIN_START as usize, 0);
         Layout { big, size: pieces.at + tail.len() as u64, head, tail, pieces: pieces.list }
+    }
+
+    /// Bytes of the blocks of the full resolution.
+    fn full_bytes(&self) -> u64 {
+        self.index.blocks(0, false).map_or(0, |blocks| blocks.spans().map(|span| span.len).sum())
     }
 
     /// Give the blocks of a level and of its mask their place in the file. In a COG they stand in the order of the table; in a plain file the
@@ -203,20 +234,30 @@ struct Pieces {
     list: Vec<Piece>,
     /// Where in the file the next one goes.
     at: u64,
+    /// Zeros that stand before the next one.
+    gap: u64,
 }
 
 impl Pieces {
     fn new(at: u64) -> Pieces {
-        Pieces { list: Vec::new(), at }
+        Pieces { list: Vec::new(), at, gap: 0 }
+    }
+
+    /// Let the next piece begin at a multiple of `alignment`.
+    fn align(&mut self, alignment: u64) {
+        let aligned = self.at.next_multiple_of(alignment);
+        (self.gap, self.at) = (aligned - self.at, aligned);
     }
 
     /// Add a piece and tell where in the file it will be.
     fn push(&mut self, overview: bool, span: Span) -> u64 {
         match self.list.last_mut() {
-            Some(last) if last.overview == overview && last.span.offset + last.span.len == span.offset => {
+            Some(last)
+                if last.overview == overview && self.gap == 0 && last.span.offset + last.span.len == span.offset =>
+            {
                 last.span.len += span.len;
             }
-            _ => self.list.push(Piece { overview, span }),
+            _ => self.list.push(Piece { overview, span, gap: std::mem::take(&mut self.gap) }),
         }
         let at = self.at;
         self.at += span.len;
