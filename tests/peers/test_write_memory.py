@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,7 +74,7 @@ class Case:
             blocks += math.prod(math.ceil(side / factor / self.tile) for side in (image.width, height))
         block = self.tile**2 * row_bytes // image.width
         waiting = held * file_bytes // (height * row_bytes)
-        return 2 * held + waiting + THREADS * (4 * block + 4 * MIB + CODEC[self.codec]) + 64 * blocks + 16 * MIB
+        return 2 * held + waiting + THREADS * (4 * block + 4 * MIB + CODEC[self.codec]) + 64 * blocks + 24 * MIB
 
     def factors(self, height: int) -> list[int]:
         """The full resolution, and overviews until one fits in a tile."""
@@ -97,6 +98,14 @@ class Case:
             f"{height} rows: {run.peak_bytes / 1e6:.1f} MB, the bound is {bound / 1e6:.1f} MB"
         )
         return run.peak_bytes
+
+
+@pytest.fixture
+def swath() -> Iterator[Swath]:
+    """A spawner that has run nothing yet: its own peak counts as that of what it starts."""
+    fresh = Swath()
+    yield fresh
+    fresh.close()
 
 
 FLOATS = Image(8192, "<f4")

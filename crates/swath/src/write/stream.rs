@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use swath_io::{Span, Spool};
@@ -171,8 +171,27 @@ struct State<'a> {
     measured: u64,
     partials: Vec<Partial>,
     workers: Vec<Worker>,
+    spare: Arc<Spare>,
     index: BlockIndex,
     report: WriteReport,
+}
+
+/// Buffers of batches that were appended, for batches to come.
+#[derive(Default)]
+struct Spare(Mutex<Vec<Encoded>>);
+
+impl Spare {
+    /// An empty batch of blocks of a level.
+    fn take(&self, level: usize) -> Encoded {
+        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Encoded { level, ..spare.unwrap_or_default() }
+    }
+
+    fn give_back(&self, mut encoded: Encoded) {
+        encoded.bytes.clear();
+        encoded.blocks.clear();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(encoded);
+    }
 }
 
 /// What a thread keeps from step to step.
@@ -214,6 +233,7 @@ impl<'a> State<'a> {
             measured: 0,
             partials: vec![Partial::default(); plan.bands],
             workers: (0..threads).map(|_| Worker::default()).collect(),
+            spare: Arc::default(),
             index: BlockIndex::new(plan),
             report: WriteReport::default(),
         }
@@ -371,7 +391,8 @@ impl<'a> State<'a> {
         let jobs: Vec<Mutex<Option<Job<'_>>>> = jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
         let (taken, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (plan, stored, cancel) = (self.plan, self.stored, self.running.cancel.as_ref());
-        let (jobs, taken, stop) = (&jobs, &taken, &stop);
+        let spare = Arc::clone(&self.spare);
+        let (jobs, taken, stop, spare) = (&jobs, &taken, &stop, &*spare);
         let (done_to, done) = channel::<(usize, Result<Outcome>)>();
         std::thread::scope(|scope| {
             let mut started = 0;
@@ -386,7 +407,7 @@ impl<'a> State<'a> {
                         let outcome = if cancel.is_some_and(Cancel::is_cancelled) {
                             Err(Error::Cancelled)
                         } else {
-                            do_job(plan, stored, job, views, worker)
+                            do_job(plan, stored, spare, job, views, worker)
                         };
                         if done_to.send((at, outcome)).is_err() {
                             return;
@@ -445,6 +466,7 @@ impl<'a> State<'a> {
                     self.report.sparse_blocks += u64::from(block.len == 0);
                     self.report.bytes_encoded += block.len as u64;
                 }
+                self.spare.give_back(encoded);
                 self.report.append_time += start.elapsed();
             }
         }
@@ -465,13 +487,14 @@ impl<'a> State<'a> {
 fn do_job(
     plan: &Plan,
     stored: Option<&StoredBlocks>,
+    spare: &Spare,
     job: Job<'_>,
     views: &[RowsView<'_>],
     worker: &mut Worker,
 ) -> Result<Outcome> {
     match job {
         Job::Encode(run) => {
-            let mut encoded = Encoded { level: run.level, ..Encoded::default() };
+            let mut encoded = spare.take(run.level);
             match stored.filter(|_| run.level == 0) {
                 Some(stored) => stored.copy_run(plan, &run, &views[run.level], &mut worker.encode, &mut encoded)?,
                 None => plan.encode_run(&run, &views[run.level], &mut worker.encode, &mut encoded)?,
