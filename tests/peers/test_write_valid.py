@@ -1,4 +1,4 @@
-"""Every COG that Swath writes is one: for GDAL's validator with its full check, for rio-cogeo when strict, and for Swath."""
+"""Every COG that Swath writes is one: for GDAL's validator (full check), for rio-cogeo when strict, and for Swath."""
 
 import json
 import subprocess
