@@ -160,7 +160,7 @@ fn write(image: &Image, data: &[u8]) {
     let mut choose = |of: usize| usize::from(choices.next().unwrap_or(0)) % of;
     let cog = choose(2) == 1;
     let options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
-    let mut options = options.like(image, &source);
+    let Ok(mut options) = options.like(image, &source) else { return };
     let codecs = ["none", "lzw", "deflate", "zstd", "packbits", "lz4", "lerc", "lerc_zstd", "webp"];
     let Ok(compress) = Compress::named(codecs[choose(codecs.len())], Tuning::default()) else { return };
     options.compress = compress;

@@ -89,7 +89,12 @@ impl Display for Failure {
 
 impl From<swath::Error> for Failure {
     fn from(error: swath::Error) -> Failure {
-        Failure::Failed(error.to_string())
+        Failure::Failed(match error {
+            // The flags count bands from 1.
+            swath::Error::Band { band, count } => format!("band {} was asked for, but the image has {count}", band + 1),
+            swath::Error::Exists { file } => format!("{file} exists; --overwrite replaces it"),
+            other => other.to_string(),
+        })
     }
 }
 

@@ -21,8 +21,8 @@ pub(crate) const COMMAND: Command = Command {
     summary: "Write an image again: as a Cloud Optimized GeoTIFF, with another codec, a part of it",
     details: "Streams: the memory needed does not depend on the height of the image. OUT appears complete or not at all; the bytes are the\n\
               same on every run and with any number of threads. Georeferencing, nodata, colours, names, metadata, masks and unknown tags\n\
-              carry over. Blocks whose codec and layout do not change are taken over as they are, unless --level, --quality or\n\
-              --max-z-error is given. OUT may be - (standard output).\n\n\
+              carry over (docs/writing.md has the exceptions). Blocks whose codec and layout do not change are taken over as they are, without a\n\
+              look inside, unless --level, --quality, --subsampling, --max-z-error or --skip-empty is given. OUT may be - (standard output).\n\n\
               Examples:\n  \
               swath convert scene.tif scene_cog.tif --cog\n  \
               swath convert dem.tif dem_cog.tif --cog --compression deflate --level 9 --stats\n  \
@@ -47,7 +47,7 @@ pub(crate) const COMMAND: Command = Command {
         Flag {
             name: "--quality",
             value: Some("Q"),
-            help: "jpeg 1 to 100 (default 75), webp and jpeg2000 0 to 100 (default: lossless).",
+            help: "jpeg 1 to 100 (default 75), webp 0 to 100, jpeg2000 above 0 to 100 (both lossless by default).",
         },
         Flag {
             name: "--subsampling",
@@ -62,7 +62,7 @@ pub(crate) const COMMAND: Command = Command {
         Flag {
             name: "--predictor",
             value: Some("auto|1|2|3"),
-            help: "1 none, 2 differences, 3 for floats; auto takes 3 for floats and 2 for integers. Default: auto.",
+            help: "1 none, 2 differences, 3 for floats; auto takes 3 for floats and 2 for integers. Default: auto, or that of IN where the codec stays.",
         },
         Flag { name: "--tile", value: Some("N or WxH"), help: "Size of the tiles, in multiples of 16. Default: 512." },
         Flag { name: "--strips", value: Some("ROWS"), help: "Strips of so many rows instead of tiles." },
@@ -119,7 +119,7 @@ fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
     let image = dataset.image(arguments.number("--image")?.unwrap_or(0))?;
     let mut source = ImageSource::new(&image, part(arguments)?)?;
     let options = options(arguments, &image, &source)?;
-    if ["--level", "--quality", "--max-z-error"].iter().any(|flag| arguments.has(flag)) {
+    if ["--level", "--quality", "--max-z-error", "--subsampling"].iter().any(|flag| arguments.has(flag)) {
         source = source.recompress();
     }
     let (width, height, bands, dtype) = source.shape();
@@ -144,7 +144,7 @@ fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
     };
     drop(bar);
     if arguments.has("--stats") {
-        print_statistics(&report);
+        print_statistics(&report, output == "-");
     }
     if arguments.has("--verbose") {
         print_report(&plan, &report);
@@ -155,12 +155,14 @@ fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
 fn options(arguments: &Arguments<'_>, image: &Image, source: &ImageSource<'_>) -> Result<WriteOptions, Failure> {
     let cog = arguments.has("--cog");
     let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
-    options = options.like(image, source);
+    options = options.like(image, source)?;
     options.compress = compress(arguments, image)?;
     options.predictor = match arguments.text("--predictor") {
         None if image.layout().compression.0 == options.compress.tag() && options.compress.takes_predictor() => {
             // The codec stays, so the blocks can.
-            Predictor::from_tag(image.layout().predictor).map_or(PredictorChoice::Auto, PredictorChoice::Always)
+            let whole = matches!(image.layout().bits, 8 | 16 | 32 | 64);
+            let stored = Predictor::from_tag(image.layout().predictor).filter(|_| whole);
+            stored.map_or(PredictorChoice::Auto, PredictorChoice::Always)
         }
         None | Some("auto") => PredictorChoice::Auto,
         Some(number) => {
@@ -198,10 +200,17 @@ fn options(arguments: &Arguments<'_>, image: &Image, source: &ImageSource<'_>) -
     }
     match arguments.text("--nodata") {
         None => {}
-        Some("none") => options.about.nodata = None,
+        Some("none") => options.set_nodata(None),
         Some(text) => {
             let nodata = NoData::parse(text, image.layout().kind(), u32::from(image.layout().bits));
-            options.about.nodata = Some(nodata.ok_or_else(|| one_of("--nodata", "a number, nan or none", text))?);
+            let nodata = nodata.ok_or_else(|| one_of("--nodata", "a number, nan or none", text))?;
+            if nodata.value_f64().is_infinite() && !text.to_ascii_lowercase().contains("inf") {
+                return Err(Failure::Misuse(format!(
+                    "--nodata {text} is not a value that {} samples can have",
+                    image.dtype()
+                )));
+            }
+            options.set_nodata(Some(nodata));
             options.nan_to_nodata = true;
         }
     }
@@ -211,6 +220,12 @@ fn options(arguments: &Arguments<'_>, image: &Image, source: &ImageSource<'_>) -
         Some("no") => BigTiff::No,
         Some(other) => return Err(one_of("--bigtiff", "auto, yes or no", other)),
     };
+    let lossy = matches!(options.compress, Compress::Jpeg { .. })
+        || arguments.has("--quality")
+        || arguments.has("--max-z-error");
+    if lossy && image.codec_name() != Some(options.compress.name()) {
+        options.drop_statistics();
+    }
     options.statistics = arguments.has("--stats");
     options.skip_empty = arguments.has("--skip-empty");
     Ok(options)
@@ -237,20 +252,10 @@ fn compress(arguments: &Arguments<'_>, image: &Image) -> Result<Compress, Failur
         colour,
     };
     let name = match name {
-        "keep" => match image.layout().compression {
-            Compression::OLD_DEFLATE => "deflate",
-            kept => {
-                let kept = Compress::NAMES.iter().find(|name| {
-                    Compress::named(name, Tuning::default()).is_ok_and(|compress| compress.tag() == kept.0)
-                });
-                kept.ok_or_else(|| {
-                    Failure::Failed(format!(
-                        "compression {} cannot be kept: there is no encoder for it",
-                        kept_name(image)
-                    ))
-                })?
-            }
-        },
+        "keep" => image.codec_name().ok_or_else(|| {
+            let kept = image.layout().compression.name();
+            Failure::Failed(format!("compression {kept} cannot be kept: there is no encoder for it"))
+        })?,
         name => name,
     };
     Compress::named(name, tuning).map_err(|error| Failure::Misuse(error.to_string()))
@@ -265,10 +270,6 @@ fn stored_colour(image: &Image) -> Option<EncodeColour> {
         (Photometric::YCBCR, _) => None,
         _ => Some(EncodeColour::Stored),
     }
-}
-
-fn kept_name(image: &Image) -> &'static str {
-    image.layout().compression.name()
 }
 
 fn one_of(flag: &str, wanted: &str, found: &str) -> Failure {
@@ -296,10 +297,10 @@ fn bytes(text: &str) -> Result<u64, Failure> {
     bytes.ok_or_else(|| one_of("--memory", "a size such as 256MiB", text))
 }
 
-fn print_statistics(report: &WriteReport) {
+fn print_statistics(report: &WriteReport, to_stderr: bool) {
     for (band, statistics) in report.statistics.iter().enumerate() {
         let number = |value: Option<f64>| value.map_or("none".into(), |value| value.to_string());
-        println!(
+        let text = format!(
             "band {}: {} of {} pixels valid, minimum {}, maximum {}, mean {}, standard deviation {}",
             band + 1,
             statistics.count(),
@@ -309,6 +310,12 @@ fn print_statistics(report: &WriteReport) {
             number(statistics.mean()),
             number(statistics.std_dev()),
         );
+        // The file itself may have gone to standard output.
+        if to_stderr {
+            eprintln!("{text}");
+        } else {
+            println!("{text}");
+        }
     }
 }
 

@@ -103,7 +103,14 @@ impl Compress {
         let level = |codec, range: std::ops::RangeInclusive<i32>, default| match tuning.level {
             None => Ok(default),
             Some(level) if range.contains(&level) => Ok(level),
-            Some(_) => unsuited(codec, "a level outside its range"),
+            Some(_) => unsuited(
+                codec,
+                match range.into_inner() {
+                    (1, 12) => "a level outside 1 to 12",
+                    (1, 22) => "a level outside 1 to 22",
+                    _ => "a level outside 0 to 9",
+                },
+            ),
         };
         let lerc = |wrapped, level| {
             let max_z_error = tuning.max_z_error.unwrap_or(0.0);
@@ -134,7 +141,7 @@ impl Compress {
             "jpeg2000" | "j2k" => Compress::Jpeg2000(match tuning.quality {
                 None => jpeg2000::Quality::Lossless,
                 Some(percent) if percent > 0.0 && percent <= 100.0 => jpeg2000::Quality::Percent(percent),
-                Some(_) => return unsuited("JPEG 2000", "a quality outside 0 to 100"),
+                Some(_) => return unsuited("JPEG 2000", "a quality that is not above 0 and at most 100"),
             }),
             "webp" => match tuning.quality {
                 Some(quality) if !(0.0..=100.0).contains(&quality) => {
@@ -286,6 +293,15 @@ impl Encoder {
     /// # Errors
     /// [`Error::Unsuited`] names what the codec or the predictor cannot hold.
     pub fn check(&self, shape: Shape) -> Result<()> {
+        let most = match self.compress {
+            // libjpeg's limit, and that of the format.
+            Compress::Jpeg { .. } => 65_500,
+            Compress::WebP { .. } => 16_383,
+            _ => usize::MAX,
+        };
+        if shape.width.max(shape.height) > most {
+            return Err(Error::Unsuited { codec: self.compress.name(), what: "blocks of this size" });
+        }
         let probe = Shape { width: shape.width.min(16), height: shape.height.min(16), ..shape };
         self.encode(&mut vec![0; probe.len()], probe, &mut Vec::new(), &mut EncodeScratch::default())
     }

@@ -47,9 +47,9 @@ pub use swath_codec::{Compress, DType, Predictor};
 pub use swath_tiff::Limits;
 pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
 pub use write::{
-    Arrangement, ArraySource, BandSource, BandStatistics, BigTiff, BlockSize, ClosureSource, DEFAULT_BUFFER_BYTES,
-    Encoded, EncodedBlock, ImageSource, Overviews, Plan, PlanError, PredictorChoice, Resampling, Running, StoredBlocks,
-    WriteOptions, WriteReport,
+    Arrangement, ArraySource, Assembly, BandSource, BandStatistics, BigTiff, BlockSize, ClosureSource,
+    DEFAULT_BUFFER_BYTES, Encoded, EncodedBlock, ImageSource, Overviews, Plan, PlanError, PredictorChoice, Resampling,
+    Running, StoredBlocks, WriteOptions, WriteReport,
 };
 
 /// The crates below this one, for those who need more than reading.

@@ -3,6 +3,7 @@
 //! [`Plan`] says what the file will be. A [`BandSource`] gives its rows, band by band; `stream.rs` takes them through `encode.rs` and
 //! `pyramid.rs` into a spool of compressed blocks; `commit.rs` lays the file out and publishes it, complete or not at all.
 
+mod assembly;
 mod beside;
 mod commit;
 mod copy;
@@ -26,8 +27,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use swath_io::{NewFile, Output, Spool, scratch_file};
+use swath_io::{Output, Spool, scratch_file};
 
+pub use assembly::Assembly;
 pub use copy::StoredBlocks;
 pub use encode::{Encoded, EncodedBlock};
 pub use error::PlanError;
@@ -40,8 +42,9 @@ pub use statistics::BandStatistics;
 pub use stream::{DEFAULT_BUFFER_BYTES, Running};
 
 use crate::error::{Error, Result};
-use commit::{PLAIN_START, lay_out};
-use stream::{Spools, stream};
+use assembly::named;
+use commit::lay_out;
+use stream::{Spools, Streamed, stream};
 
 impl Plan {
     /// Write the rows of `source` to a file. It appears complete, or not at all: whatever happens, `path` is the old file or the new one.
@@ -58,42 +61,19 @@ impl Plan {
         running: &Running<'_>,
     ) -> Result<WriteReport> {
         let path = path.as_ref();
-        let file_name = || path.display().to_string();
-        let failed = |source| Error::Write { file: file_name(), source };
+        let failed = |source| Error::Write { file: path.display().to_string(), source };
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(std::io::ErrorKind::IsADirectory.into())),
             Ok(metadata) if !metadata.is_file() => {
                 let mut file = std::fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
-                return self.write_to(&mut file, source, running).map_err(|error| named(error, &file_name()));
+                return self.write_to(&mut file, source, running).map_err(|error| named(error, path));
             }
-            Ok(_) if !overwrite => return Err(Error::Exists { file: file_name() }),
             _ => {}
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut new = NewFile::create(path).map_err(failed)?;
-        // The blocks of the full resolution go to the new file at once: to their place in a plain file, and in a COG to where the file
-        // system puts the overviews in front of them.
-        let start = if self.is_cog() { 0 } else { PLAIN_START };
-        let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
-        let overviews = Spool::in_file(scratch_file(folder).map_err(failed)?, 0, false);
-        let mut spools = Spools { full, overviews };
-        let mut streamed = stream(self, source, running, &mut spools).map_err(|error| named(error, &file_name()))?;
-
-        let start = Instant::now();
-        let layout = lay_out(self, &streamed)?;
-        if !layout.complete(&mut spools, new.file()).map_err(failed)? {
-            new = NewFile::create(path).map_err(failed)?;
-            let mut output: Output<'_, std::io::Sink> = Output::File(new.file());
-            layout.write(&mut spools, &mut output).map_err(failed)?;
-        }
-        new.publish(overwrite).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::Exists { file: file_name() },
-            _ => failed(error),
-        })?;
-        beside::replace(path, &self.options.about, overwrite)
-            .map_err(|source| Error::Write { file: format!("{}.aux.xml", file_name()), source })?;
-        streamed.report.committed(&layout, start);
-        Ok(streamed.report)
+        let mut assembly = self.assemble(path, overwrite)?;
+        stream(self, source, running, &mut assembly.spools, &mut assembly.streamed)
+            .map_err(|error| named(error, path))?;
+        assembly.commit()
     }
 
     /// Write the rows of `source` to anything that takes bytes, from the first to the last. Blocks wait in a temporary file until
@@ -131,7 +111,8 @@ impl Plan {
         running: &Running<'_>,
         spools: &mut Spools,
     ) -> Result<WriteReport> {
-        let mut streamed = stream(self, source, running, spools)?;
+        let mut streamed = Streamed::new(self);
+        stream(self, source, running, spools, &mut streamed)?;
         let start = Instant::now();
         let layout = lay_out(self, &streamed)?;
         let written = layout.write(spools, &mut Output::Other(writer)).and_then(|()| writer.flush());
@@ -146,13 +127,5 @@ impl WriteReport {
         (self.file_bytes, self.big_tiff) = (layout.size, layout.big);
         self.commit_time = start.elapsed();
         self.wall_time += self.commit_time;
-    }
-}
-
-/// The same error with the name of the file that is written.
-fn named(error: Error, name: &str) -> Error {
-    match error {
-        Error::Write { source, .. } => Error::Write { file: name.to_owned(), source },
-        other => other,
     }
 }

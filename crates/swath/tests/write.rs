@@ -360,6 +360,38 @@ fn source_of_another_shape_is_refused() {
 }
 
 #[test]
+fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete() {
+    let last = pixels(1);
+    let mut options = options();
+    (options.overviews, options.statistics) = (Overviews::None, false);
+    let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
+    let bytes: Vec<u8> = last.iter().flat_map(|x| x.to_ne_bytes()).collect();
+    let row = WIDTH as usize * 4;
+    let band = |rows: Range<u64>| {
+        let pixels = &bytes[rows.start as usize * row..rows.end as usize * row];
+        plan.encode(0, rows, pixels, None).unwrap()
+    };
+    let path = std::env::temp_dir().join(format!("swath-assembled-{}.tif", std::process::id()));
+    let mut assembly = plan.assemble(&path, false).unwrap();
+    // In any order, as from the workers of a cluster.
+    for rows in [96..320, 320..HEIGHT] {
+        assembly.add(&band(rows)).unwrap();
+    }
+    assert!(matches!(assembly.add(&band(96..128)), Err(Error::BlockTwice { .. })));
+    assert!(matches!(assembly.commit(), Err(Error::BlockMissing { .. })));
+    assert!(!path.exists());
+    let mut assembly = plan.assemble(&path, false).unwrap();
+    for rows in [320..HEIGHT, 0..96, 96..320] {
+        assembly.add(&band(rows)).unwrap();
+    }
+    assembly.commit().unwrap();
+    let mut source = ArraySource::new(&last, 1, HEIGHT, WIDTH, Layout::BandsLast).unwrap();
+    let (streamed, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+    assert!(std::fs::read(&path).unwrap() == streamed);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn bands_encoded_apart_are_the_blocks_of_the_file() {
     let last = pixels(1);
     let mut options = options();

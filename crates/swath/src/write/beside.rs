@@ -31,21 +31,33 @@ fn leftovers(about: &About) -> Option<Pam> {
     (pam != Pam::default()).then_some(pam)
 }
 
+/// The files beside an image that readers take for a part of it.
+const SIDECARS: [&str; 3] = [".aux.xml", ".ovr", ".msk"];
+
+/// A sidecar that is there already: it would be taken for that of a new file, and belongs to somebody.
+pub(super) fn existing(path: &Path) -> Option<PathBuf> {
+    SIDECARS.iter().map(|suffix| beside(path, suffix)).find(|sidecar| sidecar.exists())
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
 /// Replace what lay beside a file that was replaced: its overviews, mask and metadata would be taken for those of the new one.
 pub(super) fn replace(path: &Path, about: &About, overwrite: bool) -> std::io::Result<()> {
-    let beside = |suffix: &str| {
-        let mut name: OsString = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
     if overwrite {
-        for suffix in [".aux.xml", ".ovr", ".msk"] {
-            // Most files have none.
-            let _ = std::fs::remove_file(beside(suffix));
+        for suffix in SIDECARS {
+            match std::fs::remove_file(beside(path, suffix)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                // Most files have none.
+                _ => {}
+            }
         }
     }
     let Some(pam) = leftovers(about) else { return Ok(()) };
-    let new = NewFile::create(&beside(".aux.xml"))?;
+    let new = NewFile::create(&beside(path, ".aux.xml"))?;
     new.file().write_all(pam::encode(&pam).as_bytes())?;
     new.publish(true)
 }

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use swath_codec::Compress;
 use swath_io::{Batch, Source, Span};
 use swath_tiff::cog::framed;
 use swath_tiff::{BlockGrid, BlockTable, ByteOrder, Compression, Limits, Tag, Value};
 
+use crate::color::announced_subsampling;
 use crate::error::{Error, Result};
 use crate::level::Level;
 use crate::write::encode::{Encoded, EncodedBlock, Run, Scratch, What};
+use crate::write::like::lerc_wrapper;
 use crate::write::plan::Plan;
 use crate::write::rows::RowsView;
 
@@ -56,7 +59,17 @@ impl StoredBlocks {
             && layout.order == ByteOrder::Little
             && !layout.lsb_first
             && level.fill == plan.fill;
+        let fields = level.ifd.fields(level.source.as_ref(), limits);
+        let chroma = encoder.compress.chroma(plan.block_shape(0, 1).samples);
+        let same_parameters = match encoder.compress {
+            Compress::Lerc { wrapped, .. } => lerc_wrapper(level, limits) == Some(wrapped),
+            Compress::Jpeg { .. } => chroma.is_none_or(|(across, down)| {
+                announced_subsampling(&fields) == (usize::from(across), usize::from(down))
+            }),
+            _ => true,
+        };
         let same_codec = compression.0 == encoder.compress.tag()
+            && same_parameters
             && (encoder.compress.is_lossless_of_bytes() || layout.photometric == plan.photometric)
             && (!encoder.compress.takes_predictor() || layout.predictor == encoder.predictor.tag());
         let same_blocks = (grid.block_width, grid.block_height, grid.planes, grid.tiled)
@@ -66,15 +79,19 @@ impl StoredBlocks {
             && col.is_multiple_of(grid.block_width)
             // The last strip has only the rows that are there, so it must be the last of both.
             && (grid.tiled || (row + planned.height == grid.height));
-        let whole = layout.table.counts().is_some() && !plan.changes_pixels();
-        (same_samples && same_codec && same_blocks && whole).then(|| StoredBlocks {
+        // Blocks that are not looked at cannot be left out.
+        let whole = layout.table.counts().is_some() && !plan.changes_pixels() && !plan.options.skip_empty;
+        if !(same_samples && same_codec && same_blocks && whole) {
+            return None;
+        }
+        Some(StoredBlocks {
             source: Arc::clone(&level.source),
             file: level.file.clone(),
             table: layout.table.clone(),
             grid,
             first: (row / grid.block_height, col / grid.block_width),
             max_block_bytes: limits.max_block_bytes,
-            tags: codec_tags(level, limits),
+            tags: codec_tags(level, limits)?,
         })
     }
 
@@ -140,7 +157,12 @@ impl StoredBlocks {
     }
 }
 
-fn codec_tags(level: &Level, limits: &Limits) -> Vec<(Tag, Value)> {
+/// `None` when one of them cannot be read: then the blocks cannot be either.
+fn codec_tags(level: &Level, limits: &Limits) -> Option<Vec<(Tag, Value)>> {
     let fields = level.ifd.fields(level.source.as_ref(), limits);
-    CODEC_TAGS.into_iter().filter_map(|tag| Some((tag, fields.value(tag).ok()??))).collect()
+    let mut tags = Vec::new();
+    for tag in CODEC_TAGS {
+        tags.extend(fields.value(tag).ok()?.map(|value| (tag, value)));
+    }
+    Some(tags)
 }

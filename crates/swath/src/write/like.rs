@@ -1,21 +1,28 @@
 //! What carries over from an image that is written again.
 
+use swath_codec::lerc::{LercCompression, Params};
+use swath_codec::{Compress, Tuning};
 use swath_tiff::gdal_metadata::Item;
 use swath_tiff::geo::{Crs, GeoKeys};
-use swath_tiff::{FieldType, Limits, Photometric, Tag, Value};
+use swath_tiff::nodata::NoData;
+use swath_tiff::{Compression, FieldType, Limits, Photometric, Tag, Value};
 
 use crate::about::About;
+use crate::error::Result;
 use crate::image::Image;
+use crate::level::Level;
 use crate::mask::MaskOrigin;
-use crate::pixels::kind_of;
 use crate::write::options::WriteOptions;
+use crate::write::plan::can_hold;
 use crate::write::source::ImageSource;
 
 impl WriteOptions {
     /// Take over all that an image says beside its pixels, as far as it holds for the part that the source reads: place on Earth, nodata,
     /// colours, names, metadata, statistics, unknown tags, and whether there is a mask. Blocks and codec are not touched.
-    #[must_use]
-    pub fn like(mut self, image: &Image, source: &ImageSource<'_>) -> WriteOptions {
+    ///
+    /// # Errors
+    /// [`Error::Container`](crate::Error::Container) when a tag that is to be carried over cannot be read.
+    pub fn like(mut self, image: &Image, source: &ImageSource<'_>) -> Result<WriteOptions> {
         let layout = image.layout();
         let all_bands = source.bands().iter().copied().eq(0..image.bands());
         self.about = part(image, source);
@@ -26,21 +33,35 @@ impl WriteOptions {
         if packed && level.conversion.is_none() && matches!(layout.sample_format, 1 | 2 | 4) {
             self.bits = Some(layout.bits);
         }
-        let stays =
-            matches!(layout.photometric, Photometric::MIN_IS_WHITE | Photometric::MIN_IS_BLACK | Photometric::RGB);
+        let stays = !matches!(
+            layout.photometric,
+            Photometric::PALETTE | Photometric::MASK | Photometric::YCBCR | Photometric::LOG_L | Photometric::LOG_LUV
+        );
         let has_colors =
             self.about.palette.is_some() && layout.photometric != Photometric::MIN_IS_WHITE && layout.bits > 1;
         if all_bands && level.conversion.is_none() && stays && !has_colors {
             self.photometric = Some(layout.photometric);
             self.extra_samples = Some(layout.extra_samples.clone());
         }
-        self.extra_tags = other_tags(image);
+        self.extra_tags = other_tags(image, source.bands())?;
         // A nodata value that no sample can have marks nothing, but it is not ours to drop.
-        let (kind, bits) = kind_of(image.dtype());
-        if let Some(nodata) = self.about.nodata.take_if(|nodata| !nodata.fits(kind, bits)) {
+        let bits = self.bits.unwrap_or(image.dtype().size() as u16 * 8);
+        if let Some(nodata) = self.about.nodata.take_if(|nodata| !can_hold(image.dtype(), bits, *nodata)) {
             self.extra_tags.push((Tag::GDAL_NODATA, Value::Text(nodata.to_string())));
         }
-        self
+        Ok(self)
+    }
+
+    /// Give the image this nodata value, or none. What was measured with another one does not hold any more.
+    pub fn set_nodata(&mut self, nodata: Option<NoData>) {
+        self.about.nodata = nodata;
+        self.extra_tags.retain(|(tag, _)| *tag != Tag::GDAL_NODATA);
+        self.drop_statistics();
+    }
+
+    /// Forget the statistics that the source has: they do not hold for other pixels.
+    pub fn drop_statistics(&mut self) {
+        drop_statistics(&mut self.about);
     }
 }
 
@@ -79,13 +100,17 @@ fn part(image: &Image, source: &ImageSource<'_>) -> About {
     about.bands = bands.iter().filter_map(|&band| image.about().bands.get(band).cloned()).collect();
     about.metadata = items(&image.about().metadata, bands);
     if !is_whole {
-        about.metadata.retain(|item| !item.name.to_ascii_uppercase().starts_with("STATISTICS_"));
-        about.bands.iter_mut().for_each(|band| band.statistics = None);
+        drop_statistics(&mut about);
     }
     if bands != [0] && !bands.iter().copied().eq(0..image.bands()) {
         about.palette = None;
     }
     about
+}
+
+fn drop_statistics(about: &mut About) {
+    about.metadata.retain(|item| !item.name.to_ascii_uppercase().starts_with("STATISTICS_"));
+    about.bands.iter_mut().for_each(|band| band.statistics = None);
 }
 
 /// The items of the image and of the bands that are read, these with their new numbers.
@@ -100,16 +125,60 @@ fn items(items: &[Item], bands: &[usize]) -> Vec<Item> {
 }
 
 /// The tags that nothing else carries over: those that Swath does not know, and those that say nothing about blocks and codec.
-fn other_tags(image: &Image) -> Vec<(Tag, Value)> {
+fn other_tags(image: &Image, bands: &[usize]) -> Result<Vec<(Tag, Value)>> {
     let level = &image.levels[0];
-    let limits: &Limits = &image.limits;
-    let fields = level.ifd.fields(level.source.as_ref(), limits);
-    let known = |tag: Tag| tag.describes_storage() || tag.is_about();
+    let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
+    // Profiles, inks and dot ranges are those of the colours as they were stored.
+    let of_colors =
+        |tag: Tag| level.conversion.is_some() && matches!(tag, Tag::ICC_PROFILE | Tag(333 | 334 | 336 | 337));
+    let known = |tag: Tag| tag.describes_storage() || tag.is_about() || of_colors(tag);
+    let mut tags = Vec::new();
     // Sorted by tag; of tags that come twice the first counts.
-    let entries = level.ifd.entries.chunk_by(|a, b| a.tag == b.tag).filter_map(<[_]>::first);
-    entries
-        // What points to other directories points nowhere in another file.
-        .filter(|entry| !known(entry.tag) && !matches!(entry.field_type, FieldType::IFD | FieldType::IFD8))
-        .filter_map(|entry| fields.value(entry.tag).ok().flatten().map(|value| (entry.tag, value)))
-        .collect()
+    for entry in level.ifd.entries.chunk_by(|a, b| a.tag == b.tag).filter_map(<[_]>::first) {
+        // What points to other directories points nowhere in another file, and a type that nobody knows has no size.
+        let pointer = matches!(entry.field_type, FieldType::IFD | FieldType::IFD8);
+        if !known(entry.tag) && !pointer && entry.field_type.size().is_some() {
+            let value = fields.value(entry.tag).map_err(|error| level.container_error(error))?;
+            tags.extend(value.map(|value| (entry.tag, of_bands(entry.tag, value, image.bands(), bands))));
+        }
+    }
+    Ok(tags)
+}
+
+/// The values of the bands that are read, of a tag that has one for each band: MinSampleValue, SMinSampleValue and the like.
+fn of_bands(tag: Tag, value: Value, count: usize, bands: &[usize]) -> Value {
+    match value {
+        Value::Raw(kind, values, bytes) if matches!(tag.0, 280 | 281 | 340 | 341) && values == count as u64 => {
+            let size = bytes.len() / count;
+            let chosen = bands.iter().flat_map(|band| bytes[band * size..(band + 1) * size].iter().copied()).collect();
+            Value::Raw(kind, bands.len() as u64, chosen)
+        }
+        other => other,
+    }
+}
+
+impl Image {
+    /// The name of the codec to write the image as it is stored, as [`Compress::named`](swath_codec::Compress::named) knows it;
+    /// `None` when there is no encoder for it.
+    pub fn codec_name(&self) -> Option<&'static str> {
+        let level = &self.levels[0];
+        Some(match level.layout.compression {
+            Compression::OLD_DEFLATE => "deflate",
+            Compression::LERC => match lerc_wrapper(level, &self.limits)? {
+                LercCompression::None => "lerc",
+                LercCompression::Deflate => "lerc_deflate",
+                LercCompression::Zstd => "lerc_zstd",
+            },
+            other => Compress::NAMES.iter().find(|name| {
+                Compress::named(name, Tuning::default()).is_ok_and(|compress| compress.tag() == other.0)
+            })?,
+        })
+    }
+}
+
+/// What is wrapped around the LERC blobs of a level.
+pub(crate) fn lerc_wrapper(level: &Level, limits: &Limits) -> Option<LercCompression> {
+    let fields = level.ifd.fields(level.source.as_ref(), limits);
+    let values: Vec<u32> = fields.uints(Tag::LERC_PARAMETERS).ok()??.iter().map(|&value| value as u32).collect();
+    Params::from_tag(&values).ok().map(|params| params.compression)
 }

@@ -31,7 +31,7 @@ pub struct Plan {
     pub(crate) nodata: Option<NoData>,
     /// The bytes of a sample that is not stored.
     pub(crate) fill: Vec<u8>,
-    /// The band that tells which pixels are there.
+    /// The band that tells which pixels are there, if the colours do not know of it.
     pub(crate) alpha: Option<usize>,
     /// The largest classic TIFF.
     pub(crate) classic_limit: u64,
@@ -88,7 +88,7 @@ impl Plan {
         }
         if predictor != Predictor::None && !matches!(bits, 8 | 16 | 32 | 64) {
             // The format allows it, but libtiff does not read it.
-            let what = "samples that are not whole bytes";
+            let what = "samples of this width";
             return Err(PlanError::Codec(swath_codec::Error::Unsuited { codec: "the predictor", what }));
         }
         let (photometric, extra_samples) = meaning(&options, bands, dtype, bits)?;
@@ -105,11 +105,11 @@ impl Plan {
         let mask_encoder = Encoder { compress: mask_compress, predictor: Predictor::None };
 
         let nodata = options.about.nodata;
-        let (kind, kind_bits) = kind_of(dtype);
-        if let Some(nodata) = nodata.filter(|nodata| !nodata.fits(kind, kind_bits)) {
+        if let Some(nodata) = nodata.filter(|&nodata| !can_hold(dtype, bits, nodata)) {
             return Err(PlanError::NoData { nodata: nodata.to_string(), dtype });
         }
-        let alpha = extra_samples.iter().position(|kind| matches!(kind, 1 | 2));
+        // Colours that are premultiplied (1) are nothing where alpha is 0, and count as that.
+        let alpha = extra_samples.iter().position(|kind| *kind == 2);
         let alpha = alpha.map(|extra| bands - extra_samples.len() + extra);
 
         let mut plan = Plan {
@@ -193,7 +193,9 @@ impl Plan {
 
     /// The colour that a reader takes a band for, from the tags alone.
     pub(crate) fn color_by_tags(&self, band: usize) -> &'static str {
-        if self.alpha == Some(band) {
+        let first_extra = self.bands - self.extra_samples.len();
+        let alpha = self.extra_samples.iter().position(|kind| matches!(kind, 1 | 2));
+        if alpha.is_some_and(|extra| first_extra + extra == band) {
             return "alpha";
         }
         let names: &[&str] = match self.photometric {
@@ -303,6 +305,15 @@ fn grid(width: u64, height: u64, planes: u64, options: &WriteOptions) -> std::re
     Ok(BlockGrid { width, height, block_width, block_height, planes, tiled })
 }
 
+/// Whether samples of a type that are stored in so many bits can have exactly this value.
+pub(crate) fn can_hold(dtype: DType, bits: u16, nodata: NoData) -> bool {
+    let (kind, _) = kind_of(dtype);
+    let value = nodata.value_f64();
+    // Rounded, the missing pixels would have another value than the one that is announced.
+    let exact = dtype != DType::F16 || value.is_nan() || f64::from(half::f16::from_f64(value)) == value;
+    nodata.fits(kind, u32::from(bits)) && exact
+}
+
 /// What the samples mean: photometric interpretation and extra samples.
 fn meaning(
     options: &WriteOptions,
@@ -322,14 +333,27 @@ fn meaning(
         (_, true) if bands >= 3 => Photometric::RGB,
         _ => Photometric::MIN_IS_BLACK,
     });
+    let plain = matches!(
+        photometric,
+        Photometric::MIN_IS_WHITE
+            | Photometric::MIN_IS_BLACK
+            | Photometric::RGB
+            | Photometric::PALETTE
+            | Photometric::YCBCR
+    );
     let photometric = match (photometric, options.compress.chroma(block_samples)) {
         (Photometric::RGB, Some(_)) => Photometric::YCBCR,
         (Photometric::YCBCR, None) => Photometric::RGB,
+        // Codecs for pictures have their own idea of what other samples mean.
+        _ if !plain && !options.compress.is_lossless_of_bytes() => Photometric::MIN_IS_BLACK,
         (other, _) => other,
     };
     let own = match photometric {
-        Photometric::RGB | Photometric::YCBCR | Photometric::CIELAB => 3,
+        Photometric::RGB | Photometric::YCBCR | Photometric::CIELAB | Photometric::ICCLAB | Photometric::ITULAB => 3,
         Photometric::SEPARATED => 4,
+        Photometric::LINEAR_RAW | Photometric::CFA => {
+            bands - options.extra_samples.as_ref().map_or(0, Vec::len).min(bands - 1)
+        }
         _ => 1,
     };
     if bands < own {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use swath_codec::DType;
 use swath_codec::place::{Every, copy};
 
 use crate::write::plan::Plan;
@@ -88,8 +89,32 @@ pub(crate) fn reduce(
             copy(size, band_out, Every::SAMPLE, out, Every::nth(band, bands));
         }
     }
+    clamp_to_bits(plan.dtype, plan.bits, out);
     if let (Some(valid), Some(out)) = (valid, mask) {
         reduction.reduce_mask(plane(valid, first, width, height), rows, out);
+    }
+}
+
+/// Keep values within the bits that they are stored in, where their type has more: cubic overshoots.
+fn clamp_to_bits(dtype: DType, bits: u16, samples: &mut [u8]) {
+    if usize::from(bits) >= dtype.size() * 8 {
+        return;
+    }
+    let most = (1_u64 << bits) - 1;
+    macro_rules! clamp {
+        ($type:ty) => {
+            for sample in samples.as_chunks_mut().0 {
+                *sample = <$type>::from_ne_bytes(*sample).min(most as $type).to_ne_bytes();
+            }
+        };
+    }
+    match dtype {
+        DType::U8 => clamp!(u8),
+        DType::U16 => clamp!(u16),
+        DType::U32 => clamp!(u32),
+        DType::U64 => clamp!(u64),
+        // Other types are not stored in fewer bits than they have.
+        _ => {}
     }
 }
 
@@ -114,4 +139,18 @@ pub(crate) fn measure(
         (0..plan.bands).map(band).collect()
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overshoot_stays_within_the_bits_of_a_sample() {
+        let mut samples = [1023_u16, 1024, 7].map(u16::to_ne_bytes).concat();
+        clamp_to_bits(DType::U16, 10, &mut samples);
+        assert_eq!(samples, [1023_u16, 1023, 7].map(u16::to_ne_bytes).concat());
+        clamp_to_bits(DType::U16, 16, &mut samples);
+        assert_eq!(samples, [1023_u16, 1023, 7].map(u16::to_ne_bytes).concat());
+    }
 }

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use swath_io::{Span, Spool};
+use swath_io::Spool;
 use swath_tiff::{Tag, Value};
 
 use crate::error::{Error, Result};
@@ -38,6 +38,9 @@ const BAND_BYTES: u64 = 16 << 20;
 
 /// Source bytes of a reduction that are worth being handed to a thread.
 const REDUCE_BYTES: u64 = 1 << 20;
+
+/// More threads than this only cost memory.
+const MAX_THREADS: usize = 512;
 
 /// How a write is run; it does not change a byte of the file.
 #[derive(Clone, Default)]
@@ -76,13 +79,21 @@ pub(crate) struct Streamed {
     pub(crate) stored_tags: Option<Vec<(Tag, Value)>>,
 }
 
+impl Streamed {
+    /// Nothing yet.
+    pub(crate) fn new(plan: &Plan) -> Streamed {
+        Streamed { index: BlockIndex::new(plan), report: WriteReport::default(), stored_tags: None }
+    }
+}
+
 /// Take all rows of a source through the plan into the spools.
 pub(crate) fn stream(
     plan: &Plan,
     source: &mut dyn BandSource,
     running: &Running<'_>,
     spools: &mut Spools,
-) -> Result<Streamed> {
+    streamed: &mut Streamed,
+) -> Result<()> {
     let start = Instant::now();
     let (found, planned) = (source.shape(), (plan.width(), plan.height(), plan.bands, plan.dtype));
     if found != planned {
@@ -92,8 +103,8 @@ pub(crate) fn stream(
     let stored = source.stored(plan);
     // Blocks that are taken over as they are need no pixels, unless something is made from them.
     let needs_pixels = stored.is_none() || plan.levels.len() > 1 || plan.options.statistics || plan.has_mask();
-    let threads = running.threads.unwrap_or_else(default_threads).max(1);
-    let mut state = State::new(plan, stored.as_ref(), running, threads);
+    let threads = running.threads.unwrap_or_else(default_threads).clamp(1, MAX_THREADS);
+    let mut state = State::new(plan, stored.as_ref(), running, threads, streamed);
     let bands = bands(plan, source, running.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES));
     std::thread::scope(|scope| {
         let (empty_to, empty) = channel::<(Rows, Range<u64>)>();
@@ -104,11 +115,11 @@ pub(crate) fn stream(
             .map_err(|source| Error::Thread { source })?;
         state.run(&bands, &empty_to, &full, spools)
     })?;
-    state.report.wall_time = start.elapsed();
-    state.report.threads = threads;
-    state.report.statistics = state.statistics();
-    let (index, report) = (state.index, state.report);
-    Ok(Streamed { index, report, stored_tags: stored.map(|stored| stored.tags) })
+    let statistics = state.statistics();
+    let report = &mut streamed.report;
+    (report.wall_time, report.threads, report.statistics) = (start.elapsed(), threads, statistics);
+    streamed.stored_tags = stored.map(|stored| stored.tags);
+    Ok(())
 }
 
 /// The bands in which the rows are asked for: whole chunks of the source, at least a row of blocks where the source allows it, and no
@@ -172,8 +183,7 @@ struct State<'a> {
     partials: Vec<Partial>,
     workers: Vec<Worker>,
     spare: Arc<Spare>,
-    index: BlockIndex,
-    report: WriteReport,
+    streamed: &'a mut Streamed,
 }
 
 /// Buffers of batches that were appended, for batches to come.
@@ -216,7 +226,13 @@ enum Outcome {
 }
 
 impl<'a> State<'a> {
-    fn new(plan: &'a Plan, stored: Option<&'a StoredBlocks>, running: &'a Running<'a>, threads: usize) -> State<'a> {
+    fn new(
+        plan: &'a Plan,
+        stored: Option<&'a StoredBlocks>,
+        running: &'a Running<'a>,
+        threads: usize,
+        streamed: &'a mut Streamed,
+    ) -> State<'a> {
         let rows = |level: usize| {
             let mask = if plan.has_mask() { plan.levels[level].grid.width as usize } else { 0 };
             Rows::new(plan.row_bytes(level), mask)
@@ -234,8 +250,7 @@ impl<'a> State<'a> {
             partials: vec![Partial::default(); plan.bands],
             workers: (0..threads).map(|_| Worker::default()).collect(),
             spare: Arc::default(),
-            index: BlockIndex::new(plan),
-            report: WriteReport::default(),
+            streamed,
         }
     }
 
@@ -266,7 +281,7 @@ impl<'a> State<'a> {
                 }
                 self.made[0] = bands[at].end;
             }
-            self.report.source_wait += waiting.elapsed();
+            self.streamed.report.source_wait += waiting.elapsed();
             for level in 1..self.current.len() {
                 if self.next[level].end() > self.current[level].end() {
                     let from = self.needed_from(level);
@@ -326,7 +341,8 @@ impl<'a> State<'a> {
         let outcome = jobs.and_then(|jobs| self.work(jobs, &views, &mut workers, spools));
         drop(views);
         self.workers = workers;
-        self.report.peak_buffer_bytes = self
+        self.streamed.report.peak_buffer_bytes = self
+            .streamed
             .report
             .peak_buffer_bytes
             .max(current.iter().chain(&next).map(Rows::capacity).sum::<u64>() + current[0].capacity());
@@ -453,21 +469,12 @@ impl<'a> State<'a> {
                 }
             }
             Outcome::Encoded(encoded) => {
-                let start = Instant::now();
-                let spool = if encoded.level == 0 { &mut spools.full } else { &mut spools.overviews };
-                let written = spool.append(&encoded.bytes);
-                let at = written.map_err(|source| Error::Write { file: "the spool".into(), source })?;
-                for block in &encoded.blocks {
-                    let span = Span { offset: at + block.offset as u64, len: block.len as u64 };
-                    self.index.place(encoded.level, block.mask, block.index, span)?;
-                    self.report.blocks += 1;
-                    let copied = self.stored.is_some() && encoded.level == 0 && !block.mask;
-                    self.report.copied_blocks += u64::from(copied);
-                    self.report.sparse_blocks += u64::from(block.len == 0);
-                    self.report.bytes_encoded += block.len as u64;
+                let Streamed { index, report, .. } = &mut *self.streamed;
+                spools.append(&encoded, index, report)?;
+                if self.stored.is_some() && encoded.level == 0 {
+                    report.copied_blocks += encoded.blocks.iter().filter(|block| !block.mask).count() as u64;
                 }
                 self.spare.give_back(encoded);
-                self.report.append_time += start.elapsed();
             }
         }
         Ok(())

@@ -196,7 +196,10 @@ fn geo_key_tags(keys: &GeoKeys) -> std::result::Result<Vec<(Tag, Value)>, PlanEr
 fn items(plan: &Plan, about: &About, statistics: &[BandStatistics]) -> Vec<Item> {
     let measured = |item: &Item| !statistics.is_empty() && item.name.to_ascii_uppercase().starts_with("STATISTICS_");
     let of_a_band_that_is_there = |item: &Item| item.sample.is_none_or(|band| band < plan.bands);
-    let has_role = |item: &Item| item.role.is_some() && item.sample.is_some();
+    // The roles that are written anew, from what is known of the bands.
+    let roles = ["scale", "offset", "unittype", "description", "colorinterp"];
+    let has_role =
+        |item: &Item| item.sample.is_some() && item.role.as_deref().is_some_and(|role| roles.contains(&role));
     let mut items: Vec<Item> = about
         .metadata
         .iter()

@@ -1,0 +1,115 @@
+//! A file that is put together from batches of blocks, wherever they were encoded.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use swath_io::{NewFile, Output, Span, Spool, scratch_file};
+
+use crate::error::{Error, Result};
+use crate::write::beside;
+use crate::write::commit::{PLAIN_START, lay_out};
+use crate::write::encode::Encoded;
+use crate::write::index::BlockIndex;
+use crate::write::plan::Plan;
+use crate::write::report::WriteReport;
+use crate::write::stream::{Spools, Streamed};
+
+/// A file under way: batches of [`Plan::encode`] go in, and [`commit`](Assembly::commit) makes a file of them, or nothing.
+#[derive(Debug)]
+pub struct Assembly<'a> {
+    plan: &'a Plan,
+    path: PathBuf,
+    overwrite: bool,
+    new: NewFile,
+    pub(crate) spools: Spools,
+    pub(crate) streamed: Streamed,
+}
+
+impl Plan {
+    /// Begin a file.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when it exists and is not to be overwritten, [`Error::Write`] when the system refuses.
+    pub fn assemble(&self, path: impl AsRef<Path>, overwrite: bool) -> Result<Assembly<'_>> {
+        let path = path.as_ref().to_owned();
+        let file = path.display().to_string();
+        let failed = |source| Error::Write { file: file.clone(), source };
+        if !overwrite && path.exists() {
+            return Err(Error::Exists { file });
+        }
+        if let Some(sidecar) = beside::existing(&path).filter(|_| !overwrite) {
+            return Err(Error::Exists { file: sidecar.display().to_string() });
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let new = NewFile::create(&path).map_err(failed)?;
+        // The blocks of the full resolution go to the new file at once: to their place in a plain file, and in a COG to where the file
+        // system puts the overviews in front of them.
+        let start = if self.is_cog() { 0 } else { PLAIN_START };
+        let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
+        let overviews = Spool::in_file(scratch_file(folder).map_err(failed)?, 0, false);
+        let spools = Spools { full, overviews };
+        Ok(Assembly { plan: self, path, overwrite, new, spools, streamed: Streamed::new(self) })
+    }
+}
+
+impl Assembly<'_> {
+    /// Add blocks. In a COG their order does not matter; a plain file has them in the order in which they come.
+    ///
+    /// # Errors
+    /// [`Error::BlockTwice`] when a block was there already, [`Error::Write`] when the system refuses.
+    pub fn add(&mut self, encoded: &Encoded) -> Result<()> {
+        let Streamed { index, report, .. } = &mut self.streamed;
+        self.spools.append(encoded, index, report).map_err(|error| named(error, &self.path))
+    }
+
+    /// Check that every block of every level came, lay the file out and give it its name.
+    ///
+    /// # Errors
+    /// [`Error::BlockMissing`], [`Error::TooLarge`], [`Error::Exists`], [`Error::Write`]; then there is no new file.
+    pub fn commit(mut self) -> Result<WriteReport> {
+        let start = Instant::now();
+        let file = self.path.display().to_string();
+        let failed = |source| Error::Write { file: file.clone(), source };
+        let layout = lay_out(self.plan, &self.streamed)?;
+        if !layout.complete(&mut self.spools, self.new.file()).map_err(failed)? {
+            self.new = NewFile::create(&self.path).map_err(failed)?;
+            let mut output: Output<'_, std::io::Sink> = Output::File(self.new.file());
+            layout.write(&mut self.spools, &mut output).map_err(failed)?;
+        }
+        self.new.publish(self.overwrite).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists { file: file.clone() },
+            _ => failed(error),
+        })?;
+        beside::replace(&self.path, &self.plan.options.about, self.overwrite)
+            .map_err(|source| Error::Write { file: format!("what lies beside {file}"), source })?;
+        self.streamed.report.committed(&layout, start);
+        Ok(self.streamed.report)
+    }
+}
+
+impl Spools {
+    /// Append a batch, and note where its blocks lie.
+    pub(crate) fn append(&mut self, encoded: &Encoded, index: &mut BlockIndex, report: &mut WriteReport) -> Result<()> {
+        let start = Instant::now();
+        let spool = if encoded.level == 0 { &mut self.full } else { &mut self.overviews };
+        let written = spool.append(&encoded.bytes);
+        let at = written.map_err(|source| Error::Write { file: "the spool".into(), source })?;
+        for block in &encoded.blocks {
+            let span = Span { offset: at + block.offset as u64, len: block.len as u64 };
+            index.place(encoded.level, block.mask, block.index, span)?;
+            report.blocks += 1;
+            report.sparse_blocks += u64::from(block.len == 0);
+            report.bytes_encoded += block.len as u64;
+        }
+        report.append_time += start.elapsed();
+        Ok(())
+    }
+}
+
+/// The same error with the name of the file that is written.
+pub(super) fn named(error: Error, path: &Path) -> Error {
+    match error {
+        Error::Write { source, .. } => Error::Write { file: path.display().to_string(), source },
+        other => other,
+    }
+}
