@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PATH = Path(os.environ.get("SWATH_BIN", REPOSITORY / "target" / "release" / "swath"))
+# Absolute, as some tests start it in a folder of their own.
+PATH = Path(os.environ.get("SWATH_BIN", REPOSITORY / "target" / "release" / "swath")).resolve()
 
 
 @dataclass(frozen=True)
