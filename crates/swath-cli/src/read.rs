@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
+use swath::io::NewFile;
 use swath::{Dataset, Image, Layout, OnCorrupt, Pixels, ReadRequest, Report};
 
 use crate::command::{Arguments, BANDS, Command, Failure, Flag, THREADS, WINDOW};
@@ -127,24 +128,20 @@ pub(crate) fn part<'a>(arguments: &Arguments<'_>) -> Result<ReadRequest<'a>, Fai
     }
 }
 
-/// Write a file under a temporary name beside its target and rename it when it is complete, so that no half-written file
-/// ever has the target's name.
+/// Write a file that appears complete or not at all.
 pub(crate) fn write_file(
     path: &str,
-    write: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+    write: impl FnOnce(&mut BufWriter<&File>) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
-    let temporary = format!("{path}.tmp{}", std::process::id());
     let attempt = || {
-        let mut writer = BufWriter::with_capacity(1 << 20, File::create_new(&temporary)?);
+        let new = NewFile::create(path.as_ref())?;
+        let mut writer = BufWriter::with_capacity(1 << 20, new.file());
         write(&mut writer)?;
         writer.flush()?;
         drop(writer);
-        std::fs::rename(&temporary, path)
+        new.publish(true)
     };
-    attempt().map_err(|error| {
-        let _ = std::fs::remove_file(&temporary);
-        Failure::file("write", path, error)
-    })
+    attempt().map_err(|error| Failure::file("write", path, error))
 }
 
 fn print_stats(image: &Image, report: &Report) {

@@ -16,7 +16,7 @@ pub use error::{Error, Result};
 pub use huge::advise_huge_pages;
 pub use local::LocalFile;
 pub use memory::Memory;
-pub use publish::{NewFile, insert_front, scratch_file};
+pub use publish::{NewFile, folder_of, insert_front, scratch_file};
 pub use spool::{Output, Spool};
 pub use swath_tiff::{ReadAt, Span};
 

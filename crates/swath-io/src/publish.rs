@@ -222,7 +222,7 @@ fn name_beside(target: &Path) -> io::Result<PathBuf> {
 }
 
 /// The folder that a file lies in.
-fn folder_of(target: &Path) -> &Path {
+pub fn folder_of(target: &Path) -> &Path {
     target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use swath_io::{NewFile, Output, Span, Spool, scratch_file};
+use swath_io::{NewFile, Output, Span, Spool, folder_of, scratch_file};
 
 use crate::error::{Error, Result};
 use crate::write::beside;
@@ -40,13 +40,12 @@ impl Plan {
         if let Some(sidecar) = beside::existing(&path).filter(|_| !overwrite) {
             return Err(Error::Exists { file: sidecar.display().to_string() });
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let new = NewFile::create(&path).map_err(failed)?;
         // The blocks of the full resolution go to the new file at once: to their place in a plain file, and in a COG to where the file
         // system puts the overviews in front of them.
         let start = if self.is_cog() { 0 } else { PLAIN_START };
         let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
-        let overviews = Spool::in_file(scratch_file(folder).map_err(failed)?, 0, false);
+        let overviews = Spool::in_file(scratch_file(folder_of(&path)).map_err(failed)?, 0, false);
         let spools = Spools { full, overviews };
         Ok(Assembly { plan: self, path, overwrite, new, spools, streamed: Streamed::new(self) })
     }
