@@ -1,0 +1,581 @@
+// Inflate: Deflate (RFC 1951) in zlib framing (RFC 1950), one group of 32 per block.
+//
+// A Deflate stream has no second place to start from, so item 0 alone reads symbols; all else is done by the group, in rounds:
+//
+//   1. Item 0 decodes up to ROUND bytes. It puts literals into `ring` (LOCAL, the last bytes of the output) and matches into a
+//      queue. It reads from `input`, a piece of the stream that the group has laid into LOCAL memory, so that the serial
+//      part never waits for global memory.
+//   2. The group copies the queued matches. Byte i of a match is byte i % distance of its source, so every byte can be copied
+//      without waiting for the one before it. Matches are grouped in batches by item 0: no source in a batch overlaps a
+//      destination in that batch, and a SYNC stands between batches. A run that is continued with the same distance is
+//      one match, or the matches of a constant tile would be a chain of batches.
+//   3. The group writes the round from the ring to the output, coalesced, adds it up for the Adler-32, and fetches input.
+//
+// The ring holds two rounds: while item 0 writes round n+1 the other items may still be writing round n. Sources that are
+// older than the ring are read from the output, where an earlier round has put them before a SYNC.
+//
+// Tables are built by the group too. Item 16 t + l counts and sorts the codes of length l of table t (0 literals and lengths, 1
+// distances), so there is nothing to be done atomically, and all items then fill the direct tables, each an equal stretch of
+// code space. Codes longer than a direct table are found by comparing with the first code beyond each length.
+//
+// Every SYNC is reached by all items: what is to be done is told by item 0 through `InflateShared.task`, which is read by all
+// between two SYNCs. The LOCAL memory is 8 KB, kept small because the serial part is a chain of latencies: what makes
+// a device busy is many groups on a core, not much memory for one.
+//
+// Ends for every input: a round either decodes a symbol, at least one bit, or ends a Deflate block, of which a stream may have
+// BLOCKS(dst_len) before it is handed to the CPU (a stream of empty blocks would otherwise keep a group busy for seconds).
+
+#define INFLATE_ROUND 1024u                      // decoded bytes per round, at most
+#define INFLATE_RING (2u * INFLATE_ROUND)
+#define INFLATE_QUEUE 128u                       // matches per round
+#define INFLATE_INPUT 256u                       // words of input in LOCAL memory
+#define INFLATE_LIT_BITS 10u
+#define INFLATE_DIST_BITS 8u
+#define INFLATE_LIT 288u                         // where the lengths of the distance codes start
+#define INFLATE_BLOCKS(dst_len) (1024u + (dst_len) / 32u)
+#define INFLATE_LONGEST 258u                     // the longest match
+#define INFLATE_ADLER 65521u
+
+// What item 0 tells the group to do after its part of a round.
+#define INFLATE_STORED 1u     // copy stored bytes
+#define INFLATE_STAGE 2u      // fetch input
+#define INFLATE_FIXED 4u      // lay out the lengths of the fixed codes
+#define INFLATE_BUILD 8u      // build both tables
+#define INFLATE_BUILD_CODES 16u  // build the table of the code length code, in the place of the distances
+#define INFLATE_DONE 32u
+#define INFLATE_CHECK 64u     // the stream has a checksum to compare with
+
+// What item 0 does next.
+#define INFLATE_HEADER 0u     // a block header
+#define INFLATE_LENGTHS 1u    // the code lengths of a dynamic block
+#define INFLATE_SYMBOLS 2u
+#define INFLATE_END 3u        // the last block has ended
+#define INFLATE_MORE 4u       // the block is full and the stream goes on
+
+typedef struct {
+  u32 input[INFLATE_INPUT];
+  u32 lens[80];                        // code lengths as bytes: 288 of literals and lengths, 32 of distances
+  u32 limit[32];                       // first code beyond those of each length, in 15 bits; 16 entries per table
+  u32 base[32];                        // index in `sorted` of a code of each length, less the code
+  u32 count[32];
+  u32 queue[INFLATE_QUEUE];            // start in the round | length << 16
+  u16 queue_dist[INFLATE_QUEUE];
+  u16 sorted[INFLATE_LIT + 32u];       // symbols in the order of their codes
+  u16 lit[1u << INFLATE_LIT_BITS];     // symbol << 4 | code length, 0 where the code is longer or there is none
+  u16 dist[1u << INFLATE_DIST_BITS];
+  u8 ring[INFLATE_RING];
+  u8 batch_end[INFLATE_QUEUE];
+  u32 batches;
+  u32 task;
+  u32 pos;                             // where this round's symbols end
+  u32 stored_from;
+  u32 stored_len;
+  u32 input_from;
+  u32 bad;                             // bit t: table t has no valid code
+  u32 status;
+  u32 adler;
+} InflateShared;
+
+// What item 0 knows from round to round.
+typedef struct {
+  u64 bits;       // the next bits of the stream, lowest first
+  u32 held;       // how many
+  u32 spare;      // how many of them lie beyond the end of the stream
+  u32 at;         // the byte of the stream that is the first of `input`
+  u32 next;       // the next word of `input`
+  u32 words;      // how many whole words of the stream are in `input`,
+  u32 odd;        // how many bytes after them,
+  u32 last;       // and whether that is all of it
+  u32 src_len;
+  u32 pos;        // bytes decoded
+  u32 dst_len;
+  u32 top;
+  u32 state;
+  u32 final;
+  u32 fixed;      // the tables are those of the fixed codes
+  u32 blocks;
+  u32 lits;       // of a dynamic block: how many literal and length codes,
+  u32 dists;      // how many distance codes
+} InflateReader;
+
+CONSTANT u8 inflate_order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+
+FN u32 inflate_min(u32 a, u32 b) { return a < b ? a : b; }
+
+// The bits of a byte in reverse order. By multiplication, since from plain shifts LLVM makes an instruction that Oclgrind
+// does not know.
+FN u32 inflate_reverse8(u32 v) { return (((v * 0x0802u & 0x22110u) | (v * 0x8020u & 0x88440u)) * 0x10101u >> 16) & 0xffu; }
+
+FN u32 inflate_reverse5(u32 v) { return inflate_reverse8(v) >> 3; }
+
+// ---- Reading, by item 0 ----
+
+// At least 33 bits are held afterwards. Beyond the end they are zeros, and counted as spare: who has taken bits has to see
+// that no spare ones were among them.
+FN void inflate_refill(LOCAL_PTR const InflateShared *s, InflateReader *r) {
+  if (r->held > 32u) return;
+  if (r->next < r->words) {
+    r->bits |= (u64)s->input[r->next] << r->held;
+  } else {
+    u32 have = r->next == r->words ? r->odd : 0u;
+    if (have > 0u) r->bits |= (u64)s->input[r->next] << r->held;
+    r->spare += 32u - 8u * have;
+  }
+  r->next += 1u;
+  r->held += 32u;
+}
+
+// The reader goes on with byte `at` of the stream, which will be the first of `input`.
+FN void inflate_move(InflateReader *r, u32 at) {
+  u32 left = r->src_len - at;
+  r->at = at;
+  r->next = 0u;
+  r->last = left <= 4u * INFLATE_INPUT;
+  r->words = r->last ? left / 4u : INFLATE_INPUT;
+  r->odd = r->last ? left & 3u : 0u;
+}
+
+FN u32 inflate_take(InflateReader *r, u32 count) {
+  u32 v = (u32)r->bits & ((1u << count) - 1u);
+  r->bits >>= count;
+  r->held -= count;
+  return v;
+}
+
+FN u32 inflate_overrun(const InflateReader *r) { return r->held < r->spare; }
+
+// The next byte of the stream, once bits are dropped up to a border of bytes.
+FN u32 inflate_byte_at(const InflateReader *r) { return r->at + 4u * r->next - r->held / 8u; }
+
+// Symbol << 4 | code length of a code that is longer than its direct table, 0 if there is none. The length is one more
+// than that of the last limit the code reaches: limits only grow, and the loads do not wait for each other.
+FN u32 inflate_long_code(LOCAL_PTR const InflateShared *s, u32 bits, u32 table, u32 direct) {
+  u32 code = inflate_reverse8(bits & 0xffu) << 7 | inflate_reverse8(bits >> 8 & 0x7fu) >> 1, l = direct + 1u;
+  for (u32 k = direct + 1u; k < 16u; k++) l += code >= s->limit[16u * table + k];
+  if (l > 15u) return 0u;
+  return (u32)s->sorted[s->base[16u * table + l] + (code >> (15u - l))] << 4 | l;
+}
+
+FN u32 inflate_lit(LOCAL_PTR const InflateShared *s, InflateReader *r) {
+  u32 e = s->lit[(u32)r->bits & ((1u << INFLATE_LIT_BITS) - 1u)];
+  if (e == 0u) e = inflate_long_code(s, (u32)r->bits, 0u, INFLATE_LIT_BITS);
+  r->bits >>= e & 15u;
+  r->held -= e & 15u;
+  return e;
+}
+
+// The length of the match that literal/length symbol `symbol` (257 or more) starts; 0 if there is no such symbol.
+FN u32 inflate_length(InflateReader *r, u32 symbol) {
+  u32 i = symbol - 257u, extra = i < 8u || i > 27u ? 0u : (i >> 2) - 1u;
+  u32 len = (i < 8u ? i : (4u + (i & 3u)) << extra) + 3u + inflate_take(r, extra);
+  return i < 28u ? len : i == 28u ? INFLATE_LONGEST : 0u;
+}
+
+// A distance, 0 if what stands there is none.
+FN u32 inflate_distance(LOCAL_PTR const InflateShared *s, InflateReader *r) {
+  u32 e = s->dist[(u32)r->bits & ((1u << INFLATE_DIST_BITS) - 1u)];
+  if (e == 0u) e = inflate_long_code(s, (u32)r->bits, 1u, INFLATE_DIST_BITS);
+  u32 symbol = e >> 4, extra = symbol < 4u ? 0u : (symbol >> 1) - 1u;
+  inflate_take(r, e & 15u);
+  u32 dist = (symbol < 4u ? symbol : (2u + (symbol & 1u)) << extra) + 1u + inflate_take(r, extra);
+  return e == 0u || symbol > 29u ? 0u : dist;
+}
+
+// One round of symbols. Nothing is handed to the group unless all is well.
+FN u32 inflate_symbols(LOCAL_PTR InflateShared *s, InflateReader *r) {
+  u32 start = r->pos, pos = start;
+  u32 stop = start + inflate_min(r->dst_len - start, INFLATE_ROUND - INFLATE_LONGEST);
+  // A symbol takes up to two words; where input is left outside LOCAL memory, the last words wait for it.
+  u32 words = r->last ? 0xffffffffu : INFLATE_INPUT - 1u;
+  u32 queued = 0u, batches = 0u, batch = 0u;          // matches, batches that are closed, first match of the open one
+  u32 open_from = start, open_to = start;             // the destinations of the open batch lie between these
+  u32 last_start = 0u, last_len = 0u, last_dist = 0u; // the last match queued
+  while (pos < stop && queued < INFLATE_QUEUE && r->next < words) {
+    inflate_refill(s, r);
+    u32 e = inflate_lit(s, r);
+    u32 symbol = e >> 4;
+    if (e == 0u) return STATUS_CORRUPT;
+    if (symbol < 256u) {
+      if (inflate_overrun(r)) return STATUS_TRUNCATED;
+      s->ring[pos & (INFLATE_RING - 1u)] = (u8)symbol;
+      pos += 1u;
+      continue;
+    }
+    if (symbol == 256u) {
+      if (inflate_overrun(r)) return STATUS_TRUNCATED;
+      r->state = r->final ? INFLATE_END : INFLATE_HEADER;
+      break;
+    }
+    u32 len = inflate_length(r, symbol);
+    inflate_refill(s, r);
+    u32 dist = inflate_distance(s, r);
+    if (inflate_overrun(r)) return STATUS_TRUNCATED;
+    if (len == 0u || dist == 0u || dist > pos) return STATUS_CORRUPT;
+    if (len > r->dst_len - pos) {
+      len = r->dst_len - pos;
+      r->state = INFLATE_MORE;
+    }
+    if (dist == last_dist && pos == last_start + last_len && dist <= last_len) {
+      last_len += len;
+      s->queue[queued - 1u] = (last_start - start) | last_len << 16;
+    } else {
+      u32 source = pos - dist, source_end = inflate_min(pos, source + len);
+      if (queued > batch && source < open_to && source_end > open_from) {
+        s->batch_end[batches] = (u8)queued;
+        batches += 1u;
+        batch = queued;
+      }
+      if (queued == batch) open_from = pos;
+      s->queue[queued] = (pos - start) | len << 16;
+      s->queue_dist[queued] = (u16)dist;
+      queued += 1u;
+      last_start = pos;
+      last_len = len;
+      last_dist = dist;
+    }
+    pos += len;
+    open_to = pos;
+    if (r->state == INFLATE_MORE) break;
+  }
+  if (queued > batch) {
+    s->batch_end[batches] = (u8)queued;
+    batches += 1u;
+  }
+  s->batches = batches;
+  s->pos = pos;
+  r->pos = pos;
+  return STATUS_OK;
+}
+
+// The symbol after the last byte wanted: the stream may end there, or go on with anything that is valid.
+FN u32 inflate_beyond(LOCAL_PTR const InflateShared *s, InflateReader *r) {
+  inflate_refill(s, r);
+  u32 e = inflate_lit(s, r), symbol = e >> 4;
+  if (e == 0u) return STATUS_CORRUPT;
+  r->state = INFLATE_MORE;
+  if (symbol == 256u) r->state = r->final ? INFLATE_END : INFLATE_HEADER;
+  if (symbol > 256u) {
+    u32 len = inflate_length(r, symbol);
+    inflate_refill(s, r);
+    u32 dist = inflate_distance(s, r);
+    if (len == 0u || dist == 0u || dist > r->pos) return STATUS_CORRUPT;
+  }
+  return inflate_overrun(r) ? STATUS_TRUNCATED : STATUS_OK;
+}
+
+FN u32 inflate_header(LOCAL_PTR InflateShared *s, InflateReader *r) {
+  r->blocks += 1u;
+  if (r->blocks > INFLATE_BLOCKS(r->dst_len)) return STATUS_UNSUPPORTED;
+  inflate_refill(s, r);
+  // The type is tested bit by bit: a switch over two bits becomes an integer of two bits, which Oclgrind does not cut off.
+  u32 head = inflate_take(r, 3u);
+  r->final = head & 1u;
+  if ((head & 6u) == 6u) return STATUS_CORRUPT;
+  if (head & 2u) {
+    s->task = r->fixed ? 0u : INFLATE_FIXED | INFLATE_BUILD;
+    r->fixed = 1u;
+    r->state = INFLATE_SYMBOLS;
+  } else if (head & 4u) {
+    r->lits = 257u + inflate_take(r, 5u);
+    r->dists = 1u + inflate_take(r, 5u);
+    u32 codes = 4u + inflate_take(r, 4u);
+    if (r->lits > 286u || r->dists > 30u) return STATUS_CORRUPT;
+    LOCAL_PTR u8 *lens = (LOCAL_PTR u8 *)s->lens + INFLATE_LIT;
+    for (u32 i = 0u; i < 19u; i++) {
+      inflate_refill(s, r);
+      lens[inflate_order[i]] = (u8)(i < codes ? inflate_take(r, 3u) : 0u);
+    }
+    s->task = INFLATE_BUILD_CODES;
+    r->fixed = 0u;
+    r->state = INFLATE_LENGTHS;
+  } else {
+    inflate_take(r, r->held & 7u);
+    inflate_refill(s, r);
+    u32 len = inflate_take(r, 16u), check = inflate_take(r, 16u);
+    if (inflate_overrun(r)) return STATUS_TRUNCATED;
+    if (len != (check ^ 0xffffu)) return STATUS_CORRUPT;
+    u32 from = inflate_byte_at(r), copy = inflate_min(len, r->dst_len - r->pos);
+    if (copy > r->src_len - from) return STATUS_TRUNCATED;
+    s->task = INFLATE_STORED | INFLATE_STAGE;
+    s->stored_from = from;
+    s->stored_len = copy;
+    inflate_move(r, from + copy);
+    r->held = r->spare = 0u;
+    r->bits = 0u;
+    r->pos += copy;
+    if (len > copy) r->state = INFLATE_MORE;
+    else if (r->final) r->state = INFLATE_END;
+  }
+  return inflate_overrun(r) ? STATUS_TRUNCATED : STATUS_OK;
+}
+
+FN u32 inflate_lengths(LOCAL_PTR InflateShared *s, InflateReader *r) {
+  LOCAL_PTR u8 *lens = (LOCAL_PTR u8 *)s->lens;
+  u32 total = r->lits + r->dists, i = 0u, previous = 0u;
+  if (s->bad & 2u) return STATUS_CORRUPT;
+  while (i < total) {
+    inflate_refill(s, r);
+    u32 e = s->dist[(u32)r->bits & ((1u << INFLATE_DIST_BITS) - 1u)], symbol = e >> 4;
+    if (e == 0u) return STATUS_CORRUPT;
+    inflate_take(r, e & 15u);
+    u32 repeat = 1u;
+    if (symbol < 16u) {
+      previous = symbol;
+    } else if (symbol == 16u) {
+      if (i == 0u) return STATUS_CORRUPT;
+      repeat = 3u + inflate_take(r, 2u);
+    } else {
+      previous = 0u;
+      repeat = symbol == 17u ? 3u + inflate_take(r, 3u) : 11u + inflate_take(r, 7u);
+    }
+    if (inflate_overrun(r)) return STATUS_TRUNCATED;
+    if (repeat > total - i) return STATUS_CORRUPT;
+    for (u32 to = i + repeat; i < to; i++) lens[i < r->lits ? i : INFLATE_LIT + i - r->lits] = (u8)previous;
+  }
+  if (lens[256] == 0u) return STATUS_CORRUPT;  // such a block could not end
+  for (i = r->lits; i < INFLATE_LIT; i++) lens[i] = 0u;
+  for (i = INFLATE_LIT + r->dists; i < INFLATE_LIT + 32u; i++) lens[i] = 0u;
+  s->task = INFLATE_BUILD;
+  r->state = INFLATE_SYMBOLS;
+  return STATUS_OK;
+}
+
+// Item 0's part of a round: what can be done until the group is needed.
+FN void inflate_step(GLOBAL const u8 *src, LOCAL_PTR InflateShared *s, InflateReader *r) {
+  u32 status = STATUS_OK;
+  s->task = 0u;
+  s->batches = 0u;
+  s->pos = r->pos;
+  if (r->state == INFLATE_HEADER) {
+    status = inflate_header(s, r);
+  } else if (r->state == INFLATE_LENGTHS) {
+    status = inflate_lengths(s, r);
+  } else if (s->bad != 0u) {
+    status = STATUS_CORRUPT;
+  } else {
+    status = r->pos < r->dst_len ? inflate_symbols(s, r) : inflate_beyond(s, r);
+  }
+  if (status == STATUS_OK && r->pos == r->dst_len && r->top) r->state = INFLATE_MORE;
+  if (status == STATUS_OK && r->state == INFLATE_END) {
+    if (r->pos < r->dst_len) status = STATUS_TRUNCATED;
+    s->task |= INFLATE_DONE;
+    u32 at = inflate_byte_at(r);
+    if (r->src_len - at >= 4u) {  // a checksum that is cut off does not make the pixels wrong
+      s->adler = (u32)src[at] << 24 | (u32)src[at + 1u] << 16 | (u32)src[at + 2u] << 8 | (u32)src[at + 3u];
+      s->task |= INFLATE_CHECK;
+    }
+  }
+  if (r->state == INFLATE_MORE) s->task |= INFLATE_DONE;
+  if (status != STATUS_OK) s->task = INFLATE_DONE;
+  s->status = status;
+  // A dynamic header takes up to 144 words, which are there if at most a quarter is used up.
+  if (r->next > INFLATE_INPUT / 4u && !r->last) {
+    inflate_move(r, r->at + 4u * r->next);
+    s->task |= INFLATE_STAGE;
+  }
+  s->input_from = r->at;
+}
+
+// ---- The group's part ----
+
+FN void inflate_stage(GLOBAL const u8 *src, u32 src_len, LOCAL_PTR InflateShared *s, u32 from) {
+  u32 left = src_len - from;
+  for (u32 w = LID; w < INFLATE_INPUT; w += 32u) {
+    u32 word = 0u;
+    if (4u * w + 4u <= left) {
+      GLOBAL const u8 *p = src + from + 4u * w;
+      word = (u32)p[0] | (u32)p[1] << 8 | (u32)p[2] << 16 | (u32)p[3] << 24;
+    } else {
+      for (u32 i = 4u * w; i < left; i++) word |= (u32)src[from + i] << (8u * (i & 3u));
+    }
+    s->input[w] = word;
+  }
+}
+
+// The matches [m, to) of the queue, none of which reads what another writes. Where there are many, they share the items.
+FN void inflate_copy(GLOBAL const u8 *out, LOCAL_PTR InflateShared *s, u32 start, u32 ring_valid, u32 m, u32 to) {
+  u32 share = to - m < 4u ? 5u : 3u, width = 1u << share, lane = LID & (width - 1u);
+  for (m += LID >> share; m < to; m += 32u >> share) {
+    u32 pos = start + (s->queue[m] & 0xffffu), len = s->queue[m] >> 16, dist = s->queue_dist[m];
+    u32 source = pos - dist, at = lane, step = width;
+    if (dist < len) {
+      at = lane % dist;
+      step = width % dist;
+    }
+    for (u32 i = lane; i < len; i += width) {
+      u32 p = source + at;
+      u32 near = p >= ring_valid && (i32)(start - p) <= (i32)INFLATE_ROUND;
+      s->ring[(pos + i) & (INFLATE_RING - 1u)] = near ? s->ring[p & (INFLATE_RING - 1u)] : out[p];
+      at += step;
+      if (dist < len && at >= dist) at -= dist;
+    }
+  }
+}
+
+FN void inflate_fixed_lengths(LOCAL_PTR InflateShared *s) {
+  LOCAL_PTR u8 *lens = (LOCAL_PTR u8 *)s->lens;
+  for (u32 i = LID; i < INFLATE_LIT + 32u; i += 32u)
+    lens[i] = (u8)(i < 144u ? 8u : i < 256u ? 9u : i < 280u ? 7u : i < INFLATE_LIT ? 8u : 5u);
+}
+
+// The tables of the code lengths in `lens`: both, or that of the code length code (19 codes in the place of the distances).
+FN void inflate_build(LOCAL_PTR InflateShared *s, u32 both) {
+  LOCAL_PTR const u8 *lens = (LOCAL_PTR const u8 *)s->lens;
+  u32 table = LID >> 4, mine = LID & 15u;
+  u32 from = table == 0u ? 0u : INFLATE_LIT, codes = table == 0u ? (both ? INFLATE_LIT : 0u) : both ? 32u : 19u;
+  u32 count = 0u;
+  for (u32 i = 0u; i < codes; i++) count += lens[from + i] == mine;
+  s->count[LID] = mine == 0u ? 0u : count;
+  SYNC();
+
+  // Every item walks through all lengths and keeps what belongs to its own.
+  u32 code = 0u, index = 0u, my_code = 0u, my_index = 0u, longest = 0u;
+  i32 free_codes = 1;
+  for (u32 l = 1u; l < 16u; l++) {
+    u32 c = s->count[16u * table + l];
+    code = (code + s->count[16u * table + l - 1u]) << 1;
+    if (l == mine) {
+      my_code = code;
+      my_index = index;
+    }
+    index += c;
+    if (c > 0u) longest = l;
+    if (free_codes >= 0) free_codes = 2 * free_codes - (i32)c;
+  }
+  // zlib's rule: too many codes never, too few only if there is one code of one bit, or none at all.
+  u32 bad = free_codes < 0 || (free_codes > 0 && (longest > 1u || !both));
+  if (mine == 0u) s->limit[LID] = bad && codes > 0u;
+  else s->limit[LID] = (my_code + count) << (15u - mine);
+  s->base[LID] = from + my_index - my_code;
+  if (mine > 0u && count > 0u) {
+    u32 to = from + my_index;
+    for (u32 i = 0u; i < codes; i++)
+      if (lens[from + i] == mine) s->sorted[to++] = (u16)i;
+  }
+  SYNC();
+
+  u32 bad_tables = s->limit[0] | s->limit[16] << 1;
+  if (LID == 0u) s->bad = bad_tables;
+  if (bad_tables != 0u) return;
+  // Each item fills an equal stretch of the codes, in their order, where lengths only grow. The table is indexed by reversed
+  // codes: the item's number is the code's upper bits, so its reversal is the lower bits of the index.
+  u32 low = inflate_reverse5(LID), l = 1u;
+  if (both) {
+    for (u32 k = 0u; k < 32u; k++) {
+      code = (LID << 5 | k) << 5;
+      while (l <= INFLATE_LIT_BITS && code >= s->limit[l]) l++;
+      u32 e = 0u;
+      if (l <= INFLATE_LIT_BITS) e = (u32)s->sorted[s->base[l] + (code >> (15u - l))] << 4 | l;
+      s->lit[inflate_reverse5(k) << 5 | low] = (u16)e;
+    }
+  }
+  l = 1u;
+  for (u32 k = 0u; k < 8u; k++) {
+    code = (LID << 3 | k) << 7;
+    while (l <= INFLATE_DIST_BITS && code >= s->limit[16u + l]) l++;
+    u32 e = 0u;
+    if (l <= INFLATE_DIST_BITS) e = (u32)s->sorted[s->base[16u + l] + (code >> (15u - l))] << 4 | l;
+    s->dist[(inflate_reverse5(k) >> 2) << 5 | low] = (u16)e;
+  }
+}
+
+// What an item's n bytes of a stretch, every 32nd, add to the second sum of the Adler-32, which is dst_len + the sum of
+// (dst_len - i) d[i]. The first has `weight`, the others 32 less each; x is their sum, y the sum of the running sums, which is
+// the sum of (n - k) d[k]. Less than 2^36, so that a u64 holds the sum of all without a division. With n 0 the weight
+// may have wrapped around, but it does not count.
+FN u64 inflate_weigh(u32 weight, u32 x, u32 y, u32 n) {
+  return (u64)(weight % INFLATE_ADLER) * x + 32u * (u64)y + INFLATE_ADLER - 32u * (u64)n * x % INFLATE_ADLER;
+}
+
+KERNEL(32) inflate(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status) {
+  LOCAL InflateShared s;
+  GLOBAL const u8 *src = batch + BLOCK(batch, GRP).src;
+  GLOBAL u8 *out = decoded + BLOCK(batch, GRP).dst;
+  u32 src_len = BLOCK(batch, GRP).src_len, dst_len = BLOCK(batch, GRP).dst_len, flags = BLOCK(batch, GRP).flags;
+
+  u32 early = STATUS_OK;
+  if ((flags & BLOCK_SPARSE) == 0u) {
+    if (src_len < 2u) early = STATUS_TRUNCATED;
+    // Method 8, a window of at most 32 KB, check bits, no preset dictionary.
+    else if ((src[0] & 15u) != 8u || src[0] >> 4 > 7u || ((u32)src[0] << 8 | src[1]) % 31u != 0u || (src[1] & 32u) != 0u)
+      early = STATUS_CORRUPT;
+  }
+  if ((flags & BLOCK_SPARSE) != 0u || early != STATUS_OK) {
+    if (LID == 0u) status[GRP] = early;
+    return;
+  }
+
+  InflateReader r;
+  r.bits = 0u;
+  r.held = r.spare = r.pos = r.final = r.fixed = r.blocks = r.lits = r.dists = 0u;
+  r.src_len = src_len;
+  r.dst_len = dst_len;
+  r.top = flags & BLOCK_TOP;
+  r.state = INFLATE_HEADER;
+  inflate_move(&r, 2u);
+  if (LID == 0u) s.bad = 0u;
+
+  u32 start = 0u, ring_valid = 0u, task = INFLATE_STAGE;  // the round's first byte, the first byte that is in the ring
+  u64 sum_a = 0u, sum_b = 0u;                             // this item's share of the Adler-32
+  inflate_stage(src, src_len, &s, 2u);
+  while ((task & INFLATE_DONE) == 0u) {
+    SYNC();
+    if (LID == 0u) inflate_step(src, &s, &r);
+    SYNC();
+    task = s.task;
+    u32 batches = s.batches, end = s.pos, m = 0u;
+    for (u32 b = 0u; b < batches; b++) {
+      u32 to = s.batch_end[b];
+      inflate_copy(out, &s, start, ring_valid, m, to);
+      m = to;
+      SYNC();
+    }
+
+    u32 x = 0u, y = 0u, n = 0u;
+    for (u32 i = start + LID; i < end; i += 32u, n++) {
+      u32 d = s.ring[i & (INFLATE_RING - 1u)];
+      out[i] = (u8)d;
+      x += d;
+      y += x;
+    }
+    sum_a += x;
+    sum_b += inflate_weigh(dst_len - start - LID, x, y, n);
+    start = end;
+    if (task & INFLATE_STORED) {
+      GLOBAL const u8 *stored = src + s.stored_from;
+      u32 len = s.stored_len;  // at most 65535, so that 32 bits hold the sums
+      x = y = n = 0u;
+      for (u32 i = LID; i < len; i += 32u, n++) {
+        u32 d = stored[i];
+        out[start + i] = (u8)d;
+        x += d;
+        y += x;
+      }
+      sum_a += x;
+      sum_b += inflate_weigh(dst_len - start - LID, x, y, n);
+      start += len;
+      ring_valid = start;
+    }
+
+    if (task & INFLATE_STAGE) inflate_stage(src, src_len, &s, s.input_from);
+    if (task & INFLATE_FIXED) {
+      inflate_fixed_lengths(&s);
+      SYNC();
+    }
+    if (task & (INFLATE_BUILD | INFLATE_BUILD_CODES)) inflate_build(&s, task & INFLATE_BUILD);
+  }
+
+  u32 result = s.status;
+  if (task & INFLATE_CHECK && result == STATUS_OK) {
+    s.limit[LID] = (u32)(sum_a % INFLATE_ADLER);
+    s.base[LID] = (u32)(sum_b % INFLATE_ADLER);
+    SYNC();
+    u32 a = 1u, b = dst_len % INFLATE_ADLER;
+    for (u32 i = 0u; i < 32u; i++) {
+      a += s.limit[i];
+      b += s.base[i];
+    }
+    if ((b % INFLATE_ADLER << 16 | a % INFLATE_ADLER) != s.adler) result = STATUS_CHECKSUM;
+  }
+  if (LID == 0u) status[GRP] = result;
+}

@@ -1,0 +1,171 @@
+// PackBits (TIFF 6.0 section 9): runs and literals of at most 128 bytes, each with a count before it.
+//
+// Decoding: where a count lies follows from the one before, so item 0 walks them, in a piece of the stream that the group
+// brought to local memory: there a step costs a local load, not a trip to the device's memory. What it finds goes
+// into a queue. Then the items share the output, four neighbouring bytes each, stored as one word; which packet they come
+// from is found by bisection, so that many short packets and few long ones keep all lanes equally busy.
+//
+// Encoding: no packet crosses a row, so each item encodes a row by itself, and 32 rows are under way. It does so twice: to
+// measure, and, when the sum of the sizes before tells where, to write. Measuring again reads bytes that are still in
+// the cache; encoding into spare room and moving the rows together would read and write the result once more and wait
+// at barriers for it. Blocks of less than 32 rows leave items idle.
+
+#define PACKBITS_ITEMS 32u
+#define PACKBITS_PIECE 1024u
+#define PACKBITS_QUEUE 128u
+#define PACKBITS_RUN 0x8000u  // marks a place as that of the one byte of a run
+#define PACKBITS_NONE 0xFFFFu
+#define PACKBITS_LONGEST 128u
+
+KERNEL(32) packbits(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status) {
+  LOCAL u8 piece[PACKBITS_PIECE];
+  LOCAL u16 begins[PACKBITS_QUEUE + 1u];  // where packets write, counted from `out`
+  LOCAL u16 places[PACKBITS_QUEUE];       // where their bytes are, counted from `at`
+  LOCAL u32 read;                         // bytes of the stream that the queue stands for
+  LOCAL u32 total;                        // and of the output
+
+  GLOBAL const u8 *src = batch + BLOCK(batch, GRP).src;
+  GLOBAL u8 *dst = decoded + BLOCK(batch, GRP).dst;
+  u32 src_len = BLOCK(batch, GRP).src_len;
+  u32 dst_len = BLOCK(batch, GRP).dst_len;
+  u32 at = 0u;
+  u32 out = (BLOCK(batch, GRP).flags & BLOCK_SPARSE) != 0u ? dst_len : 0u;
+  u32 result = STATUS_OK;
+
+  while (out < dst_len) {
+    // A packet makes at least one byte of two. What is much longer consists of counts that mean nothing; it would hold
+    // the device up, and is left to the CPU.
+    if (at / 4u > dst_len + PACKBITS_PIECE) {
+      result = STATUS_UNSUPPORTED;
+      break;
+    }
+    u32 room = dst_len - out;
+    u32 rest = src_len - at;
+    u32 here = rest < PACKBITS_PIECE ? rest : PACKBITS_PIECE;
+    for (u32 i = LID; i < here; i += PACKBITS_ITEMS) piece[i] = src[at + i];
+    for (u32 i = LID; i <= PACKBITS_QUEUE; i += PACKBITS_ITEMS) begins[i] = PACKBITS_NONE;
+    SYNC();
+
+    if (LID == 0u) {
+      u32 p = 0u;
+      u32 made = 0u;
+      for (u32 i = 0u; i < PACKBITS_QUEUE && p < here && made < room;) {
+        u32 count = piece[p];
+        u32 len = 0u;
+        if (count == 128u) {
+          p++;
+        } else if (p + 1u >= here) {
+          // The next piece starts with this count. In the last piece it announces what is not there.
+          if (here == rest) p++;
+          break;
+        } else if (count > 128u) {
+          len = 257u - count;
+          places[i] = (u16)(PACKBITS_RUN | (p + 1u));
+          p += 2u;
+        } else {
+          len = count + 1u < rest - p - 1u ? count + 1u : rest - p - 1u;
+          places[i] = (u16)(p + 1u);
+          p += 1u + len;
+        }
+        if (len > 0u) begins[i++] = (u16)made;
+        made += len;
+      }
+      read = p;
+      total = made;
+    }
+    SYNC();
+
+    u32 bytes = total < room ? total : room;
+    // Places are counted from a whole word of the device's memory here. The first and the last word may be shared with
+    // other blocks.
+    u32 shift = (u32)((size_t)(dst + out) % 4u);
+    for (u32 word = LID * 4u; word < bytes + shift; word += 4u * PACKBITS_ITEMS) {
+      u32 first = word > shift ? word : shift;
+      u32 end = word + 4u < bytes + shift ? word + 4u : bytes + shift;
+      u32 i = 0u;
+      for (u32 step = PACKBITS_QUEUE / 2u; step > 0u; step /= 2u) i += begins[i + step] + shift <= first ? step : 0u;
+      u32 values = 0u;
+      for (u32 p = first; p < end; p++) {
+        while (begins[i + 1u] + shift <= p) i++;
+        u32 place = places[i];
+        u32 from = (place & PACKBITS_RUN) != 0u ? place & ~PACKBITS_RUN : place + p - shift - begins[i];
+        values |= (u32)src[at + from] << (8u * (p - word));
+      }
+      if (end - first == 4u) *(GLOBAL u32 *)(dst + (out + word - shift)) = values;
+      else for (u32 p = first; p < end; p++) dst[out + p - shift] = (u8)(values >> (8u * (p - word)));
+    }
+    if (total < room && read == rest) {
+      result = STATUS_TRUNCATED;
+      break;
+    }
+    out += bytes;
+    at += read;
+    SYNC();
+  }
+  if (LID == 0u) status[GRP] = result;
+}
+
+// Bytes of the encoded row, by the rule of swath-codec's packbits.rs. `write` says whether to write them too.
+FN u32 packbits_row(GLOBAL const u8 *row, u32 len, GLOBAL u8 *out, u32 write) {
+  u32 size = 0u;
+  for (u32 at = 0u; at < len;) {
+    u8 value = row[at];
+    u32 rest = len - at < PACKBITS_LONGEST ? len - at : PACKBITS_LONGEST;
+    u32 taken = 1u;
+    while (taken < rest && row[at + taken] == value) taken++;
+    if (taken >= 2u) {
+      if (write != 0u) {
+        out[size] = (u8)(257u - taken);
+        out[size + 1u] = value;
+      }
+      size += 2u;
+    } else {
+      // A run of two inside a literal saves nothing, so only three equal bytes end it.
+      u32 equal = 1u;
+      u32 end = 1u;
+      u8 last = value;
+      for (; at + end < len && equal < 3u && end < PACKBITS_LONGEST + 2u; end++) {
+        equal = row[at + end] == last ? equal + 1u : 1u;
+        last = row[at + end];
+      }
+      taken = equal == 3u ? end - 3u : end;
+      taken = taken < rest ? taken : rest;
+      if (write != 0u) {
+        out[size] = (u8)(taken - 1u);
+        for (u32 i = 0u; i < taken; i++) out[size + 1u + i] = row[at + i];
+      }
+      size += 1u + taken;
+    }
+    at += taken;
+  }
+  return size;
+}
+
+// Group i encodes tile i, the `len` bytes at `tiles_at + i * stride`, in rows of `row_bytes`, to `out_at + i * slot` and says in
+// `sizes[first + i]` how many bytes that gives: 0xFFFFFFFF if they are more than `slot`.
+KERNEL(32) packbits_encode(GLOBAL const u8 *tiles, u64 tiles_at, u64 stride, u64 len, GLOBAL u8 *out, u64 out_at, u64 slot,
+                           GLOBAL u32 *sizes, u32 first, u32 row_bytes) {
+  LOCAL u32 lens[PACKBITS_ITEMS];
+  GLOBAL const u8 *tile = tiles + tiles_at + GRP * stride;
+  out += out_at;
+  u64 end = 0u;
+  u64 step = row_bytes > 0u ? row_bytes : 1u;
+  u64 rows = (len + step - 1u) / step;
+  for (u64 base = 0u; base < rows; base += PACKBITS_ITEMS) {
+    u64 row = base + LID;
+    u32 row_len = row + 1u < rows ? (u32)step : row + 1u == rows ? (u32)(len - row * step) : 0u;
+    GLOBAL const u8 *from = tile + (row < rows ? row * step : 0u);
+    lens[LID] = packbits_row(from, row_len, out, 0u);
+    SYNC();
+    u64 begin = end;
+    for (u32 item = 0u; item < PACKBITS_ITEMS; item++) {
+      begin += item < LID ? lens[item] : 0u;
+      end += lens[item];
+    }
+    // The same for all items: none of them waits for one that has left.
+    if (end > slot || end >= 0xFFFFFFFFu) break;
+    packbits_row(from, row_len, out + GRP * slot + begin, 1u);
+    SYNC();
+  }
+  if (LID == 0u) sizes[first + GRP] = end > slot || end >= 0xFFFFFFFFu ? 0xFFFFFFFFu : (u32)end;
+}

@@ -1,0 +1,161 @@
+// From decoded blocks to the output: the wanted part of each block, its samples in native order, in the layout asked
+// for.
+//
+// The parts of a block share its wanted samples in the order in which they lie in the output, and so do the items of
+// a group: neighbours write neighbours. What sample an item has next is counted on in three digits, not divided out
+// again. Runs of bytes that are the same in the block and in the output are moved in the widest words that both
+// allow.
+
+// How a sample is stored: as in the output, perhaps in the other byte order; as byte planes of the row, most
+// significant first; as bits, packed most significant first.
+#define PLACE_STORED 0u
+#define PLACE_PLANES 1u
+#define PLACE_BITS 2u
+// Each item looks for itself whether the bands are wanted in order, so not through any number of them.
+#define PLACE_RUN_BANDS 64u
+
+// A value of up to 8 bytes.
+FN u64 place_load(GLOBAL const u8 *from, u32 size, u32 typed) {
+  u64 value = 0;
+  if (size == 1) return *from;
+  if (!typed) {
+    for (u32 k = 0; k < size; k++) value |= (u64)from[k] << (8 * k);
+    return value;
+  }
+  if (size == 2) return *(GLOBAL const u16 *)from;
+  if (size == 4) return *(GLOBAL const u32 *)from;
+  return *(GLOBAL const u64 *)from;
+}
+
+FN void place_store(GLOBAL u8 *to, u64 value, u32 size, u32 typed) {
+  if (size == 1) {
+    *to = (u8)value;
+  } else if (!typed) {
+    for (u32 k = 0; k < size; k++) to[k] = (u8)(value >> (8 * k));
+  } else if (size == 2) {
+    *(GLOBAL u16 *)to = (u16)value;
+  } else if (size == 4) {
+    *(GLOBAL u32 *)to = (u32)value;
+  } else {
+    *(GLOBAL u64 *)to = value;
+  }
+}
+
+// Turns the bytes of each unit of 2, 4 or 8 bytes, however many there are.
+FN u64 place_swapped(u64 value, u32 unit) {
+  if (unit >= 2) value = ((value >> 8) & (u64)0x00ff00ff00ff00ff) | ((value & (u64)0x00ff00ff00ff00ff) << 8);
+  if (unit >= 4) value = ((value >> 16) & (u64)0x0000ffff0000ffff) | ((value & (u64)0x0000ffff0000ffff) << 16);
+  if (unit >= 8) value = (value >> (4 * unit)) | (value << (4 * unit));
+  return value;
+}
+
+FN u64 place_joined(GLOBAL const u8 *from, u64 plane, u32 size) {
+  u64 value = 0;
+  for (u32 k = 0; k < size; k++) value = value << 8 | from[k * plane];
+  return value;
+}
+
+// The `bits` bits from bit `at` of the row on: no byte is read that has none of them.
+FN u64 place_bits(GLOBAL const u8 *row, u64 at, u32 bits) {
+  GLOBAL const u8 *from = row + (at >> 3);
+  u32 have = 8 - (u32)(at & 7);
+  u64 value = *from & (0xffu >> (8 - have));
+  if (have >= bits) return value >> (have - bits);
+  for (; have + 8 <= bits; have += 8) value = value << 8 | *++from;
+  if (have < bits) value = value << (bits - have) | *++from >> (8 - (bits - have));
+  return value;
+}
+
+KERNEL(256)
+place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status, GLOBAL u8 *out, u64 out_at,
+      u64 row_stride, u64 pixel_stride, u64 band_stride, u64 bands_at, u32 bands, u32 planar, u32 row_bytes, u32 width,
+      u32 samples, u32 bits, u32 size, u32 mode, u32 swap, u64 fill_low, u64 fill_high, u32 parts) {
+  u32 number = GRP / parts;
+  u32 part = GRP - number * parts;
+  GLOBAL const Block *block = &BLOCK(batch, number);
+  if (status[number] != STATUS_OK || block->rows == 0 || block->cols == 0 || bands == 0) return;
+  u32 sparse = (block->flags & BLOCK_SPARSE) != 0;
+  u32 cols = block->cols;
+  u64 from_col = block->from_col;
+  GLOBAL const u32 *band_list = (GLOBAL const u32 *)(batch + bands_at);
+  GLOBAL const u8 *from = decoded + block->dst + (u64)block->from_row * row_bytes;
+  GLOBAL u8 *to = out + out_at + block->to_row * row_stride + block->to_col * pixel_stride;
+  if (planar) to += block->band * band_stride;  // and `bands` is 1, so that no other band comes on top
+
+  u32 run = mode == PLACE_STORED && !sparse && pixel_stride == (u64)samples * size &&
+            (samples == 1 || band_stride == size) && (planar || (bands == samples && bands <= PLACE_RUN_BANDS));
+  for (u32 band = 0; run && !planar && band < bands; band++) run = band_list[band] == band;
+  if (run) {
+    // A row is now `cols` words of `size` bytes, one to a pixel.
+    u64 length = (u64)cols * samples * size;
+    from += from_col * samples * size;
+    u64 all = (u64)from | (u64)to | row_bytes | row_stride | length;
+    u32 word = 16;
+    while ((all & (word - 1)) != 0) word /= 2;
+    // Words narrower than what is to be swapped would tear it: then sample by sample, at any alignment.
+    if (word < swap) word = size;
+    size = word;
+    cols = (u32)(length / word);
+    pixel_stride = word;
+    band_stride = word;
+    from_col = 0;
+    bands = 1;
+    samples = 1;
+  }
+
+  u32 pieces = size == 16 ? 2 : 1;
+  u32 piece = size / pieces;
+  u32 typed_load = (((u64)from | row_bytes) & (piece - 1)) == 0;
+  u32 typed_store = (((u64)to | row_stride | pixel_stride | band_stride) & (piece - 1)) == 0;
+  u32 vector = run && size == 16 && swap == 0;
+
+  // The digits are (band, column, row) when the bands of a pixel lie side by side, else (column, row, band).
+  u32 bands_last = bands > 1 && band_stride < pixel_stride;
+  u32 low_end = bands_last ? bands : cols;
+  u32 middle_end = bands_last ? cols : block->rows;
+  u64 total = (u64)block->rows * cols * bands;
+  u64 share = ((total + parts - 1) / parts + 255) / 256 * 256;
+  u64 at = part * share + LID;
+  u64 end = (part + 1) * share < total ? (part + 1) * share : total;
+  u64 line = at / low_end;
+  u32 low = (u32)(at - line * low_end);
+  u32 high = (u32)(line / middle_end);
+  u32 middle = (u32)(line - (u64)high * middle_end);
+  u32 line_step = 256 / low_end;
+  u32 low_step = 256 - line_step * low_end;
+  u32 high_step = line_step / middle_end;
+  u32 middle_step = line_step - high_step * middle_end;
+
+  for (; at < end; at += 256) {
+    u32 band = bands_last ? low : high;
+    u32 col = bands_last ? middle : low;
+    u32 row = bands_last ? high : middle;
+    GLOBAL const u8 *source = from + (u64)row * row_bytes;
+    GLOBAL u8 *target = to + row * row_stride + col * pixel_stride + band * band_stride;
+    u64 sample = planar || run ? 0 : band_list[band];
+    u64 index = (from_col + col) * samples + sample;
+    if (sparse) {
+      place_store(target, fill_low, piece, typed_store);
+      if (pieces == 2) place_store(target + 8, fill_high, piece, typed_store);
+    } else if (vector) {
+      *(GLOBAL uint4 *)target = *(GLOBAL const uint4 *)(source + index * 16);
+    } else if (mode == PLACE_PLANES) {
+      place_store(target, place_joined(source + index, (u64)width * samples, size), size, typed_store);
+    } else if (mode == PLACE_BITS) {
+      place_store(target, place_bits(source, index * bits, bits), size, typed_store);
+    } else {
+      for (u32 k = 0; k < pieces; k++) {
+        u64 value = place_load(source + index * size + k * 8, piece, typed_load);
+        place_store(target + k * 8, place_swapped(value, swap), piece, typed_store);
+      }
+    }
+
+    low += low_step;
+    u32 carry = low >= low_end;
+    low -= carry ? low_end : 0;
+    middle += middle_step + carry;
+    carry = middle >= middle_end;
+    middle -= carry ? middle_end : 0;
+    high += high_step + carry;
+  }
+}

@@ -1,0 +1,73 @@
+// One text, two compilers: every kernel file is read by OpenCL C 1.2 and by CUDA C (as C++), behind this prelude.
+//
+// What both have in common is all that a kernel may use: C99 without variable-length arrays, an address space on every
+// pointer, LOCAL arrays of fixed size at the top of a kernel (32 KB together, which every GPU has), no warp intrinsics.
+//
+// A pointer to LOCAL memory is LOCAL_PTR: CUDA puts __shared__ on variables only. Functions are always inlined in OpenCL: where
+// they were not, PoCL 3.1 let them read other memory than the LOCAL variable that they were given.
+#ifdef __OPENCL_VERSION__
+#pragma OPENCL FP_CONTRACT OFF
+#define KERNEL(n) __kernel __attribute__((reqd_work_group_size(n, 1, 1))) void
+#define GLOBAL __global
+#define LOCAL __local
+#define LOCAL_PTR __local
+#define CONSTANT __constant
+#define FN static inline __attribute__((always_inline))
+#define LID ((u32)get_local_id(0))
+#define GRP ((u32)get_group_id(0))
+#define LDIM ((u32)get_local_size(0))
+#define SYNC() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+typedef uchar u8;
+typedef ushort u16;
+typedef uint u32;
+typedef ulong u64;
+typedef int i32;
+typedef long i64;
+#else
+#define KERNEL(n) extern "C" __global__ void __launch_bounds__(n)
+#define GLOBAL
+#define LOCAL __shared__
+#define LOCAL_PTR
+#define CONSTANT __constant__
+#define FN __device__ static
+#define LID ((u32)threadIdx.x)
+#define GRP ((u32)blockIdx.x)
+#define LDIM ((u32)blockDim.x)
+#define SYNC() __syncthreads()
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+#endif
+
+// One block of a batch: where its bytes lie and where its pixels go. A table of these stands at the start of the batch,
+// and the compressed bytes follow, so that one upload brings both. `src/block.rs` has the same struct.
+typedef struct {
+  u64 src;        // first compressed byte, from the start of the batch
+  u64 dst;        // first decoded byte, from the start of the decoded buffer
+  u32 src_len;    // compressed bytes
+  u32 dst_len;    // decoded bytes: exactly so many must come out
+  u32 flags;      // BLOCK_SPARSE, BLOCK_TOP
+  u32 from_row;   // the part of the block that is wanted
+  u32 from_col;
+  u32 rows;
+  u32 cols;
+  u32 to_row;     // where that part goes in the output
+  u32 to_col;
+  u32 band;       // the output band, in planar files
+  u32 reserved[2];
+} Block;
+
+#define BLOCK_SPARSE 1u  // not stored: filled
+#define BLOCK_TOP 2u     // only the first dst_len bytes are wanted, the stream goes on behind them
+
+// What a block's status says. Anything but OK means: nobody has looked at its pixels, ask the CPU what is wrong.
+#define STATUS_OK 0u
+#define STATUS_TRUNCATED 1u    // the stream ends before the block is full
+#define STATUS_CORRUPT 2u      // it breaks the rules of the format
+#define STATUS_CHECKSUM 3u     // its checksum does not match
+#define STATUS_UNSUPPORTED 4u  // a form of the format that the kernel does not know
+
+#define BLOCK(batch, i) (((GLOBAL const Block *)(batch))[i])
