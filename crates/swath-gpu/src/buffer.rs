@@ -1,0 +1,80 @@
+//! Memory that frees itself.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use crate::device::{Device, Handle};
+use crate::stats::Counters;
+
+/// What buffers of a device share with it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) device: Box<dyn Device>,
+    pub(crate) counters: Counters,
+}
+
+/// Device memory. It is given back when it is dropped.
+#[derive(Debug)]
+pub struct Buffer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) handle: Handle,
+    pub(crate) bytes: u64,
+}
+
+impl Buffer {
+    /// Its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The device's own name for it: a `CUdeviceptr` of CUDA, a `cl_mem` of OpenCL.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the handle came from this device and is released once; streams synchronise before the buffers that they use
+        // are dropped (`Stream` says how).
+        unsafe { self.shared.device.release(self.handle) };
+        self.shared.counters.freed(self.bytes);
+    }
+}
+
+/// Host memory that the device copies from and to by itself.
+#[derive(Debug)]
+pub struct Pinned {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) handle: Handle,
+    pub(crate) memory: *mut u8,
+    pub(crate) bytes: usize,
+}
+
+// SAFETY: the memory belongs to this value alone, and drivers allow it to be freed from any thread.
+unsafe impl Send for Pinned {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for Pinned {}
+
+impl Deref for Pinned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `pin` gave so many bytes, zeroed by `Gpu::pin`, and they stay until the drop.
+        unsafe { std::slice::from_raw_parts(self.memory, self.bytes) }
+    }
+}
+
+impl DerefMut for Pinned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(self.memory, self.bytes) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: the handle and the memory came from `pin` of this device and are given back once.
+        unsafe { self.shared.device.unpin(self.handle, self.memory) };
+    }
+}

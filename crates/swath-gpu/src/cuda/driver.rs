@@ -1,0 +1,188 @@
+//! The functions of the CUDA driver, found once at run time.
+//!
+//! `cudarc` declares them too, but its functions panic when the driver lacks one, and hand results back as an enum: a code that
+//! a newer driver knows and it does not would be undefined behaviour. So the library is the one that it finds and the types are
+//! its types, but the functions are looked up here, all of them before the first is called, and codes are numbers.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{
+    self, CUcontext, CUdevice, CUdevice_attribute_enum, CUdeviceptr, CUfunction, CUjit_option_enum, CUmodule, CUstream,
+};
+
+use crate::error::{Error, Result};
+
+/// A `CUresult`.
+pub(super) type Code = c_uint;
+
+pub(super) const API: &str = "CUDA";
+const SUCCESS: Code = sys::CUresult::CUDA_SUCCESS as Code;
+const OUT_OF_MEMORY: Code = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as Code;
+
+macro_rules! functions {
+    ($($name:ident, $symbol:literal, ($($argument:ty),*);)*) => {
+        /// The functions.
+        #[derive(Debug)]
+        pub(super) struct Driver {
+            $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> Code,)*
+        }
+
+        impl Driver {
+            /// Find every function, or say which is missing.
+            fn load() -> std::result::Result<Driver, &'static str> {
+                // SAFETY: loading runs the initialisers of NVIDIA's driver, which are made to be run in any process.
+                // `culib` panics when there is no library: the only caller has just loaded it. It never unloads it, so
+                // the functions stay.
+                let library = unsafe { sys::culib() };
+                Ok(Driver {
+                    $($name: {
+                        // SAFETY: the types are those that `cuda.h` declares for this symbol, with `CUresult` as the
+                        // unsigned int that it is in C.
+                        *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|_| $symbol)?
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    init, "cuInit", (c_uint);
+    driver_version, "cuDriverGetVersion", (*mut c_int);
+    error_name, "cuGetErrorName", (Code, *mut *const c_char);
+    error_string, "cuGetErrorString", (Code, *mut *const c_char);
+    device_count, "cuDeviceGetCount", (*mut c_int);
+    device_get, "cuDeviceGet", (*mut CUdevice, c_int);
+    device_name, "cuDeviceGetName", (*mut c_char, c_int, CUdevice);
+    device_attribute, "cuDeviceGetAttribute", (*mut c_int, CUdevice_attribute_enum, CUdevice);
+    device_memory, "cuDeviceTotalMem_v2", (*mut usize, CUdevice);
+    context_retain, "cuDevicePrimaryCtxRetain", (*mut CUcontext, CUdevice);
+    context_release, "cuDevicePrimaryCtxRelease_v2", (CUdevice);
+    context_push, "cuCtxPushCurrent_v2", (CUcontext);
+    context_pop, "cuCtxPopCurrent_v2", (*mut CUcontext);
+    module_load, "cuModuleLoadDataEx", (*mut CUmodule, *const c_void, c_uint, *mut CUjit_option_enum, *mut *mut c_void);
+    module_function, "cuModuleGetFunction", (*mut CUfunction, CUmodule, *const c_char);
+    module_unload, "cuModuleUnload", (CUmodule);
+    memory_info, "cuMemGetInfo_v2", (*mut usize, *mut usize);
+    memory_alloc, "cuMemAlloc_v2", (*mut CUdeviceptr, usize);
+    memory_free, "cuMemFree_v2", (CUdeviceptr);
+    host_alloc, "cuMemHostAlloc", (*mut *mut c_void, usize, c_uint);
+    host_free, "cuMemFreeHost", (*mut c_void);
+    upload, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, *const c_void, usize, CUstream);
+    download, "cuMemcpyDtoHAsync_v2", (*mut c_void, CUdeviceptr, usize, CUstream);
+    copy, "cuMemcpyDtoDAsync_v2", (CUdeviceptr, CUdeviceptr, usize, CUstream);
+    stream_create, "cuStreamCreate", (*mut CUstream, c_uint);
+    stream_synchronize, "cuStreamSynchronize", (CUstream);
+    stream_destroy, "cuStreamDestroy_v2", (CUstream);
+    launch, "cuLaunchKernel", (
+        CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void
+    );
+}
+
+impl Driver {
+    /// The driver, initialised.
+    pub(super) fn get() -> Result<&'static Driver> {
+        static DRIVER: OnceLock<Driver> = OnceLock::new();
+        let driver = match DRIVER.get() {
+            Some(driver) => driver,
+            None => {
+                // SAFETY: as in `load`.
+                if !unsafe { sys::is_culib_present() } {
+                    return Err(missing(std::env::var("LD_LIBRARY_PATH").ok().as_deref()));
+                }
+                let driver = Driver::load().map_err(|symbol| {
+                    no_device(format!("the driver's library has no {symbol}: it is too old, or not NVIDIA's"))
+                })?;
+                DRIVER.get_or_init(|| driver)
+            }
+        };
+        // Cheap when it was done before, and a driver that came up meanwhile is found.
+        // SAFETY: any thread may call it, at any time.
+        match unsafe { (driver.init)(0) } {
+            SUCCESS => Ok(driver),
+            code => Err(no_device(format!(
+                "NVIDIA's driver is installed, but cuInit failed with {}{}",
+                driver.describe(code),
+                visible_devices()
+            ))),
+        }
+    }
+
+    /// An error of its code, if it is one.
+    pub(super) fn check(&self, call: &'static str, code: Code) -> Result<()> {
+        match code {
+            SUCCESS => Ok(()),
+            _ => Err(Error::Call { api: API, call, code: self.describe(code) }),
+        }
+    }
+
+    /// As [`check`](Driver::check), for calls that ask for memory.
+    pub(super) fn check_memory(&self, call: &'static str, code: Code, stage: &'static str, needed: u64) -> Result<()> {
+        match code {
+            OUT_OF_MEMORY => Err(Error::OutOfMemory { stage, needed }),
+            _ => self.check(call, code),
+        }
+    }
+
+    /// The name of a code and what the driver says about it.
+    pub(super) fn describe(&self, code: Code) -> String {
+        let text = |find: unsafe extern "C" fn(Code, *mut *const c_char) -> Code| {
+            let mut text = std::ptr::null();
+            // SAFETY: the driver writes a pointer to a text of its own that is never freed, or null for a code that it does
+            // not know.
+            unsafe {
+                let found = find(code, &mut text) == SUCCESS && !text.is_null();
+                found.then(|| CStr::from_ptr(text).to_string_lossy())
+            }
+        };
+        match (text(self.error_name), text(self.error_string)) {
+            (Some(name), Some(string)) => format!("{name} ({string})"),
+            (Some(name), None) => name.into_owned(),
+            (None, _) => format!("code {code}"),
+        }
+    }
+}
+
+pub(super) fn no_device(reason: String) -> Error {
+    Error::NoDevice { api: API, reason }
+}
+
+/// Devices that are there may be hidden on purpose; that is easily forgotten.
+pub(super) fn visible_devices() -> String {
+    std::env::var("CUDA_VISIBLE_DEVICES")
+        .map_or_else(|_| String::new(), |list| format!("; CUDA_VISIBLE_DEVICES is '{list}'"))
+}
+
+/// The driver's library is not there: what was looked for, and where.
+fn missing(library_path: Option<&str>) -> Error {
+    let names = ["cuda", "nvcuda"].iter().flat_map(|name| cudarc::get_lib_name_candidates(name));
+    // Of the many names that cudarc tries, those that NVIDIA's driver ever had.
+    let (known, others): (Vec<_>, Vec<_>) =
+        names.partition(|name| ["libcuda.so", "libcuda.so.1", "nvcuda.dll", "libcuda.dylib"].contains(&name.as_str()));
+    let path = match library_path {
+        Some(path) if !path.is_empty() => format!("LD_LIBRARY_PATH ({path})"),
+        _ => "LD_LIBRARY_PATH (not set)".to_owned(),
+    };
+    no_device(format!(
+        "no {} (nor {} other names) in {path} or the system's library folders; it comes with NVIDIA's driver",
+        known.join(" or "),
+        others.len()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_library_says_what_and_where() {
+        let text = missing(Some("/opt/lib:/srv/lib")).to_string();
+        assert!(text.starts_with("there is no CUDA device: no "), "{text}");
+        assert!(text.contains("(/opt/lib:/srv/lib)"), "{text}");
+        if cfg!(target_os = "linux") {
+            assert!(text.contains("libcuda.so or libcuda.so.1 "), "{text}");
+        }
+        assert!(missing(None).to_string().contains("LD_LIBRARY_PATH (not set)"));
+    }
+}

@@ -1,0 +1,693 @@
+//! The way back: rows of pixels become tiles for the compressor, and the rows of the overviews, band by band.
+//!
+//! A band is uploaded once (or copied, if the pixels are on the device already), NaN becomes nodata, every level is halved from
+//! the one before it, all block rows that are complete are cut with the predictor applied, and the tiles of all levels come back
+//! in one download with one synchronisation. What is held is a band of each level, and of their tiles: nothing grows with the
+//! height of the image.
+
+use std::ops::Range;
+
+use crate::buffer::Pinned;
+use crate::decode::MAX_GROUPS;
+use crate::error::{Error, Result};
+use crate::gpu::Gpu;
+use crate::kernel::{Arg, Kernel};
+use crate::raster::DeviceRaster;
+use crate::slot::{Budget, Slot};
+use crate::stream::Stream;
+
+/// Samples that one group cuts.
+const CUT_SAMPLES: u64 = 4096;
+
+/// Groups that share a pass over rows.
+const PASS_GROUPS: u64 = 1024;
+
+/// Tiles begin where any sample may begin.
+const TILE_ALIGN: u64 = 16;
+
+/// Bytes of the types of samples, as `kernels/reduce.c` numbers them.
+const SAMPLE_SIZES: [usize; 12] = [1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 16];
+
+/// How a level is made by halving another: the numbers of `kernels/reduce.c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Halving {
+    /// The level that it is made from, which comes before it.
+    pub parent: usize,
+    /// The type of the samples, as the kernel numbers them.
+    pub dtype: u32,
+    /// The method, as the kernel numbers them.
+    pub method: u32,
+    /// The band that tells which pixels are there; [`u32::MAX`] for none.
+    pub alpha: u32,
+    /// The bits of the least sample that is nodata.
+    pub low: u64,
+    /// The bits of the greatest sample that is nodata.
+    pub high: u64,
+    /// The bits of a sample to which nothing contributes.
+    pub fill: u64,
+    /// The bits of what a computed sample becomes that happens to be nodata.
+    pub beside: u64,
+    /// 1 if any number is nodata.
+    pub any: u32,
+}
+
+/// One level that is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CutLevel {
+    /// Width in pixels.
+    pub width: u64,
+    /// Height in pixels.
+    pub height: u64,
+    /// Width of a block.
+    pub block_width: u64,
+    /// Height of a block.
+    pub block_height: u64,
+    /// Whether all blocks are stored whole, as tiles are; the last strip has only the rows that there are.
+    pub tiled: bool,
+    /// 1, or the number of bands where each has blocks of its own.
+    pub planes: u64,
+    /// How it is made; `None` for the first.
+    pub halving: Option<Halving>,
+}
+
+impl CutLevel {
+    fn across(&self) -> u64 {
+        self.width.div_ceil(self.block_width)
+    }
+
+    fn down(&self) -> u64 {
+        self.height.div_ceil(self.block_height)
+    }
+
+    /// The rows that the blocks of a block row hold.
+    fn stored_rows(&self, block_row: u64) -> u64 {
+        if self.tiled { self.block_height } else { self.block_height.min(self.height - block_row * self.block_height) }
+    }
+}
+
+/// What is to be cut.
+#[derive(Debug, Clone)]
+pub struct CutJob {
+    /// The levels, the full resolution first.
+    pub levels: Vec<CutLevel>,
+    /// Bands of a pixel.
+    pub bands: usize,
+    /// Bytes of a sample.
+    pub size: usize,
+    /// The value of the Predictor tag.
+    pub predictor: u32,
+    /// The bits that NaN becomes, if it is to.
+    pub nan_to_nodata: Option<u64>,
+    /// Compress the tiles by PackBits before they come back. Other codecs are left to the CPU.
+    pub packbits: bool,
+}
+
+impl CutJob {
+    fn row_bytes(&self, level: usize) -> u64 {
+        self.levels[level].width * (self.bands * self.size) as u64
+    }
+
+    /// Bytes of a tile of a level.
+    pub fn tile_bytes(&self, level: usize) -> u64 {
+        let level = &self.levels[level];
+        let bands = if level.planes > 1 { 1 } else { self.bands as u64 };
+        level.block_width * level.block_height * bands * self.size as u64
+    }
+
+    fn tile_stride(&self, level: usize) -> u64 {
+        self.tile_bytes(level).next_multiple_of(TILE_ALIGN)
+    }
+
+    fn tile_row_bytes(&self, level: usize) -> u64 {
+        self.tile_bytes(level) / self.levels[level].block_height
+    }
+
+    /// Room for the largest that a tile may become when it is compressed: a byte more for every 128 of a row.
+    fn slot_bytes(&self, level: usize) -> u64 {
+        let row_bytes = self.tile_row_bytes(level);
+        (self.levels[level].block_height * (row_bytes + row_bytes.div_ceil(128))).next_multiple_of(TILE_ALIGN)
+    }
+}
+
+/// The rows of a band.
+#[derive(Debug, Clone, Copy)]
+pub enum RowsIn<'a> {
+    /// On the host: all bands of each pixel side by side. They are not touched before the next [`Cutting::push`] returns.
+    Host(&'a [u8]),
+    /// On the device: these rows of a raster, from its first row on, which belongs to the first row of the image.
+    Raster(&'a DeviceRaster),
+}
+
+/// The tiles of a level that a band completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelTiles {
+    /// The level.
+    pub level: usize,
+    /// The block rows, all tiles of each.
+    pub rows: Range<u64>,
+    /// Where the first tile begins.
+    pub at: usize,
+    /// Bytes from a tile to the next.
+    pub stride: usize,
+    /// Bytes of a tile.
+    pub bytes: usize,
+    across: u64,
+    planes: u64,
+    /// The number of the first tile among all of the band.
+    first: u64,
+}
+
+/// Tiles that are ready for the compressor, in host memory.
+#[derive(Debug)]
+pub struct Tiles {
+    memory: Pinned,
+    /// What there is of each level.
+    pub levels: Vec<LevelTiles>,
+    /// Where each tile lies, if they were compressed.
+    compressed: Option<Vec<Range<usize>>>,
+}
+
+impl Tiles {
+    /// Whether the tiles are compressed: what is stored, and not what is to be compressed.
+    pub fn are_compressed(&self) -> bool {
+        self.compressed.is_some()
+    }
+
+    /// A tile that there is.
+    ///
+    /// # Panics
+    /// When it is not of this band.
+    pub fn get(&self, level: usize, plane: u64, row: u64, col: u64) -> &[u8] {
+        let of = self.levels.iter().find(|tiles| tiles.level == level && tiles.rows.contains(&row));
+        let of = of.expect("the tile is of this band");
+        let number = ((row - of.rows.start) * of.planes + plane) * of.across + col;
+        if let Some(places) = &self.compressed {
+            return &self.memory[places[(of.first + number) as usize].clone()];
+        }
+        &self.memory[of.at + number as usize * of.stride..][..of.bytes]
+    }
+
+    /// Bytes of host memory that they take.
+    pub fn host_bytes(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// The memory, for another band.
+    pub fn into_memory(self) -> Pinned {
+        self.memory
+    }
+}
+
+/// The rows of a level on the device.
+#[derive(Debug, Default)]
+struct Rows {
+    /// Two buffers that take turns: rows that are still needed move from one to the other.
+    slots: [Slot; 2],
+    current: usize,
+    /// Image rows that are held.
+    held: Range<u64>,
+    /// The first block row that is not cut yet.
+    block_row: u64,
+}
+
+/// Memory for tiles that are compressed on the device.
+#[derive(Debug, Default)]
+struct CompressedPool {
+    /// The sizes, and a slot for each tile that holds the largest that it may become.
+    slots: Slot,
+    /// Which piece goes where.
+    spans: Slot,
+    /// The pieces side by side.
+    packed: Slot,
+}
+
+impl CompressedPool {
+    fn clear(&mut self, budget: &mut Budget) {
+        [&mut self.slots, &mut self.spans, &mut self.packed].into_iter().for_each(|slot| slot.clear(budget));
+    }
+}
+
+/// What a push will do with one level, decided before anything is done.
+struct Step {
+    /// Rows that are taken along.
+    kept: Range<u64>,
+    /// Rows that come.
+    new: Range<u64>,
+    /// Block rows that are complete then.
+    blocks: Range<u64>,
+    /// Where their tiles go.
+    tiles_at: u64,
+    /// How many tiles of other levels come before them.
+    first: u64,
+    /// How many there are.
+    count: u64,
+}
+
+/// Rows on their way to become tiles.
+#[derive(Debug)]
+pub struct Cutting {
+    // First, so that it is dropped first: it waits for what uses the buffers.
+    stream: Stream,
+    gpu: Gpu,
+    job: CutJob,
+    levels: Vec<Rows>,
+    tiles: Slot,
+    pool: CompressedPool,
+    budget: Budget,
+}
+
+impl Gpu {
+    /// Begin to cut. `budget` is the most device memory that may be held.
+    ///
+    /// # Errors
+    /// What the driver says; [`Error::Unable`] when the sizes are beyond what the kernels count with.
+    pub fn cut(&self, job: CutJob, budget: u64) -> Result<Cutting> {
+        let fits = |(number, level): (usize, &CutLevel)| {
+            let sizes = [level.width, level.height, level.block_width, level.block_height, level.planes];
+            let narrow = sizes.iter().all(|&size| size > 0 && u32::try_from(size).is_ok());
+            // All blocks together have at most four times the pixels of this, and then there is room to align them.
+            let (width, height) = (level.width.max(level.block_width), level.height.max(level.block_height));
+            let sizes = [width, height, job.bands as u64, job.size as u64];
+            let bytes = sizes.iter().try_fold(1_u64, |product, &size| product.checked_mul(size));
+            let tile_row = level.block_width.checked_mul((job.bands * job.size) as u64);
+            narrow
+                && tile_row.is_some_and(|bytes| bytes <= MAX_GROUPS)
+                && bytes.is_some_and(|bytes| bytes > 0 && bytes < 1 << 58)
+                && (level.planes == 1 || level.planes == job.bands as u64)
+                && (number > 0) == level.halving.is_some()
+                && level.halving.is_none_or(|halving| {
+                    job.levels[..number].get(halving.parent).is_some_and(|parent| {
+                        (level.width, level.height) == (parent.width.div_ceil(2), parent.height.div_ceil(2))
+                    }) && SAMPLE_SIZES.get(halving.dtype as usize) == Some(&job.size)
+                })
+        };
+        let sound = match job.predictor {
+            1 => matches!(job.size, 1 | 2 | 4 | 8 | 16),
+            2 => matches!(job.size, 1 | 2 | 4 | 8),
+            3 => matches!(job.size, 2 | 4 | 8),
+            _ => false,
+        } && (job.nan_to_nodata.is_none() || matches!(job.size, 2 | 4 | 8));
+        if !sound || job.levels.is_empty() || !job.levels.iter().enumerate().all(fits) {
+            return Err(Error::Unable { device: self.info().name.clone(), what: "count blocks of this size" });
+        }
+        let levels = job.levels.iter().map(|_| Rows::default()).collect();
+        Ok(Cutting {
+            stream: self.stream()?,
+            gpu: self.clone(),
+            job,
+            levels,
+            tiles: Slot::default(),
+            pool: CompressedPool::default(),
+            budget: Budget::new(budget),
+        })
+    }
+}
+
+impl Cutting {
+    /// The rows of the full resolution that came so far.
+    pub fn rows(&self) -> u64 {
+        self.levels[0].held.end
+    }
+
+    /// Take the next `count` rows of the full resolution, and give the tiles that they complete, of all levels. `memory` is that of
+    /// tiles that are no longer needed.
+    ///
+    /// # Errors
+    /// What the guard says, and then the same rows may be pushed in smaller numbers; what the driver says, and then nothing more.
+    pub fn push(&mut self, rows: RowsIn<'_>, count: u64, memory: Option<Pinned>) -> Result<Tiles> {
+        let full = &self.job.levels[0];
+        if let RowsIn::Raster(raster) = rows {
+            let found = (raster.cols(), raster.rows(), raster.bands(), raster.dtype().size());
+            assert!(raster.gpu.is(&self.gpu), "the raster lies on another device");
+            assert_eq!(found, (full.width, full.height, self.job.bands, self.job.size), "the raster is the image");
+        }
+        let (steps, tiles_bytes) = self.plan(count);
+        // First as much as bands to come will need, and if there is not that much, what this one needs.
+        self.make_room(&steps, tiles_bytes, true).or_else(|_| {
+            self.shrink(&steps);
+            self.budget.exact = true;
+            let made = self.make_room(&steps, tiles_bytes, false).inspect_err(|_| self.shrink(&steps));
+            self.budget.exact = false;
+            made
+        })?;
+        let needed = if self.job.packbits { self.pool.slots.bytes() } else { tiles_bytes };
+        let mut memory = room_on_host(&self.gpu, memory, needed)?;
+        // From here on nothing is allocated, so that what is refused for want of memory was never begun.
+        let made = self.enqueue(&steps, rows).and_then(|()| match self.job.packbits {
+            true => self.fetch_compressed(&steps, &mut memory).map(Some),
+            false => self.fetch_tiles(tiles_bytes, &mut memory).map(|()| None),
+        });
+        // Also after an error: what was enqueued uses the rows and the memory.
+        let waited = self.stream.synchronize();
+        let compressed = made?;
+        waited?;
+        let mut levels = Vec::new();
+        for (level, (step, state)) in steps.into_iter().zip(&mut self.levels).enumerate() {
+            state.block_row = step.blocks.end.max(state.block_row);
+            if !step.blocks.is_empty() {
+                let of = &self.job.levels[level];
+                levels.push(LevelTiles {
+                    level,
+                    rows: step.blocks,
+                    at: step.tiles_at as usize,
+                    stride: self.job.tile_stride(level) as usize,
+                    bytes: self.job.tile_bytes(level) as usize,
+                    across: of.across(),
+                    planes: of.planes,
+                    first: step.first,
+                });
+            }
+        }
+        Ok(Tiles { memory, levels, compressed })
+    }
+
+    /// Bring all tiles to the host at once.
+    fn fetch_tiles(&mut self, bytes: u64, memory: &mut Pinned) -> Result<()> {
+        if bytes > 0 {
+            // SAFETY: nobody looks at the memory before `push` has synchronised.
+            unsafe { self.stream.download(self.tiles.get(), 0, &mut memory[..bytes as usize])? };
+        }
+        Ok(())
+    }
+
+    /// Compress all tiles, bring their sizes to the host, lay them side by side, and bring them to the host at once.
+    fn fetch_compressed(&mut self, steps: &[Step], memory: &mut Pinned) -> Result<Vec<Range<usize>>> {
+        let count = steps.iter().map(|step| step.count).sum::<u64>();
+        let mut froms = Vec::with_capacity(count as usize);
+        let mut out_at = (count * 4).next_multiple_of(TILE_ALIGN);
+        for (level, step) in steps.iter().enumerate().filter(|(_, step)| step.count > 0) {
+            let (of, slot) = (self.job.levels[level], self.job.slot_bytes(level));
+            let per_row = of.planes * of.across();
+            // The last strip may be shorter than the others, so it is a launch of its own.
+            let last = step.blocks.end - 1;
+            let whole = if of.stored_rows(last) == of.block_height { step.blocks.end } else { last };
+            for rows in [step.blocks.start..whole, whole..step.blocks.end] {
+                let tiles = (rows.end - rows.start) * per_row;
+                if tiles == 0 {
+                    continue;
+                }
+                let before = (rows.start - step.blocks.start) * per_row;
+                let args = [
+                    Arg::Buffer(self.tiles.get()),
+                    Arg::U64(step.tiles_at + before * self.job.tile_stride(level)),
+                    Arg::U64(self.job.tile_stride(level)),
+                    Arg::U64(of.stored_rows(rows.start) * self.job.tile_row_bytes(level)),
+                    Arg::Buffer(self.pool.slots.get()),
+                    Arg::U64(out_at),
+                    Arg::U64(slot),
+                    Arg::Buffer(self.pool.slots.get()),
+                    Arg::U32((step.first + before) as u32),
+                    Arg::U32(self.job.tile_row_bytes(level) as u32),
+                ];
+                // SAFETY: as everywhere here; the pool has a slot for every tile, and the kernel stops at its end.
+                unsafe { self.stream.launch(Kernel::PackBitsEncode, tiles as u32, &args)? };
+                froms.extend((0..tiles).map(|tile| (out_at + tile * slot, slot)));
+                out_at += tiles * slot;
+            }
+        }
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
+        unsafe { self.stream.download(self.pool.slots.get(), 0, &mut memory[..count as usize * 4])? };
+        self.stream.synchronize()?;
+
+        let mut places = Vec::with_capacity(froms.len());
+        let mut spans = Vec::with_capacity(froms.len() * 3);
+        let mut total = 0_u64;
+        for (&(from, slot), size) in froms.iter().zip(memory.as_chunks::<4>().0) {
+            let size = u64::from(u32::from_ne_bytes(*size));
+            if size > slot {
+                return Err(Error::Unable { device: self.gpu.info().name.clone(), what: "compress a tile" });
+            }
+            places.push(total as usize..(total + size) as usize);
+            spans.extend([from, total, size]);
+            total += size;
+        }
+        let table: &[u8] = bytemuck::cast_slice(&spans);
+        let CompressedPool { slots, spans: span_slot, packed } = &self.pool;
+        // SAFETY: the table and the memory live until the stream is synchronised, which happens before this returns; the spans lie in
+        // the slots that the sizes were made in, and side by side in a buffer of their sum.
+        let gathered = unsafe {
+            self.stream.upload(table, span_slot.get(), 0).and_then(|()| {
+                let args = [Arg::Buffer(span_slot.get()), Arg::Buffer(slots.get()), Arg::Buffer(packed.get())];
+                self.stream.launch(Kernel::Gather, count as u32, &args)?;
+                self.stream.download(packed.get(), 0, &mut memory[..total as usize])
+            })
+        };
+        self.stream.synchronize().and(gathered)?;
+        Ok(places)
+    }
+
+    /// What a band of `count` rows makes of every level, and the bytes of all its tiles.
+    fn plan(&self, count: u64) -> (Vec<Step>, u64) {
+        let mut ends: Vec<u64> = Vec::with_capacity(self.levels.len());
+        let mut steps = Vec::with_capacity(self.levels.len());
+        let (mut tiles_bytes, mut tiles) = (0, 0);
+        for (level, (state, of)) in self.levels.iter().zip(&self.job.levels).enumerate() {
+            let made = state.held.end;
+            let end = match of.halving {
+                None => (made + count).min(of.height),
+                Some(Halving { parent, .. }) => {
+                    let (available, height) = (ends[parent], self.job.levels[parent].height);
+                    if available == height { of.height } else { available / 2 }
+                }
+            };
+            ends.push(end);
+            // What is needed of the rows there are: the block row that is not complete, and what the next rows are made from.
+            let children = self.job.levels.iter().zip(&self.levels).filter_map(|(child, state)| {
+                child.halving.filter(|halving| halving.parent == level).map(|_| state.held.end * 2)
+            });
+            let needed = children.fold(state.block_row * of.block_height, u64::min);
+            let complete = if end == of.height { of.down() } else { end / of.block_height };
+            let blocks = state.block_row..complete.max(state.block_row);
+            let count = (blocks.end - blocks.start) * of.planes * of.across();
+            steps.push(Step {
+                kept: needed.clamp(state.held.start, made)..made,
+                new: made..end,
+                tiles_at: tiles_bytes,
+                first: tiles,
+                count,
+                blocks,
+            });
+            tiles_bytes += count * self.job.tile_stride(level);
+            tiles += count;
+        }
+        (steps, tiles_bytes)
+    }
+
+    /// All memory that a push needs. What is there is not touched, so that less may be asked for when it is refused.
+    fn make_room(&mut self, steps: &[Step], tiles_bytes: u64, ahead: bool) -> Result<()> {
+        for (level, (state, step)) in self.levels.iter_mut().zip(steps).enumerate() {
+            if step.new.is_empty() {
+                continue;
+            }
+            let new = step.new.end - step.new.start;
+            let mut rows = (step.kept.end - step.kept.start) + new;
+            if ahead && (level > 0 || !step.kept.is_empty()) {
+                // Up to a block row less one row may have to be kept.
+                let of = &self.job.levels[level];
+                rows = rows.max((of.block_height + new).min(of.height));
+            }
+            let bytes = rows.checked_mul(self.job.row_bytes(level));
+            // Rows that nobody needs any more make room for those that come.
+            let to = if step.kept.is_empty() { state.current } else { 1 - state.current };
+            state.slots[to].room(&self.gpu, "the rows of a band", bytes, &mut self.budget)?;
+        }
+        if tiles_bytes > 0 {
+            self.tiles.room(&self.gpu, "the tiles of a band", Some(tiles_bytes), &mut self.budget)?;
+        }
+        if tiles_bytes > 0 && self.job.packbits {
+            let count = steps.iter().map(|step| step.count).sum::<u64>();
+            let slots =
+                steps.iter().enumerate().map(|(level, step)| step.count.checked_mul(self.job.slot_bytes(level)));
+            let sizes = Some((count * 4).next_multiple_of(TILE_ALIGN));
+            let bytes = slots.fold(sizes, |sum, bytes| sum?.checked_add(bytes?));
+            let CompressedPool { slots, spans, packed } = &mut self.pool;
+            slots.room(&self.gpu, "the pool of compressed tiles", bytes, &mut self.budget)?;
+            spans.room(&self.gpu, "the table of compressed tiles", Some(count * 24), &mut self.budget)?;
+            packed.room(&self.gpu, "compressed tiles side by side", bytes, &mut self.budget)?;
+        }
+        Ok(())
+    }
+
+    /// Give back all memory but that of rows that are still needed, for fewer rows to find room.
+    fn shrink(&mut self, steps: &[Step]) {
+        self.tiles.clear(&mut self.budget);
+        self.pool.clear(&mut self.budget);
+        for (state, step) in self.levels.iter_mut().zip(steps) {
+            state.slots[1 - state.current].clear(&mut self.budget);
+            if step.kept.is_empty() {
+                state.slots[state.current].clear(&mut self.budget);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, steps: &[Step], rows: RowsIn<'_>) -> Result<()> {
+        for (level, step) in steps.iter().enumerate() {
+            if !step.new.is_empty() {
+                self.carry(level, step)?;
+                match self.job.levels[level].halving {
+                    None => self.bring(step, rows)?,
+                    Some(halving) => self.halve(level, step, halving)?,
+                }
+            }
+            self.cut_level(level, step)?;
+        }
+        Ok(())
+    }
+
+    /// Take along the rows that are still needed.
+    fn carry(&mut self, level: usize, step: &Step) -> Result<()> {
+        let row_bytes = self.job.row_bytes(level);
+        let state = &mut self.levels[level];
+        if !step.kept.is_empty() {
+            let (from, to) = (state.current, 1 - state.current);
+            let at = (step.kept.start - state.held.start) * row_bytes;
+            let bytes = (step.kept.end - step.kept.start) * row_bytes;
+            self.stream.copy(state.slots[from].get(), at, state.slots[to].get(), 0, bytes)?;
+            state.current = to;
+        }
+        state.held = step.kept.start..step.new.end;
+        Ok(())
+    }
+
+    /// Bring the new rows of the full resolution.
+    fn bring(&mut self, step: &Step, rows: RowsIn<'_>) -> Result<()> {
+        let row_bytes = self.job.row_bytes(0);
+        let state = &self.levels[0];
+        let to = state.slots[state.current].get();
+        let (at, count) = ((step.new.start - state.held.start) * row_bytes, step.new.end - step.new.start);
+        let bytes = count * row_bytes;
+        match rows {
+            RowsIn::Host(pixels) => {
+                // SAFETY: the rows are borrowed until `push` has synchronised.
+                unsafe { self.stream.upload(&pixels[..bytes as usize], to, at)? };
+            }
+            RowsIn::Raster(raster) if raster.bands_last() || raster.bands() == 1 => {
+                self.stream.copy(&raster.buffer, step.new.start * row_bytes, to, at, bytes)?;
+            }
+            RowsIn::Raster(raster) => self.interleave(raster, step.new.clone(), at)?,
+        }
+        if let Some(nodata) = self.job.nan_to_nodata {
+            let state = &self.levels[0];
+            let samples = bytes / self.job.size as u64;
+            let groups = samples.div_ceil(CUT_SAMPLES).clamp(1, PASS_GROUPS) as u32;
+            let args = [
+                Arg::Buffer(state.slots[state.current].get()),
+                Arg::U64(at),
+                Arg::U64(samples),
+                Arg::U32(self.job.size as u32),
+                Arg::U64(nodata),
+                Arg::U32(groups),
+            ];
+            // SAFETY: here and below: the arguments are those of the kernel, and all that it touches lies in the rows that room was
+            // made for.
+            unsafe { self.stream.launch(Kernel::NanToNodata, groups, &args)? };
+        }
+        Ok(())
+    }
+
+    /// Put the bands of a raster side by side.
+    fn interleave(&mut self, raster: &DeviceRaster, rows: Range<u64>, at: u64) -> Result<()> {
+        let state = &self.levels[0];
+        let pixels = (rows.end - rows.start) * raster.cols();
+        let groups = (pixels * self.job.bands as u64).div_ceil(CUT_SAMPLES).clamp(1, PASS_GROUPS) as u32;
+        let args = [
+            Arg::Buffer(&raster.buffer),
+            Arg::U64(raster.geometry.offset(0, rows.start, 0)),
+            Arg::U64(raster.geometry.band_stride),
+            Arg::Buffer(state.slots[state.current].get()),
+            Arg::U64(at),
+            Arg::U64(pixels),
+            Arg::U32(self.job.bands as u32),
+            Arg::U32(self.job.size as u32),
+            Arg::U32(groups),
+        ];
+        // SAFETY: as above; `push` checked that the raster has the size of the image.
+        unsafe { self.stream.launch(Kernel::Interleave, groups, &args) }
+    }
+
+    /// Make the new rows of a level from the one that it halves.
+    fn halve(&mut self, level: usize, step: &Step, halving: Halving) -> Result<()> {
+        let (parent, of) = (&self.job.levels[halving.parent], &self.job.levels[level]);
+        let (from, to) = (&self.levels[halving.parent], &self.levels[level]);
+        let rows = step.new.end - step.new.start;
+        let samples = rows * of.width * self.job.bands as u64;
+        let groups = samples.div_ceil(CUT_SAMPLES).clamp(1, PASS_GROUPS) as u32;
+        let row_bytes = self.job.row_bytes(level);
+        let args = [
+            Arg::Buffer(from.slots[from.current].get()),
+            Arg::U64(0),
+            Arg::U64(self.job.row_bytes(halving.parent)),
+            Arg::U32(from.held.start as u32),
+            Arg::U32(parent.width as u32),
+            Arg::U32(parent.height as u32),
+            Arg::U32(self.job.bands as u32),
+            Arg::U32(halving.dtype),
+            Arg::U32(halving.method),
+            Arg::U32(halving.alpha),
+            Arg::Buffer(to.slots[to.current].get()),
+            Arg::U64((step.new.start - to.held.start) * row_bytes),
+            Arg::U64(row_bytes),
+            Arg::U32(step.new.start as u32),
+            Arg::U32(rows as u32),
+            Arg::U64(halving.low),
+            Arg::U64(halving.high),
+            Arg::U64(halving.fill),
+            Arg::U64(halving.beside),
+            Arg::U32(halving.any),
+            Arg::U32(groups),
+        ];
+        // SAFETY: as above; the parent holds the rows that these are made from, or they would not have been planned.
+        unsafe { self.stream.launch(Kernel::Reduce, groups, &args) }
+    }
+
+    /// Cut the block rows of a level that are complete.
+    fn cut_level(&mut self, level: usize, step: &Step) -> Result<()> {
+        if step.blocks.is_empty() {
+            return Ok(());
+        }
+        let (of, state) = (&self.job.levels[level], &self.levels[level]);
+        let end_row = (step.blocks.end * of.block_height).min(of.height);
+        let tiles = (step.blocks.end - step.blocks.start) * of.planes * of.across();
+        let samples = self.job.tile_bytes(level) / self.job.size as u64;
+        let most = MAX_GROUPS / tiles;
+        if most == 0 {
+            return Err(Error::Unable { device: self.gpu.info().name.clone(), what: "cut so many tiles at once" });
+        }
+        let parts = samples.div_ceil(CUT_SAMPLES).clamp(1, most);
+        let args = [
+            Arg::Buffer(state.slots[state.current].get()),
+            Arg::U64(0),
+            Arg::U64(self.job.row_bytes(level)),
+            Arg::U32(state.held.start as u32),
+            Arg::U32(end_row as u32),
+            Arg::U32(of.width as u32),
+            Arg::U32(self.job.bands as u32),
+            Arg::U32(self.job.size as u32),
+            Arg::Buffer(self.tiles.get()),
+            Arg::U64(step.tiles_at),
+            Arg::U64(self.job.tile_stride(level)),
+            Arg::U32(of.block_width as u32),
+            Arg::U32(of.block_height as u32),
+            Arg::U32(of.across() as u32),
+            Arg::U32(of.planes as u32),
+            Arg::U32(step.blocks.start as u32),
+            Arg::U32(self.job.predictor),
+            Arg::U32(self.job.size as u32),
+            Arg::U32(parts as u32),
+        ];
+        // SAFETY: as above; the level holds all rows of these blocks, or they would not have been planned.
+        unsafe { self.stream.launch(Kernel::Cut, (tiles * parts) as u32, &args) }
+    }
+}
+
+/// Host memory for so many bytes: that which is there, if it is enough.
+fn room_on_host(gpu: &Gpu, memory: Option<Pinned>, bytes: u64) -> Result<Pinned> {
+    let needed = usize::try_from(bytes).map_err(|_| Error::OutOfMemory { stage: "staging", needed: bytes })?;
+    match memory.filter(|memory| memory.len() >= needed) {
+        Some(memory) => Ok(memory),
+        None => gpu.pin(needed),
+    }
+}

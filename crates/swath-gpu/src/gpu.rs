@@ -1,0 +1,269 @@
+//! A device that is guarded and counted.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::buffer::{Buffer, Pinned, Shared};
+use crate::cuda::Cuda;
+use crate::decode::Lane;
+use crate::device::{Device, DeviceInfo, MemoryInfo};
+use crate::error::{Error, Result};
+use crate::opencl::OpenCl;
+use crate::stats::DeviceStats;
+use crate::stream::Stream;
+
+/// A device to decode and encode on. Clones are the same device and share its memory.
+#[derive(Debug, Clone)]
+pub struct Gpu {
+    pub(crate) shared: Arc<Shared>,
+    /// Lanes of reads that are over, with their memory, for reads to come.
+    spare: Arc<Mutex<Vec<Lane>>>,
+    /// Why another device was passed over.
+    passed_over: Option<Arc<str>>,
+}
+
+impl Gpu {
+    /// Use a device.
+    pub fn new(device: impl Device + 'static) -> Gpu {
+        let shared = Shared { device: Box::new(device), counters: Default::default() };
+        Gpu { shared: Arc::new(shared), spare: Arc::default(), passed_over: None }
+    }
+
+    /// The OpenCL device that `SWATH_OPENCL_DEVICE` names, or else the first GPU.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] says what is missing and where it was looked for.
+    pub fn opencl() -> Result<Gpu> {
+        OpenCl::open().map(Gpu::new)
+    }
+
+    /// The CUDA device of that number.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] says what is missing and where it was looked for.
+    pub fn cuda(index: usize) -> Result<Gpu> {
+        Cuda::open(index).map(Gpu::new)
+    }
+
+    /// The first GPU that can be used: CUDA before OpenCL.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] with what both lack.
+    pub fn auto() -> Result<Gpu> {
+        Gpu::cuda(0).or_else(|cuda| match Gpu::opencl() {
+            Err(opencl) => Err(Error::NoDevice { api: "GPU", reason: format!("{cuda}; {opencl}") }),
+            // That there is no CUDA is nothing to speak of; that there is one and it cannot be used is.
+            Ok(gpu) if matches!(cuda, Error::NoDevice { .. }) => Ok(gpu),
+            Ok(gpu) => Ok(Gpu { passed_over: Some(cuda.to_string().into()), ..gpu }),
+        })
+    }
+
+    /// Why [`auto`](Gpu::auto) passed over a CUDA device that is there.
+    pub fn passed_over(&self) -> Option<&str> {
+        self.passed_over.as_deref()
+    }
+
+    /// Whether this is the same device, opened once: what lies on one cannot be used by another.
+    pub fn is(&self, other: &Gpu) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// What is known of the device.
+    pub fn info(&self) -> &DeviceInfo {
+        self.shared.device.info()
+    }
+
+    /// What the device did so far.
+    pub fn stats(&self) -> DeviceStats {
+        self.shared.counters.snapshot()
+    }
+
+    /// Forget the peak of the memory held, so that the next operation can be measured alone.
+    pub fn reset_peak(&self) {
+        self.shared.counters.reset_peak();
+    }
+
+    /// The memory of the device.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub fn memory(&self) -> Result<MemoryInfo> {
+        self.shared.device.memory(self.shared.counters.current_bytes())
+    }
+
+    /// Give back all memory that is kept for operations to come. Returns whether there was any.
+    pub fn trim(&self) -> bool {
+        let kept = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.iter().any(|lane| lane.bytes() > 0)
+    }
+
+    /// Allocate, if nine tenths of the free memory are enough. `needed` is `None` when the size is no number: sums of sizes
+    /// are made with checked arithmetic and end here.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] names the stage, the bytes needed and the bytes free, before anything is allocated.
+    pub fn alloc(&self, stage: &'static str, needed: Option<u64>) -> Result<Buffer> {
+        self.try_alloc(stage, needed).or_else(|error| {
+            // What is kept for reads to come is no reason to refuse.
+            if !error.is_memory() || !self.trim() {
+                return Err(error);
+            }
+            self.try_alloc(stage, needed)
+        })
+    }
+
+    fn try_alloc(&self, stage: &'static str, needed: Option<u64>) -> Result<Buffer> {
+        let free = self.memory()?.free / 10 * 9;
+        let free = free.min(self.info().largest_buffer);
+        let bytes = match needed {
+            Some(bytes) if bytes <= free => bytes.max(1),
+            _ => return Err(Error::Memory { stage, needed: needed.unwrap_or(u64::MAX), free }),
+        };
+        let handle = self.shared.device.allocate(stage, bytes)?;
+        self.shared.counters.allocated(bytes);
+        Ok(Buffer { shared: Arc::clone(&self.shared), handle, bytes })
+    }
+
+    /// Allocate host memory that the device copies from and to by itself.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when there is none.
+    pub fn pin(&self, bytes: usize) -> Result<Pinned> {
+        let bytes = bytes.max(1);
+        let (handle, memory) = self.shared.device.pin(bytes)?;
+        // SAFETY: `pin` gave so many bytes; zeroed, they may be looked at.
+        unsafe { memory.write_bytes(0, bytes) };
+        Ok(Pinned { shared: Arc::clone(&self.shared), handle, memory, bytes })
+    }
+
+    /// A queue of work.
+    pub(crate) fn stream(&self) -> Result<Stream> {
+        Ok(Stream::new(Arc::clone(&self.shared), self.shared.device.queue()?))
+    }
+
+    /// A lane to decode in: one that an earlier read left, or a new one. Others that were left are given up where all of them
+    /// together hold more than the budget.
+    pub(crate) fn take_lane(&self, budget: u64) -> Result<Lane> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let lane = spare.pop();
+        if spare.iter().chain(&lane).map(Lane::bytes).sum::<u64>() > budget {
+            spare.clear();
+        }
+        drop(spare);
+        lane.map_or_else(|| Lane::new(self), Ok)
+    }
+
+    pub(crate) fn give_back(&self, lane: Lane) {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sim::Sim;
+
+    /// A device of 10,000 bytes: 9,000 may be used.
+    fn sim() -> Sim {
+        Sim::new().latency(Duration::ZERO).total(10_000)
+    }
+
+    #[test]
+    fn guard_refuses_before_anything_is_allocated_and_names_the_numbers() {
+        let sim = sim();
+        let gpu = Gpu::new(sim.clone());
+        let held = gpu.alloc("the first", Some(2_000)).unwrap();
+        let before = gpu.stats();
+        let error = gpu.alloc("the raster", Some(7_201)).unwrap_err();
+        assert_eq!(error, Error::Memory { stage: "the raster", needed: 7_201, free: 7_200 });
+        assert_eq!(error.to_string(), "the raster needs 7201 bytes of device memory, but 7200 are free");
+        assert!(error.is_memory());
+        assert_eq!(gpu.stats(), before);
+        assert_eq!(sim.held(), held.bytes());
+    }
+
+    #[test]
+    fn nine_tenths_of_what_is_free_may_be_used_and_not_a_byte_more() {
+        let gpu = Gpu::new(sim());
+        assert!(gpu.alloc("test", Some(9_001)).is_err());
+        let first = gpu.alloc("test", Some(9_000)).unwrap();
+        // 1,000 are left, of which 900 may be used.
+        assert!(gpu.alloc("test", Some(901)).is_err());
+        assert_eq!(gpu.alloc("test", Some(900)).unwrap().bytes(), 900);
+        drop(first);
+        assert!(gpu.alloc("test", Some(9_000)).is_ok(), "what was given back is free again");
+    }
+
+    #[test]
+    fn size_that_is_no_number_is_refused_as_the_largest_one() {
+        let gpu = Gpu::new(sim().total(u64::MAX));
+        let needed = u64::MAX.checked_mul(2);
+        let free = u64::MAX / 10 * 9;
+        assert_eq!(gpu.alloc("test", needed).unwrap_err(), Error::Memory { stage: "test", needed: u64::MAX, free });
+        assert_eq!(
+            gpu.alloc("test", Some(u64::MAX)).unwrap_err(),
+            Error::Memory { stage: "test", needed: u64::MAX, free }
+        );
+        assert_eq!(gpu.stats().allocations, 0);
+    }
+
+    #[test]
+    fn buffers_free_themselves_and_the_peak_remembers_them() {
+        let sim = sim();
+        let gpu = Gpu::new(sim.clone());
+        let (first, second) = (gpu.alloc("test", Some(3_000)).unwrap(), gpu.alloc("test", Some(2_000)).unwrap());
+        drop(first);
+        let third = gpu.alloc("test", Some(500)).unwrap();
+        let stats = gpu.stats();
+        assert_eq!((stats.allocations, stats.current_bytes, stats.peak_bytes), (3, 2_500, 5_000));
+        assert_eq!(sim.held(), 2_500, "the device holds what is counted");
+
+        gpu.reset_peak();
+        assert_eq!(gpu.stats().peak_bytes, 2_500);
+        drop((second, third));
+        let stats = gpu.stats();
+        assert_eq!((stats.current_bytes, stats.peak_bytes, sim.held()), (0, 2_500, 0));
+    }
+
+    #[test]
+    fn buffer_outlives_the_value_that_it_was_made_by() {
+        let sim = sim();
+        let buffer = Gpu::new(sim.clone()).alloc("test", Some(100)).unwrap();
+        assert_eq!(sim.held(), 100);
+        drop(buffer);
+        assert_eq!(sim.held(), 0);
+    }
+
+    #[test]
+    fn allocation_that_the_driver_refuses_is_out_of_memory_and_leaks_nothing() {
+        let sim = sim().fail_allocation(2);
+        let gpu = Gpu::new(sim.clone());
+        let first = gpu.alloc("the first", Some(100)).unwrap();
+        let error = gpu.alloc("the second", Some(200)).unwrap_err();
+        assert_eq!(error, Error::OutOfMemory { stage: "the second", needed: 200 });
+        assert!(error.is_memory());
+        let stats = gpu.stats();
+        assert_eq!((stats.allocations, stats.current_bytes, stats.peak_bytes, sim.held()), (1, 100, 100, 100));
+        assert!(gpu.alloc("the third", Some(200)).is_ok(), "the device is as it was");
+        drop(first);
+        assert_eq!((gpu.stats().current_bytes, sim.held()), (0, 0));
+    }
+
+    #[test]
+    fn empty_buffers_are_buffers() {
+        let gpu = Gpu::new(sim());
+        assert_eq!(gpu.alloc("test", Some(0)).unwrap().bytes(), 1);
+        assert_eq!(*gpu.pin(0).unwrap(), [0]);
+    }
+
+    #[test]
+    fn pinned_memory_is_zeroed_and_no_device_memory() {
+        let sim = sim();
+        let gpu = Gpu::new(sim.clone());
+        let mut pinned = gpu.pin(20_000).unwrap();
+        assert!(pinned.len() == 20_000 && pinned.iter().all(|&byte| byte == 0));
+        pinned.fill(7);
+        assert_eq!((gpu.stats().current_bytes, sim.held()), (0, 0));
+    }
+}

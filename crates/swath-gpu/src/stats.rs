@@ -1,0 +1,148 @@
+//! What a device was made to do, counted.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a device did since it was opened. That is how a claim such as "one upload for 1,024 tiles" stays true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct DeviceStats {
+    /// Allocations of device memory.
+    pub allocations: u64,
+    /// Bytes of device memory that are held.
+    pub current_bytes: u64,
+    /// The most bytes that were held at once, since the device was opened or its peak was reset.
+    pub peak_bytes: u64,
+    /// Copies to the device.
+    pub uploads: u64,
+    /// Bytes copied to the device.
+    pub uploaded_bytes: u64,
+    /// Copies from the device.
+    pub downloads: u64,
+    /// Bytes copied from the device.
+    pub downloaded_bytes: u64,
+    /// Copies from the device to itself.
+    pub copies: u64,
+    /// Bytes copied from the device to itself.
+    pub copied_bytes: u64,
+    /// Kernels launched.
+    pub launches: u64,
+    /// Waits for the device.
+    pub synchronisations: u64,
+}
+
+impl DeviceStats {
+    /// What was done after `before` was taken; the bytes held and their peak are those of now.
+    #[must_use]
+    pub fn since(&self, before: &DeviceStats) -> DeviceStats {
+        DeviceStats {
+            allocations: self.allocations - before.allocations,
+            current_bytes: self.current_bytes,
+            peak_bytes: self.peak_bytes,
+            uploads: self.uploads - before.uploads,
+            uploaded_bytes: self.uploaded_bytes - before.uploaded_bytes,
+            downloads: self.downloads - before.downloads,
+            downloaded_bytes: self.downloaded_bytes - before.downloaded_bytes,
+            copies: self.copies - before.copies,
+            copied_bytes: self.copied_bytes - before.copied_bytes,
+            launches: self.launches - before.launches,
+            synchronisations: self.synchronisations - before.synchronisations,
+        }
+    }
+}
+
+impl fmt::Display for DeviceStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        write!(
+            f,
+            "{} allocations, {:.3} MB at most; {} uploads ({:.3} MB), {} downloads ({:.3} MB), {} copies; {} launches, {} \
+             synchronisations",
+            self.allocations,
+            mb(self.peak_bytes),
+            self.uploads,
+            mb(self.uploaded_bytes),
+            self.downloads,
+            mb(self.downloaded_bytes),
+            self.copies,
+            self.launches,
+            self.synchronisations,
+        )
+    }
+}
+
+/// The counters behind [`DeviceStats`], shared by all that use a device.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    allocations: AtomicU64,
+    current: AtomicU64,
+    peak: AtomicU64,
+    uploads: AtomicU64,
+    uploaded: AtomicU64,
+    downloads: AtomicU64,
+    downloaded: AtomicU64,
+    copies: AtomicU64,
+    copied: AtomicU64,
+    launches: AtomicU64,
+    synchronisations: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn allocated(&self, bytes: u64) {
+        self.allocations.fetch_add(1, Relaxed);
+        let current = self.current.fetch_add(bytes, Relaxed) + bytes;
+        self.peak.fetch_max(current, Relaxed);
+    }
+
+    pub(crate) fn freed(&self, bytes: u64) {
+        self.current.fetch_sub(bytes, Relaxed);
+    }
+
+    pub(crate) fn uploaded(&self, bytes: u64) {
+        self.uploads.fetch_add(1, Relaxed);
+        self.uploaded.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn downloaded(&self, bytes: u64) {
+        self.downloads.fetch_add(1, Relaxed);
+        self.downloaded.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn copied(&self, bytes: u64) {
+        self.copies.fetch_add(1, Relaxed);
+        self.copied.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn launched(&self) {
+        self.launches.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn synchronised(&self) {
+        self.synchronisations.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn current_bytes(&self) -> u64 {
+        self.current.load(Relaxed)
+    }
+
+    /// Forget the peak: from now on it is the most that is held from now on.
+    pub(crate) fn reset_peak(&self) {
+        self.peak.store(self.current.load(Relaxed), Relaxed);
+    }
+
+    pub(crate) fn snapshot(&self) -> DeviceStats {
+        DeviceStats {
+            allocations: self.allocations.load(Relaxed),
+            current_bytes: self.current.load(Relaxed),
+            peak_bytes: self.peak.load(Relaxed),
+            uploads: self.uploads.load(Relaxed),
+            uploaded_bytes: self.uploaded.load(Relaxed),
+            downloads: self.downloads.load(Relaxed),
+            downloaded_bytes: self.downloaded.load(Relaxed),
+            copies: self.copies.load(Relaxed),
+            copied_bytes: self.copied.load(Relaxed),
+            launches: self.launches.load(Relaxed),
+            synchronisations: self.synchronisations.load(Relaxed),
+        }
+    }
+}
