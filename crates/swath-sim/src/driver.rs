@@ -1,0 +1,419 @@
+//! The driver's functions as `cuda.h` declares them, under the names that its macros give them.
+//!
+//! Those that `swath-gpu` calls, and no others: a call of another one must fail when it is looked up, not surprise later.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+use swath_gpu::PTX;
+
+use crate::code::{Code, Done, describe};
+use crate::fail;
+use crate::opencl::Parameter;
+use crate::sim::{self, device_count, in_context, total_memory, with};
+
+/// What GPUs of every generation allow.
+const MOST_THREADS: u64 = 1024;
+const MOST_SHARED: u64 = 48 << 10;
+const MOST_GROUPS: u32 = i32::MAX as u32;
+
+/// The compute capability that is claimed, and the version of CUDA.
+const CAPABILITY: (c_int, c_int) = (8, 6);
+const VERSION: c_int = 12_080;
+
+fn answer(done: Done) -> c_uint {
+    done.map_or_else(|Code(code)| code, |()| 0)
+}
+
+/// Write what was asked for.
+///
+/// # Safety
+/// The pointer is null or good for a write.
+unsafe fn give<T>(to: *mut T, value: T) -> Done {
+    if to.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { to.write(value) };
+    Ok(())
+}
+
+fn known_device(device: c_int) -> Done {
+    if (0..device_count()).contains(&device) { Ok(()) } else { Err(Code::INVALID_DEVICE) }
+}
+
+// Every function below is called by the caller of the C interface with the pointers that the CUDA manual asks for: null, or good
+// for what is read or written. That is what each `SAFETY` means by the manual.
+
+#[unsafe(no_mangle)]
+extern "C" fn cuInit(flags: c_uint) -> c_uint {
+    answer(match fail::point("init", Code::UNKNOWN) {
+        Ok(()) if flags != 0 => Err(Code::INVALID_VALUE),
+        Ok(()) if device_count() <= 0 => Err(Code::NO_DEVICE),
+        Ok(()) => sim::start(),
+        failed => failed,
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_uint {
+    // SAFETY: by the manual.
+    answer(unsafe { give(version, VERSION) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuGetErrorName(code: c_uint, text: *mut *const c_char) -> c_uint {
+    let name = describe(code).map(|(name, _)| name.as_ptr());
+    // SAFETY: by the manual.
+    answer(unsafe { give(text, name.unwrap_or(ptr::null())) }.and(name.map(|_| ()).ok_or(Code::INVALID_VALUE)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuGetErrorString(code: c_uint, text: *mut *const c_char) -> c_uint {
+    let string = describe(code).map(|(_, string)| string.as_ptr());
+    // SAFETY: by the manual.
+    answer(unsafe { give(text, string.unwrap_or(ptr::null())) }.and(string.map(|_| ()).ok_or(Code::INVALID_VALUE)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_uint {
+    // SAFETY: by the manual.
+    answer(with(|_| unsafe { give(count, device_count()) }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGet(device: *mut c_int, index: c_int) -> c_uint {
+    // SAFETY: by the manual.
+    answer(with(|_| known_device(index).and_then(|()| unsafe { give(device, index) })))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, room: c_int, device: c_int) -> c_uint {
+    answer(with(|_| {
+        known_device(device)?;
+        let room = usize::try_from(room).ok().filter(|room| *room > 0 && !name.is_null()).ok_or(Code::INVALID_VALUE)?;
+        let text = format!("Swath's simulated GPU {device}");
+        let length = text.len().min(room - 1);
+        // SAFETY: by the manual there is room for so many bytes, of which the last is for the zero.
+        unsafe {
+            ptr::copy_nonoverlapping(text.as_ptr(), name.cast(), length);
+            name.add(length).write(0);
+        }
+        Ok(())
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: c_int) -> c_uint {
+    answer(with(|_| {
+        known_device(device)?;
+        let found = match attribute {
+            1 => MOST_THREADS as c_int,
+            8 => MOST_SHARED as c_int,
+            10 => 32,
+            75 => CAPABILITY.0,
+            76 => CAPABILITY.1,
+            _ => return Err(Code::INVALID_VALUE),
+        };
+        // SAFETY: by the manual.
+        unsafe { give(value, found) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -> c_uint {
+    // SAFETY: by the manual.
+    answer(with(|_| known_device(device).and_then(|()| unsafe { give(bytes, total_memory() as usize) })))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device: c_int) -> c_uint {
+    answer(with(|sim| {
+        known_device(device)?;
+        // SAFETY: by the manual.
+        unsafe { give(context, sim.retain(device) as *mut c_void) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_uint {
+    answer(with(|sim| sim.release(device)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxPushCurrent_v2(context: *mut c_void) -> c_uint {
+    answer(sim::push(context as usize))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut *mut c_void) -> c_uint {
+    answer(sim::pop().map(|popped| {
+        if !context.is_null() {
+            // SAFETY: by the manual.
+            unsafe { context.write(popped as *mut c_void) };
+        }
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleLoadDataEx(
+    module: *mut *mut c_void,
+    image: *const c_void,
+    count: c_uint,
+    options: *const c_uint,
+    values: *const *mut c_void,
+) -> c_uint {
+    answer(in_context(|sim, device| {
+        if image.is_null() || (count > 0 && (options.is_null() || values.is_null())) {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: by the manual an image of PTX ends in a zero.
+        let text = unsafe { CStr::from_ptr(image.cast()) };
+        let loaded = fail::point("module", Code::INVALID_PTX);
+        let said = match loaded {
+            Err(_) => c"ptxas fatal : it was told to fail",
+            Ok(()) if text.to_bytes() != PTX.as_bytes() => c"ptxas fatal : this is not the PTX of swath-gpu",
+            Ok(()) => {
+                // SAFETY: by the manual.
+                return unsafe { give(module, sim.add_module(device) as *mut c_void) };
+            }
+        };
+        // SAFETY: by the manual there are so many options and values, and the log has the size that they say.
+        unsafe { log(said, count as usize, options, values) };
+        Err(Code::INVALID_PTX)
+    }))
+}
+
+/// Write to the log for errors that the options name, if they name one.
+///
+/// # Safety
+/// There are `count` options and values, and the buffer among them has the size among them.
+unsafe fn log(text: &CStr, count: usize, options: *const c_uint, values: *const *mut c_void) {
+    const BUFFER: c_uint = 5;
+    const SIZE: c_uint = 6;
+    let find = |wanted: c_uint| {
+        // SAFETY: the caller's promise.
+        (0..count).find(|&i| unsafe { *options.add(i) } == wanted).map(|i| unsafe { *values.add(i) })
+    };
+    if let (Some(buffer), Some(size)) = (find(BUFFER), find(SIZE))
+        && !buffer.is_null()
+        && text.to_bytes_with_nul().len() <= size as usize
+    {
+        // SAFETY: it fits.
+        unsafe { ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.to_bytes_with_nul().len()) };
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleGetFunction(
+    function: *mut *mut c_void,
+    module: *mut c_void,
+    name: *const c_char,
+) -> c_uint {
+    answer(in_context(|sim, _| {
+        if name.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: by the manual.
+        let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| Code::NOT_FOUND)?;
+        if !PTX.contains(&format!(".entry {name}(")) {
+            return Err(Code::NOT_FOUND);
+        }
+        // SAFETY: by the manual.
+        unsafe { give(function, sim.add_function(module as usize, name)? as *mut c_void) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuModuleUnload(module: *mut c_void) -> c_uint {
+    answer(in_context(|sim, device| sim.drain_device(device).and_then(|()| sim.remove_module(module as usize))))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_uint {
+    answer(in_context(|sim, device| {
+        let all = total_memory();
+        // SAFETY: by the manual.
+        unsafe {
+            give(free, all.saturating_sub(sim.memory.used(device)) as usize)?;
+            give(total, all as usize)
+        }
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_uint {
+    answer(in_context(|sim, device| {
+        if bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        fail::point("alloc", Code::OUT_OF_MEMORY)?;
+        if bytes as u64 > total_memory().saturating_sub(sim.memory.used(device)) {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        // SAFETY: by the manual.
+        unsafe { give(address, sim.memory.allocate(&sim.opencl, device, bytes)? as u64) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemFree_v2(address: u64) -> c_uint {
+    answer(in_context(|sim, device| {
+        sim.drain_device(device)?;
+        sim.memory.free(&sim.opencl, device, address as usize)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemHostAlloc(memory: *mut *mut c_void, bytes: usize, _flags: c_uint) -> c_uint {
+    answer(in_context(|sim, _| {
+        if bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        fail::point("pin", Code::OUT_OF_MEMORY)?;
+        // SAFETY: by the manual.
+        unsafe { give(memory, sim.pinned.allocate(bytes)? as *mut c_void) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemFreeHost(memory: *mut c_void) -> c_uint {
+    answer(in_context(|sim, device| {
+        sim.drain_device(device)?;
+        sim.pinned.free(memory as usize)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: *mut c_void) -> c_uint {
+    answer(in_context(|sim, device| {
+        fail::point("upload", Code::UNKNOWN)?;
+        let to = sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?.start;
+        if from.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let from = from as usize;
+        // Pinned memory is read when the stream gets there; other memory is copied before the call returns.
+        let staged = (!sim.pinned.contains(from, bytes)).then(|| {
+            // SAFETY: by the manual so many bytes can be read there.
+            unsafe { std::slice::from_raw_parts(from as *const u8, bytes) }.to_vec()
+        });
+        let work = move |_: &mut sim::Sim, _| {
+            let from = staged.as_ref().map_or(from as *const u8, |staged| staged.as_ptr());
+            // SAFETY: the target was alive when the copy was asked for, and whoever frees it, or pinned memory, makes all
+            // streams come to their end before.
+            unsafe { ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
+            Ok(())
+        };
+        sim.later(device, stream as usize, Box::new(work))
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: *mut c_void) -> c_uint {
+    answer(in_context(|sim, device| {
+        fail::point("download", Code::UNKNOWN)?;
+        let from = sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?.start;
+        if to.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let to = to as usize;
+        let work = move |_: &mut sim::Sim, _| {
+            // SAFETY: as for copies to the device; memory that is not pinned is written before the call returns.
+            unsafe { ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
+            Ok(())
+        };
+        sim.later(device, stream as usize, Box::new(work))?;
+        if sim.pinned.contains(to, bytes) { Ok(()) } else { sim.drain(device, stream as usize) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mut c_void) -> c_uint {
+    answer(in_context(|sim, device| {
+        fail::point("copy", Code::UNKNOWN)?;
+        let from = sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?;
+        let to = sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?;
+        // Undefined on real devices.
+        if from.start < to.end && to.start < from.end {
+            return Err(Code::INVALID_VALUE);
+        }
+        let work = move |_: &mut sim::Sim, _| {
+            // SAFETY: both ranges are alive, as for copies to the device, and do not overlap.
+            unsafe { ptr::copy_nonoverlapping(from.start as *const u8, to.start as *mut u8, bytes) };
+            Ok(())
+        };
+        sim.later(device, stream as usize, Box::new(work))
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, _flags: c_uint) -> c_uint {
+    answer(in_context(|sim, device| {
+        fail::point("stream", Code::UNKNOWN)?;
+        // SAFETY: by the manual.
+        unsafe { give(stream, sim.add_stream(device) as *mut c_void) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_uint {
+    answer(in_context(|sim, device| {
+        fail::point("synchronize", Code::ILLEGAL_ADDRESS).or_else(|code| sim.kill(device, code))?;
+        sim.drain(device, stream as usize)
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamDestroy_v2(stream: *mut c_void) -> c_uint {
+    answer(in_context(|sim, device| sim.remove_stream(device, stream as usize)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuLaunchKernel(
+    function: *mut c_void,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared: c_uint,
+    stream: *mut c_void,
+    parameters: *const *const c_void,
+    extra: *const *const c_void,
+) -> c_uint {
+    answer(in_context(|sim, device| {
+        fail::point("launch", Code::LAUNCH_OUT_OF_RESOURCES)?;
+        let kernel = sim.function(device, function as usize)?;
+        let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
+        // Kernels of Swath have one dimension, and blocks of the size that they are declared with.
+        let shape = (grid_y, grid_z, block_x, block_y, block_z) == (1, 1, kernel.group(), 1, 1);
+        if !shape || grid_x == 0 || grid_x > MOST_GROUPS || threads > MOST_THREADS || !extra.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let compiled = sim.opencl.kernel(kernel)?;
+        if compiled.shared + u64::from(shared) > MOST_SHARED {
+            return Err(Code::LAUNCH_OUT_OF_RESOURCES);
+        }
+        if parameters.is_null() && !compiled.parameters.is_empty() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // The values are those of now, not of when the stream gets there.
+        let read = |(index, parameter): (usize, &Parameter)| {
+            // SAFETY: by the manual there is a pointer for each parameter, to a value of its size.
+            unsafe {
+                let value = *parameters.add(index);
+                match parameter {
+                    Parameter::Pointer | Parameter::Number(8) => value.cast::<u64>().read_unaligned(),
+                    Parameter::Number(4) => value.cast::<u32>().read_unaligned().into(),
+                    Parameter::Number(2) => value.cast::<u16>().read_unaligned().into(),
+                    Parameter::Number(_) => value.cast::<u8>().read().into(),
+                }
+            }
+        };
+        let values: Vec<u64> = compiled.parameters.iter().enumerate().map(read).collect();
+        let work = move |sim: &mut sim::Sim, device| sim.run(device, kernel, grid_x as usize, &values);
+        sim.later(device, stream as usize, Box::new(work))
+    }))
+}

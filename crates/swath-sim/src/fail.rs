@@ -1,0 +1,46 @@
+//! Failure on demand.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::code::{Code, Done};
+
+/// Counts a call of something that can be told to fail, and fails if it was told to.
+pub(crate) fn point(what: &'static str, code: Code) -> Done {
+    static CALLS: Mutex<Option<HashMap<&'static str, u64>>> = Mutex::new(None);
+    let mut calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
+    let call = calls.get_or_insert_default().entry(what).or_default();
+    *call += 1;
+    match std::env::var("SWATH_SIM_FAIL") {
+        Ok(list) if told(&list, what, *call) => Err(code),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a list such as `alloc:3,launch:1+` means this call.
+fn told(list: &str, what: &str, call: u64) -> bool {
+    list.split(',').filter_map(|entry| entry.trim().split_once(':')).any(|(name, number)| {
+        let from = number.strip_suffix('+');
+        let wanted = from.unwrap_or(number).parse::<u64>();
+        name == what && wanted.is_ok_and(|wanted| call == wanted || (from.is_some() && call > wanted))
+    })
+}
+
+/// The number in a variable.
+pub(crate) fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+
+    #[test]
+    fn only_the_calls_named_fail() {
+        let failing = |list, what| (1..=5).filter(|&call| told(list, what, call)).collect::<Vec<_>>();
+        assert_eq!(failing("alloc:3", "alloc"), [3]);
+        assert_eq!(failing("launch:1, alloc:2+", "alloc"), [2, 3, 4, 5]);
+        assert_eq!(failing("launch:1,alloc:2+", "pin"), [0; 0]);
+        assert_eq!(failing("alloc:many", "alloc"), [0; 0]);
+    }
+}

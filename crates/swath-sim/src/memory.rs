@@ -1,0 +1,117 @@
+//! Device memory and pinned memory: which ranges are alive.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::code::{Code, Done};
+use crate::opencl::OpenCl;
+
+/// What memory holds that nobody has written.
+const POISON: u8 = 0xA5;
+/// What stands before and behind an allocation, and how much of it. CUDA's memory begins at multiples of 256.
+const GUARD: u8 = 0x5A;
+const GUARD_BYTES: usize = 256;
+
+/// A piece of device memory.
+#[derive(Debug)]
+struct Piece {
+    device: i32,
+    bytes: usize,
+    /// What the guards and the piece were cut from.
+    whole: usize,
+}
+
+/// All device memory, by address. Addresses are those of the host.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceMemory(BTreeMap<usize, Piece>);
+
+impl DeviceMemory {
+    /// Bytes that are used of a device.
+    pub(crate) fn used(&self, device: i32) -> u64 {
+        self.0.values().filter(|piece| piece.device == device).map(|piece| piece.bytes as u64).sum()
+    }
+
+    pub(crate) fn allocate(&mut self, opencl: &OpenCl, device: i32, bytes: usize) -> Done<usize> {
+        let size = bytes.checked_add(3 * GUARD_BYTES).ok_or(Code::OUT_OF_MEMORY)?;
+        let whole = opencl.allocate(size).ok_or(Code::OUT_OF_MEMORY)?;
+        let start = (whole + GUARD_BYTES).next_multiple_of(GUARD_BYTES);
+        // SAFETY: `start` lies at most two guards behind the beginning, so the piece and the guard behind it end inside.
+        unsafe {
+            let memory = start as *mut u8;
+            memory.sub(GUARD_BYTES).write_bytes(GUARD, GUARD_BYTES);
+            memory.write_bytes(POISON, bytes);
+            memory.add(bytes).write_bytes(GUARD, GUARD_BYTES);
+        }
+        self.0.insert(start, Piece { device, bytes, whole });
+        Ok(start)
+    }
+
+    pub(crate) fn free(&mut self, opencl: &OpenCl, device: i32, start: usize) -> Done {
+        match self.0.get(&start) {
+            Some(piece) if piece.device == device => {
+                opencl.free(piece.whole);
+                self.0.remove(&start);
+                Ok(())
+            }
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// Free all that a device has.
+    pub(crate) fn clear(&mut self, opencl: &OpenCl, device: i32) {
+        for (_, piece) in self.0.extract_if(.., |_, piece| piece.device == device) {
+            opencl.free(piece.whole);
+        }
+    }
+
+    /// The host addresses of a range, if it lies in one live allocation of the device.
+    pub(crate) fn range(&self, device: i32, at: u64, bytes: usize) -> Option<Range<usize>> {
+        let at = usize::try_from(at).ok()?;
+        let (start, piece) = self.0.range(..=at).next_back()?;
+        let end = at.checked_add(bytes)?;
+        (piece.device == device && at < start + piece.bytes && end <= start + piece.bytes).then_some(at..end)
+    }
+
+    /// The first allocation that was written beside: its address and its size.
+    pub(crate) fn trampled(&self) -> Option<(usize, usize)> {
+        let whole = |at: usize| {
+            // SAFETY: both guards were allocated with the piece and are only written by mistake.
+            unsafe { std::slice::from_raw_parts(at as *const u8, GUARD_BYTES) }.iter().all(|&byte| byte == GUARD)
+        };
+        let found = self.0.iter().find(|(start, piece)| !whole(**start - GUARD_BYTES) || !whole(**start + piece.bytes));
+        found.map(|(start, piece)| (*start, piece.bytes))
+    }
+}
+
+/// Pinned host memory: where it begins and how long it is.
+#[derive(Debug, Default)]
+pub(crate) struct PinnedMemory(BTreeMap<usize, Layout>);
+
+impl PinnedMemory {
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Done<usize> {
+        let layout = Layout::from_size_align(bytes, 4096).map_err(|_| Code::OUT_OF_MEMORY)?;
+        // SAFETY: the caller asked for at least one byte.
+        let memory = unsafe { alloc(layout) };
+        if memory.is_null() {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        // SAFETY: so many bytes were just allocated.
+        unsafe { memory.write_bytes(POISON, bytes) };
+        self.0.insert(memory as usize, layout);
+        Ok(memory as usize)
+    }
+
+    pub(crate) fn free(&mut self, start: usize) -> Done {
+        let layout = self.0.remove(&start).ok_or(Code::INVALID_VALUE)?;
+        // SAFETY: it was allocated with this layout and has just been forgotten.
+        unsafe { dealloc(start as *mut u8, layout) };
+        Ok(())
+    }
+
+    /// Whether a range of the host is pinned.
+    pub(crate) fn contains(&self, at: usize, bytes: usize) -> bool {
+        let found = self.0.range(..=at).next_back();
+        found.is_some_and(|(start, layout)| at.checked_add(bytes).is_some_and(|end| end <= start + layout.size()))
+    }
+}

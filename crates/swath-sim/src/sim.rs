@@ -1,0 +1,241 @@
+//! Devices, their contexts and their streams.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use swath_gpu::Kernel;
+
+use crate::code::{Code, Done};
+use crate::fail;
+use crate::memory::{DeviceMemory, PinnedMemory};
+use crate::opencl::{OpenCl, Parameter};
+
+/// Something that a stream will do. It is given the device that the stream belongs to.
+pub(crate) type Work = Box<dyn FnOnce(&mut Sim, i32) -> Done + Send>;
+
+/// What has been asked of a stream and not been done yet.
+struct Stream {
+    device: i32,
+    work: VecDeque<Work>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream of device {} with {} to do", self.device, self.work.len())
+    }
+}
+
+/// The driver. There is one, behind one lock: work is done while it is held, by whoever waits for it.
+#[derive(Debug)]
+pub(crate) struct Sim {
+    pub(crate) opencl: OpenCl,
+    pub(crate) memory: DeviceMemory,
+    pub(crate) pinned: PinnedMemory,
+    /// How often the primary context of a device is retained.
+    retained: BTreeMap<i32, u32>,
+    /// Modules, and the device that each was loaded on.
+    modules: BTreeMap<usize, i32>,
+    /// Functions: the module and the kernel.
+    functions: BTreeMap<usize, (usize, Kernel)>,
+    streams: BTreeMap<usize, Stream>,
+    /// What killed a context. Nothing works in it any more then, as on real devices.
+    dead: BTreeMap<i32, Code>,
+    last_handle: usize,
+}
+
+static SIM: Mutex<Option<Sim>> = Mutex::new(None);
+
+/// Contexts have handles that nobody takes for another's.
+const CONTEXT: usize = 0x5EED_0000;
+
+thread_local! {
+    /// The contexts that this thread pushed.
+    static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+fn lock() -> MutexGuard<'static, Option<Sim>> {
+    SIM.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Start the driver, if it was not started before.
+pub(crate) fn start() -> Done {
+    let mut sim = lock();
+    if sim.is_none() {
+        let opencl = OpenCl::open().map_err(|missing| {
+            eprintln!("swath-sim: {missing}");
+            Code::SYSTEM_NOT_READY
+        })?;
+        *sim = Some(Sim {
+            opencl,
+            memory: DeviceMemory::default(),
+            pinned: PinnedMemory::default(),
+            retained: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            last_handle: 0x1000,
+        });
+    }
+    Ok(())
+}
+
+/// Do something with the driver, once it is started.
+pub(crate) fn with<T>(act: impl FnOnce(&mut Sim) -> Done<T>) -> Done<T> {
+    act(lock().as_mut().ok_or(Code::NOT_INITIALIZED)?)
+}
+
+/// Do something in the context that is current on this thread, unless an error has killed it.
+pub(crate) fn in_context<T>(act: impl FnOnce(&mut Sim, i32) -> Done<T>) -> Done<T> {
+    let current = CURRENT.with_borrow(|stack| stack.last().copied()).ok_or(Code::INVALID_CONTEXT)?;
+    with(|sim| {
+        let device = sim.device_of(current)?;
+        sim.dead.get(&device).map_or(Ok(()), |&code| Err(code))?;
+        act(sim, device)
+    })
+}
+
+/// Make a context current on this thread.
+pub(crate) fn push(context: usize) -> Done {
+    with(|sim| sim.device_of(context))?;
+    CURRENT.with_borrow_mut(|stack| stack.push(context));
+    Ok(())
+}
+
+/// Make the context current that was so before the last push.
+pub(crate) fn pop() -> Done<usize> {
+    CURRENT.with_borrow_mut(Vec::pop).ok_or(Code::INVALID_CONTEXT)
+}
+
+/// Devices there are.
+pub(crate) fn device_count() -> i32 {
+    i32::try_from(fail::number("SWATH_SIM_DEVICES", 1)).unwrap_or(i32::MAX)
+}
+
+/// Bytes of memory that each has.
+pub(crate) fn total_memory() -> u64 {
+    fail::number("SWATH_SIM_MEMORY", 8 << 30)
+}
+
+impl Sim {
+    fn handle(&mut self) -> usize {
+        self.last_handle += 16;
+        self.last_handle
+    }
+
+    fn device_of(&self, context: usize) -> Done<i32> {
+        let device = context.checked_sub(CONTEXT).and_then(|device| i32::try_from(device).ok());
+        device.filter(|device| self.retained.contains_key(device)).ok_or(Code::INVALID_CONTEXT)
+    }
+
+    pub(crate) fn retain(&mut self, device: i32) -> usize {
+        *self.retained.entry(device).or_default() += 1;
+        CONTEXT + device as usize
+    }
+
+    /// Let go of the primary context. With the last who does, all that is in it goes.
+    pub(crate) fn release(&mut self, device: i32) -> Done {
+        let count = self.retained.get_mut(&device).ok_or(Code::INVALID_CONTEXT)?;
+        *count -= 1;
+        if *count == 0 {
+            let _ = self.drain_device(device);
+            self.retained.remove(&device);
+            self.streams.retain(|_, stream| stream.device != device);
+            self.modules.retain(|_, of| *of != device);
+            self.functions.retain(|_, (module, _)| self.modules.contains_key(module));
+            self.memory.clear(&self.opencl, device);
+            self.dead.remove(&device);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_module(&mut self, device: i32) -> usize {
+        let handle = self.handle();
+        self.modules.insert(handle, device);
+        handle
+    }
+
+    pub(crate) fn remove_module(&mut self, module: usize) -> Done {
+        self.modules.remove(&module).ok_or(Code::INVALID_HANDLE)?;
+        self.functions.retain(|_, (of, _)| *of != module);
+        Ok(())
+    }
+
+    pub(crate) fn add_function(&mut self, module: usize, name: &str) -> Done<usize> {
+        self.modules.get(&module).ok_or(Code::INVALID_HANDLE)?;
+        let &kernel = Kernel::ALL.iter().find(|kernel| kernel.name() == name).ok_or(Code::NOT_FOUND)?;
+        let handle = self.handle();
+        self.functions.insert(handle, (module, kernel));
+        Ok(handle)
+    }
+
+    /// The kernel behind a function of the device.
+    pub(crate) fn function(&self, device: i32, function: usize) -> Done<Kernel> {
+        let (module, kernel) = self.functions.get(&function).ok_or(Code::INVALID_HANDLE)?;
+        let of = self.modules.get(module);
+        of.filter(|of| **of == device).map(|_| *kernel).ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(crate) fn add_stream(&mut self, device: i32) -> usize {
+        let handle = self.handle();
+        self.streams.insert(handle, Stream { device, work: VecDeque::new() });
+        handle
+    }
+
+    /// A real driver lets the work of the stream come to its end later; here it is done now.
+    pub(crate) fn remove_stream(&mut self, device: i32, stream: usize) -> Done {
+        let done = self.drain(device, stream);
+        self.streams.remove(&stream);
+        done
+    }
+
+    /// Put work into a stream of the device. The legacy default stream, 0, is none: Swath never uses it.
+    pub(crate) fn later(&mut self, device: i32, stream: usize, work: Work) -> Done {
+        let stream = self.streams.get_mut(&stream).filter(|stream| stream.device == device);
+        stream.ok_or(Code::INVALID_HANDLE)?.work.push_back(work);
+        Ok(())
+    }
+
+    /// Do all that is in a stream. What goes wrong kills the context.
+    pub(crate) fn drain(&mut self, device: i32, stream: usize) -> Done {
+        let found = self.streams.get_mut(&stream).filter(|stream| stream.device == device);
+        let work = std::mem::take(&mut found.ok_or(Code::INVALID_HANDLE)?.work);
+        for step in work {
+            step(self, device).or_else(|code| self.kill(device, code))?;
+        }
+        Ok(())
+    }
+
+    /// An error that came up in the middle of work: nothing in the context can be trusted from now on.
+    pub(crate) fn kill(&mut self, device: i32, code: Code) -> Done {
+        self.dead.insert(device, code);
+        Err(code)
+    }
+
+    /// Do all that is in the streams of a device, as freeing memory does on real ones.
+    pub(crate) fn drain_device(&mut self, device: i32) -> Done {
+        let streams: Vec<usize> = self.streams.iter().filter(|(_, s)| s.device == device).map(|(h, _)| *h).collect();
+        streams.into_iter().try_for_each(|stream| self.drain(device, stream))
+    }
+
+    /// Run a kernel to its end, and look whether it wrote where it must not.
+    pub(crate) fn run(&mut self, device: i32, kernel: Kernel, groups: usize, values: &[u64]) -> Done {
+        let parameters = self.opencl.kernel(kernel)?.parameters.iter();
+        for (index, (_, &value)) in
+            parameters.zip(values).enumerate().filter(|(_, (p, _))| matches!(p, Parameter::Pointer))
+        {
+            if value != 0 && self.memory.range(device, value, 1).is_none() {
+                eprintln!("swath-sim: argument {index} of {} points to no live device memory", kernel.name());
+                return Err(Code::ILLEGAL_ADDRESS);
+            }
+        }
+        self.opencl.run(kernel, groups, values)?;
+        if let Some((at, bytes)) = self.memory.trampled() {
+            eprintln!("swath-sim: {} wrote beside the {bytes} bytes at {at:#x}", kernel.name());
+            return Err(Code::ILLEGAL_ADDRESS);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+//! The CUDA device of `swath-gpu`, as it is, on the simulator.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use swath_gpu::{Arg, Block, Buffer, Cuda, Device, Error, Gpu, Kernel, Queue};
+use swath_sim::{inside, rerun};
+
+/// A device to make queues with, and the same device to make buffers with: both work in its primary context.
+fn open() -> (Cuda, Gpu) {
+    let device = Cuda::open(0).unwrap_or_else(|error| panic!("the simulator does not open: {error}"));
+    (device, Gpu::new(Cuda::open(0).expect("it opened before")))
+}
+
+fn buffer(gpu: &Gpu, bytes: usize) -> Buffer {
+    gpu.alloc("test", Some(bytes as u64)).expect("there is memory")
+}
+
+/// The bytes of a buffer when all is done.
+fn contents(queue: &mut dyn Queue, from: &Buffer) -> Vec<u8> {
+    let mut bytes = vec![0; from.bytes() as usize];
+    // SAFETY: the whole buffer, and nobody looks before the next line.
+    unsafe { queue.download(from.handle(), 0, &mut bytes) }.expect("a download");
+    queue.synchronize().expect("nothing went wrong");
+    bytes
+}
+
+/// Bytes that do not repeat soon.
+fn noise(bytes: usize) -> Vec<u8> {
+    (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+/// Blocks in LZW, one behind the other, as the kernel wants them.
+fn lzw_batch(blocks: &[Vec<u8>]) -> Vec<u8> {
+    let (mut table, mut streams) = (Vec::new(), Vec::new());
+    let (mut src, mut dst) = ((size_of::<Block>() * blocks.len()) as u64, 0);
+    for bytes in blocks {
+        let mut encoder = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
+        let stream = encoder.encode(bytes).expect("LZW");
+        let (src_len, dst_len) = (stream.len() as u32, bytes.len() as u32);
+        table.push(Block { src, dst, src_len, dst_len, ..Block::default() });
+        src += u64::from(src_len);
+        dst += u64::from(dst_len);
+        streams.extend(stream);
+    }
+    [bytemuck::cast_slice(&table), &streams].concat()
+}
+
+#[test]
+fn device_says_what_it_is() {
+    if !inside("device_says_what_it_is", &[("SWATH_SIM_DEVICES", "2"), ("SWATH_SIM_MEMORY", "1000000000")]) {
+        return;
+    }
+    let list = Cuda::list().expect("two devices");
+    assert_eq!(list.iter().map(|info| info.index).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(list[1].name, "Swath's simulated GPU 1");
+    assert_eq!(list[1].driver, "CUDA 12.8, compute capability 8.6");
+    let device = Cuda::open(1).expect("the second device");
+    assert_eq!(device.info(), &list[1]);
+    assert!(device.info().is_gpu && device.info().doubles);
+    assert_eq!((device.info().memory, device.info().largest_buffer), (1_000_000_000, 1_000_000_000));
+    let error = Cuda::open(2).unwrap_err().to_string();
+    assert_eq!(error, "there is no CUDA device: device 2 was asked for, but there are 2, from 0 on");
+}
+
+#[test]
+fn memory_comes_back_when_buffers_go() {
+    if !inside("memory_comes_back_when_buffers_go", &[("SWATH_SIM_MEMORY", "1000000")]) {
+        return;
+    }
+    let (device, gpu) = open();
+    assert_eq!(device.memory(0).unwrap().free, 1_000_000);
+    let (first, second) = (buffer(&gpu, 300_000), buffer(&gpu, 1));
+    assert_eq!(first.handle() % 256, 0);
+    assert_eq!(device.memory(0).unwrap().free, 699_999);
+    drop((first, second));
+    assert_eq!(device.memory(0).unwrap().free, 1_000_000);
+    // The device's own limit, past the guard of `Gpu`.
+    let error = device.allocate("a test", 1_000_001).unwrap_err();
+    assert_eq!(error, Error::OutOfMemory { stage: "a test", needed: 1_000_001 });
+}
+
+#[test]
+fn copies_happen_in_order_and_when_they_are_waited_for() {
+    if !inside("copies_happen_in_order_and_when_they_are_waited_for", &[]) {
+        return;
+    }
+    let (device, gpu) = open();
+    let mut queue = device.queue().unwrap();
+    let (mut from, mut to) = (gpu.pin(1000).unwrap(), gpu.pin(1000).unwrap());
+    let (first, second) = (buffer(&gpu, 1010), buffer(&gpu, 1200));
+    from.copy_from_slice(&noise(1000));
+    // SAFETY: all ranges lie in their buffers, and the pinned memory is left alone until the queue was waited for.
+    unsafe {
+        queue.upload(&from, first.handle(), 10).unwrap();
+        queue.copy(first.handle(), 10, second.handle(), 200, 1000).unwrap();
+        queue.download(second.handle(), 200, &mut to).unwrap();
+    }
+    // The simulator has done nothing so far, and a GPU might not have.
+    assert!(to.iter().all(|&byte| byte == 0));
+    queue.synchronize().unwrap();
+    assert!(to[..] == from[..]);
+    // What nobody wrote is poison; it reaches ordinary memory too.
+    let all = contents(&mut *queue, &second);
+    assert!(all[..200].iter().all(|&byte| byte == 0xA5) && all[200..] == from[..]);
+}
+
+#[test]
+fn two_queues_do_not_wait_for_each_other() {
+    if !inside("two_queues_do_not_wait_for_each_other", &[]) {
+        return;
+    }
+    let (device, gpu) = open();
+    let (mut one, mut two) = (device.queue().unwrap(), device.queue().unwrap());
+    let (mut from, mut to) = (gpu.pin(64).unwrap(), gpu.pin(64).unwrap());
+    from.fill(7);
+    let (a, b) = (buffer(&gpu, 64), buffer(&gpu, 64));
+    // SAFETY: all ranges lie in their buffers, and the pinned memory is left alone until both queues were waited for.
+    unsafe {
+        one.upload(&from, a.handle(), 0).unwrap();
+        two.upload(&from, b.handle(), 0).unwrap();
+        two.download(b.handle(), 0, &mut to).unwrap();
+    }
+    two.synchronize().unwrap();
+    assert!(to.iter().all(|&byte| byte == 7));
+    let untouched = contents(&mut *two, &a);
+    assert!(untouched.iter().all(|&byte| byte == 0xA5), "the first queue did not wait to be waited for");
+    // A queue works on another thread than the one that made it, and outlives its device.
+    drop(device);
+    std::thread::spawn(move || assert!(contents(&mut *one, &a).iter().all(|&byte| byte == 7))).join().unwrap();
+}
+
+#[test]
+fn kernels_compute_what_the_cpu_computes() {
+    if !inside("kernels_compute_what_the_cpu_computes", &[]) {
+        return;
+    }
+    let (device, gpu) = open();
+    let mut queue = device.queue().unwrap();
+
+    // Two blocks of 3 rows of 100 u16, as differences.
+    let (rows, row_bytes) = (3, 200);
+    let bytes = (rows * row_bytes) as usize;
+    let stored = [noise(bytes), vec![1; bytes]];
+    let batch_bytes = lzw_batch(&stored);
+    let (batch, decoded, status) = (buffer(&gpu, batch_bytes.len()), buffer(&gpu, 2 * bytes), buffer(&gpu, 8));
+    let buffers = [Arg::Buffer(&batch), Arg::Buffer(&decoded), Arg::Buffer(&status)];
+    // Rows of `row_bytes`, in integers of 2 bytes, 1 to a pixel, not to be swapped.
+    let numbers = [rows, row_bytes, 2, 1, 0].map(Arg::U32);
+    // SAFETY: the arguments are those of the kernels, and the table keeps them in the buffers.
+    unsafe {
+        queue.upload(&batch_bytes, batch.handle(), 0).unwrap();
+        queue.launch(Kernel::Lzw, 2, &buffers).unwrap();
+        queue.launch(Kernel::Sum, 2 * rows, &[&buffers[..], &numbers].concat()).unwrap();
+    }
+    queue.synchronize().unwrap();
+    assert_eq!(contents(&mut *queue, &status), [0; 8]);
+    let mut expected = Vec::new();
+    for row in stored.concat().chunks(row_bytes as usize) {
+        let differences = row.chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+        let sums = differences.scan(0_u16, |sum, difference| {
+            *sum = sum.wrapping_add(difference);
+            Some(*sum)
+        });
+        expected.extend(sums.flat_map(u16::to_le_bytes));
+    }
+    assert!(contents(&mut *queue, &decoded) == expected);
+}
+
+#[test]
+fn launch_with_freed_memory_is_an_error_and_ends_the_context() {
+    if !inside("launch_with_freed_memory_is_an_error_and_ends_the_context", &[]) {
+        return;
+    }
+    let (device, gpu) = open();
+    let mut queue = device.queue().unwrap();
+    let (kept, lost) = (buffer(&gpu, 64), buffer(&gpu, 64));
+    let args = [Arg::Buffer(&kept), Arg::Buffer(&lost), Arg::Buffer(&kept)];
+    // SAFETY: the simulator takes back what is freed here and knows that; `lost` is not used after it, but by the launch that
+    // is to be caught, and its own release is one that the simulator refuses.
+    unsafe {
+        device.release(lost.handle());
+        queue.launch(Kernel::Lzw, 1, &args).unwrap();
+    }
+    let said = queue.synchronize().unwrap_err().to_string();
+    assert!(said.contains("cuStreamSynchronize failed with CUDA_ERROR_ILLEGAL_ADDRESS"), "{said}");
+    assert!(device.memory(0).is_err() && device.queue().is_err());
+}
+
+#[test]
+fn kernel_that_writes_beside_its_buffer_is_caught() {
+    if !inside("kernel_that_writes_beside_its_buffer_is_caught", &[]) {
+        return;
+    }
+    let (device, gpu) = open();
+    let mut queue = device.queue().unwrap();
+    let bytes = lzw_batch(&[noise(600)]);
+    let (batch, too_small, status) = (buffer(&gpu, bytes.len()), buffer(&gpu, 599), buffer(&gpu, 4));
+    // SAFETY: one byte too many is written, into the guard that the simulator has there.
+    unsafe {
+        queue.upload(&bytes, batch.handle(), 0).unwrap();
+        queue.launch(Kernel::Lzw, 1, &[Arg::Buffer(&batch), Arg::Buffer(&too_small), Arg::Buffer(&status)]).unwrap();
+    }
+    let said = queue.synchronize().unwrap_err().to_string();
+    assert!(said.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{said}");
+}
+
+#[test]
+fn failures_are_errors_of_their_kind() {
+    let fail = "alloc:3,pin:2,stream:2,upload:1,download:1,copy:1,launch:1";
+    if !inside("failures_are_errors_of_their_kind", &[("SWATH_SIM_FAIL", fail)]) {
+        return;
+    }
+    let (device, gpu) = open();
+    let (a, b) = (buffer(&gpu, 8), buffer(&gpu, 8));
+    let error = gpu.alloc("the third", Some(8)).unwrap_err();
+    assert_eq!(error, Error::OutOfMemory { stage: "the third", needed: 8 });
+    assert!(error.is_memory() && gpu.alloc("the fourth", Some(8)).is_ok());
+    assert!(gpu.pin(1).is_ok() && gpu.pin(1).unwrap_err().is_memory());
+
+    let mut queue = device.queue().unwrap();
+    let code = |error: Error, call: &str, code: &str| {
+        assert!(error.to_string().starts_with(&format!("CUDA: {call} failed with {code} (")), "{error}");
+    };
+    code(device.queue().unwrap_err(), "cuStreamCreate", "CUDA_ERROR_UNKNOWN");
+    // SAFETY: all of these are refused before anything is read or written.
+    unsafe {
+        code(queue.upload(&[1; 8], a.handle(), 0).unwrap_err(), "cuMemcpyHtoDAsync", "CUDA_ERROR_UNKNOWN");
+        code(queue.download(a.handle(), 0, &mut [0; 8]).unwrap_err(), "cuMemcpyDtoHAsync", "CUDA_ERROR_UNKNOWN");
+        code(queue.copy(a.handle(), 0, b.handle(), 0, 8).unwrap_err(), "cuMemcpyDtoDAsync", "CUDA_ERROR_UNKNOWN");
+        let launch = queue.launch(Kernel::Lzw, 1, &[Arg::Buffer(&a), Arg::Buffer(&a), Arg::Buffer(&b)]);
+        code(launch.unwrap_err(), "cuLaunchKernel", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES");
+        // Ranges that lie outside are refused without being told to.
+        code(queue.upload(&[1; 8], a.handle(), 1).unwrap_err(), "cuMemcpyHtoDAsync", "CUDA_ERROR_INVALID_VALUE");
+        code(queue.copy(a.handle(), 0, b.handle(), 4, 5).unwrap_err(), "cuMemcpyDtoDAsync", "CUDA_ERROR_INVALID_VALUE");
+    }
+    queue.synchronize().expect("what was refused leaves nothing behind");
+}
+
+#[test]
+fn kernels_that_the_driver_refuses_are_a_build_error_with_its_log() {
+    if !inside("kernels_that_the_driver_refuses_are_a_build_error_with_its_log", &[("SWATH_SIM_FAIL", "module:1")]) {
+        return;
+    }
+    let error = Cuda::open(0).unwrap_err();
+    assert!(matches!(error, Error::Build { .. }), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains("CUDA_ERROR_INVALID_PTX") && said.ends_with("ptxas fatal : it was told to fail"), "{said}");
+    assert!(Cuda::open(0).is_ok(), "what failed once is given back and tried again");
+}
+
+#[test]
+fn driver_without_devices_is_no_device() {
+    let variables = [("SWATH_SIM_DEVICES", "0"), ("CUDA_VISIBLE_DEVICES", "")];
+    if inside("driver_without_devices_is_no_device", &variables) {
+        let said = Cuda::list().unwrap_err().to_string();
+        let reason = "there is no CUDA device: NVIDIA's driver is installed, but cuInit failed with CUDA_ERROR_NO_DEVICE \
+                      (no CUDA-capable device is detected); CUDA_VISIBLE_DEVICES is ''";
+        assert_eq!(said, reason);
+    }
+}
+
+/// A folder with libraries that are to be taken for the driver's.
+fn library_folder(name: &str, make: impl Fn(&Path)) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder");
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        let _ = fs::remove_file(folder.join(name));
+        make(&folder.join(name));
+    }
+    folder
+}
+
+#[test]
+fn library_that_cannot_be_loaded_is_no_device_and_no_panic() {
+    // An empty file, so that a real driver of the machine is not found either.
+    let empty = |path: &Path| fs::write(path, "").expect("an empty file");
+    let test = "library_that_cannot_be_loaded_is_no_device_and_no_panic";
+    if std::env::var_os("SWATH_SIM_CHILD").is_none() {
+        rerun(test, &library_folder("empty", empty), &[]);
+        return;
+    }
+    for error in [Cuda::open(0).unwrap_err(), Cuda::list().unwrap_err(), Gpu::cuda(1).unwrap_err()] {
+        let said = error.to_string();
+        let (looked_for, place) = ("there is no CUDA device: no libcuda.so or libcuda.so.1 ", "/empty");
+        assert!(said.starts_with(looked_for) && said.contains("LD_LIBRARY_PATH (") && said.contains(place), "{said}");
+    }
+}
+
+#[test]
+fn library_that_is_no_driver_is_no_device_and_no_panic() {
+    let test = "library_that_is_no_driver_is_no_device_and_no_panic";
+    if std::env::var_os("SWATH_SIM_CHILD").is_none() {
+        // The C library, under another name.
+        let maps = fs::read_to_string("/proc/self/maps").expect("Linux");
+        let libc = maps.split_whitespace().find(|word| word.contains("/libc.so") || word.contains("/libc-"));
+        let libc = PathBuf::from(libc.expect("a C library"));
+        let link = |path: &Path| std::os::unix::fs::symlink(&libc, path).expect("a link");
+        rerun(test, &library_folder("stranger", link), &[]);
+        return;
+    }
+    let said = Cuda::open(0).unwrap_err().to_string();
+    assert!(said.contains("the driver's library has no cuInit"), "{said}");
+}
