@@ -53,17 +53,39 @@ impl Batch {
         spans.len()
     }
 
-    /// Replace the contents by `spans`, merging neighbours that ascend in the file into one call of `read`.
+    /// Replace the contents by `spans`.
     pub(crate) fn fill(
         &mut self,
         spans: &[Span],
-        mut read: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
+        read: impl FnOnce(&Fetch, &mut [u8]) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.ranges.clear();
-        let mut runs: Vec<(Span, usize)> = Vec::new();
-        let mut used = 0_usize;
+        let fetch = Fetch::plan(spans)?;
+        if self.buffer.len() < fetch.bytes {
+            self.buffer.resize(fetch.bytes, 0);
+        }
+        let read = read(&fetch, &mut self.buffer[..fetch.bytes]);
+        self.ranges = fetch.ranges;
+        read
+    }
+}
+
+/// What has to be read to have some spans in one buffer: neighbours that ascend in the file are read at once.
+#[derive(Debug, Default)]
+pub struct Fetch {
+    ranges: Vec<Range<usize>>,
+    reads: Vec<(Span, usize)>,
+    bytes: usize,
+}
+
+impl Fetch {
+    /// Plan to fetch `spans`. Empty ones cost nothing and keep their place.
+    ///
+    /// # Errors
+    /// When no memory can hold them.
+    pub fn plan(spans: &[Span]) -> io::Result<Fetch> {
+        let mut fetch = Fetch { ranges: Vec::with_capacity(spans.len()), ..Fetch::default() };
         for span in spans {
-            let merged = match runs.last_mut() {
+            let merged = match fetch.reads.last_mut() {
                 Some((run, start)) if !span.is_sparse() => {
                     let end = run.offset + run.len;
                     (span.offset >= end && span.offset - end <= MERGE_GAP).then(|| {
@@ -78,21 +100,30 @@ impl Batch {
                 Some(start) => start,
                 None => {
                     if !span.is_sparse() {
-                        runs.push((*span, used));
+                        fetch.reads.push((*span, fetch.bytes));
                     }
-                    used
+                    fetch.bytes
                 }
             };
-            used = start + len;
-            self.ranges.push(start..used);
+            fetch.bytes = start + len;
+            fetch.ranges.push(start..fetch.bytes);
         }
-        if self.buffer.len() < used {
-            self.buffer.resize(used, 0);
-        }
-        for (run, start) in runs {
-            read(run.offset, &mut self.buffer[start..start + run.len as usize])?;
-        }
-        Ok(())
+        Ok(fetch)
+    }
+
+    /// Where each span lies in the buffer.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
+    }
+
+    /// The reads: a range of the file, and where it goes in the buffer.
+    pub fn reads(&self) -> impl ExactSizeIterator<Item = (Span, Range<usize>)> + '_ {
+        self.reads.iter().map(|&(span, start)| (span, start..start + span.len as usize))
+    }
+
+    /// Bytes of the buffer.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -105,9 +136,11 @@ mod tests {
         let mut batch = Batch::new();
         let mut reads = Vec::new();
         batch
-            .fill(&spans, |offset, out| {
-                reads.push((offset, out.len()));
-                out.iter_mut().zip(offset..).for_each(|(byte, at)| *byte = at as u8);
+            .fill(&spans, |fetch, out| {
+                for (span, range) in fetch.reads() {
+                    reads.push((span.offset, range.len()));
+                    out[range].iter_mut().zip(span.offset..).for_each(|(byte, at)| *byte = at as u8);
+                }
                 Ok(())
             })
             .unwrap();

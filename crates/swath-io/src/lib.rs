@@ -11,7 +11,7 @@ mod memory;
 mod publish;
 mod spool;
 
-pub use batch::Batch;
+pub use batch::{Batch, Fetch};
 pub use error::{Error, Result};
 pub use huge::advise_huge_pages;
 pub use local::LocalFile;
@@ -30,7 +30,15 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
     /// # Errors
     /// When any range cannot be read in full: there are no short reads.
     fn fetch(&self, spans: &[Span], batch: &mut Batch) -> std::io::Result<()> {
-        batch.fill(spans, |offset, out| self.read_at(offset, out))
+        batch.fill(spans, |fetch, out| self.fetch_into(fetch, out))
+    }
+
+    /// Do all reads of a plan into a buffer of its size. A source with latency asks for all before it waits for the first.
+    ///
+    /// # Errors
+    /// When any range cannot be read in full.
+    fn fetch_into(&self, fetch: &Fetch, out: &mut [u8]) -> std::io::Result<()> {
+        fetch.reads().try_for_each(|(span, range)| self.read_at(span.offset, &mut out[range]))
     }
 
     /// Open a file beside this one, whose name is this one's with `change` applied; `None` when there is none.
