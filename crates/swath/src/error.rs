@@ -56,6 +56,23 @@ pub enum Error {
         /// What the source said.
         source: std::io::Error,
     },
+    /// A device could not be used, or stopped.
+    #[error(transparent)]
+    Device(#[from] swath_gpu::Error),
+    /// There is no device of that name.
+    #[error("'{name}' is no device; devices are {}", crate::Device::NAMES)]
+    DeviceName {
+        /// The name.
+        name: String,
+    },
+    /// A device cannot do a part of the work, and the CPU was not to do it.
+    #[error("{stage} is left to the CPU, which was ruled out: {reason}")]
+    Fallback {
+        /// What was to be done.
+        stage: &'static str,
+        /// Why the device cannot.
+        reason: String,
+    },
     /// A block lies outside the file.
     #[error("{file}: {block} needs {len} bytes at offset {offset}, but the file has {size} bytes")]
     BlockPastEnd {

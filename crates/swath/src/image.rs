@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use swath_codec::DType;
+use swath_gpu::{DeviceRaster, Gpu};
 use swath_io::Source;
 use swath_tiff::{ImageLayout, ImageRoles, Limits};
 
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::level::Level;
 use crate::pixels::{Pixels, Sample};
 use crate::read::{Checked, read_into};
+use crate::read_on_device;
 use crate::report::Report;
 use crate::request::{Layout, ReadRequest};
 use crate::sidecar::Sidecars;
@@ -143,6 +145,16 @@ impl Image {
             Layout::BandsLast => [rows, cols, bands],
         };
         Ok(Raster { pixels, shape, report })
+    }
+
+    /// Read pixels into memory of a device, where they stay. The layout is that of the request; its device is not looked at.
+    ///
+    /// # Errors
+    /// As [`Image::read`], and [`Error::Device`] when the device has no memory for it or stops.
+    pub fn read_to_device(&self, request: &ReadRequest<'_>, gpu: &Gpu) -> Result<(DeviceRaster, Report)> {
+        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
+        let checked = Checked::new(level, request, limits)?;
+        read_on_device::read(level, gpu, request, &checked, limits)
     }
 
     /// Read pixels straight into a buffer of the image's type and of the exact size.

@@ -9,6 +9,7 @@ use swath_tiff::{BlockGrid, Compression, Ifd, ImageLayout, Limits};
 use crate::color::{Conversion, subsampling};
 use crate::decoder;
 use crate::error::{Error, Result};
+use crate::locate::Place;
 
 /// Bytes of a piece of a large uncompressed strip.
 const PIECE_BYTES: u64 = 512 << 10;
@@ -160,16 +161,11 @@ impl Blocks {
         if self.pieces.is_some() { 0 } else { row }
     }
 
-    /// Where the blocks at the given (plane, row, column) positions lie: neighbours in the table are looked up at once.
-    pub(crate) fn spans(
-        &self,
-        level: &Level,
-        positions: &[(u64, u64, u64)],
-        spans: &mut Vec<Span>,
-    ) -> swath_tiff::Result<()> {
+    /// Where the blocks at the given places lie: neighbours in the table are looked up at once.
+    pub(crate) fn spans(&self, level: &Level, places: &[Place], spans: &mut Vec<Span>) -> swath_tiff::Result<()> {
         let table = &level.layout.table;
-        let index = |&(plane, row, col): &(u64, u64, u64)| level.layout.grid.index(plane, self.stored_row(row), col);
-        for run in positions.chunk_by(|a, b| index(b) == index(a) + 1) {
+        let index = |at: &Place| level.layout.grid.index(at.plane, self.stored_row(at.row), at.col);
+        for run in places.chunk_by(|a, b| index(b) == index(a) + 1) {
             table.spans(level.source.as_ref(), index(&run[0]), run.len() as u64, spans)?;
         }
         if level.layout.grid.count() == Some(1) {
@@ -177,8 +173,8 @@ impl Blocks {
             spans.iter_mut().filter(|span| span.offset != 0 && span.len == 0).for_each(|span| span.len = u64::MAX);
         }
         if let Some(row_bytes) = self.pieces {
-            for (span, (_, row, _)) in spans.iter_mut().zip(positions).filter(|(span, _)| !span.is_sparse()) {
-                span.offset = span.offset.saturating_add(row * self.grid.block_height * row_bytes);
+            for (span, place) in spans.iter_mut().zip(places).filter(|(span, _)| !span.is_sparse()) {
+                span.offset = span.offset.saturating_add(place.row * self.grid.block_height * row_bytes);
             }
         }
         Ok(())

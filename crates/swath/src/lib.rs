@@ -20,14 +20,18 @@ mod band_color;
 mod color;
 mod dataset;
 mod decoder;
+mod device;
 mod error;
 mod image;
 mod level;
+mod locate;
 mod mask;
 mod missing;
+mod nan;
 mod pixels;
 mod place;
 mod read;
+mod read_on_device;
 mod report;
 mod request;
 mod scatter;
@@ -37,13 +41,17 @@ mod write;
 
 pub use about::{About, BandAbout};
 pub use dataset::Dataset;
+pub use device::Device;
 pub use error::{BlockName, Error, Result};
 pub use image::{Image, Raster};
 pub use mask::{Mask, MaskOrigin};
+pub use nan::nodata_to_nan;
 pub use pixels::{Pixels, Sample};
-pub use report::Report;
-pub use request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
+pub use read_on_device::DEFAULT_GPU_MEMORY_BUDGET;
+pub use report::{DeviceReport, Fallback, Report};
+pub use request::{Cancel, FallbackPolicy, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
 pub use swath_codec::{Compress, DType, Predictor};
+pub use swath_gpu::{DeviceRaster, Gpu};
 pub use swath_tiff::Limits;
 pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
 pub use write::{
@@ -53,4 +61,4 @@ pub use write::{
 };
 
 /// The crates below this one, for those who need more than reading.
-pub use {swath_codec as codec, swath_io as io, swath_tiff as tiff};
+pub use {swath_codec as codec, swath_gpu as gpu, swath_io as io, swath_tiff as tiff};

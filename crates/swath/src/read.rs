@@ -5,16 +5,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use swath_codec::place::{Every, copy};
-use swath_codec::{Decoder, Extent, RowAccess, Scratch, Shape};
+use swath_codec::{Decoder, Scratch};
 use swath_io::{Batch, Span};
 use swath_tiff::{Limits, Window};
 
 use crate::color::Conversion;
+use crate::device::Device;
 use crate::error::{BlockName, Error, Result};
 use crate::level::Level;
+use crate::locate::{Place, Wanted, locate};
 use crate::place::Placement;
-use crate::report::Report;
-use crate::request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
+use crate::read_on_device;
+use crate::report::{DeviceReport, Report};
+use crate::request::{Cancel, FallbackPolicy, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
 use crate::scatter::{Job, Scatter};
 
 /// Decoded bytes that one batch aims at: enough to make a request worth its cost, small enough to stay in cache and to
@@ -94,6 +97,28 @@ pub(crate) fn read_into(
     if out.len() as u64 != needed {
         return Err(Error::BufferSize { buffer: out.len(), needed });
     }
+    match &request.device {
+        Device::Gpu(gpu) => read_on_device::read_into(level, gpu, request, checked, limits, out),
+        Device::Cpu => read_on_cpu(level, request, checked, limits, out),
+        Device::NoGpu(reason) if request.fallback == FallbackPolicy::Strict => {
+            Err(Error::Fallback { stage: "everything", reason: reason.clone() })
+        }
+        Device::NoGpu(reason) => {
+            let mut report = read_on_cpu(level, request, checked, limits, out)?;
+            report.gpu = Some(DeviceReport::none(reason, report.blocks));
+            Ok(report)
+        }
+    }
+}
+
+/// Read a checked window of a level into `out` by the CPU.
+pub(crate) fn read_on_cpu(
+    level: &Level,
+    request: &ReadRequest<'_>,
+    checked: &Checked,
+    limits: &Limits,
+    out: &mut [u8],
+) -> Result<Report> {
     match &level.conversion {
         None => read_stored(level, request, checked, limits, out),
         Some(conversion) => read_converted(level, conversion, request, checked, limits, out),
@@ -215,22 +240,6 @@ struct Reading<'a, 'out> {
     progress: Option<&'a (dyn Fn(Progress) + Send + Sync + 'a)>,
 }
 
-/// One block of a batch.
-struct Wanted {
-    /// The job that it belongs to.
-    job: usize,
-    /// Which of the requested bands it holds, in a planar file.
-    band: usize,
-    /// The part of the block that is decoded: rows that nobody wants are left out where the codec allows it.
-    shape: Shape,
-    /// Whether that leaves out rows at the end of the block.
-    extent: Extent,
-    /// The image row of the first row of `shape`.
-    first_row: u64,
-    /// Why it cannot be decoded, when that is known before it is.
-    problem: Option<Error>,
-}
-
 /// What a worker keeps from batch to batch, so that nothing is allocated per block.
 #[derive(Default)]
 struct Workspace<'out> {
@@ -320,65 +329,23 @@ impl<'out> Reading<'_, 'out> {
 
     /// Find the blocks of the jobs and the part of each that is needed.
     fn locate(&self, space: &mut Workspace<'out>) -> Result<()> {
-        let blocks = &self.level.blocks;
         space.wanted.clear();
-        space.spans.clear();
         (space.first, space.fetched) = (0, 0);
-        let mut indices = Vec::with_capacity(space.jobs.len());
+        let planar = self.level.blocks.grid.planes > 1;
         for (at, job) in space.jobs.iter().enumerate() {
             // In a planar file a job has a block per band, in a chunky file one for all.
-            let bands = match (blocks.grid.planes > 1, self.placement.layout) {
+            let bands = match (planar, self.placement.layout) {
                 (false, _) => 0..1,
                 (true, Layout::BandsFirst) => job.group..job.group + 1,
                 (true, Layout::BandsLast) => 0..self.bands.len(),
             };
             for band in bands {
-                let plane = if blocks.grid.planes > 1 { self.bands[band] as u64 } else { 0 };
-                indices.push((plane, job.row, job.col));
-                let top = job.row * blocks.grid.block_height;
-                let (first_row, end_row) = match self.decoder.row_access() {
-                    RowAccess::Any => (job.rows.start, job.rows.end),
-                    RowAccess::Prefix => (top, job.rows.end),
-                    RowAccess::All => (top, top + blocks.grid.decoded_height(job.row)),
-                };
-                let shape = self.level.shape((end_row - first_row) as usize);
-                let whole = end_row == top + blocks.grid.decoded_height(job.row);
-                let extent = if whole { Extent::Whole } else { Extent::Top };
-                space.wanted.push(Wanted { job: at, band, shape, extent, first_row, problem: None });
+                let plane = if planar { self.bands[band] as u64 } else { 0 };
+                let place = Place { plane, row: job.row, col: job.col };
+                space.wanted.push(Wanted::new(self.level, self.decoder, place, job.rows.clone(), at, band));
             }
         }
-        blocks.spans(self.level, &indices, &mut space.spans).map_err(|e| self.level.container_error(e))?;
-
-        let size = self.level.source.size();
-        let longest = self.level.stored_bytes().saturating_mul(10).saturating_add(1 << 20);
-        for ((span, wanted), &(_, row, _)) in space.spans.iter_mut().zip(&mut space.wanted).zip(&indices) {
-            if span.is_sparse() {
-                continue;
-            }
-            let stored = wanted.shape.len() as u64;
-            if self.decoder.row_access() == RowAccess::Any {
-                // Rows lie at known places, and libtiff does not look at the byte count either.
-                let skipped = (wanted.first_row - row * blocks.grid.block_height) * wanted.shape.row_bytes() as u64;
-                *span = Span { offset: span.offset.saturating_add(skipped), len: stored };
-            } else if span.len == u64::MAX {
-                // No byte counts: the stream ends somewhere between here and the end of the file.
-                span.len = size.saturating_sub(span.offset).clamp(1, stored.saturating_mul(2).saturating_add(1 << 16));
-            }
-            let Span { offset, len } = *span;
-            if len > self.limits.max_block_bytes && self.decoder.row_access() != RowAccess::Any {
-                let (what, name, limit) = ("a compressed block", "max_block_bytes", self.limits.max_block_bytes);
-                return Err(Error::Limit { what, name, value: len, limit });
-            }
-            if offset.checked_add(len).is_none_or(|end| end > size) {
-                let block = self.block_name(&space.jobs[wanted.job], wanted.band);
-                let file = self.level.file.clone();
-                wanted.problem = Some(Error::BlockPastEnd { file, block, offset, len, size });
-                *span = Span::default();
-            }
-            // No stream of a codec is this much longer than what it holds; libtiff stops reading there too.
-            span.len = span.len.min(longest);
-        }
-        Ok(())
+        locate(self.level, self.decoder, self.limits, &mut space.wanted, &mut space.spans)
     }
 
     /// Fetch all blocks at once, or as many as fit. If that fails and corrupt blocks are to be filled, find out which it is.
@@ -437,19 +404,6 @@ impl<'out> Reading<'_, 'out> {
     }
 
     fn name(&self, space: &Workspace<'out>, i: usize) -> BlockName {
-        let Wanted { job, band, .. } = space.wanted[i];
-        self.block_name(&space.jobs[job], band)
-    }
-
-    fn block_name(&self, job: &Job<'_>, band: usize) -> BlockName {
-        let plane = (self.level.blocks.grid.planes > 1).then(|| self.bands[band] as u64);
-        BlockName {
-            tiled: self.level.layout.grid.tiled,
-            row: self.level.blocks.stored_row(job.row),
-            col: job.col,
-            band: plane,
-            level: self.level.number,
-            mask: self.level.is_mask,
-        }
+        space.wanted[i].place.name(self.level)
     }
 }

@@ -2,14 +2,90 @@
 
 use std::time::Duration;
 
+use swath_gpu::{DeviceStats, Gpu};
+
 use crate::error::BlockName;
+
+/// A part of the work that a device could not do and the CPU did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fallback {
+    /// What was to be done.
+    pub stage: &'static str,
+    /// Why the device could not.
+    pub reason: String,
+    /// Blocks that it concerned, if any.
+    pub blocks: u64,
+}
+
+impl std::fmt::Display for Fallback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.blocks {
+            0 => write!(f, "{}: {}", self.stage, self.reason),
+            blocks => write!(f, "{} on the CPU: {} ({blocks} blocks)", self.stage, self.reason),
+        }
+    }
+}
+
+/// What a device did in an operation.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct DeviceReport {
+    /// Its name.
+    pub name: String,
+    /// What it did, counted. Operations that use the device at the same time are counted too, and the peak is that of all since the
+    /// device was opened or [`Gpu::reset_peak`] was called.
+    pub stats: DeviceStats,
+    /// What the CPU did in its place.
+    pub fallbacks: Vec<Fallback>,
+}
+
+impl DeviceReport {
+    /// There was no device, and the CPU did everything.
+    pub(crate) fn none(reason: &str, blocks: u64) -> DeviceReport {
+        let mut report = DeviceReport { name: "none".into(), ..DeviceReport::default() };
+        report.note_fallback("everything", reason, blocks);
+        report
+    }
+
+    /// Begin to count.
+    pub(crate) fn begin(gpu: &Gpu) -> DeviceReport {
+        let mut report = DeviceReport { name: gpu.info().name.clone(), stats: gpu.stats(), fallbacks: Vec::new() };
+        if let Some(reason) = gpu.passed_over() {
+            report.note_fallback("CUDA was passed over", reason, 0);
+        }
+        report
+    }
+
+    /// Count what was done since the beginning.
+    pub(crate) fn end(&mut self, gpu: &Gpu) {
+        self.stats = gpu.stats().since(&self.stats);
+    }
+
+    /// Note what the CPU did in another operation that was a part of this one.
+    pub(crate) fn take_fallbacks(&mut self, other: Option<&DeviceReport>) {
+        for it in other.iter().flat_map(|other| &other.fallbacks) {
+            self.note_fallback(it.stage, &it.reason, it.blocks);
+        }
+    }
+
+    /// Note what the CPU did; the same reason is noted once.
+    pub(crate) fn note_fallback(&mut self, stage: &'static str, reason: impl ToString, blocks: u64) {
+        let reason = reason.to_string();
+        match self.fallbacks.iter_mut().find(|known| known.stage == stage && known.reason == reason) {
+            Some(known) => known.blocks += blocks,
+            None => self.fallbacks.push(Fallback { stage, reason, blocks }),
+        }
+    }
+}
 
 /// What a read did: how much of what, how long each stage took, what went wrong and was filled.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// Where the pixels were decoded.
+    /// Where the pixels were decoded: `cpu`, `opencl`, `cuda`.
     pub device: &'static str,
+    /// What a device did, if one was asked to.
+    pub gpu: Option<DeviceReport>,
     /// The codec's name.
     pub codec: &'static str,
     /// Threads that worked.
@@ -30,7 +106,7 @@ pub struct Report {
     pub decode_time: Duration,
     /// Time from start to end.
     pub wall_time: Duration,
-    /// Bytes of working memory of all threads together, the output not included.
+    /// Bytes of working memory of all threads together, the output not included; of a device, pinned memory on the host.
     pub working_bytes: u64,
     /// Corrupt blocks that were filled because the caller asked for it.
     pub filled_blocks: u64,

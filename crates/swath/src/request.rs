@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use swath_tiff::Limits;
 
+use crate::device::Device;
+
 /// The order of the samples in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
@@ -24,6 +26,16 @@ pub enum OnCorrupt {
     Fail,
     /// Fill it with nodata (or 0) and list it in the report.
     Fill,
+}
+
+/// What to do when a device cannot do a part of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FallbackPolicy {
+    /// Let the CPU do that part, as one batch, and say so in the report.
+    #[default]
+    Auto,
+    /// Fail with [`Error::Fallback`](crate::Error::Fallback).
+    Strict,
 }
 
 /// A handle to cancel a read from another thread.
@@ -75,6 +87,9 @@ pub struct ReadRequest<'a> {
     pub(crate) limits: Option<Limits>,
     pub(crate) progress: Option<&'a ProgressFn<'a>>,
     pub(crate) cancel: Option<Cancel>,
+    pub(crate) device: Device,
+    pub(crate) fallback: FallbackPolicy,
+    pub(crate) gpu_memory_budget: Option<u64>,
 }
 
 impl<'a> ReadRequest<'a> {
@@ -141,6 +156,28 @@ impl<'a> ReadRequest<'a> {
     #[must_use]
     pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
         self.progress = Some(progress);
+        self
+    }
+
+    /// Where to decode: the CPU, or a [`Gpu`](crate::Gpu).
+    #[must_use]
+    pub fn device(mut self, device: impl Into<Device>) -> Self {
+        self.device = device.into();
+        self
+    }
+
+    /// What to do when the device cannot do a part of the work.
+    #[must_use]
+    pub fn fallback(mut self, fallback: FallbackPolicy) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// The most device memory that the batches of a read may hold together; [`DEFAULT_GPU_MEMORY_BUDGET`](crate::DEFAULT_GPU_MEMORY_BUDGET)
+    /// unless told otherwise. A [`DeviceRaster`](crate::DeviceRaster) that is read into does not count.
+    #[must_use]
+    pub fn gpu_memory_budget(mut self, bytes: u64) -> Self {
+        self.gpu_memory_budget = Some(bytes);
         self
     }
 

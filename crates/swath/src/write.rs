@@ -11,7 +11,6 @@ mod encode;
 mod error;
 mod index;
 mod like;
-mod nan;
 mod options;
 mod plan;
 mod pyramid;

@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use swath_codec::place::{Every, copy};
 use swath_codec::sample::pack_row;
-use swath_codec::{EncodeScratch, Encoder, Shape};
+use swath_codec::{EncodeScratch, Encoder, Predictor, Shape, predictor};
+use swath_gpu::Tiles;
 use swath_tiff::cog::framed;
 
 use crate::error::{BlockName, Error, Result};
+use crate::write::error::PlanError;
 use crate::write::plan::Plan;
 use crate::write::rows::RowsView;
 
@@ -134,6 +136,57 @@ impl Plan {
         Ok(())
     }
 
+    /// Compress the blocks of a run that were cut and predicted already, and append them to `encoded`.
+    pub(crate) fn compress_run(
+        &self,
+        run: &Run,
+        tiles: &Tiles,
+        scratch: &mut Scratch,
+        encoded: &mut Encoded,
+    ) -> Result<()> {
+        let grid = &self.levels[run.level].grid;
+        let shape = self.block_shape(run.level, grid.decoded_height(run.row));
+        let encoder = Encoder { predictor: Predictor::None, ..self.encoder.clone() };
+        let mut empty = if self.options.skip_empty { Some(self.empty_block(shape)?) } else { None };
+        if let Some(block) = empty.as_mut().filter(|_| tiles.are_compressed()) {
+            // What is the same before it is compressed is the same afterwards, and only that.
+            let mut compressed = Vec::new();
+            let failed = |source| Error::Plan(PlanError::Codec(source));
+            encoder.encode(block, shape, &mut compressed, &mut scratch.encode).map_err(failed)?;
+            *block = compressed;
+        }
+        for col in run.cols.clone() {
+            let index = grid.index(run.plane, run.row, col);
+            let tile = tiles.get(run.level, run.plane, run.row, col);
+            let tile = if tiles.are_compressed() { tile } else { &tile[..shape.len()] };
+            if empty.as_deref() == Some(tile) {
+                encoded.blocks.push(EncodedBlock { index, mask: false, offset: encoded.bytes.len(), len: 0 });
+                continue;
+            }
+            if tiles.are_compressed() {
+                let take_over = |out: &mut Vec<u8>| {
+                    out.extend_from_slice(tile);
+                    Ok(())
+                };
+                self.append_with(index, false, encoded, take_over)
+            } else {
+                scratch.block.resize(scratch.block.len().max(shape.len()), 0);
+                scratch.block[..shape.len()].copy_from_slice(tile);
+                self.append(&encoder, shape, index, false, scratch, encoded)
+            }
+            .map_err(|source| Error::Encode { block: self.name(run, col, false), source })?;
+        }
+        Ok(())
+    }
+
+    /// A block that holds nothing, as the device would have cut it: outside the image it repeats what is inside, which is nothing too.
+    fn empty_block(&self, shape: Shape) -> Result<Vec<u8>> {
+        let mut block = self.fill.repeat(shape.len() / self.fill.len());
+        predictor::apply(self.encoder.predictor, shape, false, &mut block, &mut Vec::new())
+            .map_err(|source| Error::Plan(PlanError::Codec(source)))?;
+        Ok(block)
+    }
+
     fn encode_block(
         &self,
         run: &Run,
@@ -185,8 +238,18 @@ impl Plan {
         encoded: &mut Encoded,
     ) -> swath_codec::Result<()> {
         let block = &mut scratch.block[..shape.len()];
+        self.append_with(index, mask, encoded, |out| encoder.encode(block, shape, out, &mut scratch.encode))
+    }
+
+    /// Append a block that `encode` makes, with its frame where it has one.
+    fn append_with(
+        &self,
+        index: u64,
+        mask: bool,
+        encoded: &mut Encoded,
+        mut encode: impl FnMut(&mut Vec<u8>) -> swath_codec::Result<()>,
+    ) -> swath_codec::Result<()> {
         let start = encoded.bytes.len();
-        let mut encode = |out: &mut Vec<u8>| encoder.encode(block, shape, out, &mut scratch.encode);
         let (offset, len) = if self.is_cog() {
             (start + 4, framed(&mut encoded.bytes, encode)?)
         } else {

@@ -15,6 +15,7 @@
 //! next to missing pixels, where each pixel that is left keeps its weight here.
 
 mod blocks;
+mod device;
 mod kernels;
 mod ranks;
 mod scratch;

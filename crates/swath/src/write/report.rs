@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use crate::report::DeviceReport;
 use crate::write::statistics::BandStatistics;
 
 /// What a write did: how much of what, and how long each stage took.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct WriteReport {
+    /// Where blocks were cut and overviews made: `cpu`, `opencl`, `cuda`.
+    pub device: &'static str,
+    /// What a device did, if one was asked to.
+    pub gpu: Option<DeviceReport>,
     /// Threads that encoded.
     pub threads: usize,
     /// Blocks of all levels and masks.

@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use swath_codec::DType;
 use swath_codec::place::{Every, copy};
+use swath_gpu::DeviceRaster;
 
 use crate::error::{Error, Result};
 use crate::image::Image;
 use crate::pixels::Sample;
+use crate::report::{DeviceReport, Report};
 use crate::request::{Layout, ReadRequest};
 use crate::write::copy::StoredBlocks;
 use crate::write::plan::Plan;
@@ -29,6 +31,16 @@ pub trait BandSource: Send {
     /// # Errors
     /// Whatever keeps the source from making the rows; [`Error::Producer`] takes any error.
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()>;
+
+    /// The pixels of the source, if they are on a device.
+    fn on_device(&self) -> Option<&DeviceRaster> {
+        None
+    }
+
+    /// What a device did for the source, and what the CPU did in its place.
+    fn device_report(&self) -> Option<&DeviceReport> {
+        None
+    }
 
     /// The blocks of the source as they are stored, if the plan would store the very same.
     fn stored(&self, _plan: &Plan) -> Option<StoredBlocks> {
@@ -119,6 +131,33 @@ impl BandSource for ArraySource<'_> {
     }
 }
 
+/// A raster on a device: written with that device it does not pass through the host.
+impl BandSource for DeviceRaster {
+    fn shape(&self) -> (u64, u64, usize, DType) {
+        (self.cols(), self.rows(), self.bands(), self.dtype())
+    }
+
+    fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
+        if let Some(mask) = mask {
+            mask.fill(255);
+        }
+        if self.bands_last() || self.bands() == 1 {
+            return Ok(self.download_rows(0, rows, pixels)?);
+        }
+        let size = self.dtype().size();
+        let mut plane = vec![0; pixels.len() / self.bands()];
+        for band in 0..self.bands() {
+            self.download_rows(band, rows.clone(), &mut plane)?;
+            copy(size, &plane, Every::SAMPLE, pixels, Every::nth(band, self.bands()));
+        }
+        Ok(())
+    }
+
+    fn on_device(&self) -> Option<&DeviceRaster> {
+        Some(self)
+    }
+}
+
 /// An image of a file, or a window and some bands of it.
 #[derive(Debug)]
 pub struct ImageSource<'a> {
@@ -128,6 +167,8 @@ pub struct ImageSource<'a> {
     bands: Vec<usize>,
     request: ReadRequest<'a>,
     take_stored: bool,
+    /// What was done on a device, and what was not.
+    device: Option<DeviceReport>,
 }
 
 impl<'a> ImageSource<'a> {
@@ -146,6 +187,7 @@ impl<'a> ImageSource<'a> {
             bands: checked.1,
             request,
             take_stored: true,
+            device: None,
         })
     }
 
@@ -171,6 +213,15 @@ impl<'a> ImageSource<'a> {
         (self.rows.clone(), self.cols.clone())
     }
 
+    /// Keep what the CPU did in place of a device.
+    fn note(&mut self, report: Report) {
+        if let Some(device) = report.gpu {
+            let known = self.device.get_or_insert_default();
+            known.take_fallbacks(Some(&device));
+            (known.name, known.stats) = (device.name, device.stats);
+        }
+    }
+
     fn part(&self, rows: &Range<u64>) -> ReadRequest<'a> {
         let rows = self.rows.start + rows.start..self.rows.start + rows.end;
         self.request.clone().window(rows, self.cols.clone()).bands(self.bands.clone())
@@ -192,11 +243,18 @@ impl BandSource for ImageSource<'_> {
 
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
         let request = self.part(&rows);
-        self.image.read_bytes_into(&request, pixels)?;
+        let report = self.image.read_bytes_into(&request, pixels)?;
+        self.note(report);
         if let Some(out) = mask {
-            out.copy_from_slice(&self.image.read_mask(&request)?.values);
+            let mask = self.image.read_mask(&request)?;
+            out.copy_from_slice(&mask.values);
+            self.note(mask.report);
         }
         Ok(())
+    }
+
+    fn device_report(&self) -> Option<&DeviceReport> {
+        self.device.as_ref()
     }
 
     fn stored(&self, plan: &Plan) -> Option<StoredBlocks> {

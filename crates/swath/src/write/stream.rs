@@ -8,21 +8,26 @@
 //! Nothing here depends on the size of a band: the same blocks and the same overview rows come out, and that is why a streamed file
 //! has the bytes of one that was written at once.
 
+mod on_device;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use swath_gpu::{CutJob, Gpu, Tiles};
 use swath_io::Spool;
 use swath_tiff::{Tag, Value};
 
+use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::request::{Cancel, Progress, default_threads};
+use crate::nan::nan_to_nodata;
+use crate::report::DeviceReport;
+use crate::request::{Cancel, FallbackPolicy, Progress, default_threads};
 use crate::write::copy::StoredBlocks;
 use crate::write::encode::{Encoded, Run, Scratch};
 use crate::write::index::BlockIndex;
-use crate::write::nan::nan_to_nodata;
 use crate::write::plan::Plan;
 use crate::write::pyramid::{self, PyramidScratch};
 use crate::write::report::WriteReport;
@@ -50,6 +55,12 @@ pub struct Running<'a> {
     /// Bytes of rows to keep in memory, [`DEFAULT_BUFFER_BYTES`] unless told otherwise. One row of blocks and one chunk of the source are
     /// kept whatever this says.
     pub buffer_bytes: Option<u64>,
+    /// Where blocks are cut and predicted and overviews made. The bytes are the same everywhere.
+    pub device: Device,
+    /// What to do when the device cannot.
+    pub fallback: FallbackPolicy,
+    /// The most device memory to use; what is free, unless told otherwise. A band of rows and its tiles are needed in any case.
+    pub gpu_memory_budget: Option<u64>,
     /// Called after each band.
     pub progress: Option<&'a (dyn Fn(Progress) + Send + Sync + 'a)>,
     /// To cancel the write.
@@ -104,22 +115,106 @@ pub(crate) fn stream(
     // Blocks that are taken over as they are need no pixels, unless something is made from them.
     let needs_pixels = stored.is_none() || plan.levels.len() > 1 || plan.options.statistics || plan.has_mask();
     let threads = running.threads.unwrap_or_else(default_threads).clamp(1, MAX_THREADS);
+    let place = match (source.on_device(), running.device.gpu()) {
+        (Some(raster), Some(gpu)) if raster.gpu().is(gpu) => PixelsOn::ThisDevice,
+        (Some(_), Some(_)) => PixelsOn::Another,
+        _ => PixelsOn::Host,
+    };
+    let worker = worker_for(plan, running, stored.is_some(), place)?;
+    let mut used = running.device.gpu().map(DeviceReport::begin);
     let mut state = State::new(plan, stored.as_ref(), running, threads, streamed);
     let bands = bands(plan, source, running.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES));
-    std::thread::scope(|scope| {
-        let (empty_to, empty) = channel::<(Rows, Range<u64>)>();
-        let (full_to, full) = channel::<Result<Rows>>();
-        std::thread::Builder::new()
-            .name("swath-source".into())
-            .spawn_scoped(scope, move || produce(plan, source, needs_pixels, &empty, &full_to))
-            .map_err(|source| Error::Thread { source })?;
-        state.run(&bands, &empty_to, &full, spools)
-    })?;
+    let mut reason = None;
+    match worker {
+        By::Device(gpu, job) => {
+            state.streamed.report.device = gpu.info().api.name();
+            let cutting = gpu.cut(job, running.gpu_memory_budget.unwrap_or(u64::MAX))?;
+            state.run_on_device(gpu, cutting, source, &bands, spools)?;
+        }
+        By::Cpu(because) => {
+            reason = because;
+            state.streamed.report.device = "cpu";
+            state.run_on_cpu(source, &bands, needs_pixels, spools)?;
+        }
+    }
     let statistics = state.statistics();
     let report = &mut streamed.report;
+    if let (Some(gpu), Some(used)) = (running.device.gpu(), &mut used) {
+        used.end(gpu);
+        used.take_fallbacks(source.device_report());
+        if let Some(reason) = reason {
+            used.note_fallback("cutting", reason, report.blocks);
+        }
+        let blocks = plan.levels[0].grid.count().unwrap_or(0);
+        if plan.options.statistics && place == PixelsOn::ThisDevice {
+            used.note_fallback("measuring", NO_STATISTICS, blocks);
+        }
+        if place == PixelsOn::Another {
+            used.note_fallback("moving the raster", ANOTHER_DEVICE, blocks);
+        }
+    }
+    report.gpu = match &running.device {
+        Device::NoGpu(reason) => Some(DeviceReport::none(reason, report.blocks)),
+        Device::Gpu(_) => used,
+        // The source may have used one.
+        Device::Cpu => source.device_report().cloned(),
+    };
     (report.wall_time, report.threads, report.statistics) = (start.elapsed(), threads, statistics);
     streamed.stored_tags = stored.map(|stored| stored.tags);
     Ok(())
+}
+
+/// Who cuts the blocks and makes the overviews of a write.
+enum By<'a> {
+    Device(&'a Gpu, CutJob),
+    /// With the reason, where a device was asked for.
+    Cpu(Option<String>),
+}
+
+fn worker_for<'a>(plan: &Plan, running: &'a Running<'_>, taken_over: bool, place: PixelsOn) -> Result<By<'a>> {
+    let strict = running.fallback == FallbackPolicy::Strict;
+    let gpu = match &running.device {
+        Device::Cpu => return Ok(By::Cpu(None)),
+        Device::NoGpu(reason) if strict => {
+            return Err(Error::Fallback { stage: "everything", reason: reason.clone() });
+        }
+        Device::NoGpu(_) => return Ok(By::Cpu(None)),
+        Device::Gpu(gpu) => gpu,
+    };
+    let job = if taken_over {
+        // Blocks that are taken over as they are need no device, but the overviews beside them would.
+        if plan.levels.len() == 1 {
+            return Ok(By::Cpu(None));
+        }
+        Err("the blocks of the full resolution are taken over as they are".into())
+    } else {
+        on_device::job(plan, gpu)
+    };
+    match job {
+        Ok(_) if strict && plan.options.statistics && place == PixelsOn::ThisDevice => {
+            Err(Error::Fallback { stage: "measuring", reason: NO_STATISTICS.into() })
+        }
+        Ok(_) if strict && place == PixelsOn::Another => {
+            Err(Error::Fallback { stage: "moving the raster", reason: ANOTHER_DEVICE.into() })
+        }
+        Ok(job) => Ok(By::Device(gpu, job)),
+        Err(reason) if strict => Err(Error::Fallback { stage: "cutting", reason }),
+        Err(reason) => Ok(By::Cpu(Some(reason))),
+    }
+}
+
+/// Why the rows of a raster on a device come to the host to be measured.
+const NO_STATISTICS: &str = "no kernel makes statistics";
+
+/// Why a raster comes by way of the host.
+const ANOTHER_DEVICE: &str = "it lies on another device";
+
+/// Where the pixels of a source lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PixelsOn {
+    Host,
+    ThisDevice,
+    Another,
 }
 
 /// The bands in which the rows are asked for: whole chunks of the source, at least a row of blocks where the source allows it, and no
@@ -214,6 +309,7 @@ struct Worker {
 /// One thing that a thread does.
 enum Job<'a> {
     Encode(Run),
+    Compress { run: Run, tiles: &'a Tiles },
     Reduce { level: usize, rows: Range<u64>, out: &'a mut [u8], mask: Option<&'a mut [u8]> },
     Measure(Range<u64>),
 }
@@ -252,6 +348,26 @@ impl<'a> State<'a> {
             spare: Arc::default(),
             streamed,
         }
+    }
+
+    /// Take all bands of the source through the CPU.
+    fn run_on_cpu(
+        &mut self,
+        source: &mut dyn BandSource,
+        bands: &[Range<u64>],
+        needs_pixels: bool,
+        spools: &mut Spools,
+    ) -> Result<()> {
+        let plan = self.plan;
+        std::thread::scope(|scope| {
+            let (empty_to, empty) = channel::<(Rows, Range<u64>)>();
+            let (full_to, full) = channel::<Result<Rows>>();
+            std::thread::Builder::new()
+                .name("swath-source".into())
+                .spawn_scoped(scope, move || produce(plan, source, needs_pixels, &empty, &full_to))
+                .map_err(|source| Error::Thread { source })?;
+            self.run(bands, &empty_to, &full, spools)
+        })
     }
 
     fn run(
@@ -506,6 +622,11 @@ fn do_job(
                 Some(stored) => stored.copy_run(plan, &run, &views[run.level], &mut worker.encode, &mut encoded)?,
                 None => plan.encode_run(&run, &views[run.level], &mut worker.encode, &mut encoded)?,
             }
+            Ok(Outcome::Encoded(encoded))
+        }
+        Job::Compress { run, tiles } => {
+            let mut encoded = spare.take(run.level);
+            plan.compress_run(&run, tiles, &mut worker.encode, &mut encoded)?;
             Ok(Outcome::Encoded(encoded))
         }
         Job::Reduce { level, rows, out, mask } => {

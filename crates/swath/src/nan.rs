@@ -2,7 +2,11 @@
 
 use half::f16;
 use swath_codec::DType;
+use swath_gpu::DeviceRaster;
 use swath_tiff::nodata::NoData;
+
+use crate::error::Result;
+use crate::missing::Missing;
 
 /// Turn NaN into the nodata value. Types that have no NaN are left as they are, and complex samples too: GDAL looks at the real part
 /// of those, where half a NaN would be lost.
@@ -25,6 +29,31 @@ pub(crate) fn nan_to_nodata(dtype: DType, nodata: NoData, samples: &mut [u8]) {
         }
         _ => {}
     }
+}
+
+/// Turn the nodata value of a raster on a device into NaN, there. Values as near to it as a reader of the file's text would take for it
+/// are nodata too. Types that have no NaN are left as they are.
+///
+/// # Errors
+/// What the device says.
+pub fn nodata_to_nan(raster: &DeviceRaster, nodata: NoData) -> Result<()> {
+    let nodata = Some(nodata);
+    let (low, high): (u64, u64) = match raster.dtype() {
+        DType::F16 => {
+            let (low, high) = Missing::<f16>::new(nodata).range();
+            (low.to_bits().into(), high.to_bits().into())
+        }
+        DType::F32 => {
+            let (low, high) = Missing::<f32>::new(nodata).range();
+            (low.to_bits().into(), high.to_bits().into())
+        }
+        DType::F64 => {
+            let (low, high) = Missing::<f64>::new(nodata).range();
+            (low.to_bits(), high.to_bits())
+        }
+        _ => return Ok(()),
+    };
+    Ok(raster.range_to_nan(low, high)?)
 }
 
 fn replace<const N: usize>(samples: &mut [u8], new: impl Fn([u8; N]) -> [u8; N]) {

@@ -1,0 +1,585 @@
+//! The life of a window on a device: blocks are chosen in rectangles that fit the memory, fetched into pinned memory, decoded and
+//! placed there as one batch, and come back as one.
+//!
+//! Two batches are under way at a time, so that one is fetched while the device decodes the other. What the device cannot do the
+//! CPU does, as it does for a read of its own: the same pixels, the same errors.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Instant;
+
+use swath_codec::{Decoder, Extent};
+use swath_gpu::{Block, DecodeJob, Decoding, DeviceRaster, Finished, Geometry, Gpu, LANES, Target};
+use swath_io::{Fetch, Span};
+use swath_tiff::Limits;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::level::Level;
+use crate::locate::{Place, Wanted, locate};
+use crate::read::{Checked, read_on_cpu};
+use crate::report::{DeviceReport, Report};
+use crate::request::{Cancel, FallbackPolicy, Layout, Progress, ReadRequest};
+
+/// Device memory that the batches of a read hold at most, unless told otherwise.
+pub const DEFAULT_GPU_MEMORY_BUDGET: u64 = 256 << 20;
+
+/// Blocks of one batch: more keep no device busier, and their table costs memory.
+const BATCH_BLOCKS: u64 = 1 << 16;
+
+/// Blocks of a batch that the CPU reads one by one when the device refuses them.
+const MOST_REFUSED: usize = 4;
+
+/// Read a checked window into host memory of the exact size.
+pub(crate) fn read_into(
+    level: &Level,
+    gpu: &Gpu,
+    request: &ReadRequest<'_>,
+    checked: &Checked,
+    limits: &Limits,
+    out: &mut [u8],
+) -> Result<Report> {
+    let geometry = geometry(level, request, checked);
+    Reading::new(level, gpu, request, checked, limits)?.run(Sink::Host { out, geometry })
+}
+
+/// Read a checked window into device memory.
+pub(crate) fn read(
+    level: &Level,
+    gpu: &Gpu,
+    request: &ReadRequest<'_>,
+    checked: &Checked,
+    limits: &Limits,
+) -> Result<(DeviceRaster, Report)> {
+    let (rows, cols) = (checked.window.height(), checked.window.width());
+    let reading = Reading::new(level, gpu, request, checked, limits)?;
+    let raster = DeviceRaster::new(gpu, level.dtype, checked.bands.len(), rows, cols, bands_last(request))?;
+    let report = reading.run(Sink::Device(&raster))?;
+    Ok((raster, report))
+}
+
+fn bands_last(request: &ReadRequest<'_>) -> bool {
+    request.layout == Layout::BandsLast
+}
+
+fn geometry(level: &Level, request: &ReadRequest<'_>, checked: &Checked) -> Geometry {
+    let (rows, cols) = (checked.window.height(), checked.window.width());
+    Geometry::dense(checked.bands.len(), rows, cols, level.dtype.size(), bands_last(request))
+}
+
+/// Where the pixels go.
+enum Sink<'a> {
+    Host { out: &'a mut [u8], geometry: Geometry },
+    Device(&'a DeviceRaster),
+}
+
+/// A rectangle of blocks that is decoded as one batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    /// Block rows.
+    rows: Range<u64>,
+    /// Block columns.
+    cols: Range<u64>,
+    /// Which of the requested bands; all of them where a block holds all.
+    bands: Range<usize>,
+}
+
+impl Part {
+    /// The two halves, if there is more than one block.
+    fn split(&self, planar: bool) -> Option<[Part; 2]> {
+        let half = |range: &Range<u64>| range.start + (range.end - range.start) / 2;
+        let Part { rows, cols, bands } = self.clone();
+        if rows.end - rows.start > 1 {
+            let middle = half(&rows);
+            return Some([
+                Part { rows: rows.start..middle, ..self.clone() },
+                Part { rows: middle..rows.end, ..self.clone() },
+            ]);
+        }
+        if cols.end - cols.start > 1 {
+            let middle = half(&cols);
+            return Some([
+                Part { cols: cols.start..middle, ..self.clone() },
+                Part { cols: middle..cols.end, ..self.clone() },
+            ]);
+        }
+        if planar && bands.len() > 1 {
+            let middle = bands.start + bands.len() / 2;
+            return Some([
+                Part { bands: bands.start..middle, ..self.clone() },
+                Part { bands: middle..bands.end, ..self.clone() },
+            ]);
+        }
+        None
+    }
+}
+
+/// A batch that is under way.
+struct Pending {
+    part: Part,
+    wanted: Vec<Wanted>,
+    /// Which of them are not stored.
+    sparse: Vec<bool>,
+}
+
+/// A read under way.
+struct Reading<'a> {
+    level: &'a Level,
+    gpu: &'a Gpu,
+    request: &'a ReadRequest<'a>,
+    checked: &'a Checked,
+    limits: &'a Limits,
+    decoder: Decoder,
+    report: Report,
+    device: DeviceReport,
+    done: u64,
+    total: u64,
+}
+
+impl<'a> Reading<'a> {
+    fn new(
+        level: &'a Level,
+        gpu: &'a Gpu,
+        request: &'a ReadRequest<'a>,
+        checked: &'a Checked,
+        limits: &'a Limits,
+    ) -> Result<Reading<'a>> {
+        let decoder = level.decoder(limits)?;
+        let report = Report { device: gpu.info().api.name(), codec: decoder.name, threads: 1, ..Report::default() };
+        let device = DeviceReport::begin(gpu);
+        Ok(Reading { level, gpu, request, checked, limits, decoder, report, device, done: 0, total: 0 })
+    }
+
+    fn run(mut self, mut sink: Sink<'_>) -> Result<Report> {
+        let start = Instant::now();
+        if self.checked.samples > 0 {
+            match self.job() {
+                Ok(job) => match self.read_batches(job, &mut sink) {
+                    // Compilers are part of drivers, and not all drivers are good.
+                    Err(Error::Device(error @ swath_gpu::Error::Build { .. })) => {
+                        self.read_on_cpu(&error.to_string(), &mut sink)?;
+                    }
+                    other => other?,
+                },
+                Err(reason) => self.read_on_cpu(&reason, &mut sink)?,
+            }
+        }
+        self.device.end(self.gpu);
+        self.report.gpu = Some(self.device);
+        self.report.wall_time = start.elapsed();
+        Ok(self.report)
+    }
+
+    fn planar(&self) -> bool {
+        self.level.blocks.grid.planes > 1
+    }
+
+    /// What the device has to do, or why it cannot.
+    fn job(&self) -> std::result::Result<DecodeJob, String> {
+        if self.level.conversion.is_some() {
+            return Err("no kernel converts these colours".into());
+        }
+        let shape = self.level.shape(self.level.blocks.grid.block_height as usize);
+        DecodeJob::new(&self.decoder, shape, self.level.dtype, self.planar(), &self.level.fill)
+            .map_err(|unfit| unfit.to_string())
+    }
+
+    /// The same request for the CPU.
+    fn cpu_request(&self) -> ReadRequest<'a> {
+        ReadRequest { device: Device::Cpu, ..self.request.clone() }
+    }
+
+    fn strict(&self) -> bool {
+        self.request.fallback == FallbackPolicy::Strict
+    }
+
+    /// All of it by the CPU, as one batch.
+    fn read_on_cpu(&mut self, reason: &str, sink: &mut Sink<'_>) -> Result<()> {
+        let stage = "decoding";
+        if self.strict() {
+            return Err(Error::Fallback { stage, reason: reason.to_owned() });
+        }
+        let request = self.cpu_request();
+        self.report = match sink {
+            Sink::Host { out, .. } => read_on_cpu(self.level, &request, self.checked, self.limits, out)?,
+            Sink::Device(raster) => {
+                let mut pixels = vec![0; raster.bytes() as usize];
+                let report = read_on_cpu(self.level, &request, self.checked, self.limits, &mut pixels)?;
+                raster.fill(&pixels)?;
+                report
+            }
+        };
+        self.device.note_fallback(stage, reason, self.report.blocks);
+        Ok(())
+    }
+
+    fn read_batches(&mut self, job: DecodeJob, sink: &mut Sink<'_>) -> Result<()> {
+        // No more than the guard would let pass, or the first batches would be made only to be halved.
+        let budget = self.request.gpu_memory_budget.unwrap_or(DEFAULT_GPU_MEMORY_BUDGET);
+        let budget = budget.min(self.gpu.memory()?.total / 10 * 9);
+        let mut parts = self.parts(&job, budget / LANES as u64);
+        let bands = if self.planar() { &[][..] } else { &self.checked.bands };
+        let mut decoding = self.gpu.decode(job, bands, budget)?;
+        let mut pending = VecDeque::with_capacity(LANES);
+        let mut tried_alone = None;
+        while let Some(part) = parts.pop_front() {
+            if self.request.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                return Err(Error::Cancelled);
+            }
+            if !decoding.has_room() {
+                self.finish_oldest(&mut decoding, &mut pending, sink)?;
+            }
+            match self.start(&part, &mut decoding, sink) {
+                Ok(started) => pending.extend(started),
+                Err(Error::Device(error)) if error.is_memory() => {
+                    // Room is made by those that are under way, and by asking for less.
+                    while decoding.in_flight() > 0 {
+                        self.finish_oldest(&mut decoding, &mut pending, sink)?;
+                    }
+                    decoding.shrink();
+                    match part.split(self.planar()) {
+                        Some(halves) => halves.into_iter().rev().for_each(|half| parts.push_front(half)),
+                        // Once more, now that all of the budget is there for it.
+                        None if tried_alone.as_ref() != Some(&part) => {
+                            tried_alone = Some(part.clone());
+                            parts.push_front(part);
+                        }
+                        None => return Err(error.into()),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        while decoding.in_flight() > 0 {
+            self.finish_oldest(&mut decoding, &mut pending, sink)?;
+        }
+        self.report.working_bytes += decoding.host_bytes() as u64;
+        Ok(())
+    }
+
+    /// The batches: as many whole block rows as a lane's share of the budget holds, or parts of one.
+    fn parts(&mut self, job: &DecodeJob, lane_bytes: u64) -> VecDeque<Part> {
+        let grid = &self.level.blocks.grid;
+        let window = &self.checked.window;
+        let (rows, cols) = (grid.block_rows(window), grid.block_cols(window));
+        let bands = self.checked.bands.len();
+        let blocks = if self.planar() { bands as u64 } else { 1 };
+        // A block costs its decoded bytes, its compressed bytes, which are seldom more, and its pixels.
+        let pixels = grid.block_width.saturating_mul(grid.block_height).saturating_mul(bands as u64);
+        let cost = self.level.block_bytes().saturating_mul(2 * blocks);
+        let cost = cost.saturating_add(pixels.saturating_mul(self.level.dtype.size() as u64)).max(1);
+        let across = cols.end - cols.start;
+        self.total = (rows.end - rows.start) * across * blocks;
+        let room = lane_bytes.saturating_sub(job.scratch_bytes(BATCH_BLOCKS, lane_bytes));
+        let most = (room / cost).min(BATCH_BLOCKS / blocks.max(1)).max(1);
+        let (down, wide) = if most >= across { (most / across, across) } else { (1, most) };
+        let mut parts = VecDeque::new();
+        for row in rows.clone().step_by(down as usize) {
+            for col in cols.clone().step_by(wide as usize) {
+                parts.push_back(Part {
+                    rows: row..(row + down).min(rows.end),
+                    cols: col..(col + wide).min(cols.end),
+                    bands: 0..bands,
+                });
+            }
+        }
+        parts
+    }
+
+    /// The rows and columns of the image that a part covers.
+    fn area(&self, part: &Part) -> (Range<u64>, Range<u64>) {
+        let (grid, window) = (&self.level.blocks.grid, &self.checked.window);
+        let rows = grid.rows_in(part.rows.start, window).start..grid.rows_in(part.rows.end - 1, window).end;
+        let cols = grid.cols_in(part.cols.start, window).start..grid.cols_in(part.cols.end - 1, window).end;
+        (rows, cols)
+    }
+
+    /// Fetch a part and send it on its way; `None` when the CPU had to read it.
+    fn start(&mut self, part: &Part, decoding: &mut Decoding, sink: &mut Sink<'_>) -> Result<Option<Pending>> {
+        let begun = Instant::now();
+        let grid = self.level.blocks.grid;
+        let window = &self.checked.window;
+        let mut wanted = Vec::new();
+        for row in part.rows.clone() {
+            let rows = grid.rows_in(row, window);
+            for col in part.cols.clone() {
+                let bands = if self.planar() { part.bands.clone() } else { 0..1 };
+                for band in bands {
+                    let plane = if self.planar() { self.checked.bands[band] as u64 } else { 0 };
+                    let place = Place { plane, row, col };
+                    wanted.push(Wanted::new(self.level, &self.decoder, place, rows.clone(), 0, band));
+                }
+            }
+        }
+        let mut spans = Vec::with_capacity(wanted.len());
+        locate(self.level, &self.decoder, self.limits, &mut wanted, &mut spans)?;
+        // `Block` counts a block's bytes in 32 bits; the CPU counts further.
+        if spans.iter().any(|span| u32::try_from(span.len).is_err()) {
+            let why = ("fetching", "a compressed block has more than 4 GB");
+            self.read_part_on_cpu(part, why, 0, decoding, sink)?;
+            self.note_progress(wanted.len());
+            return Ok(None);
+        }
+        let fetch = Fetch::plan(&spans).map_err(|source| self.fetch_error(&wanted, &spans, source))?;
+        let payload = decoding.stage(wanted.len(), fetch.bytes())?;
+        if let Err(source) = self.level.source.fetch_into(&fetch, payload) {
+            // The CPU finds out which block it is, and fills it if that is what is wanted.
+            self.read_part_on_cpu(part, ("fetching", &source.to_string()), 0, decoding, sink)?;
+            self.note_progress(wanted.len());
+            return Ok(None);
+        }
+        let fetched = Instant::now();
+        self.report.fetch_time += fetched - begun;
+        self.report.bytes_fetched += spans.iter().map(|span| span.len).sum::<u64>();
+
+        let (area_rows, area_cols) = self.area(part);
+        let in_place = decoding.job().is_stored();
+        let mut sparse = Vec::with_capacity(wanted.len());
+        let mut blocks = Vec::with_capacity(wanted.len());
+        for ((wanted, span), range) in wanted.iter_mut().zip(&spans).zip(fetch.ranges()) {
+            let (rows, cols) = (grid.rows_in(wanted.place.row, window), grid.cols_in(wanted.place.col, window));
+            let short = in_place && span.len < wanted.shape.len() as u64;
+            if !span.is_sparse() && short && wanted.problem.is_none() {
+                let (got, want) = (span.len as usize, wanted.shape.len());
+                let source = swath_codec::Error::Truncated { codec: self.decoder.name, got, want };
+                let (file, block) = (self.level.file.clone(), wanted.place.name(self.level));
+                wanted.problem = Some(Error::Block { file, block, source });
+            }
+            let mut flags = 0;
+            flags |= if span.is_sparse() || wanted.problem.is_some() { Block::SPARSE } else { 0 };
+            flags |= if wanted.extent == Extent::Top { Block::TOP } else { 0 };
+            sparse.push(span.is_sparse() && wanted.problem.is_none());
+            blocks.push(Block {
+                src: range.start as u64,
+                src_len: span.len as u32,
+                dst_len: wanted.shape.len() as u32,
+                flags,
+                from_row: (rows.start - wanted.first_row) as u32,
+                from_col: (cols.start - wanted.place.col * grid.block_width) as u32,
+                rows: (rows.end - rows.start) as u32,
+                cols: (cols.end - cols.start) as u32,
+                to_row: (rows.start - area_rows.start) as u32,
+                to_col: (cols.start - area_cols.start) as u32,
+                band: (wanted.band - part.bands.start.min(wanted.band)) as u32,
+                ..Block::default()
+            });
+        }
+        let target = match sink {
+            Sink::Host { .. } => Target::Host {
+                bands: part.bands.len(),
+                rows: area_rows.end - area_rows.start,
+                cols: area_cols.end - area_cols.start,
+                bands_last: bands_last(self.request),
+            },
+            Sink::Device(raster) => Target::Raster {
+                raster,
+                band: part.bands.start,
+                row: area_rows.start - window.row(),
+                col: area_cols.start - window.col(),
+            },
+        };
+        decoding.submit(blocks, fetch.bytes(), target)?;
+        self.report.decode_time += fetched.elapsed();
+        self.report.batches += 1;
+        Ok(Some(Pending { part: part.clone(), wanted, sparse }))
+    }
+
+    fn fetch_error(&self, wanted: &[Wanted], spans: &[Span], source: std::io::Error) -> Error {
+        let first = spans.iter().position(|span| !span.is_sparse()).unwrap_or(0);
+        Error::Fetch {
+            file: self.level.file.clone(),
+            block: wanted[first].place.name(self.level),
+            offset: spans[first].offset,
+            len: spans[first].len,
+            source,
+        }
+    }
+
+    /// Wait for the oldest batch, look at what the device says of each block, and hand out its pixels.
+    fn finish_oldest(
+        &mut self,
+        decoding: &mut Decoding,
+        pending: &mut VecDeque<Pending>,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        let (Some(Pending { part, mut wanted, sparse }), Some(finished)) = (pending.pop_front(), decoding.finish()?)
+        else {
+            return Ok(());
+        };
+        if let Sink::Host { out, geometry } = sink {
+            self.hand_out(&part, &finished, out, *geometry);
+        }
+        let mut refused = Vec::new();
+        let before = (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks);
+        for ((wanted, sparse), status) in wanted.iter_mut().zip(sparse).zip(finished.statuses()) {
+            match wanted.problem.take() {
+                None if sparse => self.report.sparse_blocks += 1,
+                Some(_) => refused.push((wanted.place, wanted.band, None)),
+                None if !status.is_ok() => refused.push((wanted.place, wanted.band, Some(status.reason()))),
+                None => {
+                    self.report.blocks += 1;
+                    self.report.bytes_decoded += wanted.shape.len() as u64;
+                }
+            }
+        }
+        self.report.decode_time += begun.elapsed();
+        if refused.len() > MOST_REFUSED {
+            // Many are read at once, as one batch, and by all threads.
+            let good = self.report.blocks - before.0;
+            (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks) = before;
+            let reason = refused.iter().find_map(|&(_, _, reason)| reason).unwrap_or("its blocks lie outside the file");
+            self.read_part_on_cpu(&part, ("decoding", reason), good, decoding, sink)?;
+            refused.clear();
+        }
+        for (place, band, reason) in refused {
+            let bands = if self.planar() { band..band + 1 } else { part.bands.clone() };
+            let block = Part { rows: place.row..place.row + 1, cols: place.col..place.col + 1, bands };
+            match reason {
+                None => self.read_part(&block, decoding, sink)?,
+                Some(reason) => self.read_part_on_cpu(&block, ("decoding", reason), 0, decoding, sink)?,
+            }
+        }
+        self.note_progress(wanted.len());
+        Ok(())
+    }
+
+    fn note_progress(&mut self, blocks: usize) {
+        self.done += blocks as u64;
+        if let Some(progress) = self.request.progress {
+            progress(Progress { done: self.done, total: self.total });
+        }
+    }
+
+    /// Copy the pixels of a batch to their place in the output.
+    fn hand_out(&self, part: &Part, finished: &Finished<'_>, out: &mut [u8], to: Geometry) {
+        let (rows, cols) = self.area(part);
+        self.copy(&rows, &cols, &part.bands, finished.pixels, bands_last(self.request), out, to);
+    }
+
+    /// Copy a rectangle without gaps to its place in the output.
+    #[expect(clippy::too_many_arguments, reason = "a rectangle, its pixels and where they go")]
+    fn copy(
+        &self,
+        rows: &Range<u64>,
+        cols: &Range<u64>,
+        bands: &Range<usize>,
+        pixels: &[u8],
+        from_last: bool,
+        out: &mut [u8],
+        to: Geometry,
+    ) {
+        let size = self.level.dtype.size();
+        let window = &self.checked.window;
+        let (height, width) = (rows.end - rows.start, cols.end - cols.start);
+        let from = Geometry::dense(bands.len(), height, width, size, from_last);
+        let at = |band: usize, row: u64| {
+            to.offset(band, rows.start + row - window.row(), cols.start - window.col()) as usize
+        };
+        if bands_last(self.request) && bands.len() == self.checked.bands.len() {
+            let bytes = from.row_stride as usize;
+            for row in 0..height {
+                let start = from.offset(0, row, 0) as usize;
+                out[at(0, row)..][..bytes].copy_from_slice(&pixels[start..start + bytes]);
+            }
+        } else if !bands_last(self.request) {
+            // Rows that follow each other on both sides are copied at once.
+            let together = if width == window.width() { height } else { 1 };
+            let bytes = (from.row_stride * together) as usize;
+            for (i, band) in bands.clone().enumerate() {
+                for row in (0..height).step_by(together.max(1) as usize) {
+                    let start = from.offset(i, row, 0) as usize;
+                    out[at(band, row)..][..bytes].copy_from_slice(&pixels[start..start + bytes]);
+                }
+            }
+        } else {
+            // Some of the bands of each pixel.
+            let bytes = bands.len() * size;
+            for row in 0..height {
+                for col in 0..width {
+                    let start = from.offset(0, row, col) as usize;
+                    let place = at(bands.start, row) + (col * to.pixel_stride) as usize;
+                    out[place..place + bytes].copy_from_slice(&pixels[start..start + bytes]);
+                }
+            }
+        }
+    }
+
+    /// Let the CPU read a part that the device cannot, or not all of: it has decoded `good` blocks of it.
+    fn read_part_on_cpu(
+        &mut self,
+        part: &Part,
+        (stage, reason): (&'static str, &str),
+        good: u64,
+        decoding: &mut Decoding,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        let before = self.report.blocks;
+        self.read_part(part, decoding, sink)?;
+        // A block that neither can read was filled because that was wanted; it is no fallback.
+        let instead = (self.report.blocks - before).saturating_sub(good);
+        if instead > 0 {
+            if self.strict() {
+                return Err(Error::Fallback { stage, reason: reason.to_owned() });
+            }
+            self.device.note_fallback(stage, reason, instead);
+        }
+        Ok(())
+    }
+
+    /// Read a part by the CPU, and put it where it belongs. What is wrong with a block is found out and said here.
+    fn read_part(&mut self, part: &Part, decoding: &mut Decoding, sink: &mut Sink<'_>) -> Result<()> {
+        let (rows, cols) = self.area(part);
+        let layout = match sink {
+            Sink::Host { .. } => self.request.layout,
+            Sink::Device(_) => Layout::BandsLast,
+        };
+        let bands = self.checked.bands[part.bands.clone()].to_vec();
+        let request = self.cpu_request().window(rows.clone(), cols.clone()).bands(bands).layout(layout);
+        let request = ReadRequest { progress: None, ..request };
+        let checked = Checked::new(self.level, &request, self.limits)?;
+        let mut pixels = vec![0; checked.samples * self.level.dtype.size()];
+        let report = read_on_cpu(self.level, &request, &checked, self.limits, &mut pixels)?;
+        // One such read after another: the largest is what it took.
+        let working_bytes = self.report.working_bytes.max(report.working_bytes);
+        self.report.merge(report);
+        self.report.working_bytes = working_bytes;
+        match sink {
+            Sink::Host { out, geometry } => {
+                let last = layout == Layout::BandsLast;
+                self.copy(&rows, &cols, &part.bands, &pixels, last, out, *geometry);
+            }
+            Sink::Device(raster) => {
+                let window = &self.checked.window;
+                let (row, col) = (rows.start - window.row(), cols.start - window.col());
+                let (height, width) = (rows.end - rows.start, cols.end - cols.start);
+                decoding.put(raster, part.bands.clone(), row..row + height, col..col + width, &pixels)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_halved_until_one_block_is_left() {
+        let whole = Part { rows: 2..5, cols: 1..3, bands: 0..2 };
+        let mut left = vec![whole];
+        let mut single = 0;
+        while let Some(part) = left.pop() {
+            match part.split(true) {
+                Some(halves) => left.extend(halves),
+                None => {
+                    assert_eq!((part.rows.end - part.rows.start, part.cols.end - part.cols.start), (1, 1));
+                    assert_eq!(part.bands.len(), 1);
+                    single += 1;
+                }
+            }
+        }
+        assert_eq!(single, 3 * 2 * 2);
+        assert_eq!(Part { rows: 0..1, cols: 0..1, bands: 0..9 }.split(false), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! The life of a file that is written with the help of a device: rows go there in bands, and come back as tiles of all levels, cut and
+//! predicted, ready to be compressed.
+//!
+//! Three things happen at once: the source makes a band in pinned memory, the device works on the one before it, and the CPU compresses
+//! the tiles of the one before that. The blocks are those that the CPU would have made, and so are the bytes.
+
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::time::Instant;
+
+use swath_codec::{Compress, Predictor};
+use swath_gpu::{CutJob, CutLevel, Cutting, DeviceRaster, Gpu, Halving, Pinned, RowsIn, Tiles};
+
+use super::{Job, REDUCE_BYTES, State};
+use crate::error::{Error, Result};
+use crate::nan::nan_to_nodata;
+use crate::write::plan::Plan;
+use crate::write::rows::RowsView;
+use crate::write::source::BandSource;
+use crate::write::stream::Spools;
+
+/// Bands of pinned memory that go round: one that is made, one on the device, one that is measured.
+const BANDS_IN_TURN: usize = 3;
+
+/// A band of rows: on the host, unless the device has them.
+struct Band {
+    rows: Range<u64>,
+    memory: Option<Pinned>,
+}
+
+/// What the device made of rows.
+struct Cut {
+    tiles: Vec<Tiles>,
+    band: Band,
+}
+
+/// What the device has to do for a plan, or why it cannot.
+pub(super) fn job(plan: &Plan, gpu: &Gpu) -> std::result::Result<CutJob, String> {
+    if plan.has_mask() {
+        return Err("no kernel packs masks".into());
+    }
+    let size = plan.dtype.size();
+    if usize::from(plan.bits) != size * 8 {
+        return Err("no kernel packs samples that are not whole bytes".into());
+    }
+    let mut levels = Vec::with_capacity(plan.levels.len());
+    for planned in &plan.levels {
+        let grid = &planned.grid;
+        let halving = match &planned.reduction {
+            None => None,
+            Some(reduction) => {
+                let Some(rules) = reduction.for_device() else {
+                    let (method, factor) = (reduction.method.name(), reduction.factor);
+                    return Err(format!(
+                        "no kernel makes overviews of {} by {method} of {factor} pixels a side",
+                        plan.dtype
+                    ));
+                };
+                if rules.needs_doubles() && !gpu.info().doubles {
+                    return Err("the device has no double precision for the means of floats".into());
+                }
+                Some(Halving {
+                    parent: planned.parent,
+                    dtype: rules.dtype,
+                    method: rules.method,
+                    alpha: plan.alpha.map_or(u32::MAX, |band| band as u32),
+                    low: rules.low,
+                    high: rules.high,
+                    fill: rules.fill,
+                    beside: rules.beside,
+                    any: rules.any,
+                })
+            }
+        };
+        levels.push(CutLevel {
+            width: grid.width,
+            height: grid.height,
+            block_width: grid.block_width,
+            block_height: grid.block_height,
+            tiled: grid.tiled,
+            planes: grid.planes,
+            halving,
+        });
+    }
+    // Codecs that take no predictor find the samples as they are.
+    let predictor = plan.encoder.predictor;
+    if predictor == Predictor::Horizontal && size > 8 {
+        return Err("no kernel makes differences of such samples".into());
+    }
+    let nan_to_nodata = plan.nodata.filter(|_| plan.changes_pixels()).map(|nodata| {
+        let mut sample = [0xff; 8];
+        nan_to_nodata(plan.dtype, nodata, &mut sample[..size]);
+        sample[size..].fill(0);
+        u64::from_ne_bytes(sample)
+    });
+    let packbits = plan.encoder.compress == Compress::PackBits;
+    Ok(CutJob { levels, bands: plan.bands, size, predictor: predictor.tag().into(), nan_to_nodata, packbits })
+}
+
+impl State<'_> {
+    /// Take all bands of the source through the device.
+    pub(super) fn run_on_device(
+        &mut self,
+        gpu: &Gpu,
+        cutting: Cutting,
+        source: &mut dyn BandSource,
+        bands: &[Range<u64>],
+        spools: &mut Spools,
+    ) -> Result<()> {
+        // A raster on another device comes by way of the host.
+        let raster = source.on_device().filter(|raster| raster.gpu().is(gpu)).cloned();
+        let measured = self.plan.options.statistics;
+        let row_bytes = self.plan.row_bytes(0);
+        let tallest = bands.iter().map(|band| band.end - band.start).max().unwrap_or(0) as usize;
+        let on_host = raster.is_none() || measured;
+        let min_rows = self.plan.levels[0].grid.block_height;
+        std::thread::scope(|scope| {
+            let (empty_to, empty) = channel::<Pinned>();
+            let (full_to, full) = sync_channel::<Result<Band>>(1);
+            let (cut_to, cut) = sync_channel::<Result<Cut>>(1);
+            let (spent_to, spent) = channel::<Pinned>();
+            if on_host {
+                for _ in 0..BANDS_IN_TURN.min(bands.len()) {
+                    let memory = gpu.pin(tallest * row_bytes)?;
+                    // The source is not there yet, and so cannot be gone.
+                    let _ = empty_to.send(memory);
+                }
+            }
+            spawn(scope, "swath-source", move || produce(source, bands, on_host, row_bytes, &empty, &full_to))?;
+            spawn(scope, "swath-device", move || {
+                work_on_device(cutting, raster, row_bytes, min_rows, &full, &spent, &cut_to);
+            })?;
+            let mut done = 0;
+            while done < self.plan.height() {
+                let waiting = Instant::now();
+                // If nobody sends any more, a thread has panicked, and the panic is passed on when it is joined.
+                let Cut { tiles, band } = cut.recv().map_err(|_| Error::Cancelled)??;
+                self.streamed.report.source_wait += waiting.elapsed();
+                self.compress(&tiles, &band, row_bytes, spools)?;
+                done = band.rows.end;
+                self.note_progress(done);
+                // Memory that nobody takes back is freed.
+                for tiles in tiles {
+                    let _ = spent_to.send(tiles.into_memory());
+                }
+                if let Some(memory) = band.memory {
+                    let _ = empty_to.send(memory);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Compress the tiles of a band, and measure its rows.
+    fn compress(&mut self, tiles: &[Tiles], band: &Band, row_bytes: usize, spools: &mut Spools) -> Result<()> {
+        let mut jobs = Vec::new();
+        for tiles in tiles {
+            for of in &tiles.levels {
+                let runs = of.rows.clone().flat_map(|row| self.plan.runs(of.level, row));
+                jobs.extend(runs.map(|run| Job::Compress { run, tiles }));
+            }
+        }
+        let mut views = Vec::new();
+        if let (true, Some(memory)) = (self.plan.options.statistics, &band.memory) {
+            let count = (band.rows.end - band.rows.start) as usize;
+            let samples = &memory[..count * row_bytes];
+            views.push(RowsView { samples, mask: None, first: band.rows.start, row_bytes, mask_bytes: 0 });
+            let step = (REDUCE_BYTES / row_bytes.max(1) as u64).max(1);
+            let starts = band.rows.clone().step_by(step as usize);
+            jobs.extend(starts.map(|start| Job::Measure(start..(start + step).min(band.rows.end))));
+        }
+        let mut workers = std::mem::take(&mut self.workers);
+        let outcome = self.work(jobs, &views, &mut workers, spools);
+        self.workers = workers;
+        // Tiles of two bands: these, and those that the device is bringing.
+        let tiles = 2 * tiles.iter().map(Tiles::host_bytes).sum::<usize>();
+        let held = BANDS_IN_TURN * band.memory.as_ref().map_or(0, |memory| memory.len()) + tiles;
+        let report = &mut self.streamed.report;
+        report.peak_buffer_bytes = report.peak_buffer_bytes.max(held as u64);
+        outcome
+    }
+}
+
+fn spawn<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<()> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work);
+    thread.map(|_| ()).map_err(|source| Error::Thread { source })
+}
+
+/// The thread of the source: fill each buffer that comes back. If the pixels are on the device, they are only fetched to be measured.
+fn produce(
+    source: &mut dyn BandSource,
+    bands: &[Range<u64>],
+    on_host: bool,
+    row_bytes: usize,
+    empty: &Receiver<Pinned>,
+    full: &SyncSender<Result<Band>>,
+) {
+    for rows in bands.iter().cloned() {
+        let band = if on_host {
+            let Ok(mut memory) = empty.recv() else { return };
+            let bytes = (rows.end - rows.start) as usize * row_bytes;
+            let made = source.read(rows.clone(), &mut memory[..bytes], None);
+            made.map(|()| Band { rows, memory: Some(memory) })
+        } else {
+            Ok(Band { rows, memory: None })
+        };
+        let failed = band.is_err();
+        if full.send(band).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// The thread of the device: cut each band that comes.
+fn work_on_device(
+    mut cutting: Cutting,
+    raster: Option<DeviceRaster>,
+    row_bytes: usize,
+    min_rows: u64,
+    full: &Receiver<Result<Band>>,
+    spent: &Receiver<Pinned>,
+    cut: &SyncSender<Result<Cut>>,
+) {
+    for band in full {
+        let made = band.and_then(|band| {
+            let mut tiles = Vec::new();
+            let count = band.rows.end - band.rows.start;
+            let rows = match (&raster, &band.memory) {
+                (Some(raster), _) => RowsIn::Raster(raster),
+                (None, memory) => RowsIn::Host(memory.as_deref().unwrap_or_default()),
+            };
+            push(&mut cutting, rows, count, row_bytes, min_rows, spent, &mut tiles)?;
+            Ok(Cut { tiles, band })
+        });
+        let failed = made.is_err();
+        if cut.send(made).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// Push rows; if the memory is not enough for all at once, in halves.
+fn push(
+    cutting: &mut Cutting,
+    rows: RowsIn<'_>,
+    count: u64,
+    row_bytes: usize,
+    min_rows: u64,
+    spent: &Receiver<Pinned>,
+    tiles: &mut Vec<Tiles>,
+) -> Result<()> {
+    match cutting.push(rows, count, spent.try_recv().ok()) {
+        Ok(made) => {
+            tiles.push(made);
+            Ok(())
+        }
+        Err(error) if error.is_memory() && count > min_rows => {
+            // Whole block rows, so that no more is kept than must be.
+            let half = (count / 2).next_multiple_of(min_rows).min(count - 1);
+            let second = match rows {
+                RowsIn::Host(pixels) => RowsIn::Host(&pixels[half as usize * row_bytes..]),
+                RowsIn::Raster(raster) => RowsIn::Raster(raster),
+            };
+            push(cutting, rows, half, row_bytes, min_rows, spent, tiles)?;
+            push(cutting, second, count - half, row_bytes, min_rows, spent, tiles)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
