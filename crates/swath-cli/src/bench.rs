@@ -4,16 +4,22 @@ use std::time::Instant;
 
 use swath::{Dataset, ReadRequest};
 
-use crate::command::{Arguments, Command, Failure, Flag, THREADS};
+use crate::command::{Arguments, Command, DEVICE, FALLBACK, Failure, Flag, GPU_MEMORY, THREADS};
 
 pub(crate) const COMMAND: Command = Command {
     name: "bench",
-    operands: &["FILE"],
+    operands: &["[FILE]"],
     summary: "Measure how fast a file is opened and read",
-    details: "Opens and reads the file again and again, each time into fresh memory, and prints the time of each repeat.\n\n\
+    details: "Opens and reads the file again and again, each time into fresh memory, and prints the time of each repeat.\n\
+              With a device and no FILE, synthetic terrain is read and written by the CPU and by the device in every codec that a device\n\
+              decodes: are the pixels and the bytes the same, and how fast is it.\n\
+              With --device sim there is no FILE: tiles are moved one by one and as one batch from a source whose reads take 1 ms to a\n\
+              simulated device whose transfers take 1 ms, and back. That shows what batching buys, not how fast a GPU is.\n\n\
               Examples:\n  \
               swath bench dem.tif --threads 2\n  \
-              swath bench cog.tif --windows 200 --size 256\n",
+              swath bench cog.tif --windows 200 --size 256\n  \
+              swath bench --device cuda\n  \
+              swath bench --device sim\n",
     flags: &[
         Flag { name: "--repeat", value: Some("N"), help: "How often. Default: 5." },
         Flag { name: "--window", value: Some("R0,C0,R1,C1"), help: "Read only this window." },
@@ -22,17 +28,35 @@ pub(crate) const COMMAND: Command = Command {
             value: Some("K"),
             help: "Read K windows at random places instead of the whole image.",
         },
-        Flag { name: "--size", value: Some("S"), help: "Width and height of the random windows. Default: 256." },
+        Flag {
+            name: "--size",
+            value: Some("S"),
+            help: "Width and height of the random windows. Default: 256. Of the terrain: 2048.",
+        },
         Flag { name: "--seed", value: Some("N"), help: "Seed of the random places. Default: 1." },
         THREADS,
-        Flag { name: "--json", value: None, help: "Print JSON: seconds of each repeat, bytes of one repeat." },
+        Flag {
+            help: "Where to do the work, as in 'swath read'; or sim, a simulated device. Default: cpu, or SWATH_DEVICE.",
+            ..DEVICE
+        },
+        FALLBACK,
+        GPU_MEMORY,
+        Flag {
+            name: "--json",
+            value: None,
+            help: "Print JSON: seconds of each repeat, bytes of one repeat; with --device sim the milliseconds of each way.",
+        },
     ],
     run,
 };
 
 fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
-    let file = arguments.operand(0);
     let repeat = arguments.number::<usize>("--repeat")?.unwrap_or(5).max(1);
+    let variable = std::env::var("SWATH_DEVICE").ok();
+    if arguments.text("--device").or(variable.as_deref()) == Some("sim") {
+        return crate::bench_sim::run(arguments, repeat);
+    }
+    let Some(file) = arguments.optional_operand(0) else { return crate::bench_device::run(arguments, repeat) };
     let request = crate::read::request(arguments)?;
     let windows = arguments.number::<u64>("--windows")?;
     let size = arguments.number::<u64>("--size")?.unwrap_or(256);

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::process::ExitCode;
 use std::str::FromStr;
 
+use swath::{Device, FallbackPolicy};
+
 /// One flag of a command.
 pub(crate) struct Flag {
     /// With its dashes: `--window`.
@@ -17,7 +19,7 @@ pub(crate) struct Flag {
 /// One command.
 pub(crate) struct Command {
     pub(crate) name: &'static str,
-    /// Names of the operands, all required.
+    /// Names of the operands; those in brackets may be left out.
     pub(crate) operands: &'static [&'static str],
     /// One line.
     pub(crate) summary: &'static str,
@@ -34,6 +36,7 @@ const COMMANDS: &[&Command] = &[
     &crate::convert::COMMAND,
     &crate::validate::COMMAND,
     &crate::bench::COMMAND,
+    &crate::devices::COMMAND,
     &crate::demo::COMMAND,
 ];
 
@@ -42,6 +45,23 @@ pub(crate) const THREADS: Flag = Flag {
     name: "--threads",
     value: Some("N"),
     help: "Threads to use. Default: the cores this process may use, or SWATH_THREADS.",
+};
+
+/// The flags that choose a device, which several commands share.
+pub(crate) const DEVICE: Flag = Flag {
+    name: "--device",
+    value: Some(swath::Device::NAMES),
+    help: "Where to do the work; auto takes the first GPU there is, else the CPU. Default: cpu, or SWATH_DEVICE.",
+};
+pub(crate) const FALLBACK: Flag = Flag {
+    name: "--fallback",
+    value: Some("auto|strict"),
+    help: "What the device cannot do: the CPU does it, or it is an error. Default: auto.",
+};
+pub(crate) const GPU_MEMORY: Flag = Flag {
+    name: "--gpu-memory",
+    value: Some("MB"),
+    help: "Device memory to use at most, in millions of bytes. Default: 256 MiB to read, and what a band of rows takes to write.",
 };
 
 /// The flags that choose a part of an image, which several commands share.
@@ -105,9 +125,19 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Operand `i`; it is there, or the command would not run.
+    /// Operand `i`, which is required; it is there, or the command would not run.
     pub(crate) fn operand(&self, i: usize) -> &'a str {
         self.operands[i]
+    }
+
+    /// Operand `i`, which may be left out.
+    pub(crate) fn optional_operand(&self, i: usize) -> Option<&'a str> {
+        self.operands.get(i).copied()
+    }
+
+    /// The names of the flags that were given.
+    pub(crate) fn flags(&self) -> impl Iterator<Item = &'static str> {
+        self.flags.iter().map(|(name, _)| *name)
     }
 
     /// Whether a switch was given.
@@ -123,6 +153,30 @@ impl<'a> Arguments<'a> {
     /// The value of a flag as a number.
     pub(crate) fn number<T: FromStr>(&self, flag: &str) -> Result<Option<T>, Failure> {
         self.text(flag).map(|text| parse(flag, text)).transpose()
+    }
+
+    /// The device that was asked for.
+    pub(crate) fn device(&self) -> Result<Device, Failure> {
+        let variable = std::env::var("SWATH_DEVICE").ok().filter(|name| !name.is_empty());
+        let name = self.text("--device").or(variable.as_deref()).unwrap_or("cpu");
+        Device::named(name).map_err(|error| match error {
+            swath::Error::DeviceName { .. } => Failure::Misuse(format!("--device: {error}")),
+            other => other.into(),
+        })
+    }
+
+    /// What to do when a device cannot.
+    pub(crate) fn fallback(&self) -> Result<FallbackPolicy, Failure> {
+        match self.text("--fallback") {
+            None | Some("auto") => Ok(FallbackPolicy::Auto),
+            Some("strict") => Ok(FallbackPolicy::Strict),
+            Some(other) => Err(Failure::Misuse(format!("--fallback is auto or strict, not '{other}'"))),
+        }
+    }
+
+    /// The device memory to use at most, in bytes.
+    pub(crate) fn gpu_memory(&self) -> Result<Option<u64>, Failure> {
+        Ok(self.number::<u64>("--gpu-memory")?.map(|megabytes| megabytes.saturating_mul(1_000_000)))
     }
 
     /// The value of a flag as numbers with commas between.
@@ -194,7 +248,7 @@ fn arrange<'a>(command: &Command, arguments: &'a [String]) -> Result<Arguments<'
         };
         arranged.flags.push((flag.name, value));
     }
-    match command.operands.get(arranged.operands.len()) {
+    match command.operands.get(arranged.operands.len()).filter(|name| !name.starts_with('[')) {
         Some(missing) => Err(misuse(format!("{missing} is missing"))),
         None if arranged.operands.len() > command.operands.len() => {
             Err(misuse(format!("'{}' is one operand too many", arranged.operands[command.operands.len()])))

@@ -11,9 +11,9 @@ use swath::{
     Resampling, Running, WriteOptions, WriteReport,
 };
 
-use crate::command::{Arguments, BANDS, Command, Failure, Flag, THREADS, WINDOW};
+use crate::command::{Arguments, BANDS, Command, DEVICE, FALLBACK, Failure, Flag, GPU_MEMORY, THREADS, WINDOW};
 use crate::progress::Bar;
-use crate::read::part;
+use crate::read::{on_device, part, print_device};
 
 pub(crate) const COMMAND: Command = Command {
     name: "convert",
@@ -102,6 +102,9 @@ pub(crate) const COMMAND: Command = Command {
             help: "Leave out blocks that hold nothing but nodata (or 0, where there is none).",
         },
         THREADS,
+        DEVICE,
+        FALLBACK,
+        GPU_MEMORY,
         Flag {
             name: "--memory",
             value: Some("256MiB"),
@@ -115,9 +118,12 @@ pub(crate) const COMMAND: Command = Command {
 
 fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
     let (input, output) = (arguments.operand(0), arguments.operand(1));
+    let device = arguments.device()?;
+    // What is read and what is written share the memory.
+    let gpu_memory = arguments.gpu_memory()?.map(|bytes| bytes / 2);
     let dataset = Dataset::open(input)?;
     let image = dataset.image(arguments.number("--image")?.unwrap_or(0))?;
-    let mut source = ImageSource::new(&image, part(arguments)?)?;
+    let mut source = ImageSource::new(&image, on_device(part(arguments)?, &device, arguments, gpu_memory)?)?;
     let options = options(arguments, &image, &source)?;
     if ["--level", "--quality", "--max-z-error", "--subsampling"].iter().any(|flag| arguments.has(flag)) {
         source = source.recompress();
@@ -131,6 +137,9 @@ fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
     let running = Running {
         threads: arguments.number("--threads")?,
         buffer_bytes: arguments.text("--memory").map(bytes).transpose()?,
+        device: device.clone(),
+        fallback: arguments.fallback()?,
+        gpu_memory_budget: gpu_memory,
         progress: Some(&show),
         ..Running::default()
     };
@@ -347,4 +356,5 @@ fn print_report(plan: &Plan, report: &WriteReport) {
         report.append_time.as_secs_f64(),
         report.commit_time.as_secs_f64(),
     );
+    print_device(report.gpu.as_ref());
 }

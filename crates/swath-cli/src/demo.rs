@@ -99,7 +99,7 @@ fn leave_files(dir: &Path, size: usize) -> Result<(), Failure> {
 }
 
 /// Hills of several sizes, rounded to millimetres as elevation models are, with a corner of nodata.
-fn terrain(size: usize) -> Vec<f32> {
+pub(crate) fn terrain(size: usize) -> Vec<f32> {
     let waves = [
         (900.0, 1.0, 0.3, 0.0),
         (250.0, 3.1, -2.3, 1.0),

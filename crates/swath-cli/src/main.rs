@@ -4,10 +4,14 @@
 #![expect(clippy::print_stdout, reason = "printing is what a command is for")]
 
 mod bench;
+mod bench_device;
+mod bench_sim;
 mod command;
 mod convert;
 mod demo;
+mod devices;
 mod info;
+mod latency;
 mod npy;
 mod picture;
 mod progress;

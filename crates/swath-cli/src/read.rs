@@ -5,9 +5,9 @@ use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use swath::io::NewFile;
-use swath::{Dataset, Image, Layout, OnCorrupt, Pixels, ReadRequest, Report};
+use swath::{Dataset, Device, DeviceReport, Image, Layout, OnCorrupt, Pixels, ReadRequest, Report};
 
-use crate::command::{Arguments, BANDS, Command, Failure, Flag, THREADS, WINDOW};
+use crate::command::{Arguments, BANDS, Command, DEVICE, FALLBACK, Failure, Flag, GPU_MEMORY, THREADS, WINDOW};
 use crate::progress::Bar;
 use crate::{npy, picture};
 
@@ -43,6 +43,9 @@ pub(crate) const COMMAND: Command = Command {
             help: "What to do with a block that cannot be decoded: fail, or fill it with nodata and say so. Default: fail.",
         },
         THREADS,
+        DEVICE,
+        FALLBACK,
+        GPU_MEMORY,
         Flag { name: "--stats", value: None, help: "Print what was done and how long it took to stderr." },
     ],
     run,
@@ -98,12 +101,27 @@ pub(crate) fn request<'a>(arguments: &Arguments<'_>) -> Result<ReadRequest<'a>, 
         Some("bands-last") => request.layout(Layout::BandsLast),
         Some(other) => return Err(Failure::Misuse(format!("--layout is bands-first or bands-last, not '{other}'"))),
     };
+    request = on_device(request, &arguments.device()?, arguments, arguments.gpu_memory()?)?;
     request = match arguments.text("--on-corrupt") {
         None | Some("fail") => request.on_corrupt(OnCorrupt::Fail),
         Some("fill") => request.on_corrupt(OnCorrupt::Fill),
         Some(other) => return Err(Failure::Misuse(format!("--on-corrupt is fail or fill, not '{other}'"))),
     };
     Ok(request)
+}
+
+/// The same request on a device, as the flags say, with so much memory of it.
+pub(crate) fn on_device<'a>(
+    request: ReadRequest<'a>,
+    device: &Device,
+    arguments: &Arguments<'_>,
+    memory: Option<u64>,
+) -> Result<ReadRequest<'a>, Failure> {
+    let request = request.device(device).fallback(arguments.fallback()?);
+    Ok(match memory {
+        Some(bytes) => request.gpu_memory_budget(bytes),
+        None => request,
+    })
 }
 
 /// Window, bands and threads.
@@ -174,4 +192,14 @@ fn print_stats(image: &Image, report: &Report) {
         ms(report.decode_time),
         mb(report.bytes_decoded) / report.wall_time.as_secs_f64().max(1e-9),
     );
+    print_device(report.gpu.as_ref());
+}
+
+/// What a device did, and what it did not.
+pub(crate) fn print_device(report: Option<&DeviceReport>) {
+    let Some(device) = report else { return };
+    eprintln!("{}: {}", device.name, device.stats);
+    for fallback in &device.fallbacks {
+        eprintln!("{fallback}");
+    }
 }

@@ -1,0 +1,185 @@
+//! A source as far away as an object store: every read takes its time, and several are under way at once.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use swath::io::{Fetch, ReadAt, Source, Span};
+
+/// A source whose reads take `delay` each, however short they are, and of which `in_flight` may be under way at once.
+#[derive(Debug)]
+pub(crate) struct Latency<S> {
+    source: S,
+    delay: Duration,
+    in_flight: usize,
+}
+
+impl<S: Source> Latency<S> {
+    pub(crate) fn new(source: S, delay: Duration, in_flight: usize) -> Latency<S> {
+        Latency { source, delay, in_flight: in_flight.max(1) }
+    }
+
+    /// Do reads that were all asked for at `start`, one after another. Each begins when the one before it is done, not when
+    /// somebody here looked: the far end does not wait for a thread of ours to wake up.
+    fn in_turn(&self, start: Instant, reads: Vec<(Span, &mut [u8])>) -> io::Result<()> {
+        let mut done = start;
+        for (span, out) in reads {
+            self.source.read_at(span.offset, out)?;
+            done += self.delay;
+            sleep_until(done);
+        }
+        Ok(())
+    }
+}
+
+impl<S: Source> ReadAt for Latency<S> {
+    fn size(&self) -> u64 {
+        self.source.size()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let len = out.len() as u64;
+        self.in_turn(Instant::now(), vec![(Span { offset, len }, out)])
+    }
+}
+
+impl<S: Source> Source for Latency<S> {
+    fn name(&self) -> String {
+        format!("{}, {:?} away", self.source.name(), self.delay)
+    }
+
+    /// Read `i` begins when read `i - in_flight` is done: the reads are dealt out to so many threads, and all are asked for
+    /// before the first is waited for.
+    fn fetch_into(&self, fetch: &Fetch, mut out: &mut [u8]) -> io::Result<()> {
+        let start = Instant::now();
+        let mut lanes: Vec<Vec<(Span, &mut [u8])>> = Vec::new();
+        lanes.resize_with(self.in_flight.min(fetch.reads().len()), Vec::new);
+        let mut passed = 0;
+        for (i, (span, range)) in fetch.reads().enumerate() {
+            // The reads of a plan stand in its buffer in order, so that cutting from the front gives each its own part.
+            let (part, rest) = out.split_at_mut(range.end - passed);
+            lanes[i % self.in_flight].push((span, &mut part[range.start - passed..]));
+            (out, passed) = (rest, range.end);
+        }
+        thread::scope(|scope| {
+            let threads: Vec<_> =
+                lanes.into_iter().map(|reads| scope.spawn(move || self.in_turn(start, reads))).collect();
+            threads.into_iter().try_for_each(|thread| {
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread that read has panicked")))
+            })
+        })
+    }
+
+    fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> swath::io::Result<Option<Box<dyn Source>>> {
+        self.source.sibling(change)
+    }
+}
+
+fn sleep_until(done: Instant) {
+    let left = done.saturating_duration_since(Instant::now());
+    if !left.is_zero() {
+        thread::sleep(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::{Condvar, Mutex};
+
+    use super::*;
+
+    /// Bytes that say where they lie. Reads wait until `meeting` of them are under way.
+    #[derive(Debug)]
+    struct Meeting {
+        meeting: usize,
+        under_way: Mutex<usize>,
+        arrived: Condvar,
+        reads: AtomicUsize,
+    }
+
+    impl Meeting {
+        fn of(meeting: usize) -> Meeting {
+            Meeting { meeting, under_way: Mutex::new(0), arrived: Condvar::new(), reads: AtomicUsize::new(0) }
+        }
+    }
+
+    impl ReadAt for Meeting {
+        fn size(&self) -> u64 {
+            1 << 30
+        }
+
+        fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.reads.fetch_add(1, SeqCst);
+            let mut under_way = self.under_way.lock().unwrap();
+            *under_way += 1;
+            self.arrived.notify_all();
+            let enough = |under_way: &mut usize| *under_way < self.meeting;
+            let (_met, late) = self.arrived.wait_timeout_while(under_way, Duration::from_secs(20), enough).unwrap();
+            if late.timed_out() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            out.iter_mut().zip(offset..).for_each(|(byte, at)| *byte = (at % 251) as u8);
+            Ok(())
+        }
+    }
+
+    impl Source for Meeting {
+        fn name(&self) -> String {
+            "bytes that say where they lie".into()
+        }
+
+        fn sibling(&self, _change: &dyn Fn(&Path) -> PathBuf) -> swath::io::Result<Option<Box<dyn Source>>> {
+            Ok(None)
+        }
+    }
+
+    fn fetched(source: &impl Source, spans: &[(u64, u64)]) -> io::Result<()> {
+        let spans: Vec<Span> = spans.iter().map(|&(offset, len)| Span { offset, len }).collect();
+        let fetch = Fetch::plan(&spans).unwrap();
+        let mut out = vec![255; fetch.bytes()];
+        source.fetch_into(&fetch, &mut out)?;
+        for (span, range) in spans.iter().zip(fetch.ranges()) {
+            let expected: Vec<u8> = (span.offset..span.offset + span.len).map(|at| (at % 251) as u8).collect();
+            assert_eq!(out[range.clone()], expected, "{span:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn reads_are_under_way_together_and_land_where_they_belong() {
+        let apart: Vec<(u64, u64)> = (0..21).map(|i| (i * 10_000, 10 + i)).collect();
+        let source = Latency::new(Meeting::of(8), Duration::ZERO, 8);
+        fetched(&source, &apart).unwrap();
+        assert_eq!(source.source.reads.load(SeqCst), 21);
+        // Neighbours, holes, ranges on top of each other, and fewer reads than lanes.
+        fetched(&Latency::new(Meeting::of(1), Duration::ZERO, 8), &[(50, 9), (0, 0), (60, 5), (0, 0), (52, 9)])
+            .unwrap();
+        fetched(&Latency::new(Meeting::of(1), Duration::ZERO, 8), &[(0, 0)]).unwrap();
+    }
+
+    #[test]
+    fn no_more_are_under_way_than_allowed() {
+        let source = Latency::new(Meeting::of(1), Duration::from_millis(3), 2);
+        let start = Instant::now();
+        fetched(&source, &[(0, 10), (10_000, 10), (20_000, 10)]).unwrap();
+        assert!(start.elapsed() >= 2 * source.delay, "the third waits for the first");
+    }
+
+    #[test]
+    fn read_that_fails_fails_the_batch() {
+        let source = Latency::new(swath::io::Memory::new(vec![0; 100]), Duration::ZERO, 8);
+        let error = fetched(&source, &[(0, 1), (50_000, 10), (1, 0)]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn single_read_takes_its_time() {
+        let delay = Duration::from_millis(3);
+        let source = Latency::new(swath::io::Memory::new(vec![7; 100]), delay, 8);
+        let (start, mut out) = (Instant::now(), [0; 10]);
+        source.read_at(5, &mut out).unwrap();
+        assert!(start.elapsed() >= delay && out == [7; 10]);
+    }
+}
