@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use swath::codec::sample::widen_complex_int;
+use swath::gpu::OpenCl;
 use swath::tiff::nodata::NoData;
-use swath::{DType, Dataset, Error, Image, Limits, Pixels, ReadRequest};
+use swath::{DType, Dataset, Error, Gpu, Image, Limits, Pixels, ReadRequest};
 
 /// Files that are not read as the index says, for a reason that docs/corpus.md gives.
 const KNOWN: &[&str] = &[
@@ -267,6 +268,44 @@ fn corpus_is_read_as_gdal_reads_it() {
         assert!(f64::from(right) >= 0.98 * f64::from(files), "only {right} of {files} exact files are right");
         assert!(peak < 4_000_000_000, "the largest file needs {peak} bytes");
     }
+}
+
+/// A device gives the CPU's pixels, or the CPU's refusal, for every file there is.
+#[test]
+fn devices_read_the_corpus_as_the_cpu_does() {
+    let Some(root) = corpus() else {
+        eprintln!("\n*** THE CORPUS IS NOT HERE: set SWATH_CORPUS to its folder. This test checked NOTHING. ***\n");
+        return;
+    };
+    let pocl = OpenCl::choose(Some("pocl"));
+    let gpu = Gpu::new(pocl.expect("PoCL is needed: package pocl-opencl-icd, which `make test` installs"));
+    let rows = parse_csv(&std::fs::read_to_string(root.join("index.csv")).unwrap());
+    let (mut on_device, mut by_cpu, mut refused, mut wrong) = (0, 0, 0, Vec::new());
+    for row in &rows {
+        let image = Dataset::open(root.join(&row["path"])).and_then(|dataset| dataset.image(0));
+        let Ok(image) = image else { continue };
+        // The largest take a CPU that acts as a device too long.
+        if image.width() * image.height() * image.bands() as u64 > 16 << 20 {
+            continue;
+        }
+        let expected = image.read(&ReadRequest::new());
+        match (expected, image.read(&ReadRequest::new().device(&gpu))) {
+            (Ok(expected), Ok(found)) => {
+                if expected.pixels.as_bytes() != found.pixels.as_bytes() || expected.shape != found.shape {
+                    wrong.push(format!("{}: other pixels", row["path"]));
+                }
+                let fell_back = found.report.gpu.is_none_or(|gpu| !gpu.fallbacks.is_empty());
+                *(if fell_back { &mut by_cpu } else { &mut on_device }) += 1;
+            }
+            (Err(_), Err(_)) => refused += 1,
+            (expected, found) => {
+                wrong.push(format!("{}: {:?}, on the device {:?}", row["path"], expected.err(), found.err()));
+            }
+        }
+    }
+    println!("\n{on_device} files on the device, {by_cpu} with help of the CPU, {refused} refused by both");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(on_device > by_cpu, "most files are decoded on the device");
 }
 
 #[test]

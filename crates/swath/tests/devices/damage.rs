@@ -1,0 +1,193 @@
+//! Damaged files: what the device makes of them is what the CPU makes of them, pixels or words.
+
+use swath::codec::predictor::Predictor;
+use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
+use swath::{Image, Layout, OnCorrupt, ReadRequest};
+
+use crate::files::{Cut, Dice, File, open};
+use crate::pixels::CODECS;
+use crate::subject::{Subject, failing, same_pixels};
+
+pub(crate) fn damaged_lzw_is_what_the_cpu_makes_of_it(subject: &Subject) {
+    damaged_streams(subject, Compression::LZW);
+}
+
+pub(crate) fn damaged_deflate_is_what_the_cpu_makes_of_it(subject: &Subject) {
+    damaged_streams(subject, Compression::DEFLATE);
+}
+
+pub(crate) fn damaged_packbits_is_what_the_cpu_makes_of_it(subject: &Subject) {
+    damaged_streams(subject, Compression::PACKBITS);
+}
+
+pub(crate) fn damaged_zstd_is_what_the_cpu_makes_of_it(subject: &Subject) {
+    damaged_streams(subject, Compression::ZSTD);
+}
+
+/// Files whose blocks are all damaged, each in another way; read whole, and only the first rows of every block.
+fn damaged_streams(subject: &Subject, compression: Compression) {
+    let (mut sound, mut corrupt) = (0, 0);
+    for round in 0..subject.amount(24, 1) {
+        let mut dice = Dice::new(1000 + round);
+        let side = [16, 32, 64][dice.below(subject.amount(3, 1))];
+        let blocks = subject.amount(96, 24);
+        let predicted = round % 2 == 1 && compression != Compression::PACKBITS;
+        let file = File {
+            width: side * blocks,
+            height: side - dice.below(2),
+            bands: 1 + dice.below(subject.amount(3, 1)),
+            bits: 8,
+            cut: Cut::Tiles(side, side),
+            compression,
+            predictor: if predicted { Predictor::Horizontal } else { Predictor::None },
+            ..File::default()
+        };
+        let image = open(file.build_with(|_, block| damage(block, &mut dice)));
+        let name = format!("{compression:?}, round {round}");
+        let top = ReadRequest::new().window(0..1 + dice.below(side / 2) as u64, 0..file.width as u64);
+        let requests = [ReadRequest::new(), top, ReadRequest::new().layout(Layout::BandsLast)];
+        for request in requests.into_iter().take(subject.amount(3, 2)) {
+            let filled = same_outcome(subject, &name, &image, &request.clone().on_corrupt(OnCorrupt::Fill));
+            let Outcome::Pixels { filled, .. } = filled else { panic!("{name}: nothing is filled") };
+            corrupt += filled.len();
+            sound += blocks - filled.len();
+            if !subject.slow {
+                same_outcome(subject, &name, &image, &request);
+            }
+        }
+    }
+    // One bad block among good ones, which are not to suffer.
+    for round in 0..subject.amount(60, 0) {
+        let mut dice = Dice::new(7000 + round);
+        let file = File { compression, bands: 2, planar: round % 2 == 0, ..File::default() };
+        let bad = dice.below(file.blocks());
+        let image = open(file.build_with(|number, block| {
+            if number == bad {
+                damage(block, &mut dice);
+            }
+        }));
+        for on_corrupt in [OnCorrupt::Fail, OnCorrupt::Fill] {
+            same_outcome(
+                subject,
+                &format!("{compression:?}, block {bad}"),
+                &image,
+                &ReadRequest::new().on_corrupt(on_corrupt),
+            );
+        }
+    }
+    let (least_sound, least_corrupt) = subject.amount((1000, 1000), (5, 5));
+    assert!(sound >= least_sound && corrupt >= least_corrupt, "{compression:?}: {sound} sound, {corrupt} corrupt");
+}
+
+/// Cut a stream off, turn bits of it, move pieces of it, or put something behind it.
+fn damage(stream: &mut Vec<u8>, dice: &mut Dice) {
+    for _ in 0..=dice.below(3) {
+        let len = stream.len();
+        if len < 4 {
+            return;
+        }
+        let at = if dice.below(3) == 0 { dice.below(len.min(16)) } else { dice.below(len) };
+        let piece = (1 + dice.below(8)).min(len - at);
+        match dice.below(8) {
+            0 | 1 => stream[at] ^= 1 << dice.below(8),
+            2 => stream[at] = [0, 1, 2, 127, 128, 129, 254, 255][dice.below(8)],
+            3 => stream[at..at + piece].fill([0, 255][dice.below(2)]),
+            4 => stream.copy_within(at..at + piece, dice.below(len - piece + 1)),
+            5 => stream.truncate(at.max(1)),
+            6 => drop(stream.drain(at..at + piece)),
+            _ => stream.extend((0..piece).map(|i| i as u8)),
+        }
+        if dice.below(2) == 0 {
+            return;
+        }
+    }
+}
+
+/// What a read comes to.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Pixels { pixels: Vec<u8>, filled: Vec<(String, String)>, filled_blocks: u64 },
+    Error(String),
+}
+
+impl Outcome {
+    fn of(image: &Image, request: &ReadRequest<'_>) -> Outcome {
+        // Threads would find the first error in any order.
+        match image.read(&request.clone().threads(1)) {
+            Ok(raster) => {
+                let filled = raster.report.filled.iter();
+                let filled = filled.map(|(block, reason)| (block.to_string(), lasting(reason)));
+                let mut filled: Vec<_> = filled.collect();
+                filled.sort();
+                let pixels = raster.pixels.as_bytes().to_vec();
+                Outcome::Pixels { pixels, filled, filled_blocks: raster.report.filled_blocks }
+            }
+            Err(error) => Outcome::Error(lasting(&error.to_string())),
+        }
+    }
+}
+
+/// The part of an error that does not depend on what was decoded before: of a corrupt stream libzstd finds this or that out
+/// first, as its buffers have grown.
+fn lasting(error: &str) -> String {
+    let end = error.find("ZSTD stream is corrupt").map_or(error.len(), |at| at + "ZSTD stream is corrupt".len());
+    error[..end].to_owned()
+}
+
+/// Read by both, compare, and return what it came to.
+fn same_outcome(subject: &Subject, name: &str, image: &Image, request: &ReadRequest<'_>) -> Outcome {
+    let expected = Outcome::of(image, request);
+    let found = Outcome::of(image, &request.clone().device(&subject.gpu));
+    if let (Outcome::Pixels { pixels: expected, .. }, Outcome::Pixels { pixels: found, .. }) = (&expected, &found) {
+        same_pixels(name, expected, found);
+    }
+    assert!(expected == found, "{name}: {}, the CPU has {}", brief(&found), brief(&expected));
+    found
+}
+
+/// An outcome without its pixels.
+fn brief(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Pixels { filled, .. } => format!("pixels, {} blocks filled: {filled:?}", filled.len()),
+        Outcome::Error(error) => error.clone(),
+    }
+}
+
+/// Tables that point behind the end of the file, or say that a block is longer than it is.
+pub(crate) fn blocks_outside_the_file_are_named_or_filled(subject: &Subject) {
+    for compression in CODECS {
+        for planar in [false, true] {
+            let file = File { compression, planar, bands: 2, ..File::default() };
+            let mut builder = Builder::new(ByteOrder::Little, false);
+            let mut tags = file.level(&mut builder, |_, _| {});
+            for (tag, value) in &mut tags {
+                let Value::Long(numbers) = value else { continue };
+                match *tag {
+                    Tag::TILE_OFFSETS => (numbers[3], numbers[6]) = (1 << 30, u32::MAX),
+                    Tag::TILE_BYTE_COUNTS => numbers[8] = 1 << 20,
+                    _ => {}
+                }
+            }
+            builder.ifd(&tags);
+            let image = open(builder.finish());
+            let name = format!("{compression:?}, planar {planar}");
+            for request in [ReadRequest::new(), ReadRequest::new().bands([1]).layout(Layout::BandsLast)] {
+                same_outcome(subject, &name, &image, &request.clone().bands([1]));
+                let filled = same_outcome(subject, &name, &image, &request.on_corrupt(OnCorrupt::Fill));
+                assert!(matches!(filled, Outcome::Pixels { .. }), "{name}: {}", brief(&filled));
+            }
+        }
+    }
+}
+
+/// A disk that cannot be read in one place.
+pub(crate) fn source_that_fails_is_the_cpus_error(subject: &Subject) {
+    for compression in [Compression::NONE, Compression::DEFLATE] {
+        let image = failing(&File { compression, ..File::default() }.build());
+        let failed = same_outcome(subject, "a source that fails", &image, &ReadRequest::new());
+        assert!(matches!(&failed, Outcome::Error(error) if error.contains("out of order")), "{}", brief(&failed));
+        let filled =
+            same_outcome(subject, "a source that fails", &image, &ReadRequest::new().on_corrupt(OnCorrupt::Fill));
+        assert!(matches!(&filled, Outcome::Pixels { filled_blocks: 1.., .. }), "{}", brief(&filled));
+    }
+}

@@ -1,0 +1,90 @@
+//! What no kernel can do is done by the CPU and told, or refused.
+
+use swath::codec::SampleFormat;
+use swath::codec::predictor::Predictor;
+use swath::tiff::{ByteOrder, Compression};
+use swath::{Error, FallbackPolicy, Image, ReadRequest};
+
+use crate::files::{Cut, File, compress, open, texture};
+use crate::seeds;
+use crate::subject::{Subject, same_pixels};
+
+/// Read with both policies; `blocks` of the image are left to the CPU because of something that the reason names.
+fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: &str) {
+    let expected = image.read(&ReadRequest::new()).unwrap_or_else(|error| panic!("{name}: CPU: {error}"));
+    let request = ReadRequest::new().device(&subject.gpu);
+    let raster = image.read(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
+    same_pixels(name, expected.pixels.as_bytes(), raster.pixels.as_bytes());
+    assert_eq!(raster.report.blocks, expected.report.blocks, "{name}: blocks");
+    let fallbacks = raster.report.gpu.expect("a device was asked").fallbacks;
+    assert_eq!(fallbacks.len(), 1, "{name}: {fallbacks:?}");
+    assert_eq!((fallbacks[0].stage, fallbacks[0].blocks), ("decoding", blocks), "{name}: {fallbacks:?}");
+    assert!(fallbacks[0].reason.contains(named), "{name}: {fallbacks:?}");
+
+    let refused = image.read(&request.clone().fallback(FallbackPolicy::Strict)).expect_err("the CPU was ruled out");
+    let Error::Fallback { stage: "decoding", reason } = &refused else { panic!("{name}: {refused}") };
+    assert_eq!(reason, &fallbacks[0].reason, "{name}");
+
+    let (resident, report) =
+        image.read_to_device(&request, &subject.gpu).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut pixels = vec![0; resident.bytes() as usize];
+    resident.download(&mut pixels).expect("it downloads");
+    same_pixels(name, expected.pixels.as_bytes(), &pixels);
+    assert_eq!(report.gpu.expect("a device was asked").fallbacks, fallbacks, "{name}");
+}
+
+/// JPEG, LERC and LZMA.
+pub(crate) fn codec_without_a_kernel_is_told_or_refused(subject: &Subject) {
+    let seeds = seeds::all();
+    for (seed, named) in [
+        ("jpeg-cmyk.jpg", "colours"),
+        ("jpeg-12bit.jpg", "JPEG"),
+        ("lerc-f32-mask.bin", "LERC"),
+        ("webp-lossy.webp", "WebP"),
+        ("strips-34925", "LZ4"),
+    ] {
+        let Some((name, bytes)) = seeds.iter().find(|(name, _)| name == seed) else { continue };
+        let image = open(bytes.clone());
+        let blocks = image.layout().grid.count().expect("a number");
+        falls_back(subject, name, &image, blocks, named);
+    }
+    let file = File { compression: Compression::LZMA, bands: 3, planar: true, ..File::default() };
+    falls_back(subject, "LZMA", &file.open(), file.blocks() as u64, "LZMA");
+}
+
+/// Floats of three bytes, integers of three bytes in the order of big-endian files, differences of bit strings.
+pub(crate) fn samples_without_a_kernel_are_told_or_refused(subject: &Subject) {
+    let (uint, float) = (SampleFormat::Uint, SampleFormat::Float);
+    for (format, bits, predictor, order, named) in [
+        (float, 24, Predictor::None, ByteOrder::Little, "samples"),
+        (uint, 24, Predictor::None, ByteOrder::Big, "samples"),
+        (SampleFormat::ComplexFloat, 32, Predictor::None, ByteOrder::Little, "samples"),
+        (uint, 12, Predictor::Horizontal, ByteOrder::Little, "predictor"),
+    ] {
+        let file = File { format, bits, predictor, order, ..File::default() };
+        falls_back(subject, &format!("{file:?}"), &file.open(), file.blocks() as u64, named);
+    }
+}
+
+/// Two ZSTD frames in a row are one block for the CPU; the kernel leaves such a block, and no other, to it.
+pub(crate) fn form_of_a_stream_that_no_kernel_knows_costs_its_block_alone(subject: &Subject) {
+    for planar in [false, true] {
+        let file = File {
+            compression: Compression::ZSTD,
+            bits: 8,
+            bands: 2,
+            planar,
+            cut: Cut::Tiles(16, 16),
+            ..File::default()
+        };
+        let content = texture(77, file.block_bytes());
+        let (first, second) = content.split_at(100);
+        let image = open(file.build_with(|number, block| {
+            if number == 5 {
+                *block = compress(Compression::ZSTD, 3, 16, first);
+                block.extend(compress(Compression::ZSTD, 3, 16, second));
+            }
+        }));
+        falls_back(subject, "two frames", &image, 1, "form");
+    }
+}

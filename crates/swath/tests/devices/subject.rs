@@ -1,0 +1,306 @@
+//! The devices that the suite runs on, and the child processes that have them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::{env, fs};
+
+use swath::gpu::{Api, Arg, Device, DeviceInfo, Handle, Kernel, MemoryInfo, OpenCl, Queue, Result};
+use swath::io::Source;
+use swath::tiff::ReadAt;
+use swath::{Dataset, Gpu, Image, Limits, Raster, ReadRequest};
+
+use crate::files::File;
+
+/// A device under test.
+pub(crate) struct Subject {
+    pub(crate) gpu: Gpu,
+    /// Whether every access is looked at, so that inputs must be small.
+    pub(crate) slow: bool,
+}
+
+/// What a hazard is.
+pub(crate) type Hazard = fn(&Subject);
+
+impl Subject {
+    /// How much of something to do.
+    pub(crate) fn amount<T>(&self, much: T, little: T) -> T {
+        if self.slow { little } else { much }
+    }
+
+    /// The same device, opened once more: it knows nothing of the memory of the first. Oclgrind is opened once.
+    pub(crate) fn another(&self) -> Option<Gpu> {
+        match self.gpu.info().api {
+            _ if self.slow => None,
+            Api::Cuda => Some(Gpu::cuda(0).expect("it opened before")),
+            _ => Some(Gpu::new(OpenCl::choose(Some(&self.gpu.info().index.to_string())).expect("it opened before"))),
+        }
+    }
+
+    /// The request, strictly on the device.
+    pub(crate) fn strict<'a>(&self, request: &ReadRequest<'a>) -> ReadRequest<'a> {
+        request.clone().device(&self.gpu).fallback(swath::FallbackPolicy::Strict)
+    }
+
+    /// Read on the device alone and by the CPU, compare all that must be equal, and return what the device read.
+    pub(crate) fn check(&self, name: &str, image: &Image, request: &ReadRequest<'_>) -> Raster {
+        let expected = image.read(&request.clone().threads(1)).unwrap_or_else(|error| panic!("{name}: CPU: {error}"));
+        self.gpu.reset_peak();
+        let raster = image.read(&self.strict(request)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        same_pixels(name, expected.pixels.as_bytes(), raster.pixels.as_bytes());
+        assert_eq!(raster.shape, expected.shape, "{name}");
+        let (ours, theirs) = (&raster.report, &expected.report);
+        assert_eq!((ours.blocks, ours.sparse_blocks), (theirs.blocks, theirs.sparse_blocks), "{name}: blocks");
+        let gpu = ours.gpu.as_ref().unwrap_or_else(|| panic!("{name}: the report does not speak of the device"));
+        assert_eq!((&gpu.name, gpu.fallbacks.len()), (&self.gpu.info().name, 0), "{name}");
+        raster
+    }
+}
+
+/// Compare pixels; of those that differ only the first is printed.
+pub(crate) fn same_pixels(name: &str, expected: &[u8], found: &[u8]) {
+    assert_eq!(found.len(), expected.len(), "{name}: bytes");
+    if let Some(at) = expected.iter().zip(found).position(|(expected, found)| expected != found) {
+        let differ = expected.iter().zip(found).filter(|(expected, found)| expected != found).count();
+        panic!(
+            "{name}: {differ} of {} bytes differ, from byte {at} on: {:#04x}, the CPU has {:#04x}",
+            found.len(),
+            found[at],
+            expected[at]
+        );
+    }
+}
+
+/// PoCL, in this process.
+pub(crate) fn on_pocl(_test: &str, hazard: Hazard) {
+    let device = OpenCl::choose(Some("pocl")).unwrap_or_else(|none| {
+        panic!("{none}; 'make test' installs the packages pocl-opencl-icd and ocl-icd-libopencl1")
+    });
+    hazard(&Subject { gpu: Gpu::new(device), slow: false });
+}
+
+/// CUDA on the simulator, in a process of its own that finds it in place of NVIDIA's driver.
+pub(crate) fn on_cuda(test: &str, hazard: Hazard) {
+    if swath_sim::inside(short_name(test), &[]) {
+        let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
+        assert!(gpu.info().name.contains("simulated"), "this runs on {}", gpu.info().name);
+        hazard(&Subject { gpu, slow: false });
+    }
+}
+
+/// Oclgrind, in a process of its own that sees no other driver.
+pub(crate) fn on_oclgrind(test: &str, hazard: Hazard) {
+    if is_child(test) {
+        hazard(&Subject { gpu: oclgrind(u64::MAX), slow: true });
+    } else {
+        let said = run_under_oclgrind(test);
+        let first: Vec<&str> = said.reports.lines().take(40).collect();
+        assert!(first.is_empty(), "Oclgrind on {test}:\n{}", first.join("\n"));
+        assert!(said.succeeded, "{test} failed under Oclgrind:\n{}", said.output);
+    }
+}
+
+/// What Oclgrind says must be seen: kernels that write to a buffer which is shorter than they were told.
+pub(crate) fn on_oclgrind_with_short_buffers(test: &str) {
+    if is_child(test) {
+        let _ = File::default().open().read(&ReadRequest::new().device(&oclgrind(64)));
+    } else {
+        let said = run_under_oclgrind(test);
+        assert!(said.reports.contains("Invalid write"), "{}\n{}", said.reports, said.output);
+    }
+}
+
+/// Oclgrind, with buffers for decoded blocks of so many bytes at most.
+fn oclgrind(decoded_bytes: u64) -> Gpu {
+    let device = on_one_thread(|| OpenCl::choose(Some("oclgrind")));
+    let device = device.unwrap_or_else(|none| panic!("Oclgrind does not open: {none}"));
+    report(&format!("{RUNS_ON} {}", device.info().name));
+    Gpu::new(Oclgrind { device, decoded_bytes })
+}
+
+/// Say something to the parent.
+#[expect(clippy::print_stdout, reason = "the parent reads what a child prints")]
+fn report(text: &str) {
+    println!("{text}");
+}
+
+/// Tells a child which test it runs.
+const CHILD: &str = "SWATH_DEVICES_CHILD";
+/// Stands before the name of the device in what a child prints.
+const RUNS_ON: &str = "this runs on";
+/// The package oclgrind has it there.
+const OCLGRIND: &str = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
+
+/// The name that the test harness has for a test, without the crate.
+fn short_name(test: &str) -> &str {
+    test.split_once("::").map_or(test, |(_, name)| name)
+}
+
+fn is_child(test: &str) -> bool {
+    env::var(CHILD).is_ok_and(|name| name == test)
+}
+
+/// What came of a child.
+struct Said {
+    succeeded: bool,
+    output: String,
+    /// What Oclgrind has to report.
+    reports: String,
+}
+
+/// Run this test again, alone, in a process whose only OpenCL driver is Oclgrind, with all its checks.
+fn run_under_oclgrind(test: &str) -> Said {
+    assert!(Path::new(OCLGRIND).exists(), "there is no {OCLGRIND}; 'make test' installs the package oclgrind");
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test.replace("::", "-"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder for the driver");
+    fs::write(folder.join("oclgrind.icd"), OCLGRIND).expect("the name of the driver");
+    let log = folder.join("log");
+    let output = Command::new(env::current_exe().expect("a program that runs has a name"))
+        .args(["--exact", short_name(test), "--nocapture", "--test-threads", "1"])
+        .env(CHILD, test)
+        .env("OCL_ICD_VENDORS", &folder)
+        .env("OCLGRIND_LOG", &log)
+        .envs([("OCLGRIND_DATA_RACES", "1"), ("OCLGRIND_UNINITIALIZED", "1"), ("OCLGRIND_CHECK_API", "1")])
+        .output()
+        .expect("this program starts again");
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains(&format!("{RUNS_ON} Oclgrind")), "it did not run on Oclgrind:\n{said}\n{complained}");
+    let reports = fs::read_to_string(&log).unwrap_or_default();
+    let _ = fs::remove_dir_all(&folder);
+    // Some of what it has to say does not go to its log.
+    let others = complained.lines().filter(|line| line.contains("Oclgrind") || line.contains("OCLGRIND"));
+    let reports = others.fold(reports, |reports, line| reports + line + "\n");
+    Said { succeeded: output.status.success(), output: format!("{said}\n{complained}"), reports }
+}
+
+/// A device on Oclgrind that frees nothing. Oclgrind 21.10 takes memory that is given out a second time for what it was the first
+/// time, with its size, and then reports that bytes behind that are not initialised.
+#[derive(Debug)]
+struct Oclgrind {
+    device: OpenCl,
+    /// Buffers for decoded blocks are no longer than this, whatever is asked for.
+    decoded_bytes: u64,
+}
+
+// SAFETY: memory stays for ever. Buffers that are too short are no danger: Oclgrind lets no access outside of a buffer happen.
+unsafe impl Device for Oclgrind {
+    fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+
+    fn memory(&self, held: u64) -> Result<MemoryInfo> {
+        self.device.memory(held)
+    }
+
+    fn allocate(&self, stage: &'static str, bytes: u64) -> Result<Handle> {
+        let bytes = if stage == "the decoded batch" { bytes.min(self.decoded_bytes) } else { bytes };
+        on_one_thread(|| self.device.allocate(stage, bytes))
+    }
+
+    unsafe fn release(&self, _handle: Handle) {}
+
+    fn pin(&self, bytes: usize) -> Result<(Handle, *mut u8)> {
+        let pinned = on_one_thread(|| self.device.pin(bytes).map(|(handle, memory)| (handle, memory as usize)));
+        pinned.map(|(handle, memory)| (handle, memory as *mut u8))
+    }
+
+    unsafe fn unpin(&self, _handle: Handle, _memory: *mut u8) {}
+
+    fn queue(&self) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(OnOneThread(on_one_thread(|| self.device.queue())?)))
+    }
+}
+
+/// A queue all of whose work is put into it by one and the same thread. Oclgrind 21.10 looks for uninitialised values with memory that
+/// only a thread has which ran a kernel or opened it, and crashes in any other.
+#[derive(Debug)]
+struct OnOneThread(Box<dyn Queue>);
+
+impl Queue for OnOneThread {
+    unsafe fn upload(&mut self, from: &[u8], to: Handle, at: u64) -> Result<()> {
+        // SAFETY: here and below, the caller's promise.
+        on_one_thread(|| unsafe { self.0.upload(from, to, at) })
+    }
+
+    unsafe fn download(&mut self, from: Handle, at: u64, to: &mut [u8]) -> Result<()> {
+        // SAFETY: as above.
+        on_one_thread(|| unsafe { self.0.download(from, at, to) })
+    }
+
+    unsafe fn copy(&mut self, from: Handle, from_at: u64, to: Handle, to_at: u64, bytes: u64) -> Result<()> {
+        // SAFETY: as above.
+        on_one_thread(|| unsafe { self.0.copy(from, from_at, to, to_at, bytes) })
+    }
+
+    unsafe fn launch(&mut self, kernel: Kernel, groups: u32, args: &[Arg<'_>]) -> Result<()> {
+        // SAFETY: as above.
+        on_one_thread(|| unsafe { self.0.launch(kernel, groups, args) })
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        on_one_thread(|| self.0.flush())
+    }
+
+    fn synchronize(&mut self) -> Result<()> {
+        on_one_thread(|| self.0.synchronize())
+    }
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Do something on a thread that is always the same.
+fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    static THREAD: OnceLock<Sender<Work>> = OnceLock::new();
+    let thread = THREAD.get_or_init(|| {
+        let (work_to, work) = channel::<Work>();
+        std::thread::spawn(move || work.into_iter().for_each(|work| work()));
+        work_to
+    });
+    let (done_to, done) = channel();
+    let work: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
+        let _ = done_to.send(work());
+    });
+    // SAFETY: what the work borrows lives until it is done, because this waits for that.
+    let work = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Work>(work) };
+    thread.send(work).expect("the thread runs as long as the process");
+    done.recv().expect("the work does not panic")
+}
+
+/// An image whose file cannot be read at one place, in the midst of its blocks.
+pub(crate) fn failing(file: &[u8]) -> Image {
+    let bad = file.len() as u64 / 2;
+    let source = Failing { bytes: file.to_vec(), bad };
+    Dataset::from_source(Arc::new(source), Limits::default()).and_then(|dataset| dataset.image(0)).expect("it opens")
+}
+
+#[derive(Debug)]
+struct Failing {
+    bytes: Vec<u8>,
+    bad: u64,
+}
+
+impl ReadAt for Failing {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        if (offset..offset + out.len() as u64).contains(&self.bad) {
+            return Err(std::io::Error::other("the disk is out of order"));
+        }
+        out.copy_from_slice(&self.bytes[offset as usize..][..out.len()]);
+        Ok(())
+    }
+}
+
+impl Source for Failing {
+    fn name(&self) -> String {
+        "a file".into()
+    }
+
+    fn sibling(&self, _change: &dyn Fn(&Path) -> PathBuf) -> swath::io::Result<Option<Box<dyn Source>>> {
+        Ok(None)
+    }
+}

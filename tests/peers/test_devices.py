@@ -1,0 +1,88 @@
+"""Devices at the shell: what is missing is said, what is done is the CPU's."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+import tifffile
+
+from binary import PATH
+
+POCL = {**os.environ, "SWATH_OPENCL_DEVICE": "pocl"}
+NONE = {**os.environ, "OCL_ICD_VENDORS": "/nonexistent", "LD_LIBRARY_PATH": ""}
+
+
+def swath(*arguments, env=POCL):
+    return subprocess.run([PATH, *map(str, arguments)], capture_output=True, text=True, env=env)
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    path = tmp_path_factory.mktemp("devices") / "image.tif"
+    rng = np.random.default_rng(1)
+    pixels = (np.arange(300 * 200 * 3).reshape(300, 200, 3) // 50 + rng.integers(0, 9, (300, 200, 3))).astype("uint16")
+    tifffile.imwrite(path, pixels, compression="deflate", predictor=2, tile=(64, 64), photometric="rgb")
+    return path
+
+
+def test_missing_library_is_a_sentence_that_says_where_it_was_looked_for(image, tmp_path):
+    run = swath("read", image, tmp_path / "out.npy", "--device", "cuda")
+    assert run.returncode == 1 and "libcuda.so" in run.stderr and run.stderr.count("\n") == 1
+    assert not (tmp_path / "out.npy").exists()
+    run = swath("read", image, tmp_path / "out.npy", "--device", "opencl", env=NONE)
+    assert run.returncode == 1 and "OpenCL" in run.stderr and run.stderr.count("\n") == 1
+
+
+def test_auto_without_a_gpu_is_the_cpu_and_says_so(image, tmp_path):
+    run = swath("read", image, tmp_path / "out.npy", "--device", "auto", "--stats", env=NONE)
+    assert run.returncode == 0 and "device cpu" in run.stderr and "everything on the CPU" in run.stderr
+    run = swath("read", image, tmp_path / "out.npy", "--device", "auto", "--fallback", "strict", env=NONE)
+    assert run.returncode == 1 and "ruled out" in run.stderr
+
+
+def test_name_that_is_no_device_is_misuse(image, tmp_path):
+    for name in ["gpu", "cuda:x", "opencl:", "cpu:0"]:
+        run = swath("read", image, tmp_path / "out.npy", "--device", name)
+        assert run.returncode == 2 and "is no device" in run.stderr, name
+
+
+def test_pixels_and_bytes_are_those_of_the_cpu(image, tmp_path):
+    for name, device in [("cpu", ["--device", "cpu"]), ("opencl", ["--device", "opencl", "--fallback", "strict"])]:
+        run = swath("read", image, tmp_path / f"{name}.npy", "--window", "10,20,290,199", "--bands", "3,1", *device)
+        assert run.returncode == 0, run.stderr
+        run = swath(
+            "convert", image, tmp_path / f"{name}.tif", "--cog", "--tile", "64", "--compression", "zstd", *device
+        )
+        assert run.returncode == 0, run.stderr
+    assert (tmp_path / "cpu.npy").read_bytes() == (tmp_path / "opencl.npy").read_bytes()
+    assert (tmp_path / "cpu.tif").read_bytes() == (tmp_path / "opencl.tif").read_bytes()
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "opencl.tif"), tifffile.imread(image))
+
+
+def test_fallback_is_told_and_strict_refuses_it(image, tmp_path):
+    lerc = tmp_path / "lerc.tif"
+    assert swath("convert", image, lerc, "--compression", "lerc").returncode == 0
+    run = swath("read", lerc, tmp_path / "out.npy", "--device", "opencl", "--stats")
+    assert run.returncode == 0 and "decoding on the CPU: no kernel decodes LERC" in run.stderr
+    run = swath("read", lerc, tmp_path / "out.npy", "--device", "opencl", "--fallback", "strict")
+    assert run.returncode == 1 and "no kernel decodes LERC" in run.stderr
+
+
+def test_devices_are_listed_with_what_they_can_do():
+    run = swath("devices", "--json")
+    listed = json.loads(run.stdout)
+    assert any("pocl" in device["driver"].lower() for device in listed["devices"]["opencl"])
+    assert "deflate" in listed["decoded_on_device"] and "jpeg" in listed["decoded_on_cpu"]
+    assert "missing" in listed["devices"]["cuda"] or listed["devices"]["cuda"]
+    run = swath("devices", env=NONE)
+    assert run.returncode == 0 and "there is no OpenCL device" in run.stdout
+
+
+def test_bench_without_a_file_compares_device_and_cpu():
+    run = swath("bench", "--device", "opencl", "--size", "300", "--repeat", "1", "--json")
+    assert run.returncode == 0, run.stderr
+    result = json.loads(run.stdout)
+    assert [codec["codec"] for codec in result["codecs"]] == ["none", "lzw", "deflate", "packbits", "zstd"]
+    assert swath("bench").returncode == 2
