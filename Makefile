@@ -1,13 +1,14 @@
 # make test    everything, installing what the tests need first
 # make bench   speed against rasterio, results in bench/results
 # make fuzz    the fuzzer, for FUZZ_SECONDS
+# make ptx     the kernels for CUDA, after a change of one
 CARGO ?= cargo
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 
-.PHONY: all setup build lint test rust-test corpus peers demo bench docs clean
+.PHONY: all setup opencl build lint test rust-test ptx ptx-check corpus peers demo bench docs clean
 
 all: build
 
@@ -16,8 +17,12 @@ $(VENV)/.ready: tests/peers/requirements.txt
 	@scripts/venv $(VENV)
 	@touch $@
 
-setup: $(VENV)/.ready
+setup: $(VENV)/.ready opencl
 	@scripts/gdal-validator
+
+# OpenCL on the CPU: what the kernels run on in tests.
+opencl:
+	@scripts/opencl
 
 build:
 	$(CARGO) build --release
@@ -26,8 +31,15 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
-rust-test:
+rust-test: opencl
 	$(CARGO) test --release --workspace -q
+
+# The kernels as PTX, which the CUDA driver compiles; after a change of a kernel file.
+ptx: $(VENV)/.ready
+	@$(PYTHON) scripts/ptx
+
+ptx-check: $(VENV)/.ready
+	@$(PYTHON) scripts/ptx --check
 
 # Every file of the corpus against what GDAL makes of it; says so loudly when the corpus is not there.
 corpus:
@@ -40,7 +52,7 @@ peers: build setup
 demo: build
 	$(SWATH) demo --dir target/demo --size 512
 
-test: lint rust-test corpus demo peers fuzz-short
+test: lint ptx-check rust-test corpus demo peers fuzz-short
 
 bench: build setup
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/read.py --dir $(BENCH_DIR)
