@@ -9,32 +9,6 @@
 #define CUT_PREDICTOR_NONE 1u
 #define CUT_PREDICTOR_FLOAT 3u
 
-FN u64 cut_load(GLOBAL const u8 *from, u32 size, u32 typed) {
-  u64 value = 0;
-  if (size == 1) return *from;
-  if (!typed) {
-    for (u32 k = 0; k < size; k++) value |= (u64)from[k] << (8 * k);
-    return value;
-  }
-  if (size == 2) return *(GLOBAL const u16 *)from;
-  if (size == 4) return *(GLOBAL const u32 *)from;
-  return *(GLOBAL const u64 *)from;
-}
-
-FN void cut_store(GLOBAL u8 *to, u64 value, u32 size, u32 typed) {
-  if (size == 1) {
-    *to = (u8)value;
-  } else if (!typed) {
-    for (u32 k = 0; k < size; k++) to[k] = (u8)(value >> (8 * k));
-  } else if (size == 2) {
-    *(GLOBAL u16 *)to = (u16)value;
-  } else if (size == 4) {
-    *(GLOBAL u32 *)to = (u32)value;
-  } else {
-    *(GLOBAL u64 *)to = value;
-  }
-}
-
 KERNEL(256)
 cut(GLOBAL const u8 *rows, u64 rows_at, u64 row_stride, u32 first_row, u32 end_row, u32 image_width, u32 bands,
     u32 size, GLOBAL u8 *tiles, u64 tiles_at, u64 tile_stride, u32 tile_width, u32 tile_height, u32 across, u32 planes,
@@ -103,14 +77,14 @@ cut(GLOBAL const u8 *rows, u64 rows_at, u64 row_stride, u32 first_row, u32 end_r
     if (vector) {
       *(GLOBAL uint4 *)target = *(GLOBAL const uint4 *)source;
     } else if (predictor == CUT_PREDICTOR_NONE) {
-      cut_store(target, cut_load(source, unit, typed_load), unit, typed_store);
+      store_sample(target, load_sample(source, unit, typed_load), unit, typed_store);
     } else {
       // Before the first pixel comes nothing; with byte planes, the last pixel of the plane before.
       u64 before_col = left + col - 1;
       if (col == 0) before_col = left + tile_width - 1;
       if (before_col > last_col) before_col = last_col;
-      u64 before = cut_load(line + before_col * pixel_bytes, unit, typed_load);
-      u64 value = cut_load(source, unit, typed_load);
+      u64 before = load_sample(line + before_col * pixel_bytes, unit, typed_load);
+      u64 value = load_sample(source, unit, typed_load);
       if (predictor == CUT_PREDICTOR_FLOAT) {
         if (col == 0) before >>= 8;
         target = to + row * tile_row_bytes + index;
@@ -119,7 +93,7 @@ cut(GLOBAL const u8 *rows, u64 rows_at, u64 row_stride, u32 first_row, u32 end_r
           target[k * line_units] = (u8)((value >> shift) - (before >> shift));
         }
       } else {
-        cut_store(target, col == 0 ? value : value - before, unit, typed_store);
+        store_sample(target, col == 0 ? value : value - before, unit, typed_store);
       }
     }
 

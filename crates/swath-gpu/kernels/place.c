@@ -14,33 +14,6 @@
 // Each item looks for itself whether the bands are wanted in order, so not through any number of them.
 #define PLACE_RUN_BANDS 64u
 
-// A value of up to 8 bytes.
-FN u64 place_load(GLOBAL const u8 *from, u32 size, u32 typed) {
-  u64 value = 0;
-  if (size == 1) return *from;
-  if (!typed) {
-    for (u32 k = 0; k < size; k++) value |= (u64)from[k] << (8 * k);
-    return value;
-  }
-  if (size == 2) return *(GLOBAL const u16 *)from;
-  if (size == 4) return *(GLOBAL const u32 *)from;
-  return *(GLOBAL const u64 *)from;
-}
-
-FN void place_store(GLOBAL u8 *to, u64 value, u32 size, u32 typed) {
-  if (size == 1) {
-    *to = (u8)value;
-  } else if (!typed) {
-    for (u32 k = 0; k < size; k++) to[k] = (u8)(value >> (8 * k));
-  } else if (size == 2) {
-    *(GLOBAL u16 *)to = (u16)value;
-  } else if (size == 4) {
-    *(GLOBAL u32 *)to = (u32)value;
-  } else {
-    *(GLOBAL u64 *)to = value;
-  }
-}
-
 // Turns the bytes of each unit of 2, 4 or 8 bytes, however many there are.
 FN u64 place_swapped(u64 value, u32 unit) {
   if (unit >= 2) value = ((value >> 8) & (u64)0x00ff00ff00ff00ff) | ((value & (u64)0x00ff00ff00ff00ff) << 8);
@@ -135,18 +108,18 @@ place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status
     u64 sample = planar || run ? 0 : band_list[band];
     u64 index = (from_col + col) * samples + sample;
     if (sparse) {
-      place_store(target, fill_low, piece, typed_store);
-      if (pieces == 2) place_store(target + 8, fill_high, piece, typed_store);
+      store_sample(target, fill_low, piece, typed_store);
+      if (pieces == 2) store_sample(target + 8, fill_high, piece, typed_store);
     } else if (vector) {
       *(GLOBAL uint4 *)target = *(GLOBAL const uint4 *)(source + index * 16);
     } else if (mode == PLACE_PLANES) {
-      place_store(target, place_joined(source + index, (u64)width * samples, size), size, typed_store);
+      store_sample(target, place_joined(source + index, (u64)width * samples, size), size, typed_store);
     } else if (mode == PLACE_BITS) {
-      place_store(target, place_bits(source, index * bits, bits), size, typed_store);
+      store_sample(target, place_bits(source, index * bits, bits), size, typed_store);
     } else {
       for (u32 k = 0; k < pieces; k++) {
-        u64 value = place_load(source + index * size + k * 8, piece, typed_load);
-        place_store(target + k * 8, place_swapped(value, swap), piece, typed_store);
+        u64 value = load_sample(source + index * size + k * 8, piece, typed_load);
+        store_sample(target + k * 8, place_swapped(value, swap), piece, typed_store);
       }
     }
 

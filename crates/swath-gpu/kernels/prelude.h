@@ -71,3 +71,30 @@ typedef struct {
 #define STATUS_UNSUPPORTED 4u  // a form of the format that the kernel does not know
 
 #define BLOCK(batch, i) (((GLOBAL const Block *)(batch))[i])
+
+// A sample of 1, 2, 4 or 8 bytes, little-endian; byte by byte unless its address is known to be one that the type may have.
+FN u64 load_sample(GLOBAL const u8 *from, u32 size, u32 typed) {
+  u64 value = 0;
+  if (size == 1) return *from;
+  if (!typed) {
+    for (u32 k = 0; k < size; k++) value |= (u64)from[k] << (8 * k);
+    return value;
+  }
+  if (size == 2) return *(GLOBAL const u16 *)from;
+  if (size == 4) return *(GLOBAL const u32 *)from;
+  return *(GLOBAL const u64 *)from;
+}
+
+FN void store_sample(GLOBAL u8 *to, u64 value, u32 size, u32 typed) {
+  if (size == 1) {
+    *to = (u8)value;
+  } else if (!typed) {
+    for (u32 k = 0; k < size; k++) to[k] = (u8)(value >> (8 * k));
+  } else if (size == 2) {
+    *(GLOBAL u16 *)to = (u16)value;
+  } else if (size == 4) {
+    *(GLOBAL u32 *)to = (u32)value;
+  } else {
+    *(GLOBAL u64 *)to = value;
+  }
+}
