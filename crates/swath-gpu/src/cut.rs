@@ -134,8 +134,15 @@ impl CutJob {
 pub enum RowsIn<'a> {
     /// On the host: all bands of each pixel side by side. They are not touched before the next [`Cutting::push`] returns.
     Host(&'a [u8]),
-    /// On the device: these rows of a raster, from its first row on, which belongs to the first row of the image.
+    /// On the device: these rows of a raster that is the image.
     Raster(&'a DeviceRaster),
+    /// On the device: these rows are those from `first` on of a raster that holds a band, all bands of each pixel side by side.
+    Band {
+        /// The raster.
+        raster: &'a DeviceRaster,
+        /// Its row that the first of these is.
+        first: u64,
+    },
 }
 
 /// The tiles of a level that a band completed.
@@ -320,6 +327,12 @@ impl Cutting {
             let found = (raster.cols(), raster.rows(), raster.bands(), raster.dtype().size());
             assert!(raster.gpu.is(&self.gpu), "the raster lies on another device");
             assert_eq!(found, (full.width, full.height, self.job.bands, self.job.size), "the raster is the image");
+        }
+        if let RowsIn::Band { raster, first } = rows {
+            let found = (raster.cols(), raster.bands(), raster.dtype().size());
+            assert!(raster.gpu.is(&self.gpu) && (raster.bands_last() || raster.bands() == 1), "the raster is a band");
+            assert_eq!(found, (full.width, self.job.bands, self.job.size), "the raster is a band of the image");
+            assert!(first.checked_add(count).is_some_and(|end| end <= raster.rows()), "the raster holds the rows");
         }
         let (steps, tiles_bytes) = self.plan(count);
         // First as much as bands to come will need, and if there is not that much, what this one needs.
@@ -563,6 +576,9 @@ impl Cutting {
             RowsIn::Host(pixels) => {
                 // SAFETY: the rows are borrowed until `push` has synchronised.
                 unsafe { self.stream.upload(&pixels[..bytes as usize], to, at)? };
+            }
+            RowsIn::Band { raster, first } => {
+                self.stream.copy(&raster.buffer, first * row_bytes, to, at, bytes)?;
             }
             RowsIn::Raster(raster) if raster.bands_last() || raster.bands() == 1 => {
                 self.stream.copy(&raster.buffer, step.new.start * row_bytes, to, at, bytes)?;

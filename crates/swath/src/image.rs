@@ -157,6 +157,13 @@ impl Image {
         read_on_device::read(level, gpu, request, &checked, limits)
     }
 
+    /// Read pixels, all bands of each side by side, into the first rows of a raster on a device.
+    pub(crate) fn read_into_raster(&self, request: &ReadRequest<'_>, raster: &DeviceRaster) -> Result<Report> {
+        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
+        let checked = Checked::new(level, request, limits)?;
+        read_on_device::read_into_raster(level, request, &checked, limits, raster)
+    }
+
     /// Read pixels straight into a buffer of the image's type and of the exact size.
     ///
     /// # Errors

@@ -58,6 +58,17 @@ pub(crate) fn read(
     Ok((raster, report))
 }
 
+/// Read a checked window into the first rows and columns of a raster that is at least as large.
+pub(crate) fn read_into_raster(
+    level: &Level,
+    request: &ReadRequest<'_>,
+    checked: &Checked,
+    limits: &Limits,
+    raster: &DeviceRaster,
+) -> Result<Report> {
+    Reading::new(level, raster.gpu(), request, checked, limits)?.run(Sink::Device(raster))
+}
+
 fn bands_last(request: &ReadRequest<'_>) -> bool {
     request.layout == Layout::BandsLast
 }
@@ -203,9 +214,16 @@ impl<'a> Reading<'a> {
         self.report = match sink {
             Sink::Host { out, .. } => read_on_cpu(self.level, &request, self.checked, self.limits, out)?,
             Sink::Device(raster) => {
-                let mut pixels = vec![0; raster.bytes() as usize];
+                let (rows, cols) = (self.checked.window.height(), self.checked.window.width());
+                let whole = (raster.rows(), raster.cols()) == (rows, cols);
+                let layout = if whole { request.layout } else { Layout::BandsLast };
+                let mut pixels = vec![0; self.checked.samples * self.level.dtype.size()];
+                let request = request.layout(layout);
                 let report = read_on_cpu(self.level, &request, self.checked, self.limits, &mut pixels)?;
-                raster.fill(&pixels)?;
+                match whole {
+                    true => raster.fill(&pixels)?,
+                    false => raster.put(0..self.checked.bands.len(), 0..rows, 0..cols, &pixels)?,
+                }
                 report
             }
         };

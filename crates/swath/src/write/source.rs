@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use swath_codec::DType;
 use swath_codec::place::{Every, copy};
-use swath_gpu::DeviceRaster;
+use swath_gpu::{DeviceRaster, Gpu};
 
 use crate::error::{Error, Result};
 use crate::image::Image;
@@ -35,6 +35,20 @@ pub trait BandSource: Send {
     /// The pixels of the source, if they are on a device.
     fn on_device(&self) -> Option<&DeviceRaster> {
         None
+    }
+
+    /// Whether [`read_on`](BandSource::read_on) puts rows into rasters on that device.
+    fn reads_on(&self, _gpu: &Gpu) -> bool {
+        false
+    }
+
+    /// Fill the first rows of a raster, whose bands lie side by side, with rows `rows`: as [`read`](BandSource::read), without passing
+    /// through the host.
+    ///
+    /// # Errors
+    /// As [`read`](BandSource::read).
+    fn read_on(&mut self, _rows: Range<u64>, _raster: &DeviceRaster) -> Result<()> {
+        Err(Error::Fallback { stage: "reading", reason: "this source makes its rows on the host".into() })
     }
 
     /// What a device did for the source, and what the CPU did in its place.
@@ -250,6 +264,16 @@ impl BandSource for ImageSource<'_> {
             out.copy_from_slice(&mask.values);
             self.note(mask.report);
         }
+        Ok(())
+    }
+
+    fn reads_on(&self, gpu: &Gpu) -> bool {
+        self.request.device.gpu().is_some_and(|own| own.is(gpu))
+    }
+
+    fn read_on(&mut self, rows: Range<u64>, raster: &DeviceRaster) -> Result<()> {
+        let report = self.image.read_into_raster(&self.part(&rows), raster)?;
+        self.note(report);
         Ok(())
     }
 

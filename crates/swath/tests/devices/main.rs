@@ -72,6 +72,7 @@ macro_rules! engine {
             resident::raster_keeps_to_the_budget_beside_itself,
             writing::budget_too_small_for_a_band_halves_it_and_then_names_what_is_missing,
             writing::device_that_was_looked_for_and_is_not_there_is_told,
+            writing::image_is_converted_without_its_pixels_passing_through_the_host,
             writing::peak_of_device_memory_is_a_band_and_not_the_image,
             writing::thousand_tiles_cost_one_pool_and_one_download,
             writing::what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused,

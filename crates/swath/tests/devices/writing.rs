@@ -5,9 +5,9 @@ use std::ops::Range;
 use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
-    Arrangement, ArraySource, BlockSize, ClosureSource, Compress, DType, Dataset, Device, DeviceRaster, Error,
-    FallbackPolicy, Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest, Resampling, Running,
-    WriteOptions, WriteReport,
+    Arrangement, ArraySource, BlockSize, ClosureSource, Compress, DType, Dataset, Device, DeviceRaster, DeviceReport,
+    Error, FallbackPolicy, ImageSource, Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest, Resampling,
+    Running, WriteOptions, WriteReport,
 };
 
 use crate::subject::Subject;
@@ -227,6 +227,48 @@ pub(crate) fn raster_on_the_device_is_written_without_passing_through_the_host(s
             let (bytes, _) = plan.to_bytes(&mut raster.clone(), &Running::default()).unwrap();
             assert!(bytes == expected);
         }
+    }
+}
+
+pub(crate) fn image_is_converted_without_its_pixels_passing_through_the_host(subject: &Subject) {
+    let gpu = subject.gpu.clone();
+    let (width, height, bands) = (150_u64, 170_u64, 3);
+    let pixels: Vec<u8> = (0..width * height * 3).flat_map(|i| ((i / 40) as u16).to_ne_bytes()).collect();
+    let array = ArraySource::from_bytes(&pixels, DType::U16, bands, height, width, Layout::BandsLast).unwrap();
+    for (planar, compress, resident) in [
+        (Planar::Chunky, Compress::Deflate { level: 6 }, true),
+        (Planar::Separate, Compress::Zstd { level: 3 }, true),
+        // No kernel decodes this one: the CPU does, and the pixels are uploaded.
+        (Planar::Chunky, Compress::Lzma { preset: 0 }, false),
+    ] {
+        let mut options = WriteOptions::default();
+        options.blocks = BlockSize::Tiles { width: 48, height: 16 };
+        (options.planar, options.compress) = (planar, compress);
+        let file = write(&Plan::new(width, height, bands, DType::U16, options).unwrap(), array, &Running::default()).0;
+        let dataset = Dataset::from_bytes(file).unwrap();
+        let image = dataset.image(0).unwrap();
+        let mut options = WriteOptions::cog();
+        options.blocks = BlockSize::Tiles { width: 32, height: 32 };
+        options.compress = Compress::Lz4;
+        let plan = Plan::new(width, height, bands, DType::U16, options).unwrap();
+        let convert = |device: Device, budget: Option<u64>| {
+            let request = ReadRequest::new().device(&device);
+            let mut running = running(device, FallbackPolicy::Auto);
+            // Several bands, which do not end where blocks do.
+            (running.buffer_bytes, running.gpu_memory_budget) = (Some(1), budget);
+            plan.to_bytes(&mut ImageSource::new(&image, request).unwrap(), &running).unwrap()
+        };
+        let (expected, _) = convert(Device::Cpu, None);
+        let (bytes, report) = convert(Device::Gpu(gpu.clone()), None);
+        assert!(bytes == expected, "{planar:?} {compress:?}");
+        let DeviceReport { stats, fallbacks, .. } = report.gpu.unwrap();
+        assert_eq!(fallbacks.is_empty(), resident, "{fallbacks:?}");
+        // Compressed blocks with what lies between them and their tables, and not pixels.
+        let most = if resident { pixels.len() as u64 / 2 } else { u64::MAX };
+        assert!(stats.uploads > 1 && stats.uploaded_bytes <= most, "{stats}");
+        // With a budget the rows come by way of the host, because nobody's budget holds the rasters.
+        let (bytes, report) = convert(Device::Gpu(gpu.clone()), Some(1 << 20));
+        assert!(bytes == expected && report.gpu.unwrap().stats.uploaded_bytes >= pixels.len() as u64);
     }
 }
 

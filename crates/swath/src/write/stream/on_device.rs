@@ -22,10 +22,41 @@ use crate::write::stream::Spools;
 /// Bands of pinned memory that go round: one that is made, one on the device, one that is measured.
 const BANDS_IN_TURN: usize = 3;
 
-/// A band of rows: on the host, unless the device has them.
+/// A band of rows.
 struct Band {
     rows: Range<u64>,
-    memory: Option<Pinned>,
+    place: Place,
+}
+
+/// Where the rows of a band lie.
+enum Place {
+    /// In pinned memory of the host.
+    Host(Pinned),
+    /// On the device, in a raster of their own.
+    Device(DeviceRaster),
+    /// On the device, in the raster that is written.
+    Whole(DeviceRaster),
+    /// In the raster that is written, and on the host to be measured.
+    Both(DeviceRaster, Pinned),
+}
+
+impl Place {
+    /// The rows on the host.
+    fn on_host(&self) -> Option<&Pinned> {
+        match self {
+            Place::Host(memory) | Place::Both(_, memory) => Some(memory),
+            Place::Device(_) | Place::Whole(_) => None,
+        }
+    }
+
+    /// The rows for the device.
+    fn rows(&self) -> RowsIn<'_> {
+        match self {
+            Place::Host(memory) => RowsIn::Host(memory),
+            Place::Device(raster) => RowsIn::Band { raster, first: 0 },
+            Place::Whole(raster) | Place::Both(raster, _) => RowsIn::Raster(raster),
+        }
+    }
 }
 
 /// What the device made of rows.
@@ -107,29 +138,19 @@ impl State<'_> {
         bands: &[Range<u64>],
         spools: &mut Spools,
     ) -> Result<()> {
-        // A raster on another device comes by way of the host.
-        let raster = source.on_device().filter(|raster| raster.gpu().is(gpu)).cloned();
-        let measured = self.plan.options.statistics;
         let row_bytes = self.plan.row_bytes(0);
-        let tallest = bands.iter().map(|band| band.end - band.start).max().unwrap_or(0) as usize;
-        let on_host = raster.is_none() || measured;
+        let tallest = bands.iter().map(|band| band.end - band.start).max().unwrap_or(0);
+        let places = self.places(gpu, source, tallest, bands.len())?;
         let min_rows = self.plan.levels[0].grid.block_height;
         std::thread::scope(|scope| {
-            let (empty_to, empty) = channel::<Pinned>();
+            let (empty_to, empty) = channel::<Place>();
             let (full_to, full) = sync_channel::<Result<Band>>(1);
             let (cut_to, cut) = sync_channel::<Result<Cut>>(1);
             let (spent_to, spent) = channel::<Pinned>();
-            if on_host {
-                for _ in 0..BANDS_IN_TURN.min(bands.len()) {
-                    let memory = gpu.pin(tallest * row_bytes)?;
-                    // The source is not there yet, and so cannot be gone.
-                    let _ = empty_to.send(memory);
-                }
-            }
-            spawn(scope, "swath-source", move || produce(source, bands, on_host, row_bytes, &empty, &full_to))?;
-            spawn(scope, "swath-device", move || {
-                work_on_device(cutting, raster, row_bytes, min_rows, &full, &spent, &cut_to);
-            })?;
+            // The source is not there yet, and so cannot be gone.
+            places.into_iter().for_each(|place| drop(empty_to.send(place)));
+            spawn(scope, "swath-source", move || produce(source, bands, row_bytes, &empty, &full_to))?;
+            spawn(scope, "swath-device", move || work_on_device(cutting, row_bytes, min_rows, &full, &spent, &cut_to))?;
             let mut done = 0;
             while done < self.plan.height() {
                 let waiting = Instant::now();
@@ -143,12 +164,36 @@ impl State<'_> {
                 for tiles in tiles {
                     let _ = spent_to.send(tiles.into_memory());
                 }
-                if let Some(memory) = band.memory {
-                    let _ = empty_to.send(memory);
-                }
+                let _ = empty_to.send(band.place);
             }
             Ok(())
         })
+    }
+
+    /// Places for the bands that are under way at once: in the raster that is written, if it is one on this device; in rasters on the
+    /// device, if the source makes its rows there; else on the host, and so from a raster on another device.
+    fn places(&self, gpu: &Gpu, source: &dyn BandSource, tallest: u64, bands: usize) -> Result<Vec<Place>> {
+        let count = BANDS_IN_TURN.min(bands);
+        let measured = self.plan.options.statistics;
+        let pin = || gpu.pin(tallest as usize * self.plan.row_bytes(0));
+        if let Some(raster) = source.on_device().filter(|raster| raster.gpu().is(gpu)) {
+            let place = || match measured {
+                true => Ok(Place::Both(raster.clone(), pin()?)),
+                false => Ok(Place::Whole(raster.clone())),
+            };
+            return (0..count).map(|_| place()).collect();
+        }
+        // What the rasters take is not in anybody's budget, so where there is one the rows come by way of the host.
+        if !measured && self.running.gpu_memory_budget.is_none() && source.reads_on(gpu) {
+            let (width, bands, dtype) = (self.plan.width(), self.plan.bands, self.plan.dtype);
+            let raster = || DeviceRaster::new(gpu, dtype, bands, tallest, width, true).map(Place::Device);
+            // One that is read into, one that is cut.
+            match (0..count.min(2)).map(|_| raster()).collect::<swath_gpu::Result<Vec<_>>>() {
+                Err(error) if error.is_memory() => {}
+                places => return Ok(places?),
+            }
+        }
+        (0..count).map(|_| Ok(Place::Host(pin()?))).collect()
     }
 
     /// Compress the tiles of a band, and measure its rows.
@@ -161,7 +206,7 @@ impl State<'_> {
             }
         }
         let mut views = Vec::new();
-        if let (true, Some(memory)) = (self.plan.options.statistics, &band.memory) {
+        if let (true, Some(memory)) = (self.plan.options.statistics, band.place.on_host()) {
             let count = (band.rows.end - band.rows.start) as usize;
             let samples = &memory[..count * row_bytes];
             views.push(RowsView { samples, mask: None, first: band.rows.start, row_bytes, mask_bytes: 0 });
@@ -174,7 +219,7 @@ impl State<'_> {
         self.workers = workers;
         // Tiles of two bands: these, and those that the device is bringing.
         let tiles = 2 * tiles.iter().map(Tiles::host_bytes).sum::<usize>();
-        let held = BANDS_IN_TURN * band.memory.as_ref().map_or(0, |memory| memory.len()) + tiles;
+        let held = BANDS_IN_TURN * band.place.on_host().map_or(0, |memory| memory.len()) + tiles;
         let report = &mut self.streamed.report;
         report.peak_buffer_bytes = report.peak_buffer_bytes.max(held as u64);
         outcome
@@ -190,26 +235,24 @@ fn spawn<'scope>(
     thread.map(|_| ()).map_err(|source| Error::Thread { source })
 }
 
-/// The thread of the source: fill each buffer that comes back. If the pixels are on the device, they are only fetched to be measured.
+/// The thread of the source: fill each place that comes back.
 fn produce(
     source: &mut dyn BandSource,
     bands: &[Range<u64>],
-    on_host: bool,
     row_bytes: usize,
-    empty: &Receiver<Pinned>,
+    empty: &Receiver<Place>,
     full: &SyncSender<Result<Band>>,
 ) {
     for rows in bands.iter().cloned() {
-        let band = if on_host {
-            let Ok(mut memory) = empty.recv() else { return };
-            let bytes = (rows.end - rows.start) as usize * row_bytes;
-            let made = source.read(rows.clone(), &mut memory[..bytes], None);
-            made.map(|()| Band { rows, memory: Some(memory) })
-        } else {
-            Ok(Band { rows, memory: None })
+        let Ok(mut place) = empty.recv() else { return };
+        let bytes = (rows.end - rows.start) as usize * row_bytes;
+        let made = match &mut place {
+            Place::Host(memory) | Place::Both(_, memory) => source.read(rows.clone(), &mut memory[..bytes], None),
+            Place::Device(raster) => source.read_on(rows.clone(), raster),
+            Place::Whole(_) => Ok(()),
         };
-        let failed = band.is_err();
-        if full.send(band).is_err() || failed {
+        let failed = made.is_err();
+        if full.send(made.map(|()| Band { rows, place })).is_err() || failed {
             return;
         }
     }
@@ -218,7 +261,6 @@ fn produce(
 /// The thread of the device: cut each band that comes.
 fn work_on_device(
     mut cutting: Cutting,
-    raster: Option<DeviceRaster>,
     row_bytes: usize,
     min_rows: u64,
     full: &Receiver<Result<Band>>,
@@ -229,11 +271,7 @@ fn work_on_device(
         let made = band.and_then(|band| {
             let mut tiles = Vec::new();
             let count = band.rows.end - band.rows.start;
-            let rows = match (&raster, &band.memory) {
-                (Some(raster), _) => RowsIn::Raster(raster),
-                (None, memory) => RowsIn::Host(memory.as_deref().unwrap_or_default()),
-            };
-            push(&mut cutting, rows, count, row_bytes, min_rows, spent, &mut tiles)?;
+            push(&mut cutting, band.place.rows(), count, row_bytes, min_rows, spent, &mut tiles)?;
             Ok(Cut { tiles, band })
         });
         let failed = made.is_err();
@@ -264,6 +302,7 @@ fn push(
             let second = match rows {
                 RowsIn::Host(pixels) => RowsIn::Host(&pixels[half as usize * row_bytes..]),
                 RowsIn::Raster(raster) => RowsIn::Raster(raster),
+                RowsIn::Band { raster, first } => RowsIn::Band { raster, first: first + half },
             };
             push(cutting, rows, half, row_bytes, min_rows, spent, tiles)?;
             push(cutting, second, count - half, row_bytes, min_rows, spent, tiles)
