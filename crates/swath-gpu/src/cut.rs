@@ -5,6 +5,9 @@
 //! in one download with one synchronisation. What is held is a band of each level, and of their tiles: nothing grows with the
 //! height of the image.
 
+mod job;
+mod tiles;
+
 use std::ops::Range;
 
 use crate::buffer::Pinned;
@@ -16,118 +19,15 @@ use crate::raster::DeviceRaster;
 use crate::slot::{Budget, Slot};
 use crate::stream::Stream;
 
+use self::job::TILE_ALIGN;
+pub use self::job::{CutJob, CutLevel, Halving};
+pub use self::tiles::{LevelTiles, Tiles};
+
 /// Samples that one group cuts.
 const CUT_SAMPLES: u64 = 4096;
 
 /// Groups that share a pass over rows.
 const PASS_GROUPS: u64 = 1024;
-
-/// Tiles begin where any sample may begin.
-const TILE_ALIGN: u64 = 16;
-
-/// Bytes of the types of samples, as `kernels/reduce.c` numbers them.
-const SAMPLE_SIZES: [usize; 12] = [1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 16];
-
-/// How a level is made by halving another: the numbers of `kernels/reduce.c`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Halving {
-    /// The level that it is made from, which comes before it.
-    pub parent: usize,
-    /// The type of the samples, as the kernel numbers them.
-    pub dtype: u32,
-    /// The method, as the kernel numbers them.
-    pub method: u32,
-    /// The band that tells which pixels are there; [`u32::MAX`] for none.
-    pub alpha: u32,
-    /// The bits of the least sample that is nodata.
-    pub low: u64,
-    /// The bits of the greatest sample that is nodata.
-    pub high: u64,
-    /// The bits of a sample to which nothing contributes.
-    pub fill: u64,
-    /// The bits of what a computed sample becomes that happens to be nodata.
-    pub beside: u64,
-    /// 1 if any number is nodata.
-    pub any: u32,
-}
-
-/// One level that is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CutLevel {
-    /// Width in pixels.
-    pub width: u64,
-    /// Height in pixels.
-    pub height: u64,
-    /// Width of a block.
-    pub block_width: u64,
-    /// Height of a block.
-    pub block_height: u64,
-    /// Whether all blocks are stored whole, as tiles are; the last strip has only the rows that there are.
-    pub tiled: bool,
-    /// 1, or the number of bands where each has blocks of its own.
-    pub planes: u64,
-    /// How it is made; `None` for the first.
-    pub halving: Option<Halving>,
-}
-
-impl CutLevel {
-    fn across(&self) -> u64 {
-        self.width.div_ceil(self.block_width)
-    }
-
-    fn down(&self) -> u64 {
-        self.height.div_ceil(self.block_height)
-    }
-
-    /// The rows that the blocks of a block row hold.
-    fn stored_rows(&self, block_row: u64) -> u64 {
-        if self.tiled { self.block_height } else { self.block_height.min(self.height - block_row * self.block_height) }
-    }
-}
-
-/// What is to be cut.
-#[derive(Debug, Clone)]
-pub struct CutJob {
-    /// The levels, the full resolution first.
-    pub levels: Vec<CutLevel>,
-    /// Bands of a pixel.
-    pub bands: usize,
-    /// Bytes of a sample.
-    pub size: usize,
-    /// The value of the Predictor tag.
-    pub predictor: u32,
-    /// The bits that NaN becomes, if it is to.
-    pub nan_to_nodata: Option<u64>,
-    /// Compress the tiles by PackBits before they come back. Other codecs are left to the CPU.
-    pub packbits: bool,
-}
-
-impl CutJob {
-    fn row_bytes(&self, level: usize) -> u64 {
-        self.levels[level].width * (self.bands * self.size) as u64
-    }
-
-    /// Bytes of a tile of a level.
-    pub fn tile_bytes(&self, level: usize) -> u64 {
-        let level = &self.levels[level];
-        let bands = if level.planes > 1 { 1 } else { self.bands as u64 };
-        level.block_width * level.block_height * bands * self.size as u64
-    }
-
-    fn tile_stride(&self, level: usize) -> u64 {
-        self.tile_bytes(level).next_multiple_of(TILE_ALIGN)
-    }
-
-    fn tile_row_bytes(&self, level: usize) -> u64 {
-        self.tile_bytes(level) / self.levels[level].block_height
-    }
-
-    /// Room for the largest that a tile may become when it is compressed: a byte more for every 128 of a row.
-    fn slot_bytes(&self, level: usize) -> u64 {
-        let row_bytes = self.tile_row_bytes(level);
-        (self.levels[level].block_height * (row_bytes + row_bytes.div_ceil(128))).next_multiple_of(TILE_ALIGN)
-    }
-}
 
 /// The rows of a band.
 #[derive(Debug, Clone, Copy)]
@@ -143,66 +43,6 @@ pub enum RowsIn<'a> {
         /// Its row that the first of these is.
         first: u64,
     },
-}
-
-/// The tiles of a level that a band completed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LevelTiles {
-    /// The level.
-    pub level: usize,
-    /// The block rows, all tiles of each.
-    pub rows: Range<u64>,
-    /// Where the first tile begins.
-    pub at: usize,
-    /// Bytes from a tile to the next.
-    pub stride: usize,
-    /// Bytes of a tile.
-    pub bytes: usize,
-    across: u64,
-    planes: u64,
-    /// The number of the first tile among all of the band.
-    first: u64,
-}
-
-/// Tiles that are ready for the compressor, in host memory.
-#[derive(Debug)]
-pub struct Tiles {
-    memory: Pinned,
-    /// What there is of each level.
-    pub levels: Vec<LevelTiles>,
-    /// Where each tile lies, if they were compressed.
-    compressed: Option<Vec<Range<usize>>>,
-}
-
-impl Tiles {
-    /// Whether the tiles are compressed: what is stored, and not what is to be compressed.
-    pub fn are_compressed(&self) -> bool {
-        self.compressed.is_some()
-    }
-
-    /// A tile that there is.
-    ///
-    /// # Panics
-    /// When it is not of this band.
-    pub fn get(&self, level: usize, plane: u64, row: u64, col: u64) -> &[u8] {
-        let of = self.levels.iter().find(|tiles| tiles.level == level && tiles.rows.contains(&row));
-        let of = of.expect("the tile is of this band");
-        let number = ((row - of.rows.start) * of.planes + plane) * of.across + col;
-        if let Some(places) = &self.compressed {
-            return &self.memory[places[(of.first + number) as usize].clone()];
-        }
-        &self.memory[of.at + number as usize * of.stride..][..of.bytes]
-    }
-
-    /// Bytes of host memory that they take.
-    pub fn host_bytes(&self) -> usize {
-        self.memory.len()
-    }
-
-    /// The memory, for another band.
-    pub fn into_memory(self) -> Pinned {
-        self.memory
-    }
 }
 
 /// The rows of a level on the device.
@@ -269,32 +109,7 @@ impl Gpu {
     /// # Errors
     /// What the driver says; [`Error::Unable`] when the sizes are beyond what the kernels count with.
     pub fn cut(&self, job: CutJob, budget: u64) -> Result<Cutting> {
-        let fits = |(number, level): (usize, &CutLevel)| {
-            let sizes = [level.width, level.height, level.block_width, level.block_height, level.planes];
-            let narrow = sizes.iter().all(|&size| size > 0 && u32::try_from(size).is_ok());
-            // All blocks together have at most four times the pixels of this, and then there is room to align them.
-            let (width, height) = (level.width.max(level.block_width), level.height.max(level.block_height));
-            let sizes = [width, height, job.bands as u64, job.size as u64];
-            let bytes = sizes.iter().try_fold(1_u64, |product, &size| product.checked_mul(size));
-            let tile_row = level.block_width.checked_mul((job.bands * job.size) as u64);
-            narrow
-                && tile_row.is_some_and(|bytes| bytes <= MAX_GROUPS)
-                && bytes.is_some_and(|bytes| bytes > 0 && bytes < 1 << 58)
-                && (level.planes == 1 || level.planes == job.bands as u64)
-                && (number > 0) == level.halving.is_some()
-                && level.halving.is_none_or(|halving| {
-                    job.levels[..number].get(halving.parent).is_some_and(|parent| {
-                        (level.width, level.height) == (parent.width.div_ceil(2), parent.height.div_ceil(2))
-                    }) && SAMPLE_SIZES.get(halving.dtype as usize) == Some(&job.size)
-                })
-        };
-        let sound = match job.predictor {
-            1 => matches!(job.size, 1 | 2 | 4 | 8 | 16),
-            2 => matches!(job.size, 1 | 2 | 4 | 8),
-            3 => matches!(job.size, 2 | 4 | 8),
-            _ => false,
-        } && (job.nan_to_nodata.is_none() || matches!(job.size, 2 | 4 | 8));
-        if !sound || job.levels.is_empty() || !job.levels.iter().enumerate().all(fits) {
+        if !job.is_sound() {
             return Err(Error::Unable { device: self.info().name.clone(), what: "count blocks of this size" });
         }
         let levels = job.levels.iter().map(|_| Rows::default()).collect();
