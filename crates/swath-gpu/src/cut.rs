@@ -126,11 +126,6 @@ impl Gpu {
 }
 
 impl Cutting {
-    /// The rows of the full resolution that came so far.
-    pub fn rows(&self) -> u64 {
-        self.levels[0].held.end
-    }
-
     /// Take the next `count` rows of the full resolution, and give the tiles that they complete, of all levels. `memory` is that of
     /// tiles that are no longer needed.
     ///

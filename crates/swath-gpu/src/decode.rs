@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::block::{Block, Status};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
-use crate::job::{DecodeJob, DeviceCodec, zstd_groups};
+use crate::job::{DecodeJob, zstd_groups};
 use crate::kernel::{Arg, Kernel};
 use crate::raster::{DeviceRaster, Geometry};
 use crate::slot::{Budget, PinnedSlot, Slot};
@@ -239,7 +239,7 @@ impl Decoding {
         let bands_at = blocks * size_of::<Block>();
         let zeros_at = bands_at + self.bands.len() * 4;
         // No kernel tells that a block without compression is good, so its status travels with it.
-        let zeros = if self.job.codec == DeviceCodec::None { status_bytes(blocks) } else { 0 };
+        let zeros = if self.job.is_stored() { status_bytes(blocks) } else { 0 };
         (bands_at, zeros_at, (zeros_at + zeros).next_multiple_of(16))
     }
 
@@ -282,7 +282,7 @@ impl Decoding {
             Target::Raster { raster, .. } => Some(raster.clone()),
         };
         // Blocks that are stored as they are need no second copy: they are placed from the batch itself.
-        let in_place = job.codec == DeviceCodec::None && job.sums.is_none();
+        let in_place = job.is_stored();
         let mut decoded_bytes = 0_u64;
         for block in &mut *blocks {
             block.src += payload_at as u64;
@@ -413,7 +413,7 @@ impl Decoding {
             Arg::U64(word(high)),
             Arg::U32(parts as u32),
         ];
-        // SAFETY: as above; the engine made the blocks from a window that lies in the target.
+        // SAFETY: as above; that the blocks lie in the batch and their pixels in the target was checked.
         unsafe { stream.launch(Kernel::Place, count as u32 * parts as u32, &args)? };
 
         // SAFETY: the result memory belongs to the lane, which is not touched again before it is synchronised.
@@ -501,7 +501,7 @@ fn check(job: &DecodeJob, bands: &[u32], blocks: &[Block], payload: usize, targe
     for block in blocks {
         let wide = |value: u32| u64::from(value);
         assert!(block.src.checked_add(wide(block.src_len)).is_some_and(|end| end <= payload as u64), "{block:?}");
-        assert!(job.codec != DeviceCodec::None || block.flags & Block::SPARSE != 0 || block.src_len >= block.dst_len);
+        assert!(!job.is_stored() || block.flags & Block::SPARSE != 0 || block.src_len >= block.dst_len);
         let end_row = wide(block.from_row) + wide(block.rows);
         let in_block = end_row.saturating_mul(wide(job.row_bytes)) <= wide(block.dst_len)
             && wide(block.from_col) + wide(block.cols) <= wide(job.width);

@@ -144,7 +144,9 @@ impl DecodeJob {
         let bits = narrow(shape.bits)?;
         let unit = swap_width(shape.format, shape.bits);
         let swap = if foreign && unit > 1 && !packed { narrow(unit)? } else { 0 };
-        let (mode, swap, sums) = match decoder.predictor {
+        // As the CPU has it: what is not compressed has no predictor, whatever the tag says.
+        let predictor = if codec == DeviceCodec::None { Predictor::None } else { decoder.predictor };
+        let (mode, swap, sums) = match predictor {
             Predictor::None if packed => (Mode::Bits, 0, None),
             Predictor::None => (Mode::Plain, swap, None),
             Predictor::Horizontal => {
