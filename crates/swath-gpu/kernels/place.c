@@ -7,10 +7,12 @@
 // allow.
 
 // How a sample is stored: as in the output, perhaps in the other byte order; as byte planes of the row, most
-// significant first; as bits, packed most significant first.
+// significant first; as bits, packed most significant first; as in the output, but each sample of a pixel in a plane of
+// its own, one behind the other in the block, and then `row_bytes` are those of a row of such a plane.
 #define PLACE_STORED 0u
 #define PLACE_PLANES 1u
 #define PLACE_BITS 2u
+#define PLACE_COMPONENTS 3u
 // Each item looks for itself whether the bands are wanted in order, so not through any number of them.
 #define PLACE_RUN_BANDS 64u
 
@@ -55,6 +57,8 @@ place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status
   GLOBAL u8 *to = out + out_at + block->to_row * row_stride + block->to_col * pixel_stride;
   if (planar) to += block->band * band_stride;  // and `bands` is 1, so that no other band comes on top
 
+  if (mode == PLACE_COMPONENTS && samples <= 1) mode = PLACE_STORED;
+  u32 plane = mode == PLACE_COMPONENTS ? block->dst_len / samples : 0;
   u32 run = mode == PLACE_STORED && !sparse && pixel_stride == (u64)samples * size &&
             (samples == 1 || band_stride == size) && (planar || (bands == samples && bands <= PLACE_RUN_BANDS));
   for (u32 band = 0; run && !planar && band < bands; band++) run = band_list[band] == band;
@@ -78,7 +82,7 @@ place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status
 
   u32 pieces = size == 16 ? 2 : 1;
   u32 piece = size / pieces;
-  u32 typed_load = (((u64)from | row_bytes) & (piece - 1)) == 0;
+  u32 typed_load = (((u64)from | row_bytes | plane) & (piece - 1)) == 0;
   u32 typed_store = (((u64)to | row_stride | pixel_stride | band_stride) & (piece - 1)) == 0;
   u32 vector = run && size == 16 && swap == 0;
 
@@ -103,10 +107,10 @@ place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status
     u32 band = bands_last ? low : high;
     u32 col = bands_last ? middle : low;
     u32 row = bands_last ? high : middle;
-    GLOBAL const u8 *source = from + (u64)row * row_bytes;
     GLOBAL u8 *target = to + row * row_stride + col * pixel_stride + band * band_stride;
     u64 sample = planar || run ? 0 : band_list[band];
-    u64 index = (from_col + col) * samples + sample;
+    GLOBAL const u8 *source = from + (u64)row * row_bytes + sample * plane;
+    u64 index = plane != 0 ? from_col + col : (from_col + col) * samples + sample;
     if (sparse) {
       store_sample(target, fill_low, piece, typed_store);
       if (pieces == 2) store_sample(target + 8, fill_high, piece, typed_store);

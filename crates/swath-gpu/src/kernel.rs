@@ -25,6 +25,11 @@ macro_rules! kernels {
                 match self { $(Kernel::$variant => $name,)* }
             }
 
+            /// What running it is called in a profile.
+            pub(crate) fn stage(self) -> &'static str {
+                match self { $(Kernel::$variant => concat!("kernel ", $name),)* }
+            }
+
             /// The file that it stands in, which is also what it is compiled with.
             pub fn file(self) -> &'static str {
                 match self { $(Kernel::$variant => $file,)* }
@@ -68,8 +73,12 @@ kernels! {
     NanToNodata, "nan_to_nodata", "nodata.c", 256;
     /// Nodata becomes NaN.
     NodataToNan, "nodata_to_nan", "nodata.c", 256;
-    /// Checksums of tiles.
-    Adler32, "adler32", "adler32.c", 256;
+    /// Decide which blocks nvCOMP may decode.
+    ChunkAdmit, "chunk_admit", "nvcomp.c", 32;
+    /// Check what nvCOMP decoded.
+    ChunkCheck, "chunk_check", "nvcomp.c", 256;
+    /// Frame what nvCOMP encoded.
+    ChunkFrame, "chunk_frame", "nvcomp.c", 256;
     /// Compact pieces of a buffer.
     Gather, "gather", "gather.c", 256;
     /// Halve a level.

@@ -1,5 +1,7 @@
 //! Kernels that no pipeline of this crate calls by itself yet, run on PoCL.
 
+use std::time::Instant;
+
 use crate::buffer::Buffer;
 use crate::kernel::{Arg, Kernel};
 use crate::{Gpu, OpenCl};
@@ -33,31 +35,6 @@ fn run(gpu: &Gpu, kernel: Kernel, groups: u32, args: &[Arg<'_>], out: &Buffer) -
     bytes
 }
 
-/// RFC 1950, word by word.
-fn adler32(data: &[u8]) -> u32 {
-    let (mut a, mut b) = (1_u32, 0_u32);
-    for &byte in data {
-        a = (a + u32::from(byte)) % 65_521;
-        b = (b + a) % 65_521;
-    }
-    (b << 16) | a
-}
-
-#[test]
-fn checksums_of_tiles_are_those_of_the_rfc() {
-    let gpu = pocl();
-    // Bytes of 255 bring the sums to their largest.
-    let data: Vec<u8> = (0..300_000_u32).map(|i| if i < 200_000 { 255 } else { ((i * 7919) >> 5) as u8 }).collect();
-    let spans: Vec<u64> = vec![0, 0, 3, 1, 5, 5552, 1, 199_999, 100_000, 200_000, 299_999, 1, 7, 256];
-    let expected: Vec<u32> =
-        spans.as_chunks::<2>().0.iter().map(|&[at, len]| adler32(&data[at as usize..(at + len) as usize])).collect();
-    let (tiles, table) = (upload(&gpu, &data), upload(&gpu, bytemuck::cast_slice(&spans)));
-    let sums = upload(&gpu, &vec![0; expected.len() * 4]);
-    let args = [Arg::Buffer(&tiles), Arg::Buffer(&table), Arg::Buffer(&sums)];
-    let found = run(&gpu, Kernel::Adler32, expected.len() as u32, &args, &sums);
-    assert_eq!(bytemuck::cast_slice::<u8, u32>(&found), expected);
-}
-
 #[test]
 fn pieces_are_gathered_whatever_their_places() {
     let gpu = pocl();
@@ -71,4 +48,25 @@ fn pieces_are_gathered_whatever_their_places() {
     let packed = upload(&gpu, &vec![0; expected.len()]);
     let args = [Arg::Buffer(&table), Arg::Buffer(&source), Arg::Buffer(&packed)];
     assert!(run(&gpu, Kernel::Gather, spans.len() as u32 / 3, &args, &packed) == expected);
+}
+
+#[test]
+fn profile_tells_the_time_of_each_kernel_by_its_name() {
+    let gpu = pocl();
+    let data: Vec<u8> = (0..1 << 20).map(|i| (i >> 3) as u8).collect();
+    let (source, packed) = (upload(&gpu, &data), upload(&gpu, &vec![0; data.len()]));
+    let table = upload(&gpu, bytemuck::cast_slice(&[0, 0, data.len() as u64]));
+    let args = [Arg::Buffer(&table), Arg::Buffer(&source), Arg::Buffer(&packed)];
+    // Compiled before it is timed.
+    run(&gpu, Kernel::Gather, 1, &args, &packed);
+    gpu.profile(true);
+    let begun = Instant::now();
+    assert!(run(&gpu, Kernel::Gather, 1, &args, &packed) == data);
+    let wall = begun.elapsed().as_secs_f64();
+    let stages = gpu.profile_report();
+    let found: Vec<_> = stages.iter().map(|stage| (stage.name, stage.calls, stage.bytes)).collect();
+    assert_eq!(found, [("kernel gather", 1, 0), ("download", 1, 1 << 20), ("synchronise", 1, 0)]);
+    assert!(stages[..2].iter().all(|stage| stage.seconds > 0.0), "{stages:?}");
+    // Stages do not overlap, so that together they cannot take longer than all of it.
+    assert!(stages.iter().map(|stage| stage.seconds).sum::<f64>() <= wall, "{stages:?} in {wall} s");
 }
