@@ -8,7 +8,7 @@ PYTHON := $(VENV)/bin/python
 BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 
-.PHONY: all setup opencl build lint test rust-test ptx ptx-check corpus peers demo bench docs clean
+.PHONY: all setup opencl nvidia-wheels build lint test rust-test ptx ptx-check corpus peers demo bench docs clean
 
 all: build
 
@@ -17,12 +17,16 @@ $(VENV)/.ready: tests/peers/requirements.txt
 	@scripts/venv $(VENV)
 	@touch $@
 
-setup: $(VENV)/.ready opencl
+setup: $(VENV)/.ready opencl nvidia-wheels
 	@scripts/gdal-validator
 
 # OpenCL on the CPU: what the kernels run on in tests.
 opencl:
 	@scripts/opencl
+
+# NVIDIA's libraries: what of them runs without a GPU is called in tests.
+nvidia-wheels: $(VENV)/.ready
+	@scripts/nvidia-wheels $(PYTHON)
 
 build:
 	$(CARGO) build --release
@@ -31,7 +35,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
-rust-test: opencl
+rust-test: opencl nvidia-wheels
 	$(CARGO) test --release --workspace -q
 
 # The kernels as PTX, which the CUDA driver compiles; after a change of a kernel file.

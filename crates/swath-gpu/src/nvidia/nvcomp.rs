@@ -1,0 +1,500 @@
+//! nvCOMP 5 and 6: batches of Deflate, ZSTD and LZ4, compressed and decompressed on the device.
+//!
+//! Version 4 has functions of the same names as 6 that take other arguments, so the version is asked before anything else is
+//! looked up. Between 5 and 6 only the functions that tell the size of the working memory changed: their name, and that they take a
+//! stream.
+
+use std::ffi::c_void;
+#[cfg(test)]
+use std::path::Path;
+use std::sync::OnceLock;
+
+use super::{Found, Library, Loaded, Missing, Refusal, functions};
+use crate::error::{Error, Result};
+
+/// A `cudaStream_t`, which is the driver's `CUstream`.
+pub(crate) type CudaStream = *mut c_void;
+
+/// A `nvcompStatus_t`.
+type Code = i32;
+const SUCCESS: Code = 0;
+
+/// The codecs that are used, by the batched API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chunked {
+    /// Raw Deflate, without a frame of zlib or gzip.
+    Deflate,
+    /// Frames of ZSTD.
+    Zstd,
+    /// Blocks of LZ4, without a frame.
+    Lz4,
+}
+
+/// What addresses must be multiples of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Alignment {
+    /// Of each chunk that is read.
+    pub(crate) input: u64,
+    /// Of each chunk that is written.
+    pub(crate) output: u64,
+    /// Of the working memory.
+    pub(crate) temp: u64,
+}
+
+/// A batch to decompress: device addresses of arrays of `count`, and of working memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Decompress {
+    /// Addresses of the compressed chunks.
+    pub(crate) from: u64,
+    /// Their sizes.
+    pub(crate) from_bytes: u64,
+    /// Bytes that there is room for at each of `to`.
+    pub(crate) room: u64,
+    /// Where the sizes of what was decompressed are written.
+    pub(crate) written: u64,
+    /// Addresses to decompress to.
+    pub(crate) to: u64,
+    /// Where a status for each chunk is written, 32 bits each.
+    pub(crate) statuses: u64,
+    /// Chunks.
+    pub(crate) count: u64,
+    /// Working memory, as much as [`NvComp::decompress_temp`] says.
+    pub(crate) temp: u64,
+    /// Its size.
+    pub(crate) temp_bytes: u64,
+}
+
+/// A batch to compress: device addresses of arrays of `count`, and of working memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Compress {
+    /// Addresses of the chunks.
+    pub(crate) from: u64,
+    /// Their sizes.
+    pub(crate) from_bytes: u64,
+    /// The largest of the sizes.
+    pub(crate) largest: u64,
+    /// Addresses to compress to, each with the room that [`NvComp::compress_bound`] says.
+    pub(crate) to: u64,
+    /// Where the sizes of what was compressed are written.
+    pub(crate) written: u64,
+    /// Where a status for each chunk is written, 32 bits each.
+    pub(crate) statuses: u64,
+    /// Chunks.
+    pub(crate) count: u64,
+    /// Working memory, as much as [`NvComp::compress_temp`] says.
+    pub(crate) temp: u64,
+    /// Its size.
+    pub(crate) temp_bytes: u64,
+}
+
+/// The options of any codec, in either direction: 64 bytes that are passed by value, whose first words have a meaning and the rest
+/// are zeros. For C they are a structure each; all are passed alike, because they are larger than any register.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options([i32; 16]);
+
+impl Options {
+    /// Compression: Deflate's first word is its algorithm. LZ4's are the type of its data, where 0 is bytes, and a shuffle of
+    /// bits, where 0 is none. ZSTD has no options.
+    fn compress(codec: Chunked, algorithm: i32) -> Options {
+        let mut words = [0; 16];
+        if codec == Chunked::Deflate {
+            words[0] = algorithm;
+        }
+        Options(words)
+    }
+
+    /// Decompression: the first word is the backend, where 0 leaves the choice to nvCOMP; the others are as for compression.
+    const DECOMPRESS: Options = Options([0; 16]);
+
+    /// Anything, which the library should refuse.
+    #[cfg(test)]
+    pub(super) fn wrong(word: usize, value: i32) -> Options {
+        let mut words = [0; 16];
+        words[word] = value;
+        Options(words)
+    }
+}
+
+/// `nvcompProperties_t`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Properties {
+    version: u32,
+    /// The CUDA runtime that it was built with.
+    cudart: u32,
+}
+
+/// `nvcompAlignmentRequirements_t`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Alignments {
+    input: u64,
+    output: u64,
+    temp: u64,
+}
+
+functions! {
+    /// What every version has.
+    Library0 {
+        properties: "nvcompGetProperties" (*mut Properties) -> Code;
+    }
+}
+
+functions! {
+    /// What 5 and 6 have for each codec.
+    Codec {
+        compress_alignment: "CompressGetRequiredAlignments" (Options, *mut Alignments) -> Code;
+        compress_bound: "CompressGetMaxOutputChunkSize" (u64, Options, *mut u64) -> Code;
+        compress: "CompressAsync" (
+            u64, u64, u64, u64, u64, u64, u64, u64, Options, u64, CudaStream,
+        ) -> Code;
+        decompress_alignment: "DecompressGetRequiredAlignments" (Options, *mut Alignments) -> Code;
+        decompress: "DecompressAsync" (
+            u64, u64, u64, u64, u64, u64, u64, u64, Options, u64, CudaStream,
+        ) -> Code;
+    }
+}
+
+functions! {
+    /// The sizes of working memory in version 5, "asynchronous" only by name.
+    Temp5 {
+        compress: "CompressGetTempSizeAsync" (u64, u64, Options, *mut u64, u64) -> Code;
+        decompress: "DecompressGetTempSizeAsync" (u64, u64, Options, *mut u64, u64) -> Code;
+    }
+}
+
+functions! {
+    /// The sizes of working memory in version 6.
+    Temp6 {
+        compress: "CompressGetTempSize" (u64, u64, Options, *mut u64, u64, CudaStream) -> Code;
+        decompress: "DecompressGetTempSize" (u64, u64, Options, *mut u64, u64, CudaStream) -> Code;
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Temp {
+    Five(Temp5),
+    Six(Temp6),
+}
+
+/// The functions of a codec.
+#[derive(Debug, Clone, Copy)]
+struct Functions {
+    codec: Codec,
+    temp: Temp,
+}
+
+/// The library. What is called must be called with the CUDA context current that the addresses belong to.
+#[derive(Debug)]
+pub(crate) struct NvComp {
+    found: Found,
+    #[cfg(test)]
+    version: u32,
+    deflate: Functions,
+    zstd: Functions,
+    lz4: Functions,
+}
+
+/// The symbol of a function of a codec.
+macro_rules! symbol {
+    ($codec:expr, $function:literal) => {
+        match $codec {
+            Chunked::Deflate => concat!("nvcompBatchedDeflate", $function),
+            Chunked::Zstd => concat!("nvcompBatchedZstd", $function),
+            Chunked::Lz4 => concat!("nvcompBatchedLZ4", $function),
+        }
+    };
+}
+
+impl NvComp {
+    /// The library, where it was found before.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`], which says what is missing.
+    pub(crate) fn wanted() -> Result<&'static NvComp> {
+        NvComp::get().map_err(|missing| Error::NoDevice { api: "nvCOMP", reason: missing.to_string() })
+    }
+
+    /// The library of this process.
+    pub(crate) fn get() -> std::result::Result<&'static NvComp, &'static Missing> {
+        static NVCOMP: OnceLock<std::result::Result<NvComp, Missing>> = OnceLock::new();
+        NVCOMP.get_or_init(|| super::load(Library::NvComp, NvComp::bind)).as_ref()
+    }
+
+    /// The library in a file.
+    #[cfg(test)]
+    pub(crate) fn open(path: &Path) -> std::result::Result<NvComp, Refusal> {
+        NvComp::bind(&Loaded::open(path)?)
+    }
+
+    fn bind(loaded: &Loaded) -> std::result::Result<NvComp, Refusal> {
+        let mut properties = Properties::default();
+        // SAFETY: there is room for the answer.
+        let code = unsafe { (Library0::load(loaded, "")?.properties)(&mut properties) };
+        if code != SUCCESS {
+            return Err(Refusal::Unversioned { call: "nvcompGetProperties", code });
+        }
+        let version = properties.version;
+        let text = format!("{}.{}.{}", version / 1000, version / 100 % 10, version % 100);
+        let functions = |prefix| {
+            let temp = match version / 1000 {
+                5 => Temp::Five(Temp5::load(loaded, prefix)?),
+                6 => Temp::Six(Temp6::load(loaded, prefix)?),
+                _ => return Err(Refusal::Version { found: text.clone(), wanted: "5 or 6" }),
+            };
+            Ok(Functions { codec: Codec::load(loaded, prefix)?, temp })
+        };
+        Ok(NvComp {
+            #[cfg(test)]
+            version,
+            deflate: functions("nvcompBatchedDeflate")?,
+            zstd: functions("nvcompBatchedZstd")?,
+            lz4: functions("nvcompBatchedLZ4")?,
+            found: Found {
+                library: Library::NvComp,
+                version: text,
+                path: loaded.path(loaded.symbol("nvcompGetProperties")?),
+                detail: None,
+            },
+        })
+    }
+
+    /// What was found.
+    pub(super) fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// The version: 1000 times the major one, and 100 times the minor one, and the patch.
+    #[cfg(test)]
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn functions(&self, codec: Chunked) -> &Functions {
+        match codec {
+            Chunked::Deflate => &self.deflate,
+            Chunked::Zstd => &self.zstd,
+            Chunked::Lz4 => &self.lz4,
+        }
+    }
+
+    /// What the addresses of a batch to decompress must be multiples of.
+    pub(crate) fn decompress_alignment(&self, codec: Chunked) -> Result<Alignment> {
+        self.alignment(
+            self.functions(codec).codec.decompress_alignment,
+            symbol!(codec, "DecompressGetRequiredAlignments"),
+            Options::DECOMPRESS,
+        )
+    }
+
+    /// What the addresses of a batch to compress must be multiples of.
+    pub(crate) fn compress_alignment(&self, codec: Chunked, algorithm: i32) -> Result<Alignment> {
+        self.alignment(
+            self.functions(codec).codec.compress_alignment,
+            symbol!(codec, "CompressGetRequiredAlignments"),
+            Options::compress(codec, algorithm),
+        )
+    }
+
+    /// As [`decompress_alignment`](NvComp::decompress_alignment) and [`compress_alignment`](NvComp::compress_alignment),
+    /// with options that the library should refuse.
+    #[cfg(test)]
+    pub(super) fn alignments_with(&self, codec: Chunked, options: Options) -> [Result<Alignment>; 2] {
+        let Codec { decompress_alignment, compress_alignment, .. } = self.functions(codec).codec;
+        [decompress_alignment, compress_alignment].map(|ask| self.alignment(ask, "GetRequiredAlignments", options))
+    }
+
+    fn alignment(
+        &self,
+        ask: unsafe extern "C" fn(Options, *mut Alignments) -> Code,
+        call: &'static str,
+        options: Options,
+    ) -> Result<Alignment> {
+        let mut alignments = Alignments::default();
+        // SAFETY: there is room for the answer.
+        check(call, unsafe { ask(options, &mut alignments) })?;
+        let Alignments { input, output, temp } = alignments;
+        Ok(Alignment { input, output, temp })
+    }
+
+    /// Bytes that a chunk of this size may take when it is compressed.
+    pub(crate) fn compress_bound(&self, codec: Chunked, algorithm: i32, largest: u64) -> Result<u64> {
+        let mut bound = 0;
+        let ask = self.functions(codec).codec.compress_bound;
+        // SAFETY: there is room for the answer.
+        let code = unsafe { ask(largest, Options::compress(codec, algorithm), &mut bound) };
+        check(symbol!(codec, "CompressGetMaxOutputChunkSize"), code)?;
+        Ok(bound)
+    }
+
+    /// Bytes of working memory to decompress a batch of `count` chunks that are `total` bytes then, the largest of `largest`.
+    ///
+    /// # Safety
+    /// The stream is one of the current context, or null.
+    pub(crate) unsafe fn decompress_temp(
+        &self,
+        codec: Chunked,
+        count: u64,
+        largest: u64,
+        total: u64,
+        stream: CudaStream,
+    ) -> Result<u64> {
+        let (mut bytes, options) = (0, Options::DECOMPRESS);
+        // SAFETY: there is room for the answer, and the stream is as the caller says.
+        let (call, code) = unsafe {
+            match &self.functions(codec).temp {
+                Temp::Five(temp) => (
+                    symbol!(codec, "DecompressGetTempSizeAsync"),
+                    (temp.decompress)(count, largest, options, &mut bytes, total),
+                ),
+                Temp::Six(temp) => (
+                    symbol!(codec, "DecompressGetTempSize"),
+                    (temp.decompress)(count, largest, options, &mut bytes, total, stream),
+                ),
+            }
+        };
+        check(call, code)?;
+        Ok(bytes)
+    }
+
+    /// Bytes of working memory to compress a batch of `count` chunks of together `total` bytes, the largest of `largest`.
+    ///
+    /// # Safety
+    /// The stream is one of the current context, or null.
+    pub(crate) unsafe fn compress_temp(
+        &self,
+        codec: Chunked,
+        algorithm: i32,
+        count: u64,
+        largest: u64,
+        total: u64,
+        stream: CudaStream,
+    ) -> Result<u64> {
+        let (mut bytes, options) = (0, Options::compress(codec, algorithm));
+        // SAFETY: there is room for the answer, and the stream is as the caller says.
+        let (call, code) = unsafe {
+            match &self.functions(codec).temp {
+                Temp::Five(temp) => (
+                    symbol!(codec, "CompressGetTempSizeAsync"),
+                    (temp.compress)(count, largest, options, &mut bytes, total),
+                ),
+                Temp::Six(temp) => (
+                    symbol!(codec, "CompressGetTempSize"),
+                    (temp.compress)(count, largest, options, &mut bytes, total, stream),
+                ),
+            }
+        };
+        check(call, code)?;
+        Ok(bytes)
+    }
+
+    /// Let the stream decompress a batch. The result says only whether it was begun: what became of each chunk is in its status
+    /// and in its size, once the stream has come so far.
+    ///
+    /// # Safety
+    /// Until the stream has come so far, the arrays are device memory of `count` entries each, which name ranges of device
+    /// memory that are aligned as [`decompress_alignment`](NvComp::decompress_alignment) says, and the working memory is as
+    /// large as it says. The stream is one of the current context, or null.
+    pub(crate) unsafe fn decompress(&self, codec: Chunked, work: &Decompress, stream: CudaStream) -> Result<()> {
+        // SAFETY: as the caller says; the order of the arguments is that of the header.
+        let code = unsafe {
+            (self.functions(codec).codec.decompress)(
+                work.from,
+                work.from_bytes,
+                work.room,
+                work.written,
+                work.count,
+                work.temp,
+                work.temp_bytes,
+                work.to,
+                Options::DECOMPRESS,
+                work.statuses,
+                stream,
+            )
+        };
+        check(symbol!(codec, "DecompressAsync"), code)
+    }
+
+    /// Let the stream compress a batch. The result says only whether it was begun, as for
+    /// [`decompress`](NvComp::decompress).
+    ///
+    /// # Safety
+    /// As for [`decompress`](NvComp::decompress), with the alignment that
+    /// [`compress_alignment`](NvComp::compress_alignment) says, and the room that
+    /// [`compress_bound`](NvComp::compress_bound) says at each address to compress to.
+    pub(crate) unsafe fn compress(
+        &self,
+        codec: Chunked,
+        algorithm: i32,
+        work: &Compress,
+        stream: CudaStream,
+    ) -> Result<()> {
+        // SAFETY: as the caller says; the order of the arguments is that of the header.
+        let code = unsafe {
+            (self.functions(codec).codec.compress)(
+                work.from,
+                work.from_bytes,
+                work.largest,
+                work.count,
+                work.temp,
+                work.temp_bytes,
+                work.to,
+                work.written,
+                Options::compress(codec, algorithm),
+                work.statuses,
+                stream,
+            )
+        };
+        check(symbol!(codec, "CompressAsync"), code)
+    }
+}
+
+/// An error of its code, if it is one.
+fn check(call: &'static str, code: Code) -> Result<()> {
+    match code {
+        SUCCESS => Ok(()),
+        _ => Err(Error::Call { api: "nvCOMP", call, code: describe(code) }),
+    }
+}
+
+/// A status, of a call or of a chunk, by name and number.
+pub(crate) fn describe(code: i32) -> String {
+    let name = match code {
+        SUCCESS => "nvcompSuccess",
+        10 => "nvcompErrorInvalidValue",
+        11 => "nvcompErrorNotSupported",
+        12 => "nvcompErrorCannotDecompress",
+        13 => "nvcompErrorBadChecksum",
+        14 => "nvcompErrorCannotVerifyChecksums",
+        15 => "nvcompErrorOutputBufferTooSmall",
+        16 => "nvcompErrorWrongHeaderLength",
+        17 => "nvcompErrorAlignment",
+        18 => "nvcompErrorChunkSizeTooLarge",
+        19 => "nvcompErrorCannotCompress",
+        20 => "nvcompErrorWrongInputLength",
+        21 => "nvcompErrorBatchSizeTooLarge",
+        1000 => "nvcompErrorCudaError",
+        10000 => "nvcompErrorInternal",
+        _ => return format!("code {code}"),
+    };
+    format!("{name} ({code})")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of;
+
+    use super::*;
+
+    #[test]
+    fn structures_have_the_sizes_of_the_c_header() {
+        assert_eq!((size_of::<Options>(), size_of::<Properties>(), size_of::<Alignments>()), (64, 8, 24));
+    }
+
+    #[test]
+    fn status_that_nobody_knows_is_told_by_its_number() {
+        assert_eq!(describe(12), "nvcompErrorCannotDecompress (12)");
+        assert_eq!(describe(-7), "code -7");
+    }
+}

@@ -1,0 +1,498 @@
+//! nvJPEG: JPEG pictures, decoded in batches and encoded on the device. Streams come from host memory and go there.
+
+#[cfg(test)]
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use super::nvcomp::CudaStream;
+use super::{Found, Library, Loaded, Missing, Object, Pointer, Refusal, Status, functions, semantic_version};
+use crate::error::{Error, Result};
+
+/// The most components of a picture.
+const COMPONENTS: usize = 4;
+
+/// `nvjpegImage_t`: device addresses of up to four planes, and the bytes from one row of each to the next. Interleaved pictures have
+/// one.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Planes {
+    /// Device addresses, 0 for a plane that is not there.
+    pub(crate) at: [u64; COMPONENTS],
+    /// Bytes from one row to the next.
+    pub(crate) pitch: [u64; COMPONENTS],
+}
+
+impl Planes {
+    /// A single plane, which may hold interleaved samples.
+    pub(crate) fn one(at: u64, pitch: u64) -> Planes {
+        Planes { at: [at, 0, 0, 0], pitch: [pitch, 0, 0, 0] }
+    }
+}
+
+/// `nvjpegBackend_t`: as the library thinks best.
+const DEFAULT_BACKEND: i32 = 0;
+/// Streams that are not complete are refused, and not filled up with grey.
+const STRICT: u32 = 1 << 2;
+/// `nvjpegJpegEncoding_t`: each block once, with Huffman codes, samples of 8 bits.
+const BASELINE: i32 = 0xc0;
+/// `nvjpegInputFormat_t`: interleaved red, green and blue.
+const RGBI: i32 = 5;
+
+functions! {
+    /// The functions.
+    Functions {
+        property: "nvjpegGetProperty" (i32, *mut i32) -> Status;
+        create: "nvjpegCreateEx" (i32, Pointer, Pointer, u32, *mut Pointer) -> Status;
+        destroy: "nvjpegDestroy" (Pointer) -> Status;
+        state_create: "nvjpegJpegStateCreate" (Pointer, *mut Pointer) -> Status;
+        state_destroy: "nvjpegJpegStateDestroy" (Pointer) -> Status;
+        image_info: "nvjpegGetImageInfo" (Pointer, *const u8, u64, *mut i32, *mut i32, *mut i32, *mut i32) -> Status;
+        batch_initialize: "nvjpegDecodeBatchedInitialize" (Pointer, Pointer, i32, i32, i32) -> Status;
+        batch_decode: "nvjpegDecodeBatched" (
+            Pointer, Pointer, *const *const u8, *const u64, *mut Planes, CudaStream,
+        ) -> Status;
+        encode_state_create: "nvjpegEncoderStateCreate" (Pointer, *mut Pointer, CudaStream) -> Status;
+        encode_state_destroy: "nvjpegEncoderStateDestroy" (Pointer) -> Status;
+        params_create: "nvjpegEncoderParamsCreate" (Pointer, *mut Pointer, CudaStream) -> Status;
+        params_destroy: "nvjpegEncoderParamsDestroy" (Pointer) -> Status;
+        params_quality: "nvjpegEncoderParamsSetQuality" (Pointer, i32, CudaStream) -> Status;
+        params_encoding: "nvjpegEncoderParamsSetEncoding" (Pointer, i32, CudaStream) -> Status;
+        params_huffman: "nvjpegEncoderParamsSetOptimizedHuffman" (Pointer, i32, CudaStream) -> Status;
+        params_sampling: "nvjpegEncoderParamsSetSamplingFactors" (Pointer, i32, CudaStream) -> Status;
+        encode_image: "nvjpegEncodeImage" (
+            Pointer, Pointer, Pointer, *const Planes, i32, i32, i32, CudaStream,
+        ) -> Status;
+        encode_yuv: "nvjpegEncodeYUV" (
+            Pointer, Pointer, Pointer, *const Planes, i32, i32, i32, CudaStream,
+        ) -> Status;
+        retrieve: "nvjpegEncodeRetrieveBitstream" (Pointer, Pointer, *mut u8, *mut u64, CudaStream) -> Status;
+    }
+}
+
+/// How much smaller the second and third component are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subsampling {
+    /// Of the same size.
+    S444,
+    /// Half as wide.
+    S422,
+    /// Half as wide and half as high.
+    S420,
+    /// Half as high.
+    S440,
+    /// A quarter as wide.
+    S411,
+    /// A quarter as wide and half as high.
+    S410,
+    /// There is only one component.
+    Gray,
+    /// A quarter as wide and half as high, otherwise sampled.
+    S410V,
+    /// None of these.
+    Other,
+}
+
+impl Subsampling {
+    /// `nvjpegChromaSubsampling_t`.
+    const NUMBERS: [(Subsampling, i32); 9] = [
+        (Subsampling::S444, 0),
+        (Subsampling::S422, 1),
+        (Subsampling::S420, 2),
+        (Subsampling::S440, 3),
+        (Subsampling::S411, 4),
+        (Subsampling::S410, 5),
+        (Subsampling::Gray, 6),
+        (Subsampling::S410V, 7),
+        (Subsampling::Other, -1),
+    ];
+
+    fn of(number: i32) -> Subsampling {
+        let known = Subsampling::NUMBERS.iter().find(|(_, known)| *known == number);
+        known.map_or(Subsampling::Other, |(subsampling, _)| *subsampling)
+    }
+
+    fn number(self) -> i32 {
+        let known = Subsampling::NUMBERS.iter().find(|(subsampling, _)| *subsampling == self);
+        known.map_or(-1, |(_, number)| *number)
+    }
+}
+
+/// What a JPEG stream says that it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Info {
+    /// Components, 4 at most.
+    pub(crate) components: u32,
+    /// How much smaller the second and third are.
+    pub(crate) subsampling: Subsampling,
+    /// Samples in a row of each component.
+    pub(crate) widths: [u32; COMPONENTS],
+    /// Rows of each component.
+    pub(crate) heights: [u32; COMPONENTS],
+}
+
+/// What is made of decoded components.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// A plane for each, of its own size, as they are.
+    Unchanged,
+    /// YCbCr as interleaved red, green and blue.
+    Rgbi,
+}
+
+impl Output {
+    /// `nvjpegOutputFormat_t`.
+    fn number(self) -> i32 {
+        match self {
+            Output::Unchanged => 0,
+            Output::Rgbi => 5,
+        }
+    }
+}
+
+/// The library. What is made with it must be used with the CUDA context current that was so when it was made.
+#[derive(Debug)]
+pub(crate) struct NvJpeg {
+    found: Found,
+    functions: Functions,
+}
+
+impl NvJpeg {
+    /// The library of this process.
+    pub(crate) fn get() -> std::result::Result<&'static NvJpeg, &'static Missing> {
+        static NVJPEG: OnceLock<std::result::Result<NvJpeg, Missing>> = OnceLock::new();
+        NVJPEG.get_or_init(|| super::load(Library::NvJpeg, NvJpeg::bind)).as_ref()
+    }
+
+    /// The library in a file.
+    #[cfg(test)]
+    pub(crate) fn open(path: &Path) -> std::result::Result<NvJpeg, Refusal> {
+        NvJpeg::bind(&Loaded::open(path)?)
+    }
+
+    fn bind(loaded: &Loaded) -> std::result::Result<NvJpeg, Refusal> {
+        let functions = Functions::load(loaded, "")?;
+        let ([major, ..], version) = semantic_version("nvjpegGetProperty", functions.property)?;
+        if !matches!(major, 12 | 13) {
+            return Err(Refusal::Version { found: version, wanted: "12 or 13" });
+        }
+        let path = loaded.path(loaded.symbol("nvjpegGetProperty")?);
+        Ok(NvJpeg { functions, found: Found { library: Library::NvJpeg, version, path, detail: None } })
+    }
+
+    /// What was found.
+    pub(super) fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// What decodes and encodes.
+    pub(crate) fn handle(&'static self) -> Result<Handle> {
+        let Functions { create, destroy, .. } = self.functions;
+        let null = std::ptr::null_mut();
+        let handle = Object::new(destroy, |place| {
+            // SAFETY: there is room for the handle, and null stands for the library's own allocators.
+            check("nvjpegCreateEx", unsafe { create(DEFAULT_BACKEND, null, null, STRICT, place) })
+        })?;
+        Ok(Handle { functions: &self.functions, handle: Arc::new(handle) })
+    }
+}
+
+/// What decodes and encodes; threads may share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
+    functions: &'static Functions,
+    handle: Arc<Object>,
+}
+
+/// Working memory of one batch at a time: it may be used again only when the CUDA stream of the last one was waited for.
+#[derive(Debug)]
+pub(crate) struct DecodeState {
+    state: Object,
+    /// The number of pictures and what is made of them that it was prepared for.
+    prepared: Option<(i32, Output)>,
+    /// What the library was told of the last batch, which it may read until it is decoded.
+    bytes: Vec<*const u8>,
+    lens: Vec<u64>,
+    planes: Vec<Planes>,
+    _handle: Arc<Object>,
+}
+
+// SAFETY: the pointers are only handed on to the library, for as long as the caller of `decode` promises that they are good.
+unsafe impl Send for DecodeState {}
+
+impl Handle {
+    /// What a stream holds, found out on the host.
+    ///
+    /// # Errors
+    /// When it is no JPEG stream, or one that the library cannot decode.
+    pub(crate) fn image_info(&self, bytes: &[u8]) -> Result<Info> {
+        let (mut components, mut subsampling) = (0, -1);
+        let (mut widths, mut heights) = ([0; COMPONENTS], [0; COMPONENTS]);
+        // SAFETY: as many bytes are there as are said, and there is room for the answers: four for each of the last two.
+        let code = unsafe {
+            (self.functions.image_info)(
+                self.handle.pointer(),
+                bytes.as_ptr(),
+                bytes.len() as u64,
+                &mut components,
+                &mut subsampling,
+                widths.as_mut_ptr(),
+                heights.as_mut_ptr(),
+            )
+        };
+        check("nvjpegGetImageInfo", code)?;
+        let size = |number: i32| u32::try_from(number).unwrap_or(0);
+        Ok(Info {
+            components: size(components).min(COMPONENTS as u32),
+            subsampling: Subsampling::of(subsampling),
+            widths: widths.map(size),
+            heights: heights.map(size),
+        })
+    }
+
+    /// Working memory for a batch. It takes device memory that no guard knows of.
+    pub(crate) fn decode_state(&self) -> Result<DecodeState> {
+        let Functions { state_create, state_destroy, .. } = *self.functions;
+        let state = Object::new(state_destroy, |place| {
+            // SAFETY: the handle lives, and there is room for the state.
+            check("nvjpegJpegStateCreate", unsafe { state_create(self.handle.pointer(), place) })
+        })?;
+        let (bytes, lens, planes) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(DecodeState { state, prepared: None, bytes, lens, planes, _handle: Arc::clone(&self.handle) })
+    }
+
+    /// Let the CUDA stream decode a batch: each stream with what it is decoded to.
+    ///
+    /// # Errors
+    /// When it could not be begun. Whether it was done well is known when the CUDA stream was waited for.
+    ///
+    /// # Safety
+    /// Until the CUDA stream was waited for: the bytes are still there, the planes are device memory that is large enough for
+    /// what [`image_info`](Handle::image_info) says of each and for the output, and the state is used for nothing else. The
+    /// CUDA stream is one of the current context, or null.
+    pub(crate) unsafe fn decode(
+        &self,
+        state: &mut DecodeState,
+        pictures: &[(&[u8], Planes)],
+        output: Output,
+        cuda: CudaStream,
+    ) -> Result<()> {
+        if pictures.is_empty() {
+            return Ok(());
+        }
+        let (handle, of_batch) = (self.handle.pointer(), state.state.pointer());
+        // A batch too large for the number is too large for any device.
+        let count = i32::try_from(pictures.len()).unwrap_or(i32::MAX);
+        // A batch that fails leaves the state as it is: it is prepared again then.
+        if state.prepared.take() != Some((count, output)) {
+            // SAFETY: the handles live. One thread of the host: ours are at work already.
+            let code = unsafe { (self.functions.batch_initialize)(handle, of_batch, count, 1, output.number()) };
+            check("nvjpegDecodeBatchedInitialize", code)?;
+        }
+        state.bytes.clear();
+        state.bytes.extend(pictures.iter().map(|(bytes, _)| bytes.as_ptr()));
+        state.lens.clear();
+        state.lens.extend(pictures.iter().map(|(bytes, _)| bytes.len() as u64));
+        state.planes.clear();
+        state.planes.extend(pictures.iter().map(|(_, planes)| *planes));
+        let (bytes, lens, planes) = (state.bytes.as_ptr(), state.lens.as_ptr(), state.planes.as_mut_ptr());
+        // SAFETY: the handles live, the arrays have an entry for each picture, and the rest is as the caller says.
+        check("nvjpegDecodeBatched", unsafe {
+            (self.functions.batch_decode)(handle, of_batch, bytes, lens, planes, cuda)
+        })?;
+        state.prepared = Some((count, output));
+        Ok(())
+    }
+}
+
+/// How pictures are encoded.
+#[derive(Debug)]
+pub(crate) struct EncodeParams {
+    params: Object,
+    _handle: Arc<Object>,
+}
+
+/// Working memory of one picture at a time, and the result, until it was retrieved.
+#[derive(Debug)]
+pub(crate) struct EncodeState {
+    state: Object,
+    /// What the library was told of the last picture.
+    planes: Box<Planes>,
+    _handle: Arc<Object>,
+}
+
+impl Handle {
+    /// How pictures are encoded: baseline, with the Huffman tables of the standard, which all pictures then share.
+    ///
+    /// # Errors
+    /// When the library does not take the quality, which is 1 to 100, or the subsampling.
+    ///
+    /// # Safety
+    /// The CUDA stream is one of the current context, or null.
+    pub(crate) unsafe fn encode_params(
+        &self,
+        quality: u8,
+        subsampling: Subsampling,
+        cuda: CudaStream,
+    ) -> Result<EncodeParams> {
+        let functions = self.functions;
+        let params = Object::new(functions.params_destroy, |place| {
+            // SAFETY: the handle lives, there is room for the parameters, and the stream is as the caller says.
+            check("nvjpegEncoderParamsCreate", unsafe { (functions.params_create)(self.handle.pointer(), place, cuda) })
+        })?;
+        let at = params.pointer();
+        // SAFETY: the parameters live, and the stream is as the caller says.
+        unsafe {
+            check("nvjpegEncoderParamsSetEncoding", (functions.params_encoding)(at, BASELINE, cuda))?;
+            check("nvjpegEncoderParamsSetQuality", (functions.params_quality)(at, i32::from(quality), cuda))?;
+            check("nvjpegEncoderParamsSetOptimizedHuffman", (functions.params_huffman)(at, 0, cuda))?;
+            check(
+                "nvjpegEncoderParamsSetSamplingFactors",
+                (functions.params_sampling)(at, subsampling.number(), cuda),
+            )?;
+        }
+        Ok(EncodeParams { params, _handle: Arc::clone(&self.handle) })
+    }
+
+    /// Working memory for one picture. It takes device memory that no guard knows of.
+    ///
+    /// # Safety
+    /// The CUDA stream is one of the current context, or null.
+    pub(crate) unsafe fn encode_state(&self, cuda: CudaStream) -> Result<EncodeState> {
+        let Functions { encode_state_create, encode_state_destroy, .. } = *self.functions;
+        let state = Object::new(encode_state_destroy, |place| {
+            // SAFETY: the handle lives, there is room for the state, and the stream is as the caller says.
+            check("nvjpegEncoderStateCreate", unsafe { encode_state_create(self.handle.pointer(), place, cuda) })
+        })?;
+        Ok(EncodeState { state, planes: Box::default(), _handle: Arc::clone(&self.handle) })
+    }
+
+    /// Let the CUDA stream encode interleaved red, green and blue, as YCbCr.
+    ///
+    /// # Errors
+    /// When it could not be begun.
+    ///
+    /// # Safety
+    /// Until the result was retrieved, the picture is device memory of at least its pitch times its height, and the state is used for
+    /// nothing else. The CUDA stream is one of the current context, or null.
+    pub(crate) unsafe fn encode_rgb(
+        &self,
+        state: &mut EncodeState,
+        params: &EncodeParams,
+        pixels: Planes,
+        (width, height): (u32, u32),
+        cuda: CudaStream,
+    ) -> Result<()> {
+        // SAFETY: as the caller says.
+        let code =
+            unsafe { self.encode(self.functions.encode_image, state, params, pixels, RGBI, (width, height), cuda) };
+        check("nvjpegEncodeImage", code)
+    }
+
+    /// Let the CUDA stream encode planes as they are: one, or three of which `subsampling` says the sizes.
+    ///
+    /// # Errors
+    /// When it could not be begun.
+    ///
+    /// # Safety
+    /// As for [`encode_rgb`](Handle::encode_rgb), for each plane.
+    pub(crate) unsafe fn encode_planes(
+        &self,
+        state: &mut EncodeState,
+        params: &EncodeParams,
+        planes: Planes,
+        subsampling: Subsampling,
+        (width, height): (u32, u32),
+        cuda: CudaStream,
+    ) -> Result<()> {
+        let format = subsampling.number();
+        // SAFETY: as the caller says.
+        let code =
+            unsafe { self.encode(self.functions.encode_yuv, state, params, planes, format, (width, height), cuda) };
+        check("nvjpegEncodeYUV", code)
+    }
+
+    /// # Safety
+    /// As for [`encode_rgb`](Handle::encode_rgb).
+    #[expect(clippy::too_many_arguments, reason = "the two functions of the library take these")]
+    unsafe fn encode(
+        &self,
+        encode: unsafe extern "C" fn(Pointer, Pointer, Pointer, *const Planes, i32, i32, i32, CudaStream) -> Status,
+        state: &mut EncodeState,
+        params: &EncodeParams,
+        planes: Planes,
+        format: i32,
+        (width, height): (u32, u32),
+        cuda: CudaStream,
+    ) -> Status {
+        // The library refuses sizes below zero.
+        let size = |number| i32::try_from(number).unwrap_or(-1);
+        *state.planes = planes;
+        let (handle, at, params) = (self.handle.pointer(), state.state.pointer(), params.params.pointer());
+        // SAFETY: the handles live, and the rest is as the caller says.
+        unsafe { encode(handle, at, params, &*state.planes, format, size(width), size(height), cuda) }
+    }
+
+    /// The size of what was encoded. It waits until that is known.
+    ///
+    /// # Errors
+    /// When it was not encoded.
+    ///
+    /// # Safety
+    /// The CUDA stream is the one that it was encoded on.
+    pub(crate) unsafe fn encoded_len(&self, state: &mut EncodeState, cuda: CudaStream) -> Result<u64> {
+        let mut len = 0;
+        let (handle, state) = (self.handle.pointer(), state.state.pointer());
+        // SAFETY: without a place for it, only the size is told; there is room for that.
+        let code = unsafe { (self.functions.retrieve)(handle, state, std::ptr::null_mut(), &mut len, cuda) };
+        check("nvjpegEncodeRetrieveBitstream", code)?;
+        Ok(len)
+    }
+
+    /// Let the CUDA stream copy what was encoded, and tell its size.
+    ///
+    /// # Errors
+    /// When there is not enough room.
+    ///
+    /// # Safety
+    /// Until the CUDA stream was waited for, `to` is there and nothing else uses it. The CUDA stream is the one that it was encoded
+    /// on.
+    pub(crate) unsafe fn retrieve(&self, state: &mut EncodeState, to: &mut [u8], cuda: CudaStream) -> Result<u64> {
+        let mut len = to.len() as u64;
+        let (handle, state) = (self.handle.pointer(), state.state.pointer());
+        // SAFETY: there is as much room as is said, as long as the caller says.
+        let code = unsafe { (self.functions.retrieve)(handle, state, to.as_mut_ptr(), &mut len, cuda) };
+        check("nvjpegEncodeRetrieveBitstream", code)?;
+        Ok(len)
+    }
+}
+
+/// An error of its code, if it is one.
+fn check(call: &'static str, code: Status) -> Result<()> {
+    let name = match code {
+        0 => return Ok(()),
+        1 => "NVJPEG_STATUS_NOT_INITIALIZED",
+        2 => "NVJPEG_STATUS_INVALID_PARAMETER",
+        3 => "NVJPEG_STATUS_BAD_JPEG",
+        4 => "NVJPEG_STATUS_JPEG_NOT_SUPPORTED",
+        5 => "NVJPEG_STATUS_ALLOCATOR_FAILURE",
+        6 => "NVJPEG_STATUS_EXECUTION_FAILED",
+        7 => "NVJPEG_STATUS_ARCH_MISMATCH",
+        8 => "NVJPEG_STATUS_INTERNAL_ERROR",
+        9 => "NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED",
+        10 => "NVJPEG_STATUS_INCOMPLETE_BITSTREAM",
+        _ => "a status of no name",
+    };
+    Err(Error::Call { api: "nvJPEG", call, code: format!("{name} ({code})") })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+
+    #[test]
+    fn planes_have_the_layout_of_the_c_header() {
+        assert_eq!((size_of::<Planes>(), offset_of!(Planes, pitch)), (64, 32));
+    }
+}

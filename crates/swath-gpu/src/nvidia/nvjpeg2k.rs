@@ -1,0 +1,529 @@
+//! nvJPEG2000: JPEG 2000 pictures, decoded and encoded on the device. Codestreams come from host memory and go there.
+
+#[cfg(test)]
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use swath_codec::DType;
+
+use super::nvcomp::CudaStream;
+use super::{Found, Library, Loaded, Missing, Object, Pointer, Refusal, Status, functions, semantic_version};
+use crate::error::{Error, Result};
+
+const API: &str = "nvJPEG2000";
+
+/// `nvjpeg2kImageInfo_t`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct ImageInfo {
+    width: u32,
+    height: u32,
+    tile_width: u32,
+    tile_height: u32,
+    tiles_across: u32,
+    tiles_down: u32,
+    components: u32,
+}
+
+/// `nvjpeg2kImageComponentInfo_t`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct ComponentInfo {
+    width: u32,
+    height: u32,
+    bits: u8,
+    signed: u8,
+}
+
+/// `nvjpeg2kImage_t`: a picture in device memory, described in host memory.
+#[repr(C)]
+struct Image {
+    /// Device addresses of the planes, or of the one that is interleaved.
+    planes: *const u64,
+    /// Bytes from one row to the next, of each plane.
+    pitches: *const u64,
+    pixel: i32,
+    components: u32,
+}
+
+const RESOLUTIONS: usize = 33;
+
+/// `nvjpeg2kEncodeConfig_t`.
+#[repr(C)]
+#[derive(Debug)]
+struct EncodeConfig {
+    /// 0: a codestream without the boxes of JP2.
+    kind: i32,
+    colour: i32,
+    rsiz: u16,
+    width: u32,
+    height: u32,
+    tiled: u32,
+    tile_width: u32,
+    tile_height: u32,
+    components: u32,
+    info: *const ComponentInfo,
+    sop: u32,
+    eph: u32,
+    progression: i32,
+    layers: u32,
+    colour_transform: u32,
+    resolutions: u32,
+    code_block_width: u32,
+    code_block_height: u32,
+    modes: u32,
+    irreversible: u32,
+    precincts: u32,
+    precinct_widths: [u32; RESOLUTIONS],
+    precinct_heights: [u32; RESOLUTIONS],
+}
+
+const SRGB: i32 = 1;
+const GRAY: i32 = 2;
+const RPCL: i32 = 2;
+const INTERLEAVED: i32 = 1;
+
+functions! {
+    /// The functions.
+    Functions {
+        property: "nvjpeg2kGetProperty" (i32, *mut i32) -> Status;
+        create: "nvjpeg2kCreateSimple" (*mut Pointer) -> Status;
+        destroy: "nvjpeg2kDestroy" (Pointer) -> Status;
+        state_create: "nvjpeg2kDecodeStateCreate" (Pointer, *mut Pointer) -> Status;
+        state_destroy: "nvjpeg2kDecodeStateDestroy" (Pointer) -> Status;
+        stream_create: "nvjpeg2kStreamCreate" (*mut Pointer) -> Status;
+        stream_destroy: "nvjpeg2kStreamDestroy" (Pointer) -> Status;
+        parse: "nvjpeg2kStreamParse" (Pointer, *const u8, u64, i32, i32, Pointer) -> Status;
+        image_info: "nvjpeg2kStreamGetImageInfo" (Pointer, *mut ImageInfo) -> Status;
+        component_info: "nvjpeg2kStreamGetImageComponentInfo" (Pointer, *mut ComponentInfo, u32) -> Status;
+        decode: "nvjpeg2kDecode" (Pointer, Pointer, Pointer, *mut Image, CudaStream) -> Status;
+        encoder_create: "nvjpeg2kEncoderCreateSimple" (*mut Pointer) -> Status;
+        encoder_destroy: "nvjpeg2kEncoderDestroy" (Pointer) -> Status;
+        encode_state_create: "nvjpeg2kEncodeStateCreate" (Pointer, *mut Pointer) -> Status;
+        encode_state_destroy: "nvjpeg2kEncodeStateDestroy" (Pointer) -> Status;
+        params_create: "nvjpeg2kEncodeParamsCreate" (*mut Pointer) -> Status;
+        params_destroy: "nvjpeg2kEncodeParamsDestroy" (Pointer) -> Status;
+        params_config: "nvjpeg2kEncodeParamsSetEncodeConfig" (Pointer, *mut EncodeConfig) -> Status;
+        params_format: "nvjpeg2kEncodeParamsSetInputFormat" (Pointer, i32) -> Status;
+        encode: "nvjpeg2kEncode" (Pointer, Pointer, Pointer, *const Image, CudaStream) -> Status;
+        retrieve: "nvjpeg2kEncodeRetrieveBitstream" (Pointer, Pointer, *mut u8, *mut u64, CudaStream) -> Status;
+    }
+}
+
+/// The kind of samples in device memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PixelType {
+    /// Bytes.
+    U8,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Signed, 16 bits.
+    I16,
+}
+
+impl PixelType {
+    /// That of samples of a type, if the library has them.
+    pub(crate) fn of(dtype: DType) -> Option<PixelType> {
+        match dtype {
+            DType::U8 => Some(PixelType::U8),
+            DType::U16 => Some(PixelType::U16),
+            DType::I16 => Some(PixelType::I16),
+            _ => None,
+        }
+    }
+
+    /// `nvjpeg2kImageType_t`.
+    fn number(self) -> i32 {
+        match self {
+            PixelType::U8 => 0,
+            PixelType::U16 => 1,
+            PixelType::I16 => 2,
+        }
+    }
+
+    fn bits(self) -> u8 {
+        if self == PixelType::U8 { 8 } else { 16 }
+    }
+}
+
+/// What a codestream says that it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Picture {
+    /// Of the picture.
+    pub(crate) width: u32,
+    /// Of the picture.
+    pub(crate) height: u32,
+    /// Its components, which may be smaller.
+    pub(crate) components: Vec<Component>,
+}
+
+/// A component of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Component {
+    /// Samples in a row.
+    pub(crate) width: u32,
+    /// Rows.
+    pub(crate) height: u32,
+    /// Bits of a sample.
+    pub(crate) bits: u8,
+    /// Whether samples may be below zero.
+    pub(crate) signed: bool,
+}
+
+/// The library. What is made with it must be used with the CUDA context current that was so when it was made.
+#[derive(Debug)]
+pub(crate) struct NvJpeg2000 {
+    found: Found,
+    functions: Functions,
+}
+
+impl NvJpeg2000 {
+    /// The library of this process.
+    pub(crate) fn get() -> std::result::Result<&'static NvJpeg2000, &'static Missing> {
+        static NVJPEG2K: OnceLock<std::result::Result<NvJpeg2000, Missing>> = OnceLock::new();
+        NVJPEG2K.get_or_init(|| super::load(Library::NvJpeg2000, NvJpeg2000::bind)).as_ref()
+    }
+
+    /// The library in a file.
+    #[cfg(test)]
+    pub(crate) fn open(path: &Path) -> std::result::Result<NvJpeg2000, Refusal> {
+        NvJpeg2000::bind(&Loaded::open(path)?)
+    }
+
+    fn bind(loaded: &Loaded) -> std::result::Result<NvJpeg2000, Refusal> {
+        let functions = Functions::load(loaded, "")?;
+        let ([major, ..], version) = semantic_version("nvjpeg2kGetProperty", functions.property)?;
+        if major != 0 {
+            return Err(Refusal::Version { found: version, wanted: "0" });
+        }
+        let path = loaded.path(loaded.symbol("nvjpeg2kGetProperty")?);
+        Ok(NvJpeg2000 { functions, found: Found { library: Library::NvJpeg2000, version, path, detail: None } })
+    }
+
+    /// What was found.
+    pub(super) fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// What decodes.
+    pub(crate) fn decoder(&'static self) -> Result<Decoder> {
+        let Functions { create, destroy, .. } = self.functions;
+        // SAFETY: there is room for the handle.
+        let handle = Object::new(destroy, |place| check("nvjpeg2kCreateSimple", unsafe { create(place) }))?;
+        Ok(Decoder { functions: &self.functions, handle: Arc::new(handle) })
+    }
+
+    /// What encodes.
+    pub(crate) fn encoder(&'static self) -> Result<Encoder> {
+        let Functions { encoder_create, encoder_destroy, .. } = self.functions;
+        let handle = Object::new(encoder_destroy, |place| {
+            // SAFETY: there is room for the handle.
+            check("nvjpeg2kEncoderCreateSimple", unsafe { encoder_create(place) })
+        })?;
+        Ok(Encoder { functions: &self.functions, handle: Arc::new(handle) })
+    }
+}
+
+/// What decodes; threads may share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Decoder {
+    functions: &'static Functions,
+    handle: Arc<Object>,
+}
+
+/// Working memory of one picture at a time: it may be used again only when the CUDA stream of the last one was waited for.
+#[derive(Debug)]
+pub(crate) struct DecodeState {
+    state: Object,
+    /// What the library was told of the last picture, which it may read until it is decoded.
+    planes: Vec<u64>,
+    pitches: Vec<u64>,
+    _decoder: Arc<Object>,
+}
+
+/// A codestream that was parsed.
+#[derive(Debug)]
+pub(crate) struct Codestream {
+    stream: Object,
+}
+
+impl Decoder {
+    /// Working memory for one picture. It takes device memory that no guard knows of.
+    pub(crate) fn state(&self) -> Result<DecodeState> {
+        let Functions { state_create, state_destroy, .. } = *self.functions;
+        let state = Object::new(state_destroy, |place| {
+            // SAFETY: the handle lives, and there is room for the state.
+            check("nvjpeg2kDecodeStateCreate", unsafe { state_create(self.handle.pointer(), place) })
+        })?;
+        Ok(DecodeState { state, planes: Vec::new(), pitches: Vec::new(), _decoder: Arc::clone(&self.handle) })
+    }
+
+    /// Something to parse a codestream into; it may be used again.
+    pub(crate) fn codestream(&self) -> Result<Codestream> {
+        let Functions { stream_create, stream_destroy, .. } = *self.functions;
+        // SAFETY: there is room for the handle.
+        let stream =
+            Object::new(stream_destroy, |place| check("nvjpeg2kStreamCreate", unsafe { stream_create(place) }))?;
+        Ok(Codestream { stream })
+    }
+
+    /// Parse a codestream, on the host, and tell what it holds.
+    ///
+    /// # Errors
+    /// When it is no codestream, or one that the library cannot decode.
+    pub(crate) fn parse(&self, codestream: &mut Codestream, bytes: &[u8]) -> Result<Picture> {
+        let Functions { parse, image_info, component_info, .. } = *self.functions;
+        let stream = codestream.stream.pointer();
+        // SAFETY: the handles live, and as many bytes are there as are said. The library keeps their address until it
+        // decodes, for which `decode` asks that they are still there.
+        let code = unsafe { parse(self.handle.pointer(), bytes.as_ptr(), bytes.len() as u64, 0, 0, stream) };
+        check("nvjpeg2kStreamParse", code)?;
+        let mut image = ImageInfo::default();
+        // SAFETY: there is room for the answer.
+        check("nvjpeg2kStreamGetImageInfo", unsafe { image_info(stream, &mut image) })?;
+        let component = |i| {
+            let mut info = ComponentInfo::default();
+            // SAFETY: there is room for the answer.
+            check("nvjpeg2kStreamGetImageComponentInfo", unsafe { component_info(stream, &mut info, i) })?;
+            let ComponentInfo { width, height, bits, signed } = info;
+            Ok(Component { width, height, bits, signed: signed != 0 })
+        };
+        let components = (0..image.components).map(component).collect::<Result<_>>()?;
+        Ok(Picture { width: image.width, height: image.height, components })
+    }
+
+    /// Let the CUDA stream decode a codestream: each component into a plane of its own, with `pitch` bytes from one row to the next.
+    ///
+    /// # Errors
+    /// When it could not be begun. Whether it was done well is known when the CUDA stream was waited for.
+    ///
+    /// # Safety
+    /// Until the CUDA stream was waited for: the bytes that were parsed are still there, the planes are device memory of at
+    /// least `pitch` times the height of the component, no other plane of this or another picture, and the state and the
+    /// codestream are used for nothing else. The CUDA stream is one of the current context, or null.
+    pub(crate) unsafe fn decode(
+        &self,
+        state: &mut DecodeState,
+        codestream: &Codestream,
+        planes: &[u64],
+        pitch: u64,
+        pixel: PixelType,
+        cuda: CudaStream,
+    ) -> Result<()> {
+        state.planes.clear();
+        state.planes.extend_from_slice(planes);
+        state.pitches.clear();
+        state.pitches.resize(planes.len(), pitch);
+        let mut image = Image {
+            planes: state.planes.as_ptr(),
+            pitches: state.pitches.as_ptr(),
+            pixel: pixel.number(),
+            components: planes.len() as u32,
+        };
+        let (handle, state, stream) = (self.handle.pointer(), state.state.pointer(), codestream.stream.pointer());
+        // SAFETY: the handles live, the arrays have an entry for each component, and the rest is as the caller says.
+        check("nvjpeg2kDecode", unsafe { (self.functions.decode)(handle, state, stream, &mut image, cuda) })
+    }
+}
+
+/// What encodes; threads may share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Encoder {
+    functions: &'static Functions,
+    handle: Arc<Object>,
+}
+
+/// Working memory of one picture at a time, and the result, until it was retrieved.
+#[derive(Debug)]
+pub(crate) struct EncodeState {
+    state: Object,
+    /// What the library was told of the last picture: an address and a pitch.
+    told: Box<[u64; 2]>,
+    _encoder: Arc<Object>,
+}
+
+/// How pictures are encoded.
+#[derive(Debug)]
+pub(crate) struct EncodeParams {
+    params: Object,
+    pixel: PixelType,
+    components: u32,
+    /// The library is not said to copy it.
+    _info: Vec<ComponentInfo>,
+}
+
+/// Pictures to encode without loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pixels {
+    /// Pixels in a row.
+    pub(crate) width: u32,
+    /// Rows.
+    pub(crate) height: u32,
+    /// 1 to 4, interleaved.
+    pub(crate) components: u32,
+    /// Their samples.
+    pub(crate) pixel: PixelType,
+    /// Whether the first three are red, green and blue, which are then transformed together.
+    pub(crate) rgb: bool,
+}
+
+impl Pixels {
+    /// As many resolutions as the size allows, 6 at most: the library wants at least a pixel of the lowest one, in either direction.
+    fn resolutions(&self) -> u32 {
+        self.width.min(self.height).max(1).ilog2().min(5) + 1
+    }
+}
+
+impl Encoder {
+    /// How pictures like these are encoded: a codestream of one layer and one tile, by the reversible transform, which loses
+    /// nothing.
+    ///
+    /// # Errors
+    /// When the library cannot encode such pictures, such as those of one pixel.
+    pub(crate) fn params(&self, pixels: &Pixels) -> Result<EncodeParams> {
+        // The library divides by them.
+        if pixels.width == 0 || pixels.height == 0 || !(1..=4).contains(&pixels.components) {
+            return Err(Error::Unable { device: API.to_owned(), what: "encode a picture of this size" });
+        }
+        let Functions { params_create, params_destroy, params_config, params_format, .. } = *self.functions;
+        // SAFETY: there is room for the handle.
+        let params =
+            Object::new(params_destroy, |place| check("nvjpeg2kEncodeParamsCreate", unsafe { params_create(place) }))?;
+        let &Pixels { width, height, components, pixel, rgb } = pixels;
+        let (bits, signed) = (pixel.bits(), u8::from(pixel == PixelType::I16));
+        let info = vec![ComponentInfo { width, height, bits, signed }; components as usize];
+        let mut config = EncodeConfig {
+            kind: 0,
+            // A codestream does not tell it, but the library refuses that it is unknown, and the transform for anything but RGB.
+            colour: if rgb && components >= 3 { SRGB } else { GRAY },
+            rsiz: 0,
+            width,
+            height,
+            tiled: 0,
+            tile_width: 0,
+            tile_height: 0,
+            components,
+            info: info.as_ptr(),
+            sop: 0,
+            eph: 0,
+            progression: RPCL,
+            layers: 1,
+            colour_transform: u32::from(rgb && components >= 3),
+            resolutions: pixels.resolutions(),
+            code_block_width: 64,
+            code_block_height: 64,
+            modes: 0,
+            irreversible: 0,
+            precincts: 0,
+            precinct_widths: [0; RESOLUTIONS],
+            precinct_heights: [0; RESOLUTIONS],
+        };
+        // SAFETY: the handle lives, and so does what is described, until the parameters are dropped.
+        check("nvjpeg2kEncodeParamsSetEncodeConfig", unsafe { params_config(params.pointer(), &mut config) })?;
+        // SAFETY: the handle lives.
+        check("nvjpeg2kEncodeParamsSetInputFormat", unsafe { params_format(params.pointer(), INTERLEAVED) })?;
+        Ok(EncodeParams { params, pixel, components, _info: info })
+    }
+
+    /// Working memory for one picture. It takes device memory that no guard knows of.
+    pub(crate) fn state(&self) -> Result<EncodeState> {
+        let Functions { encode_state_create, encode_state_destroy, .. } = *self.functions;
+        let state = Object::new(encode_state_destroy, |place| {
+            // SAFETY: the handle lives, and there is room for the state.
+            check("nvjpeg2kEncodeStateCreate", unsafe { encode_state_create(self.handle.pointer(), place) })
+        })?;
+        Ok(EncodeState { state, told: Box::new([0; 2]), _encoder: Arc::clone(&self.handle) })
+    }
+
+    /// Let the CUDA stream encode an interleaved picture, with `pitch` bytes from one row to the next.
+    ///
+    /// # Errors
+    /// When it could not be begun.
+    ///
+    /// # Safety
+    /// Until the result was retrieved, the picture is device memory of at least `pitch` times its height, and the state is used for
+    /// nothing else. The CUDA stream is one of the current context, or null.
+    pub(crate) unsafe fn encode(
+        &self,
+        state: &mut EncodeState,
+        params: &EncodeParams,
+        address: u64,
+        pitch: u64,
+        cuda: CudaStream,
+    ) -> Result<()> {
+        *state.told = [address, pitch];
+        let [planes, pitches] = &*state.told;
+        let image = Image { planes, pitches, pixel: params.pixel.number(), components: params.components };
+        let (handle, state, params) = (self.handle.pointer(), state.state.pointer(), params.params.pointer());
+        // SAFETY: the handles live, interleaved pictures have one plane, and the rest is as the caller says.
+        check("nvjpeg2kEncode", unsafe { (self.functions.encode)(handle, state, params, &image, cuda) })
+    }
+
+    /// The size of what was encoded. It waits until that is known.
+    ///
+    /// # Errors
+    /// When it was not encoded.
+    ///
+    /// # Safety
+    /// The CUDA stream is the one that it was encoded on.
+    pub(crate) unsafe fn encoded_len(&self, state: &mut EncodeState, cuda: CudaStream) -> Result<u64> {
+        let mut len = 0;
+        let (handle, state) = (self.handle.pointer(), state.state.pointer());
+        // SAFETY: without a place for it, only the size is told; there is room for that.
+        let code = unsafe { (self.functions.retrieve)(handle, state, std::ptr::null_mut(), &mut len, cuda) };
+        check("nvjpeg2kEncodeRetrieveBitstream", code)?;
+        Ok(len)
+    }
+
+    /// Let the CUDA stream copy what was encoded, and tell its size.
+    ///
+    /// # Errors
+    /// When there is not enough room.
+    ///
+    /// # Safety
+    /// Until the CUDA stream was waited for, `to` is there and nothing else uses it. The CUDA stream is the one that it was encoded
+    /// on.
+    pub(crate) unsafe fn retrieve(&self, state: &mut EncodeState, to: &mut [u8], cuda: CudaStream) -> Result<u64> {
+        let mut len = to.len() as u64;
+        let (handle, state) = (self.handle.pointer(), state.state.pointer());
+        // SAFETY: there is as much room as is said, as long as the caller says.
+        let code = unsafe { (self.functions.retrieve)(handle, state, to.as_mut_ptr(), &mut len, cuda) };
+        check("nvjpeg2kEncodeRetrieveBitstream", code)?;
+        Ok(len)
+    }
+}
+
+/// An error of its code, if it is one.
+fn check(call: &'static str, code: Status) -> Result<()> {
+    let name = match code {
+        0 => return Ok(()),
+        1 => "NVJPEG2K_STATUS_NOT_INITIALIZED",
+        2 => "NVJPEG2K_STATUS_INVALID_PARAMETER",
+        3 => "NVJPEG2K_STATUS_BAD_JPEG",
+        4 => "NVJPEG2K_STATUS_JPEG_NOT_SUPPORTED",
+        5 => "NVJPEG2K_STATUS_ALLOCATOR_FAILURE",
+        6 => "NVJPEG2K_STATUS_EXECUTION_FAILED",
+        7 => "NVJPEG2K_STATUS_ARCH_MISMATCH",
+        8 => "NVJPEG2K_STATUS_INTERNAL_ERROR",
+        9 => "NVJPEG2K_STATUS_IMPLEMENTATION_NOT_SUPPORTED",
+        _ => "a status of no name",
+    };
+    Err(Error::Call { api: API, call, code: format!("{name} ({code})") })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+
+    #[test]
+    fn structures_have_the_sizes_of_the_c_header() {
+        assert_eq!((size_of::<ImageInfo>(), size_of::<ComponentInfo>()), (28, 12));
+        assert_eq!((size_of::<Image>(), offset_of!(Image, pixel), offset_of!(Image, components)), (24, 16, 20));
+        assert_eq!(size_of::<EncodeConfig>(), 360);
+        assert_eq!(offset_of!(EncodeConfig, info), 40);
+        assert_eq!(offset_of!(EncodeConfig, resolutions), 68);
+        assert_eq!(offset_of!(EncodeConfig, precinct_widths), 92);
+    }
+}
