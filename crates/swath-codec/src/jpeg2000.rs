@@ -50,6 +50,12 @@ pub fn decode(src: &[u8], shape: Shape, colour: Colour, dst: &mut [u8]) -> Resul
         .unwrap_or(Err(Error::Corrupt { codec: CODEC, what: "its packets contradict its headers" }))
 }
 
+/// Whether a stream says that it holds such a block and can be decoded without more memory than a block deserves: what [`decode`] looks
+/// at before it begins. For other decoders, which may not.
+pub fn check(src: &[u8], shape: Shape) -> Result<()> {
+    codestream::check(src, shape).map(|_| ())
+}
+
 fn decode_checked(stream: &Codestream<'_>, shape: Shape, colour: Colour, dst: &mut [u8]) -> Result<()> {
     let settings = DecodeSettings { resolve_palette_indices: false, strict: true, target_resolution: None };
     let image = Image::new(&stream.bytes, &settings).map_err(translate)?;

@@ -228,9 +228,12 @@ fn corrupt<T>(what: &'static str) -> Result<T> {
     Err(Error::Corrupt { codec: NAME, what })
 }
 
-/// Appends one LZ4 frame with a checksum of its content to `out`.
+/// Appends one LZ4 frame with a checksum of its content to `out`: of one block if it is not too large, as nvCOMP decodes only those.
 pub fn encode(src: &[u8], out: &mut Vec<u8>) {
-    let info = FrameInfo::new().block_size(BlockSize::Max256KB).content_checksum(true);
+    let sizes = [(64 << 10, BlockSize::Max64KB), (256 << 10, BlockSize::Max256KB), (1 << 20, BlockSize::Max1MB)];
+    let fitting = sizes.into_iter().find(|&(most, _)| src.len() <= most);
+    let block_size = fitting.map_or(BlockSize::Max4MB, |(_, size)| size);
+    let info = FrameInfo::new().block_size(block_size).content_checksum(true);
     let mut frame = FrameEncoder::with_frame_info(info, &mut *out);
     // Cannot fail: writing to a vector does not.
     let _ = frame.write_all(src);

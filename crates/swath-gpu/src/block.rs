@@ -44,6 +44,15 @@ impl Block {
 pub struct Status(pub u32);
 
 impl Status {
+    pub(crate) const OK: Status = Status(0);
+    pub(crate) const CUT: Status = Status(1);
+    pub(crate) const BROKEN: Status = Status(2);
+    pub(crate) const UNKNOWN_FORM: Status = Status(4);
+    /// What only the host finds out: a picture of another size or of other samples than the file announces.
+    pub(crate) const OTHER_PICTURE: Status = Status(5);
+    /// A library of NVIDIA's did not take it.
+    pub(crate) const REFUSED: Status = Status(6);
+
     /// Whether the pixels are there.
     pub fn is_ok(self) -> bool {
         self.0 == 0
@@ -57,6 +66,8 @@ impl Status {
             2 => "the stream breaks the rules of its format",
             3 => "the checksum does not match",
             4 => "the kernel does not know this form of the format",
+            5 => "it is another picture than the file announces",
+            6 => "NVIDIA's library does not decode it",
             _ => "the kernel failed",
         }
     }

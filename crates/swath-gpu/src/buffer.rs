@@ -1,9 +1,11 @@
 //! Memory that frees itself.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::device::{Device, Handle};
+use crate::nvidia::cufile::Registration;
+use crate::profile::Profile;
 use crate::stats::Counters;
 
 /// What buffers of a device share with it.
@@ -11,6 +13,7 @@ use crate::stats::Counters;
 pub(crate) struct Shared {
     pub(crate) device: Box<dyn Device>,
     pub(crate) counters: Counters,
+    pub(crate) profile: Profile,
 }
 
 /// Device memory. It is given back when it is dropped.
@@ -19,6 +22,8 @@ pub struct Buffer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) handle: Handle,
     pub(crate) bytes: u64,
+    /// What cuFile knows of it, once it was asked to read into it or write from it: nothing, if it could not be told.
+    pub(crate) registration: OnceLock<Option<Registration>>,
 }
 
 impl Buffer {
@@ -35,6 +40,11 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        // Memory that cuFile knows is not given back before it has forgotten it.
+        if let Some(Some(registration)) = self.registration.take() {
+            let mut registration = Some(registration);
+            self.shared.device.in_cuda_context(&mut || registration = None);
+        }
         // SAFETY: the handle came from this device and is released once; streams synchronise before the buffers that they use
         // are dropped (`Stream` says how).
         unsafe { self.shared.device.release(self.handle) };
@@ -55,6 +65,18 @@ pub struct Pinned {
 unsafe impl Send for Pinned {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    /// The first `bytes` of it, and no reference to the others: a library may still be reading those.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub(crate) fn head_mut(&mut self, bytes: usize) -> &mut [u8] {
+        assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
+        // SAFETY: `pin` gave at least so many bytes, zeroed by `Gpu::pin`, and `self` is borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(self.memory, bytes) }
+    }
+}
 
 impl Deref for Pinned {
     type Target = [u8];

@@ -105,6 +105,10 @@ unsafe impl Device for Cuda {
         }
     }
 
+    fn in_cuda_context(&self, work: &mut dyn FnMut()) -> bool {
+        self.context.enter().map(|_current| work()).is_ok()
+    }
+
     fn queue(&self) -> Result<Box<dyn Queue>> {
         Ok(Box::new(CudaQueue::new(Arc::clone(&self.context))?))
     }

@@ -5,7 +5,10 @@
 //! in one download with one synchronisation. What is held is a band of each level, and of their tiles: nothing grows with the
 //! height of the image.
 
+mod compress;
+mod direct;
 mod job;
+mod pictures;
 mod tiles;
 
 use std::ops::Range;
@@ -17,10 +20,15 @@ use crate::gpu::Gpu;
 use crate::kernel::{Arg, Kernel};
 use crate::raster::DeviceRaster;
 use crate::slot::{Budget, Slot};
+use crate::storage::DeviceFile;
 use crate::stream::Stream;
 
-use self::job::TILE_ALIGN;
+pub use self::compress::TileCodec;
+use self::compress::{Piece, Pool};
+use self::direct::Direct;
 pub use self::job::{CutJob, CutLevel, Halving};
+use self::pictures::Encoders;
+use self::tiles::Made;
 pub use self::tiles::{LevelTiles, Tiles};
 
 /// Samples that one group cuts.
@@ -57,23 +65,6 @@ struct Rows {
     block_row: u64,
 }
 
-/// Memory for tiles that are compressed on the device.
-#[derive(Debug, Default)]
-struct CompressedPool {
-    /// The sizes, and a slot for each tile that holds the largest that it may become.
-    slots: Slot,
-    /// Which piece goes where.
-    spans: Slot,
-    /// The pieces side by side.
-    packed: Slot,
-}
-
-impl CompressedPool {
-    fn clear(&mut self, budget: &mut Budget) {
-        [&mut self.slots, &mut self.spans, &mut self.packed].into_iter().for_each(|slot| slot.clear(budget));
-    }
-}
-
 /// What a push will do with one level, decided before anything is done.
 struct Step {
     /// Rows that are taken along.
@@ -90,6 +81,35 @@ struct Step {
     count: u64,
 }
 
+/// What became of tiles, and what went wrong on the way there.
+type Fetched = (Made, Option<Error>);
+
+/// Runs of tiles of the same size, in the order of all tiles: those of each level, of which the last strips may be shorter.
+fn pieces(job: &CutJob, steps: &[Step]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for (level, step) in steps.iter().enumerate().filter(|(_, step)| step.count > 0) {
+        let of = job.levels[level];
+        let per_row = of.planes * of.across();
+        let last = step.blocks.end - 1;
+        let whole = if of.stored_rows(last) == of.block_height { step.blocks.end } else { last };
+        for rows in [step.blocks.start..whole, whole..step.blocks.end] {
+            let (tiles, before) = ((rows.end - rows.start) * per_row, (rows.start - step.blocks.start) * per_row);
+            if tiles > 0 {
+                pieces.push(Piece {
+                    level,
+                    first: step.first + before,
+                    tiles,
+                    at: step.tiles_at + before * job.tile_stride(level),
+                    stride: job.tile_stride(level),
+                    row_bytes: job.tile_row_bytes(level),
+                    bytes: of.stored_rows(rows.start) * job.tile_row_bytes(level),
+                });
+            }
+        }
+    }
+    pieces
+}
+
 /// Rows on their way to become tiles.
 #[derive(Debug)]
 pub struct Cutting {
@@ -99,7 +119,12 @@ pub struct Cutting {
     job: CutJob,
     levels: Vec<Rows>,
     tiles: Slot,
-    pool: CompressedPool,
+    pool: Pool,
+    encoders: Encoders,
+    /// Where the device writes tiles to by itself.
+    direct: Option<Direct>,
+    /// Why tiles are not compressed any more, until that was told.
+    given_up: Option<Error>,
     budget: Budget,
 }
 
@@ -119,7 +144,10 @@ impl Gpu {
             job,
             levels,
             tiles: Slot::default(),
-            pool: CompressedPool::default(),
+            pool: Pool::default(),
+            encoders: Encoders::new(self),
+            direct: None,
+            given_up: None,
             budget: Budget::new(budget),
         })
     }
@@ -145,25 +173,31 @@ impl Cutting {
             assert!(first.checked_add(count).is_some_and(|end| end <= raster.rows()), "the raster holds the rows");
         }
         let (steps, tiles_bytes) = self.plan(count);
+        let mut failure = self.given_up.take();
         // First as much as bands to come will need, and if there is not that much, what this one needs.
-        self.make_room(&steps, tiles_bytes, true).or_else(|_| {
+        let roomy = self.make_room(&steps, tiles_bytes, true).or_else(|error| match error.is_library() {
+            true => {
+                // What cannot be asked for its needs compresses nothing.
+                (self.job.compress, failure) = (TileCodec::None, Some(error));
+                self.make_room(&steps, tiles_bytes, true)
+            }
+            false => Err(error),
+        });
+        roomy.or_else(|_| {
             self.shrink(&steps);
             self.budget.exact = true;
             let made = self.make_room(&steps, tiles_bytes, false).inspect_err(|_| self.shrink(&steps));
             self.budget.exact = false;
             made
         })?;
-        let needed = if self.job.packbits { self.pool.slots.bytes() } else { tiles_bytes };
-        let mut memory = room_on_host(&self.gpu, memory, needed)?;
-        // From here on nothing is allocated, so that what is refused for want of memory was never begun.
-        let made = self.enqueue(&steps, rows).and_then(|()| match self.job.packbits {
-            true => self.fetch_compressed(&steps, &mut memory).map(Some),
-            false => self.fetch_tiles(tiles_bytes, &mut memory).map(|()| None),
-        });
+        let mut memory = room_on_host(&self.gpu, memory, tiles_bytes)?;
+        // From here on no memory of the device is allocated, so that what is refused for want of it was never begun.
+        let made = self.enqueue(&steps, rows).and_then(|()| self.fetch(&steps, tiles_bytes, &mut memory));
         // Also after an error: what was enqueued uses the rows and the memory.
         let waited = self.stream.synchronize();
-        let compressed = made?;
+        let (made, refused) = made?;
         waited?;
+        let failure = failure.or(refused);
         let mut levels = Vec::new();
         for (level, (step, state)) in steps.into_iter().zip(&mut self.levels).enumerate() {
             state.block_row = step.blocks.end.max(state.block_row);
@@ -181,85 +215,44 @@ impl Cutting {
                 });
             }
         }
-        Ok(Tiles { memory, levels, compressed })
+        Ok(Tiles { memory, levels, made, failure })
     }
 
-    /// Bring all tiles to the host at once.
-    fn fetch_tiles(&mut self, bytes: u64, memory: &mut Pinned) -> Result<()> {
+    /// Bring all tiles to the host, or to the file: compressed, if that is what is wanted and it succeeds.
+    fn fetch(&mut self, steps: &[Step], bytes: u64, memory: &mut Pinned) -> Result<Fetched> {
+        let mut failure = None;
+        if bytes > 0 && self.job.compress != TileCodec::None {
+            match self.compress(&pieces(&self.job, steps), memory) {
+                Ok(made) => return Ok(made),
+                Err(error @ Error::Stalled { .. }) => return Err(error),
+                // The tiles are still there as they were cut.
+                Err(error) if error.is_library() => failure = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        // What comes by way of the host stands behind what does not, so that from now on all of it does.
+        self.direct = None;
         if bytes > 0 {
             // SAFETY: nobody looks at the memory before `push` has synchronised.
             unsafe { self.stream.download(self.tiles.get(), 0, &mut memory[..bytes as usize])? };
         }
-        Ok(())
+        Ok((Made::Tiles, failure))
     }
 
-    /// Compress all tiles, bring their sizes to the host, lay them side by side, and bring them to the host at once.
-    fn fetch_compressed(&mut self, steps: &[Step], memory: &mut Pinned) -> Result<Vec<Range<usize>>> {
-        let count = steps.iter().map(|step| step.count).sum::<u64>();
-        let mut froms = Vec::with_capacity(count as usize);
-        let mut out_at = (count * 4).next_multiple_of(TILE_ALIGN);
-        for (level, step) in steps.iter().enumerate().filter(|(_, step)| step.count > 0) {
-            let (of, slot) = (self.job.levels[level], self.job.slot_bytes(level));
-            let per_row = of.planes * of.across();
-            // The last strip may be shorter than the others, so it is a launch of its own.
-            let last = step.blocks.end - 1;
-            let whole = if of.stored_rows(last) == of.block_height { step.blocks.end } else { last };
-            for rows in [step.blocks.start..whole, whole..step.blocks.end] {
-                let tiles = (rows.end - rows.start) * per_row;
-                if tiles == 0 {
-                    continue;
-                }
-                let before = (rows.start - step.blocks.start) * per_row;
-                let args = [
-                    Arg::Buffer(self.tiles.get()),
-                    Arg::U64(step.tiles_at + before * self.job.tile_stride(level)),
-                    Arg::U64(self.job.tile_stride(level)),
-                    Arg::U64(of.stored_rows(rows.start) * self.job.tile_row_bytes(level)),
-                    Arg::Buffer(self.pool.slots.get()),
-                    Arg::U64(out_at),
-                    Arg::U64(slot),
-                    Arg::Buffer(self.pool.slots.get()),
-                    Arg::U32((step.first + before) as u32),
-                    Arg::U32(self.job.tile_row_bytes(level) as u32),
-                ];
-                // SAFETY: as everywhere here; the pool has a slot for every tile, and the kernel stops at its end.
-                unsafe { self.stream.launch(Kernel::PackBitsEncode, tiles as u32, &args)? };
-                froms.extend((0..tiles).map(|tile| (out_at + tile * slot, slot)));
-                out_at += tiles * slot;
-            }
+    /// Leave compressing to the CPU from now on, for this reason; `false` if it was left to it before.
+    pub fn compress_no_more(&mut self, reason: Error) -> bool {
+        if self.job.compress == TileCodec::None {
+            return false;
         }
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
-        unsafe { self.stream.download(self.pool.slots.get(), 0, &mut memory[..count as usize * 4])? };
-        self.stream.synchronize()?;
+        (self.job.compress, self.given_up) = (TileCodec::None, Some(reason));
+        self.pool.clear(&mut self.budget);
+        true
+    }
 
-        let mut places = Vec::with_capacity(froms.len());
-        let mut spans = Vec::with_capacity(froms.len() * 3);
-        let mut total = 0_u64;
-        for (&(from, slot), size) in froms.iter().zip(memory.as_chunks::<4>().0) {
-            let size = u64::from(u32::from_ne_bytes(*size));
-            if size > slot {
-                return Err(Error::Unable { device: self.gpu.info().name.clone(), what: "compress a tile" });
-            }
-            places.push(total as usize..(total + size) as usize);
-            spans.extend([from, total, size]);
-            total += size;
-        }
-        let table: &[u8] = bytemuck::cast_slice(&spans);
-        let CompressedPool { slots, spans: span_slot, packed } = &self.pool;
-        // SAFETY: the table and the memory live until the stream is synchronised, which happens before this returns; the spans lie in
-        // the slots that the sizes were made in, and side by side in a buffer of their sum.
-        let gathered = unsafe {
-            self.stream.upload(table, span_slot.get(), 0).and_then(|()| {
-                let args = [Arg::Buffer(span_slot.get()), Arg::Buffer(slots.get()), Arg::Buffer(packed.get())];
-                self.stream.launch(Kernel::Gather, count as u32, &args)?;
-                self.stream.download(packed.get(), 0, &mut memory[..total as usize])
-            })
-        };
-        self.stream.synchronize().and(gathered)?;
-        Ok(places)
+    /// Let the device write compressed tiles to files by itself, if it can compress them: those of the full resolution to one from an
+    /// offset on, those of the overviews to another. `framed` as the blocks of a COG are.
+    pub fn write_to(&mut self, full: (DeviceFile, u64), overviews: Option<(DeviceFile, u64)>, framed: bool) {
+        self.direct = Some(Direct::new(full, overviews, framed));
     }
 
     /// What a band of `count` rows makes of every level, and the bytes of all its tiles.
@@ -318,18 +311,18 @@ impl Cutting {
             state.slots[to].room(&self.gpu, "the rows of a band", bytes, &mut self.budget)?;
         }
         if tiles_bytes > 0 {
-            self.tiles.room(&self.gpu, "the tiles of a band", Some(tiles_bytes), &mut self.budget)?;
-        }
-        if tiles_bytes > 0 && self.job.packbits {
-            let count = steps.iter().map(|step| step.count).sum::<u64>();
-            let slots =
-                steps.iter().enumerate().map(|(level, step)| step.count.checked_mul(self.job.slot_bytes(level)));
-            let sizes = Some((count * 4).next_multiple_of(TILE_ALIGN));
-            let bytes = slots.fold(sizes, |sum, bytes| sum?.checked_add(bytes?));
-            let CompressedPool { slots, spans, packed } = &mut self.pool;
-            slots.room(&self.gpu, "the pool of compressed tiles", bytes, &mut self.budget)?;
-            spans.room(&self.gpu, "the table of compressed tiles", Some(count * 24), &mut self.budget)?;
-            packed.room(&self.gpu, "compressed tiles side by side", bytes, &mut self.budget)?;
+            // Compressed tiles are gathered where the tiles were, and one of them may have grown.
+            let largest = match self.job.compress {
+                // Pictures are made in memory of the libraries' own.
+                TileCodec::None | TileCodec::Picture(_) => 0,
+                codec => {
+                    let pieces = pieces(&self.job, steps);
+                    let largest = self.job.largest_tile();
+                    self.pool.make_room(&codec, &pieces, largest, &self.gpu, &mut self.stream, &mut self.budget)?
+                }
+            };
+            let bytes = Some(tiles_bytes.max(largest));
+            self.tiles.room(&self.gpu, "the tiles of a band", bytes, &mut self.budget)?;
         }
         Ok(())
     }
@@ -338,6 +331,7 @@ impl Cutting {
     fn shrink(&mut self, steps: &[Step]) {
         self.tiles.clear(&mut self.budget);
         self.pool.clear(&mut self.budget);
+        self.encoders.clear();
         for (state, step) in self.levels.iter_mut().zip(steps) {
             state.slots[1 - state.current].clear(&mut self.budget);
             if step.kept.is_empty() {

@@ -4,17 +4,27 @@
 //! Two batches are under way at a time, each in a lane of its own: while the device decodes one, the next is fetched and
 //! uploaded. Lanes keep their memory, so that a steady sequence of batches allocates nothing.
 
+mod blocks;
+mod interchange;
+mod lane;
+mod pictures;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::block::{Block, Status};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
-use crate::job::{DecodeJob, zstd_groups};
+use crate::job::DecodeJob;
 use crate::kernel::{Arg, Kernel};
 use crate::raster::{DeviceRaster, Geometry};
-use crate::slot::{Budget, PinnedSlot, Slot};
-use crate::stream::Stream;
+use crate::route::Route;
+use crate::slot::Budget;
+use crate::storage::{DeviceFile, Transfer};
+
+use self::blocks::{Batch, Chunks, Wave, stand_in};
+pub(crate) use self::lane::Lane;
+use self::lane::Needs;
 
 /// Batches under way at a time.
 pub const LANES: usize = 2;
@@ -24,6 +34,9 @@ const PLACE_SAMPLES: u64 = 4096;
 
 /// Groups of one launch: what CUDA can count.
 pub(crate) const MAX_GROUPS: u64 = i32::MAX as u64;
+
+/// Compressed bytes begin at a multiple of this in a batch: no stream is wanted at a larger one.
+pub(crate) const PAYLOAD_ALIGN: usize = 16;
 
 /// Groups that share a pass over a buffer.
 const PASS_GROUPS: u64 = 1024;
@@ -55,76 +68,63 @@ pub enum Target<'a> {
     },
 }
 
-/// Bytes of device memory that a batch needs.
-struct Needs {
-    batch: u64,
-    /// `None` where blocks are placed from the batch itself.
-    decoded: Option<u64>,
-    scratch: u64,
-    /// `None` when there is no such number.
-    out: Option<u64>,
+/// Where the compressed bytes of a batch come from.
+#[derive(Debug, Clone, Copy)]
+enum Payload<'a> {
+    /// They lie in the lane's pinned memory.
+    Staged,
+    /// The device reads these pieces of a file.
+    File(&'a DeviceFile, &'a [Transfer]),
 }
 
-/// A batch under way, and the memory for it.
-#[derive(Debug)]
-pub(crate) struct Lane {
-    // First, so that it is dropped first: it waits for what uses the buffers.
-    stream: Stream,
-    /// Table, band list and compressed bytes.
-    batch: Slot,
-    decoded: Slot,
-    scratch: Slot,
-    /// Statuses and pixels.
-    out: Slot,
-    staging: PinnedSlot,
-    result: PinnedSlot,
-    /// Bytes of the statuses in the result, and of all of it.
-    status_bytes: usize,
-    result_bytes: usize,
-    blocks: usize,
-    /// Bytes that were staged.
-    staged: usize,
-    /// The raster that is written to, kept until that is done.
-    target: Option<DeviceRaster>,
+/// What lies where in a batch: the table of blocks, the list of bands, statuses of blocks that nobody decodes, what nvCOMP decodes in
+/// place of blocks that it must not see, the compressed bytes; and behind what is uploaded the arrays of nvCOMP.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    bands_at: usize,
+    zeros_at: usize,
+    stand_in_at: usize,
+    payload_at: usize,
+    payload_end: usize,
+    chunks_at: usize,
+    total: usize,
 }
 
-impl Lane {
-    pub(crate) fn new(gpu: &Gpu) -> Result<Lane> {
-        Ok(Lane {
-            stream: gpu.stream()?,
-            batch: Slot::default(),
-            decoded: Slot::default(),
-            scratch: Slot::default(),
-            out: Slot::default(),
-            staging: PinnedSlot::default(),
-            result: PinnedSlot::default(),
-            status_bytes: 0,
-            result_bytes: 0,
-            blocks: 0,
-            staged: 0,
-            target: None,
-        })
+impl Layout {
+    /// `None` when no number is large enough.
+    fn new(job: &DecodeJob, bands: usize, blocks: usize, payload: usize) -> Option<Layout> {
+        let bands_at = blocks * size_of::<Block>();
+        let zeros_at = bands_at + bands * 4;
+        let from_host = job.is_stored() || job.is_fed_by_host();
+        let stand_in_at = zeros_at + if from_host { status_bytes(blocks) } else { 0 };
+        let (stand_in, chunks) = match job.route {
+            Route::NvComp(codec, _) => (stand_in(codec).len(), Chunks::bytes(blocks as u64) as usize),
+            Route::Stored | Route::Kernel(_) | Route::NvJpeg2000(_) | Route::NvJpeg { .. } => (0, 0),
+        };
+        // Streams stand where nvCOMP wants them.
+        let stand_in_at = stand_in_at.next_multiple_of(PAYLOAD_ALIGN);
+        let payload_at = (stand_in_at + stand_in).next_multiple_of(PAYLOAD_ALIGN);
+        let payload_end = payload_at.checked_add(payload)?;
+        let chunks_at = payload_end.checked_next_multiple_of(PAYLOAD_ALIGN)?;
+        let total = match chunks {
+            // The host keeps the bytes.
+            0 if job.is_fed_by_host() => payload_at,
+            0 => payload_end,
+            chunks => chunks_at.checked_add(chunks)?,
+        };
+        Some(Layout { bands_at, zeros_at, stand_in_at, payload_at, payload_end, chunks_at, total })
     }
 
-    fn make_room(&mut self, gpu: &Gpu, needs: &Needs, budget: &mut Budget) -> Result<()> {
-        self.batch.room(gpu, "the compressed batch", Some(needs.batch), budget)?;
-        if let Some(bytes) = needs.decoded {
-            self.decoded.room(gpu, "the decoded batch", Some(bytes), budget)?;
+    /// Write all that stands before the compressed bytes. `statuses` are those of blocks that the host handed to a decoder.
+    fn write_head(&self, job: &DecodeJob, blocks: &[Block], bands: &[u32], statuses: &[u32], head: &mut [u8]) {
+        head[..self.bands_at].copy_from_slice(bytemuck::cast_slice(blocks));
+        head[self.bands_at..self.zeros_at].copy_from_slice(bytemuck::cast_slice(bands));
+        head[self.zeros_at..self.payload_at].fill(0);
+        head[self.zeros_at..][..statuses.len() * 4].copy_from_slice(bytemuck::cast_slice(statuses));
+        if let Route::NvComp(codec, _) = job.route {
+            let stream = stand_in(codec);
+            head[self.stand_in_at..][..stream.len()].copy_from_slice(stream);
         }
-        self.out.room(gpu, "the pixels of a batch", needs.out, budget)?;
-        if needs.scratch > 0 {
-            self.scratch.room(gpu, "working memory of the ZSTD kernel", Some(needs.scratch), budget)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        [&self.batch, &self.decoded, &self.scratch, &self.out].iter().map(|slot| slot.bytes()).sum()
-    }
-
-    fn clear(&mut self, budget: &mut Budget) {
-        let slots = [&mut self.batch, &mut self.decoded, &mut self.scratch, &mut self.out];
-        slots.into_iter().for_each(|slot| slot.clear(budget));
     }
 }
 
@@ -222,25 +222,24 @@ impl Decoding {
     /// # Panics
     /// When there is no lane for it: see [`has_room`](Decoding::has_room).
     pub fn stage(&mut self, blocks: usize, payload: usize) -> Result<&mut [u8]> {
-        let (.., at) = self.layout(blocks);
-        let total = at.checked_add(payload).ok_or(Error::OutOfMemory { stage: "staging", needed: u64::MAX })?;
-        // What cannot be uploaded is not fetched either: blocks may lie on top of each other, so that their sum says nothing of the file.
-        let (needed, limit) = (total as u64, self.budget.limit);
-        if needed > limit {
-            return Err(Error::Budget { stage: "the compressed batch", needed, left: limit, budget: limit });
-        }
+        let layout = self.layout(blocks, payload)?;
         let lane = self.idle.last_mut().expect("a lane has room");
-        lane.staged = total;
-        Ok(&mut lane.staging.room(&self.gpu, total)?[at..])
+        lane.staged = layout.payload_end;
+        Ok(&mut lane.staging.room(&self.gpu, layout.payload_end)?[layout.payload_at..])
     }
 
-    /// Where in a batch the list of bands, the zeros and the compressed bytes begin: behind the table, one after another.
-    fn layout(&self, blocks: usize) -> (usize, usize, usize) {
-        let bands_at = blocks * size_of::<Block>();
-        let zeros_at = bands_at + self.bands.len() * 4;
-        // No kernel tells that a block without compression is good, so its status travels with it.
-        let zeros = if self.job.is_stored() { status_bytes(blocks) } else { 0 };
-        (bands_at, zeros_at, (zeros_at + zeros).next_multiple_of(16))
+    /// What lies where in a batch, if the budget allows it.
+    fn layout(&self, blocks: usize, payload: usize) -> Result<Layout> {
+        let layout = Layout::new(&self.job, self.bands.len(), blocks, payload);
+        // What cannot be uploaded is not fetched either: blocks may lie on top of each other, so that their sum says nothing of the file.
+        let needed = layout.map_or(u64::MAX, |layout| layout.total.max(layout.payload_end) as u64);
+        let limit = self.budget.limit;
+        layout.filter(|_| needed <= limit).ok_or(Error::Budget {
+            stage: "the compressed batch",
+            needed,
+            left: limit,
+            budget: limit,
+        })
     }
 
     /// Send a staged batch on its way. `blocks` say where their bytes lie in the payload, and where their pixels go in the
@@ -251,12 +250,40 @@ impl Decoding {
     ///
     /// # Panics
     /// When nothing was staged, or the raster lies on another device.
-    pub fn submit(&mut self, mut blocks: Vec<Block>, payload: usize, target: Target<'_>) -> Result<()> {
-        let mut lane = self.idle.pop().expect("a batch was staged");
-        match self.enqueue(&mut lane, &mut blocks, payload, target) {
+    pub fn submit(&mut self, blocks: Vec<Block>, payload: usize, target: Target<'_>) -> Result<()> {
+        self.start(blocks, payload, Payload::Staged, target)
+    }
+
+    /// Let the device read a batch from a file by itself, and send it on its way: `transfers` say which piece of the file goes where
+    /// in the payload. This waits for the file, though not for what the device makes of it.
+    ///
+    /// # Errors
+    /// As [`submit`](Decoding::submit); when a piece cannot be read or is too short, [`Error::Transfer`] or what cuFile says.
+    ///
+    /// # Panics
+    /// When there is no lane for it, or the raster or the file are another device's.
+    pub fn submit_from_file(
+        &mut self,
+        blocks: Vec<Block>,
+        payload: usize,
+        (file, transfers): (&DeviceFile, &[Transfer]),
+        target: Target<'_>,
+    ) -> Result<()> {
+        self.start(blocks, payload, Payload::File(file, transfers), target)
+    }
+
+    fn start(&mut self, mut blocks: Vec<Block>, payload: usize, from: Payload<'_>, target: Target<'_>) -> Result<()> {
+        let mut lane = self.idle.pop().expect("a lane has room");
+        match self.enqueue(&mut lane, &mut blocks, payload, from, target) {
             Ok(()) => {
                 self.busy.push_back(lane);
                 Ok(())
+            }
+            Err(error @ Error::Stalled { .. }) => {
+                // Something may still write there: that memory is never used again.
+                std::mem::forget(lane);
+                self.idle.push(Lane::new(&self.gpu)?);
+                Err(error)
             }
             Err(error) => {
                 // What was enqueued before the error is waited for, so that its memory may be used again.
@@ -267,15 +294,20 @@ impl Decoding {
         }
     }
 
-    fn enqueue(&mut self, lane: &mut Lane, blocks: &mut [Block], payload: usize, target: Target<'_>) -> Result<()> {
+    fn enqueue(
+        &mut self,
+        lane: &mut Lane,
+        blocks: &mut [Block],
+        payload: usize,
+        from: Payload<'_>,
+        target: Target<'_>,
+    ) -> Result<()> {
         if let Target::Raster { raster, .. } = target {
             assert!(raster.gpu.is(&self.gpu), "the raster lies on another device");
         }
         let count = blocks.len();
-        let (bands_at, zeros_at, payload_at) = self.layout(count);
+        let layout = self.layout(count, payload)?;
         let (gpu, job, budget) = (&self.gpu, &self.job, &mut self.budget);
-        let batch_bytes = payload_at + payload;
-        assert_eq!(batch_bytes, lane.staged, "what was staged is submitted");
         check(job, &self.bands, blocks, payload, target);
         lane.target = match target {
             Target::Host { .. } => None,
@@ -285,10 +317,10 @@ impl Decoding {
         let in_place = job.is_stored();
         let mut decoded_bytes = 0_u64;
         for block in &mut *blocks {
-            block.src += payload_at as u64;
+            block.src += layout.payload_at as u64;
             block.dst = if in_place { block.src } else { decoded_bytes };
-            // Blocks begin where any sample may begin.
-            decoded_bytes = decoded_bytes.saturating_add(u64::from(block.dst_len).next_multiple_of(16));
+            // Blocks begin where any sample may begin, and have room for a stand-in.
+            decoded_bytes = decoded_bytes.saturating_add(u64::from(block.dst_len).max(1).next_multiple_of(16));
         }
 
         let status_bytes = status_bytes(count);
@@ -304,10 +336,11 @@ impl Decoding {
         };
         let out_bytes = pixels.and_then(|bytes| bytes.checked_add(status_bytes as u64));
 
+        let wave = Wave::new(job, blocks, budget.limit / LANES as u64, &mut lane.stream)?;
         let needs = Needs {
-            batch: batch_bytes as u64,
+            batch: layout.total as u64,
             decoded: (!in_place).then_some(decoded_bytes),
-            scratch: job.scratch_bytes(count as u64, budget.limit / LANES as u64),
+            scratch: wave.scratch,
             out: out_bytes,
         };
         lane.make_room(gpu, &needs, budget).or_else(|_| {
@@ -326,41 +359,52 @@ impl Decoding {
         };
         lane.result.room(gpu, result_bytes)?;
 
-        let staging = lane.staging.get_mut(batch_bytes);
-        staging[..bands_at].copy_from_slice(bytemuck::cast_slice(blocks));
-        staging[bands_at..zeros_at].copy_from_slice(bytemuck::cast_slice(&self.bands));
-        staging[zeros_at..payload_at].fill(0);
+        let uploaded = match from {
+            Payload::Staged if !job.is_fed_by_host() => layout.payload_end,
+            _ => layout.payload_at,
+        };
+        match from {
+            Payload::Staged => assert_eq!(layout.payload_end, lane.staged, "what was staged is submitted"),
+            Payload::File(..) => {
+                lane.staging.room(gpu, uploaded)?;
+            }
+        }
+        let mut statuses = Vec::new();
+        if job.is_fed_by_host() {
+            assert!(matches!(from, Payload::Staged), "the host hands the bytes on");
+            let bytes = lane.staging.get(layout.payload_end);
+            statuses = lane.pictures.decode(job, blocks, bytes, decoded, &mut lane.stream)?;
+        }
+        layout.write_head(job, blocks, &self.bands, &statuses, lane.staging.get_mut(uploaded));
         // SAFETY: the staging memory belongs to the lane, which is not touched again before it is synchronised.
-        unsafe { lane.stream.upload(lane.staging.get(batch_bytes), batch, 0)? };
+        unsafe { lane.stream.upload(lane.staging.get(uploaded), batch, 0)? };
+        lane.from_file = matches!(from, Payload::File(..));
+        lane.payload_at = layout.payload_at;
+        if let Payload::File(file, transfers) = from {
+            // Meanwhile the head is on its way.
+            file.read(batch, layout.payload_at as u64, transfers)?;
+        }
 
         let stream = &mut lane.stream;
         if job.lsb_first {
             let groups = (payload as u64 / 4096).clamp(1, PASS_GROUPS) as u32;
-            let args = [Arg::Buffer(batch), Arg::U64(payload_at as u64), Arg::U64(payload as u64), Arg::U32(groups)];
+            let args =
+                [Arg::Buffer(batch), Arg::U64(layout.payload_at as u64), Arg::U64(payload as u64), Arg::U32(groups)];
             // SAFETY: here and below: the arguments are those of the kernel, in the order of `kernels/README.md`, and the sizes of
             // all buffers were computed above from the numbers that the kernel gets.
             unsafe { stream.launch(Kernel::ReverseBits, groups, &args)? };
         }
-        match job.codec.kernel() {
-            None => stream.copy(batch, zeros_at as u64, out, 0, status_bytes as u64)?,
-            Some(kernel) => {
-                let args = [Arg::Buffer(batch), Arg::Buffer(decoded), Arg::Buffer(out)];
-                if kernel == Kernel::Zstd {
-                    // In waves, so that working memory is needed for one wave only.
-                    let wave = zstd_groups(count as u64, self.budget.limit / LANES as u64).max(1) as u32;
-                    for first in (0..count as u32).step_by(wave as usize) {
-                        let groups = (count as u32 - first).min(wave);
-                        let [a, b, c] = args;
-                        let args = [a, b, c, Arg::Buffer(lane.scratch.get()), Arg::U32(first)];
-                        // SAFETY: as above; decoding kernels check every access against the table.
-                        unsafe { stream.launch(kernel, groups, &args)? };
-                    }
-                } else {
-                    // SAFETY: as above; decoding kernels check every access against the table.
-                    unsafe { stream.launch(kernel, count as u32, &args)? };
-                }
-            }
-        }
+        let on_device = Batch {
+            batch,
+            decoded,
+            out,
+            scratch: (wave.scratch > 0).then(|| lane.scratch.get()),
+            zeros_at: layout.zeros_at as u64,
+            stand_in_at: layout.stand_in_at as u64,
+            chunks: Chunks { at: layout.chunks_at as u64, count: count as u64 },
+            status_bytes: status_bytes as u64,
+        };
+        on_device.decode(job, wave, stream)?;
         if let Some(sums) = job.sums {
             let rows = blocks.iter().map(|block| block.dst_len / job.row_bytes.max(1)).max().unwrap_or(0);
             let groups = rows.checked_mul(count as u32).filter(|&groups| u64::from(groups) <= MAX_GROUPS);
@@ -399,7 +443,7 @@ impl Decoding {
             Arg::U64(geometry.row_stride),
             Arg::U64(geometry.pixel_stride),
             Arg::U64(geometry.band_stride),
-            Arg::U64(bands_at as u64),
+            Arg::U64(layout.bands_at as u64),
             Arg::U32(placed as u32),
             Arg::U32(job.planar.into()),
             Arg::U32(job.row_bytes),
@@ -454,7 +498,7 @@ impl Decoding {
         let (job, bands) = (std::mem::replace(&mut self.job, job), std::mem::replace(&mut self.bands, all));
         let placed = self.stage(1, pixels.len()).map(|room| room.copy_from_slice(pixels)).and_then(|()| {
             let mut lane = self.idle.pop().expect("a batch was staged");
-            let placed = self.enqueue(&mut lane, &mut [block], pixels.len(), target);
+            let placed = self.enqueue(&mut lane, &mut [block], pixels.len(), Payload::Staged, target);
             let waited = lane.stream.synchronize();
             self.idle.push(lane);
             placed.and(waited)
@@ -477,6 +521,77 @@ impl Decoding {
         let lane = &self.idle[0];
         let result = lane.result.get(lane.result_bytes);
         Ok(Some(Finished { statuses: &result[..lane.blocks * 4], pixels: &result[lane.status_bytes..] }))
+    }
+
+    /// Whether the device alone has the compressed bytes of the batch that was finished last, because it read them itself; and has them as
+    /// they are in the file, and not with their bits turned round.
+    pub fn keeps_compressed(&self) -> bool {
+        self.idle.first().is_some_and(|lane| lane.from_file) && !self.job.lsb_first
+    }
+
+    /// Bring compressed blocks of the batch that was finished last to the host, for what the device cannot decode: they are gathered
+    /// on the device and come in one copy, one after another. A piece is where a block begins in the payload, and its size.
+    ///
+    /// # Errors
+    /// What the guard says, before anything is allocated, and what the driver says.
+    ///
+    /// # Panics
+    /// When there is no such batch, or a piece lies outside of it.
+    pub fn bring_back(&mut self, pieces: &[(u64, u64)]) -> Result<&[u8]> {
+        let lane = self.idle.first_mut().expect("a batch was finished");
+        let mut spans = Vec::with_capacity(pieces.len() * 3);
+        let mut total = Some(0_u64);
+        for &(at, len) in pieces.iter().filter(|(_, len)| *len > 0) {
+            let from = at + lane.payload_at as u64;
+            assert!(from + len <= lane.batch.get().bytes(), "{at} + {len} lies outside the batch");
+            spans.extend([from, total.unwrap_or(0), len]);
+            total = total.and_then(|total| total.checked_add(len));
+        }
+        if spans.is_empty() {
+            return Ok(&[]);
+        }
+        let (gpu, budget) = (&self.gpu, &mut self.budget);
+        let table: &[u8] = bytemuck::cast_slice(&spans);
+        let stage = "compressed blocks on their way back";
+        // What is decoded was placed, so that its memory is free. Both are looked at before either is allocated.
+        let others = budget.held - lane.decoded.bytes() - lane.scratch.bytes();
+        let gathered = total.map(|total| total.max(lane.decoded.bytes()));
+        let needed = gathered.and_then(|bytes| bytes.checked_add(lane.scratch.bytes().max(table.len() as u64)));
+        let (needed, left) = (needed.unwrap_or(u64::MAX), budget.limit.saturating_sub(others));
+        if needed > left {
+            return Err(Error::Budget { stage, needed, left, budget: budget.limit });
+        }
+        budget.exact = true;
+        let made = lane.decoded.room(gpu, stage, total, budget).map(|_| ());
+        let made = made.and_then(|()| lane.scratch.room(gpu, stage, Some(table.len() as u64), budget).map(|_| ()));
+        budget.exact = false;
+        made?;
+        let bytes = total.unwrap_or(0) as usize;
+        lane.result.room(gpu, bytes)?;
+        let (batch, gathered, scratch) = (lane.batch.get(), lane.decoded.get(), lane.scratch.get());
+        let args = [Arg::Buffer(scratch), Arg::Buffer(batch), Arg::Buffer(gathered)];
+        // SAFETY: the table and the result live until the stream is synchronised below; the spans lie in the batch, and side by side in a
+        // buffer of their sum.
+        let copied = unsafe {
+            lane.stream.upload(table, scratch, 0).and_then(|()| {
+                lane.stream.launch(Kernel::Gather, (spans.len() / 3) as u32, &args)?;
+                lane.stream.download(gathered, 0, lane.result.get_mut(bytes))
+            })
+        };
+        lane.stream.synchronize().and(copied)?;
+        Ok(self.idle[0].result.get(bytes))
+    }
+
+    /// Decode by a kernel of our own from now on, because a library failed. Whether there is one.
+    pub fn decode_by_own_kernel(&mut self) -> bool {
+        let own = self.job.codec.kernel().map(Route::Kernel);
+        match own {
+            Some(own) if own != self.job.route => {
+                self.job.route = own;
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -503,7 +618,7 @@ fn check(job: &DecodeJob, bands: &[u32], blocks: &[Block], payload: usize, targe
         assert!(block.src.checked_add(wide(block.src_len)).is_some_and(|end| end <= payload as u64), "{block:?}");
         assert!(!job.is_stored() || block.flags & Block::SPARSE != 0 || block.src_len >= block.dst_len);
         let end_row = wide(block.from_row) + wide(block.rows);
-        let in_block = end_row.saturating_mul(wide(job.row_bytes)) <= wide(block.dst_len)
+        let in_block = end_row.saturating_mul(job.pixel_row_bytes()) <= wide(block.dst_len)
             && wide(block.from_col) + wide(block.cols) <= wide(job.width);
         assert!(in_block || block.flags & Block::SPARSE != 0, "{block:?} lies in what is decoded");
         let in_target = wide(block.to_row) + wide(block.rows) <= rows && wide(block.to_col) + wide(block.cols) <= cols;

@@ -3,6 +3,7 @@
 //! An implementation moves bytes and starts kernels; it neither guards nor counts. That is done once, for all of them, by
 //! [`Gpu`](crate::Gpu), [`Buffer`](crate::Buffer) and [`Stream`](crate::Stream).
 
+use std::ffi::c_void;
 use std::fmt::Debug;
 
 use crate::error::Result;
@@ -102,6 +103,12 @@ pub unsafe trait Device: Debug + Send + Sync {
     /// As [`release`](Device::release), for what came from `pin`.
     unsafe fn unpin(&self, handle: Handle, memory: *mut u8);
 
+    /// Let something be done while the device's CUDA context is current on this thread, as NVIDIA's libraries want it; `false` when it
+    /// was not done, because this is no CUDA device or its context cannot be used.
+    fn in_cuda_context(&self, _work: &mut dyn FnMut()) -> bool {
+        false
+    }
+
     /// A queue of its own: what is put into it happens in order, and beside what happens in other queues.
     ///
     /// # Errors
@@ -137,6 +144,11 @@ pub trait Queue: Debug + Send {
     /// # Safety
     /// The arguments are those of the kernel, and its reads and writes lie in the buffers that they name.
     unsafe fn launch(&mut self, kernel: Kernel, groups: u32, args: &[Arg<'_>]) -> Result<()>;
+
+    /// Let a library of NVIDIA's put work into the CUDA stream that this is, its context being current; `None` when it is none.
+    fn in_cuda_stream(&mut self, _call: &mut dyn FnMut(*mut c_void) -> Result<()>) -> Option<Result<()>> {
+        None
+    }
 
     /// Let the device begin with what was put into the queue, without waiting for it.
     ///

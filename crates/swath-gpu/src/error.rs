@@ -69,9 +69,44 @@ pub enum Error {
         /// What it cannot do.
         what: &'static str,
     },
+    /// cuFile was given up in the middle: it may still read or write the memory that it was given, which is never used again.
+    #[error("cuFile does not come to the end of a {what}: {reason}")]
+    Stalled {
+        /// What it was asked to do: "read" or "write".
+        what: &'static str,
+        /// What it said, or that it said nothing.
+        reason: String,
+    },
+    /// cuFile moved fewer bytes than it was asked for.
+    #[error("cuFile {what} {got} of {want} bytes at offset {offset}")]
+    Transfer {
+        /// `read` or `write`.
+        what: &'static str,
+        /// Where in the file.
+        offset: u64,
+        /// Bytes that were moved.
+        got: u64,
+        /// Bytes that were asked for.
+        want: u64,
+    },
 }
 
 impl Error {
+    /// Whether it was reading or writing a file by the device itself that failed.
+    pub fn is_about_files(&self) -> bool {
+        matches!(self, Error::Transfer { .. } | Error::Stalled { .. } | Error::Call { api: "cuFile", .. })
+    }
+
+    /// Whether a library of NVIDIA's failed and not the device itself: the work may be done in another way.
+    pub fn is_library(&self) -> bool {
+        match self {
+            Error::Call { api, .. } => !matches!(*api, "CUDA" | "OpenCL"),
+            Error::NoDevice { api, .. } => matches!(*api, "nvCOMP" | "nvJPEG2000" | "nvJPEG"),
+            Error::Transfer { .. } | Error::Stalled { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether a smaller batch may succeed.
     pub fn is_memory(&self) -> bool {
         matches!(self, Error::Memory { .. } | Error::Budget { .. } | Error::OutOfMemory { .. })

@@ -1,11 +1,11 @@
 //! A device that is guarded and counted.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::buffer::{Buffer, Pinned, Shared};
 use crate::cuda::Cuda;
 use crate::decode::Lane;
-use crate::device::{Device, DeviceInfo, MemoryInfo};
+use crate::device::{Device, DeviceInfo, MemoryInfo, Queue};
 use crate::error::{Error, Result};
 use crate::opencl::OpenCl;
 use crate::stats::DeviceStats;
@@ -24,7 +24,7 @@ pub struct Gpu {
 impl Gpu {
     /// Use a device.
     pub fn new(device: impl Device + 'static) -> Gpu {
-        let shared = Shared { device: Box::new(device), counters: Default::default() };
+        let shared = Shared { device: Box::new(device), counters: Default::default(), profile: Default::default() };
         Gpu { shared: Arc::new(shared), spare: Arc::default(), passed_over: None }
     }
 
@@ -120,7 +120,7 @@ impl Gpu {
         };
         let handle = self.shared.device.allocate(stage, bytes)?;
         self.shared.counters.allocated(bytes);
-        Ok(Buffer { shared: Arc::clone(&self.shared), handle, bytes })
+        Ok(Buffer { shared: Arc::clone(&self.shared), handle, bytes, registration: OnceLock::new() })
     }
 
     /// Allocate host memory that the device copies from and to by itself.
@@ -135,9 +135,17 @@ impl Gpu {
         Ok(Pinned { shared: Arc::clone(&self.shared), handle, memory, bytes })
     }
 
+    /// A queue of the device itself, for kernels of one's own choice: what goes through it is not counted.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn queue(&self) -> Result<Box<dyn Queue>> {
+        self.shared.device.queue()
+    }
+
     /// A queue of work.
     pub(crate) fn stream(&self) -> Result<Stream> {
-        Ok(Stream::new(Arc::clone(&self.shared), self.shared.device.queue()?))
+        Ok(Stream::new(Arc::clone(&self.shared), self.queue()?))
     }
 
     /// A lane to decode in: one that an earlier read left, or a new one. Others that were left are given up where all of them

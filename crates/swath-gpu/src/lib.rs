@@ -7,6 +7,7 @@
 
 mod block;
 mod buffer;
+mod context;
 mod cuda;
 mod cut;
 mod decode;
@@ -15,17 +16,21 @@ mod error;
 mod gpu;
 mod job;
 mod kernel;
+pub mod nvidia;
 mod opencl;
+mod profile;
 mod raster;
+mod route;
 mod sim;
 mod slot;
 mod stats;
+mod storage;
 mod stream;
 
 pub use block::{Block, Status};
 pub use buffer::{Buffer, Pinned};
 pub use cuda::Cuda;
-pub use cut::{CutJob, CutLevel, Cutting, Halving, LevelTiles, RowsIn, Tiles};
+pub use cut::{CutJob, CutLevel, Cutting, Halving, LevelTiles, RowsIn, TileCodec, Tiles};
 pub use decode::{Decoding, Finished, LANES, Target};
 pub use device::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
 pub use error::{Error, Result};
@@ -33,9 +38,12 @@ pub use gpu::Gpu;
 pub use job::{DecodeJob, DeviceCodec, Unfit};
 pub use kernel::{Arg, Kernel, PTX};
 pub use opencl::OpenCl;
+pub use profile::Stage;
 pub use raster::{DeviceRaster, Geometry};
+pub use route::CodecChoice;
 pub use sim::Sim;
 pub use stats::DeviceStats;
+pub use storage::{DeviceFile, Storage, Transfer};
 
 #[cfg(test)]
 mod on_pocl;

@@ -91,7 +91,7 @@ impl PinnedSlot {
     }
 
     pub(crate) fn get_mut(&mut self, bytes: usize) -> &mut [u8] {
-        self.0.as_mut().map_or(&mut [], |pinned| &mut pinned[..bytes])
+        self.0.as_mut().map_or(&mut [], |pinned| pinned.head_mut(bytes))
     }
 }
 

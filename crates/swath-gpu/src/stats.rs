@@ -29,6 +29,16 @@ pub struct DeviceStats {
     pub launches: u64,
     /// Waits for the device.
     pub synchronisations: u64,
+    /// Calls by which NVIDIA's libraries were given work.
+    pub library_calls: u64,
+    /// Reads of files that went straight to the device.
+    pub file_reads: u64,
+    /// Bytes of them.
+    pub file_read_bytes: u64,
+    /// Writes of files that came straight from the device.
+    pub file_writes: u64,
+    /// Bytes of them.
+    pub file_written_bytes: u64,
 }
 
 impl DeviceStats {
@@ -47,6 +57,11 @@ impl DeviceStats {
             copied_bytes: self.copied_bytes - before.copied_bytes,
             launches: self.launches - before.launches,
             synchronisations: self.synchronisations - before.synchronisations,
+            library_calls: self.library_calls - before.library_calls,
+            file_reads: self.file_reads - before.file_reads,
+            file_read_bytes: self.file_read_bytes - before.file_read_bytes,
+            file_writes: self.file_writes - before.file_writes,
+            file_written_bytes: self.file_written_bytes - before.file_written_bytes,
         }
     }
 }
@@ -67,7 +82,19 @@ impl fmt::Display for DeviceStats {
             self.copies,
             self.launches,
             self.synchronisations,
-        )
+        )?;
+        for (what, count, bytes) in [
+            ("calls of NVIDIA's libraries", self.library_calls, None),
+            ("reads straight from the file", self.file_reads, Some(self.file_read_bytes)),
+            ("writes straight to the file", self.file_writes, Some(self.file_written_bytes)),
+        ] {
+            match bytes {
+                _ if count == 0 => {}
+                None => write!(f, "; {count} {what}")?,
+                Some(bytes) => write!(f, "; {count} {what} ({:.3} MB)", mb(bytes))?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -85,6 +112,11 @@ pub(crate) struct Counters {
     copied: AtomicU64,
     launches: AtomicU64,
     synchronisations: AtomicU64,
+    library_calls: AtomicU64,
+    file_reads: AtomicU64,
+    file_read_bytes: AtomicU64,
+    file_writes: AtomicU64,
+    file_written_bytes: AtomicU64,
 }
 
 impl Counters {
@@ -121,6 +153,20 @@ impl Counters {
         self.synchronisations.fetch_add(1, Relaxed);
     }
 
+    pub(crate) fn called_library(&self) {
+        self.library_calls.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn read_file(&self, reads: u64, bytes: u64) {
+        self.file_reads.fetch_add(reads, Relaxed);
+        self.file_read_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn wrote_file(&self, writes: u64, bytes: u64) {
+        self.file_writes.fetch_add(writes, Relaxed);
+        self.file_written_bytes.fetch_add(bytes, Relaxed);
+    }
+
     pub(crate) fn current_bytes(&self) -> u64 {
         self.current.load(Relaxed)
     }
@@ -143,6 +189,11 @@ impl Counters {
             copied_bytes: self.copied.load(Relaxed),
             launches: self.launches.load(Relaxed),
             synchronisations: self.synchronisations.load(Relaxed),
+            library_calls: self.library_calls.load(Relaxed),
+            file_reads: self.file_reads.load(Relaxed),
+            file_read_bytes: self.file_read_bytes.load(Relaxed),
+            file_writes: self.file_writes.load(Relaxed),
+            file_written_bytes: self.file_written_bytes.load(Relaxed),
         }
     }
 }

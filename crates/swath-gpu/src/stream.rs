@@ -1,11 +1,13 @@
 //! Work for a device in order, counted.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::buffer::{Buffer, Shared};
 use crate::device::Queue;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::{Arg, Kernel};
+use crate::nvidia::nvcomp::CudaStream;
 
 /// A queue whose work is counted. Everything returns before it is done; [`synchronize`](Stream::synchronize) waits.
 ///
@@ -36,8 +38,10 @@ impl Stream {
         check(to, at, from.len() as u64);
         self.busy = true;
         self.shared.counters.uploaded(from.len() as u64);
+        let begun = self.begin()?;
         // SAFETY: the range was checked, and the rest is the caller's promise.
-        unsafe { self.queue.upload(from, to.handle, at) }
+        unsafe { self.queue.upload(from, to.handle, at)? };
+        self.end(begun, "upload", from.len() as u64)
     }
 
     /// Copy from the device.
@@ -51,8 +55,10 @@ impl Stream {
         check(from, at, to.len() as u64);
         self.busy = true;
         self.shared.counters.downloaded(to.len() as u64);
+        let begun = self.begin()?;
         // SAFETY: the range was checked, and the rest is the caller's promise.
-        unsafe { self.queue.download(from.handle, at, to) }
+        unsafe { self.queue.download(from.handle, at, to)? };
+        self.end(begun, "download", to.len() as u64)
     }
 
     /// Copy from one buffer to another.
@@ -65,8 +71,10 @@ impl Stream {
         assert_ne!(from.handle, to.handle, "copies go from one buffer to another");
         self.busy = true;
         self.shared.counters.copied(bytes);
+        let begun = self.begin()?;
         // SAFETY: the ranges were checked, and they lie in two buffers.
-        unsafe { self.queue.copy(from.handle, from_at, to.handle, to_at, bytes) }
+        unsafe { self.queue.copy(from.handle, from_at, to.handle, to_at, bytes)? };
+        self.end(begun, "copy", bytes)
     }
 
     /// Start a kernel.
@@ -79,8 +87,34 @@ impl Stream {
         }
         self.busy = true;
         self.shared.counters.launched();
+        let begun = self.begin()?;
         // SAFETY: the caller's promise.
-        unsafe { self.queue.launch(kernel, groups, args) }
+        unsafe { self.queue.launch(kernel, groups, args)? };
+        self.end(begun, kernel.stage(), 0)
+    }
+
+    /// Let a library of NVIDIA's put work into the stream. `what` is what that is called in a profile: the library and what it does.
+    ///
+    /// # Safety
+    /// All that the library reads and writes is device memory that stays until the stream is synchronised.
+    pub(crate) unsafe fn library(
+        &mut self,
+        what: &'static str,
+        mut call: impl FnMut(CudaStream) -> Result<()>,
+    ) -> Result<()> {
+        self.busy = true;
+        self.shared.counters.called_library();
+        let begun = self.begin()?;
+        self.ask_library(&mut call)?;
+        self.end(begun, what, 0)
+    }
+
+    /// Ask a library of NVIDIA's something that puts no work into the stream.
+    pub(crate) fn ask_library(&mut self, mut call: impl FnMut(CudaStream) -> Result<()>) -> Result<()> {
+        self.queue.in_cuda_stream(&mut call).unwrap_or_else(|| {
+            let device = self.shared.device.info().name.clone();
+            Err(Error::Unable { device, what: "be used by NVIDIA's libraries" })
+        })
     }
 
     /// Let the device begin, without waiting for it.
@@ -95,6 +129,31 @@ impl Stream {
         }
         self.busy = false;
         self.shared.counters.synchronised();
+        let begun = self.shared.profile.begin();
+        self.wait()?;
+        self.shared.profile.end(begun, "synchronise", 0);
+        Ok(())
+    }
+
+    /// Where the device is profiled, wait for what was asked for before, which is not part of what comes now, and tell the time.
+    fn begin(&mut self) -> Result<Option<Instant>> {
+        if self.shared.profile.begin().is_none() {
+            return Ok(None);
+        }
+        self.wait()?;
+        Ok(self.shared.profile.begin())
+    }
+
+    /// Where the device is profiled, wait for what was begun, and note how long it took.
+    fn end(&mut self, begun: Option<Instant>, what: &'static str, bytes: u64) -> Result<()> {
+        if begun.is_some() {
+            self.wait()?;
+            self.shared.profile.end(begun, what, bytes);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<()> {
         self.queue.synchronize().inspect_err(|_| self.failed = true)
     }
 
@@ -121,7 +180,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::error::Error;
     use crate::gpu::Gpu;
     use crate::sim::Sim;
 

@@ -111,6 +111,32 @@ impl Fetch {
         Ok(fetch)
     }
 
+    /// Plan to fetch `spans` so that each begins `phase` bytes behind a multiple of `align`, for decoders that want it so. Neighbours
+    /// are read one by one then: in the file they lie as they lie.
+    ///
+    /// # Errors
+    /// When no memory can hold them.
+    pub fn aligned(spans: &[Span], align: usize, phase: usize) -> io::Result<Fetch> {
+        if align <= 1 {
+            return Fetch::plan(spans);
+        }
+        let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let mut fetch = Fetch { ranges: Vec::with_capacity(spans.len()), ..Fetch::default() };
+        for span in spans {
+            let len = usize::try_from(span.len).map_err(|_| too_large())?;
+            if span.is_sparse() {
+                fetch.ranges.push(fetch.bytes..fetch.bytes);
+                continue;
+            }
+            let start = fetch.bytes.checked_add(align - 1 - phase).map(|at| at / align * align + phase);
+            let start = start.ok_or_else(too_large)?;
+            fetch.reads.push((*span, start));
+            fetch.bytes = start.checked_add(len).ok_or_else(too_large)?;
+            fetch.ranges.push(start..fetch.bytes);
+        }
+        Ok(fetch)
+    }
+
     /// Where each span lies in the buffer.
     pub fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
@@ -176,6 +202,27 @@ mod tests {
             batch.fill(&spans[..affordable(budget)], |_, _| Ok(())).unwrap();
             assert!(batch.buffer.len() as u64 <= budget);
         }
+    }
+
+    #[test]
+    fn aligned_spans_begin_where_they_must_and_hold_their_bytes() {
+        let spans: Vec<Span> = [(100, 5), (0, 0), (105, 7), (300, 1), (301, 8), (100, 5)]
+            .map(|(offset, len)| Span { offset, len })
+            .to_vec();
+        for (align, phase) in [(4, 2), (8, 6), (2, 0), (16, 15)] {
+            let fetch = Fetch::aligned(&spans, align, phase).unwrap();
+            let mut buffer = vec![0; fetch.bytes()];
+            for (span, range) in fetch.reads() {
+                assert_eq!(range.start % align, phase, "{align} {phase}");
+                buffer[range].iter_mut().zip(span.offset..).for_each(|(byte, at)| *byte = at as u8);
+            }
+            for (span, range) in spans.iter().zip(fetch.ranges()) {
+                let expected: Vec<u8> = (span.offset..span.offset + span.len).map(|at| at as u8).collect();
+                assert_eq!(buffer[range.clone()], expected);
+            }
+            assert_eq!(fetch.reads().len(), 5);
+        }
+        assert_eq!(Fetch::aligned(&spans, 1, 0).unwrap().reads().len(), 2, "what may lie anywhere is merged");
     }
 
     #[test]

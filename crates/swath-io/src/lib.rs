@@ -41,6 +41,11 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
         fetch.reads().try_for_each(|(span, range)| self.read_at(span.offset, &mut out[range]))
     }
 
+    /// The file of this machine that this is, if it is one: a device may be able to read it by itself.
+    fn file(&self) -> Option<&std::fs::File> {
+        None
+    }
+
     /// Open a file beside this one, whose name is this one's with `change` applied; `None` when there is none.
     ///
     /// # Errors

@@ -71,6 +71,10 @@ impl Source for LocalFile {
         self.path.display().to_string()
     }
 
+    fn file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
+
     fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> Result<Option<Box<dyn Source>>> {
         match LocalFile::open(change(&self.path)) {
             Ok(file) => Ok(Some(Box::new(file))),

@@ -62,6 +62,21 @@ impl Spool {
         }
     }
 
+    /// The file and where the next bytes go in it, if it is a file: for somebody who can write there without passing through memory.
+    pub fn file(&self) -> Option<(&File, u64)> {
+        match self {
+            Spool::File { file, end, .. } => Some((file, *end)),
+            Spool::Memory(_) => None,
+        }
+    }
+
+    /// Somebody else has written to the file up to there.
+    pub fn written_to(&mut self, offset: u64) {
+        if let Spool::File { end, .. } = self {
+            *end = offset.max(*end);
+        }
+    }
+
     /// Copy a piece to the end of `output`. Between files the system does that (`copy_file_range`), sharing the blocks on disk
     /// where the file system can.
     ///

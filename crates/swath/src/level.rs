@@ -1,8 +1,9 @@
 //! One resolution of an image: where its blocks lie and how they are decoded.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use swath_codec::{Codec, DType, Decoder, SampleFormat, Shape};
+use swath_gpu::{DeviceFile, Gpu, Storage};
 use swath_io::{Source, Span};
 use swath_tiff::{BlockGrid, Compression, Ifd, ImageLayout, Limits};
 
@@ -15,7 +16,7 @@ use crate::locate::Place;
 const PIECE_BYTES: u64 = 512 << 10;
 
 /// One resolution of an image, or of its mask.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Level {
     pub(crate) source: Arc<dyn Source>,
     /// The name of the file, for messages.
@@ -35,6 +36,8 @@ pub(crate) struct Level {
     lerc_mask: bool,
     /// The bytes of one sample of nodata, or zeros: what blocks that are not stored are filled with.
     pub(crate) fill: Vec<u8>,
+    /// The file as a device reads it by itself, once one was asked to.
+    device_file: Arc<Mutex<Option<Arc<DeviceFile>>>>,
 }
 
 impl Level {
@@ -53,6 +56,7 @@ impl Level {
         let blocks = Blocks::new(&layout, subsampling);
         let fill = vec![0; dtype.size()];
         let (is_mask, lerc_mask) = (false, false);
+        let device_file = Arc::default();
         Ok(Level {
             source,
             file,
@@ -66,6 +70,7 @@ impl Level {
             subsampling,
             lerc_mask,
             fill,
+            device_file,
         })
     }
 
@@ -74,22 +79,48 @@ impl Level {
         self.conversion.as_ref().map_or(usize::from(self.layout.samples), Conversion::bands)
     }
 
+    /// The same level, read from another source of the same bytes.
+    pub(crate) fn with_source(&self, source: Arc<dyn Source>) -> Level {
+        Level { source, ..self.clone() }
+    }
+
     /// The masks of this level's LERC blobs as a level of its own. A block that is not stored is zeros, which are valid.
     pub(crate) fn lerc_mask(&self) -> Level {
         Level {
-            source: Arc::clone(&self.source),
-            file: self.file.clone(),
-            ifd: self.ifd.clone(),
-            layout: self.layout.clone(),
             blocks: Blocks { grid: self.blocks.grid, pieces: None },
             dtype: DType::U8,
-            number: self.number,
             is_mask: true,
             conversion: None,
-            subsampling: self.subsampling,
             lerc_mask: true,
             fill: vec![255],
+            ..self.clone()
         }
+    }
+
+    /// The file as the device reads it by itself: registered once, however often it is read. `None` when it is read by the host.
+    ///
+    /// # Errors
+    /// Why the device cannot, in a sentence, when it was asked to.
+    pub(crate) fn device_file(
+        &self,
+        gpu: &Gpu,
+        storage: Storage,
+    ) -> std::result::Result<Option<Arc<DeviceFile>>, String> {
+        let Some(file) = self.source.file() else {
+            let not_here = || Err("only files of this machine can be read by cuFile".into());
+            return if storage == Storage::CuFile { not_here() } else { Ok(None) };
+        };
+        let mut known = self.device_file.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that was opened because it was asked for may be one that goes through host memory.
+        let usable = |known: &Arc<DeviceFile>| known.is_for(gpu) && (storage == Storage::CuFile || known.is_direct());
+        if known.as_ref().is_some_and(usable) && storage != Storage::Posix {
+            return Ok(known.clone());
+        }
+        let opened = gpu.open_file(file, false, storage)?.map(Arc::new);
+        if opened.is_some() {
+            known.clone_from(&opened);
+        }
+        Ok(opened)
     }
 
     /// The shape of `height` rows of a block as they are decoded.
@@ -137,7 +168,7 @@ impl Level {
 
 /// The blocks as they are read: as stored, except that one large uncompressed strip is read in pieces, so that it
 /// needs neither a second copy in memory nor a single thread.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Blocks {
     pub(crate) grid: BlockGrid,
     /// Bytes of a row, when a strip is read in pieces.

@@ -22,6 +22,7 @@ mod dataset;
 mod decoder;
 mod device;
 mod error;
+mod held;
 mod image;
 mod level;
 mod locate;
@@ -51,7 +52,7 @@ pub use read_on_device::DEFAULT_GPU_MEMORY_BUDGET;
 pub use report::{DeviceReport, Fallback, Report};
 pub use request::{Cancel, FallbackPolicy, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
 pub use swath_codec::{Compress, DType, Predictor};
-pub use swath_gpu::{DeviceRaster, Gpu};
+pub use swath_gpu::{CodecChoice, DeviceRaster, Gpu, Storage};
 pub use swath_tiff::Limits;
 pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
 pub use write::{

@@ -51,10 +51,10 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// The block at `place`, of which image rows `rows` are wanted.
+    /// The block at `place`, of which image rows `rows` are wanted; `access` says which rows its decoder can give.
     pub(crate) fn new(
         level: &Level,
-        decoder: &Decoder,
+        access: RowAccess,
         place: Place,
         rows: Range<u64>,
         job: usize,
@@ -63,7 +63,7 @@ impl Wanted {
         let grid = &level.blocks.grid;
         let top = place.row * grid.block_height;
         let bottom = top + grid.decoded_height(place.row);
-        let (first_row, end_row) = match decoder.row_access() {
+        let (first_row, end_row) = match access {
             RowAccess::Any => (rows.start, rows.end),
             RowAccess::Prefix => (top, rows.end),
             RowAccess::All => (top, bottom),

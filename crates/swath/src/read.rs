@@ -342,7 +342,14 @@ impl<'out> Reading<'_, 'out> {
             for band in bands {
                 let plane = if planar { self.bands[band] as u64 } else { 0 };
                 let place = Place { plane, row: job.row, col: job.col };
-                space.wanted.push(Wanted::new(self.level, self.decoder, place, job.rows.clone(), at, band));
+                space.wanted.push(Wanted::new(
+                    self.level,
+                    self.decoder.row_access(),
+                    place,
+                    job.rows.clone(),
+                    at,
+                    band,
+                ));
             }
         }
         locate(self.level, self.decoder, self.limits, &mut space.wanted, &mut space.spans)

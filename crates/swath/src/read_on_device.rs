@@ -1,20 +1,25 @@
-//! The life of a window on a device: blocks are chosen in rectangles that fit the memory, fetched into pinned memory, decoded and
-//! placed there as one batch, and come back as one.
+//! The life of a window on a device: blocks are chosen in rectangles that fit the memory, fetched into pinned memory or read by the
+//! device itself, decoded and placed there as one batch, and come back as one.
 //!
 //! Two batches are under way at a time, so that one is fetched while the device decodes the other. What the device cannot do the
 //! CPU does, as it does for a read of its own: the same pixels, the same errors.
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
-use swath_codec::{Decoder, Extent};
-use swath_gpu::{Block, DecodeJob, Decoding, DeviceRaster, Finished, Geometry, Gpu, LANES, Target};
+use swath_codec::{Decoder, Extent, RowAccess};
+use swath_gpu::{
+    Block, CodecChoice, DecodeJob, Decoding, DeviceFile, DeviceRaster, Finished, Geometry, Gpu, LANES, Storage, Target,
+    Transfer, Unfit,
+};
 use swath_io::{Fetch, Span};
 use swath_tiff::Limits;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::level::Level;
 use crate::locate::{Place, Wanted, locate};
 use crate::read::{Checked, read_on_cpu};
@@ -29,6 +34,10 @@ const BATCH_BLOCKS: u64 = 1 << 16;
 
 /// Blocks of a batch that the CPU reads one by one when the device refuses them.
 const MOST_REFUSED: usize = 4;
+
+/// Stages that a library of NVIDIA's may fail at.
+const BY_CUFILE: &str = "reading by cuFile";
+const BY_LIBRARY: &str = "decoding by NVIDIA's library";
 
 /// Read a checked window into host memory of the exact size.
 pub(crate) fn read_into(
@@ -84,6 +93,11 @@ enum Sink<'a> {
     Device(&'a DeviceRaster),
 }
 
+/// A piece of the file, and where it goes.
+fn transfer((span, range): (Span, Range<usize>)) -> Transfer {
+    Transfer { file_offset: span.offset, buffer_offset: range.start as u64, len: span.len }
+}
+
 /// A rectangle of blocks that is decoded as one batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
@@ -131,6 +145,9 @@ struct Pending {
     wanted: Vec<Wanted>,
     /// Which of them are not stored.
     sparse: Vec<bool>,
+    /// Where each lies in the file, and in the payload of the batch.
+    spans: Vec<Span>,
+    ranges: Vec<Range<usize>>,
 }
 
 /// A read under way.
@@ -141,6 +158,8 @@ struct Reading<'a> {
     checked: &'a Checked,
     limits: &'a Limits,
     decoder: Decoder,
+    /// The file, if the device reads it by itself.
+    file: Option<Arc<DeviceFile>>,
     report: Report,
     device: DeviceReport,
     done: u64,
@@ -158,13 +177,13 @@ impl<'a> Reading<'a> {
         let decoder = level.decoder(limits)?;
         let report = Report { device: gpu.info().api.name(), codec: decoder.name, threads: 1, ..Report::default() };
         let device = DeviceReport::begin(gpu);
-        Ok(Reading { level, gpu, request, checked, limits, decoder, report, device, done: 0, total: 0 })
+        Ok(Reading { level, gpu, request, checked, limits, decoder, file: None, report, device, done: 0, total: 0 })
     }
 
     fn run(mut self, mut sink: Sink<'_>) -> Result<Report> {
         let start = Instant::now();
         if self.checked.samples > 0 {
-            match self.job() {
+            match self.job_or_own()? {
                 Ok(job) => match self.read_batches(job, &mut sink) {
                     // Compilers are part of drivers, and not all drivers are good.
                     Err(Error::Device(error @ swath_gpu::Error::Build { .. })) => {
@@ -172,7 +191,7 @@ impl<'a> Reading<'a> {
                     }
                     other => other?,
                 },
-                Err(reason) => self.read_on_cpu(&reason, &mut sink)?,
+                Err(unfit) => self.read_on_cpu(&unfit.to_string(), &mut sink)?,
             }
         }
         self.device.end(self.gpu);
@@ -186,13 +205,45 @@ impl<'a> Reading<'a> {
     }
 
     /// What the device has to do, or why it cannot.
-    fn job(&self) -> std::result::Result<DecodeJob, String> {
+    fn job(&self, decoder: CodecChoice) -> std::result::Result<DecodeJob, Unfit> {
         if self.level.conversion.is_some() {
-            return Err("no kernel converts these colours".into());
+            return Err(Unfit::Colours);
         }
         let shape = self.level.shape(self.level.blocks.grid.block_height as usize);
-        DecodeJob::new(&self.decoder, shape, self.level.dtype, self.planar(), &self.level.fill)
-            .map_err(|unfit| unfit.to_string())
+        let (dtype, planar, fill) = (self.level.dtype, self.planar(), &self.level.fill);
+        DecodeJob::new(self.gpu, decoder, &self.decoder, shape, dtype, planar, fill)
+    }
+
+    /// The same, by a kernel of our own where a library that was asked for is missing.
+    fn job_or_own(&mut self) -> Result<std::result::Result<DecodeJob, Unfit>> {
+        let job = self.job(self.request.decoder);
+        let Err(Unfit::Library(missing)) = &job else { return Ok(job) };
+        let Ok(own) = self.job(CodecChoice::Own) else { return Ok(job) };
+        self.note_other_way(BY_LIBRARY, missing)?;
+        Ok(Ok(own))
+    }
+
+    /// The file, if the device can read it by itself and is to.
+    fn open_file(&mut self, job: &DecodeJob) -> Result<()> {
+        let opened = match (job.is_fed_by_host(), self.request.storage) {
+            (false, storage) => self.level.device_file(self.gpu, storage),
+            (true, Storage::CuFile) => Err(format!("{} takes compressed bytes from the host", job.decoded_by())),
+            (true, _) => Ok(None),
+        };
+        match opened {
+            Ok(file) => self.file = file,
+            Err(reason) => self.note_other_way(BY_CUFILE, reason)?,
+        }
+        Ok(())
+    }
+
+    /// Another way was taken than was asked for, though not by the CPU.
+    fn note_other_way(&mut self, stage: &'static str, reason: impl ToString) -> Result<()> {
+        if self.strict() {
+            return Err(Error::Fallback { stage, reason: reason.to_string() });
+        }
+        self.device.note_fallback(stage, reason, 0);
+        Ok(())
     }
 
     /// The same request for the CPU.
@@ -237,6 +288,8 @@ impl<'a> Reading<'a> {
         let budget = budget.min(self.gpu.memory()?.total / 10 * 9);
         let mut parts = self.parts(&job, budget / LANES as u64);
         let bands = if self.planar() { &[][..] } else { &self.checked.bands };
+        self.open_file(&job)?;
+        self.device.decoded_by = job.decoded_by();
         let mut decoding = self.gpu.decode(job, bands, budget)?;
         let mut pending = VecDeque::with_capacity(LANES);
         let mut tried_alone = None;
@@ -249,6 +302,12 @@ impl<'a> Reading<'a> {
             }
             match self.start(&part, &mut decoding, sink) {
                 Ok(started) => pending.extend(started),
+                // Nothing of the part is under way: it is tried again without the library.
+                Err(Error::Device(error)) if error.is_library() => {
+                    if self.try_without_library(&part, &error, &mut decoding, sink)? {
+                        parts.push_front(part);
+                    }
+                }
                 Err(Error::Device(error)) if error.is_memory() => {
                     // Room is made by those that are under way, and by asking for less.
                     while decoding.in_flight() > 0 {
@@ -275,6 +334,30 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    /// A library failed before anything of a part was under way: another way is taken from now on, or the CPU reads this part. Whether
+    /// it is to be tried again.
+    fn try_without_library(
+        &mut self,
+        part: &Part,
+        error: &swath_gpu::Error,
+        decoding: &mut Decoding,
+        sink: &mut Sink<'_>,
+    ) -> Result<bool> {
+        if self.file.take_if(|_| error.is_about_files()).is_some() {
+            self.note_other_way(BY_CUFILE, error)?;
+            return Ok(true);
+        }
+        if decoding.decode_by_own_kernel() {
+            self.note_other_way(BY_LIBRARY, error)?;
+            self.device.decoded_by = decoding.job().decoded_by();
+            return Ok(true);
+        }
+        self.read_part_on_cpu(part, (BY_LIBRARY, &error.to_string()), 0, None, decoding, sink)?;
+        let deep = if self.planar() { part.bands.len() } else { 1 };
+        self.note_progress(part.rows.clone().count() * part.cols.clone().count() * deep);
+        Ok(false)
+    }
+
     /// The batches: as many whole block rows as a lane's share of the budget holds, or parts of one.
     fn parts(&mut self, job: &DecodeJob, lane_bytes: u64) -> VecDeque<Part> {
         let grid = &self.level.blocks.grid;
@@ -289,16 +372,21 @@ impl<'a> Reading<'a> {
         let across = cols.end - cols.start;
         self.total = (rows.end - rows.start) * across * blocks;
         let room = lane_bytes.saturating_sub(job.scratch_bytes(BATCH_BLOCKS, lane_bytes));
-        let most = (room / cost).min(BATCH_BLOCKS / blocks.max(1)).max(1);
+        let most_blocks = BATCH_BLOCKS.min(job.most_blocks() as u64);
+        let most = (room / cost).min(most_blocks / blocks.max(1)).max(1);
         let (down, wide) = if most >= across { (most / across, across) } else { (1, most) };
+        // A batch may hold fewer blocks than a planar file has bands.
+        let deep = if self.planar() { bands.min(most_blocks as usize) } else { bands };
         let mut parts = VecDeque::new();
         for row in rows.clone().step_by(down as usize) {
             for col in cols.clone().step_by(wide as usize) {
-                parts.push_back(Part {
-                    rows: row..(row + down).min(rows.end),
-                    cols: col..(col + wide).min(cols.end),
-                    bands: 0..bands,
-                });
+                for band in (0..bands).step_by(deep.max(1)) {
+                    parts.push_back(Part {
+                        rows: row..(row + down).min(rows.end),
+                        cols: col..(col + wide).min(cols.end),
+                        bands: band..(band + deep).min(bands),
+                    });
+                }
             }
         }
         parts
@@ -317,6 +405,10 @@ impl<'a> Reading<'a> {
         let begun = Instant::now();
         let grid = self.level.blocks.grid;
         let window = &self.checked.window;
+        let access = match self.decoder.row_access() {
+            RowAccess::Prefix if decoding.job().takes_whole_blocks() => RowAccess::All,
+            access => access,
+        };
         let mut wanted = Vec::new();
         for row in part.rows.clone() {
             let rows = grid.rows_in(row, window);
@@ -325,7 +417,7 @@ impl<'a> Reading<'a> {
                 for band in bands {
                     let plane = if self.planar() { self.checked.bands[band] as u64 } else { 0 };
                     let place = Place { plane, row, col };
-                    wanted.push(Wanted::new(self.level, &self.decoder, place, rows.clone(), 0, band));
+                    wanted.push(Wanted::new(self.level, access, place, rows.clone(), 0, band));
                 }
             }
         }
@@ -334,21 +426,22 @@ impl<'a> Reading<'a> {
         // `Block` counts a block's bytes in 32 bits; the CPU counts further.
         if spans.iter().any(|span| u32::try_from(span.len).is_err()) {
             let why = ("fetching", "a compressed block has more than 4 GB");
-            self.read_part_on_cpu(part, why, 0, decoding, sink)?;
+            self.read_part_on_cpu(part, why, 0, None, decoding, sink)?;
             self.note_progress(wanted.len());
             return Ok(None);
         }
-        let fetch = Fetch::plan(&spans).map_err(|source| self.fetch_error(&wanted, &spans, source))?;
-        let payload = decoding.stage(wanted.len(), fetch.bytes())?;
-        if let Err(source) = self.level.source.fetch_into(&fetch, payload) {
-            // The CPU finds out which block it is, and fills it if that is what is wanted.
-            self.read_part_on_cpu(part, ("fetching", &source.to_string()), 0, decoding, sink)?;
-            self.note_progress(wanted.len());
-            return Ok(None);
+        let (align, phase) = decoding.job().alignment();
+        let fetch = Fetch::aligned(&spans, align, phase).map_err(|source| self.fetch_error(&wanted, &spans, source))?;
+        if self.file.is_none() {
+            let payload = decoding.stage(wanted.len(), fetch.bytes())?;
+            if let Err(source) = self.level.source.fetch_into(&fetch, payload) {
+                // The CPU finds out which block it is, and fills it if that is what is wanted.
+                self.read_part_on_cpu(part, ("fetching", &source.to_string()), 0, None, decoding, sink)?;
+                self.note_progress(wanted.len());
+                return Ok(None);
+            }
         }
-        let fetched = Instant::now();
-        self.report.fetch_time += fetched - begun;
-        self.report.bytes_fetched += spans.iter().map(|span| span.len).sum::<u64>();
+        let mut fetched = Instant::now();
 
         let (area_rows, area_cols) = self.area(part);
         let in_place = decoding.job().is_stored();
@@ -396,10 +489,24 @@ impl<'a> Reading<'a> {
                 col: area_cols.start - window.col(),
             },
         };
-        decoding.submit(blocks, fetch.bytes(), target)?;
+        match &self.file {
+            None => {
+                decoding.submit(blocks, fetch.bytes(), target)?;
+                self.device.read_by = "the host, into pinned memory".into();
+            }
+            Some(file) => {
+                let transfers: Vec<Transfer> = fetch.reads().map(transfer).collect();
+                decoding.submit_from_file(blocks, fetch.bytes(), (file, &transfers), target)?;
+                self.device.read_by = file.description().into();
+                // That was waiting for the file, above all.
+                fetched = Instant::now();
+            }
+        }
+        self.report.fetch_time += fetched - begun;
+        self.report.bytes_fetched += spans.iter().map(|span| span.len).sum::<u64>();
         self.report.decode_time += fetched.elapsed();
         self.report.batches += 1;
-        Ok(Some(Pending { part: part.clone(), wanted, sparse }))
+        Ok(Some(Pending { part: part.clone(), wanted, sparse, spans, ranges: fetch.ranges().to_vec() }))
     }
 
     fn fetch_error(&self, wanted: &[Wanted], spans: &[Span], source: std::io::Error) -> Error {
@@ -421,20 +528,18 @@ impl<'a> Reading<'a> {
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         let begun = Instant::now();
-        let (Some(Pending { part, mut wanted, sparse }), Some(finished)) = (pending.pop_front(), decoding.finish()?)
-        else {
-            return Ok(());
-        };
+        let (Some(pending), Some(finished)) = (pending.pop_front(), decoding.finish()?) else { return Ok(()) };
+        let Pending { part, mut wanted, sparse, spans, ranges } = pending;
         if let Sink::Host { out, geometry } = sink {
             self.hand_out(&part, &finished, out, *geometry);
         }
         let mut refused = Vec::new();
         let before = (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks);
-        for ((wanted, sparse), status) in wanted.iter_mut().zip(sparse).zip(finished.statuses()) {
+        for (i, ((wanted, sparse), status)) in wanted.iter_mut().zip(sparse).zip(finished.statuses()).enumerate() {
             match wanted.problem.take() {
                 None if sparse => self.report.sparse_blocks += 1,
-                Some(_) => refused.push((wanted.place, wanted.band, None)),
-                None if !status.is_ok() => refused.push((wanted.place, wanted.band, Some(status.reason()))),
+                Some(_) => refused.push((i, wanted.place, wanted.band, None)),
+                None if !status.is_ok() => refused.push((i, wanted.place, wanted.band, Some(status.reason()))),
                 None => {
                     self.report.blocks += 1;
                     self.report.bytes_decoded += wanted.shape.len() as u64;
@@ -442,24 +547,55 @@ impl<'a> Reading<'a> {
             }
         }
         self.report.decode_time += begun.elapsed();
-        if refused.len() > MOST_REFUSED {
+        // What the host does not have comes back from the device at once, not block by block and not from the file again.
+        let many = refused.len() > MOST_REFUSED;
+        let held = match refused.is_empty() || !decoding.keeps_compressed() {
+            true => None,
+            false if many => self.hold(decoding, &spans, &ranges, 0..spans.len())?,
+            false => self.hold(decoding, &spans, &ranges, refused.iter().map(|&(i, ..)| i))?,
+        };
+        let held = held.as_ref();
+        if many {
             // Many are read at once, as one batch, and by all threads.
             let good = self.report.blocks - before.0;
             (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks) = before;
-            let reason = refused.iter().find_map(|&(_, _, reason)| reason).unwrap_or("its blocks lie outside the file");
-            self.read_part_on_cpu(&part, ("decoding", reason), good, decoding, sink)?;
+            let reason = refused.iter().find_map(|&(.., reason)| reason).unwrap_or("its blocks lie outside the file");
+            self.read_part_on_cpu(&part, ("decoding", reason), good, held, decoding, sink)?;
             refused.clear();
         }
-        for (place, band, reason) in refused {
+        for (_, place, band, reason) in refused {
             let bands = if self.planar() { band..band + 1 } else { part.bands.clone() };
             let block = Part { rows: place.row..place.row + 1, cols: place.col..place.col + 1, bands };
             match reason {
-                None => self.read_part(&block, decoding, sink)?,
-                Some(reason) => self.read_part_on_cpu(&block, ("decoding", reason), 0, decoding, sink)?,
+                None => self.read_part(&block, held, decoding, sink)?,
+                Some(reason) => self.read_part_on_cpu(&block, ("decoding", reason), 0, held, decoding, sink)?,
             }
         }
         self.note_progress(wanted.len());
         Ok(())
+    }
+
+    /// The level with the compressed bytes of some blocks at hand, which only the device has.
+    fn hold(
+        &mut self,
+        decoding: &mut Decoding,
+        spans: &[Span],
+        ranges: &[Range<usize>],
+        which: impl Iterator<Item = usize> + Clone,
+    ) -> Result<Option<Level>> {
+        let pieces: Vec<_> = which.clone().map(|i| (ranges[i].start as u64, spans[i].len)).collect();
+        match decoding.bring_back(&pieces) {
+            Ok(bytes) => {
+                let source = Held::new(Arc::clone(&self.level.source), which.map(|i| spans[i]), bytes.to_vec());
+                Ok(Some(self.level.with_source(Arc::new(source))))
+            }
+            // The file still has them.
+            Err(error) if error.is_memory() => {
+                self.note_other_way("bringing blocks back", &error)?;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn note_progress(&mut self, blocks: usize) {
@@ -529,11 +665,12 @@ impl<'a> Reading<'a> {
         part: &Part,
         (stage, reason): (&'static str, &str),
         good: u64,
+        held: Option<&Level>,
         decoding: &mut Decoding,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         let before = self.report.blocks;
-        self.read_part(part, decoding, sink)?;
+        self.read_part(part, held, decoding, sink)?;
         // A block that neither can read was filled because that was wanted; it is no fallback.
         let instead = (self.report.blocks - before).saturating_sub(good);
         if instead > 0 {
@@ -546,7 +683,14 @@ impl<'a> Reading<'a> {
     }
 
     /// Read a part by the CPU, and put it where it belongs. What is wrong with a block is found out and said here.
-    fn read_part(&mut self, part: &Part, decoding: &mut Decoding, sink: &mut Sink<'_>) -> Result<()> {
+    fn read_part(
+        &mut self,
+        part: &Part,
+        held: Option<&Level>,
+        decoding: &mut Decoding,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        let level = held.unwrap_or(self.level);
         let (rows, cols) = self.area(part);
         let layout = match sink {
             Sink::Host { .. } => self.request.layout,
@@ -555,9 +699,9 @@ impl<'a> Reading<'a> {
         let bands = self.checked.bands[part.bands.clone()].to_vec();
         let request = self.cpu_request().window(rows.clone(), cols.clone()).bands(bands).layout(layout);
         let request = ReadRequest { progress: None, ..request };
-        let checked = Checked::new(self.level, &request, self.limits)?;
-        let mut pixels = vec![0; checked.samples * self.level.dtype.size()];
-        let report = read_on_cpu(self.level, &request, &checked, self.limits, &mut pixels)?;
+        let checked = Checked::new(level, &request, self.limits)?;
+        let mut pixels = vec![0; checked.samples * level.dtype.size()];
+        let report = read_on_cpu(level, &request, &checked, self.limits, &mut pixels)?;
         // One such read after another: the largest is what it took.
         let working_bytes = self.report.working_bytes.max(report.working_bytes);
         self.report.merge(report);

@@ -32,6 +32,14 @@ impl std::fmt::Display for Fallback {
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
+    /// By what compressed bytes reached it, if it read any.
+    pub read_by: String,
+    /// What decoded them there.
+    pub decoded_by: String,
+    /// What compressed the blocks that were written.
+    pub compressed_by: String,
+    /// By what they reached the file, if not through the host.
+    pub written_by: String,
     /// What it did, counted. Operations that use the device at the same time are counted too, and the peak is that of all since the
     /// device was opened or [`Gpu::reset_peak`] was called.
     pub stats: DeviceStats,
@@ -49,7 +57,7 @@ impl DeviceReport {
 
     /// Begin to count.
     pub(crate) fn begin(gpu: &Gpu) -> DeviceReport {
-        let mut report = DeviceReport { name: gpu.info().name.clone(), stats: gpu.stats(), fallbacks: Vec::new() };
+        let mut report = DeviceReport { name: gpu.info().name.clone(), stats: gpu.stats(), ..DeviceReport::default() };
         if let Some(reason) = gpu.passed_over() {
             report.note_fallback("CUDA was passed over", reason, 0);
         }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use swath_gpu::{CodecChoice, Storage};
 use swath_tiff::Limits;
 
 use crate::device::Device;
@@ -89,6 +90,8 @@ pub struct ReadRequest<'a> {
     pub(crate) cancel: Option<Cancel>,
     pub(crate) device: Device,
     pub(crate) fallback: FallbackPolicy,
+    pub(crate) decoder: CodecChoice,
+    pub(crate) storage: Storage,
     pub(crate) gpu_memory_budget: Option<u64>,
 }
 
@@ -170,6 +173,20 @@ impl<'a> ReadRequest<'a> {
     #[must_use]
     pub fn fallback(mut self, fallback: FallbackPolicy) -> Self {
         self.fallback = fallback;
+        self
+    }
+
+    /// Who decodes on the device where there is a choice; see [`CodecChoice`] for files from strangers.
+    #[must_use]
+    pub fn decoder(mut self, decoder: CodecChoice) -> Self {
+        self.decoder = decoder;
+        self
+    }
+
+    /// By what compressed bytes reach the device.
+    #[must_use]
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = storage;
         self
     }
 

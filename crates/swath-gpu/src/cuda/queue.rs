@@ -89,6 +89,10 @@ impl Queue for CudaQueue {
         current.driver.check("cuLaunchKernel", code)
     }
 
+    fn in_cuda_stream(&mut self, call: &mut dyn FnMut(*mut c_void) -> Result<()>) -> Option<Result<()>> {
+        Some(self.context.enter().and_then(|_current| call(self.stream.cast())))
+    }
+
     fn synchronize(&mut self) -> Result<()> {
         let current = self.context.enter()?;
         // SAFETY: the stream is alive until the drop.

@@ -1,5 +1,6 @@
 //! What is to be cut.
 
+use super::TileCodec;
 use crate::decode::MAX_GROUPS;
 
 /// Tiles begin where any sample may begin.
@@ -78,8 +79,8 @@ pub struct CutJob {
     pub predictor: u32,
     /// The bits that NaN becomes, if it is to.
     pub nan_to_nodata: Option<u64>,
-    /// Compress the tiles by PackBits before they come back. Other codecs are left to the CPU.
-    pub packbits: bool,
+    /// How tiles are compressed before they come back.
+    pub compress: TileCodec,
 }
 
 impl CutJob {
@@ -94,18 +95,17 @@ impl CutJob {
         level.block_width * level.block_height * bands * self.size as u64
     }
 
+    /// Bytes of the largest tile of all levels.
+    pub(super) fn largest_tile(&self) -> u64 {
+        (0..self.levels.len()).map(|level| self.tile_bytes(level)).max().unwrap_or(0)
+    }
+
     pub(super) fn tile_stride(&self, level: usize) -> u64 {
         self.tile_bytes(level).next_multiple_of(TILE_ALIGN)
     }
 
     pub(super) fn tile_row_bytes(&self, level: usize) -> u64 {
         self.tile_bytes(level) / self.levels[level].block_height
-    }
-
-    /// Room for the largest that a tile may become when it is compressed: a byte more for every 128 of a row.
-    pub(super) fn slot_bytes(&self, level: usize) -> u64 {
-        let row_bytes = self.tile_row_bytes(level);
-        (self.levels[level].block_height * (row_bytes + row_bytes.div_ceil(128))).next_multiple_of(TILE_ALIGN)
     }
 
     /// Whether the kernels can count with these numbers: they trust them.

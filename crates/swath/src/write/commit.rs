@@ -79,6 +79,8 @@ impl Layout {
             file.seek(SeekFrom::Start(PLAIN_START + full))?;
             self.copy_pieces(spools, &mut output, |piece| piece.overview)?;
             output.write_all(&self.tail)?;
+            // A device that writes by itself, or failed in the middle of it, may have left something behind the end.
+            file.set_len(self.size)?;
             file.seek(SeekFrom::Start(0))?;
             file.write_all(&self.head)?;
             return Ok(true);
@@ -86,6 +88,7 @@ impl Layout {
         let in_order =
             self.pieces.last().is_some_and(|last| !last.overview && last.span == Span { offset: 0, len: full });
         let front = self.size - full;
+        file.set_len(full)?;
         if !in_order || !front.is_multiple_of(ALIGNMENT) || !insert_front(file, front) {
             return Ok(false);
         }

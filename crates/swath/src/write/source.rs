@@ -227,12 +227,13 @@ impl<'a> ImageSource<'a> {
         (self.rows.clone(), self.cols.clone())
     }
 
-    /// Keep what the CPU did in place of a device.
+    /// Keep what did the work, and what the CPU did in place of a device.
     fn note(&mut self, report: Report) {
         if let Some(device) = report.gpu {
             let known = self.device.get_or_insert_default();
             known.take_fallbacks(Some(&device));
             (known.name, known.stats) = (device.name, device.stats);
+            (known.read_by, known.decoded_by) = (device.read_by, device.decoded_by);
         }
     }
 

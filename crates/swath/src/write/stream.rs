@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use swath_gpu::{CutJob, Gpu, Tiles};
+use swath_gpu::{CodecChoice, CutJob, Gpu, Storage, TileCodec, Tiles};
 use swath_io::Spool;
 use swath_tiff::{Tag, Value};
 
@@ -47,7 +47,8 @@ const REDUCE_BYTES: u64 = 1 << 20;
 /// More threads than this only cost memory.
 const MAX_THREADS: usize = 512;
 
-/// How a write is run; it does not change a byte of the file.
+/// How a write is run. It does not change a byte of the file, but for one thing: what [`encoder`](Running::encoder) a device compresses
+/// with. The pixels are the same whoever compresses.
 #[derive(Clone, Default)]
 pub struct Running<'a> {
     /// Threads that encode; the default is [`default_threads`].
@@ -55,10 +56,14 @@ pub struct Running<'a> {
     /// Bytes of rows to keep in memory, [`DEFAULT_BUFFER_BYTES`] unless told otherwise. One row of blocks and one chunk of the source are
     /// kept whatever this says.
     pub buffer_bytes: Option<u64>,
-    /// Where blocks are cut and predicted and overviews made. The bytes are the same everywhere.
+    /// Where blocks are cut and predicted and overviews made.
     pub device: Device,
     /// What to do when the device cannot.
     pub fallback: FallbackPolicy,
+    /// Who compresses where a device could: nvCOMP makes other bytes than the CPU's encoders, in the same formats.
+    pub encoder: CodecChoice,
+    /// By what blocks that a device compressed reach the file.
+    pub storage: Storage,
     /// The most device memory to use; what is free, unless told otherwise. A band of rows and its tiles are needed in any case.
     pub gpu_memory_budget: Option<u64>,
     /// Called after each band.
@@ -126,10 +131,16 @@ pub(crate) fn stream(
     let bands = bands(plan, source, running.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES));
     let mut reason = None;
     match worker {
-        By::Device(gpu, job) => {
+        By::Device(gpu, job, not_compressed) => {
+            if let Some(reason) = not_compressed {
+                state.note_other_way(COMPRESSING, reason, 0)?;
+            }
             state.streamed.report.device = gpu.info().api.name();
-            let cutting = gpu.cut(job, running.gpu_memory_budget.unwrap_or(u64::MAX))?;
-            state.run_on_device(gpu, cutting, source, &bands, spools)?;
+            let by = job.compress.to_string();
+            state.run_on_device(gpu, job, source, &bands, spools)?;
+            if let Some(used) = &mut used {
+                used.compressed_by = if state.compressed { by } else { TileCodec::None.to_string() };
+            }
         }
         By::Cpu(because) => {
             reason = because;
@@ -138,12 +149,20 @@ pub(crate) fn stream(
         }
     }
     let statistics = state.statistics();
+    let (other_ways, written_by) = (std::mem::take(&mut state.other_ways), state.written_by);
     let report = &mut streamed.report;
     if let (Some(gpu), Some(used)) = (running.device.gpu(), &mut used) {
         used.end(gpu);
         used.take_fallbacks(source.device_report());
+        if let Some(source) = source.device_report() {
+            (used.read_by, used.decoded_by) = (source.read_by.clone(), source.decoded_by.clone());
+        }
         if let Some(reason) = reason {
             used.note_fallback("cutting", reason, report.blocks);
+        }
+        used.written_by = written_by.into();
+        for (stage, reason, blocks) in other_ways {
+            used.note_fallback(stage, reason, blocks);
         }
         let blocks = plan.levels[0].grid.count().unwrap_or(0);
         if plan.options.statistics && place == PixelsOn::ThisDevice {
@@ -166,7 +185,8 @@ pub(crate) fn stream(
 
 /// Who cuts the blocks and makes the overviews of a write.
 enum By<'a> {
-    Device(&'a Gpu, CutJob),
+    /// With the reason why it does not compress, where it was asked to.
+    Device(&'a Gpu, CutJob, Option<String>),
     /// With the reason, where a device was asked for.
     Cpu(Option<String>),
 }
@@ -190,6 +210,7 @@ fn worker_for<'a>(plan: &Plan, running: &'a Running<'_>, taken_over: bool, place
     } else {
         on_device::job(plan, gpu)
     };
+
     match job {
         Ok(_) if strict && plan.options.statistics && place == PixelsOn::ThisDevice => {
             Err(Error::Fallback { stage: "measuring", reason: NO_STATISTICS.into() })
@@ -197,11 +218,19 @@ fn worker_for<'a>(plan: &Plan, running: &'a Running<'_>, taken_over: bool, place
         Ok(_) if strict && place == PixelsOn::Another => {
             Err(Error::Fallback { stage: "moving the raster", reason: ANOTHER_DEVICE.into() })
         }
-        Ok(job) => Ok(By::Device(gpu, job)),
+        Ok(job) => match on_device::compress(plan, gpu, running.encoder) {
+            Ok(compress) => Ok(By::Device(gpu, CutJob { compress, ..job }, None)),
+            Err(reason) if strict => Err(Error::Fallback { stage: COMPRESSING, reason }),
+            Err(reason) => Ok(By::Device(gpu, job, Some(reason))),
+        },
         Err(reason) if strict => Err(Error::Fallback { stage: "cutting", reason }),
         Err(reason) => Ok(By::Cpu(Some(reason))),
     }
 }
+
+/// What libraries of NVIDIA's may fail at.
+const COMPRESSING: &str = "compressing by NVIDIA's library";
+const WRITING: &str = "writing by cuFile";
 
 /// Why the rows of a raster on a device come to the host to be measured.
 const NO_STATISTICS: &str = "no kernel makes statistics";
@@ -278,6 +307,12 @@ struct State<'a> {
     partials: Vec<Partial>,
     workers: Vec<Worker>,
     spare: Arc<Spare>,
+    /// What libraries of NVIDIA's should have done and did not: what, why, and for how many blocks.
+    other_ways: Vec<(&'static str, String, u64)>,
+    /// Whether the device compressed anything.
+    compressed: bool,
+    /// By what the device wrote by itself.
+    written_by: &'static str,
     streamed: &'a mut Streamed,
 }
 
@@ -346,6 +381,9 @@ impl<'a> State<'a> {
             partials: vec![Partial::default(); plan.bands],
             workers: (0..threads).map(|_| Worker::default()).collect(),
             spare: Arc::default(),
+            other_ways: Vec::new(),
+            compressed: false,
+            written_by: "",
             streamed,
         }
     }
@@ -593,6 +631,15 @@ impl<'a> State<'a> {
                 self.spare.give_back(encoded);
             }
         }
+        Ok(())
+    }
+
+    /// Something was not done in the way that was asked for.
+    fn note_other_way(&mut self, stage: &'static str, reason: String, blocks: u64) -> Result<()> {
+        if self.running.fallback == FallbackPolicy::Strict {
+            return Err(Error::Fallback { stage, reason });
+        }
+        self.other_ways.push((stage, reason, blocks));
         Ok(())
     }
 

@@ -2,16 +2,20 @@
 //! predicted, ready to be compressed.
 //!
 //! Three things happen at once: the source makes a band in pinned memory, the device works on the one before it, and the CPU compresses
-//! the tiles of the one before that. The blocks are those that the CPU would have made, and so are the bytes.
+//! the tiles of the one before that, unless the device has done that too. The blocks are those that the CPU would have made, and so are
+//! the bytes, if it is the CPU that compresses.
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::time::Instant;
 
-use swath_codec::{Compress, Predictor};
-use swath_gpu::{CutJob, CutLevel, Cutting, DeviceRaster, Gpu, Halving, Pinned, RowsIn, Tiles};
+use swath_codec::Predictor;
+use swath_gpu::{
+    CodecChoice, CutJob, CutLevel, Cutting, DeviceRaster, Gpu, Halving, Pinned, RowsIn, Storage, TileCodec, Tiles,
+};
+use swath_io::{Span, Spool};
 
-use super::{Job, REDUCE_BYTES, State};
+use super::{COMPRESSING, Job, REDUCE_BYTES, State, Streamed, WRITING};
 use crate::error::{Error, Result};
 use crate::nan::nan_to_nodata;
 use crate::write::plan::Plan;
@@ -124,8 +128,23 @@ pub(super) fn job(plan: &Plan, gpu: &Gpu) -> std::result::Result<CutJob, String>
         sample[size..].fill(0);
         u64::from_ne_bytes(sample)
     });
-    let packbits = plan.encoder.compress == Compress::PackBits;
-    Ok(CutJob { levels, bands: plan.bands, size, predictor: predictor.tag().into(), nan_to_nodata, packbits })
+    let (predictor, compress) = (predictor.tag().into(), TileCodec::None);
+    Ok(CutJob { levels, bands: plan.bands, size, predictor, nan_to_nodata, compress })
+}
+
+/// What compresses the tiles on the device; the error says why nvCOMP cannot, where it was asked to.
+pub(super) fn compress(plan: &Plan, gpu: &Gpu, encoder: CodecChoice) -> std::result::Result<TileCodec, String> {
+    let shape = plan.block_shape(0, plan.levels[0].grid.block_height);
+    let codec = TileCodec::new(gpu, &plan.encoder.compress, shape, encoder)?;
+    let by_library = matches!(codec, TileCodec::NvComp(_) | TileCodec::Picture(_));
+    match codec {
+        // Whether a block is empty is seen by comparing it with what the CPU makes of one.
+        _ if by_library && plan.options.skip_empty && encoder == CodecChoice::NvComp => {
+            Err("it does not find the blocks that are empty".into())
+        }
+        _ if by_library && plan.options.skip_empty => Ok(TileCodec::None),
+        codec => Ok(codec),
+    }
 }
 
 impl State<'_> {
@@ -133,11 +152,18 @@ impl State<'_> {
     pub(super) fn run_on_device(
         &mut self,
         gpu: &Gpu,
-        cutting: Cutting,
+        job: CutJob,
         source: &mut dyn BandSource,
         bands: &[Range<u64>],
         spools: &mut Spools,
     ) -> Result<()> {
+        let compresses = matches!(job.compress, TileCodec::NvComp(_));
+        let mut cutting = gpu.cut(job, self.running.gpu_memory_budget.unwrap_or(u64::MAX))?;
+        if compresses {
+            self.write_by_device(gpu, &mut cutting, spools)?;
+        } else if self.running.storage == Storage::CuFile {
+            self.note_other_way(WRITING, "blocks that nvCOMP does not compress are made by the host".into(), 0)?;
+        }
         let row_bytes = self.plan.row_bytes(0);
         let tallest = bands.iter().map(|band| band.end - band.start).max().unwrap_or(0);
         let places = self.places(gpu, source, tallest, bands.len())?;
@@ -196,10 +222,69 @@ impl State<'_> {
         (0..count).map(|_| Ok(Place::Host(pin()?))).collect()
     }
 
+    /// A library failed at tiles: the CPU compresses them, or they are written by way of the host.
+    fn note_failure(&mut self, failure: &swath_gpu::Error, tiles: &Tiles) -> Result<()> {
+        let stage = if failure.is_about_files() { WRITING } else { COMPRESSING };
+        self.note_other_way(stage, failure.to_string(), tiles.count())
+    }
+
+    /// Note where the device has put blocks by itself.
+    fn take_written(&mut self, tiles: &Tiles, places: &[Range<u64>], spools: &mut Spools) -> Result<()> {
+        let mut places = places.iter();
+        // A frame repeats the end of its block.
+        let behind = if self.plan.is_cog() { 4 } else { 0 };
+        let Streamed { index, report, .. } = &mut *self.streamed;
+        for of in &tiles.levels {
+            let runs = of.rows.clone().flat_map(|row| self.plan.runs(of.level, row));
+            let grid = &self.plan.levels[of.level].grid;
+            for (run, col) in runs.flat_map(|run| run.cols.clone().map(move |col| (run.clone(), col))) {
+                let place = places.next().expect("the device tells of every tile that it wrote");
+                let span = Span { offset: place.start, len: place.end - place.start };
+                index.place(of.level, false, grid.index(run.plane, run.row, col), span)?;
+                let spool = if of.level == 0 { &mut spools.full } else { &mut spools.overviews };
+                spool.written_to(place.end + behind);
+                report.blocks += 1;
+                report.bytes_encoded += span.len;
+            }
+        }
+        Ok(())
+    }
+
+    /// Let the device write by itself what it compresses, if that is wanted and it can.
+    fn write_by_device(&mut self, gpu: &Gpu, cutting: &mut Cutting, spools: &Spools) -> Result<()> {
+        let storage = self.running.storage;
+        let open = |spool: &Spool| match spool.file() {
+            Some((file, end)) => Ok(gpu.open_file(file, true, storage)?.map(|file| (file, end))),
+            None if storage == Storage::CuFile => Err("only files of this machine can be written by cuFile".to_owned()),
+            None => Ok(None),
+        };
+        let files = open(&spools.full).and_then(|full| match self.plan.levels.len() {
+            1 => Ok((full, None)),
+            _ => Ok((full, open(&spools.overviews)?)),
+        });
+        match files {
+            Ok((Some(full), overviews)) if overviews.is_some() || self.plan.levels.len() == 1 => {
+                cutting.write_to(full, overviews, self.plan.is_cog());
+            }
+            Ok(_) => {}
+            Err(reason) => self.note_other_way(WRITING, reason, 0)?,
+        }
+        Ok(())
+    }
+
     /// Compress the tiles of a band, and measure its rows.
     fn compress(&mut self, tiles: &[Tiles], band: &Band, row_bytes: usize, spools: &mut Spools) -> Result<()> {
         let mut jobs = Vec::new();
         for tiles in tiles {
+            if let Some(failure) = tiles.failure() {
+                self.note_failure(failure, tiles)?;
+            }
+            self.compressed |= tiles.are_compressed() || tiles.written().is_some();
+            if let Some((places, by)) = tiles.written() {
+                self.written_by = by;
+                self.take_written(tiles, places, spools)?;
+                continue;
+            }
             for of in &tiles.levels {
                 let runs = of.rows.clone().flat_map(|row| self.plan.runs(of.level, row));
                 jobs.extend(runs.map(|run| Job::Compress { run, tiles }));
@@ -306,6 +391,10 @@ fn push(
             };
             push(cutting, rows, half, row_bytes, min_rows, spent, tiles)?;
             push(cutting, second, count - half, row_bytes, min_rows, spent, tiles)
+        }
+        // Cutting needs less memory than compressing does too.
+        Err(error) if error.is_memory() && cutting.compress_no_more(error.clone()) => {
+            push(cutting, rows, count, row_bytes, min_rows, spent, tiles)
         }
         Err(error) => Err(error.into()),
     }

@@ -1,0 +1,482 @@
+//! Tiles are compressed where they were cut: into a pool with room for the largest that each may become, whose sizes come to the host,
+//! and then, side by side, all of them in one copy.
+
+use std::fmt;
+
+use swath_codec::{Compress, Shape};
+
+use super::pictures::PictureCodec;
+use super::tiles::Made;
+use super::{Cutting, Fetched, room_on_host};
+use crate::buffer::Pinned;
+use crate::device::Api;
+use crate::error::{Error, Result};
+use crate::gpu::Gpu;
+use crate::kernel::{Arg, Kernel};
+use crate::nvidia::nvcomp::{self, Chunked, NvComp};
+use crate::nvidia::{Library, version_of};
+use crate::route::CodecChoice;
+use crate::slot::{Budget, Slot};
+use crate::stream::Stream;
+
+/// Compressed tiles and the arrays of nvCOMP begin at multiples of this in the pool.
+const POOL_ALIGN: u64 = 16;
+
+/// Working memory of nvCOMP that is worth having, so that a call compresses many tiles: Deflate needs 5 to 34 times a tile for each.
+const SCRATCH_BYTES: u64 = 256 << 20;
+
+/// Pieces that a tile is gathered from at most: what stands before it in a COG, itself, what stands behind it.
+const SPANS: u64 = 3;
+
+/// Room before and behind what nvCOMP makes of a tile, for what frames it.
+const FRAME_ROOM: u64 = 16;
+
+/// How tiles are compressed before they come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TileCodec {
+    /// Not at all: that is left to the CPU.
+    #[default]
+    None,
+    /// PackBits, by our kernel.
+    PackBits,
+    /// By nvCOMP.
+    NvComp(NvCompCodec),
+    /// By nvJPEG2000 or nvJPEG.
+    Picture(PictureCodec),
+}
+
+/// What nvCOMP compresses to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NvCompCodec {
+    codec: Chunked,
+    /// Deflate's way to search, from fast to small.
+    algorithm: i32,
+    /// The two bytes before a stream of Deflate.
+    header: u16,
+}
+
+impl TileCodec {
+    /// What a device can do to compress tiles of this shape, or why not, where it was asked to.
+    ///
+    /// # Errors
+    /// What is missing, in a sentence.
+    pub fn new(
+        gpu: &Gpu,
+        compress: &Compress,
+        shape: Shape,
+        choice: CodecChoice,
+    ) -> std::result::Result<TileCodec, String> {
+        let nvcomp = |codec, algorithm, header| TileCodec::NvComp(NvCompCodec { codec, algorithm, header });
+        let codec = match *compress {
+            Compress::PackBits => return Ok(TileCodec::PackBits),
+            Compress::Deflate { level } => {
+                let (algorithm, header) = deflate_algorithm(level);
+                nvcomp(Chunked::Deflate, algorithm, header)
+            }
+            Compress::Zstd { .. } => nvcomp(Chunked::Zstd, 0, 0),
+            Compress::Lz4 => nvcomp(Chunked::Lz4, 0, 0),
+            _ => PictureCodec::new(compress, shape).map_or(TileCodec::None, TileCodec::Picture),
+        };
+        let usable = match choice {
+            CodecChoice::Own => return Ok(TileCodec::None),
+            _ if codec == TileCodec::None => return Ok(codec),
+            _ if gpu.info().api != Api::Cuda => Err(format!("{} is no CUDA device", gpu.info().name)),
+            _ => match &codec {
+                TileCodec::NvComp(codec) => codec.usable(),
+                TileCodec::Picture(codec) => codec.usable(),
+                TileCodec::None | TileCodec::PackBits => Ok(()),
+            },
+        };
+        match usable {
+            Ok(()) => Ok(codec),
+            Err(_) if choice == CodecChoice::Auto => Ok(TileCodec::None),
+            Err(missing) => Err(missing),
+        }
+    }
+}
+
+impl fmt::Display for TileCodec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TileCodec::None => write!(f, "the CPU"),
+            TileCodec::PackBits => write!(f, "kernel {}", Kernel::PackBitsEncode.name()),
+            TileCodec::NvComp(_) => write!(f, "{}", version_of(Library::NvComp)),
+            TileCodec::Picture(codec) => write!(f, "{}", codec.name()),
+        }
+    }
+}
+
+impl NvCompCodec {
+    fn usable(&self) -> std::result::Result<(), String> {
+        let library = NvComp::get().map_err(ToString::to_string)?;
+        let align = library.compress_alignment(self.codec, self.algorithm).map_err(|error| error.to_string())?;
+        let most = align.input.max(align.output);
+        match most <= POOL_ALIGN {
+            true => Ok(()),
+            false => Err(format!("nvCOMP wants tiles at multiples of {most} bytes")),
+        }
+    }
+
+    /// The framing that `chunk_frame` is to make, and the bytes of it before a stream.
+    fn framing(&self) -> (u32, u64) {
+        match self.codec {
+            Chunked::Zstd => (0, 0),
+            Chunked::Deflate => (1, 2),
+            Chunked::Lz4 => (2, 11),
+        }
+    }
+
+    /// Bytes of a tile that this cannot compress any more: an LZ4 frame has blocks of 4 MiB at most.
+    fn largest(&self) -> u64 {
+        if self.codec == Chunked::Lz4 { (4 << 20) - (64 << 10) } else { i32::MAX as u64 }
+    }
+}
+
+/// nvCOMP's way to search for a level of Deflate, and zlib's header for it (RFC 1950: how hard was it tried).
+fn deflate_algorithm(level: i32) -> (i32, u16) {
+    match level {
+        ..=2 => (1, 0x0178),
+        3..=5 => (2, 0x5e78),
+        6..=8 => (4, 0x9c78),
+        _ => (5, 0xda78),
+    }
+}
+
+/// Tiles of the same size that lie one after another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) level: usize,
+    /// The number of the first, among all tiles.
+    pub(super) first: u64,
+    pub(super) tiles: u64,
+    /// Where the first begins, and from each to the next.
+    pub(super) at: u64,
+    pub(super) stride: u64,
+    pub(super) row_bytes: u64,
+    pub(super) bytes: u64,
+}
+
+/// Memory for tiles that are compressed on the device.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// The sizes, the arrays of nvCOMP, and a slot for each tile that holds the largest that it may become.
+    slots: Slot,
+    /// Which piece goes where.
+    spans: Slot,
+    /// Working memory of nvCOMP.
+    scratch: Slot,
+    /// Bytes of each slot, by piece, and tiles that are compressed at a time: what room was made for.
+    slot_bytes: Vec<u64>,
+    /// Bytes that nvCOMP may make of a tile.
+    bound: u64,
+    wave: u64,
+    scratch_bytes: u64,
+}
+
+/// Where sizes, arrays and slots begin in the pool, for so many tiles.
+struct Places {
+    chunks_at: u64,
+    slots_at: u64,
+}
+
+impl Places {
+    fn new(codec: &TileCodec, count: u64) -> Places {
+        let chunks_at = (count * 4).next_multiple_of(POOL_ALIGN);
+        let arrays = if matches!(codec, TileCodec::NvComp(_)) { count * (4 * 8 + 4) } else { 0 };
+        Places { chunks_at, slots_at: (chunks_at + arrays).next_multiple_of(POOL_ALIGN) }
+    }
+}
+
+fn tiles_of(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(|piece| piece.tiles).sum()
+}
+
+impl Pool {
+    pub(super) fn clear(&mut self, budget: &mut Budget) {
+        [&mut self.slots, &mut self.spans, &mut self.scratch].into_iter().for_each(|slot| slot.clear(budget));
+    }
+
+    /// All memory that compressing these tiles needs. Tells what the largest of them may become.
+    pub(super) fn make_room(
+        &mut self,
+        codec: &TileCodec,
+        pieces: &[Piece],
+        largest: u64,
+        gpu: &Gpu,
+        stream: &mut Stream,
+        budget: &mut Budget,
+    ) -> Result<u64> {
+        let count = tiles_of(pieces);
+        self.plan(codec, pieces, largest)?;
+        let mut slots = pieces.iter().zip(&self.slot_bytes).map(|(piece, slot)| piece.tiles.checked_mul(*slot));
+        let bytes = slots.try_fold(Places::new(codec, count).slots_at, |sum, bytes| sum.checked_add(bytes?));
+        self.slots.room(gpu, "the pool of compressed tiles", bytes, budget)?;
+        self.spans.room(gpu, "the table of compressed tiles", Some(count * SPANS * 24), budget)?;
+        if let TileCodec::NvComp(nvcomp) = codec {
+            let tiles = pieces.iter().map(|piece| piece.tiles * piece.stride).sum::<u64>();
+            let mut most = SCRATCH_BYTES.min(budget.limit / 4).max(tiles);
+            // What there is no memory for is done with less of it, in more calls.
+            while self.plan_wave(*nvcomp, largest, most, stream)? > 0 {
+                match self.scratch.room(gpu, "working memory of nvCOMP", Some(self.scratch_bytes), budget) {
+                    Err(error) if error.is_memory() && self.wave > 1 => most = self.scratch_bytes / 2,
+                    made => {
+                        made?;
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(self.slot_bytes.iter().copied().max().unwrap_or(0))
+    }
+
+    /// How large slots must be. `largest` is the largest tile of the file: what nvCOMP makes of a tile may depend on it, and must not on
+    /// which tiles it comes with.
+    fn plan(&mut self, codec: &TileCodec, pieces: &[Piece], largest: u64) -> Result<()> {
+        (self.wave, self.scratch_bytes) = (tiles_of(pieces), 0);
+        self.slot_bytes.clear();
+        let TileCodec::NvComp(nvcomp) = codec else {
+            // A byte more for every 128 of a row.
+            let bound = |piece: &Piece| piece.bytes + piece.bytes / piece.row_bytes * piece.row_bytes.div_ceil(128);
+            self.slot_bytes.extend(pieces.iter().map(|piece| bound(piece).next_multiple_of(POOL_ALIGN)));
+            return Ok(());
+        };
+        if largest > nvcomp.largest() {
+            return Err(failed("a tile is larger than it compresses"));
+        }
+        self.bound = NvComp::wanted()?.compress_bound(nvcomp.codec, nvcomp.algorithm, largest)?;
+        let slot = (self.bound + 2 * FRAME_ROOM).next_multiple_of(POOL_ALIGN);
+        self.slot_bytes.resize(pieces.len(), slot);
+        Ok(())
+    }
+
+    /// How many tiles are compressed at a time, so that no more than `most` bytes of working memory are needed, if possible. Tells how
+    /// many are.
+    fn plan_wave(&mut self, nvcomp: NvCompCodec, largest: u64, most: u64, stream: &mut Stream) -> Result<u64> {
+        let library = NvComp::wanted()?;
+        loop {
+            let total = self.wave.saturating_mul(largest);
+            let asked = stream.ask_library(|stream| {
+                let (codec, algorithm) = (nvcomp.codec, nvcomp.algorithm);
+                // SAFETY: sizes are asked for, and the stream is one of the context that is current.
+                let asked = unsafe { library.compress_temp(codec, algorithm, self.wave, largest, total, stream) };
+                self.scratch_bytes = asked?;
+                Ok(())
+            });
+            // Some ways to search do not count beyond 2 GiB at a time.
+            match asked {
+                Ok(()) if self.wave <= 1 || self.scratch_bytes <= most => return Ok(self.scratch_bytes),
+                Err(error) if self.wave <= 1 => return Err(error),
+                _ => self.wave = self.wave.div_ceil(2),
+            }
+        }
+    }
+}
+
+impl Cutting {
+    /// Compress all tiles, bring their sizes to the host, lay them side by side, and bring them to the host or write them.
+    pub(super) fn compress(&mut self, pieces: &[Piece], memory: &mut Pinned) -> Result<Fetched> {
+        if let TileCodec::Picture(codec) = self.job.compress {
+            return self.make_pictures(codec, pieces, memory);
+        }
+        let count = tiles_of(pieces);
+        let places = Places::new(&self.job.compress, count);
+        let mut slots: Vec<u64> = Vec::with_capacity(count as usize);
+        let mut at = places.slots_at;
+        for (piece, &slot) in pieces.iter().zip(&self.pool.slot_bytes) {
+            slots.extend((0..piece.tiles).map(|tile| at + tile * slot));
+            at += piece.tiles * slot;
+        }
+        // The arrays of nvCOMP must not go before they were read.
+        let mut arrays = Vec::new();
+        let (made, before) = match self.job.compress {
+            TileCodec::NvComp(codec) => {
+                let made = self.compress_by_nvcomp(codec, pieces, &slots, &places, &mut arrays);
+                (made, FRAME_ROOM - codec.framing().1)
+            }
+            _ => (self.compress_by_kernel(pieces, &slots), 0),
+        };
+        let sizes = made.and_then(|()| self.sizes(count, memory));
+        if sizes.is_err() {
+            self.stream.synchronize()?;
+        }
+        let sizes = sizes?;
+        let slot_of = pieces.iter().zip(&self.pool.slot_bytes);
+        let rooms = slot_of.flat_map(|(piece, &slot)| std::iter::repeat_n(slot - before, piece.tiles as usize));
+        if sizes.iter().zip(rooms).any(|(&size, room)| u64::from(size) > room) {
+            return Err(failed("it did not compress a tile"));
+        }
+        slots.iter_mut().for_each(|slot| *slot += before);
+        let mut failure = None;
+        if let Some(mut direct) = self.direct.take() {
+            match self.write(&mut direct, pieces, &slots, &sizes) {
+                Ok(written) => {
+                    let by = direct.description();
+                    self.direct = Some(direct);
+                    return Ok((Made::Written(written, by), None));
+                }
+                Err(error @ Error::Stalled { .. }) => {
+                    // Something may still read there, and write to the file: neither can be used any more.
+                    std::mem::forget(std::mem::take(&mut self.tiles));
+                    return Err(error);
+                }
+                // They are still in the pool.
+                Err(error) if error.is_library() => failure = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        let (mut spans, mut total) = (Vec::with_capacity(sizes.len()), 0);
+        for (slot, size) in slots.iter().zip(sizes) {
+            spans.push([*slot, total, u64::from(size)]);
+            total += u64::from(size);
+        }
+        self.download(&spans, total, memory)?;
+        let places = spans.iter().map(|[_, to, len]| *to as usize..(to + len) as usize).collect();
+        Ok((Made::Compressed(places), failure))
+    }
+
+    fn compress_by_kernel(&mut self, pieces: &[Piece], slots: &[u64]) -> Result<()> {
+        for (piece, &slot) in pieces.iter().zip(&self.pool.slot_bytes) {
+            let args = [
+                Arg::Buffer(self.tiles.get()),
+                Arg::U64(piece.at),
+                Arg::U64(piece.stride),
+                Arg::U64(piece.bytes),
+                Arg::Buffer(self.pool.slots.get()),
+                Arg::U64(slots[piece.first as usize]),
+                Arg::U64(slot),
+                Arg::Buffer(self.pool.slots.get()),
+                Arg::U32(piece.first as u32),
+                Arg::U32(piece.row_bytes as u32),
+            ];
+            // SAFETY: as everywhere here; the pool has a slot for every tile, and the kernel stops at its end.
+            unsafe { self.stream.launch(Kernel::PackBitsEncode, piece.tiles as u32, &args)? };
+        }
+        Ok(())
+    }
+
+    /// `arrays` live until the stream is synchronised.
+    fn compress_by_nvcomp(
+        &mut self,
+        nvcomp: NvCompCodec,
+        pieces: &[Piece],
+        slots: &[u64],
+        at: &Places,
+        arrays: &mut Vec<u64>,
+    ) -> Result<()> {
+        let library = NvComp::wanted()?;
+        let (tiles, pool, count) = (self.tiles.get(), self.pool.slots.get(), slots.len() as u64);
+        // The arrays that nvCOMP reads: where tiles lie, their sizes, where they go.
+        let places = pieces.iter().flat_map(|piece| (0..piece.tiles).map(|tile| piece.at + tile * piece.stride));
+        arrays.extend(places.map(|at| tiles.handle + at));
+        arrays.extend(pieces.iter().flat_map(|piece| std::iter::repeat_n(piece.bytes, piece.tiles as usize)));
+        arrays.extend(slots.iter().map(|slot| pool.handle + slot + FRAME_ROOM));
+        // And what it writes, so that what it does not write is seen: sizes and outcomes that there are not.
+        arrays.resize(5 * slots.len(), u64::MAX);
+        // SAFETY: the caller keeps the arrays until the stream is synchronised.
+        unsafe { self.stream.upload(bytemuck::cast_slice(arrays), pool, at.chunks_at)? };
+        let array = |n: u64, first: u64| pool.handle + at.chunks_at + (n * count + first) * 8;
+        let largest = self.job.largest_tile();
+        for first in (0..count).step_by(self.pool.wave.max(1) as usize) {
+            let work = nvcomp::Compress {
+                from: array(0, first),
+                from_bytes: array(1, first),
+                largest,
+                to: array(2, first),
+                written: array(3, first),
+                statuses: array(4, 0) + first * 4,
+                count: (count - first).min(self.pool.wave),
+                temp: if self.pool.scratch_bytes > 0 { self.pool.scratch.get().handle } else { 0 },
+                temp_bytes: self.pool.scratch_bytes,
+            };
+            // SAFETY: the tiles lie in their buffer, and every slot of the pool holds as much as nvCOMP said that it may need.
+            unsafe {
+                self.stream.library("nvCOMP compress", |stream| {
+                    library.compress(nvcomp.codec, nvcomp.algorithm, &work, stream)
+                })?
+            };
+        }
+        let args = [
+            Arg::Buffer(tiles),
+            Arg::Buffer(pool),
+            Arg::U64(tiles.handle),
+            Arg::U64(pool.handle),
+            Arg::U64(at.chunks_at),
+            Arg::U32(count as u32),
+            Arg::U32(nvcomp.framing().0),
+            Arg::U32(nvcomp.header.into()),
+            Arg::U64(self.pool.bound),
+            Arg::Buffer(pool),
+        ];
+        // SAFETY: as everywhere here; there is room for a frame around each stream.
+        unsafe { self.stream.launch(Kernel::ChunkFrame, count as u32, &args) }
+    }
+
+    /// The sizes of the compressed tiles, in the order of the tiles.
+    fn sizes(&mut self, count: u64, memory: &mut Pinned) -> Result<Vec<u32>> {
+        let bytes = count as usize * 4;
+        if memory.len() < bytes {
+            *memory = self.gpu.pin(bytes).map_err(late)?;
+        }
+        // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
+        unsafe { self.stream.download(self.pool.slots.get(), 0, &mut memory[..bytes])? };
+        self.stream.synchronize()?;
+        Ok(memory[..bytes].as_chunks::<4>().0.iter().map(|size| u32::from_ne_bytes(*size)).collect())
+    }
+
+    /// Lay pieces of the pool side by side and bring them to the host. The tiles as they were cut are not needed any more, so that
+    /// they are gathered there; only if they grew that much that they do not fit it takes more than one copy.
+    fn download(&mut self, spans: &[[u64; 3]], total: u64, memory: &mut Pinned) -> Result<()> {
+        if (memory.len() as u64) < total {
+            *memory = room_on_host(&self.gpu, None, total).map_err(late)?;
+        }
+        let mut rest = spans;
+        while let Some([_, start, _]) = rest.first().copied() {
+            let fitting = self.fitting(rest)?;
+            let (some, others) = rest.split_at(fitting);
+            let end = others.first().map_or(total, |[_, to, _]| *to);
+            let table = table(some, start);
+            let copied = self.gather(&table).and_then(|()| {
+                // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
+                unsafe { self.stream.download(self.tiles.get(), 0, &mut memory[start as usize..end as usize]) }
+            });
+            self.stream.synchronize().and(copied)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// How many of the first spans fit where the tiles were: from where each comes, where it goes, its length.
+    pub(super) fn fitting(&self, spans: &[[u64; 3]]) -> Result<usize> {
+        let (room, start) = (self.tiles.get().bytes(), spans.first().map_or(0, |[_, to, _]| *to));
+        let fitting = spans.iter().take_while(|[_, to, len]| to + len - start <= room).count();
+        // Room was made for the largest that any may become, and all were compared with that.
+        assert!(fitting > 0, "a tile fits where the tiles were");
+        Ok(fitting)
+    }
+
+    /// Lay pieces of the pool side by side where the tiles were. The table lives until the stream is synchronised.
+    pub(super) fn gather(&mut self, table: &[u64]) -> Result<()> {
+        let (pool, packed) = (&self.pool, self.tiles.get());
+        let args = [Arg::Buffer(pool.spans.get()), Arg::Buffer(pool.slots.get()), Arg::Buffer(packed)];
+        // SAFETY: the caller keeps the table; the spans lie in the slots that the sizes were made in, and side by side in a buffer that
+        // holds their sum.
+        unsafe {
+            self.stream.upload(bytemuck::cast_slice(table), pool.spans.get(), 0)?;
+            self.stream.launch(Kernel::Gather, (table.len() / 3) as u32, &args)
+        }
+    }
+}
+
+/// The table of `gather` for spans of which the first go to `start`, which is the beginning of the buffer.
+pub(super) fn table(spans: &[[u64; 3]], start: u64) -> Vec<u64> {
+    spans.iter().flat_map(|[from, to, len]| [*from, to - start, *len]).collect()
+}
+
+/// The host has no memory for what was made: too late to ask for less, as rows were moved on.
+fn late(error: Error) -> Error {
+    Error::Call { api: "CUDA", call: "cuMemHostAlloc", code: error.to_string() }
+}
+
+fn failed(what: &str) -> Error {
+    Error::Call { api: "nvCOMP", call: "compress", code: what.to_owned() }
+}

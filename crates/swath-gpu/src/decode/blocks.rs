@@ -1,0 +1,184 @@
+//! From compressed blocks to decoded ones, all of a batch at once: by a kernel of our own, or by nvCOMP.
+//!
+//! nvCOMP is given what a kernel of ours has looked at before, and what it says of each block, the bytes that it wrote and their
+//! checksum are looked at by a kernel afterwards: nothing of it passes through the host.
+
+use crate::block::Block;
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::job::{DecodeJob, scratch_share, zstd_groups};
+use crate::kernel::{Arg, Kernel, zstd_scratch};
+use crate::nvidia::nvcomp::{Chunked, Decompress, NvComp};
+use crate::route::Route;
+use crate::stream::Stream;
+
+/// Blocks that are looked at by one group of `chunk_admit`.
+const ADMITTED_BY_GROUP: u32 = 32;
+
+/// The arrays that nvCOMP works with: where they begin in the batch, and how many blocks there are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chunks {
+    pub(super) at: u64,
+    pub(super) count: u64,
+}
+
+impl Chunks {
+    /// Bytes of the arrays of so many blocks.
+    pub(super) fn bytes(count: u64) -> u64 {
+        count * (5 * 8 + 4)
+    }
+
+    /// Where the n-th array of 64-bit numbers begins: streams, their sizes, room for what they hold, where it goes, what was written.
+    fn array(self, n: u64) -> u64 {
+        self.at + n * self.count * 8
+    }
+}
+
+/// A stream that holds four bytes, for nvCOMP to decode in place of blocks that are not stored or that it must not see. Every block has
+/// room for as much.
+pub(super) fn stand_in(codec: Chunked) -> &'static [u8] {
+    match codec {
+        // One stored block.
+        Chunked::Deflate => &[1, 4, 0, 0xfb, 0xff, 0, 0, 0, 0],
+        // A frame of one raw block, with the size of its content.
+        Chunked::Zstd => &[0x28, 0xb5, 0x2f, 0xfd, 0x20, 4, 0x21, 0, 0, 0, 0, 0, 0],
+        // Four literals.
+        Chunked::Lz4 => &[0x40, 0, 0, 0, 0],
+    }
+}
+
+/// Blocks that are decoded at a time, and the working memory for them: not more than a share of the lane's, if possible.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wave {
+    pub(super) blocks: u64,
+    pub(super) scratch: u64,
+}
+
+impl Wave {
+    pub(super) fn new(job: &DecodeJob, blocks: &[Block], lane_bytes: u64, stream: &mut Stream) -> Result<Wave> {
+        let count = blocks.len() as u64;
+        match job.route {
+            Route::Stored | Route::NvJpeg2000(_) | Route::NvJpeg { .. } => Ok(Wave { blocks: count, scratch: 0 }),
+            Route::Kernel(Kernel::Zstd) => {
+                let groups = zstd_groups(count, lane_bytes).max(1);
+                Ok(Wave { blocks: groups, scratch: groups * zstd_scratch() })
+            }
+            Route::Kernel(_) => Ok(Wave { blocks: count, scratch: 0 }),
+            Route::NvComp(codec, _) => {
+                let library = NvComp::wanted()?;
+                let largest = blocks.iter().map(|block| u64::from(block.dst_len)).max().unwrap_or(0).max(4);
+                let mut wave = Wave { blocks: count.max(1), scratch: 0 };
+                loop {
+                    let total = wave.blocks.saturating_mul(largest);
+                    stream.ask_library(|stream| {
+                        // SAFETY: sizes are asked for, and the stream is one of the context that is current.
+                        wave.scratch = unsafe { library.decompress_temp(codec, wave.blocks, largest, total, stream)? };
+                        Ok(())
+                    })?;
+                    if wave.blocks == 1 || wave.scratch <= scratch_share(lane_bytes) {
+                        return Ok(wave);
+                    }
+                    wave.blocks = wave.blocks.div_ceil(2);
+                }
+            }
+        }
+    }
+}
+
+/// The buffers of a batch, and what lies where in them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Batch<'a> {
+    pub(super) batch: &'a Buffer,
+    pub(super) decoded: &'a Buffer,
+    pub(super) out: &'a Buffer,
+    pub(super) scratch: Option<&'a Buffer>,
+    pub(super) zeros_at: u64,
+    pub(super) stand_in_at: u64,
+    pub(super) chunks: Chunks,
+    pub(super) status_bytes: u64,
+}
+
+impl Batch<'_> {
+    /// Decode all blocks, and leave what came of each at the beginning of `out`.
+    pub(super) fn decode(&self, job: &DecodeJob, wave: Wave, stream: &mut Stream) -> Result<()> {
+        let count = self.chunks.count as u32;
+        match job.route {
+            // No kernel tells that a block is good which is not compressed, or which the host has handed to a library before: that
+            // came with it.
+            Route::Stored | Route::NvJpeg2000(_) | Route::NvJpeg { .. } => {
+                stream.copy(self.batch, self.zeros_at, self.out, 0, self.status_bytes)
+            }
+            Route::Kernel(kernel) => {
+                let args = [Arg::Buffer(self.batch), Arg::Buffer(self.decoded), Arg::Buffer(self.out)];
+                let Some(scratch) = self.scratch else {
+                    // SAFETY: here and below: the arguments are those of the kernel, and decoding kernels check every access
+                    // against the table.
+                    return unsafe { stream.launch(kernel, count, &args) };
+                };
+                // In waves, so that working memory is needed for one wave only.
+                for first in (0..count).step_by(wave.blocks as usize) {
+                    let [a, b, c] = args;
+                    let args = [a, b, c, Arg::Buffer(scratch), Arg::U32(first)];
+                    // SAFETY: as above.
+                    unsafe { stream.launch(kernel, (count - first).min(wave.blocks as u32), &args)? };
+                }
+                Ok(())
+            }
+            Route::NvComp(codec, _) => self.decode_by_nvcomp(codec, wave, stream),
+        }
+    }
+
+    fn decode_by_nvcomp(&self, codec: Chunked, wave: Wave, stream: &mut Stream) -> Result<()> {
+        let library = NvComp::wanted()?;
+        let (Chunks { at, count }, address) = (self.chunks, self.batch.handle);
+        let args = [
+            Arg::Buffer(self.batch),
+            Arg::Buffer(self.out),
+            Arg::U64(address),
+            Arg::U64(self.decoded.handle),
+            Arg::U64(at),
+            Arg::U32(count as u32),
+            Arg::U32(codec as u32),
+            Arg::U64(self.stand_in_at),
+            Arg::U32(stand_in(codec).len() as u32),
+        ];
+        // SAFETY: as above; the arrays lie in the batch behind its bytes.
+        unsafe { stream.launch(Kernel::ChunkAdmit, (count as u32).div_ceil(ADMITTED_BY_GROUP), &args)? };
+        for first in (0..count).step_by(wave.blocks as usize) {
+            let array = |n: u64| address + self.chunks.array(n) + first * 8;
+            let work = Decompress {
+                from: array(0),
+                from_bytes: array(1),
+                room: array(2),
+                to: array(3),
+                written: array(4),
+                statuses: address + self.chunks.array(5) + first * 4,
+                count: (count - first).min(wave.blocks),
+                temp: self.scratch.map_or(0, |scratch| scratch.handle),
+                temp_bytes: wave.scratch,
+            };
+            // SAFETY: the arrays lie in the batch, and what they name in the batch and in the decoded blocks: `chunk_admit` computed
+            // that from a table that was checked. What nvCOMP does with streams that are corrupt nobody knows; the caller chose it.
+            unsafe { stream.library("nvCOMP decompress", |stream| library.decompress(codec, &work, stream))? };
+        }
+        let args = [
+            Arg::Buffer(self.batch),
+            Arg::Buffer(self.decoded),
+            Arg::Buffer(self.out),
+            Arg::U64(at),
+            Arg::U32(count as u32),
+            Arg::U32(checksum(codec)),
+        ];
+        // SAFETY: as above.
+        unsafe { stream.launch(Kernel::ChunkCheck, count as u32, &args) }
+    }
+}
+
+/// The checksum that `chunk_check` is to look at, as it numbers them.
+fn checksum(codec: Chunked) -> u32 {
+    match codec {
+        Chunked::Zstd => 0,
+        Chunked::Deflate => 1,
+        Chunked::Lz4 => 2,
+    }
+}

@@ -1,0 +1,91 @@
+//! A batch under way, and the memory for it.
+
+use super::pictures::Pictures;
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::raster::DeviceRaster;
+use crate::slot::{Budget, PinnedSlot, Slot};
+use crate::stream::Stream;
+
+/// Bytes of device memory that a batch needs.
+pub(super) struct Needs {
+    pub(super) batch: u64,
+    /// `None` where blocks are placed from the batch itself.
+    pub(super) decoded: Option<u64>,
+    pub(super) scratch: u64,
+    /// `None` when there is no such number.
+    pub(super) out: Option<u64>,
+}
+
+/// A batch under way, and the memory for it.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    // First, so that it is dropped first: it waits for what uses the buffers.
+    pub(super) stream: Stream,
+    /// What libraries for pictures work with.
+    pub(super) pictures: Pictures,
+    /// Table, band list and compressed bytes.
+    pub(super) batch: Slot,
+    pub(super) decoded: Slot,
+    pub(super) scratch: Slot,
+    /// Statuses and pixels.
+    pub(super) out: Slot,
+    pub(super) staging: PinnedSlot,
+    pub(super) result: PinnedSlot,
+    /// Bytes of the statuses in the result, and of all of it.
+    pub(super) status_bytes: usize,
+    pub(super) result_bytes: usize,
+    pub(super) blocks: usize,
+    /// Where the compressed bytes begin in the batch.
+    pub(super) payload_at: usize,
+    /// Whether they came straight from the file, so that the host does not have them.
+    pub(super) from_file: bool,
+    /// Bytes that were staged.
+    pub(super) staged: usize,
+    /// The raster that is written to, kept until that is done.
+    pub(super) target: Option<DeviceRaster>,
+}
+
+impl Lane {
+    pub(crate) fn new(gpu: &Gpu) -> Result<Lane> {
+        Ok(Lane {
+            stream: gpu.stream()?,
+            pictures: Pictures::new(gpu),
+            batch: Slot::default(),
+            decoded: Slot::default(),
+            scratch: Slot::default(),
+            out: Slot::default(),
+            staging: PinnedSlot::default(),
+            result: PinnedSlot::default(),
+            status_bytes: 0,
+            result_bytes: 0,
+            blocks: 0,
+            payload_at: 0,
+            from_file: false,
+            staged: 0,
+            target: None,
+        })
+    }
+
+    pub(super) fn make_room(&mut self, gpu: &Gpu, needs: &Needs, budget: &mut Budget) -> Result<()> {
+        self.batch.room(gpu, "the compressed batch", Some(needs.batch), budget)?;
+        if let Some(bytes) = needs.decoded {
+            self.decoded.room(gpu, "the decoded batch", Some(bytes), budget)?;
+        }
+        self.out.room(gpu, "the pixels of a batch", needs.out, budget)?;
+        if needs.scratch > 0 {
+            self.scratch.room(gpu, "working memory of the decoder", Some(needs.scratch), budget)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        [&self.batch, &self.decoded, &self.scratch, &self.out].iter().map(|slot| slot.bytes()).sum()
+    }
+
+    pub(super) fn clear(&mut self, budget: &mut Budget) {
+        let slots = [&mut self.batch, &mut self.decoded, &mut self.scratch, &mut self.out];
+        slots.into_iter().for_each(|slot| slot.clear(budget));
+        self.pictures.clear();
+    }
+}

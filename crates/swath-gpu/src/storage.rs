@@ -1,0 +1,175 @@
+//! Files that are read and written without the host's memory in between: GPUDirect Storage, by cuFile.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::buffer::{Buffer, Shared};
+use crate::device::Api;
+use crate::error::{Error, Result};
+use crate::gpu::Gpu;
+pub use crate::nvidia::cufile::Transfer;
+use crate::nvidia::cufile::{CuFile, FileHandle, Mode};
+
+/// By what the compressed bytes of a file reach the device and leave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Storage {
+    /// cuFile where it reaches the device without passing through host memory, else by way of pinned host memory.
+    #[default]
+    Auto,
+    /// cuFile, also where it goes through host memory itself; where it cannot be used that is a fallback.
+    CuFile,
+    /// Ordinary reads and writes, and pinned host memory.
+    Posix,
+}
+
+impl Storage {
+    /// The names that [`named`](Storage::named) knows.
+    pub const NAMES: &'static str = "auto|cufile|posix";
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Storage::Auto => "auto",
+            Storage::CuFile => "cufile",
+            Storage::Posix => "posix",
+        }
+    }
+
+    /// The way of this name.
+    pub fn named(name: &str) -> Option<Storage> {
+        match name {
+            "auto" => Some(Storage::Auto),
+            "cufile" => Some(Storage::CuFile),
+            "posix" => Some(Storage::Posix),
+            _ => None,
+        }
+    }
+}
+
+/// A file that a device reads and writes by itself.
+#[derive(Debug)]
+pub struct DeviceFile {
+    handle: FileHandle,
+    shared: Arc<Shared>,
+    mode: Mode,
+    /// Whether cuFile could not register memory, and so used memory of its own in between.
+    unregistered: AtomicBool,
+}
+
+impl Gpu {
+    /// Let the device read a file by itself, or write it: register it, once for all that is read. `None` when nobody wants that, or
+    /// nothing would be gained.
+    ///
+    /// # Errors
+    /// Why it cannot, in a sentence, when it was asked for.
+    pub fn open_file(
+        &self,
+        file: &File,
+        writable: bool,
+        storage: Storage,
+    ) -> std::result::Result<Option<DeviceFile>, String> {
+        let asked = storage == Storage::CuFile;
+        if storage == Storage::Posix || (!asked && self.info().api != Api::Cuda) {
+            return Ok(None);
+        }
+        // What goes through host memory anyway need not be registered to find that out.
+        if !asked && !CuFile::get().is_ok_and(|library| library.mode() == Mode::Direct) {
+            return Ok(None);
+        }
+        match self.register(file, writable) {
+            Ok(file) if asked || file.mode == Mode::Direct => Ok(Some(file)),
+            Err(reason) if asked => Err(reason),
+            Ok(_) | Err(_) => Ok(None),
+        }
+    }
+
+    fn register(&self, file: &File, writable: bool) -> std::result::Result<DeviceFile, String> {
+        let mut opened = Err(format!("{} is no CUDA device", self.info().name));
+        self.shared.device.in_cuda_context(&mut || {
+            opened = CuFile::get().map_err(ToString::to_string).and_then(|library| {
+                let handle = library.register_file(file, writable).map_err(|error| error.to_string())?;
+                let (shared, mode) = (Arc::clone(&self.shared), handle.mode());
+                Ok(DeviceFile { handle, shared, mode, unregistered: AtomicBool::new(false) })
+            });
+        });
+        opened
+    }
+}
+
+impl DeviceFile {
+    /// Whether it is opened for this device.
+    pub fn is_for(&self, gpu: &Gpu) -> bool {
+        Arc::ptr_eq(&self.shared, &gpu.shared)
+    }
+
+    /// Whether its bytes do not pass through host memory.
+    pub fn is_direct(&self) -> bool {
+        self.mode == Mode::Direct
+    }
+
+    /// The way that its bytes take, in words.
+    pub fn description(&self) -> &'static str {
+        match (self.mode, self.unregistered.load(Ordering::Relaxed)) {
+            (Mode::Direct, false) => "cuFile (GPUDirect Storage)",
+            (Mode::Direct, true) => "cuFile, through memory of its own: the device's could not be registered",
+            (Mode::Compatible, _) => "cuFile in compatibility mode, through host memory",
+        }
+    }
+
+    /// Read pieces of the file into a buffer, from `at` on. All reads are asked for before the first is waited for.
+    pub(crate) fn read(&self, to: &Buffer, at: u64, transfers: &[Transfer]) -> Result<()> {
+        let begun = self.shared.profile.begin();
+        let bytes = self.transfer(to, at, transfers, |handle, pieces| {
+            // SAFETY: all pieces lie in the buffer, which lives until the call returns.
+            unsafe { handle.read(to.handle, pieces) }
+        })?;
+        self.shared.profile.end(begun, "cuFile read", bytes);
+        self.shared.counters.read_file(transfers.len() as u64, bytes);
+        Ok(())
+    }
+
+    /// Write pieces of a buffer, from `at` on, to the file.
+    pub(crate) fn write(&self, from: &Buffer, at: u64, transfers: &[Transfer]) -> Result<()> {
+        let begun = self.shared.profile.begin();
+        let bytes = self.transfer(from, at, transfers, |handle, pieces| {
+            // SAFETY: as for reads.
+            unsafe { handle.write(from.handle, pieces) }
+        })?;
+        self.shared.profile.end(begun, "cuFile write", bytes);
+        self.shared.counters.wrote_file(transfers.len() as u64, bytes);
+        Ok(())
+    }
+
+    /// Check that the pieces lie in the buffer, let cuFile know the buffer, and do it. Tells how many bytes it is.
+    fn transfer(
+        &self,
+        buffer: &Buffer,
+        at: u64,
+        transfers: &[Transfer],
+        work: impl Fn(&FileHandle, &[Transfer]) -> Result<()>,
+    ) -> Result<u64> {
+        assert!(Arc::ptr_eq(&self.shared, &buffer.shared), "the buffer lies on another device");
+        // cuFile knows a buffer by its beginning, and takes any other address for memory that nobody registered.
+        let moved = |piece: &Transfer| Transfer { buffer_offset: at + piece.buffer_offset, ..*piece };
+        let pieces: Vec<Transfer> = transfers.iter().map(moved).collect();
+        let mut bytes = 0;
+        for piece in &pieces {
+            let end = piece.buffer_offset.checked_add(piece.len);
+            assert!(end.is_some_and(|end| end <= buffer.bytes), "{piece:?} lies outside a buffer of {}", buffer.bytes);
+            bytes += piece.len;
+        }
+        let mut done = Err(Error::Unable { device: self.shared.device.info().name.clone(), what: "enter its context" });
+        self.shared.device.in_cuda_context(&mut || {
+            let registered = buffer.registration.get_or_init(|| {
+                let library = CuFile::get().ok()?;
+                library.register_buffer(buffer.handle, buffer.bytes).ok()
+            });
+            if registered.is_none() {
+                self.unregistered.store(true, Ordering::Relaxed);
+            }
+            done = work(&self.handle, &pieces);
+        });
+        done.map(|()| bytes)
+    }
+}
