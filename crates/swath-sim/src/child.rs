@@ -12,24 +12,76 @@ use std::{env, fs, io, process};
 /// Tells the child that it is one.
 const CHILD: &str = "SWATH_SIM_CHILD";
 
-/// A folder to put in `LD_LIBRARY_PATH`: the simulator under the names of the libraries that it stands in for.
+/// NVIDIA's libraries that the simulator stands in for, beside the driver: as tests name them, and the names that the loader looks for.
+const LIBRARIES: [(&str, &str); 5] = [
+    ("nvcomp.5", "libnvcomp.so.5"),
+    ("nvcomp.6", "libnvcomp.so.6"),
+    ("nvjpeg2k", "libnvjpeg2k.so.0"),
+    ("nvjpeg", "libnvjpeg.so.12"),
+    ("cufile", "libcufile.so.0"),
+];
+
+/// The variables that tell where those libraries are: set to `none` in a child, so that real ones of the machine, which know nothing of
+/// the simulated driver, are not found.
+const PATHS: [(&str, &str); 4] = [
+    ("nvcomp", "SWATH_NVCOMP_PATH"),
+    ("nvjpeg2k", "SWATH_NVJPEG2K_PATH"),
+    ("nvjpeg", "SWATH_NVJPEG_PATH"),
+    ("cufile", "SWATH_CUFILE_PATH"),
+];
+
+/// A folder to put in `LD_LIBRARY_PATH`: the simulator under the names of the driver's library and of those named.
 ///
 /// # Errors
 /// When the library is not beside the program that runs, where cargo puts what it builds for a crate that depends on this one.
-pub fn folder() -> io::Result<PathBuf> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    const NAMES: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
+pub fn folder(libraries: &[&str]) -> io::Result<PathBuf> {
+    let library = built()?;
+    let folder = library.with_file_name(["swath-sim"].iter().chain(libraries).copied().collect::<Vec<_>>().join("-"));
+    link(&library, &folder, libraries)?;
+    Ok(folder)
+}
+
+/// As [`folder`], of a library that lacks one function: its name is another one in a copy of it.
+///
+/// # Errors
+/// As [`folder`], and when the library has no such function.
+pub fn without(symbol: &str, libraries: &[&str]) -> io::Result<PathBuf> {
+    let library = built()?;
+    let folder = library.with_file_name(format!("swath-sim-without-{symbol}"));
+    fs::create_dir_all(&folder)?;
+    let mut bytes = fs::read(&library)?;
+    let name = [b"\0", symbol.as_bytes(), b"\0"].concat();
+    let found: Vec<usize> =
+        bytes.windows(name.len()).enumerate().filter(|(_, at)| *at == name).map(|(at, _)| at).collect();
+    if found.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("the simulator has no {symbol}")));
+    }
+    found.into_iter().for_each(|at| bytes[at + 1] = b'_');
+    let copy = folder.join("libswath_sim.so");
+    let fresh = folder.join(format!("libswath_sim.so.{}", process::id()));
+    fs::write(&fresh, bytes)?;
+    fs::rename(&fresh, &copy)?;
+    link(&copy, &folder, libraries)?;
+    Ok(folder)
+}
+
+/// The library, as cargo built it.
+fn built() -> io::Result<PathBuf> {
     let program = env::current_exe()?;
-    let beside = program.ancestors().skip(1).take(2);
-    let library = beside.map(|folder| folder.join("libswath_sim.so")).find(|library| library.exists());
-    let library = library.ok_or_else(|| {
+    let mut beside = program.ancestors().skip(1).take(2).map(|folder| folder.join("libswath_sim.so"));
+    beside.find(|library| library.exists()).ok_or_else(|| {
         let text = format!("no libswath_sim.so beside {}: build swath-sim", program.display());
         io::Error::new(io::ErrorKind::NotFound, text)
-    })?;
-    let folder = library.with_file_name("swath-sim");
-    fs::create_dir_all(&folder)?;
-    for name in NAMES {
+    })
+}
+
+/// Put a library into a folder under the names of the driver's and of those named.
+fn link(library: &Path, folder: &Path, libraries: &[&str]) -> io::Result<()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    fs::create_dir_all(folder)?;
+    let others = LIBRARIES.iter().filter(|(name, _)| libraries.contains(name)).map(|(_, file)| *file);
+    for name in ["libcuda.so", "libcuda.so.1"].into_iter().chain(others) {
         let link = folder.join(name);
         if fs::read_link(&link).is_ok_and(|target| target == library) {
             continue;
@@ -37,10 +89,10 @@ pub fn folder() -> io::Result<PathBuf> {
         // By a name that no other process uses, then all at once: programs of tests run side by side.
         let fresh = folder.join(format!("{name}.{}", process::id()));
         let _ = fs::remove_file(&fresh);
-        std::os::unix::fs::symlink(&library, &fresh)?;
+        std::os::unix::fs::symlink(library, &fresh)?;
         fs::rename(&fresh, &link)?;
     }
-    Ok(folder)
+    Ok(())
 }
 
 /// Whether this is the process that has the simulator. If not, the test is run in one that has, with these variables set, and
@@ -59,8 +111,20 @@ pub fn folder() -> io::Result<PathBuf> {
 /// # Panics
 /// When the test fails there, with what it said; and when there is no such test.
 pub fn inside(test: &str, variables: &[(&str, &str)]) -> bool {
-    match folder() {
-        Ok(folder) => rerun(test, &folder, variables),
+    inside_with(test, &[], variables)
+}
+
+/// As [`inside`], with more of NVIDIA's libraries than the driver: `nvcomp.5`, `nvcomp.6`, `nvjpeg2k`, `nvjpeg`, `cufile`.
+///
+/// # Panics
+/// As [`inside`].
+pub fn inside_with(test: &str, libraries: &[&str], variables: &[(&str, &str)]) -> bool {
+    let hidden =
+        PATHS.iter().filter(|(name, _)| !libraries.iter().any(|library| library.split('.').next() == Some(name)));
+    let hidden = hidden.map(|(_, variable)| (*variable, "none"));
+    let variables: Vec<_> = hidden.chain(variables.iter().copied()).collect();
+    match folder(libraries) {
+        Ok(folder) => rerun(test, &folder, &variables),
         Err(missing) => panic!("{missing}"),
     }
 }

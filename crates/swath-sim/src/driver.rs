@@ -8,6 +8,7 @@ use std::ptr;
 use swath_gpu::PTX;
 
 use crate::code::{Code, Done, describe};
+use crate::event::record;
 use crate::fail;
 use crate::opencl::Parameter;
 use crate::sim::{self, device_count, in_context, total_memory, with};
@@ -29,7 +30,7 @@ fn answer(done: Done) -> c_uint {
 ///
 /// # Safety
 /// The pointer is null or good for a write.
-unsafe fn give<T>(to: *mut T, value: T) -> Done {
+pub(crate) unsafe fn give<T>(to: *mut T, value: T) -> Done {
     if to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
@@ -130,6 +131,7 @@ unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -> c_
 unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device: c_int) -> c_uint {
     answer(with(|sim| {
         known_device(device)?;
+        sim.present(device)?;
         // SAFETY: by the manual.
         unsafe { give(context, sim.retain(device) as *mut c_void) }
     }))
@@ -137,7 +139,11 @@ unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device:
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_uint {
-    answer(with(|sim| sim.release(device)))
+    answer(with(|sim| {
+        // What the context holds goes even when the device is no more.
+        let present = sim.present(device);
+        sim.release(device).and(present)
+    }))
 }
 
 #[unsafe(no_mangle)]
@@ -251,6 +257,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_uint {
         if bytes as u64 > total_memory().saturating_sub(sim.memory.used(device)) {
             return Err(Code::OUT_OF_MEMORY);
         }
+        record(format!("alloc {bytes}"));
         // SAFETY: by the manual.
         unsafe { give(address, sim.memory.allocate(&sim.opencl, device, bytes)? as u64) }
     }))
@@ -260,6 +267,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_uint {
 extern "C" fn cuMemFree_v2(address: u64) -> c_uint {
     answer(in_context(|sim, device| {
         sim.drain_device(device)?;
+        record("free");
         sim.memory.free(&sim.opencl, device, address as usize)
     }))
 }
@@ -271,6 +279,7 @@ unsafe extern "C" fn cuMemHostAlloc(memory: *mut *mut c_void, bytes: usize, _fla
             return Err(Code::INVALID_VALUE);
         }
         fail::point("pin", Code::OUT_OF_MEMORY)?;
+        record(format!("pin {bytes}"));
         // SAFETY: by the manual.
         unsafe { give(memory, sim.pinned.allocate(bytes)? as *mut c_void) }
     }))
@@ -288,6 +297,7 @@ extern "C" fn cuMemFreeHost(memory: *mut c_void) -> c_uint {
 unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: *mut c_void) -> c_uint {
     answer(in_context(|sim, device| {
         fail::point("upload", Code::UNKNOWN)?;
+        record(format!("upload {bytes}"));
         let to = sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?.start;
         if from.is_null() {
             return Err(Code::INVALID_VALUE);
@@ -313,14 +323,20 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: u
 unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: *mut c_void) -> c_uint {
     answer(in_context(|sim, device| {
         fail::point("download", Code::UNKNOWN)?;
+        record(format!("download {bytes}"));
         let from = sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?.start;
         if to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
         let to = to as usize;
+        let wrong = bytes > 0 && fail::now("wrong");
         let work = move |_: &mut sim::Sim, _| {
             // SAFETY: as for copies to the device; memory that is not pinned is written before the call returns.
             unsafe { ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
+            if wrong {
+                // SAFETY: one of the bytes that were just written.
+                unsafe { *(to as *mut u8).add(bytes / 2) ^= 1 };
+            }
             Ok(())
         };
         sim.later(device, stream as usize, Box::new(work))?;
@@ -332,6 +348,7 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usi
 extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mut c_void) -> c_uint {
     answer(in_context(|sim, device| {
         fail::point("copy", Code::UNKNOWN)?;
+        record(format!("copy {bytes}"));
         let from = sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?;
         let to = sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?;
         // Undefined on real devices.
@@ -351,6 +368,7 @@ extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mu
 unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, _flags: c_uint) -> c_uint {
     answer(in_context(|sim, device| {
         fail::point("stream", Code::UNKNOWN)?;
+        record("stream");
         // SAFETY: by the manual.
         unsafe { give(stream, sim.add_stream(device) as *mut c_void) }
     }))
@@ -359,6 +377,7 @@ unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, _flags: c_uint) ->
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_uint {
     answer(in_context(|sim, device| {
+        record("synchronize");
         fail::point("synchronize", Code::ILLEGAL_ADDRESS).or_else(|code| sim.kill(device, code))?;
         sim.drain(device, stream as usize)
     }))
@@ -386,6 +405,7 @@ unsafe extern "C" fn cuLaunchKernel(
     answer(in_context(|sim, device| {
         fail::point("launch", Code::LAUNCH_OUT_OF_RESOURCES)?;
         let kernel = sim.function(device, function as usize)?;
+        record(format!("launch {} {grid_x}", kernel.name()));
         let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
         // Kernels of Swath have one dimension, and blocks of the size that they are declared with.
         let shape = (grid_y, grid_z, block_x, block_y, block_z) == (1, 1, kernel.group(), 1, 1);

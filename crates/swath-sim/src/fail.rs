@@ -4,17 +4,31 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::code::{Code, Done};
+use crate::event::record;
+
+/// How often each was called.
+static CALLS: Mutex<Option<HashMap<&'static str, u64>>> = Mutex::new(None);
 
 /// Counts a call of something that can be told to fail, and fails if it was told to.
 pub(crate) fn point(what: &'static str, code: Code) -> Done {
-    static CALLS: Mutex<Option<HashMap<&'static str, u64>>> = Mutex::new(None);
+    if now(what) { Err(code) } else { Ok(()) }
+}
+
+/// Counts something that can be told to go wrong, and says whether this is one that was told to.
+pub(crate) fn now(what: &'static str) -> bool {
     let mut calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     let call = calls.get_or_insert_default().entry(what).or_default();
     *call += 1;
-    match std::env::var("SWATH_SIM_FAIL") {
-        Ok(list) if told(&list, what, *call) => Err(code),
-        _ => Ok(()),
+    let fails = std::env::var("SWATH_SIM_FAIL").is_ok_and(|list| told(&list, what, *call));
+    if fails {
+        record(format!("told to fail: {what} {call}"));
     }
+    fails
+}
+
+/// Count from the beginning again.
+pub(crate) fn reset() {
+    *CALLS.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 /// Whether a list such as `alloc:3,launch:1+` means this call.

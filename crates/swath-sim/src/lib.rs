@@ -11,7 +11,38 @@
 //!
 //! * `SWATH_SIM_FAIL=alloc:3` lets the third allocation fail, `alloc:3+` all from the third on; several are separated by
 //!   commas. What can fail: `init`, `module`, `alloc`, `pin`, `stream`, `upload`, `download`, `copy`, `launch`, `synchronize`.
+//!   `lost:5` loses the device at the fifth call that needs it, for good: that call and all after it fail, in new contexts too.
+//!   `wrong:2` turns a bit round in the middle of the second download, as a device that computes wrongly would.
+//!   What was told to fail is a line among the [`events`] that begins with `told to fail: `; [`reset`] counts from the beginning again.
 //! * `SWATH_SIM_MEMORY=bytes` is the memory of a device (8 GiB), `SWATH_SIM_DEVICES=n` the number of devices (1).
+//! * cuFile (`libcufile.so.0`) reads and writes ordinary files. `SWATH_SIM_CUFILE` is `direct`, `compat` (the kernel's part is
+//!   missing, which the properties say), `absent` (opening fails with 5033) or `closed` (with 5001).
+//!   `SWATH_SIM_CUFILE_LATENCY_US=n` is what each read takes (0), `SWATH_SIM_CUFILE_WORKERS=n` how many of batches wait at the
+//!   same time (8), `SWATH_SIM_CUFILE_BATCH=n` how many entries a batch has at most (128). `SWATH_SIM_CUFILE_STRICT=1` refuses
+//!   files that are not open with `O_DIRECT`, in direct mode; `SWATH_SIM_CUFILE_REGISTER=fail` refuses to register memory.
+//!   In `SWATH_SIM_FAIL`, `read` and `write` are reads and writes that fail with `EIO`, `short` and `short-write` those that move
+//!   half of their bytes, counted in the order in which they are asked for; `stuck` is a read of a batch that never ends, unless
+//!   it is cancelled or its batch destroyed; `submit` and `register` are calls that hand over batches and register files.
+//!   Misuse that the caller may not notice is a line among the [`events`] that begins with `reported: `.
+//!
+//! It is nvCOMP too (Deflate, ZSTD and LZ4). Its calls answer what the real library answers; when the stream gets to their work, every
+//! array and chunk must lie in live device memory, be aligned and be nothing else that is written, or the context dies:
+//!
+//! * `SWATH_SIM_NVCOMP=6000` is the version (6000): functions that it declares otherwise, or not at all, refuse to work. A test
+//!   that finds it as `libnvcomp.so.5` sets 5300.
+//! * `SWATH_SIM_NVCOMP_CORRUPT=silent` lets corrupt chunks pass for good ones, full of garbage, as the real library may.
+//! * `SWATH_SIM_FAIL`, over all calls: `nvcomp:2` lets the second call that compresses or decompresses fail, `nvcomp-temp:1` the first
+//!   that asks for the size of temporary memory; `chunk:3` gives the third chunk that is decompressed a bad status, `chunk-size:3` a size that
+//!   is one too small, `chunk-large:3` one that is one too large; `compress-chunk:2` gives the second that is compressed a bad status,
+//!   `compress-large:2` a size that there is no room for; `nvcomp-idle:1` lets the first call succeed and do nothing.
+//!
+//! nvJPEG2000 and nvJPEG decode and encode with `swath-codec`: the host's part of a call at once, what concerns device memory when
+//! the stream gets there. A state that is used again before its stream was synchronised is refused, and so is a picture in memory
+//! that is not the device's. They fail with
+//!
+//! * `SWATH_SIM_FAIL=j2k-parse:2` (a bad stream), `j2k-state:3` (no memory for a state of either direction), `j2k-decode:2`,
+//!   `j2k-encode:2` (the call fails), `j2k-late:2` (the call succeeds, and the stream fails when it is synchronised); `jpeg-info:2`,
+//!   `jpeg-state:3`, `jpeg-decode:1` (counted by picture, also in batches), `jpeg-encode:2`.
 //!
 //! It says nothing about speed, nor about what warps do: between two barriers PoCL runs the threads of a block one after another.
 //!
@@ -19,10 +50,17 @@
 
 mod child;
 mod code;
+mod cufile;
 mod driver;
+mod event;
 mod fail;
 mod memory;
+mod nvcomp;
+mod nvjpeg;
+mod nvjpeg2k;
 mod opencl;
+mod picture;
 mod sim;
 
-pub use child::{folder, inside, rerun};
+pub use child::{folder, inside, inside_with, rerun, without};
+pub use event::{device_bytes, events, forget, pinned_bytes, reset};

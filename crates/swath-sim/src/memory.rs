@@ -3,12 +3,14 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::{Code, Done};
+use crate::cufile;
 use crate::opencl::OpenCl;
 
 /// What memory holds that nobody has written.
-const POISON: u8 = 0xA5;
+pub(crate) const POISON: u8 = 0xA5;
 /// What stands before and behind an allocation, and how much of it. CUDA's memory begins at multiples of 256.
 const GUARD: u8 = 0x5A;
 const GUARD_BYTES: usize = 256;
@@ -20,6 +22,16 @@ struct Piece {
     bytes: usize,
     /// What the guards and the piece were cut from.
     whole: usize,
+    serial: u64,
+}
+
+/// An allocation that is alive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allocation {
+    /// The address behind its last byte.
+    pub(crate) end: usize,
+    /// What tells it from others that had or will have its address.
+    pub(crate) serial: u64,
 }
 
 /// All device memory, by address. Addresses are those of the host.
@@ -30,6 +42,11 @@ impl DeviceMemory {
     /// Bytes that are used of a device.
     pub(crate) fn used(&self, device: i32) -> u64 {
         self.0.values().filter(|piece| piece.device == device).map(|piece| piece.bytes as u64).sum()
+    }
+
+    /// Bytes that are used of all devices.
+    pub(crate) fn all(&self) -> u64 {
+        self.0.values().map(|piece| piece.bytes as u64).sum()
     }
 
     pub(crate) fn allocate(&mut self, opencl: &OpenCl, device: i32, bytes: usize) -> Done<usize> {
@@ -43,13 +60,19 @@ impl DeviceMemory {
             memory.write_bytes(POISON, bytes);
             memory.add(bytes).write_bytes(GUARD, GUARD_BYTES);
         }
-        self.0.insert(start, Piece { device, bytes, whole });
+        static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+        let serial = ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        self.0.insert(start, Piece { device, bytes, whole, serial });
         Ok(start)
     }
 
     pub(crate) fn free(&mut self, opencl: &OpenCl, device: i32, start: usize) -> Done {
         match self.0.get(&start) {
             Some(piece) if piece.device == device => {
+                if cufile::is_registered(start..start + piece.bytes) {
+                    cufile::report("memory is freed that is registered with cuFile");
+                    return Err(Code::INVALID_VALUE);
+                }
                 opencl.free(piece.whole);
                 self.0.remove(&start);
                 Ok(())
@@ -60,7 +83,10 @@ impl DeviceMemory {
 
     /// Free all that a device has.
     pub(crate) fn clear(&mut self, opencl: &OpenCl, device: i32) {
-        for (_, piece) in self.0.extract_if(.., |_, piece| piece.device == device) {
+        for (start, piece) in self.0.extract_if(.., |_, piece| piece.device == device) {
+            if cufile::is_registered(start..start + piece.bytes) {
+                cufile::report("a context goes with memory in it that is registered with cuFile");
+            }
             opencl.free(piece.whole);
         }
     }
@@ -68,9 +94,15 @@ impl DeviceMemory {
     /// The host addresses of a range, if it lies in one live allocation of the device.
     pub(crate) fn range(&self, device: i32, at: u64, bytes: usize) -> Option<Range<usize>> {
         let at = usize::try_from(at).ok()?;
-        let (start, piece) = self.0.range(..=at).next_back()?;
         let end = at.checked_add(bytes)?;
-        (piece.device == device && at < start + piece.bytes && end <= start + piece.bytes).then_some(at..end)
+        self.allocation(device, at).filter(|allocation| end <= allocation.end).map(|_| at..end)
+    }
+
+    /// The live allocation of the device that an address lies in.
+    pub(crate) fn allocation(&self, device: i32, at: usize) -> Option<Allocation> {
+        let (start, piece) = self.0.range(..=at).next_back()?;
+        let end = start + piece.bytes;
+        (piece.device == device && at < end).then_some(Allocation { end, serial: piece.serial })
     }
 
     /// The first allocation that was written beside: its address and its size.
@@ -89,6 +121,19 @@ impl DeviceMemory {
 pub(crate) struct PinnedMemory(BTreeMap<usize, Layout>);
 
 impl PinnedMemory {
+    /// Bytes that are used.
+    pub(crate) fn all(&self) -> u64 {
+        self.0.values().map(|layout| layout.size() as u64).sum()
+    }
+
+    /// Forget all of it, with the context that it was allocated in.
+    pub(crate) fn clear(&mut self) {
+        for (start, layout) in std::mem::take(&mut self.0) {
+            // SAFETY: it was allocated with this layout and has just been forgotten.
+            unsafe { dealloc(start as *mut u8, layout) };
+        }
+    }
+
     pub(crate) fn allocate(&mut self, bytes: usize) -> Done<usize> {
         let layout = Layout::from_size_align(bytes, 4096).map_err(|_| Code::OUT_OF_MEMORY)?;
         // SAFETY: the caller asked for at least one byte.

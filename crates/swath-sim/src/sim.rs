@@ -1,7 +1,7 @@
 //! Devices, their contexts and their streams.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -42,6 +42,8 @@ pub(crate) struct Sim {
     streams: BTreeMap<usize, Stream>,
     /// What killed a context. Nothing works in it any more then, as on real devices.
     dead: BTreeMap<i32, Code>,
+    /// Devices that are no more: a new context does not help.
+    lost: BTreeSet<i32>,
     last_handle: usize,
 }
 
@@ -76,6 +78,7 @@ pub(crate) fn start() -> Done {
             functions: BTreeMap::new(),
             streams: BTreeMap::new(),
             dead: BTreeMap::new(),
+            lost: BTreeSet::new(),
             last_handle: 0x1000,
         });
     }
@@ -87,11 +90,12 @@ pub(crate) fn with<T>(act: impl FnOnce(&mut Sim) -> Done<T>) -> Done<T> {
     act(lock().as_mut().ok_or(Code::NOT_INITIALIZED)?)
 }
 
-/// Do something in the context that is current on this thread, unless an error has killed it.
+/// Do something in the context that is current on this thread, unless an error has killed it or its device is lost.
 pub(crate) fn in_context<T>(act: impl FnOnce(&mut Sim, i32) -> Done<T>) -> Done<T> {
     let current = CURRENT.with_borrow(|stack| stack.last().copied()).ok_or(Code::INVALID_CONTEXT)?;
     with(|sim| {
         let device = sim.device_of(current)?;
+        sim.present(device)?;
         sim.dead.get(&device).map_or(Ok(()), |&code| Err(code))?;
         act(sim, device)
     })
@@ -130,6 +134,20 @@ impl Sim {
         device.filter(|device| self.retained.contains_key(device)).ok_or(Code::INVALID_CONTEXT)
     }
 
+    /// Whether the device is there: every call that needs it asks, so that each can be the one that finds it gone.
+    pub(crate) fn present(&mut self, device: i32) -> Done {
+        if !self.lost.contains(&device) && fail::now("lost") {
+            self.lost.insert(device);
+            self.discard(device);
+        }
+        if self.lost.contains(&device) { Err(Code::DEVICE_UNAVAILABLE) } else { Ok(()) }
+    }
+
+    /// Devices that were lost are there again.
+    pub(crate) fn find_devices(&mut self) {
+        self.lost.clear();
+    }
+
     pub(crate) fn retain(&mut self, device: i32) -> usize {
         *self.retained.entry(device).or_default() += 1;
         CONTEXT + device as usize
@@ -147,6 +165,9 @@ impl Sim {
             self.functions.retain(|_, (module, _)| self.modules.contains_key(module));
             self.memory.clear(&self.opencl, device);
             self.dead.remove(&device);
+            if self.retained.is_empty() {
+                self.pinned.clear();
+            }
         }
         Ok(())
     }
@@ -191,8 +212,12 @@ impl Sim {
         done
     }
 
-    /// Put work into a stream of the device. The legacy default stream, 0, is none: Swath never uses it.
+    /// Put work into a stream of the device. The legacy default stream, 0, is none: Swath never uses it, and what a library is
+    /// asked to do there would wait for nothing that Swath has under way.
     pub(crate) fn later(&mut self, device: i32, stream: usize, work: Work) -> Done {
+        if stream == 0 {
+            eprintln!("swath-sim: work was put into the legacy default stream, which Swath has no use for");
+        }
         let stream = self.streams.get_mut(&stream).filter(|stream| stream.device == device);
         stream.ok_or(Code::INVALID_HANDLE)?.work.push_back(work);
         Ok(())
@@ -211,7 +236,13 @@ impl Sim {
     /// An error that came up in the middle of work: nothing in the context can be trusted from now on.
     pub(crate) fn kill(&mut self, device: i32, code: Code) -> Done {
         self.dead.insert(device, code);
+        self.discard(device);
         Err(code)
+    }
+
+    /// Forget what the streams of a device were to do.
+    fn discard(&mut self, device: i32) {
+        self.streams.values_mut().filter(|stream| stream.device == device).for_each(|stream| stream.work.clear());
     }
 
     /// Do all that is in the streams of a device, as freeing memory does on real ones.

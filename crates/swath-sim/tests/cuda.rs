@@ -238,6 +238,40 @@ fn failures_are_errors_of_their_kind() {
 }
 
 #[test]
+fn lost_device_stays_lost_and_keeps_no_memory() {
+    // Opening the device takes some dozens of calls.
+    for last in [1, 2, 1000] {
+        let lost = format!("lost:{last}");
+        if !inside("lost_device_stays_lost_and_keeps_no_memory", &[("SWATH_SIM_FAIL", &lost)]) {
+            continue;
+        }
+        let lost = |error: Error| {
+            let said = error.to_string();
+            assert!(said.contains("CUDA_ERROR_DEVICE_UNAVAILABLE"), "{said}");
+        };
+        if let Ok(device) = Cuda::open(0) {
+            let gpu = Gpu::new(Cuda::open(0).unwrap());
+            let kept = buffer(&gpu, 100);
+            let mut queue = device.queue().unwrap();
+            // SAFETY: the ranges lie in the buffer.
+            let mut use_it = || unsafe {
+                queue.upload(&[1; 100], kept.handle(), 0)?;
+                queue.synchronize()
+            };
+            lost((0..1000).find_map(|_| use_it().err()).expect("it is lost before long"));
+            for _ in 0..3 {
+                lost(use_it().unwrap_err());
+            }
+            lost(device.queue().unwrap_err());
+            assert_eq!(swath_sim::device_bytes(), 100);
+        }
+        assert_eq!(swath_sim::device_bytes(), 0);
+        lost(Cuda::open(0).unwrap_err());
+        return;
+    }
+}
+
+#[test]
 fn kernels_that_the_driver_refuses_are_a_build_error_with_its_log() {
     if !inside("kernels_that_the_driver_refuses_are_a_build_error_with_its_log", &[("SWATH_SIM_FAIL", "module:1")]) {
         return;

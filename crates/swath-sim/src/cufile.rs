@@ -1,0 +1,438 @@
+//! cuFile as `cufile.h` declares it: files and device memory without the host in between, by reads and writes of the host.
+//!
+//! Those functions that `swath-gpu` calls, and no others. What is refused here is what the manual says is refused, and more:
+//! nothing opens the driver on its own, host memory is never taken, and whatever is registered must be given back.
+//!
+//! Of three locks, that of the registrations may be taken while the driver's or the pool's is held, and takes no other; the
+//! driver's and the pool's are never held at the same time.
+
+mod batch;
+mod files;
+mod transfer;
+
+use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::time::{Duration, Instant};
+
+use crate::code::Code;
+use crate::event::record;
+use crate::fail;
+use batch::{Completion, Entry};
+use transfer::{Direction, Failure, Target, Transfer};
+
+pub(crate) use files::is_registered;
+
+/// A `CUfileError_t`: what a call answers, and the driver's code when it is the driver that failed.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Status {
+    code: c_int,
+    cuda: c_uint,
+}
+
+type Answer<T = ()> = Result<T, Status>;
+
+macro_rules! statuses {
+    ($($name:ident = $number:literal;)*) => {
+        impl Status {
+            $(const $name: Status = Status { code: $number, cuda: 0 };)*
+        }
+    };
+}
+
+statuses! {
+    SUCCESS = 0;
+    DRIVER_NOT_INITIALIZED = 5001;
+    IO_NOT_SUPPORTED = 5008;
+    CUDA_POINTER_INVALID = 5012;
+    CUDA_POINTER_RANGE_ERROR = 5014;
+    INVALID_MAPPING_RANGE = 5017;
+    INVALID_FILE_TYPE = 5018;
+    INVALID_FILE_OPEN_FLAG = 5019;
+    INVALID_VALUE = 5022;
+    MEMORY_ALREADY_REGISTERED = 5023;
+    HANDLE_NOT_REGISTERED = 5027;
+    HANDLE_ALREADY_REGISTERED = 5028;
+    INTERNAL_ERROR = 5030;
+    GETNEWFD_FAILED = 5031;
+    NVFS_SETUP_ERROR = 5033;
+    BATCH_SUBMIT_FAILED = 5035;
+    GPU_MEMORY_PINNING_FAILED = 5036;
+    BATCH_FULL = 5037;
+}
+
+impl Status {
+    const CUDA_DRIVER_ERROR: c_int = 5011;
+
+    /// What the driver said.
+    fn cuda(Code(cuda): Code) -> Status {
+        Status { code: Status::CUDA_DRIVER_ERROR, cuda }
+    }
+}
+
+fn answer(done: Answer) -> Status {
+    done.err().unwrap_or(Status::SUCCESS)
+}
+
+/// Tell of a misuse that the caller may not learn of from what is answered: on its standard error and among the events.
+pub(crate) fn report(what: &str) {
+    eprintln!("swath-sim: {what}");
+    record(format!("reported: {what}"));
+}
+
+/// How there is GPUDirect Storage.
+enum Mode {
+    Direct,
+    /// The library is there, the kernel's part of it is not.
+    Compatible,
+}
+
+fn mode() -> Answer<Mode> {
+    match std::env::var("SWATH_SIM_CUFILE").as_deref() {
+        Err(_) | Ok("" | "direct") => Ok(Mode::Direct),
+        Ok("compat") => Ok(Mode::Compatible),
+        Ok("absent") => Err(Status::NVFS_SETUP_ERROR),
+        Ok("closed") => Err(Status::DRIVER_NOT_INITIALIZED),
+        Ok(other) => {
+            report(&format!("SWATH_SIM_CUFILE is '{other}', which is neither direct nor compat, absent or closed"));
+            Err(Status::INTERNAL_ERROR)
+        }
+    }
+}
+
+/// Entries that a batch may have.
+fn most_entries() -> c_uint {
+    c_uint::try_from(fail::number("SWATH_SIM_CUFILE_BATCH", 128)).unwrap_or(c_uint::MAX)
+}
+
+/// A `CUfileDrvProps_t`. Sizes are in KiB.
+#[repr(C)]
+struct Properties {
+    kernel_major: c_uint,
+    kernel_minor: c_uint,
+    poll_threshold: usize,
+    largest_direct: usize,
+    /// A bit for each kind of storage that is supported.
+    storage: c_uint,
+    control: c_uint,
+    features: c_uint,
+    device_cache: c_uint,
+    buffer_cache: c_uint,
+    pinned: c_uint,
+    batch_entries: c_uint,
+    batch_milliseconds: c_uint,
+}
+
+const STORAGE_NVME: c_uint = 1 << 4;
+/// Set wherever the configuration allows it, which is the default: it does not say that there is nothing else.
+const CONTROL_ALLOW_COMPATIBLE: c_uint = 1 << 1;
+const FEATURE_BATCHES: c_uint = 1 << 1;
+
+/// A `CUfileDescr_t`.
+#[repr(C)]
+struct Descriptor {
+    kind: c_int,
+    file: OpenFile,
+    _operations: *const c_void,
+}
+
+#[repr(C)]
+union OpenFile {
+    fd: c_int,
+    _other: *mut c_void,
+}
+
+const KIND_FD: c_int = 1;
+
+/// A `CUfileIOParams_t`.
+#[repr(C)]
+struct Parameters {
+    mode: c_int,
+    base: *mut c_void,
+    file_offset: i64,
+    base_offset: i64,
+    bytes: usize,
+    file: *mut c_void,
+    operation: c_int,
+    cookie: *mut c_void,
+}
+
+const MODE_BATCH: c_int = 1;
+
+/// A `CUfileIOEvents_t`.
+#[repr(C)]
+struct Event {
+    cookie: *mut c_void,
+    status: c_int,
+    /// Bytes, or what went wrong as a negative number.
+    result: isize,
+}
+
+// As the headers of C lay them out.
+const _: () = assert!(size_of::<Status>() == 8 && size_of::<Properties>() == 56 && size_of::<Event>() == 24);
+const _: () = assert!(size_of::<Descriptor>() == 24 && std::mem::offset_of!(Descriptor, file) == 8);
+const _: () = assert!(size_of::<Parameters>() == 64 && std::mem::offset_of!(Parameters, cookie) == 56);
+
+// Every function below is called with the pointers that the manual asks for: null, or good for what is read or written. That is
+// what each `SAFETY` means by the manual.
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileDriverOpen() -> Status {
+    answer(mode().map(|_| files::open()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileDriverClose_v2() -> Status {
+    answer(files::close(batch::count()).map(|last| {
+        if last {
+            batch::stop();
+        }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileDriverClose() -> Status {
+    cuFileDriverClose_v2()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileUseCount() -> c_long {
+    files::opened().into()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFileGetVersion(version: *mut c_int) -> Status {
+    // SAFETY: by the manual. The library is asked before it is opened, too.
+    answer(unsafe { give(version, 1140) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFileDriverGetProperties(properties: *mut Properties) -> Status {
+    let found = files::require_open().and_then(|()| mode()).map(|mode| {
+        let (kernel_major, kernel_minor, storage) = match mode {
+            Mode::Direct => (2, 25, STORAGE_NVME),
+            Mode::Compatible => (0, 0, 0),
+        };
+        Properties {
+            kernel_major,
+            kernel_minor,
+            poll_threshold: 4,
+            largest_direct: 16_384,
+            storage,
+            control: CONTROL_ALLOW_COMPATIBLE,
+            features: FEATURE_BATCHES,
+            device_cache: 131_072,
+            buffer_cache: 1024,
+            pinned: 33_554_432,
+            batch_entries: most_entries(),
+            batch_milliseconds: 5,
+        }
+    });
+    // SAFETY: by the manual.
+    answer(found.and_then(|found| unsafe { give(properties, found) }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFileHandleRegister(handle: *mut *mut c_void, descriptor: *const Descriptor) -> Status {
+    answer(files::require_open().and_then(|()| {
+        record("cuFileHandleRegister");
+        fail::point("register", Code::UNKNOWN).map_err(|_| Status::IO_NOT_SUPPORTED)?;
+        // SAFETY: by the manual.
+        let descriptor = unsafe { descriptor.as_ref() }.filter(|_| !handle.is_null()).ok_or(Status::INVALID_VALUE)?;
+        if descriptor.kind != KIND_FD {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: it is what a descriptor of this kind has, and any bits are a number.
+        let fd = unsafe { descriptor.file.fd };
+        let strict = fail::number("SWATH_SIM_CUFILE_STRICT", 0) != 0 && matches!(mode(), Ok(Mode::Direct));
+        // SAFETY: by the manual.
+        unsafe { give(handle, files::register_file(fd, strict)? as *mut c_void) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileHandleDeregister(handle: *mut c_void) {
+    files::deregister_file(handle as usize);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileBufRegister(base: *const c_void, bytes: usize, flags: c_int) -> Status {
+    const KNOWN_FLAGS: c_int = 3;
+    answer(files::require_open().and_then(|()| {
+        record(format!("cuFileBufRegister {bytes}"));
+        if std::env::var("SWATH_SIM_CUFILE_REGISTER").is_ok_and(|told| told == "fail") {
+            return Err(Status::GPU_MEMORY_PINNING_FAILED);
+        }
+        if bytes == 0 || flags & !KNOWN_FLAGS != 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        files::register_buffer(base as usize, bytes)
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileBufDeregister(base: *const c_void) -> Status {
+    answer(files::require_open().and_then(|()| files::deregister_buffer(base as usize)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileRead(
+    file: *mut c_void,
+    base: *mut c_void,
+    bytes: usize,
+    file_offset: i64,
+    base_offset: i64,
+) -> isize {
+    record(format!("cuFileRead {bytes}"));
+    let target = Target { base: base as usize, base_offset, bytes, file_offset };
+    moved(Direction::Read, file as usize, target)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileWrite(
+    file: *mut c_void,
+    base: *const c_void,
+    bytes: usize,
+    file_offset: i64,
+    base_offset: i64,
+) -> isize {
+    record(format!("cuFileWrite {bytes}"));
+    let target = Target { base: base as usize, base_offset, bytes, file_offset };
+    moved(Direction::Write, file as usize, target)
+}
+
+/// Read or write now. What the file's system says is told as C does, with -1 and `errno`.
+fn moved(direction: Direction, file: usize, target: Target) -> isize {
+    let transfer = files::require_open().and_then(|()| Transfer::new(direction, file, target));
+    let done = transfer.map_err(|status| Failure::Refused(status.code)).and_then(|mut transfer| {
+        transfer.tell_fate();
+        transfer.run()
+    });
+    match done {
+        Ok(bytes) => bytes as isize,
+        Err(Failure::Refused(code)) => -(code as isize),
+        Err(Failure::Errno(number)) => {
+            // SAFETY: the place belongs to this thread.
+            unsafe { *libc::__errno_location() = number };
+            -1
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFileBatchIOSetUp(batch: *mut *mut c_void, entries: c_uint) -> Status {
+    answer(files::require_open().and_then(|()| {
+        if batch.is_null() || entries == 0 || entries > most_entries() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: by the manual.
+        unsafe { give(batch, batch::set_up(entries as usize) as *mut c_void) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFileBatchIOSubmit(
+    batch: *mut c_void,
+    count: c_uint,
+    parameters: *const Parameters,
+    flags: c_uint,
+) -> Status {
+    answer(files::require_open().and_then(|()| {
+        if count == 0 || parameters.is_null() || flags != 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        batch::has_room(batch as usize, count as usize)?;
+        // SAFETY: by the manual there are so many.
+        let parameters = unsafe { std::slice::from_raw_parts(parameters, count as usize) };
+        let checked = parameters.iter().enumerate().map(|(index, entry)| {
+            entry.check().map_err(|status| {
+                // What the driver says is no fault of the entry.
+                if status.code == Status::CUDA_DRIVER_ERROR {
+                    return status;
+                }
+                report(&format!("entry {index} of a batch is refused with {}", status.code));
+                Status::INVALID_VALUE
+            })
+        });
+        let mut entries = checked.collect::<Answer<Vec<Entry>>>()?;
+        fail::point("submit", Code::UNKNOWN).map_err(|_| Status::BATCH_SUBMIT_FAILED)?;
+        record(format!("cuFileBatchIOSubmit {count}"));
+        for (entry, parameters) in entries.iter_mut().zip(parameters) {
+            record(format!("submit {} {}", parameters.file_offset, parameters.bytes));
+            entry.tell_fate();
+        }
+        batch::submit(batch as usize, entries)
+    }))
+}
+
+impl Parameters {
+    fn check(&self) -> Answer<Entry> {
+        let direction = match (self.mode, self.operation) {
+            (MODE_BATCH, 0) => Direction::Read,
+            (MODE_BATCH, 1) => Direction::Write,
+            _ => return Err(Status::INVALID_VALUE),
+        };
+        let target = Target {
+            base: self.base as usize,
+            base_offset: self.base_offset,
+            bytes: self.bytes,
+            file_offset: self.file_offset,
+        };
+        Ok(Entry::new(self.cookie as usize, Transfer::new(direction, self.file as usize, target)?))
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFileBatchIOGetStatus(
+    batch: *mut c_void,
+    least: c_uint,
+    count: *mut c_uint,
+    events: *mut Event,
+    timeout: *const libc::timespec,
+) -> Status {
+    record("wait");
+    answer(files::require_open().and_then(|()| {
+        if count.is_null() || events.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: by the manual.
+        let (room, timeout) = unsafe { (*count, timeout.as_ref()) };
+        if least > room {
+            return Err(Status::INVALID_VALUE);
+        }
+        let until = timeout.map(|time| {
+            let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+            Instant::now().checked_add(Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0).min(999_999_999)))
+        });
+        let completed = batch::completed(batch as usize, least as usize, room as usize, until.flatten())?;
+        for (index, Completion { cookie, status, result }) in completed.iter().copied().enumerate() {
+            let event = Event { cookie: cookie as *mut c_void, status, result: result as isize };
+            // SAFETY: by the manual there is room for as many as the caller said, and there are no more.
+            unsafe { events.add(index).write(event) };
+        }
+        // SAFETY: it was read above.
+        unsafe { give(count, completed.len() as c_uint) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileBatchIOCancel(batch: *mut c_void) -> Status {
+    answer(files::require_open().and_then(|()| batch::cancel(batch as usize)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileBatchIODestroy(batch: *mut c_void) {
+    batch::destroy(batch as usize);
+}
+
+/// Write what was asked for.
+///
+/// # Safety
+/// The pointer is null or good for a write.
+unsafe fn give<T>(to: *mut T, value: T) -> Answer {
+    if to.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { to.write(value) };
+    Ok(())
+}

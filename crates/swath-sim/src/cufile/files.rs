@@ -1,0 +1,178 @@
+//! What is registered: files and memory, and how often the driver was opened.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Answer, Status, report};
+use crate::sim::in_context;
+
+/// A file that is registered.
+#[derive(Debug)]
+pub(super) struct Registered {
+    handle: usize,
+    /// The caller's, which must stay open.
+    fd: c_int,
+    identity: (u64, u64),
+    /// The same file, opened anew without `O_DIRECT`: what that asks of addresses and lengths is for devices.
+    pub(super) file: File,
+}
+
+#[derive(Debug)]
+struct Registry {
+    opened: u32,
+    files: BTreeMap<usize, Arc<Registered>>,
+    /// Where memory begins that is registered, and where it ends.
+    buffers: BTreeMap<usize, usize>,
+    last_handle: usize,
+}
+
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { opened: 0, files: BTreeMap::new(), buffers: BTreeMap::new(), last_handle: 0xF11E_0000 });
+
+fn registry() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Open the driver once more.
+pub(super) fn open() {
+    registry().opened += 1;
+}
+
+/// Close the driver once; whether that was the last time. A real library takes back what is still registered; whoever left it
+/// so has forgotten something.
+pub(super) fn close(batches: usize) -> Answer<bool> {
+    let mut registry = registry();
+    match registry.opened {
+        0 => return Err(Status::DRIVER_NOT_INITIALIZED),
+        1 if registry.files.len() + registry.buffers.len() + batches > 0 => {
+            let (files, buffers) = (registry.files.len(), registry.buffers.len());
+            report(&format!("cuFile is closed with {files} files, {buffers} buffers and {batches} batches left in it"));
+            return Err(Status::INVALID_VALUE);
+        }
+        _ => registry.opened -= 1,
+    }
+    Ok(registry.opened == 0)
+}
+
+pub(super) fn opened() -> u32 {
+    registry().opened
+}
+
+pub(super) fn require_open() -> Answer {
+    if opened() > 0 { Ok(()) } else { Err(Status::DRIVER_NOT_INITIALIZED) }
+}
+
+/// What a descriptor of a regular file is open on.
+fn identity(fd: c_int) -> Option<(u64, u64)> {
+    let metadata = fs::metadata(format!("/proc/self/fd/{fd}")).ok()?;
+    metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+}
+
+/// Register a file. A strict one must be open for direct reads and writes.
+pub(super) fn register_file(fd: c_int, strict: bool) -> Answer<usize> {
+    let identity = identity(fd).ok_or(Status::INVALID_FILE_TYPE)?;
+    // SAFETY: this only asks, and a descriptor that is none is an error.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags < 0 || (strict && flags & libc::O_DIRECT == 0) {
+        return Err(Status::INVALID_FILE_OPEN_FLAG);
+    }
+    let access = flags & libc::O_ACCMODE;
+    let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
+    let file = File::options().read(reads).write(writes).open(format!("/proc/self/fd/{fd}"));
+    let file = file.map_err(|_| Status::GETNEWFD_FAILED)?;
+    let mut registry = registry();
+    if registry.files.values().any(|registered| registered.fd == fd) {
+        return Err(Status::HANDLE_ALREADY_REGISTERED);
+    }
+    registry.last_handle += 16;
+    let handle = registry.last_handle;
+    registry.files.insert(handle, Arc::new(Registered { handle, fd, identity, file }));
+    Ok(handle)
+}
+
+pub(super) fn deregister_file(handle: usize) {
+    let removed = registry().files.remove(&handle);
+    match removed {
+        None => report("a file is deregistered that is not registered"),
+        Some(registered) if !registered.is_open() => report("a file is deregistered after it was closed"),
+        Some(_) => {}
+    }
+}
+
+/// The file behind a handle.
+pub(super) fn file(handle: usize) -> Option<Arc<Registered>> {
+    registry().files.get(&handle).cloned()
+}
+
+impl Registered {
+    /// Whether the caller's descriptor is still open on the file.
+    pub(super) fn is_open(&self) -> bool {
+        identity(self.fd) == Some(self.identity)
+    }
+
+    pub(super) fn is_registered(&self) -> bool {
+        registry().files.contains_key(&self.handle)
+    }
+}
+
+/// Register memory of the device whose context is current.
+pub(super) fn register_buffer(base: usize, bytes: usize) -> Answer {
+    let checked = in_context(|sim, device| {
+        let Some(allocation) = sim.memory.allocation(device, base) else {
+            return Ok(Err(Status::CUDA_POINTER_INVALID));
+        };
+        let Some(end) = base.checked_add(bytes).filter(|end| *end <= allocation.end) else {
+            return Ok(Err(Status::CUDA_POINTER_RANGE_ERROR));
+        };
+        // Nobody can free it between these two: the driver's lock is held.
+        let mut registry = registry();
+        if registry.overlap(&(base..end)) {
+            return Ok(Err(Status::MEMORY_ALREADY_REGISTERED));
+        }
+        registry.buffers.insert(base, end);
+        Ok(Ok(()))
+    });
+    checked.unwrap_or_else(|code| Err(Status::cuda(code)))
+}
+
+pub(super) fn deregister_buffer(base: usize) -> Answer {
+    registry().buffers.remove(&base).map(|_| ()).ok_or(Status::INVALID_VALUE)
+}
+
+/// Where registered memory ends that begins here.
+pub(super) fn registered_end(base: usize) -> Option<usize> {
+    registry().buffers.get(&base).copied()
+}
+
+/// Whether any of this memory is registered.
+pub(crate) fn is_registered(memory: Range<usize>) -> bool {
+    registry().overlap(&memory)
+}
+
+impl Registry {
+    fn overlap(&self, memory: &Range<usize>) -> bool {
+        // Registered ranges do not overlap, so that the last to begin before the end is the last to end.
+        self.buffers.range(..memory.end).next_back().is_some_and(|(_, end)| *end > memory.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_touch_do_not_overlap() {
+        let buffers = BTreeMap::from([(100, 200), (300, 400)]);
+        let registry = Registry { opened: 1, files: BTreeMap::new(), buffers, last_handle: 0 };
+        for apart in [0..100, 200..300, 400..500] {
+            assert!(!registry.overlap(&apart), "{apart:?}");
+        }
+        for over in [0..101, 0..1000, 150..160, 199..300, 200..301, 399..400] {
+            assert!(registry.overlap(&over), "{over:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! nvJPEG 12.4 as `nvjpeg.h` declares it: what Swath uses of it, on `swath-codec`.
+
+mod decode;
+mod encode;
+mod header;
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use crate::picture::{Handles, Outcome, Plane, answer, here, misuse, property};
+
+/// The version of the library, and of the CUDA runtime that it says it was built with.
+const VERSION: [c_int; 3] = [12, 4, 0];
+const RUNTIME: [c_int; 3] = [12, 9, 0];
+
+/// Library handles have nothing behind them.
+static LIBRARIES: Handles<()> = Handles::new();
+
+/// Where a picture is, or is to be, in device memory: `nvjpegImage_t`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Image {
+    channel: [*const c_void; 4],
+    pitch: [usize; 4],
+}
+
+impl Image {
+    /// The first planes, with rows of so many bytes.
+    fn planes(&self, call: &str, count: usize, row: usize, rows: usize) -> Outcome<Vec<Plane>> {
+        let channels = self.channel.iter().zip(self.pitch).take(count);
+        channels.map(|(&at, pitch)| Plane::new(call, at, pitch, row, rows, 1)).collect()
+    }
+}
+
+// Every function of this library is called by the caller of the C interface with the pointers that the manual asks for: null, or
+// good for what is read or written. That is what each `SAFETY` means by the manual.
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvjpegGetProperty(which: c_int, value: *mut c_int) -> c_int {
+    // SAFETY: by the manual.
+    answer(unsafe { property(which, value, VERSION) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvjpegGetCudartProperty(which: c_int, value: *mut c_int) -> c_int {
+    // SAFETY: by the manual.
+    answer(unsafe { property(which, value, RUNTIME) })
+}
+
+/// Unlike nvJPEG2000's, a handle needs a device.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvjpegCreateSimple(handle: *mut *mut c_void) -> c_int {
+    // SAFETY: by the manual.
+    answer(unsafe { LIBRARIES.create(handle, || here(|_, _| Ok(()))) })
+}
+
+/// Streams that are not complete are refused: which the simulator does in any case.
+const STRICT: c_uint = 4;
+
+/// Allocators of the caller's and other flags are refused: Swath has none.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvjpegCreateEx(
+    backend: c_int,
+    device_allocator: *const c_void,
+    pinned_allocator: *const c_void,
+    flags: c_uint,
+    handle: *mut *mut c_void,
+) -> c_int {
+    const CALL: &str = "nvjpegCreateEx";
+    // The default, and those that decode on the GPU with help of the host and without.
+    let known = matches!(backend, 0..=2) && flags & !STRICT == 0;
+    let make = || match known && device_allocator.is_null() && pinned_allocator.is_null() {
+        true => here(|_, _| Ok(())),
+        false => Err(misuse(CALL, "a backend, an allocator or flags that the simulator does not know")),
+    };
+    // SAFETY: by the manual.
+    answer(unsafe { LIBRARIES.create(handle, make) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvjpegDestroy(handle: *mut c_void) -> c_int {
+    answer(LIBRARIES.remove(handle).map(|_| ()))
+}

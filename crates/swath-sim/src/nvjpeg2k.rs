@@ -1,0 +1,141 @@
+//! nvJPEG2000 0.11 as `nvjpeg2k.h` declares it: what Swath uses of it, on `swath-codec`.
+//!
+//! The parser and the encoder's settings answer what the real library answers, which can be asked without a GPU. What it does with
+//! pictures is taken from its manual.
+
+mod decode;
+mod encode;
+mod header;
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
+
+use swath_codec::{SampleFormat, Shape};
+
+use crate::nvjpeg2k::header::Header;
+use crate::picture::{Handles, InUse, Outcome, Plane, Status, answer, misuse, property};
+
+/// The version of the library, and of the CUDA runtime that it says it was built with.
+const VERSION: [c_int; 3] = [0, 11, 0];
+const RUNTIME: [c_int; 3] = [12, 9, 0];
+
+/// Library handles have nothing behind them.
+static LIBRARIES: Handles<()> = Handles::new();
+static STREAMS: Handles<Bitstream> = Handles::new();
+
+/// A parsed picture. It is replaced by the next that is parsed.
+#[derive(Debug, Default)]
+struct Bitstream {
+    parsed: Mutex<Option<Arc<Parsed>>>,
+    in_use: InUse,
+}
+
+#[derive(Debug)]
+struct Parsed {
+    header: Header,
+    /// A copy: nobody could tell that the caller's was read too late.
+    bytes: Vec<u8>,
+}
+
+/// The kinds of samples in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pixel {
+    U8,
+    U16,
+    I16,
+}
+
+impl Pixel {
+    fn of(number: c_int) -> Outcome<Pixel> {
+        match number {
+            0 => Ok(Pixel::U8),
+            1 => Ok(Pixel::U16),
+            2 => Ok(Pixel::I16),
+            _ => Err(Status::INVALID_PARAMETER),
+        }
+    }
+
+    fn bytes(self) -> usize {
+        if self == Pixel::U8 { 1 } else { 2 }
+    }
+
+    /// Refuses samples that the type cannot hold, and a sign on one side alone: the manual says nothing of either.
+    fn must_hold(self, call: &str, bits: u8, signed: bool) -> Outcome {
+        if (self == Pixel::I16) == signed && usize::from(bits) <= 8 * self.bytes() {
+            return Ok(());
+        }
+        let sign = if signed { "signed" } else { "unsigned" };
+        Err(misuse(call, &format!("{self:?} for {sign} samples of {bits} bits")))
+    }
+
+    fn shape(self, width: usize, height: usize, samples: usize) -> Shape {
+        let format = if self == Pixel::I16 { SampleFormat::Int } else { SampleFormat::Uint };
+        Shape { width, height, samples, bits: 8 * self.bytes(), format }
+    }
+}
+
+/// Where a picture is, or is to be, in device memory: `nvjpeg2kImage_t`.
+#[repr(C)]
+struct Image {
+    pixel_data: *const *const c_void,
+    pitch_in_bytes: *const usize,
+    pixel_type: c_int,
+    num_components: u32,
+}
+
+impl Image {
+    /// The planes that a picture is given as: one for each component, or one for all of them interleaved.
+    ///
+    /// # Safety
+    /// The arrays are null or have an element for each plane.
+    unsafe fn planes(&self, call: &str, (width, height): (usize, usize), interleaved: bool) -> Outcome<Vec<Plane>> {
+        if self.pixel_data.is_null() || self.pitch_in_bytes.is_null() {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let sample = Pixel::of(self.pixel_type)?.bytes();
+        let components = self.num_components as usize;
+        let (count, samples) = if interleaved { (1, components) } else { (components, 1) };
+        let row = width.checked_mul(samples * sample).ok_or(Status::INVALID_PARAMETER)?;
+        let plane = |index| {
+            // SAFETY: the caller's promise.
+            let (at, pitch) = unsafe { (*self.pixel_data.add(index), *self.pitch_in_bytes.add(index)) };
+            Plane::new(call, at, pitch, row, height, sample)
+        };
+        (0..count).map(plane).collect()
+    }
+}
+
+/// Whether samples are interleaved, of a `nvjpeg2kImageFormat_t`.
+fn interleaved(format: c_int) -> Outcome<bool> {
+    match format {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Status::INVALID_PARAMETER),
+    }
+}
+
+// Every function of this library is called by the caller of the C interface with the pointers that the manual asks for: null, or
+// good for what is read or written. That is what each `SAFETY` means by the manual.
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvjpeg2kGetProperty(which: c_int, value: *mut c_int) -> c_int {
+    // SAFETY: by the manual.
+    answer(unsafe { property(which, value, VERSION) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvjpeg2kGetCudartProperty(which: c_int, value: *mut c_int) -> c_int {
+    // SAFETY: by the manual.
+    answer(unsafe { property(which, value, RUNTIME) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvjpeg2kCreateSimple(handle: *mut *mut c_void) -> c_int {
+    // SAFETY: by the manual.
+    answer(unsafe { LIBRARIES.create(handle, || Ok(())) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvjpeg2kDestroy(handle: *mut c_void) -> c_int {
+    answer(LIBRARIES.remove(handle).map(|_| ()))
+}

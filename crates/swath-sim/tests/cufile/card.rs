@@ -1,0 +1,69 @@
+//! The simulated device, as tests of cuFile need it.
+
+use std::ffi::{c_int, c_uint};
+use std::ptr;
+
+use libloading::os::unix::{Library, RTLD_NOW};
+use swath_gpu::{Buffer, Cuda, Device, Gpu};
+
+use crate::library::{Entry, Pointer};
+
+/// A device, whose context is current on the thread that opened it.
+pub(crate) struct Card {
+    pub(crate) device: Cuda,
+    pub(crate) gpu: Gpu,
+}
+
+impl Card {
+    pub(crate) fn open() -> Card {
+        let device = Cuda::open(0).unwrap_or_else(|error| panic!("the simulator does not open: {error}"));
+        let gpu = Gpu::new(Cuda::open(0).expect("it opened before"));
+        // SAFETY: the types are those of `cuda.h`. The context is retained by the two above; nobody lets go of this one.
+        unsafe {
+            let driver = Library::open(Some("libcuda.so.1"), RTLD_NOW).expect("the simulator");
+            let retain =
+                driver.get::<unsafe extern "C" fn(*mut Pointer, c_int) -> c_uint>(b"cuDevicePrimaryCtxRetain\0");
+            let push = driver.get::<unsafe extern "C" fn(Pointer) -> c_uint>(b"cuCtxPushCurrent_v2\0");
+            let mut context = ptr::null_mut();
+            assert_eq!(retain.expect("a function")(&mut context, 0), 0);
+            assert_eq!(push.expect("a function")(context), 0);
+        }
+        Card { device, gpu }
+    }
+
+    pub(crate) fn buffer(&self, bytes: usize) -> Buffer {
+        self.gpu.alloc("test", Some(bytes as u64)).expect("there is memory")
+    }
+
+    /// Device memory that has these bytes.
+    pub(crate) fn holding(&self, bytes: &[u8]) -> Buffer {
+        let buffer = self.buffer(bytes.len());
+        let mut queue = self.device.queue().expect("a queue");
+        // SAFETY: the whole buffer, and it is waited for.
+        unsafe { queue.upload(bytes, buffer.handle(), 0) }.expect("an upload");
+        queue.synchronize().expect("nothing went wrong");
+        buffer
+    }
+
+    pub(crate) fn contents(&self, buffer: &Buffer) -> Vec<u8> {
+        let mut bytes = vec![0; buffer.bytes() as usize];
+        let mut queue = self.device.queue().expect("a queue");
+        // SAFETY: the whole buffer, and nobody looks before the next line.
+        unsafe { queue.download(buffer.handle(), 0, &mut bytes) }.expect("a download");
+        queue.synchronize().expect("nothing went wrong");
+        bytes
+    }
+}
+
+/// A read of a piece of a file to a place in a buffer.
+pub(crate) fn piece(
+    file: Pointer,
+    buffer: &Buffer,
+    file_offset: usize,
+    base_offset: usize,
+    bytes: usize,
+    cookie: usize,
+) -> Entry {
+    let (file_offset, base_offset) = (file_offset as i64, base_offset as i64);
+    Entry { mode: 1, base: buffer.handle(), file_offset, base_offset, bytes, file, operation: 0, cookie }
+}

@@ -1,0 +1,634 @@
+//! The simulated cuFile, called through its C ABI.
+
+mod card;
+mod library;
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use card::{Card, piece};
+use library::{COMPLETE, CuFile, Descriptor, Entry, Event, Pointer, Properties, WRITE, canceled, done, failed};
+use swath_gpu::{Device, Gpu};
+use swath_sim::{device_bytes, events, forget, inside_with};
+
+/// Run a test where there is cuFile.
+fn with_cufile(test: &str, variables: &[(&str, &str)]) -> bool {
+    inside_with(test, &["cufile"], variables)
+}
+
+/// Bytes that do not repeat soon.
+fn noise(bytes: usize) -> Vec<u8> {
+    (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+/// A file of a test, to be read and written.
+fn file(name: &str, bytes: &[u8]) -> (PathBuf, File) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cufile-{name}"));
+    fs::write(&path, bytes).expect("a file");
+    let file = OpenOptions::new().read(true).write(true).open(&path).expect("a file");
+    (path, file)
+}
+
+/// Misuses that the simulator told of since it was last asked to forget.
+fn reported() -> Vec<String> {
+    events().into_iter().filter(|line| line.starts_with("reported: ")).collect()
+}
+
+#[test]
+fn registered_memory_that_is_not_named_by_its_beginning_is_reported() {
+    if !with_cufile("registered_memory_that_is_not_named_by_its_beginning_is_reported", &[]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_path, opened) = file("not-the-beginning", &noise(100));
+    let (handle, buffer) = (library.register(&opened).unwrap(), card.buffer(1000));
+    assert_eq!(library.read(handle, buffer.handle() + 100, 11, 5, 200), 11);
+    assert!(!swath_sim::events().iter().any(|event| event.starts_with("reported")), "nothing is registered");
+    assert_eq!(library.register_buffer(buffer.handle(), 1000), 0);
+    assert_eq!(library.read(handle, buffer.handle() + 100, 11, 5, 200), 11);
+    assert!(swath_sim::events().iter().any(|event| event.contains("named by another address")));
+    assert_eq!(library.deregister_buffer(buffer.handle()), 0);
+    library.deregister(handle);
+}
+
+#[test]
+fn pieces_land_where_they_should_both_ways() {
+    if !with_cufile("pieces_land_where_they_should_both_ways", &[]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let stored = noise(3 << 20);
+    let (path, opened) = file("both-ways", &stored);
+    let handle = library.register(&opened).unwrap();
+    // A hundred pieces of odd sizes at odd offsets, the last of them first, with gaps; and one that is copied in several steps.
+    let buffer = card.buffer(4 << 20);
+    assert_eq!(library.register_buffer(buffer.handle(), 4 << 20), 0);
+    let mut expected = vec![0xA5; 4 << 20];
+    let mut entries = Vec::new();
+    for i in (0..100).rev() {
+        let (from, to, bytes) = (7919 * i + 3, 5003 * i + 1, 37 * i + 1);
+        entries.push(piece(handle, &buffer, from, to, bytes, i));
+        expected[to..to + bytes].copy_from_slice(&stored[from..from + bytes]);
+    }
+    entries.push(piece(handle, &buffer, 12_345, 1 << 20, (5 << 19) + 77, 100));
+    expected[1 << 20..][..(5 << 19) + 77].copy_from_slice(&stored[12_345..][..(5 << 19) + 77]);
+    let completed = library.all(&entries);
+    let wanted: Vec<_> = entries.iter().map(|entry| done(entry.cookie, entry.bytes)).collect();
+    assert!(completed.iter().all(|event| wanted.contains(event)) && completed.len() == 101);
+    assert!(card.contents(&buffer) == expected);
+    // One by one.
+    assert_eq!(library.read(handle, buffer.handle(), 11, 5, 300), 11);
+    expected[300..311].copy_from_slice(&stored[5..16]);
+    assert!(card.contents(&buffer) == expected);
+
+    // The other way, over what the file has and behind its end.
+    let fresh: Vec<u8> = noise(2 << 20).into_iter().rev().collect();
+    let source = card.holding(&fresh);
+    let mut stored = stored;
+    let mut entries = Vec::new();
+    for i in 0..100 {
+        let (to, from, bytes) = (7919 * i + 3, 5003 * i + 1, 37 * i + 1);
+        entries.push(Entry { operation: WRITE, ..piece(handle, &source, to, from, bytes, i) });
+        stored[to..to + bytes].copy_from_slice(&fresh[from..from + bytes]);
+    }
+    assert_eq!(library.all(&entries).len(), 100);
+    assert_eq!(library.write(handle, source.handle(), 2 << 20, (3 << 20) + 10, 0), 2 << 20);
+    stored.extend([0; 10]);
+    stored.extend(&fresh);
+    assert!(fs::read(path).unwrap() == stored);
+
+    assert_eq!(library.deregister_buffer(buffer.handle()), 0);
+    library.deregister(handle);
+    assert_eq!(library.close(), 0);
+    assert_eq!(reported(), [""; 0]);
+    drop((buffer, source));
+    assert_eq!(device_bytes(), 0);
+}
+
+#[test]
+fn workers_wait_at_the_same_time() {
+    if !with_cufile(
+        "workers_wait_at_the_same_time",
+        &[("SWATH_SIM_CUFILE_BATCH", "256"), ("SWATH_SIM_CUFILE_LATENCY_US", "1000")],
+    ) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("latency", &noise(256 * 16));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(256 * 16);
+    let entries: Vec<_> = (0..256).map(|i| piece(handle, &buffer, 16 * i, 16 * i, 16, i)).collect();
+    // Of several, because the machine may be busy with something else.
+    let together = (0..5).map(|_| {
+        let started = Instant::now();
+        assert_eq!(library.all(&entries).len(), 256);
+        started.elapsed()
+    });
+    let together = together.min().unwrap();
+    let started = Instant::now();
+    for i in 0..256 {
+        assert_eq!(library.read(handle, buffer.handle(), 16, 16 * i, 16 * i), 16);
+    }
+    let apart = started.elapsed();
+    eprintln!("256 reads of 1 ms: {together:?} in a batch, {apart:?} one by one");
+    assert!(together >= Duration::from_millis(32) && together < Duration::from_millis(100), "{together:?}");
+    assert!(apart >= Duration::from_millis(256), "{apart:?}");
+    assert!(card.contents(&buffer) == noise(256 * 16));
+}
+
+#[test]
+fn one_worker_waits_for_each_read() {
+    let variables = [("SWATH_SIM_CUFILE_WORKERS", "1"), ("SWATH_SIM_CUFILE_LATENCY_US", "1000")];
+    if !with_cufile("one_worker_waits_for_each_read", &variables) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("one-worker", &noise(128));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(128);
+    let entries: Vec<_> = (0..128).map(|i| piece(handle, &buffer, i, i, 1, i)).collect();
+    let started = Instant::now();
+    assert_eq!(library.all(&entries).len(), 128);
+    assert!(started.elapsed() >= Duration::from_millis(128));
+}
+
+#[test]
+fn timeline_tells_submits_from_waits() {
+    if !with_cufile("timeline_tells_submits_from_waits", &[]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("timeline", &noise(100));
+    let buffer = card.buffer(100);
+    forget();
+    let handle = library.register(&opened).unwrap();
+    assert_eq!(library.register_buffer(buffer.handle(), 100), 0);
+    let (one, two) = (library.batch(2).unwrap(), library.batch(1).unwrap());
+    let entries = [piece(handle, &buffer, 7, 0, 10, 1), piece(handle, &buffer, 40, 10, 20, 2)];
+    assert_eq!(library.submit(one, &entries), 0);
+    assert_eq!(library.submit(two, &[piece(handle, &buffer, 90, 30, 5, 3)]), 0);
+    assert_eq!(library.wait(one, 2, None), [done(1, 10), done(2, 20)]);
+    assert_eq!(library.wait(two, 1, None), [done(3, 5)]);
+    assert_eq!(library.read(handle, buffer.handle(), 4, 0, 0), 4);
+    assert_eq!(library.write(handle, buffer.handle(), 3, 0, 0), 3);
+    let timeline = [
+        "cuFileHandleRegister",
+        "cuFileBufRegister 100",
+        "cuFileBatchIOSubmit 2",
+        "submit 7 10",
+        "submit 40 20",
+        "cuFileBatchIOSubmit 1",
+        "submit 90 5",
+        "wait",
+        "wait",
+        "cuFileRead 4",
+        "cuFileWrite 3",
+    ];
+    assert_eq!(events(), timeline);
+    // What was told once is not told again.
+    assert_eq!(library.wait(one, 0, None), []);
+}
+
+#[test]
+fn read_over_the_end_of_the_file_is_short() {
+    if !with_cufile("read_over_the_end_of_the_file_is_short", &[]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("end", &noise(1000));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(200);
+    let entries = [piece(handle, &buffer, 950, 0, 100, 0), piece(handle, &buffer, 1000, 100, 100, 1)];
+    assert_eq!(library.all(&entries), [done(0, 50), done(1, 0)]);
+    assert_eq!(library.read(handle, buffer.handle(), 100, 999, 0), 1);
+    let contents = card.contents(&buffer);
+    assert!(contents[0] == noise(1000)[999] && contents[1..50] == noise(1000)[951..]);
+    assert!(contents[50..].iter().all(|&byte| byte == 0xA5), "more was written than was read");
+}
+
+#[test]
+fn reads_and_writes_fail_or_fall_short_when_told_to() {
+    let fail = "read:3,short:5,read:7,short:8,write:2,short-write:3,write:5,register:2,submit:2";
+    if !with_cufile("reads_and_writes_fail_or_fall_short_when_told_to", &[("SWATH_SIM_FAIL", fail)]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (path, opened) = file("faults", &noise(1000));
+    let handle = library.register(&opened).unwrap();
+    assert_eq!(library.register(&File::open(&path).unwrap()), Err(5008));
+    let buffer = card.buffer(1000);
+    // By the order in which they are asked for, whichever is done first.
+    let reads: Vec<_> = (0..6).map(|i| piece(handle, &buffer, 100 * i, 100 * i, 100, i)).collect();
+    let told = [done(0, 100), done(1, 100), failed(2, -5), done(3, 100), done(4, 50), done(5, 100)];
+    assert_eq!(library.all(&reads), told);
+    let contents = card.contents(&buffer);
+    assert!(contents[200..300].iter().chain(&contents[450..500]).all(|&byte| byte == 0xA5));
+    assert!(contents[400..450] == noise(1000)[400..450] && contents[500..600] == noise(1000)[500..600]);
+    let batch = library.batch(1).unwrap();
+    forget();
+    assert_eq!(library.submit(batch, &reads[..1]), 5035);
+    assert_eq!(library.wait(batch, 1, None), []);
+    assert_eq!(events(), ["told to fail: submit 2", "wait"]);
+    library.destroy(batch);
+    // One by one it is the number of the system's error that tells.
+    assert_eq!(library.read(handle, buffer.handle(), 100, 0, 0), -1);
+    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(5));
+    assert_eq!(library.read(handle, buffer.handle(), 101, 0, 0), 50);
+
+    let source = card.holding(&[9; 1000]);
+    let write = |i| Entry { operation: WRITE, ..piece(handle, &source, 100 * i, 0, 100, i) };
+    assert_eq!(library.all(&[0, 1, 2].map(write)), [done(0, 100), failed(1, -5), done(2, 50)]);
+    assert_eq!(library.write(handle, source.handle(), 10, 900, 0), 10);
+    assert_eq!(library.write(handle, source.handle(), 10, 910, 0), -1);
+    let mut expected = noise(1000);
+    [0..100, 200..250, 900..910].into_iter().for_each(|written| expected[written].fill(9));
+    assert!(fs::read(path).unwrap() == expected);
+}
+
+#[test]
+fn stuck_read_ends_when_it_is_cancelled_or_its_batch_destroyed() {
+    let test = "stuck_read_ends_when_it_is_cancelled_or_its_batch_destroyed";
+    if !with_cufile(test, &[("SWATH_SIM_FAIL", "stuck:2,stuck:4"), ("SWATH_SIM_CUFILE_WORKERS", "1")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("stuck", &noise(100));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(100);
+    let entries: Vec<_> = (0..3).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
+    let batch = library.batch(3).unwrap();
+    assert_eq!(library.submit(batch, &entries), 0);
+    assert_eq!(library.wait(batch, 2, Some(10_000)), [done(0, 10), done(2, 10)]);
+    let started = Instant::now();
+    assert_eq!(library.wait(batch, 1, Some(50)), []);
+    assert!(started.elapsed() >= Duration::from_millis(50));
+    assert_eq!(library.cancel(batch), 0);
+    assert_eq!(library.wait(batch, 1, Some(10_000)), [canceled(1)]);
+    assert_eq!(library.submit(batch, &entries[..1]), 0);
+    library.destroy(batch);
+    library.deregister(handle);
+    assert_eq!(library.close(), 0);
+    assert!(card.contents(&buffer)[10..20].iter().all(|&byte| byte == 0xA5));
+}
+
+#[test]
+fn cancelled_batch_ends_what_runs_and_drops_the_rest() {
+    let variables = [("SWATH_SIM_CUFILE_WORKERS", "1"), ("SWATH_SIM_CUFILE_LATENCY_US", "200000")];
+    if !with_cufile("cancelled_batch_ends_what_runs_and_drops_the_rest", &variables) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("cancel", &noise(100));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(100);
+    let entries: Vec<_> = (0..10).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
+    let batch = library.batch(10).unwrap();
+    assert_eq!(library.submit(batch, &entries), 0);
+    // One is done, the next is begun, the others wait for the one worker.
+    let mut completed = library.wait(batch, 1, None);
+    assert_eq!(library.cancel(batch), 0);
+    completed.extend(library.wait(batch, 10, None));
+    let begun = completed.iter().filter(|event| event.status == COMPLETE).count();
+    assert!((1..10).contains(&begun), "{begun} of 10 were done");
+    completed.sort();
+    assert_eq!(completed, (0..10).map(|i| if i < begun { done(i, 10) } else { canceled(i) }).collect::<Vec<_>>());
+
+    // Destroying waits for what runs: nothing is written afterwards.
+    let entries: Vec<_> = (0..5).map(|i| piece(handle, &buffer, i, 50 + 10 * i, 10, i)).collect();
+    assert_eq!(library.submit(batch, &entries), 0);
+    std::thread::sleep(Duration::from_millis(50));
+    library.destroy(batch);
+    let contents = card.contents(&buffer);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(card.contents(&buffer) == contents && contents[90..].iter().all(|&byte| byte == 0xA5));
+}
+
+#[test]
+fn memory_freed_before_the_bytes_come_is_reported_and_not_written() {
+    let test = "memory_freed_before_the_bytes_come_is_reported_and_not_written";
+    if !with_cufile(test, &[("SWATH_SIM_CUFILE_LATENCY_US", "300000")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("freed", &noise(4096));
+    let handle = library.register(&opened).unwrap();
+    let (lost, kept) = (card.buffer(100_000), card.buffer(4096));
+    let batch = library.batch(2).unwrap();
+    let entries = [piece(handle, &lost, 0, 1000, 4096, 0), piece(handle, &kept, 0, 0, 4096, 1)];
+    assert_eq!(library.submit(batch, &entries), 0);
+    drop(lost);
+    // A smaller one is cut from where the larger one lay, so that the addresses are good ones again.
+    let next = card.buffer(50_000);
+    assert_eq!(library.wait(batch, 2, None), [failed(0, -5012), done(1, 4096)]);
+    assert_eq!(reported(), ["reported: 4096 bytes of device memory were freed while cuFile used them"]);
+    assert!(card.contents(&next).iter().all(|&byte| byte == 0xA5) && card.contents(&kept) == noise(4096));
+}
+
+#[test]
+fn only_live_device_memory_is_taken() {
+    if !with_cufile("only_live_device_memory_is_taken", &[("SWATH_SIM_DEVICES", "2")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("memory", &noise(100));
+    let handle = library.register(&opened).unwrap();
+    let (buffer, host, pinned) = (card.buffer(100), vec![0_u8; 100], card.gpu.pin(100).unwrap());
+    let second = Gpu::cuda(1).unwrap();
+    let other = second.alloc("test", Some(100)).unwrap();
+    let outside = [host.as_ptr() as u64, pinned.as_ptr() as u64, other.handle(), buffer.handle() + 100, 0];
+    for base in outside {
+        assert_eq!(library.register_buffer(base, 10), 5012, "{base:#x}");
+        assert_eq!(library.read(handle, base, 10, 0, 0), -5012, "{base:#x}");
+        assert_eq!(library.write(handle, base, 10, 0, 0), -5012, "{base:#x}");
+    }
+    assert_eq!(library.register_buffer(buffer.handle() + 1, 100), 5014);
+    assert_eq!(library.read(handle, buffer.handle(), 100, 0, 1), -5014);
+    assert_eq!(library.read(handle, buffer.handle(), usize::MAX, 0, 1), -5014);
+    for (bytes, file_offset, base_offset) in [(0, 0, 0), (1, -1, 0), (1, 0, -1)] {
+        assert_eq!(library.read(handle, buffer.handle(), bytes, file_offset, base_offset), -5022);
+    }
+
+    // Nothing of a batch is begun if one of it is wrong.
+    let good = piece(handle, &buffer, 0, 0, 10, 0);
+    let batch = library.batch(4).unwrap();
+    forget();
+    let bad = [
+        Entry { mode: 2, ..good },
+        Entry { operation: 2, ..good },
+        Entry { file: ptr::null_mut(), ..good },
+        Entry { base: host.as_ptr() as u64, ..good },
+        Entry { base_offset: 91, ..good },
+        Entry { file_offset: -1, ..good },
+        Entry { bytes: 0, ..good },
+    ];
+    for bad in bad {
+        assert_eq!(library.submit(batch, &[good, bad]), 5022, "{bad:?}");
+    }
+    assert_eq!(library.wait(batch, 1, None), []);
+    assert!(!events().iter().any(|line| line.contains("ubmit")), "{:?}", events());
+    assert!(card.contents(&buffer).iter().all(|&byte| byte == 0xA5));
+    // A thread without a context has no memory.
+    let (address, file) = (buffer.handle(), handle as usize);
+    let elsewhere = std::thread::spawn(move || CuFile::load().read(file as Pointer, address, 10, 0, 0));
+    assert_eq!(elsewhere.join().unwrap(), -5011);
+}
+
+#[test]
+fn registrations_are_counted_and_given_back() {
+    if !with_cufile("registrations_are_counted_and_given_back", &[]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (path, opened) = file("registered", &noise(100));
+    let handle = library.register(&opened).unwrap();
+    assert_eq!(library.register(&opened), Err(5028));
+    let again = File::open(path).unwrap();
+    let second = library.register(&again).expect("another descriptor of the same file is another one");
+    library.deregister(second);
+
+    let buffer = card.buffer(1000);
+    let base = buffer.handle();
+    assert_eq!(library.register_buffer(base, 600), 0);
+    assert_eq!(library.register_buffer(base, 600), 5023);
+    assert_eq!(library.register_buffer(base + 500, 500), 5023);
+    assert_eq!(library.register_buffer(base + 600, 400), 0);
+    assert_eq!(library.deregister_buffer(base + 1), 5022);
+    // Memory is named by where it was registered, and is not left.
+    assert_eq!(library.read(handle, base, 100, 0, 550), -5017);
+    assert_eq!(library.read(handle, base, 100, 0, 500), 100);
+    assert_eq!(reported(), [""; 0]);
+
+    // SAFETY: the simulator refuses it.
+    unsafe { card.device.release(base) };
+    assert_eq!(reported(), ["reported: memory is freed that is registered with cuFile"]);
+    assert_eq!(device_bytes(), 1000);
+    forget();
+    assert_eq!(library.close(), 5022);
+    assert_eq!(reported(), ["reported: cuFile is closed with 1 files, 2 buffers and 0 batches left in it"]);
+    assert_eq!(library.deregister_buffer(base), 0);
+    assert_eq!(library.deregister_buffer(base), 5022);
+    assert_eq!(library.deregister_buffer(base + 600), 0);
+    library.deregister(handle);
+    forget();
+    library.deregister(handle);
+    assert_eq!(reported(), ["reported: a file is deregistered that is not registered"]);
+    assert_eq!(library.close(), 0);
+    drop(buffer);
+    assert_eq!(device_bytes(), 0);
+}
+
+#[test]
+fn files_that_are_gone_are_not_read() {
+    if !with_cufile("files_that_are_gone_are_not_read", &[("SWATH_SIM_CUFILE_LATENCY_US", "300000")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let buffer = card.buffer(100);
+    let (path, opened) = file("gone", &noise(100));
+    let handle = library.register(&opened).unwrap();
+    library.deregister(handle);
+    assert_eq!(library.read(handle, buffer.handle(), 10, 0, 0), -5027);
+    let handle = library.register(&opened).unwrap();
+    let batch = library.batch(1).unwrap();
+    assert_eq!(library.submit(batch, &[piece(handle, &buffer, 0, 0, 10, 0)]), 0);
+    library.deregister(handle);
+    assert_eq!(library.wait(batch, 1, None), [failed(0, -5027)]);
+    assert_eq!(reported(), ["reported: a file was closed or deregistered while it was read or written"]);
+
+    let handle = library.register(&opened).unwrap();
+    drop(opened);
+    forget();
+    assert_eq!(library.read(handle, buffer.handle(), 10, 0, 0), -5027);
+    assert_eq!(library.submit(batch, &[piece(handle, &buffer, 0, 0, 10, 0)]), 5022);
+    library.deregister(handle);
+    let used = "reported: a file is used after it was closed";
+    let entry = "reported: entry 0 of a batch is refused with 5027";
+    assert_eq!(reported(), [used, used, entry, "reported: a file is deregistered after it was closed"]);
+
+    // What a descriptor does not allow is the system's error.
+    let reads = File::open(path).unwrap();
+    let handle = library.register(&reads).unwrap();
+    assert_eq!(library.write(handle, buffer.handle(), 10, 0, 0), -1);
+    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EBADF));
+}
+
+#[test]
+fn only_regular_files_are_registered_and_direct_ones_if_told_so() {
+    let test = "only_regular_files_are_registered_and_direct_ones_if_told_so";
+    if !with_cufile(test, &[("SWATH_SIM_CUFILE_STRICT", "1")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    for other in ["/dev/null", "/"] {
+        assert_eq!(library.register(&File::open(other).unwrap()), Err(5018), "{other}");
+    }
+    let mut handle = ptr::null_mut();
+    for (kind, fd, code) in [(1, u64::from(u32::MAX), 5018), (2, 0, 5022), (3, 0, 5022)] {
+        let descriptor = Descriptor { kind, fd, operations: ptr::null_mut() };
+        // SAFETY: both are there.
+        assert_eq!(unsafe { (library.handle_register)(&mut handle, &descriptor) }.code, code);
+    }
+    // SAFETY: null is refused.
+    assert_eq!(unsafe { (library.handle_register)(&mut handle, ptr::null()) }.code, 5022);
+
+    let (path, buffered) = file("direct", &noise(10_000));
+    assert_eq!(library.register(&buffered), Err(5019));
+    let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).expect("direct reads");
+    let handle = library.register(&direct).unwrap();
+    let buffer = card.buffer(10_000);
+    // None of it is aligned.
+    assert_eq!(library.read(handle, buffer.handle(), 777, 1001, 13), 777);
+    assert!(card.contents(&buffer)[13..790] == noise(10_000)[1001..1778]);
+}
+
+#[test]
+fn batches_have_limits() {
+    if !with_cufile("batches_have_limits", &[("SWATH_SIM_CUFILE_BATCH", "4")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("limits", &noise(100));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(100);
+    assert_eq!((library.batch(0), library.batch(5)), (Err(5022), Err(5022)));
+    let batch = library.batch(4).unwrap();
+    let entries: Vec<_> = (0..5).map(|i| piece(handle, &buffer, i, i, 1, i)).collect();
+    assert_eq!(library.submit(batch, &entries), 5037);
+    assert_eq!(library.submit(batch, &entries[..3]), 0);
+    assert_eq!(library.submit(batch, &entries[3..]), 5037);
+    assert_eq!(library.wait(batch, 3, None).len(), 3);
+    assert_eq!(library.submit(batch, &entries[..4]), 0);
+    assert_eq!(library.wait(batch, 4, Some(60_000)).len(), 4);
+    // As many as there is room for, and the rest later.
+    assert_eq!(library.submit(batch, &entries[..4]), 0);
+    let (mut events, mut told) = ([Event::default(); 3], 0);
+    for (room, expected) in [(3, 3), (3, 1)] {
+        let mut count = room;
+        // SAFETY: there is room for three.
+        let answer = unsafe { (library.batch_status)(batch, expected, &mut count, events.as_mut_ptr(), ptr::null()) };
+        assert_eq!((answer.code, count), (0, expected));
+        told += count;
+    }
+    assert_eq!(told, 4);
+    let mut count = 3;
+    // SAFETY: there is room for three.
+    let answer = unsafe { (library.batch_status)(batch, 4, &mut count, events.as_mut_ptr(), ptr::null()) };
+    assert_eq!(answer.code, 5022);
+    // SAFETY: there is one entry; flags are for versions to come.
+    assert_eq!(unsafe { (library.batch_submit)(batch, 1, entries.as_ptr(), 1) }.code, 5022);
+    library.destroy(batch);
+    assert_eq!((library.submit(batch, &entries[..1]), library.cancel(batch)), (5022, 5022));
+    forget();
+    library.destroy(batch);
+    assert_eq!(reported(), ["reported: a batch is destroyed that is none"]);
+}
+
+#[test]
+fn driver_is_opened_before_anything_else() {
+    if !with_cufile("driver_is_opened_before_anything_else", &[("SWATH_SIM_CUFILE_REGISTER", "fail")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::load());
+    let (_, opened) = file("order", &noise(100));
+    let buffer = card.buffer(100);
+    let (mut version, mut properties) = (0, Properties::default());
+    // SAFETY: there is room for the number.
+    assert_eq!((unsafe { (library.version)(&mut version) }.code, version), (0, 1140));
+    let all_closed = |properties: &mut Properties| {
+        // SAFETY: there is room for the properties, and the others take none.
+        unsafe {
+            assert_eq!((library.properties)(properties).code, 5001);
+            assert_eq!((library.close_v1)().code, 5001);
+            assert_eq!((library.use_count)(), 0);
+        }
+        assert_eq!((library.register(&opened), library.batch(1)), (Err(5001), Err(5001)));
+        assert_eq!((library.register_buffer(buffer.handle(), 1), library.deregister_buffer(0)), (5001, 5001));
+        assert_eq!(library.read(ptr::null_mut(), buffer.handle(), 1, 0, 0), -5001);
+        assert_eq!((library.submit(ptr::null_mut(), &[]), library.cancel(ptr::null_mut())), (5001, 5001));
+    };
+    all_closed(&mut properties);
+    assert_eq!((library.open(), library.open()), (0, 0));
+    // SAFETY: there is room for the properties.
+    let answer = unsafe { (library.properties)(&mut properties) };
+    assert_eq!((answer.code, properties.batch_entries), (0, 128));
+    assert!(properties.version[0] > 0 && properties.storage != 0 && properties.features & 2 != 0);
+    assert_eq!(library.register_buffer(buffer.handle(), 100), 5036);
+    // SAFETY: no arguments.
+    assert_eq!(unsafe { (library.use_count)() }, 2);
+    assert_eq!((library.close(), library.close()), (0, 0));
+    all_closed(&mut properties);
+}
+
+#[test]
+fn without_the_kernels_part_reads_are_compatible_ones() {
+    let test = "without_the_kernels_part_reads_are_compatible_ones";
+    if !with_cufile(test, &[("SWATH_SIM_CUFILE", "compat"), ("SWATH_SIM_CUFILE_STRICT", "1")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let mut properties = Properties::default();
+    // SAFETY: there is room for the properties.
+    assert_eq!(unsafe { (library.properties)(&mut properties) }.code, 0);
+    assert_eq!((properties.version, properties.storage, properties.control & 2), ([0, 0], 0, 2));
+    let (_, opened) = file("compatible", &noise(100));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(100);
+    assert_eq!(library.register_buffer(buffer.handle(), 100), 0);
+    assert_eq!(library.all(&[piece(handle, &buffer, 0, 0, 100, 5)]), [done(5, 100)]);
+    assert!(card.contents(&buffer) == noise(100));
+}
+
+#[test]
+fn absent_driver_does_not_open() {
+    if with_cufile("absent_driver_does_not_open", &[("SWATH_SIM_CUFILE", "absent")]) {
+        assert_eq!(CuFile::load().open(), 5033);
+    }
+}
+
+#[test]
+fn closed_driver_does_not_open() {
+    if with_cufile("closed_driver_does_not_open", &[("SWATH_SIM_CUFILE", "closed")]) {
+        assert_eq!(CuFile::load().open(), 5001);
+    }
+}
+
+#[test]
+fn batches_and_streams_do_not_wait_for_each_other() {
+    let test = "batches_and_streams_do_not_wait_for_each_other";
+    if !with_cufile(test, &[("SWATH_SIM_CUFILE_LATENCY_US", "100")]) {
+        return;
+    }
+    let (_, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("crowd", &noise(1 << 16));
+    let handle = library.register(&opened).unwrap() as usize;
+    // Each thread reads, copies, registers, frees and opens, all at once.
+    let crowd: Vec<_> = (0..4)
+        .map(|thread| {
+            std::thread::spawn(move || {
+                let (card, library, handle) = (Card::open(), CuFile::opened(), handle as Pointer);
+                for round in 0..30 {
+                    let buffer = card.buffer(64 * 100);
+                    assert_eq!(library.register_buffer(buffer.handle(), 6400), 0);
+                    let from = |i| 100 * i + 10 * round + thread;
+                    let entries: Vec<_> = (0..64).map(|i| piece(handle, &buffer, from(i), 100 * i, 100, i)).collect();
+                    let batch = library.batch(64).unwrap();
+                    assert_eq!(library.submit(batch, &entries), 0);
+                    let copied = card.holding(&[7; 5000]);
+                    assert!(card.contents(&copied) == [7; 5000]);
+                    assert_eq!(library.wait(batch, 64, None).len(), 64);
+                    library.destroy(batch);
+                    assert!(card.contents(&buffer) == noise(1 << 16)[from(0)..from(64)]);
+                    assert_eq!(library.deregister_buffer(buffer.handle()), 0);
+                }
+                assert_eq!(library.close(), 0);
+            })
+        })
+        .collect();
+    crowd.into_iter().for_each(|thread| thread.join().unwrap());
+    library.deregister(handle as Pointer);
+    assert_eq!(library.close(), 0);
+    assert_eq!((device_bytes(), reported().len()), (0, 0));
+}
