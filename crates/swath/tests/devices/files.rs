@@ -1,8 +1,12 @@
 //! Small files of any kind: codec, predictor, sample, layout, byte order, bit order, blocks that are not stored.
 
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use swath::codec::predictor::{self, Predictor};
 use swath::codec::sample::reverse_bits;
-use swath::codec::{SampleFormat, Shape, deflate, lzma, lzw, packbits, zstd};
+use swath::codec::{SampleFormat, Shape, deflate, jpeg2000, lz4, lzma, lzw, packbits, zstd};
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
 use swath::{Dataset, Image};
 
@@ -175,6 +179,12 @@ impl File {
         let big = self.order == ByteOrder::Big;
         predictor::apply(self.predictor, shape, big, &mut block, &mut Vec::new())
             .expect("such blocks have a predictor");
+        if self.compression == Compression::JPEG_2000 {
+            let params = jpeg2000::EncodeParams { quality: jpeg2000::Quality::Lossless, rgb: false };
+            let mut stream = Vec::new();
+            jpeg2000::encode(&params, &block, shape, &mut stream).expect("such blocks can be encoded");
+            return stream;
+        }
         let mut stream = compress(self.compression, 6, shape.row_bytes(), &block);
         if self.lsb_first {
             reverse_bits(&mut stream);
@@ -183,8 +193,23 @@ impl File {
     }
 }
 
+/// Whether files are opened on disk, where a device can read them by itself, and not in memory.
+pub(crate) static ON_DISK: AtomicBool = AtomicBool::new(false);
+
 pub(crate) fn open(file: Vec<u8>) -> Image {
-    Dataset::from_bytes(file).and_then(|dataset| dataset.image(0)).expect("a file that opens")
+    let opened = if ON_DISK.load(Ordering::Relaxed) { open_on_disk(&file) } else { Dataset::from_bytes(file) };
+    opened.and_then(|dataset| dataset.image(0)).expect("a file that opens")
+}
+
+/// A file that has no name any more when it is open, and so leaves nothing behind.
+fn open_on_disk(file: &[u8]) -> swath::Result<Dataset> {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("device-{}-{number}.tif", std::process::id()));
+    fs::write(&path, file).expect("room on the disk");
+    let opened = Dataset::open(&path);
+    fs::remove_file(&path).expect("it was just made");
+    opened
 }
 
 pub(crate) fn compress(compression: Compression, level: i32, row_bytes: usize, block: &[u8]) -> Vec<u8> {
@@ -195,6 +220,7 @@ pub(crate) fn compress(compression: Compression, level: i32, row_bytes: usize, b
         Compression::DEFLATE => deflate::Encoder::new(level).expect("a level").encode(block, &mut out),
         Compression::PACKBITS => packbits::encode(block, row_bytes, &mut out),
         Compression::ZSTD => zstd::Encoder::new(level).expect("a level").encode(block, &mut out),
+        Compression::LZ4 => lz4::encode(block, &mut out),
         Compression::LZMA => lzma::encode(block, 6, &mut out).expect("a preset"),
         other => panic!("no files of {} are made here", other.name()),
     }

@@ -5,15 +5,24 @@
 //! and, if it is one of the kernels, under Oclgrind, which looks at every access of every work item. That takes a thousand
 //! times as long, so that the inputs there are small.
 
+mod admission;
 mod batches;
+mod chunks;
+mod components;
 mod cover;
 mod damage;
 mod fallback;
+mod faults;
 mod files;
+mod launch;
+mod libraries;
+mod pictures;
 mod pixels;
+mod promises;
 mod resident;
 #[path = "../support/seeds.rs"]
 mod seeds;
+mod streams;
 mod subject;
 mod writing;
 
@@ -33,6 +42,11 @@ macro_rules! tests {
 macro_rules! kernels {
     ($on:path) => {
         tests! { $on:
+            admission::streams_out_of_order_never_reach_nvcomp,
+            chunks::checksums_and_stored_blocks_of_lz4_are_looked_at,
+            chunks::decoded_chunks_are_checked_before_anybody_looks_at_them,
+            chunks::frames_around_encoded_chunks_are_read_by_the_cpu,
+            components::components_in_planes_of_their_own_are_placed_as_pixels,
             damage::damaged_deflate_is_what_the_cpu_makes_of_it,
             damage::damaged_lzw_is_what_the_cpu_makes_of_it,
             damage::damaged_packbits_is_what_the_cpu_makes_of_it,
@@ -88,6 +102,68 @@ mod pocl {
 mod cuda {
     kernels!(crate::subject::on_cuda);
     engine!(crate::subject::on_cuda);
+}
+
+/// CUDA with NVIDIA's libraries: what they decode and read must be what the CPU does.
+mod nvidia {
+    use crate::subject::{on_failing_nvidia, on_nvidia, on_nvidia_with};
+
+    kernels!(on_nvidia);
+    engine!(on_nvidia);
+    tests! { on_nvidia:
+        libraries::choice_of_decoder_and_of_storage_is_kept,
+        libraries::compressed_and_decoded_bytes_do_not_pass_through_the_host,
+        libraries::nvcomp_gives_the_pixels_of_the_cpu,
+        libraries::what_nvcomp_compresses_is_read_by_the_cpu,
+    }
+
+    /// Tests on libraries that are told to be otherwise.
+    macro_rules! told {
+        ($($variable:literal = $value:literal: $module:ident::$hazard:ident,)*) => {
+            $(
+                #[test]
+                fn $hazard() {
+                    let name = concat!(module_path!(), "::", stringify!($hazard));
+                    on_nvidia_with(name, &[($variable, $value)], crate::$module::$hazard);
+                }
+            )*
+        };
+    }
+
+    told! {
+        "SWATH_SIM_NVCOMP" = "5300": libraries::nvcomp_5_decodes_and_compresses_too,
+        "SWATH_SIM_NVCOMP" = "4200": libraries::nvcomp_of_another_version_is_refused,
+        "SWATH_SIM_FAIL" = "nvcomp-idle:1+": libraries::library_that_did_nothing_is_not_believed,
+        "SWATH_SIM_FAIL" = "compress-large:2+": libraries::compressed_size_that_cannot_be_is_not_believed,
+        "SWATH_SIM_CUFILE" = "compat": libraries::compatibility_mode_of_cufile_is_not_taken_for_direct_storage,
+        "SWATH_SIM_CUFILE_REGISTER" = "fail": libraries::memory_that_cufile_cannot_register_is_said,
+    }
+
+    tests! { on_nvidia:
+        pictures::bands_beyond_the_states_of_a_batch_are_read_in_more_batches,
+        pictures::jpeg2000_of_every_type_and_layout_is_the_cpus,
+        pictures::jpeg2000_that_the_library_does_not_take_is_left_to_the_cpu_and_told,
+        pictures::jpeg_of_every_colour_and_layout_is_the_cpus,
+        pictures::jpeg_with_shared_tables_is_spliced,
+        pictures::libraries_are_left_alone_when_they_are_ruled_out,
+        pictures::seed4_failed_tile_is_named,
+        pictures::seed4_guard_refuses_the_pool_before_it_is_allocated,
+        pictures::seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000,
+        pictures::tiles_are_written_as_jpeg2000_without_loss,
+        pictures::tiles_are_written_as_jpeg,
+    }
+
+    #[test]
+    fn failure_while_pictures_are_read_is_an_error_or_told() {
+        let name = concat!(module_path!(), "::failure_while_pictures_are_read_is_an_error_or_told");
+        on_failing_nvidia(name, &crate::pictures::READ_FAILURES, crate::pictures::read_that_fails);
+    }
+
+    #[test]
+    fn failure_while_pictures_are_written_is_an_error_or_told() {
+        let name = concat!(module_path!(), "::failure_while_pictures_are_written_is_an_error_or_told");
+        on_failing_nvidia(name, &crate::pictures::WRITE_FAILURES, crate::pictures::write_that_fails);
+    }
 }
 
 mod oclgrind {

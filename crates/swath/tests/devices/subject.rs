@@ -18,6 +18,8 @@ pub(crate) struct Subject {
     pub(crate) gpu: Gpu,
     /// Whether every access is looked at, so that inputs must be small.
     pub(crate) slow: bool,
+    /// Whether it has NVIDIA's libraries.
+    pub(crate) nvidia: bool,
 }
 
 /// What a hazard is.
@@ -77,7 +79,7 @@ pub(crate) fn on_pocl(_test: &str, hazard: Hazard) {
     let device = OpenCl::choose(Some("pocl")).unwrap_or_else(|none| {
         panic!("{none}; 'make test' installs the packages pocl-opencl-icd and ocl-icd-libopencl1")
     });
-    hazard(&Subject { gpu: Gpu::new(device), slow: false });
+    hazard(&Subject { gpu: Gpu::new(device), slow: false, nvidia: false });
 }
 
 /// CUDA on the simulator, in a process of its own that finds it in place of NVIDIA's driver.
@@ -85,14 +87,42 @@ pub(crate) fn on_cuda(test: &str, hazard: Hazard) {
     if swath_sim::inside(short_name(test), &[]) {
         let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
         assert!(gpu.info().name.contains("simulated"), "this runs on {}", gpu.info().name);
-        hazard(&Subject { gpu, slow: false });
+        hazard(&Subject { gpu, slow: false, nvidia: false });
     }
 }
+
+/// CUDA with all of NVIDIA's libraries, on the simulator, and files on disk.
+pub(crate) fn on_nvidia(test: &str, hazard: Hazard) {
+    on_nvidia_with(test, &[], hazard);
+}
+
+/// As [`on_nvidia`], with variables that tell the simulator what to do.
+pub(crate) fn on_nvidia_with(test: &str, variables: &[(&str, &str)], hazard: Hazard) {
+    if swath_sim::inside_with(short_name(test), &["nvcomp.6", "nvjpeg2k", "nvjpeg", "cufile"], variables) {
+        crate::files::ON_DISK.store(true, std::sync::atomic::Ordering::Relaxed);
+        let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
+        assert!(gpu.info().name.contains("simulated"), "this runs on {}", gpu.info().name);
+        hazard(&Subject { gpu, slow: false, nvidia: true });
+        assert_eq!(swath_sim::device_bytes(), 0, "bytes of the device that nobody gave back");
+    }
+}
+
+/// As [`on_nvidia`], with one failure after another, each in a process of its own.
+pub(crate) fn on_failing_nvidia(test: &str, failures: &[&str], hazard: Hazard) {
+    let running = env::var(FAIL);
+    for failure in failures.iter().filter(|failure| running.as_ref().is_ok_and(|it| it == *failure) || running.is_err())
+    {
+        on_nvidia_with(test, &[(FAIL, failure)], hazard);
+    }
+}
+
+/// What the simulator fails at.
+pub(crate) const FAIL: &str = "SWATH_SIM_FAIL";
 
 /// Oclgrind, in a process of its own that sees no other driver.
 pub(crate) fn on_oclgrind(test: &str, hazard: Hazard) {
     if is_child(test) {
-        hazard(&Subject { gpu: oclgrind(u64::MAX), slow: true });
+        hazard(&Subject { gpu: oclgrind(u64::MAX), slow: true, nvidia: false });
     } else {
         let said = run_under_oclgrind(test);
         let first: Vec<&str> = said.reports.lines().take(40).collect();

@@ -5,28 +5,28 @@ use std::ops::Range;
 use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
-    Arrangement, ArraySource, BlockSize, ClosureSource, Compress, DType, Dataset, Device, DeviceRaster, DeviceReport,
-    Error, FallbackPolicy, ImageSource, Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest, Resampling,
-    Running, WriteOptions, WriteReport,
+    Arrangement, ArraySource, BlockSize, ClosureSource, CodecChoice, Compress, DType, Dataset, Device, DeviceRaster,
+    DeviceReport, Error, FallbackPolicy, ImageSource, Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest,
+    Resampling, Running, WriteOptions, WriteReport,
 };
 
 use crate::subject::Subject;
 
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 
-    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
 }
 
 /// Samples with runs, noise, and what arithmetic stumbles over.
-fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8> {
+pub(crate) fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(count * dtype.size());
     for i in 0..count {
         let value = (i / 3 % 200) as f64 + random.below(4) as f64;
@@ -55,7 +55,8 @@ fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8> {
 }
 
 fn running(device: Device, fallback: FallbackPolicy) -> Running<'static> {
-    let mut running = Running::default();
+    // Whose bytes are the CPU's; what nvCOMP makes is looked at elsewhere.
+    let mut running = Running { encoder: CodecChoice::Own, ..Running::default() };
     (running.device, running.fallback, running.threads) = (device, fallback, Some(2));
     running
 }
@@ -290,7 +291,7 @@ pub(crate) fn thousand_tiles_cost_one_pool_and_one_download(subject: &Subject) {
 }
 
 /// 8192 x 8192 floats, made when they are asked for.
-fn large(rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>) -> swath::Result<()> {
+pub(crate) fn large(rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>) -> swath::Result<()> {
     for (row, line) in rows.zip(out.chunks_exact_mut(8192 * 4)) {
         for (col, sample) in line.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             *sample = (row as f32 * 0.5 + (col / 16) as f32).to_ne_bytes();

@@ -1,0 +1,518 @@
+//! Whatever fails, in the driver or in a library of NVIDIA's: what comes of an operation is what the CPU makes of it, and what did not go
+//! as asked is told, or it is an error that is a sentence. Nothing hangs, nothing is left behind, and the next operation works.
+//!
+//! The simulator fails at the n-th call of a kind, for every n until an operation has no more such calls.
+
+mod operation;
+
+use std::env;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use swath::codec::predictor::Predictor;
+use swath::gpu::Error as DeviceError;
+use swath::tiff::Compression;
+use swath::{CodecChoice, Error, FallbackPolicy, Gpu, OnCorrupt, ReadRequest, Storage};
+use swath_sim::{device_bytes, events, pinned_bytes, reset};
+
+use self::operation::{Asked, Done, Operation, is_typed, reads, writes};
+use crate::files::{Cut, Dice, File, open};
+use crate::subject::same_pixels;
+
+const LIBRARIES: [&str; 4] = ["nvcomp.6", "nvjpeg2k", "nvjpeg", "cufile"];
+
+/// Run a test in a process that has the simulated libraries.
+fn with_libraries(test: &str, variables: &[(&str, &str)], hazard: fn()) {
+    // Threads that wait for each other are what takes most of the time.
+    let few = [("SWATH_SIM_CUFILE_WORKERS", "2"), ("POCL_CPU_MAX_CU_COUNT", "1"), ("POCL_MAX_PTHREAD_COUNT", "1")];
+    if swath_sim::inside_with(test, &LIBRARIES, &[&few, variables].concat()) {
+        crate::files::ON_DISK.store(true, Ordering::Relaxed);
+        hazard();
+    }
+}
+
+fn set(variable: &str, value: &str) {
+    // SAFETY: no operation is under way, so that no other thread looks at variables.
+    unsafe { env::set_var(variable, value) };
+}
+
+fn unset(variable: &str) {
+    // SAFETY: as above.
+    unsafe { env::remove_var(variable) };
+}
+
+fn device() -> Gpu {
+    Gpu::cuda(0).expect("the simulator opens")
+}
+
+/// Let an operation suffer a fault; whether it got as far as that. Where a fault can be overcome on the device, by less memory at a time,
+/// nobody need hear of it; nor where nothing was left to be done but to tidy up.
+fn suffer(operation: &Arc<Operation>, fault: &str, policy: FallbackPolicy, overcome: bool) -> bool {
+    let what = format!("{}, {fault}, {policy:?}", operation.name);
+    let gpu = device();
+    reset();
+    set("SWATH_SIM_FAIL", fault);
+    let done = operation.run(&gpu, Asked::of_libraries(policy));
+    unset("SWATH_SIM_FAIL");
+    let suffered = events().iter().any(|event| event.starts_with("told to fail: "));
+    let work = work_done();
+    if let Err(error) = &done {
+        assert!(suffered, "{what}: {error}");
+        is_typed(&what, error);
+    }
+    let all_work = nothing_is_left(&what, operation, gpu);
+    if let Ok(done) = &done {
+        operation.check(&what, done);
+        let told = &done.report.fallbacks;
+        assert!(told.is_empty() || (suffered && policy == FallbackPolicy::Auto), "{what}: {told:?}");
+        assert!(!told.is_empty() || !suffered || overcome || work == all_work, "{what}: nobody was told");
+    }
+    suffered
+}
+
+/// What the device and the libraries were given to do since the last reset.
+fn work_done() -> usize {
+    let events = events();
+    let work = ["upload", "download", "copy", "launch", "submit", "nvcompBatched", "nvjpeg"];
+    events.iter().filter(|event| work.iter().any(|work| event.starts_with(work))).count()
+}
+
+/// Memory is given back while the device is open, unless it died, and when it is closed; no library was misused; and it works again. How
+/// much work that is.
+fn nothing_is_left(what: &str, operation: &Arc<Operation>, gpu: Gpu) -> usize {
+    let reported: Vec<String> = events().into_iter().filter(|event| event.starts_with("reported: ")).collect();
+    assert_eq!(reported, [""; 0], "{what}");
+    gpu.trim();
+    assert_eq!(gpu.stats().current_bytes, 0, "{what}: buffers");
+    let gpu = match gpu.memory() {
+        Ok(_) => gpu,
+        Err(_) => {
+            drop(gpu);
+            assert_eq!((device_bytes(), pinned_bytes()), (0, 0), "{what}: bytes after the device died");
+            reset();
+            device()
+        }
+    };
+    assert_eq!((device_bytes(), pinned_bytes()), (0, 0), "{what}: bytes of the device and pinned ones");
+    reset();
+    works(&format!("{what}, afterwards"), operation, &gpu, Asked::of_libraries(FallbackPolicy::Strict));
+    let work = work_done();
+    drop(gpu);
+    assert_eq!((device_bytes(), pinned_bytes()), (0, 0), "{what}: bytes of the device and pinned ones in the end");
+    work
+}
+
+/// It does what it should.
+fn works(what: &str, operation: &Arc<Operation>, gpu: &Gpu, asked: Asked) -> Done {
+    let done = operation.run(gpu, asked).unwrap_or_else(|error| panic!("{what}: {error}"));
+    operation.check(what, &done);
+    assert_eq!(done.report.fallbacks, [], "{what}");
+    done
+}
+
+/// Fail at the first call of a kind, the second, and so on: alone, and with all that follow. How many there are.
+fn at_calls(operation: &Arc<Operation>, kind: &str, overcome: bool, step: impl Fn(u64) -> u64) -> u64 {
+    let mut call = 1;
+    while suffer(operation, &format!("{kind}:{call}"), FallbackPolicy::Auto, overcome) {
+        suffer(operation, &format!("{kind}:{call}"), FallbackPolicy::Strict, overcome);
+        suffer(operation, &format!("{kind}:{call}+"), FallbackPolicy::Auto, overcome);
+        call += step(call);
+        assert!(call < 10_000, "{}: {kind} has no end", operation.name);
+    }
+    call - 1
+}
+
+fn every(_: u64) -> u64 {
+    1
+}
+
+/// The first few, and fewer of those that follow.
+fn some(call: u64) -> u64 {
+    1 + call / 2
+}
+
+fn memory_runs_out(operations: Vec<Arc<Operation>>) {
+    for operation in operations {
+        let allocations = at_calls(&operation, "alloc", true, every);
+        let pinned = at_calls(&operation, "pin", true, every);
+        assert!(allocations > 2 && pinned > 1, "{}: {allocations} and {pinned}", operation.name);
+    }
+}
+
+/// Every call that puts work into a stream, makes one or waits for it.
+fn driver_fails(operations: Vec<Arc<Operation>>) {
+    for operation in operations {
+        let kinds = ["stream", "upload", "download", "copy", "launch", "synchronize"];
+        let calls: u64 = kinds.iter().map(|kind| at_calls(&operation, kind, false, some)).sum();
+        assert!(calls > 10, "{}: {calls}", operation.name);
+    }
+}
+
+fn device_is_lost(operations: Vec<Arc<Operation>>) {
+    for operation in operations {
+        let mut call = 1;
+        while suffer(&operation, &format!("lost:{call}"), FallbackPolicy::Auto, false) {
+            call += 1 + call / 6;
+        }
+        assert!(call > 30, "{}: {call}", operation.name);
+    }
+}
+
+/// Calls of nvCOMP and of nvJPEG2000, what they say of single blocks, and what they are asked beforehand.
+fn decoders_and_encoders_fail(operations: Vec<Arc<Operation>>) {
+    for operation in operations {
+        // Fewer chunks at a time are the answer to a question for working memory that fails, where that is asked for to compress.
+        let questions = at_calls(&operation, "nvcomp-temp", operation.writes(), some);
+        let of_nvcomp =
+            ["nvcomp", "nvcomp-idle", "chunk", "chunk-size", "chunk-large", "compress-chunk", "compress-large"];
+        let of_pictures = ["j2k-parse", "j2k-state", "j2k-decode", "j2k-encode"];
+        let count = |kinds: &[&str]| -> u64 { kinds.iter().map(|kind| at_calls(&operation, kind, false, some)).sum() };
+        let (chunks, pictures) = (count(&of_nvcomp), count(&of_pictures));
+        // What fails when the stream gets there kills the context.
+        let late = at_calls(&operation, "j2k-late", false, some);
+        let name = operation.name;
+        let (nvcomp, nvjpeg2000) = (!name.contains("LZW") && !name.contains("no codec"), name.contains("JPEG"));
+        assert_eq!((questions > 0, chunks > 5), (nvcomp && !nvjpeg2000, nvcomp && !nvjpeg2000), "{name}");
+        assert_eq!((pictures > 5, late > 0), (nvjpeg2000, nvjpeg2000 && !operation.writes()), "{name}");
+    }
+}
+
+fn cufile_fails(operations: Vec<Arc<Operation>>) {
+    for operation in operations.into_iter().filter(|operation| operation.uses_cufile()) {
+        let kinds = ["register", "read", "short", "write", "short-write", "submit"];
+        let calls: u64 = kinds.iter().map(|kind| at_calls(&operation, kind, false, some)).sum();
+        assert!(calls > 2, "{}: {calls}", operation.name);
+    }
+}
+
+macro_rules! on_reads_and_writes {
+    ($($hazard:ident: $in_a_read:ident, $in_a_write:ident;)*) => {
+        $(
+            #[test]
+            fn $in_a_read() {
+                with_libraries(concat!("faults::", stringify!($in_a_read)), &[], || $hazard(reads()));
+            }
+
+            #[test]
+            fn $in_a_write() {
+                with_libraries(concat!("faults::", stringify!($in_a_write)), &[], || $hazard(writes()));
+            }
+        )*
+    };
+}
+
+on_reads_and_writes! {
+    memory_runs_out: memory_that_runs_out_in_a_read, memory_that_runs_out_in_a_write;
+    driver_fails: driver_that_fails_in_a_read, driver_that_fails_in_a_write;
+    device_is_lost: device_that_is_lost_in_a_read, device_that_is_lost_in_a_write;
+    decoders_and_encoders_fail: decoder_that_fails_in_a_read, encoder_that_fails_in_a_write;
+    cufile_fails: cufile_that_fails_in_a_read, cufile_that_fails_in_a_write;
+}
+
+/// Tiles that grew and that cuFile did not take need memory of the host, which is not there either.
+#[test]
+fn second_fault_on_the_way_out_of_the_first() {
+    with_libraries("faults::second_fault_on_the_way_out_of_the_first", &[], || {
+        for operation in reads().iter().chain(&writes()).filter(|operation| operation.uses_cufile()) {
+            let first = if operation.writes() { "short-write:1" } else { "short:1" };
+            for second in ["alloc", "pin", "upload", "download", "launch", "nvcomp", "chunk"] {
+                for call in 1..6 {
+                    let fault = format!("{first},{second}:{call}+");
+                    assert!(suffer(operation, &fault, FallbackPolicy::Auto, true), "{fault}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn device_that_does_not_open_says_why() {
+    with_libraries("faults::device_that_does_not_open_says_why", &[], || {
+        for fault in ["init:1", "module:1", "lost:1", "lost:2", "lost:3", "lost:9"] {
+            reset();
+            set("SWATH_SIM_FAIL", fault);
+            let opened = Gpu::cuda(0);
+            unset("SWATH_SIM_FAIL");
+            let error = opened.err().unwrap_or_else(|| panic!("{fault}: it opened"));
+            assert!(!error.is_memory() && error.to_string().contains("CUDA"), "{fault}: {error}");
+            reset();
+            drop(device());
+        }
+    });
+}
+
+/// A transfer that never ends is given up after the time that was set.
+#[test]
+fn cufile_that_never_ends_is_given_up() {
+    let variables = [("SWATH_CUFILE_TIMEOUT", "1")];
+    with_libraries("faults::cufile_that_never_ends_is_given_up", &variables, || {
+        let reads = reads();
+        for (operation, fault) in reads.iter().zip(["stuck:1", "stuck:9", "stuck:3+"]) {
+            assert!(suffer(operation, fault, FallbackPolicy::Auto, false), "{fault}");
+        }
+        assert!(suffer(&reads[0], "stuck:2", FallbackPolicy::Strict, false));
+    });
+}
+
+/// Memory that cuFile cannot register is used all the same, by way of memory of its own, and that is told.
+#[test]
+fn memory_that_cufile_cannot_register_is_told() {
+    with_libraries("faults::memory_that_cufile_cannot_register_is_told", &[], || {
+        for operation in reads().iter().chain(&writes()).filter(|operation| operation.uses_cufile()) {
+            let (gpu, asked) = (device(), Asked::of_libraries(FallbackPolicy::Strict));
+            let direct = works(operation.name, operation, &gpu, asked).report;
+            gpu.trim();
+            set("SWATH_SIM_CUFILE_REGISTER", "fail");
+            let copied = works(operation.name, operation, &gpu, asked).report;
+            unset("SWATH_SIM_CUFILE_REGISTER");
+            let (direct, copied) = match operation.writes() {
+                true => (direct.written_by, copied.written_by),
+                false => (direct.read_by, copied.read_by),
+            };
+            assert!(direct.contains("GPUDirect"), "{}: {direct}", operation.name);
+            assert!(copied.contains("could not be registered"), "{}: {copied}", operation.name);
+            nothing_is_left(operation.name, operation, gpu);
+        }
+    });
+}
+
+/// From a device that has no room for anything to one that has enough.
+#[test]
+fn device_with_little_memory_says_so_or_takes_less_at_a_time() {
+    with_libraries("faults::device_with_little_memory_says_so_or_takes_less_at_a_time", &[], || {
+        for operation in reads().iter().chain(&writes()) {
+            let (mut refused, mut memory) = (0, 512_u64);
+            loop {
+                let what = format!("{} with {memory} bytes", operation.name);
+                set("SWATH_SIM_MEMORY", &memory.to_string());
+                let gpu = device();
+                let done = operation.run(&gpu, Asked::of_libraries(FallbackPolicy::Strict));
+                unset("SWATH_SIM_MEMORY");
+                match &done {
+                    Ok(done) => operation.check(&what, done),
+                    Err(Error::Device(error)) if error.is_memory() => refused += 1,
+                    // The libraries need memory of their own.
+                    Err(Error::Fallback { reason, .. })
+                        if reason.contains("ALLOCATOR") || reason.contains("bytes of device memory") =>
+                    {
+                        refused += 1;
+                    }
+                    Err(error) => panic!("{what}: {error}"),
+                }
+                gpu.trim();
+                assert_eq!((device_bytes(), pinned_bytes()), (0, 0), "{what}");
+                // It knows what memory there was when it was opened.
+                drop(gpu);
+                nothing_is_left(&what, operation, device());
+                if done.is_ok() && memory > 1 << 24 {
+                    break;
+                }
+                memory *= 4;
+            }
+            assert!(refused > 1, "{}: {refused}", operation.name);
+        }
+    });
+}
+
+/// nvCOMP may take damaged streams for good ones. Where there is a checksum that is found out; where there is none our own decoder finds
+/// what can be found, and with nvCOMP what is wrong is no more than the blocks that are.
+#[test]
+fn damage_that_nvcomp_does_not_see_stays_in_its_block() {
+    with_libraries("faults::damage_that_nvcomp_does_not_see_stays_in_its_block", &[], || {
+        set("SWATH_SIM_NVCOMP_CORRUPT", "silent");
+        let gpu = device();
+        let mut caught = 0;
+        for round in 0..60 {
+            let compression = if round % 2 == 0 { Compression::DEFLATE } else { Compression::ZSTD };
+            let file =
+                File { compression, cut: Cut::Tiles(16, 16), predictor: Predictor::Horizontal, ..File::default() };
+            let mut dice = Dice::new(round);
+            let bad = dice.below(file.blocks());
+            let image = open(file.build_with(|number, block| {
+                if number == bad {
+                    // What is in the header is looked at before.
+                    let at = 16 + dice.below(block.len() - 16);
+                    block[at] ^= 1 << dice.below(8);
+                }
+            }));
+            let what = format!("{compression:?}, round {round}, block {bad}");
+            let fill = ReadRequest::new().on_corrupt(OnCorrupt::Fill).threads(1);
+            let expected = image.read(&fill).expect("what is corrupt is filled");
+            let nvcomp = CodecChoice::NvComp;
+            let choices: &[CodecChoice] =
+                if compression == Compression::DEFLATE { &[nvcomp, CodecChoice::Own] } else { &[CodecChoice::Own] };
+            for &choice in choices {
+                // Bits that nobody needs may be damaged too: then the CPU may have to tell.
+                let on_device = fill.clone().device(&gpu).decoder(choice);
+                let found = image.read(&on_device).unwrap_or_else(|error| panic!("{what}: {error}"));
+                same_pixels(&what, expected.pixels.as_bytes(), found.pixels.as_bytes());
+                assert_eq!(found.report.filled_blocks, expected.report.filled_blocks, "{what}");
+                caught += found.report.filled_blocks;
+                let (cpu, device) =
+                    (image.read(&ReadRequest::new()), image.read(&on_device.on_corrupt(OnCorrupt::Fail)));
+                assert_eq!(cpu.is_ok(), device.is_ok(), "{what}");
+            }
+            let raster = image.read(&fill.clone().device(&gpu).decoder(nvcomp)).expect("what is corrupt is filled");
+            let (row, col) = (bad / 4 * 16, bad % 4 * 16);
+            let (expected, found): (&[u16], &[u16]) =
+                (expected.pixels.as_slice().expect("16 bits"), raster.pixels.as_slice().expect("16 bits"));
+            for (i, (expected, found)) in expected.iter().zip(found).enumerate() {
+                let inside = (row..row + 16).contains(&(i / 50)) && (col..col + 16).contains(&(i % 50));
+                assert!(inside || expected == found, "{what}: pixel {i} of another block");
+            }
+        }
+        assert!(caught > 30, "{caught}");
+        unset("SWATH_SIM_NVCOMP_CORRUPT");
+        gpu.trim();
+        assert_eq!((device_bytes(), pinned_bytes()), (0, 0));
+    });
+}
+
+/// A process that has other libraries than usual.
+struct Without {
+    name: &'static str,
+    /// The function that the libraries lack.
+    symbol: Option<&'static str>,
+    libraries: [&'static str; 4],
+    variables: &'static [(&'static str, &'static str)],
+    hazard: fn(),
+}
+
+impl Without {
+    const fn symbol(symbol: &'static str, hazard: fn()) -> Without {
+        Without { name: symbol, symbol: Some(symbol), libraries: LIBRARIES, variables: &[], hazard }
+    }
+
+    const fn told(name: &'static str, variables: &'static [(&'static str, &'static str)], hazard: fn()) -> Without {
+        Without { name, symbol: None, libraries: LIBRARIES, variables, hazard }
+    }
+}
+
+const WITHOUT: [Without; 13] = [
+    Without::symbol("cuMemcpyDtoDAsync_v2", no_driver),
+    Without::symbol("cuStreamSynchronize", no_driver),
+    Without::symbol("nvcompGetProperties", no_nvcomp),
+    Without::symbol("nvcompBatchedZstdCompressAsync", no_nvcomp),
+    Without::symbol("cuFileBatchIOSubmit", no_cufile),
+    Without::symbol("cuFileGetVersion", no_cufile),
+    Without::symbol("nvjpeg2kDecode", no_nvjpeg2000),
+    Without::told("nvCOMP 4", &[("SWATH_SIM_NVCOMP", "4200")], no_nvcomp),
+    Without::told("nvCOMP 7", &[("SWATH_SIM_NVCOMP", "7000")], no_nvcomp),
+    Without {
+        name: "nvCOMP 5.3",
+        symbol: None,
+        libraries: ["nvcomp.5", "nvjpeg2k", "nvjpeg", "cufile"],
+        variables: &[("SWATH_SIM_NVCOMP", "5300")],
+        hazard: nvcomp_5,
+    },
+    Without::told("no nvidia-fs", &[("SWATH_SIM_CUFILE", "absent")], no_cufile),
+    Without::told("cuFile closed", &[("SWATH_SIM_CUFILE", "closed")], no_cufile),
+    Without::told("compatibility mode", &[("SWATH_SIM_CUFILE", "compat")], compatible),
+];
+
+/// Libraries of another version, that lack a function or that do not start.
+#[test]
+fn library_that_cannot_be_used_is_told_or_done_without() {
+    const CASE: &str = "SWATH_FAULTS_CASE";
+    let test = "faults::library_that_cannot_be_used_is_told_or_done_without";
+    if let Ok(name) = env::var(CASE) {
+        crate::files::ON_DISK.store(true, Ordering::Relaxed);
+        let case = WITHOUT.iter().find(|case| case.name == name).expect("the parent knows it");
+        return (case.hazard)();
+    }
+    for Without { name, symbol, libraries, variables, .. } in &WITHOUT {
+        let folder = match symbol {
+            Some(symbol) => swath_sim::without(symbol, libraries),
+            None => swath_sim::folder(libraries),
+        };
+        let folder = folder.unwrap_or_else(|missing| panic!("{name}: {missing}"));
+        let variables = [&[(CASE, *name)], *variables].concat();
+        assert!(!swath_sim::rerun(test, &folder, &variables), "this is the parent");
+    }
+}
+
+fn no_driver() {
+    let (name, error) =
+        (env::var("SWATH_FAULTS_CASE").expect("a child"), Gpu::cuda(0).expect_err("there is no driver"));
+    assert!(matches!(&error, DeviceError::NoDevice { reason, .. } if reason.contains(&name)), "{error}");
+}
+
+/// What is asked for and cannot be had is told, or refused where nothing else will do.
+fn told_or_refused(operation: &Arc<Operation>, codec: CodecChoice, storage: Storage, word: &str) {
+    let (gpu, name) = (device(), operation.name);
+    let auto = Asked { policy: FallbackPolicy::Auto, codec, storage };
+    let done = operation.run(&gpu, auto).unwrap_or_else(|error| panic!("{name}: {error}"));
+    operation.check(name, &done);
+    let told = &done.report.fallbacks;
+    assert!(told.iter().any(|fallback| fallback.reason.contains(word)), "{name}: {told:?}");
+    let error = operation.run(&gpu, Asked { policy: FallbackPolicy::Strict, ..auto }).expect_err("it is refused");
+    is_typed(name, &error);
+    assert!(matches!(&error, Error::Fallback { reason, .. } if reason.contains(word)), "{name}: {error}");
+    gpu.trim();
+    assert_eq!((device_bytes(), pinned_bytes()), (0, 0), "{name}");
+}
+
+/// What nobody asked for is not missed.
+fn not_missed(operation: &Arc<Operation>) -> Done {
+    let asked = Asked { policy: FallbackPolicy::Strict, codec: CodecChoice::Auto, storage: Storage::Auto };
+    works(operation.name, operation, &device(), asked)
+}
+
+fn no_nvcomp() {
+    let version = env::var("SWATH_SIM_NVCOMP").map(|version| format!("is version {}.", &version[..1]));
+    let word = version.unwrap_or_else(|_| env::var("SWATH_FAULTS_CASE").expect("a child"));
+    for operation in reads().iter().chain(&writes()).filter(|operation| operation.uses_cufile()) {
+        match operation.name {
+            "LZW to a raster" | "no codec to the host" | "no codec to a raster" => {
+                assert_eq!(not_missed(operation).report.fallbacks, []);
+            }
+            // There is no kernel for it.
+            "LZ4 to the host" | "LZ4 to a raster" => {
+                told_or_refused(operation, CodecChoice::Auto, Storage::Auto, &word)
+            }
+            _ => {
+                told_or_refused(operation, CodecChoice::NvComp, Storage::Auto, &word);
+                let by = not_missed(operation).report;
+                assert!(!by.decoded_by.contains("nvCOMP") && !by.compressed_by.contains("nvCOMP"), "{by:?}");
+            }
+        }
+    }
+}
+
+fn no_nvjpeg2000() {
+    let operations = [reads(), writes()].concat();
+    for operation in operations.iter().filter(|operation| operation.name.contains("JPEG 2000")) {
+        told_or_refused(operation, CodecChoice::NvComp, Storage::Auto, "nvjpeg2kDecode");
+    }
+}
+
+fn no_cufile() {
+    for operation in reads().iter().chain(&writes()).filter(|operation| operation.uses_cufile()) {
+        told_or_refused(operation, CodecChoice::Auto, Storage::CuFile, "cuFile");
+        let by = not_missed(operation).report;
+        assert!(!by.read_by.contains("cuFile") && by.written_by.is_empty(), "{by:?}");
+    }
+}
+
+fn compatible() {
+    for operation in reads().iter().chain(&writes()).filter(|operation| operation.uses_cufile()) {
+        let strict = Asked::of_libraries(FallbackPolicy::Strict);
+        let report = works(operation.name, operation, &device(), strict).report;
+        let by = if operation.writes() { report.written_by } else { report.read_by };
+        assert!(by.contains("compatibility mode"), "{}: {by}", operation.name);
+        // Where nothing is gained by it, it is not used.
+        let by = not_missed(operation).report;
+        assert!(!by.read_by.contains("cuFile") && by.written_by.is_empty(), "{by:?}");
+    }
+}
+
+fn nvcomp_5() {
+    for operation in reads().iter().chain(&writes()) {
+        let strict = Asked::of_libraries(FallbackPolicy::Strict);
+        let report = works(operation.name, operation, &device(), strict).report;
+        let by = [report.decoded_by, report.compressed_by].concat();
+        let other = ["LZW", "no codec", "JPEG"].iter().any(|other| operation.name.contains(other));
+        assert!(other || by.contains("nvCOMP 5.3.0"), "{}: {by}", operation.name);
+    }
+    assert_eq!((device_bytes(), pinned_bytes()), (0, 0));
+}

@@ -1,0 +1,60 @@
+//! One kernel alone, with whatever it is given.
+
+use swath::gpu::{Arg, Buffer, Kernel};
+
+use crate::subject::Subject;
+
+/// An argument of a kernel: bytes become a buffer, and then what the kernel left in it.
+pub(crate) enum Given<'a> {
+    Bytes(&'a mut Vec<u8>),
+    U32(u32),
+    U64(u64),
+}
+
+/// Launch a kernel, and wait for it.
+pub(crate) fn launch(subject: &Subject, kernel: Kernel, groups: usize, given: &mut [Given<'_>]) {
+    let buffer = |given: &Given<'_>| match given {
+        Given::Bytes(bytes) => Some(subject.gpu.alloc("test", Some(bytes.len() as u64)).expect("there is room")),
+        _ => None,
+    };
+    let buffers: Vec<Option<Buffer>> = given.iter().map(buffer).collect();
+    let mut queue = subject.gpu.queue().expect("a queue");
+    let args: Vec<Arg<'_>> = given
+        .iter()
+        .zip(&buffers)
+        .map(|(given, buffer)| match (given, buffer) {
+            (_, Some(buffer)) => Arg::Buffer(buffer),
+            (&Given::U32(value), _) => Arg::U32(value),
+            (&Given::U64(value), _) => Arg::U64(value),
+            (Given::Bytes(_), None) => unreachable!("bytes have a buffer"),
+        })
+        .collect();
+    // SAFETY: the bytes stay as they are until the queue is synchronised, and a kernel that leaves its buffers is what the tests
+    // are there to find.
+    unsafe {
+        for (given, buffer) in given.iter().zip(&buffers) {
+            if let (Given::Bytes(bytes), Some(buffer)) = (given, buffer) {
+                queue.upload(bytes, buffer.handle(), 0).expect("upload");
+            }
+        }
+        queue.launch(kernel, groups as u32, &args).expect("launch");
+    }
+    queue.synchronize().expect("the kernel runs");
+    for (given, buffer) in given.iter_mut().zip(&buffers) {
+        if let (Given::Bytes(bytes), Some(buffer)) = (given, buffer) {
+            // SAFETY: nobody looks at the bytes until the queue is synchronised.
+            unsafe { queue.download(buffer.handle(), 0, bytes).expect("download") };
+        }
+    }
+    queue.synchronize().expect("the results arrive");
+}
+
+/// Numbers as they lie in memory.
+pub(crate) fn bytes_of<T: bytemuck::NoUninit>(numbers: &[T]) -> Vec<u8> {
+    bytemuck::cast_slice(numbers).to_vec()
+}
+
+/// Bytes as the numbers that lie there, wherever that is.
+pub(crate) fn numbers<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+}

@@ -1,0 +1,264 @@
+//! What NVIDIA's libraries do, on the simulator: that it is they who do it, that the pixels are the CPU's whoever does it, and what is
+//! said of it.
+
+use swath::codec::{Predictor, SampleFormat};
+use swath::tiff::{ByteOrder, Compression};
+use swath::{
+    ArraySource, BlockSize, CodecChoice, Compress, DType, Dataset, Device, DeviceReport, FallbackPolicy, Image, Layout,
+    Plan, ReadRequest, Running, Storage, WriteOptions, WriteReport,
+};
+
+use crate::files::{Cut, Dice, File, Missing, open};
+use crate::subject::{Subject, same_pixels};
+
+/// The codecs that nvCOMP knows.
+const NVCOMP: [Compression; 3] = [Compression::DEFLATE, Compression::ZSTD, Compression::LZ4];
+
+/// Calls of a library among what was asked of the simulator.
+fn calls(prefix: &str) -> usize {
+    swath_sim::events().iter().filter(|event| event.starts_with(prefix)).count()
+}
+
+fn device(image: &Image, request: &ReadRequest<'_>) -> DeviceReport {
+    image.read(request).unwrap_or_else(|error| panic!("{error}")).report.gpu.expect("a device did it")
+}
+
+/// Deflate, ZSTD and LZ4 with every predictor that they have, in odd sizes, byte orders and layouts, with blocks that are not stored,
+/// and windows that cut blocks: read by cuFile, decoded by nvCOMP.
+pub(crate) fn nvcomp_gives_the_pixels_of_the_cpu(subject: &Subject) {
+    let mut dice = Dice::new(5);
+    for compression in NVCOMP {
+        for (format, bits) in [(8, false), (16, false), (32, false), (64, false), (16, true), (32, true), (64, true)]
+            .map(|(bits, float)| (if float { SampleFormat::Float } else { SampleFormat::Uint }, bits))
+        {
+            for predictor in [Predictor::None, Predictor::Horizontal, Predictor::FloatingPoint] {
+                if predictor == Predictor::FloatingPoint && format != SampleFormat::Float {
+                    continue;
+                }
+                let file = File {
+                    width: 40 + dice.below(60),
+                    height: 30 + dice.below(60),
+                    bands: 1 + dice.below(4),
+                    planar: dice.below(2) == 0,
+                    cut: if dice.below(2) == 0 { Cut::Tiles(32, 16) } else { Cut::Strips(1 + dice.below(20)) },
+                    compression,
+                    predictor,
+                    order: if dice.below(2) == 0 { ByteOrder::Big } else { ByteOrder::Little },
+                    lsb_first: dice.below(8) == 0,
+                    format,
+                    bits,
+                    missing: if dice.below(3) == 0 { Missing::SomeWithNodata } else { Missing::None },
+                };
+                let image = file.open();
+                let (row, col) = (dice.below(file.height) as u64, dice.below(file.width) as u64);
+                let rows = row..row + 1 + dice.below(file.height - row as usize) as u64;
+                let cols = col..col + 1 + dice.below(file.width - col as usize) as u64;
+                for request in [ReadRequest::new(), ReadRequest::new().window(rows, cols).layout(Layout::BandsLast)] {
+                    swath_sim::forget();
+                    let raster = subject.check(&format!("{file:?} {request:?}"), &image, &request);
+                    let report = raster.report.gpu.expect("a device did it");
+                    if raster.report.blocks > 0 {
+                        assert_eq!(report.decoded_by, "nvCOMP 6.0.0");
+                        assert_eq!(report.read_by, "cuFile (GPUDirect Storage)");
+                        assert!(calls("nvcompBatched") > 0 && calls("submit") > 0);
+                    }
+                    assert_eq!(calls("reported"), 0, "{:?}", swath_sim::events());
+                }
+            }
+        }
+    }
+}
+
+/// A tile's way is from the file to the pixels: what is uploaded is the table of the blocks, what is downloaded are the pixels.
+pub(crate) fn compressed_and_decoded_bytes_do_not_pass_through_the_host(subject: &Subject) {
+    for compression in [Compression::DEFLATE, Compression::ZSTD, Compression::LZ4, Compression::LZW, Compression::NONE]
+    {
+        let (predictor, cut) = (Predictor::None, Cut::Tiles(64, 64));
+        let file = File { width: 512, height: 512, cut, compression, predictor, ..File::default() };
+        let image = file.open();
+        let request = subject.strict(&ReadRequest::new());
+        let (_raster, report) = image.read_to_device(&request, &subject.gpu).expect("room");
+        let stats = report.gpu.as_ref().expect("a device did it").stats;
+        assert_eq!((stats.uploads, stats.downloads, stats.synchronisations), (1, 1, 1), "{compression:?}: {stats}");
+        let tables = file.blocks() as u64 * 64 + 1024;
+        assert!(stats.uploaded_bytes <= tables && stats.downloaded_bytes <= tables, "{compression:?}: {stats}");
+        // With what lies between blocks that are read at once.
+        let read = report.bytes_fetched..=report.bytes_fetched + tables;
+        assert!(read.contains(&stats.file_read_bytes), "{compression:?}: {stats}");
+    }
+}
+
+/// Whoever does not trust a file, or the library, has our own kernels; and the other way round is said when it cannot be.
+pub(crate) fn choice_of_decoder_and_of_storage_is_kept(subject: &Subject) {
+    let file = File { compression: Compression::DEFLATE, ..File::default() };
+    let image = file.open();
+    let strict = |decoder, storage| subject.strict(&ReadRequest::new()).decoder(decoder).storage(storage);
+    for (decoder, decoded_by, nvcomp) in [
+        (CodecChoice::Own, "kernel inflate", 0),
+        (CodecChoice::NvComp, "nvCOMP 6.0.0", 1),
+        (CodecChoice::Auto, "nvCOMP 6.0.0", 1),
+    ] {
+        for (storage, cufile) in [(Storage::Posix, 0), (Storage::CuFile, 1), (Storage::Auto, 1)] {
+            swath_sim::forget();
+            let report = device(&image, &strict(decoder, storage));
+            assert_eq!(report.decoded_by, decoded_by);
+            assert_eq!(calls("nvcompBatchedDeflateDecompressAsync"), nvcomp, "{decoder:?}");
+            assert_eq!(calls("cuFileBatchIOSubmit"), cufile, "{storage:?}");
+            assert_eq!(report.read_by.starts_with("cuFile"), cufile > 0, "{}", report.read_by);
+        }
+    }
+    // LZ4 has no kernel of our own.
+    let image = File { compression: Compression::LZ4, ..file }.open();
+    let error = image.read(&strict(CodecChoice::Own, Storage::Auto)).expect_err("no kernel decodes it");
+    assert!(error.to_string().contains("no kernel decodes LZ4"), "{error}");
+    // A file in memory is none that a device could read by itself.
+    let image = Dataset::from_bytes(file.build()).and_then(|dataset| dataset.image(0)).expect("it opens");
+    let error = image.read(&strict(CodecChoice::Auto, Storage::CuFile)).expect_err("there is no file");
+    assert!(error.to_string().contains("only files of this machine can be read by cuFile"), "{error}");
+    let report = device(&image, &strict(CodecChoice::Auto, Storage::CuFile).fallback(FallbackPolicy::Auto));
+    assert_eq!(report.fallbacks[0].stage, "reading by cuFile");
+}
+
+/// Version 5 has other names for two functions; all else is the same.
+pub(crate) fn nvcomp_5_decodes_and_compresses_too(subject: &Subject) {
+    for compression in NVCOMP {
+        let image = File { compression, ..File::default() }.open();
+        let raster = subject.check("nvCOMP 5", &image, &ReadRequest::new());
+        assert_eq!(raster.report.gpu.expect("a device did it").decoded_by, "nvCOMP 5.3.0");
+    }
+    let plan = plan(64, 64, 1, DType::U8, Compress::Deflate { level: 6 }, true);
+    let pixels = vec![7_u8; 64 * 64];
+    let (bytes, report) = write(subject, &plan, &pixels, CodecChoice::NvComp);
+    assert_eq!(report.gpu.expect("a device did it").compressed_by, "nvCOMP 5.3.0");
+    reads_back("nvCOMP 5", &bytes, &pixels);
+}
+
+/// A library of a version that Swath does not know is not used, whatever its name is, and that is said.
+pub(crate) fn nvcomp_of_another_version_is_refused(subject: &Subject) {
+    let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
+    let report = device(&image, &subject.strict(&ReadRequest::new()));
+    assert_eq!(report.decoded_by, "kernel inflate");
+    let asked = subject.strict(&ReadRequest::new()).decoder(CodecChoice::NvComp);
+    let said = image.read(&asked).expect_err("it was asked for").to_string();
+    assert!(said.contains("4.2"), "{said}");
+    let report = device(&image, &asked.fallback(FallbackPolicy::Auto));
+    assert!(!report.fallbacks.is_empty());
+}
+
+/// cuFile that goes through host memory itself is used only when it is asked for, and said to be that.
+pub(crate) fn compatibility_mode_of_cufile_is_not_taken_for_direct_storage(subject: &Subject) {
+    let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
+    let request = subject.strict(&ReadRequest::new());
+    assert_eq!(device(&image, &request).read_by, "the host, into pinned memory");
+    let report = device(&image, &request.storage(Storage::CuFile));
+    assert_eq!(report.read_by, "cuFile in compatibility mode, through host memory");
+}
+
+/// Memory that cuFile cannot register is read into all the same, and said to be that.
+pub(crate) fn memory_that_cufile_cannot_register_is_said(subject: &Subject) {
+    let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
+    let raster = subject.check("not registered", &image, &ReadRequest::new());
+    let read_by = raster.report.gpu.expect("a device did it").read_by;
+    assert_eq!(read_by, "cuFile, through memory of its own: the device's could not be registered");
+}
+
+fn plan(width: u64, height: u64, bands: usize, dtype: DType, compress: Compress, cog: bool) -> Plan {
+    let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
+    options.blocks = BlockSize::Tiles { width: 48, height: 32 };
+    options.compress = compress;
+    Plan::new(width, height, bands, dtype, options).expect("a plan")
+}
+
+fn write(subject: &Subject, plan: &Plan, pixels: &[u8], encoder: CodecChoice) -> (Vec<u8>, WriteReport) {
+    let (width, height, bands, dtype) = (plan.width(), plan.height(), plan.bands(), plan.dtype());
+    let mut source = ArraySource::from_bytes(pixels, dtype, bands, height, width, Layout::BandsLast).expect("an array");
+    let running = Running {
+        device: Device::Gpu(subject.gpu.clone()),
+        fallback: FallbackPolicy::Strict,
+        encoder,
+        buffer_bytes: Some(1),
+        ..Running::default()
+    };
+    plan.to_bytes(&mut source, &running).expect("it is written")
+}
+
+fn reads_back(name: &str, file: &[u8], pixels: &[u8]) {
+    let request = ReadRequest::new().layout(Layout::BandsLast);
+    let raster = open(file.to_vec()).read(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
+    same_pixels(name, pixels, raster.pixels.as_bytes());
+}
+
+/// What nvCOMP compressed the CPU reads, checksums and all: every level of the file, every type of sample, tiles that do not get smaller
+/// among them.
+pub(crate) fn what_nvcomp_compresses_is_read_by_the_cpu(subject: &Subject) {
+    let mut dice = Dice::new(3);
+    for compress in [
+        Compress::Deflate { level: 1 },
+        Compress::Deflate { level: 5 },
+        Compress::Deflate { level: 6 },
+        Compress::Deflate { level: 12 },
+        Compress::Zstd { level: 9 },
+        Compress::Lz4,
+    ] {
+        for (dtype, noise) in [(DType::U8, false), (DType::U16, true), (DType::F32, false), (DType::F64, true)] {
+            let (width, height, bands) = (60 + dice.below(90) as u64, 50 + dice.below(90) as u64, 1 + dice.below(3));
+            let plan = plan(width, height, bands, dtype, compress, dice.below(2) == 0);
+            let len = (width * height) as usize * bands * dtype.size();
+            let pixels = match noise {
+                true => (0..len).map(|_| dice.below(256) as u8).collect(),
+                false => crate::files::texture(7, len),
+            };
+            let name = format!("{compress:?} {dtype} {width} x {height} x {bands}");
+            let (bytes, report) = write(subject, &plan, &pixels, CodecChoice::Auto);
+            assert_eq!(report.gpu.expect("a device did it").compressed_by, "nvCOMP 6.0.0", "{name}");
+            reads_back(&name, &bytes, &pixels);
+            // The overviews are those that the CPU makes: whoever compresses, the pixels are the same.
+            let (expected, _) = write(subject, &plan, &pixels, CodecChoice::Own);
+            let (ours, theirs) = (open(bytes), open(expected));
+            assert_eq!(ours.levels().len(), theirs.levels().len(), "{name}");
+            for level in 0..ours.levels().len() {
+                let request = ReadRequest::new().level(level);
+                let read = |image: &Image| image.read(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
+                same_pixels(&name, read(&theirs).pixels.as_bytes(), read(&ours).pixels.as_bytes());
+            }
+        }
+    }
+    assert_eq!(calls("reported"), 0);
+}
+
+/// A library that says that all is well and has written nothing does not give us what the batch before left behind.
+pub(crate) fn library_that_did_nothing_is_not_believed(subject: &Subject) {
+    for compression in NVCOMP {
+        let file = File { compression, ..File::default() };
+        let image = file.open();
+        let request = ReadRequest::new().device(&subject.gpu);
+        let expected = image.read(&ReadRequest::new()).expect("the CPU reads it");
+        for round in 0..3 {
+            let raster = image.read(&request).unwrap_or_else(|error| panic!("{error}"));
+            same_pixels("did nothing", expected.pixels.as_bytes(), raster.pixels.as_bytes());
+            let fallbacks = raster.report.gpu.expect("a device did it").fallbacks;
+            assert!(!fallbacks.is_empty(), "{compression:?}, round {round}");
+        }
+    }
+    let plan = plan(100, 80, 1, DType::U16, Compress::Zstd { level: 3 }, true);
+    let pixels = crate::files::texture(9, 100 * 80 * 2);
+    let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
+    let running = Running { device: Device::Gpu(subject.gpu.clone()), ..Running::default() };
+    let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
+    reads_back("did nothing", &bytes, &pixels);
+    let report = report.gpu.expect("a device did it");
+    assert_eq!((report.compressed_by.as_str(), report.fallbacks.len()), ("the CPU", 1), "{:?}", report.fallbacks);
+}
+
+/// Nor is one that says that it has written more than there was room for.
+pub(crate) fn compressed_size_that_cannot_be_is_not_believed(subject: &Subject) {
+    for compress in [Compress::Deflate { level: 6 }, Compress::Zstd { level: 3 }, Compress::Lz4] {
+        let plan = plan(100, 80, 1, DType::U16, compress, true);
+        let pixels = crate::files::texture(9, 100 * 80 * 2);
+        let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
+        let running = Running { device: Device::Gpu(subject.gpu.clone()), ..Running::default() };
+        let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
+        reads_back("too large", &bytes, &pixels);
+        assert!(!report.gpu.expect("a device did it").fallbacks.is_empty());
+    }
+}

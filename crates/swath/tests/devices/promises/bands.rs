@@ -1,0 +1,313 @@
+//! A file is written band by band: the same bytes however large the bands are and whichever way they take to the file, and the device
+//! holds a band.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use swath::tiff::Planar;
+use swath::tiff::nodata::NoData;
+use swath::{
+    Arrangement, ArraySource, BlockSize, ClosureSource, Compress, DType, Dataset, Device, DeviceReport, Error,
+    FallbackPolicy, Gpu, Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest, Running, Storage,
+    WriteOptions, WriteReport,
+};
+
+use super::stored;
+use super::timeline::Timeline;
+use crate::subject::{Subject, same_pixels};
+use crate::writing::{Random, large, samples};
+
+/// The codecs that nvCOMP has.
+const CODECS: [Compress; 3] = [Compress::Deflate { level: 6 }, Compress::Zstd { level: 3 }, Compress::Lz4];
+
+fn running(gpu: &Gpu, storage: Storage, buffer_bytes: Option<u64>) -> Running<'static> {
+    let device = Device::Gpu(gpu.clone());
+    Running { device, fallback: FallbackPolicy::Strict, threads: Some(2), storage, buffer_bytes, ..Running::default() }
+}
+
+/// A place for a file that is gone when this is.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Temporary {
+        Temporary(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bands-{name}-{}.tif", std::process::id())))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// An image and the plan to write it.
+struct Picture {
+    plan: Plan,
+    pixels: Vec<u8>,
+    /// Width, height, bands.
+    size: (u64, u64, usize),
+    dtype: DType,
+}
+
+impl Picture {
+    /// One with tiles of 32 pixels a side, and noise in it.
+    fn new(size: (u64, u64, usize), dtype: DType, mut options: WriteOptions) -> Picture {
+        let (width, height, bands) = size;
+        let pixels = samples(&mut Random(width * height), dtype, (width * height) as usize * bands);
+        options.blocks = BlockSize::Tiles { width: 32, height: 32 };
+        let plan = Plan::new(width, height, bands, dtype, options).expect("a plan");
+        Picture { plan, pixels, size, dtype }
+    }
+
+    fn array(&self) -> ArraySource<'_> {
+        let (width, height, bands) = self.size;
+        ArraySource::from_bytes(&self.pixels, self.dtype, bands, height, width, Layout::BandsLast).expect("an array")
+    }
+
+    /// A file in memory, by way of the host.
+    fn to_bytes(&self, running: &Running<'_>) -> (Vec<u8>, WriteReport) {
+        self.plan.to_bytes(&mut self.array(), running).expect("it writes")
+    }
+
+    /// The same, the rows made in chunks of so many.
+    fn in_chunks(&self, chunk: u64, running: &Running<'_>) -> (Vec<u8>, WriteReport) {
+        let (width, height, bands) = self.size;
+        let row_bytes = width as usize * bands * self.dtype.size();
+        let mut rows = |rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>| {
+            out.copy_from_slice(&self.pixels[rows.start as usize * row_bytes..rows.end as usize * row_bytes]);
+            Ok(())
+        };
+        let mut source = ClosureSource::new(width, height, bands, self.dtype, chunk, &mut rows);
+        self.plan.to_bytes(&mut source, running).expect("it writes")
+    }
+
+    fn to_file(&self, path: &Path, running: &Running<'_>) -> swath::Result<(Vec<u8>, WriteReport)> {
+        let report = self.plan.write_file(path, true, &mut self.array(), running)?;
+        Ok((fs::read(path).expect("it was just written"), report))
+    }
+
+    /// Every level holds what the CPU would have written.
+    fn check(&self, name: &str, bytes: &[u8]) {
+        let on_cpu = Running { threads: Some(2), ..Running::default() };
+        let images = [self.to_bytes(&on_cpu).0, bytes.to_vec()]
+            .map(|bytes| Dataset::from_bytes(bytes).and_then(|dataset| dataset.image(0)).expect("a file"));
+        let [expected, found] = &images;
+        assert_eq!(found.levels().len(), expected.levels().len(), "{name}");
+        for level in 0..expected.levels().len() {
+            let request = ReadRequest::new().level(level);
+            let [expected, found] = [expected, found].map(|image| image.read(&request).expect("it reads"));
+            same_pixels(&format!("{name}, level {level}"), expected.pixels.as_bytes(), found.pixels.as_bytes());
+        }
+    }
+}
+
+fn device(report: &WriteReport) -> &DeviceReport {
+    report.gpu.as_ref().expect("a device did it")
+}
+
+/// Plain files and COGs with overviews, of one band and of several, of both ways to lay them.
+fn pictures() -> Vec<(String, Picture)> {
+    let mut pictures = Vec::new();
+    for compress in CODECS {
+        for (cog, bands, planar, dtype, predictor) in [
+            (false, 1, Planar::Chunky, DType::U16, Predictor::Horizontal),
+            (true, 1, Planar::Chunky, DType::F32, Predictor::FloatingPoint),
+            (true, 3, Planar::Separate, DType::U8, Predictor::None),
+            (true, 3, Planar::Chunky, DType::I16, Predictor::Horizontal),
+        ] {
+            let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
+            (options.compress, options.planar) = (compress, planar);
+            options.predictor = PredictorChoice::Always(predictor);
+            if cog {
+                options.overviews = Overviews::Factors(vec![2, 4]);
+            }
+            let name = format!("{compress:?}, {bands} bands of {dtype}, {planar:?}, COG {cog}");
+            pictures.push((name, Picture::new((210, 173, bands), dtype, options)));
+        }
+    }
+    pictures
+}
+
+pub(super) fn seed5_bands_of_any_size_make_the_same_bytes_through_nvcomp(subject: &Subject) {
+    for (name, picture) in pictures() {
+        let (eager, report) = picture.to_bytes(&running(&subject.gpu, Storage::Auto, None));
+        assert!(device(&report).compressed_by.contains("nvCOMP"), "{name}: {:?}", report.gpu);
+        assert_eq!(device(&report).stats.uploads, 3, "{name}: all rows are one band: {:?}", report.gpu);
+        picture.check(&name, &eager);
+        // A row of tiles at a time, some rows, rows that end within a tile; and two and a half rows of tiles.
+        for (chunk, buffer) in [(1, 1), (32, 1), (24, 1), (48, 200_000), (173, 60_000)] {
+            let streamed = running(&subject.gpu, Storage::Auto, Some(buffer));
+            let (bytes, report) = picture.in_chunks(chunk, &streamed);
+            assert!(bytes == eager, "{name}, chunks of {chunk} rows, {buffer} bytes: other bytes");
+            let stats = device(&report).stats;
+            assert!(device(&report).compressed_by.contains("nvCOMP") && stats.library_calls >= 1, "{name}: {stats}");
+            assert!(buffer > 1 || stats.uploads > 6, "{name}: several bands: {stats}");
+        }
+        // To anything that takes bytes: blocks wait in files, which the device writes.
+        let mut written = Vec::new();
+        let streamed = running(&subject.gpu, Storage::Auto, Some(1));
+        let report = picture.plan.write_to(&mut written, &mut picture.array(), &streamed).expect("it writes");
+        assert!(written == eager, "{name}: other bytes in a vector");
+        assert!(device(&report).written_by.contains("cuFile"), "{name}: {:?}", report.gpu);
+        let file = Temporary::new("same");
+        let (bytes, _) = picture.to_file(&file.0, &streamed).expect("it writes");
+        assert!(bytes == eager, "{name}: other bytes in a file");
+    }
+    subject.gpu.trim();
+    assert_eq!(swath_sim::device_bytes(), 0);
+}
+
+pub(super) fn seed5_device_holds_a_band_and_not_the_image(subject: &Subject) {
+    let (side, tile) = (8192_u64, 512_u64);
+    let image = side * side * 4;
+    let band = side * tile * 4;
+    for compress in [Compress::Deflate { level: 1 }, Compress::Zstd { level: 1 }] {
+        let mut peaks = Vec::new();
+        for (height, cog) in [(4096, false), (side, false), (4096, true), (side, true)] {
+            let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
+            options.blocks = BlockSize::Tiles { width: tile as u32, height: tile as u32 };
+            options.compress = compress;
+            options.overviews = if cog { Overviews::Factors(vec![2, 4]) } else { Overviews::None };
+            let plan = Plan::new(side, height, 1, DType::F32, options).expect("a plan");
+            let file = Temporary::new("peak");
+            let mut source = ClosureSource::new(side, height, 1, DType::F32, tile, large);
+            subject.gpu.trim();
+            subject.gpu.reset_peak();
+            let running = running(&subject.gpu, Storage::Auto, Some(1));
+            let (report, timeline) =
+                Timeline::of(|| plan.write_file(&file.0, true, &mut source, &running).expect("it writes"));
+            let stats = device(&report).stats;
+            // Of the overviews there are rows for a tile and for what a band adds, twice, as they move: of half and of a quarter of the width.
+            // In the worst case a band completes tiles of all levels.
+            let (rows, tiles) = if cog { (1.0 + 1.5 + 0.7, 1.75) } else { (1.0, 1.0) };
+            // nvCOMP's bound for Deflate is 2.26 times the tile, for ZSTD a little more than the tile; its working memory is not more than
+            // 256 MiB; and an eighth more is asked for, to have it the next time.
+            let pool = if matches!(compress, Compress::Deflate { .. }) { 2.3 } else { 1.1 };
+            let most = ((band as f64 * (rows + tiles * (1.0 + pool)) + f64::from(256 << 20)) * 9.0 / 8.0) as u64;
+            assert!(stats.peak_bytes <= most, "{compress:?}, COG {cog}: {stats}, of {most} bytes");
+            assert!(stats.peak_bytes >= 3 * band, "{compress:?}: rows, tiles and a pool: {stats}");
+            let bands = (height / tile) as usize;
+            assert_eq!(timeline.count("launch chunk_frame"), bands, "{timeline:?}");
+            assert_eq!(stats.uploaded_bytes / (height * side * 4), 1, "each row is uploaded once: {stats}");
+            assert!(stats.downloaded_bytes < image / 1000, "sizes alone come back: {stats}");
+            // Not one for each band.
+            assert!(stats.allocations <= 30, "{stats}");
+            peaks.push(stats.peak_bytes);
+        }
+        assert_eq!((peaks[0], peaks[2]), (peaks[1], peaks[3]), "{compress:?}: an image of twice the height");
+    }
+}
+
+pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
+    for dtype in [DType::F32, DType::F64] {
+        let mut options = WriteOptions::cog();
+        options.arrangement = Arrangement::Cog;
+        options.compress = Compress::Deflate { level: 6 };
+        options.overviews = Overviews::Factors(vec![2]);
+        options.nan_to_nodata = true;
+        options.about.nodata = Some(NoData::Float(-9999.0));
+        let picture = Picture::new((100, 200, 1), dtype, options);
+        let nan = |pixels: &[u8]| match dtype {
+            DType::F32 => pixels.as_chunks::<4>().0.iter().filter(|bytes| f32::from_ne_bytes(**bytes).is_nan()).count(),
+            _ => pixels.as_chunks::<8>().0.iter().filter(|bytes| f64::from_ne_bytes(**bytes).is_nan()).count(),
+        };
+        let holes = nan(&picture.pixels);
+        assert!(holes > 100, "{holes} holes");
+        let (eager, _) = picture.to_bytes(&running(&subject.gpu, Storage::Auto, None));
+        picture.check(&format!("{dtype}"), &eager);
+        let streamed = running(&subject.gpu, Storage::Auto, Some(1));
+        let ((bytes, _), timeline) = Timeline::of(|| picture.in_chunks(24, &streamed));
+        assert!(bytes == eager, "{dtype}: other bytes");
+        // Once for each band that was uploaded.
+        let bands = timeline.count("launch nan_to_nodata");
+        assert!(bands > 5, "{timeline:?}");
+        assert_eq!(nan(&picture.pixels), holes, "the source is as it was");
+        let image = Dataset::from_bytes(bytes).and_then(|dataset| dataset.image(0)).expect("a file");
+        for level in 0..2 {
+            let raster = image.read(&ReadRequest::new().level(level)).expect("it reads");
+            assert_eq!(nan(raster.pixels.as_bytes()), 0, "level {level}");
+        }
+    }
+}
+
+pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_through_the_host(subject: &Subject) {
+    for (name, picture) in pictures() {
+        let [direct, by_host] = ["direct", "host"].map(Temporary::new);
+        let (expected, report) =
+            picture.to_file(&by_host.0, &running(&subject.gpu, Storage::Posix, Some(1))).expect("it writes");
+        let stats = device(&report).stats;
+        assert_eq!((device(&report).written_by.as_str(), stats.file_writes), ("", 0), "{name}: {stats}");
+        assert!(stats.downloaded_bytes >= report.bytes_encoded, "{name}: {stats}");
+        for buffer in [Some(1), None] {
+            let running = running(&subject.gpu, Storage::Auto, buffer);
+            let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&direct.0, &running).expect("it writes"));
+            assert!(bytes == expected, "{name}: other bytes");
+            let gpu = device(&report);
+            assert!(gpu.written_by.contains("GPUDirect") && gpu.fallbacks.is_empty(), "{name}: {gpu:?}");
+            // The sizes of all tiles, each once, and nothing else.
+            assert_eq!(timeline.numbers("download").iter().sum::<u64>(), report.blocks * 4, "{name}: {timeline:?}");
+            assert_eq!(gpu.stats.downloaded_bytes, report.blocks * 4, "{name}: {}", gpu.stats);
+            let framing = if picture.plan.options().arrangement == Arrangement::Cog { 8 * report.blocks } else { 0 };
+            assert_eq!(gpu.stats.file_written_bytes, report.bytes_encoded + framing, "{name}: {}", gpu.stats);
+            assert_eq!(timeline.numbers("submit").iter().sum::<u64>(), gpu.stats.file_written_bytes, "{name}");
+            // A write for each band and file, not one for each tile.
+            assert_eq!(gpu.stats.file_writes, timeline.count("submit") as u64, "{name}: {}", gpu.stats);
+            assert!(gpu.stats.file_writes <= 2 * timeline.count("launch chunk_frame") as u64, "{name}: {}", gpu.stats);
+            let files = if picture.plan.options().arrangement == Arrangement::Cog { 2 } else { 1 };
+            assert_eq!(timeline.count("cuFileHandleRegister"), files, "{name}: {timeline:?}");
+            let tiles: u64 = stored(&bytes, 0).iter().map(|span| span.len).sum();
+            assert!(tiles <= report.bytes_encoded, "{name}");
+        }
+    }
+}
+
+/// cuFile fails at some write: what it did not write the host writes, and that is told or refused.
+fn other_way(subject: &Subject, some_by_cufile: bool) {
+    for (name, picture) in pictures().into_iter().skip(1).take(1) {
+        let file = Temporary::new("failing");
+        let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
+        let streamed = running(&subject.gpu, Storage::Auto, Some(1));
+        let auto = Running { fallback: FallbackPolicy::Auto, ..streamed.clone() };
+        let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&file.0, &auto).expect("the host writes"));
+        assert!(bytes == expected, "{name}: other bytes");
+        let gpu = device(&report);
+        let [told] = &gpu.fallbacks[..] else { panic!("{name}: {:?}", gpu.fallbacks) };
+        assert_eq!(told.stage, "writing by cuFile", "{told}");
+        assert!(told.reason.contains("cuFile") && told.blocks > 0, "{told}");
+        // From then on all comes by way of the host, compressed as before.
+        assert!(gpu.compressed_by.contains("nvCOMP"), "{gpu:?}");
+        assert_eq!(gpu.stats.file_writes > 0, some_by_cufile, "{}", gpu.stats);
+        assert_eq!(gpu.written_by.contains("cuFile"), some_by_cufile, "{}", gpu.written_by);
+        let (downloads, bands) = (timeline.numbers("download"), timeline.count("launch chunk_frame"));
+        assert!(downloads.len() > bands && downloads.len() <= 2 * bands, "{timeline:?}");
+        assert_eq!(swath_sim::device_bytes(), 0, "everything was given back");
+    }
+}
+
+pub(super) fn seed5_short_write_is_told_and_the_file_is_right(subject: &Subject) {
+    other_way(subject, true);
+}
+
+pub(super) fn seed5_writes_that_always_fail_leave_the_file_to_the_host(subject: &Subject) {
+    other_way(subject, false);
+    // Whoever wants no other way gets an error and keeps the old file.
+    let (_, picture) = pictures().swap_remove(1);
+    let file = Temporary::new("strict");
+    fs::write(&file.0, b"old").expect("room on the disk");
+    let strict = running(&subject.gpu, Storage::Auto, Some(1));
+    let error = picture.to_file(&file.0, &strict).expect_err("no write succeeds");
+    assert!(matches!(&error, Error::Fallback { stage: "writing by cuFile", .. }), "{error}");
+    assert_eq!(fs::read(&file.0).expect("it is there"), b"old");
+}
+
+pub(super) fn seed5_memory_that_cannot_be_registered_is_told(subject: &Subject) {
+    let (name, picture) = pictures().swap_remove(1);
+    let file = Temporary::new("unregistered");
+    let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
+    let (bytes, report) =
+        picture.to_file(&file.0, &running(&subject.gpu, Storage::CuFile, Some(1))).expect("it writes");
+    assert!(bytes == expected, "{name}: other bytes");
+    let by = &device(&report).written_by;
+    assert!(by.contains("cuFile") && by.contains("could not be registered"), "{by}");
+}
