@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,15 +75,20 @@ def test_devices_are_listed_with_what_they_can_do():
     run = swath("devices", "--json")
     listed = json.loads(run.stdout)
     assert any("pocl" in device["driver"].lower() for device in listed["devices"]["opencl"])
-    assert "deflate" in listed["decoded_on_device"] and "jpeg" in listed["decoded_on_cpu"]
+    assert "deflate" in listed["decoded_on_device"] and "webp" in listed["decoded_on_cpu"]
     assert "missing" in listed["devices"]["cuda"] or listed["devices"]["cuda"]
     run = swath("devices", env=NONE)
     assert run.returncode == 0 and "there is no OpenCL device" in run.stdout
 
 
-def test_bench_without_a_file_compares_device_and_cpu():
-    run = swath("bench", "--device", "opencl", "--size", "300", "--repeat", "1", "--json")
-    assert run.returncode == 0, run.stderr
-    result = json.loads(run.stdout)
-    assert [codec["codec"] for codec in result["codecs"]] == ["none", "lzw", "deflate", "packbits", "zstd"]
-    assert swath("bench").returncode == 2
+def test_nvidia_libraries_are_told_with_their_place_or_what_to_install():
+    run = swath("devices", "--json")
+    libraries = json.loads(run.stdout)["libraries"]
+    assert list(libraries) == ["nvcomp", "nvjpeg2000", "nvjpeg", "cufile"]
+    run = swath("devices", "-v", env={**os.environ, "SWATH_NVCOMP_PATH": "none", "SWATH_CUFILE_PATH": "/nowhere"})
+    assert "nvCOMP is not used because SWATH_NVCOMP_PATH is 'none'" in run.stdout
+    assert "/nowhere, which SWATH_CUFILE_PATH names" in run.stdout and "pip install nvidia-cufile-cu12" in run.stdout
+    wheels = Path(__file__).parents[2] / "target/nvidia-wheels"
+    for folder in wheels.glob("nvcomp[56]"):
+        run = swath("devices", "-v", env={**os.environ, "SWATH_NVCOMP_PATH": str(folder / "nvidia/libnvcomp/lib64")})
+        assert f"nvCOMP {folder.name[-1]}." in run.stdout and str(folder.resolve()) in run.stdout

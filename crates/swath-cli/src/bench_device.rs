@@ -1,36 +1,109 @@
 //! `swath bench --device cuda` without a file: does a device give the CPU's pixels and bytes, and how fast is it.
 //!
-//! The one command for someone with a GPU: synthetic terrain in every codec that a device decodes, read and written by both.
+//! The one command for someone with a GPU. First synthetic terrain in every codec that the device decodes, by every decoder that there
+//! is, with every predictor, is read and written by the device and by the CPU, and compared. Then each codec and decoder is timed from
+//! file to pixels and back, and its stages one by one.
 
-use std::time::Instant;
+mod case;
+mod check;
+mod measure;
+mod print;
+mod scratch;
 
-use serde_json::json;
-use swath::codec::Tuning;
-use swath::gpu::DeviceCodec;
-use swath::{
-    ArraySource, BlockSize, Compress, DType, Dataset, Device, DeviceReport, FallbackPolicy, Gpu, Layout, Plan,
-    ReadRequest, Running, WriteOptions,
-};
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
 
+use swath::gpu::Api;
+use swath::gpu::nvidia::{self, Library};
+use swath::{Device, Gpu, ReadRequest, Running, Storage};
+
+use self::case::{Case, Picture, cases};
+use self::check::{Checked, check};
+use self::measure::{Measured, Repeat, measure};
+use self::scratch::Scratch;
 use crate::command::{Arguments, Failure};
-use crate::demo::terrain;
-use crate::read::{on_device, print_device};
+use crate::devices::Libraries;
+use crate::read::on_device;
 
 /// The flags that mean something here.
-const FLAGS: [&str; 6] = ["--device", "--repeat", "--size", "--threads", "--gpu-memory", "--json"];
+const FLAGS: [&str; 10] = [
+    "--device",
+    "--repeat",
+    "--size",
+    "--threads",
+    "--fallback",
+    "--decoder",
+    "--storage",
+    "--gpu-memory",
+    "--scratch",
+    "--json",
+];
 
-/// What one codec came to, in seconds.
-struct Times {
-    codec: &'static str,
-    /// Into memory of the host, by the CPU and by the device.
-    read: [f64; 2],
-    /// Into memory of the device, where the pixels stay.
-    read_to_device: f64,
-    /// A COG in memory, by the CPU alone and with the device.
-    write: [f64; 2],
+/// Rows and columns of the terrain that is only compared: several tiles each way, the last of them not whole.
+const CHECKED_SIDE: usize = 601;
+
+/// Rows and columns of the terrain that is timed: enough tiles for a GPU to have something to do, or for a CPU in the guise of one not to
+/// take all day.
+const GPU_SIDE: usize = 4096;
+const OTHER_SIDE: usize = 2048;
+
+/// What is timed once more, by the other way to bring it to the device.
+const OTHER_CODEC: &str = "zstd";
+
+/// Without a number of repeats: so many, or as many as this time allows.
+const REPEAT: usize = 5;
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What all cases share.
+struct Bench {
+    gpu: Gpu,
+    /// NVIDIA's libraries, where the device can use them.
+    libraries: Option<Libraries>,
+    scratch: Scratch,
+    repeat: Repeat,
+    /// On the device.
+    request: ReadRequest<'static>,
+    /// By the CPU.
+    running: Running<'static>,
 }
 
-pub(crate) fn run(arguments: &Arguments<'_>, repeat: usize) -> Result<(), Failure> {
+impl Bench {
+    fn request(&self, case: &Case) -> ReadRequest<'static> {
+        self.request.clone().decoder(case.by).storage(case.storage)
+    }
+
+    fn on_cpu(&self) -> ReadRequest<'static> {
+        self.request.clone().device(Device::Cpu)
+    }
+
+    fn running(&self, case: &Case) -> Running<'static> {
+        let device = Device::Gpu(self.gpu.clone());
+        Running { device, encoder: case.by, storage: case.storage, ..self.running.clone() }
+    }
+}
+
+/// What came of a case.
+struct Outcome {
+    case: Case,
+    /// What was compared, or why it could not be.
+    checked: Result<Checked, String>,
+    /// How fast it is, if it was timed.
+    measured: Option<Measured>,
+}
+
+impl Outcome {
+    /// What is wrong, if anything is.
+    fn problem(&self) -> Option<String> {
+        let problem = match &self.checked {
+            Ok(checked) => checked.problem()?.to_owned(),
+            Err(error) => error.clone(),
+        };
+        Some(format!("{}: {problem}", self.case))
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
     if let Some(flag) = arguments.flags().find(|flag| !FLAGS.contains(flag)) {
         return Err(Failure::Misuse(format!("{flag} needs a FILE")));
     }
@@ -40,103 +113,86 @@ pub(crate) fn run(arguments: &Arguments<'_>, repeat: usize) -> Result<(), Failur
         Device::NoGpu(reason) => return Err(Failure::Failed(reason.clone())),
         Device::Cpu => return Err(Failure::Misuse("FILE is missing; see 'swath bench --help'".into())),
     };
-    let size = arguments.number::<usize>("--size")?.unwrap_or(2048).max(1);
-    let request = on_device(crate::read::part(arguments)?, &device, arguments, arguments.gpu_memory()?)?;
-    let running = Running {
-        threads: arguments.number("--threads")?,
-        gpu_memory_budget: arguments.gpu_memory()?,
-        ..Running::default()
+    let side = if gpu.info().is_gpu { GPU_SIDE } else { OTHER_SIDE };
+    let side = arguments.number::<usize>("--size")?.unwrap_or(side).max(1);
+    let (decoder, storage) = (arguments.codec("--decoder")?, arguments.storage()?);
+    let folder = arguments.text("--scratch").map_or_else(std::env::temp_dir, PathBuf::from);
+    let is_cuda = gpu.info().api == Api::Cuda;
+    let bench = Bench {
+        libraries: is_cuda.then(|| Library::ALL.map(|library| (library, nvidia::find(library)))),
+        scratch: Scratch::new(&folder)?,
+        repeat: match arguments.number::<usize>("--repeat")? {
+            Some(times) => Repeat { times: times.max(1), patience: Duration::MAX },
+            None => Repeat { times: REPEAT, patience: PATIENCE },
+        },
+        request: on_device(crate::read::part(arguments)?, &device, arguments, arguments.gpu_memory()?)?,
+        running: Running {
+            threads: arguments.number("--threads")?,
+            fallback: arguments.fallback()?,
+            gpu_memory_budget: arguments.gpu_memory()?,
+            ..Running::default()
+        },
+        gpu,
     };
-    let terrain = terrain(size);
-    let bytes = terrain.len() * 4;
-    if !arguments.has("--json") {
-        println!("{} ({})", gpu.info().name, gpu.info().driver);
-        println!("{size} x {size} float32 as COG, best of {repeat}; MB/s of pixels, CPU first\n");
-        println!("{:<10}{:>20}{:>12}{:>20}", "", "read to host", "to device", "write");
+    let mut outcomes = compare(&bench, cases(bench.libraries.as_ref(), decoder, storage), side);
+    time(&bench, &mut outcomes, side);
+    other_storage(&bench, &mut outcomes, side, storage);
+    match arguments.has("--json") {
+        true => print::json(&bench, &outcomes, side),
+        false => print::table(&bench, &outcomes, side),
     }
-    let mut all = Vec::new();
-    let mut written = None;
-    for codec in DeviceCodec::ALL.map(DeviceCodec::name) {
-        let (times, report) = measure(codec, &gpu, &terrain, size as u64, repeat, &request, &running)?;
-        let speed = |seconds: f64| bytes as f64 / 1e6 / seconds;
-        if !arguments.has("--json") {
-            println!(
-                "{codec:<10}{:>9.0} / {:>8.0}{:>12.0}{:>9.0} / {:>8.0}",
-                speed(times.read[0]),
-                speed(times.read[1]),
-                speed(times.read_to_device),
-                speed(times.write[0]),
-                speed(times.write[1]),
-            );
+    let problems: Vec<String> = outcomes.iter().filter_map(Outcome::problem).collect();
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Failed(format!("{} cases are wrong: {}", problems.len(), problems.join("; ")))),
+    }
+}
+
+/// Tell how far it is: not on standard output, which may be read by a program.
+fn tell(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Compare what the device does with what the CPU does, case by case.
+fn compare(bench: &Bench, cases: Vec<Case>, side: usize) -> Vec<Outcome> {
+    let (count, side) = (cases.len(), side.min(CHECKED_SIDE));
+    let look = |(number, case): (usize, Case)| {
+        tell(format_args!("comparing {} of {count}: {case}", number + 1));
+        let checked = check(bench, &case, &Picture::of(&case, side));
+        Outcome { case, checked: checked.map_err(|error| error.to_string()), measured: None }
+    };
+    cases.into_iter().enumerate().map(look).collect()
+}
+
+/// Time the cases that are to be timed and are not wrong.
+fn time(bench: &Bench, outcomes: &mut [Outcome], side: usize) {
+    let mut cpu = None;
+    for outcome in outcomes.iter_mut().filter(|outcome| outcome.case.timed && outcome.problem().is_none()) {
+        let case = &outcome.case;
+        tell(format_args!("timing {case}"));
+        match measure(bench, case, &Picture::of(case, side), &mut cpu) {
+            Ok((measured, checked)) => {
+                outcome.measured = Some(measured);
+                if let Ok(known) = &mut outcome.checked {
+                    known.add(checked);
+                }
+            }
+            Err(error) => outcome.checked = Err(error.to_string()),
         }
-        all.push(times);
-        written = report.or(written);
     }
-    if arguments.has("--json") {
-        let of = |times: &Times| {
-            json!({
-                "codec": times.codec, "bytes": bytes,
-                "read_seconds": { "cpu": times.read[0], "device": times.read[1] },
-                "read_to_device_seconds": times.read_to_device,
-                "write_seconds": { "cpu": times.write[0], "device": times.write[1] },
-            })
-        };
-        let codecs: Vec<_> = all.iter().map(of).collect();
-        println!("{}", json!({ "device": gpu.info().name, "same_pixels": true, "same_bytes": true, "codecs": codecs }));
-        return Ok(());
-    }
-    println!("\nEvery pixel read and every byte written is the CPU's.");
-    print_device(written.as_ref());
-    Ok(())
 }
 
-fn measure(
-    codec: &'static str,
-    gpu: &Gpu,
-    terrain: &[f32],
-    side: u64,
-    repeat: usize,
-    request: &ReadRequest<'_>,
-    running: &Running<'_>,
-) -> Result<(Times, Option<DeviceReport>), Failure> {
-    let mut options = WriteOptions::cog();
-    options.blocks = BlockSize::Tiles { width: 256, height: 256 };
-    options.compress = Compress::named(codec, Tuning::default()).map_err(|error| Failure::Failed(error.to_string()))?;
-    let plan = Plan::new(side, side, 1, DType::F32, options).map_err(swath::Error::from)?;
-    let write = |device: Device| {
-        let mut running = Running { device, ..running.clone() };
-        running.fallback = FallbackPolicy::Strict;
-        let mut source = ArraySource::new(terrain, 1, side, side, Layout::BandsFirst)?;
-        plan.to_bytes(&mut source, &running)
-    };
-    let ((expected, _), write_cpu) = best(repeat, || write(Device::Cpu))?;
-    let ((bytes, report), write_device) = best(repeat, || write(Device::Gpu(gpu.clone())))?;
-    if bytes != expected {
-        return Err(Failure::Failed(format!("{codec}: the device wrote other bytes than the CPU")));
-    }
-    let dataset = Dataset::from_bytes(expected)?;
-    let image = dataset.image(0)?;
-    let on_cpu = request.clone().device(Device::Cpu);
-    let (expected, read_cpu) = best(repeat, || image.read(&on_cpu))?;
-    let (raster, read_device) = best(repeat, || image.read(request))?;
-    let ((on_device, _), read_to_device) = best(repeat, || image.read_to_device(request, gpu))?;
-    let mut pixels = vec![0; expected.pixels.as_bytes().len()];
-    on_device.download(&mut pixels).map_err(swath::Error::from)?;
-    if raster.pixels.as_bytes() != expected.pixels.as_bytes() || pixels != expected.pixels.as_bytes() {
-        return Err(Failure::Failed(format!("{codec}: the device read other pixels than the CPU")));
-    }
-    let times = Times { codec, read: [read_cpu, read_device], read_to_device, write: [write_cpu, write_device] };
-    Ok((times, report.gpu))
-}
-
-/// The last result, and the seconds of the fastest.
-fn best<T>(repeat: usize, mut work: impl FnMut() -> swath::Result<T>) -> Result<(T, f64), Failure> {
-    let mut fastest = f64::INFINITY;
-    let mut last = None;
-    for _ in 0..repeat.max(1) {
-        let start = Instant::now();
-        last = Some(work()?);
-        fastest = fastest.min(start.elapsed().as_secs_f64());
-    }
-    last.map(|result| (result, fastest)).ok_or_else(|| Failure::Misuse("--repeat is 0".into()))
+/// By the way that nobody asked for, one codec, so that both ways to the device are known: cuFile, if the host brought the bytes though
+/// the library is there, or the host, if cuFile did.
+fn other_storage(bench: &Bench, outcomes: &mut Vec<Outcome>, side: usize, asked: Storage) {
+    let usable = |(library, found): &(Library, Result<_, _>)| *library == Library::CuFile && found.is_ok();
+    let has_cufile = bench.libraries.as_ref().is_some_and(|libraries| libraries.iter().any(usable));
+    // Our own decoder comes first, so that it is the library's if there is one.
+    let last = outcomes.iter().rev().find(|outcome| outcome.measured.is_some() && outcome.case.codec == OTHER_CODEC);
+    let (Storage::Auto, true, Some(last)) = (asked, has_cufile, last) else { return };
+    let by_cufile = last.checked.as_ref().is_ok_and(|checked| checked.read_by.starts_with("cuFile"));
+    let case = Case { storage: if by_cufile { Storage::Posix } else { Storage::CuFile }, ..last.case.clone() };
+    let mut added = compare(bench, vec![case], side);
+    time(bench, &mut added, side);
+    outcomes.append(&mut added);
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use swath::{Device, FallbackPolicy};
+use swath::{CodecChoice, Device, FallbackPolicy, Storage};
 
 /// One flag of a command.
 pub(crate) struct Flag {
@@ -58,6 +58,24 @@ pub(crate) const FALLBACK: Flag = Flag {
     value: Some("auto|strict"),
     help: "What the device cannot do: the CPU does it, or it is an error. Default: auto.",
 };
+pub(crate) const DECODER: Flag = Flag {
+    name: "--decoder",
+    value: Some(CodecChoice::NAMES),
+    help: "Who decodes on a CUDA device: NVIDIA's libraries, or our kernels, which are safe with files from strangers. Default: auto, \
+           the libraries where they are installed, or SWATH_DECODER.",
+};
+pub(crate) const ENCODER: Flag = Flag {
+    name: "--encoder",
+    value: Some(CodecChoice::NAMES),
+    help: "Who compresses when a CUDA device writes: NVIDIA's libraries, which make other bytes of the same pixels, or our own. Default: \
+           auto, the libraries where they are installed, or SWATH_ENCODER.",
+};
+pub(crate) const STORAGE: Flag = Flag {
+    name: "--storage",
+    value: Some(Storage::NAMES),
+    help: "By what bytes reach a CUDA device and leave it: cuFile, or the host. Default: auto, cuFile where it needs no host memory, or \
+           SWATH_STORAGE.",
+};
 pub(crate) const GPU_MEMORY: Flag = Flag {
     name: "--gpu-memory",
     value: Some("MB"),
@@ -72,6 +90,9 @@ pub(crate) const WINDOW: Flag = Flag {
 };
 pub(crate) const BANDS: Flag =
     Flag { name: "--bands", value: Some("1,3"), help: "Bands to read, counted from 1, in this order. Default: all." };
+
+/// Flags that may be written shorter, by commands that have them.
+const SHORT: &[(&str, &str)] = &[("-v", "--verbose")];
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -174,6 +195,33 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// Who decodes or encodes on a device: `--decoder` or `--encoder`.
+    pub(crate) fn codec(&self, flag: &'static str) -> Result<CodecChoice, Failure> {
+        let variable = if flag == "--decoder" { "SWATH_DECODER" } else { "SWATH_ENCODER" };
+        self.choice(flag, variable, CodecChoice::NAMES, CodecChoice::named)
+    }
+
+    /// By what bytes reach a device.
+    pub(crate) fn storage(&self) -> Result<Storage, Failure> {
+        self.choice("--storage", "SWATH_STORAGE", Storage::NAMES, Storage::named)
+    }
+
+    /// One of some names, from a flag or else from a variable.
+    fn choice<T: Default>(
+        &self,
+        flag: &str,
+        variable: &str,
+        names: &str,
+        named: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, Failure> {
+        let told = std::env::var(variable).ok().filter(|name| !name.is_empty());
+        let name = match self.text(flag).or(told.as_deref()) {
+            Some(name) => name,
+            None => return Ok(T::default()),
+        };
+        named(name).ok_or_else(|| Failure::Misuse(format!("{flag} is one of {names}, not '{name}'")))
+    }
+
     /// The device memory to use at most, in bytes.
     pub(crate) fn gpu_memory(&self) -> Result<Option<u64>, Failure> {
         Ok(self.number::<u64>("--gpu-memory")?.map(|megabytes| megabytes.saturating_mul(1_000_000)))
@@ -226,6 +274,10 @@ fn arrange<'a>(command: &Command, arguments: &'a [String]) -> Result<Arguments<'
     let mut rest = arguments.iter().map(String::as_str);
     let mut flags_ended = false;
     while let Some(argument) = rest.next() {
+        let argument = match SHORT.iter().find(|(short, _)| *short == argument) {
+            Some((_, long)) if !flags_ended && command.flags.iter().any(|flag| flag.name == *long) => long,
+            _ => argument,
+        };
         if flags_ended || !argument.starts_with("--") {
             arranged.operands.push(argument);
             continue;
@@ -276,7 +328,9 @@ fn help(command: &Command) -> String {
         text += "\nFlags:\n";
     }
     for flag in command.flags {
-        let usage = flag.value.map_or(flag.name.to_owned(), |value| format!("{} {value}", flag.name));
+        let short = SHORT.iter().find(|(_, long)| *long == flag.name).map(|(short, _)| format!("{short}, "));
+        let name = short.unwrap_or_default() + flag.name;
+        let usage = flag.value.map_or(name.clone(), |value| format!("{name} {value}"));
         text += &format!("  {usage}\n      {}\n", flag.help);
     }
     text
@@ -297,6 +351,17 @@ mod tests {
         assert_eq!(arranged(&["--window", "0,0,1,1", "a", "b"]).unwrap(), (2, Some("0,0,1,1".into())));
         assert_eq!(arranged(&["a", "--window=0,0,1,1", "b"]).unwrap(), (2, Some("0,0,1,1".into())));
         assert_eq!(arranged(&["a", "--", "--window"]).unwrap(), (2, None));
+    }
+
+    #[test]
+    fn short_flag_is_a_flag_only_where_the_long_one_is() {
+        let short = vec!["-v".to_owned()];
+        assert!(arrange(&crate::devices::COMMAND, &short).unwrap().has("--verbose"));
+        assert!(help(&crate::devices::COMMAND).contains("-v, --verbose"));
+        // A file may have this name.
+        assert_eq!(arranged(&["a", "-v"]).unwrap(), (2, None));
+        let ended = vec!["--".to_owned(), "-v".to_owned()];
+        assert!(arrange(&crate::devices::COMMAND, &ended).is_err());
     }
 
     #[test]

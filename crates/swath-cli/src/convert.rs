@@ -11,7 +11,9 @@ use swath::{
     Resampling, Running, WriteOptions, WriteReport,
 };
 
-use crate::command::{Arguments, BANDS, Command, DEVICE, FALLBACK, Failure, Flag, GPU_MEMORY, THREADS, WINDOW};
+use crate::command::{
+    Arguments, BANDS, Command, DECODER, DEVICE, ENCODER, FALLBACK, Failure, Flag, GPU_MEMORY, STORAGE, THREADS, WINDOW,
+};
 use crate::progress::Bar;
 use crate::read::{on_device, part, print_device};
 
@@ -104,6 +106,9 @@ pub(crate) const COMMAND: Command = Command {
         THREADS,
         DEVICE,
         FALLBACK,
+        DECODER,
+        ENCODER,
+        STORAGE,
         GPU_MEMORY,
         Flag {
             name: "--memory",
@@ -139,6 +144,8 @@ fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
         buffer_bytes: arguments.text("--memory").map(bytes).transpose()?,
         device: device.clone(),
         fallback: arguments.fallback()?,
+        encoder: arguments.codec("--encoder")?,
+        storage: arguments.storage()?,
         gpu_memory_budget: gpu_memory,
         progress: Some(&show),
         ..Running::default()

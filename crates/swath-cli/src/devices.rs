@@ -1,6 +1,7 @@
 //! `swath devices`: the devices of this machine and what they can do.
 
 use swath::Compress;
+use swath::gpu::nvidia::{self, Found, Library, Missing};
 use swath::gpu::{Cuda, DeviceCodec, DeviceInfo, OpenCl};
 
 use crate::command::{Arguments, Command, Failure, Flag};
@@ -10,18 +11,31 @@ pub(crate) const COMMAND: Command = Command {
     operands: &[],
     summary: "List the devices that can be used, and which codecs run on them",
     details: "Lists what CUDA and OpenCL find, with their memory and driver, or what is missing and where it was looked for.\n\
-              SWATH_OPENCL_DEVICE chooses an OpenCL device: its number, 'gpu', 'cpu', or a part of its name.\n\n\
+              SWATH_OPENCL_DEVICE chooses an OpenCL device: its number, 'gpu', 'cpu', or a part of its name.\n\
+              NVIDIA's libraries are used where they are found: by SWATH_NVCOMP_PATH, SWATH_NVJPEG2K_PATH, SWATH_NVJPEG_PATH and\n\
+              SWATH_CUFILE_PATH (a file, a folder, or 'none'), in the library path, in pip packages, in conda and in /usr/local/cuda.\n\n\
               Examples:\n  \
-              swath devices\n  \
+              swath devices -v\n  \
+              SWATH_NVCOMP_PATH=none swath devices -v\n  \
               SWATH_OPENCL_DEVICE=pocl swath read dem.tif dem.npy --device opencl --stats\n",
-    flags: &[Flag { name: "--json", value: None, help: "Print JSON." }],
+    flags: &[
+        Flag {
+            name: "--verbose",
+            value: None,
+            help: "Tell version and place of each of NVIDIA's libraries, or where it was looked for and what to install.",
+        },
+        Flag { name: "--json", value: None, help: "Print JSON." },
+    ],
     run,
 };
 
 fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
     let found = [("cuda", Cuda::list()), ("opencl", OpenCl::list())];
     let on_device: Vec<&str> = DeviceCodec::ALL.iter().map(|codec| codec.name()).collect();
-    let on_cpu: Vec<&str> = Compress::NAMES.iter().copied().filter(|name| !on_device.contains(name)).collect();
+    let by_library: Vec<&str> = DeviceCodec::BY_LIBRARY.iter().map(|codec| codec.name()).collect();
+    let others = Compress::NAMES.iter().copied().filter(|name| !on_device.contains(name) && !by_library.contains(name));
+    let on_cpu: Vec<&str> = others.collect();
+    let libraries = Library::ALL.map(|library| (library, nvidia::find(library)));
     if arguments.has("--json") {
         let devices = |found: &Result<Vec<DeviceInfo>, swath::gpu::Error>| match found {
             Ok(devices) => devices.iter().map(json).collect::<Vec<_>>().into(),
@@ -32,7 +46,10 @@ fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
             "devices": serde_json::Value::Object(listed),
             "decoded_on_device": on_device,
             "decoded_on_cpu": on_cpu,
+            "decoded_by_libraries": by_library,
             "compressed_on_device": ["packbits"],
+            "compressed_by_libraries": by_library,
+            "libraries": libraries_json(&libraries),
         });
         println!("{json}");
         return Ok(());
@@ -44,12 +61,17 @@ fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
             Err(error) => println!("{api}: {error}"),
         }
     }
+    println!("{}", describe_libraries(&libraries, arguments.has("--verbose")));
     println!("\nDecoded on a device: {}.", on_device.join(", "));
+    println!(
+        "Decoded and compressed on CUDA devices by NVIDIA's libraries, where they are: {}.",
+        by_library.join(", ")
+    );
     println!("Decoded by the CPU whatever the device, as one batch: {} and all other codecs.", on_cpu.join(", "));
     println!(
-        "Written: blocks are cut and predicted on the device, and overviews made there; packbits is compressed there too, all other"
+        "Written: blocks are cut and predicted on the device, and overviews made there; packbits is compressed there too, what"
     );
-    println!("codecs by the CPU.");
+    println!("no library of NVIDIA's compresses by the CPU.");
     Ok(())
 }
 
@@ -75,4 +97,68 @@ fn json(device: &DeviceInfo) -> serde_json::Value {
         "largest_buffer": device.largest_buffer,
         "double_precision": device.doubles,
     })
+}
+
+pub(crate) type Libraries = [(Library, Result<Found, Missing>); 4];
+
+/// One line, or one for each library.
+pub(crate) fn describe_libraries(libraries: &Libraries, verbose: bool) -> String {
+    let found = |library: &Result<Found, Missing>| {
+        library.as_ref().ok().map(|found| format!("{} {}", found.library.name(), found.version))
+    };
+    if !verbose {
+        let names: Vec<String> = libraries.iter().filter_map(|(_, library)| found(library)).collect();
+        let missing = libraries.len() - names.len();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let more = if missing > 0 { format!("; {missing} cannot be used: -v tells why") } else { String::new() };
+        return format!("NVIDIA's libraries: {names}{more}");
+    }
+    let lines = libraries.iter().map(|(_, library)| match library {
+        Ok(Found { library, version, path, detail }) => {
+            let detail = detail.map_or_else(String::new, |detail| format!(" ({detail})"));
+            format!("    {} {version} in {}{detail}", library.name(), path.display())
+        }
+        Err(missing) => format!("    {missing}"),
+    });
+    std::iter::once("NVIDIA's libraries:".to_owned()).chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+pub(crate) fn libraries_json(libraries: &Libraries) -> serde_json::Value {
+    let entries = libraries.iter().map(|(library, found)| {
+        let value = match found {
+            Ok(Found { version, path, detail, .. }) => {
+                serde_json::json!({ "version": version, "path": path.to_string_lossy(), "detail": detail })
+            }
+            Err(missing) => serde_json::json!({ "missing": missing.to_string() }),
+        };
+        (library.name().to_lowercase(), value)
+    });
+    serde_json::Value::Object(entries.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_told_in_one_line_unless_more_is_asked_for() {
+        let missing = |library| (library, nvidia::find(library));
+        let found = Found {
+            library: Library::NvComp,
+            version: "6.0.0".to_owned(),
+            path: "/opt/libnvcomp.so.6".into(),
+            detail: None,
+        };
+        let mut libraries = Library::ALL.map(missing);
+        libraries[0].1 = Ok(found);
+        let short = describe_libraries(&libraries, false);
+        assert!(short.starts_with("NVIDIA's libraries: nvCOMP 6.0.0"), "{short}");
+        assert_eq!(short.lines().count(), 1);
+        let long = describe_libraries(&libraries, true);
+        assert!(long.contains("    nvCOMP 6.0.0 in /opt/libnvcomp.so.6"), "{long}");
+        assert_eq!(long.lines().count(), 5, "{long}");
+        let json = libraries_json(&libraries);
+        assert_eq!(json["nvcomp"]["version"], "6.0.0");
+        assert_eq!(json.as_object().map(|object| object.len()), Some(4));
+    }
 }

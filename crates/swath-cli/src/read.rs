@@ -7,7 +7,9 @@ use std::time::Duration;
 use swath::io::NewFile;
 use swath::{Dataset, Device, DeviceReport, Image, Layout, OnCorrupt, Pixels, ReadRequest, Report};
 
-use crate::command::{Arguments, BANDS, Command, DEVICE, FALLBACK, Failure, Flag, GPU_MEMORY, THREADS, WINDOW};
+use crate::command::{
+    Arguments, BANDS, Command, DECODER, DEVICE, FALLBACK, Failure, Flag, GPU_MEMORY, STORAGE, THREADS, WINDOW,
+};
 use crate::progress::Bar;
 use crate::{npy, picture};
 
@@ -45,6 +47,8 @@ pub(crate) const COMMAND: Command = Command {
         THREADS,
         DEVICE,
         FALLBACK,
+        DECODER,
+        STORAGE,
         GPU_MEMORY,
         Flag { name: "--stats", value: None, help: "Print what was done and how long it took to stderr." },
     ],
@@ -118,6 +122,7 @@ pub(crate) fn on_device<'a>(
     memory: Option<u64>,
 ) -> Result<ReadRequest<'a>, Failure> {
     let request = request.device(device).fallback(arguments.fallback()?);
+    let request = request.decoder(arguments.codec("--decoder")?).storage(arguments.storage()?);
     Ok(match memory {
         Some(bytes) => request.gpu_memory_budget(bytes),
         None => request,
@@ -199,6 +204,16 @@ fn print_stats(image: &Image, report: &Report) {
 pub(crate) fn print_device(report: Option<&DeviceReport>) {
     let Some(device) = report else { return };
     eprintln!("{}: {}", device.name, device.stats);
+    for (what, by) in [
+        ("read by", &device.read_by),
+        ("decoded by", &device.decoded_by),
+        ("compressed by", &device.compressed_by),
+        ("written by", &device.written_by),
+    ] {
+        if !by.is_empty() {
+            eprintln!("{what} {by}");
+        }
+    }
     for fallback in &device.fallbacks {
         eprintln!("{fallback}");
     }

@@ -1,0 +1,127 @@
+//! What is compared and timed: a codec, who decodes it, a predictor.
+
+use std::fmt;
+
+use swath::codec::Tuning;
+use swath::gpu::DeviceCodec;
+use swath::gpu::nvidia::Library;
+use swath::{
+    ArraySource, BlockSize, CodecChoice, Compress, DType, Layout, Plan, Predictor, PredictorChoice, Storage,
+    WriteOptions,
+};
+
+use crate::command::Failure;
+use crate::demo::terrain;
+use crate::devices::Libraries;
+
+/// The codecs that a library of NVIDIA's decodes and encodes.
+fn codecs(library: Library) -> &'static [&'static str] {
+    match library {
+        Library::NvComp => &["deflate", "zstd", "lz4"],
+        Library::NvJpeg2000 => &["jpeg2000"],
+        Library::NvJpeg => &["jpeg"],
+        Library::CuFile => &[],
+    }
+}
+
+/// One thing that is compared.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    pub(super) codec: &'static str,
+    /// Who decodes and encodes.
+    pub(super) by: CodecChoice,
+    pub(super) predictor: Predictor,
+    pub(super) storage: Storage,
+    /// Whether it is timed too.
+    pub(super) timed: bool,
+}
+
+impl Case {
+    /// Whether pixels that were compressed are not the pixels that were there.
+    pub(super) fn is_lossy(&self) -> bool {
+        self.codec == "jpeg"
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}, predictor {}", self.codec, self.by.name(), self.predictor.tag())?;
+        match self.storage {
+            Storage::Auto => Ok(()),
+            Storage::CuFile => write!(f, ", files by cuFile"),
+            Storage::Posix => write!(f, ", files by the host"),
+        }
+    }
+}
+
+/// All cases of a device: every codec by each decoder that there is and that is wanted, with each predictor that it takes.
+pub(super) fn cases(libraries: Option<&Libraries>, decoder: CodecChoice, storage: Storage) -> Vec<Case> {
+    let own = DeviceCodec::ALL.map(|codec| (codec.name(), CodecChoice::Own));
+    let usable = libraries.into_iter().flatten().filter(|(_, found)| found.is_ok());
+    let nvidia = usable.flat_map(|(library, _)| codecs(*library).iter().map(|codec| (*codec, CodecChoice::NvComp)));
+    let mut ways: Vec<_> = own.into_iter().chain(nvidia).collect();
+    ways.retain(|(_, by)| decoder == CodecChoice::Auto || decoder == *by);
+    // Who decodes the same codec stands side by side.
+    let order: Vec<&str> = DeviceCodec::ALL.iter().map(|codec| codec.name()).collect();
+    ways.sort_by_key(|(codec, _)| order.iter().position(|known| known == codec).unwrap_or(order.len()));
+    let mut cases = Vec::new();
+    for (codec, by) in ways {
+        let predicted = Compress::named(codec, Tuning::default()).is_ok_and(|compress| compress.takes_predictor());
+        let predictors = match predicted {
+            true => &[Predictor::None, Predictor::Horizontal, Predictor::FloatingPoint][..],
+            false => &[Predictor::None],
+        };
+        // What a file of floats has if nobody says anything is what is timed.
+        let last = predictors.len() - 1;
+        let predictors = predictors.iter().enumerate();
+        cases.extend(predictors.map(|(i, &predictor)| Case { codec, by, predictor, storage, timed: i == last }));
+    }
+    cases
+}
+
+/// An image to write, all bands of each pixel side by side.
+#[derive(Debug)]
+pub(super) struct Picture {
+    pub(super) dtype: DType,
+    pub(super) bands: usize,
+    pub(super) side: u64,
+    pub(super) samples: Vec<u8>,
+}
+
+impl Picture {
+    /// Terrain of the type that suits a case: floats, or integers where the predictor or the codec wants them.
+    pub(super) fn of(case: &Case, side: usize) -> Picture {
+        let heights = terrain(side);
+        // Heights are below 3,000 m, and the corner without any is far below 0.
+        let decimetres = |height: f32| (height * 10.0).max(0.0) as u16;
+        let (dtype, bands, samples): (_, _, Vec<u8>) = match (case.codec, case.predictor) {
+            ("jpeg", _) => {
+                let colours = |height: f32| {
+                    let grey = (height / 12.0).clamp(0.0, 255.0) as u8;
+                    [grey, 255 - grey / 2, grey / 3]
+                };
+                (DType::U8, 3, heights.into_iter().flat_map(colours).collect())
+            }
+            ("jpeg2000", _) | (_, Predictor::Horizontal) => {
+                (DType::U16, 1, heights.into_iter().flat_map(|height| decimetres(height).to_ne_bytes()).collect())
+            }
+            _ => (DType::F32, 1, heights.into_iter().flat_map(f32::to_ne_bytes).collect()),
+        };
+        Picture { dtype, bands, side: side as u64, samples }
+    }
+
+    /// What is written: a COG with its overviews.
+    pub(super) fn plan(&self, case: &Case) -> Result<Plan, Failure> {
+        let mut options = WriteOptions::cog();
+        options.blocks = BlockSize::Tiles { width: 256, height: 256 };
+        let named = Compress::named(case.codec, Tuning::default());
+        options.compress = named.map_err(|error| Failure::Failed(error.to_string()))?;
+        options.predictor = PredictorChoice::Always(case.predictor);
+        let plan = Plan::new(self.side, self.side, self.bands, self.dtype, options);
+        Ok(plan.map_err(swath::Error::from)?)
+    }
+
+    pub(super) fn source(&self) -> swath::Result<ArraySource<'_>> {
+        ArraySource::from_bytes(&self.samples, self.dtype, self.bands, self.side, self.side, Layout::BandsLast)
+    }
+}
