@@ -1,8 +1,11 @@
 //! The life of a window on a device: blocks are chosen in rectangles that fit the memory, fetched into pinned memory or read by the
 //! device itself, decoded and placed there as one batch, and come back as one.
 //!
-//! Two batches are under way at a time, so that one is fetched while the device decodes the other. What the device cannot do the
-//! CPU does, as it does for a read of its own: the same pixels, the same errors.
+//! Two batches are under way at a time, so that one is fetched while the device decodes the other. `fallback.rs` is about what the device
+//! cannot do.
+
+mod fallback;
+mod part;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,12 +22,13 @@ use swath_tiff::Limits;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::held::Held;
 use crate::level::Level;
 use crate::locate::{Place, Wanted, locate};
-use crate::read::{Checked, read_on_cpu};
+use crate::read::Checked;
 use crate::report::{DeviceReport, Report};
 use crate::request::{Cancel, FallbackPolicy, Layout, Progress, ReadRequest};
+
+use self::part::Part;
 
 /// Device memory that the batches of a read hold at most, unless told otherwise.
 pub const DEFAULT_GPU_MEMORY_BUDGET: u64 = 256 << 20;
@@ -96,47 +100,6 @@ enum Sink<'a> {
 /// A piece of the file, and where it goes.
 fn transfer((span, range): (Span, Range<usize>)) -> Transfer {
     Transfer { file_offset: span.offset, buffer_offset: range.start as u64, len: span.len }
-}
-
-/// A rectangle of blocks that is decoded as one batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
-    /// Block rows.
-    rows: Range<u64>,
-    /// Block columns.
-    cols: Range<u64>,
-    /// Which of the requested bands; all of them where a block holds all.
-    bands: Range<usize>,
-}
-
-impl Part {
-    /// The two halves, if there is more than one block.
-    fn split(&self, planar: bool) -> Option<[Part; 2]> {
-        let half = |range: &Range<u64>| range.start + (range.end - range.start) / 2;
-        let Part { rows, cols, bands } = self.clone();
-        if rows.end - rows.start > 1 {
-            let middle = half(&rows);
-            return Some([
-                Part { rows: rows.start..middle, ..self.clone() },
-                Part { rows: middle..rows.end, ..self.clone() },
-            ]);
-        }
-        if cols.end - cols.start > 1 {
-            let middle = half(&cols);
-            return Some([
-                Part { cols: cols.start..middle, ..self.clone() },
-                Part { cols: middle..cols.end, ..self.clone() },
-            ]);
-        }
-        if planar && bands.len() > 1 {
-            let middle = bands.start + bands.len() / 2;
-            return Some([
-                Part { bands: bands.start..middle, ..self.clone() },
-                Part { bands: middle..bands.end, ..self.clone() },
-            ]);
-        }
-        None
-    }
 }
 
 /// A batch that is under way.
@@ -255,33 +218,6 @@ impl<'a> Reading<'a> {
         self.request.fallback == FallbackPolicy::Strict
     }
 
-    /// All of it by the CPU, as one batch.
-    fn read_on_cpu(&mut self, reason: &str, sink: &mut Sink<'_>) -> Result<()> {
-        let stage = "decoding";
-        if self.strict() {
-            return Err(Error::Fallback { stage, reason: reason.to_owned() });
-        }
-        let request = self.cpu_request();
-        self.report = match sink {
-            Sink::Host { out, .. } => read_on_cpu(self.level, &request, self.checked, self.limits, out)?,
-            Sink::Device(raster) => {
-                let (rows, cols) = (self.checked.window.height(), self.checked.window.width());
-                let whole = (raster.rows(), raster.cols()) == (rows, cols);
-                let layout = if whole { request.layout } else { Layout::BandsLast };
-                let mut pixels = vec![0; self.checked.samples * self.level.dtype.size()];
-                let request = request.layout(layout);
-                let report = read_on_cpu(self.level, &request, self.checked, self.limits, &mut pixels)?;
-                match whole {
-                    true => raster.fill(&pixels)?,
-                    false => raster.put(0..self.checked.bands.len(), 0..rows, 0..cols, &pixels)?,
-                }
-                report
-            }
-        };
-        self.device.note_fallback(stage, reason, self.report.blocks);
-        Ok(())
-    }
-
     fn read_batches(&mut self, job: DecodeJob, sink: &mut Sink<'_>) -> Result<()> {
         // No more than the guard would let pass, or the first batches would be made only to be halved.
         let budget = self.request.gpu_memory_budget.unwrap_or(DEFAULT_GPU_MEMORY_BUDGET);
@@ -332,30 +268,6 @@ impl<'a> Reading<'a> {
         }
         self.report.working_bytes += decoding.host_bytes() as u64;
         Ok(())
-    }
-
-    /// A library failed before anything of a part was under way: another way is taken from now on, or the CPU reads this part. Whether
-    /// it is to be tried again.
-    fn try_without_library(
-        &mut self,
-        part: &Part,
-        error: &swath_gpu::Error,
-        decoding: &mut Decoding,
-        sink: &mut Sink<'_>,
-    ) -> Result<bool> {
-        if self.file.take_if(|_| error.is_about_files()).is_some() {
-            self.note_other_way(BY_CUFILE, error)?;
-            return Ok(true);
-        }
-        if decoding.decode_by_own_kernel() {
-            self.note_other_way(BY_LIBRARY, error)?;
-            self.device.decoded_by = decoding.job().decoded_by();
-            return Ok(true);
-        }
-        self.read_part_on_cpu(part, (BY_LIBRARY, &error.to_string()), 0, None, decoding, sink)?;
-        let deep = if self.planar() { part.bands.len() } else { 1 };
-        self.note_progress(part.rows.clone().count() * part.cols.clone().count() * deep);
-        Ok(false)
     }
 
     /// The batches: as many whole block rows as a lane's share of the budget holds, or parts of one.
@@ -575,29 +487,6 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// The level with the compressed bytes of some blocks at hand, which only the device has.
-    fn hold(
-        &mut self,
-        decoding: &mut Decoding,
-        spans: &[Span],
-        ranges: &[Range<usize>],
-        which: impl Iterator<Item = usize> + Clone,
-    ) -> Result<Option<Level>> {
-        let pieces: Vec<_> = which.clone().map(|i| (ranges[i].start as u64, spans[i].len)).collect();
-        match decoding.bring_back(&pieces) {
-            Ok(bytes) => {
-                let source = Held::new(Arc::clone(&self.level.source), which.map(|i| spans[i]), bytes.to_vec());
-                Ok(Some(self.level.with_source(Arc::new(source))))
-            }
-            // The file still has them.
-            Err(error) if error.is_memory() => {
-                self.note_other_way("bringing blocks back", &error)?;
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     fn note_progress(&mut self, blocks: usize) {
         self.done += blocks as u64;
         if let Some(progress) = self.request.progress {
@@ -657,91 +546,5 @@ impl<'a> Reading<'a> {
                 }
             }
         }
-    }
-
-    /// Let the CPU read a part that the device cannot, or not all of: it has decoded `good` blocks of it.
-    fn read_part_on_cpu(
-        &mut self,
-        part: &Part,
-        (stage, reason): (&'static str, &str),
-        good: u64,
-        held: Option<&Level>,
-        decoding: &mut Decoding,
-        sink: &mut Sink<'_>,
-    ) -> Result<()> {
-        let before = self.report.blocks;
-        self.read_part(part, held, decoding, sink)?;
-        // A block that neither can read was filled because that was wanted; it is no fallback.
-        let instead = (self.report.blocks - before).saturating_sub(good);
-        if instead > 0 {
-            if self.strict() {
-                return Err(Error::Fallback { stage, reason: reason.to_owned() });
-            }
-            self.device.note_fallback(stage, reason, instead);
-        }
-        Ok(())
-    }
-
-    /// Read a part by the CPU, and put it where it belongs. What is wrong with a block is found out and said here.
-    fn read_part(
-        &mut self,
-        part: &Part,
-        held: Option<&Level>,
-        decoding: &mut Decoding,
-        sink: &mut Sink<'_>,
-    ) -> Result<()> {
-        let level = held.unwrap_or(self.level);
-        let (rows, cols) = self.area(part);
-        let layout = match sink {
-            Sink::Host { .. } => self.request.layout,
-            Sink::Device(_) => Layout::BandsLast,
-        };
-        let bands = self.checked.bands[part.bands.clone()].to_vec();
-        let request = self.cpu_request().window(rows.clone(), cols.clone()).bands(bands).layout(layout);
-        let request = ReadRequest { progress: None, ..request };
-        let checked = Checked::new(level, &request, self.limits)?;
-        let mut pixels = vec![0; checked.samples * level.dtype.size()];
-        let report = read_on_cpu(level, &request, &checked, self.limits, &mut pixels)?;
-        // One such read after another: the largest is what it took.
-        let working_bytes = self.report.working_bytes.max(report.working_bytes);
-        self.report.merge(report);
-        self.report.working_bytes = working_bytes;
-        match sink {
-            Sink::Host { out, geometry } => {
-                let last = layout == Layout::BandsLast;
-                self.copy(&rows, &cols, &part.bands, &pixels, last, out, *geometry);
-            }
-            Sink::Device(raster) => {
-                let window = &self.checked.window;
-                let (row, col) = (rows.start - window.row(), cols.start - window.col());
-                let (height, width) = (rows.end - rows.start, cols.end - cols.start);
-                decoding.put(raster, part.bands.clone(), row..row + height, col..col + width, &pixels)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_halved_until_one_block_is_left() {
-        let whole = Part { rows: 2..5, cols: 1..3, bands: 0..2 };
-        let mut left = vec![whole];
-        let mut single = 0;
-        while let Some(part) = left.pop() {
-            match part.split(true) {
-                Some(halves) => left.extend(halves),
-                None => {
-                    assert_eq!((part.rows.end - part.rows.start, part.cols.end - part.cols.start), (1, 1));
-                    assert_eq!(part.bands.len(), 1);
-                    single += 1;
-                }
-            }
-        }
-        assert_eq!(single, 3 * 2 * 2);
-        assert_eq!(Part { rows: 0..1, cols: 0..1, bands: 0..9 }.split(false), None);
     }
 }
