@@ -1,6 +1,5 @@
 """Fixtures: the binary, a simulated GPU, and a folder per session in which every case is written once."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import binary
 import matrix
 from case import Case
+from simulator import LIBRARIES, environment
 
 
 def pytest_report_header() -> list[str]:
@@ -36,21 +36,10 @@ def swath() -> Iterator[binary.Swath]:
     runner.close()
 
 
-# The names under which the loader looks for NVIDIA's libraries.
-NVIDIA = ["libcuda.so", "libcuda.so.1", "libnvcomp.so.6", "libnvjpeg2k.so.0", "libnvjpeg.so.12", "libcufile.so.0"]
-
-
 @pytest.fixture(scope="session")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a process that finds the simulator in place of NVIDIA's libraries."""
-    library = binary.PATH.with_name("libswath_sim.so")
-    if not library.is_file():
-        pytest.fail(f"no simulator at {library}: build swath-sim beside swath")
-    folder = tmp_path_factory.mktemp("simulator")
-    for name in NVIDIA:
-        (folder / name).symlink_to(library)
-    others = {name: value for name, value in os.environ.items() if not name.startswith("SWATH_")}
-    return {**others, "LD_LIBRARY_PATH": str(folder)}
+    return environment(tmp_path_factory.mktemp("simulator"), *LIBRARIES)
 
 
 @pytest.fixture(scope="session")

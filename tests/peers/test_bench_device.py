@@ -8,34 +8,17 @@ from pathlib import Path
 import pytest
 
 from binary import PATH
+from simulator import LIBRARIES, environment
 
 OWN = ["none", "lzw", "deflate", "packbits", "zstd"]
 PREDICTED = ["lzw", "deflate", "zstd", "lz4"]
 TIMES = {"cpu_read", "device_read", "device_read_to_device", "cpu_write", "device_write"}
-DRIVER = ["libcuda.so", "libcuda.so.1"]
-# The files of NVIDIA's libraries, the variables that say where each is, the names that the output has for them.
-LIBRARIES = {
-    "libnvcomp.so.6": ("SWATH_NVCOMP_PATH", "nvcomp"),
-    "libnvjpeg2k.so.0": ("SWATH_NVJPEG2K_PATH", "nvjpeg2000"),
-    "libnvjpeg.so.12": ("SWATH_NVJPEG_PATH", "nvjpeg"),
-    "libcufile.so.0": ("SWATH_CUFILE_PATH", "cufile"),
-}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def simulated(tmp_path_factory):
     """Environments in which the simulator stands in for the driver and for the named ones of NVIDIA's libraries."""
-    simulator = PATH.with_name("libswath_sim.so")
-    assert simulator.is_file(), f"no {simulator}: build swath-sim"
-
-    def environment(*libraries: str, **variables: str) -> dict[str, str]:
-        folder = tmp_path_factory.mktemp("simulator")
-        for name in [*DRIVER, *libraries]:
-            (folder / name).symlink_to(simulator)
-        hidden = {variable: "none" for name, (variable, _) in LIBRARIES.items() if name not in libraries}
-        return {**os.environ, "LD_LIBRARY_PATH": str(folder), **hidden, **variables}
-
-    return environment
+    return lambda *libraries, **variables: environment(tmp_path_factory.mktemp("simulator"), *libraries, **variables)
 
 
 def bench(*flags: object, env: dict[str, str], scratch: Path) -> tuple[subprocess.CompletedProcess, dict]:

@@ -1,0 +1,26 @@
+"""The simulator in place of NVIDIA's driver and libraries."""
+
+import os
+from pathlib import Path
+
+import binary
+
+DRIVER = ["libcuda.so", "libcuda.so.1"]
+# The files of NVIDIA's libraries, the variables that say where each is, and the names that Swath has for them.
+LIBRARIES = {
+    "libnvcomp.so.6": ("SWATH_NVCOMP_PATH", "nvcomp"),
+    "libnvjpeg2k.so.0": ("SWATH_NVJPEG2K_PATH", "nvjpeg2000"),
+    "libnvjpeg.so.12": ("SWATH_NVJPEG_PATH", "nvjpeg"),
+    "libcufile.so.0": ("SWATH_CUFILE_PATH", "cufile"),
+}
+
+
+def environment(folder: Path, *libraries: str, **variables: str) -> dict[str, str]:
+    """That of a process which finds the simulator in place of the driver and of these libraries, and no others."""
+    simulator = binary.PATH.with_name("libswath_sim.so")
+    assert simulator.is_file(), f"no simulator at {simulator}: build swath-sim beside swath"
+    for name in [*DRIVER, *libraries]:
+        (folder / name).symlink_to(simulator)
+    others = {name: value for name, value in os.environ.items() if not name.startswith("SWATH_")}
+    hidden = {variable: "none" for name, (variable, _) in LIBRARIES.items() if name not in libraries}
+    return {**others, "LD_LIBRARY_PATH": str(folder), **hidden, **variables}
