@@ -23,6 +23,8 @@ mod real;
 
 use search::Environment;
 
+use crate::error::Error;
+
 /// Where `site-packages` are that only Python knows of.
 static TOLD: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -103,6 +105,12 @@ pub struct Found {
 pub struct Missing {
     library: Library,
     reason: Reason,
+}
+
+impl From<&Missing> for Error {
+    fn from(missing: &Missing) -> Error {
+        Error::NoDevice { api: missing.library.name(), reason: missing.to_string() }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

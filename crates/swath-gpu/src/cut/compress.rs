@@ -2,6 +2,7 @@
 //! and then, side by side, all of them in one copy.
 
 use std::fmt;
+use std::ops::Range;
 
 use swath_codec::{Compress, Shape};
 
@@ -27,6 +28,10 @@ const SCRATCH_BYTES: u64 = 256 << 20;
 
 /// Pieces that a tile is gathered from at most: what stands before it in a COG, itself, what stands behind it.
 const SPANS: u64 = 3;
+
+/// The arrays of nvCOMP, each of 64-bit numbers: where tiles lie, their sizes, where they go; what it writes: sizes, and outcomes, which are
+/// only half as wide.
+const ARRAYS: u64 = 5;
 
 /// Room before and behind what nvCOMP makes of a tile, for what frames it.
 const FRAME_ROOM: u64 = 16;
@@ -117,12 +122,12 @@ impl NvCompCodec {
         }
     }
 
-    /// The framing that `chunk_frame` is to make, and the bytes of it before a stream.
-    fn framing(&self) -> (u32, u64) {
+    /// Bytes of the frame before a stream.
+    fn before(&self) -> u64 {
         match self.codec {
-            Chunked::Zstd => (0, 0),
-            Chunked::Deflate => (1, 2),
-            Chunked::Lz4 => (2, 11),
+            Chunked::Zstd => 0,
+            Chunked::Deflate => 2,
+            Chunked::Lz4 => 11,
         }
     }
 
@@ -182,7 +187,7 @@ struct Places {
 impl Places {
     fn new(codec: &TileCodec, count: u64) -> Places {
         let chunks_at = (count * 4).next_multiple_of(POOL_ALIGN);
-        let arrays = if matches!(codec, TileCodec::NvComp(_)) { count * (4 * 8 + 4) } else { 0 };
+        let arrays = if matches!(codec, TileCodec::NvComp(_)) { count * ARRAYS * 8 } else { 0 };
         Places { chunks_at, slots_at: (chunks_at + arrays).next_multiple_of(POOL_ALIGN) }
     }
 }
@@ -243,7 +248,7 @@ impl Pool {
         if largest > nvcomp.largest() {
             return Err(failed("a tile is larger than it compresses"));
         }
-        self.bound = NvComp::wanted()?.compress_bound(nvcomp.codec, nvcomp.algorithm, largest)?;
+        self.bound = NvComp::get()?.compress_bound(nvcomp.codec, nvcomp.algorithm, largest)?;
         let slot = (self.bound + 2 * FRAME_ROOM).next_multiple_of(POOL_ALIGN);
         self.slot_bytes.resize(pieces.len(), slot);
         Ok(())
@@ -252,7 +257,7 @@ impl Pool {
     /// How many tiles are compressed at a time, so that no more than `most` bytes of working memory are needed, if possible. Tells how
     /// many are.
     fn plan_wave(&mut self, nvcomp: NvCompCodec, largest: u64, most: u64, stream: &mut Stream) -> Result<u64> {
-        let library = NvComp::wanted()?;
+        let library = NvComp::get()?;
         loop {
             let total = self.wave.saturating_mul(largest);
             let asked = stream.ask_library(|stream| {
@@ -291,7 +296,7 @@ impl Cutting {
         let (made, before) = match self.job.compress {
             TileCodec::NvComp(codec) => {
                 let made = self.compress_by_nvcomp(codec, pieces, &slots, &places, &mut arrays);
-                (made, FRAME_ROOM - codec.framing().1)
+                (made, FRAME_ROOM - codec.before())
             }
             _ => (self.compress_by_kernel(pieces, &slots), 0),
         };
@@ -363,7 +368,7 @@ impl Cutting {
         at: &Places,
         arrays: &mut Vec<u64>,
     ) -> Result<()> {
-        let library = NvComp::wanted()?;
+        let library = NvComp::get()?;
         let (tiles, pool, count) = (self.tiles.get(), self.pool.slots.get(), slots.len() as u64);
         // The arrays that nvCOMP reads: where tiles lie, their sizes, where they go.
         let places = pieces.iter().flat_map(|piece| (0..piece.tiles).map(|tile| piece.at + tile * piece.stride));
@@ -371,7 +376,7 @@ impl Cutting {
         arrays.extend(pieces.iter().flat_map(|piece| std::iter::repeat_n(piece.bytes, piece.tiles as usize)));
         arrays.extend(slots.iter().map(|slot| pool.handle + slot + FRAME_ROOM));
         // And what it writes, so that what it does not write is seen: sizes and outcomes that there are not.
-        arrays.resize(5 * slots.len(), u64::MAX);
+        arrays.resize(ARRAYS as usize * slots.len(), u64::MAX);
         // SAFETY: the caller keeps the arrays until the stream is synchronised.
         unsafe { self.stream.upload(bytemuck::cast_slice(arrays), pool, at.chunks_at)? };
         let array = |n: u64, first: u64| pool.handle + at.chunks_at + (n * count + first) * 8;
@@ -402,7 +407,7 @@ impl Cutting {
             Arg::U64(pool.handle),
             Arg::U64(at.chunks_at),
             Arg::U32(count as u32),
-            Arg::U32(nvcomp.framing().0),
+            Arg::U32(nvcomp.codec.frame()),
             Arg::U32(nvcomp.header.into()),
             Arg::U64(self.pool.bound),
             Arg::Buffer(pool),
@@ -429,33 +434,40 @@ impl Cutting {
         if (memory.len() as u64) < total {
             *memory = room_on_host(&self.gpu, None, total).map_err(late)?;
         }
+        self.gather(spans, total, |cutting, part| {
+            // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
+            unsafe {
+                cutting.stream.download(cutting.tiles.get(), 0, &mut memory[part.start as usize..part.end as usize])
+            }
+        })
+    }
+
+    /// Lay pieces of the pool side by side where the tiles were, as many at a time as fit there, and let `take` have what is to be at
+    /// those places: spans are where each piece comes from, where it goes and its length, and all of them end at `end`.
+    pub(super) fn gather(
+        &mut self,
+        spans: &[[u64; 3]],
+        end: u64,
+        mut take: impl FnMut(&mut Cutting, Range<u64>) -> Result<()>,
+    ) -> Result<()> {
+        let room = self.tiles.get().bytes();
         let mut rest = spans;
         while let Some([_, start, _]) = rest.first().copied() {
-            let fitting = self.fitting(rest)?;
+            let fitting = rest.iter().take_while(|[_, to, len]| to + len - start <= room).count();
+            // Room was made for the largest that any may become, and all were compared with that.
+            assert!(fitting > 0, "a tile fits where the tiles were");
             let (some, others) = rest.split_at(fitting);
-            let end = others.first().map_or(total, |[_, to, _]| *to);
-            let table = table(some, start);
-            let copied = self.gather(&table).and_then(|()| {
-                // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
-                unsafe { self.stream.download(self.tiles.get(), 0, &mut memory[start as usize..end as usize]) }
-            });
-            self.stream.synchronize().and(copied)?;
+            let until = others.first().map_or(end, |[_, to, _]| *to);
+            let table: Vec<u64> = some.iter().flat_map(|[from, to, len]| [*from, to - start, *len]).collect();
+            let taken = self.gather_once(&table).and_then(|()| take(self, start..until));
+            self.stream.synchronize().and(taken)?;
             rest = others;
         }
         Ok(())
     }
 
-    /// How many of the first spans fit where the tiles were: from where each comes, where it goes, its length.
-    pub(super) fn fitting(&self, spans: &[[u64; 3]]) -> Result<usize> {
-        let (room, start) = (self.tiles.get().bytes(), spans.first().map_or(0, |[_, to, _]| *to));
-        let fitting = spans.iter().take_while(|[_, to, len]| to + len - start <= room).count();
-        // Room was made for the largest that any may become, and all were compared with that.
-        assert!(fitting > 0, "a tile fits where the tiles were");
-        Ok(fitting)
-    }
-
-    /// Lay pieces of the pool side by side where the tiles were. The table lives until the stream is synchronised.
-    pub(super) fn gather(&mut self, table: &[u64]) -> Result<()> {
+    /// The table lives until the stream is synchronised.
+    fn gather_once(&mut self, table: &[u64]) -> Result<()> {
         let (pool, packed) = (&self.pool, self.tiles.get());
         let args = [Arg::Buffer(pool.spans.get()), Arg::Buffer(pool.slots.get()), Arg::Buffer(packed)];
         // SAFETY: the caller keeps the table; the spans lie in the slots that the sizes were made in, and side by side in a buffer that
@@ -465,11 +477,6 @@ impl Cutting {
             self.stream.launch(Kernel::Gather, (table.len() / 3) as u32, &args)
         }
     }
-}
-
-/// The table of `gather` for spans of which the first go to `start`, which is the beginning of the buffer.
-pub(super) fn table(spans: &[[u64; 3]], start: u64) -> Vec<u64> {
-    spans.iter().flat_map(|[from, to, len]| [*from, to - start, *len]).collect()
 }
 
 /// The host has no memory for what was made: too late to ask for less, as rows were moved on.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Cutting;
-use super::compress::{Piece, table};
+use super::compress::Piece;
 use crate::error::Result;
 use crate::storage::{DeviceFile, Transfer};
 
@@ -24,9 +24,7 @@ impl Direct {
         let (overviews, overviews_at) = overviews.map_or((None, 0), |(file, at)| (Some(file), at));
         Direct { files: [Some(full), overviews], ends: [at, overviews_at], framed }
     }
-}
 
-impl Direct {
     /// The way that bytes take, in words.
     pub(super) fn description(&self) -> &'static str {
         self.files.iter().flatten().next().map_or("", DeviceFile::description)
@@ -66,18 +64,11 @@ impl Cutting {
                 }
             }
             let Some(file) = &direct.files[which] else { continue };
-            let mut rest = &spans[..];
-            while let Some([_, start, _]) = rest.first().copied() {
-                let fitting = self.fitting(rest)?;
-                let (some, others) = rest.split_at(fitting);
-                let until = others.first().map_or(*end, |[_, to, _]| *to);
-                let table = table(some, start);
-                let gathered = self.gather(&table);
-                self.stream.synchronize().and(gathered)?;
-                let transfer = Transfer { file_offset: start, buffer_offset: 0, len: until - start };
-                file.write(self.tiles.get(), 0, &[transfer])?;
-                rest = others;
-            }
+            self.gather(&spans, *end, |cutting, part| {
+                cutting.stream.synchronize()?;
+                let transfer = Transfer { file_offset: part.start, buffer_offset: 0, len: part.end - part.start };
+                file.write(cutting.tiles.get(), 0, &[transfer])
+            })?;
         }
         direct.ends = ends;
         Ok(places)

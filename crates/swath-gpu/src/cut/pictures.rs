@@ -134,16 +134,9 @@ impl Encoders {
 
 impl Encoder {
     fn new(codec: PictureCodec) -> Result<Encoder> {
-        let missing = |missing: String| Error::NoDevice { api: codec.library().name(), reason: missing };
         match codec.kind {
-            Kind::Jpeg2000(_) => {
-                let library = NvJpeg2000::get().map_err(|error| missing(error.to_string()))?;
-                Ok(Encoder::Jpeg2000 { encoder: library.encoder()?, states: Vec::new() })
-            }
-            Kind::Jpeg { .. } => {
-                let library = NvJpeg::get().map_err(|error| missing(error.to_string()))?;
-                Ok(Encoder::Jpeg { handle: library.handle()?, states: Vec::new() })
-            }
+            Kind::Jpeg2000(_) => Ok(Encoder::Jpeg2000 { encoder: NvJpeg2000::get()?.encoder()?, states: Vec::new() }),
+            Kind::Jpeg { .. } => Ok(Encoder::Jpeg { handle: NvJpeg::get()?.handle()?, states: Vec::new() }),
         }
     }
 

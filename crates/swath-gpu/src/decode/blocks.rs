@@ -65,7 +65,7 @@ impl Wave {
             }
             Route::Kernel(_) => Ok(Wave { blocks: count, scratch: 0 }),
             Route::NvComp(codec, _) => {
-                let library = NvComp::wanted()?;
+                let library = NvComp::get()?;
                 let largest = blocks.iter().map(|block| u64::from(block.dst_len)).max().unwrap_or(0).max(4);
                 let mut wave = Wave { blocks: count.max(1), scratch: 0 };
                 loop {
@@ -129,7 +129,7 @@ impl Batch<'_> {
     }
 
     fn decode_by_nvcomp(&self, codec: Chunked, wave: Wave, stream: &mut Stream) -> Result<()> {
-        let library = NvComp::wanted()?;
+        let library = NvComp::get()?;
         let (Chunks { at, count }, address) = (self.chunks, self.batch.handle);
         let args = [
             Arg::Buffer(self.batch),
@@ -167,18 +167,9 @@ impl Batch<'_> {
             Arg::Buffer(self.out),
             Arg::U64(at),
             Arg::U32(count as u32),
-            Arg::U32(checksum(codec)),
+            Arg::U32(codec.frame()),
         ];
         // SAFETY: as above.
         unsafe { stream.launch(Kernel::ChunkCheck, count as u32, &args) }
-    }
-}
-
-/// The checksum that `chunk_check` is to look at, as it numbers them.
-fn checksum(codec: Chunked) -> u32 {
-    match codec {
-        Chunked::Zstd => 0,
-        Chunked::Deflate => 1,
-        Chunked::Lz4 => 2,
     }
 }

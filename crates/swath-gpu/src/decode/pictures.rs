@@ -118,9 +118,7 @@ impl Jpeg2000 {
     ) -> Result<&'a mut Jpeg2000> {
         stream.ask_library(|_| {
             if kept.is_none() {
-                let library = NvJpeg2000::get()
-                    .map_err(|missing| Error::NoDevice { api: "nvJPEG2000", reason: missing.to_string() })?;
-                **kept = Some(Jpeg2000 { decoder: library.decoder()?, states: Vec::new() });
+                **kept = Some(Jpeg2000 { decoder: NvJpeg2000::get()?.decoder()?, states: Vec::new() });
             }
             if let Some(Jpeg2000 { decoder, states }) = &mut **kept {
                 while states.len() < pictures {
@@ -202,9 +200,7 @@ impl Jpeg {
     fn with<'a>(kept: &'a mut InContext<Option<Jpeg>>, stream: &mut Stream) -> Result<&'a mut Jpeg> {
         stream.ask_library(|_| {
             if kept.is_none() {
-                let library =
-                    NvJpeg::get().map_err(|missing| Error::NoDevice { api: "nvJPEG", reason: missing.to_string() })?;
-                let handle = library.handle()?;
+                let handle = NvJpeg::get()?.handle()?;
                 let state = handle.decode_state()?;
                 **kept = Some(Jpeg { handle, state, streams: Vec::new() });
             }

@@ -30,6 +30,17 @@ pub(crate) enum Chunked {
     Lz4,
 }
 
+impl Chunked {
+    /// The frame that stands around a stream in a file, as `kernels/nvcomp.c` numbers them.
+    pub(crate) fn frame(self) -> u32 {
+        match self {
+            Chunked::Zstd => 0,
+            Chunked::Deflate => 1,
+            Chunked::Lz4 => 2,
+        }
+    }
+}
+
 /// What addresses must be multiples of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Alignment {
@@ -208,14 +219,6 @@ macro_rules! symbol {
 }
 
 impl NvComp {
-    /// The library, where it was found before.
-    ///
-    /// # Errors
-    /// [`Error::NoDevice`], which says what is missing.
-    pub(crate) fn wanted() -> Result<&'static NvComp> {
-        NvComp::get().map_err(|missing| Error::NoDevice { api: "nvCOMP", reason: missing.to_string() })
-    }
-
     /// The library of this process.
     pub(crate) fn get() -> std::result::Result<&'static NvComp, &'static Missing> {
         static NVCOMP: OnceLock<std::result::Result<NvComp, Missing>> = OnceLock::new();
