@@ -74,7 +74,7 @@ class Case:
             blocks += math.prod(math.ceil(side / factor / self.tile) for side in (image.width, height))
         block = self.tile**2 * row_bytes // image.width
         waiting = held * file_bytes // (height * row_bytes)
-        return 2 * held + waiting + THREADS * (4 * block + 4 * MIB + CODEC[self.codec]) + 64 * blocks + 24 * MIB
+        return 2 * held + waiting + THREADS * (4 * block + 4 * MIB + CODEC[self.codec]) + 64 * blocks + 32 * MIB
 
     def factors(self, height: int) -> list[int]:
         """The full resolution, and overviews until one fits in a tile."""
