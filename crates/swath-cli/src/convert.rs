@@ -7,8 +7,8 @@ use swath::codec::jpeg::EncodeColour;
 use swath::tiff::nodata::NoData;
 use swath::tiff::{Compression, Photometric, Planar};
 use swath::{
-    BandSource, BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Overviews, Plan, Predictor, PredictorChoice,
-    Resampling, Running, WriteOptions, WriteReport,
+    BandSource, BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Measure, Overviews, Plan, Predictor,
+    PredictorChoice, Resampling, Running, WriteOptions, WriteReport,
 };
 
 use crate::command::{
@@ -242,7 +242,9 @@ fn options(arguments: &Arguments<'_>, image: &Image, source: &ImageSource<'_>) -
     if lossy && image.codec_name() != Some(options.compress.name()) {
         options.drop_statistics();
     }
-    options.statistics = arguments.has("--stats");
+    if arguments.has("--stats") {
+        options.statistics = Measure::Store;
+    }
     options.skip_empty = arguments.has("--skip-empty");
     Ok(options)
 }

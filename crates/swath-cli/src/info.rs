@@ -6,7 +6,7 @@ use swath::tiff::geo::KeyValue;
 use swath::tiff::nodata::NoData;
 use swath::tiff::world_file::GeorefSource;
 use swath::tiff::{ByteOrder, FieldType, Fields, ImageLayout, Planar, ReadAt};
-use swath::{Dataset, Image, MaskOrigin};
+use swath::{Dataset, Image};
 
 use crate::command::{Arguments, Command, Failure, Flag};
 
@@ -79,7 +79,7 @@ fn describe(dataset: &Dataset, number: usize, image: &Image) -> Map<String, Valu
     put("block", json!([grid.block_height, grid.block_width]));
     put("blocks", json!(grid.count()));
     put("levels", image.levels().map(level).collect());
-    put("mask", json!(mask_name(image.mask_origin())));
+    put("mask", json!(image.mask_origin().name()));
     put("alpha_band", json!(about.alpha_band().map(|band| band + 1)));
     put("nodata", about.nodata.map_or(Value::Null, nodata));
     put("transform", json!(about.transform.map(|transform| transform.0)));
@@ -112,17 +112,6 @@ fn level(layout: &ImageLayout) -> Value {
         "blocks": grid.count(),
         "compression": layout.compression.name(),
     })
-}
-
-fn mask_name(origin: MaskOrigin) -> &'static str {
-    match origin {
-        MaskOrigin::MaskImage => "mask",
-        MaskOrigin::NoDataValues => "nodata-values",
-        MaskOrigin::NoData => "nodata",
-        MaskOrigin::Alpha => "alpha",
-        MaskOrigin::Lerc => "lerc",
-        MaskOrigin::AllValid => "all-valid",
-    }
 }
 
 fn source_name(source: GeorefSource) -> &'static str {

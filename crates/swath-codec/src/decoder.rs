@@ -146,6 +146,11 @@ impl Scratch {
 }
 
 impl Decoder {
+    /// Whether there is nothing to decode.
+    pub fn is_copy(&self) -> bool {
+        matches!(self.codec, Codec::None)
+    }
+
     /// Which rows can be had without decoding the whole block.
     pub fn row_access(&self) -> RowAccess {
         match self.codec {

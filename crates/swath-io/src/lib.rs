@@ -41,6 +41,11 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
         fetch.reads().try_for_each(|(span, range)| self.read_at(span.offset, &mut out[range]))
     }
 
+    /// Whether every request waits for somebody else: then all blocks of a window are asked for at once, before any is decoded.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// The file of this machine that this is, if it is one: a device may be able to read it by itself.
     fn file(&self) -> Option<&std::fs::File> {
         None

@@ -41,7 +41,7 @@ const NAMES: [&str; 33] = [
 
 /// The colour that metadata or a sidecar gives a band. Upper and lower case do not matter; what nobody knows is
 /// `undefined`.
-pub(crate) fn from_name(name: &str) -> &'static str {
+pub fn from_name(name: &str) -> &'static str {
     NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(name.trim())).unwrap_or("undefined")
 }
 

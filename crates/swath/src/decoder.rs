@@ -57,6 +57,40 @@ pub(crate) fn build(level: &Level, limits: &Limits) -> Result<Decoder> {
     })
 }
 
+/// What there is a decoder for.
+const DECODED: [Compression; 25] = [
+    Compression::NONE,
+    Compression::LZW,
+    Compression::DEFLATE,
+    Compression::OLD_DEFLATE,
+    Compression::PACKBITS,
+    Compression::ZSTD,
+    Compression::LZ4,
+    Compression::LZMA,
+    Compression::CCITT_RLE,
+    Compression::CCITT_RLE_WORD,
+    Compression::CCITT_G3,
+    Compression::CCITT_G4,
+    Compression::NEXT,
+    Compression::THUNDERSCAN,
+    Compression::LERC,
+    Compression::JPEG,
+    Compression::JPEG_2000,
+    Compression::APERIO_J2K_RGB,
+    Compression::APERIO_J2K_YCBCR,
+    Compression::SGI_LOG,
+    Compression::SGI_LOG_24,
+    Compression::OLD_JPEG,
+    Compression::WEBP,
+    Compression::JPEG_XL,
+    Compression::JPEG_XL_DNG,
+];
+
+/// Whether blocks that are compressed so can be decoded.
+pub fn can_decode(compression: Compression) -> bool {
+    DECODED.contains(&compression)
+}
+
 fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
     let layout = &level.layout;
     let fields = level.ifd.fields(level.source.as_ref(), limits);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use swath_codec::DType;
 use swath_gpu::{DeviceRaster, Gpu};
 use swath_io::Source;
-use swath_tiff::{ImageLayout, ImageRoles, Limits};
+use swath_tiff::{Ifd, ImageLayout, ImageRoles, Limits};
 
 use crate::about::About;
 use crate::color::announced_subsampling;
@@ -103,6 +103,11 @@ impl Image {
     /// How the masks are stored: the one of the full resolution, then those of overviews.
     pub fn masks(&self) -> impl ExactSizeIterator<Item = &ImageLayout> {
         self.masks.iter().map(|level| &level.layout)
+    }
+
+    /// The directory of the full resolution.
+    pub fn ifd(&self) -> &Ifd {
+        &self.levels[0].ifd
     }
 
     /// How the full resolution is stored.

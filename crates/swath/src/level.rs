@@ -7,6 +7,7 @@ use swath_gpu::{DeviceFile, Gpu, Storage};
 use swath_io::{Source, Span};
 use swath_tiff::{BlockGrid, Compression, Ifd, ImageLayout, Limits};
 
+use crate::cache;
 use crate::color::{Conversion, subsampling};
 use crate::decoder;
 use crate::error::{Error, Result};
@@ -18,6 +19,8 @@ const PIECE_BYTES: u64 = 512 << 10;
 /// One resolution of an image, or of its mask.
 #[derive(Debug, Clone)]
 pub(crate) struct Level {
+    /// A number of its own, by which its decoded blocks are kept.
+    pub(crate) id: u64,
     pub(crate) source: Arc<dyn Source>,
     /// The name of the file, for messages.
     pub(crate) file: String,
@@ -58,6 +61,7 @@ impl Level {
         let (is_mask, lerc_mask) = (false, false);
         let device_file = Arc::default();
         Ok(Level {
+            id: cache::new_id(),
             source,
             file,
             ifd,
@@ -87,6 +91,7 @@ impl Level {
     /// The masks of this level's LERC blobs as a level of its own. A block that is not stored is zeros, which are valid.
     pub(crate) fn lerc_mask(&self) -> Level {
         Level {
+            id: cache::new_id(),
             blocks: Blocks { grid: self.blocks.grid, pieces: None },
             dtype: DType::U8,
             is_mask: true,

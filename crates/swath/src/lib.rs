@@ -16,7 +16,9 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod ahead;
 mod band_color;
+mod cache;
 mod color;
 mod dataset;
 mod decoder;
@@ -41,7 +43,10 @@ mod validate;
 mod write;
 
 pub use about::{About, BandAbout};
+pub use band_color::from_name as band_color_named;
+pub use cache::BlockCache;
 pub use dataset::Dataset;
+pub use decoder::can_decode;
 pub use device::Device;
 pub use error::{BlockName, Error, Result};
 pub use image::{Image, Raster};
@@ -57,8 +62,8 @@ pub use swath_tiff::Limits;
 pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
 pub use write::{
     Arrangement, ArraySource, Assembly, BandSource, BandStatistics, BigTiff, BlockSize, ClosureSource,
-    DEFAULT_BUFFER_BYTES, Encoded, EncodedBlock, ImageSource, Overviews, Plan, PlanError, PredictorChoice, Resampling,
-    Running, StoredBlocks, WriteOptions, WriteReport,
+    DEFAULT_BUFFER_BYTES, Encoded, EncodedBlock, ImageSource, Measure, Overviews, Plan, PlanError, PredictorChoice,
+    Resampling, Running, StoredBlocks, WriteOptions, WriteReport,
 };
 
 /// The crates below this one, for those who need more than reading.

@@ -1,6 +1,7 @@
 //! Where the blocks of a read lie in the file, and which part of each has to be decoded.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use swath_codec::{Decoder, Extent, RowAccess, Shape};
 use swath_io::Span;
@@ -48,6 +49,8 @@ pub(crate) struct Wanted {
     pub(crate) first_row: u64,
     /// Why it cannot be decoded, when that is known before it is.
     pub(crate) problem: Option<Error>,
+    /// Its pixels, where they are kept.
+    pub(crate) kept: Option<Arc<Vec<u8>>>,
 }
 
 impl Wanted {
@@ -70,7 +73,7 @@ impl Wanted {
         };
         let shape = level.shape((end_row - first_row) as usize);
         let extent = if end_row == bottom { Extent::Whole } else { Extent::Top };
-        Wanted { place, job, band, shape, extent, first_row, problem: None }
+        Wanted { place, job, band, shape, extent, first_row, problem: None, kept: None }
     }
 }
 
@@ -90,6 +93,9 @@ pub(crate) fn locate(
     let size = level.source.size();
     let longest = level.stored_bytes().saturating_mul(10).saturating_add(1 << 20);
     for (span, wanted) in spans.iter_mut().zip(wanted) {
+        if wanted.kept.is_some() {
+            *span = Span::default();
+        }
         if span.is_sparse() {
             continue;
         }

@@ -43,6 +43,20 @@ pub enum MaskOrigin {
     AllValid,
 }
 
+impl MaskOrigin {
+    /// The name in `swath info` and in Python.
+    pub fn name(self) -> &'static str {
+        match self {
+            MaskOrigin::MaskImage => "mask",
+            MaskOrigin::NoDataValues => "nodata-values",
+            MaskOrigin::NoData => "nodata",
+            MaskOrigin::Alpha => "alpha",
+            MaskOrigin::Lerc => "lerc",
+            MaskOrigin::AllValid => "all-valid",
+        }
+    }
+}
+
 impl Image {
     /// Where [`read_mask`](Image::read_mask) takes the mask from.
     pub fn mask_origin(&self) -> MaskOrigin {

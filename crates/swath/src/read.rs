@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use swath_codec::place::{Every, copy};
-use swath_codec::{Decoder, Scratch};
+use swath_codec::{Decoder, RowAccess, Scratch};
 use swath_io::{Batch, Span};
 use swath_tiff::{Limits, Window};
 
+use crate::ahead;
+use crate::cache::BlockCache;
 use crate::color::Conversion;
 use crate::device::Device;
 use crate::error::{BlockName, Error, Result};
@@ -24,8 +26,10 @@ use crate::scatter::{Job, Scatter};
 /// share the work evenly.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Decoded bytes that are worth a thread: to start and to end one takes as long as decoding some ten thousand.
+/// Decoded bytes that are worth a thread: to start and to end one takes as long as decoding some ten thousand, or as copying
+/// some hundred thousand.
 const THREAD_BYTES: u64 = 128 << 10;
+const THREAD_BYTES_UNCOMPRESSED: u64 = 1 << 20;
 
 /// Blocks that one batch may have: what is known about each takes more memory than the pixels of a very small one.
 const BATCH_BLOCKS: u64 = 4096;
@@ -167,6 +171,8 @@ fn read_stored(
     if out.is_empty() {
         return Ok(report);
     }
+    let ahead = ahead::fetch(level, &decoder, checked, limits, request.cache.as_ref());
+    let level = ahead.as_ref().unwrap_or(level);
 
     let grid = level.blocks.grid;
     let scatter = Scatter::new(out, grid, checked.window, &checked.bands, level.dtype.size(), request.layout);
@@ -175,8 +181,11 @@ fn read_stored(
     let groups = scatter.group_count() as u64;
     let blocks_per_job = if grid.planes > 1 && groups == 1 { checked.bands.len() as u64 } else { 1 };
     let jobs = positions * groups;
-    let work = jobs.saturating_mul(blocks_per_job).saturating_mul(level.block_bytes());
-    let threads = request.threads.unwrap_or_else(default_threads).clamp(1, (work / THREAD_BYTES).max(1) as usize);
+    let kept = request.cache.as_ref().map_or(0, |cache| cache.count(level, checked));
+    let blocks = jobs.saturating_mul(blocks_per_job);
+    let work = blocks.saturating_sub(kept).saturating_mul(level.block_bytes());
+    let worth = if decoder.is_copy() { THREAD_BYTES_UNCOMPRESSED } else { THREAD_BYTES };
+    let threads = request.threads.unwrap_or_else(default_threads).clamp(1, (work / worth).max(1) as usize);
     let batch_jobs = (BATCH_BYTES / level.block_bytes().max(1)).min(BATCH_BLOCKS / blocks_per_job.max(1));
     let batch_jobs = batch_jobs.clamp(1, (jobs / (4 * threads as u64)).max(1)) as usize;
 
@@ -189,6 +198,7 @@ fn read_stored(
         on_corrupt: request.on_corrupt,
         scatter: Mutex::new(scatter),
         batch_jobs,
+        cache: request.cache.as_ref(),
         stop: AtomicBool::new(false),
         cancel: request.cancel.as_ref(),
         done: AtomicU64::new(0),
@@ -233,6 +243,7 @@ struct Reading<'a, 'out> {
     on_corrupt: OnCorrupt,
     scatter: Mutex<Scatter<'out>>,
     batch_jobs: usize,
+    cache: Option<&'a BlockCache>,
     stop: AtomicBool,
     cancel: Option<&'a Cancel>,
     done: AtomicU64,
@@ -339,17 +350,14 @@ impl<'out> Reading<'_, 'out> {
                 (true, Layout::BandsFirst) => job.group..job.group + 1,
                 (true, Layout::BandsLast) => 0..self.bands.len(),
             };
+            let cache = self.cache_for(job);
+            let access = if cache.is_some() { RowAccess::All } else { self.decoder.row_access() };
             for band in bands {
                 let plane = if planar { self.bands[band] as u64 } else { 0 };
                 let place = Place { plane, row: job.row, col: job.col };
-                space.wanted.push(Wanted::new(
-                    self.level,
-                    self.decoder.row_access(),
-                    place,
-                    job.rows.clone(),
-                    at,
-                    band,
-                ));
+                let mut wanted = Wanted::new(self.level, access, place, job.rows.clone(), at, band);
+                wanted.kept = cache.and_then(|cache| cache.get(self.level, place));
+                space.wanted.push(wanted);
             }
         }
         locate(self.level, self.decoder, self.limits, &mut space.wanted, &mut space.spans)
@@ -382,7 +390,16 @@ impl<'out> Reading<'_, 'out> {
         fetch(space, range).map_err(|source| error(space, space.first, source))
     }
 
+    /// The cache, for a job that uses a part of its blocks.
+    fn cache_for(&self, job: &Job<'out>) -> Option<&BlockCache> {
+        self.cache.filter(|cache| cache.wants(self.level, (job.row, job.col), &job.rows, &job.cols))
+    }
+
     fn decode_and_place(&self, space: &mut Workspace<'out>, i: usize, report: &mut Report) -> Result<()> {
+        if let Some(pixels) = space.wanted[i].kept.take() {
+            report.kept_blocks += 1;
+            return self.place(space, i, &pixels);
+        }
         if space.spans[i].is_sparse() {
             report.sparse_blocks += 1;
             self.fill(space, i);
@@ -390,18 +407,37 @@ impl<'out> Reading<'_, 'out> {
         }
         let name = self.name(space, i);
         let Workspace { jobs, wanted, first, batch, scratch, block, row, .. } = space;
-        let Wanted { job, band, shape, extent, first_row, .. } = &wanted[i];
+        let Wanted { place, job, band, shape, extent, first_row, .. } = &wanted[i];
         let pixels = self
             .decoder
             .decode(batch.get_mut(i - *first), *shape, *extent, block, scratch)
             .map_err(|source| Error::Block { file: self.level.file.clone(), block: name, source })?;
         report.blocks += 1;
         report.bytes_decoded += shape.len() as u64;
-        self.placement.place(&mut jobs[*job], *band, *shape, *first_row, pixels, row).map_err(|source| Error::Block {
-            file: self.level.file.clone(),
-            block: name,
-            source,
-        })
+        let placed = self.placement.place(&mut jobs[*job], *band, *shape, *first_row, pixels, row);
+        placed.map_err(|source| Error::Block { file: self.level.file.clone(), block: name, source })?;
+        if let Some(cache) = self.cache_for(&jobs[*job]) {
+            // What was decoded into the worker's own memory is handed over as it is; else it lies where it was fetched to.
+            let (at, len) = (pixels.as_ptr(), shape.len());
+            let own = at == block.as_ptr();
+            let pixels = if own {
+                block.truncate(len);
+                std::mem::take(block)
+            } else {
+                batch.get(i - *first)[..len].to_vec()
+            };
+            cache.keep(self.level, *place, pixels);
+        }
+        Ok(())
+    }
+
+    /// Place the pixels of a block that were kept.
+    fn place(&self, space: &mut Workspace<'out>, i: usize, pixels: &[u8]) -> Result<()> {
+        let block = self.name(space, i);
+        let Workspace { jobs, wanted, row, .. } = space;
+        let Wanted { job, band, shape, first_row, .. } = &wanted[i];
+        let placed = self.placement.place(&mut jobs[*job], *band, *shape, *first_row, pixels, row);
+        placed.map_err(|source| Error::Block { file: self.level.file.clone(), block, source })
     }
 
     /// Fill the pixels of a block with nodata, or with 0 when there is none.

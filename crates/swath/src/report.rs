@@ -102,6 +102,8 @@ pub struct Report {
     pub blocks: u64,
     /// Blocks that are not stored and were filled.
     pub sparse_blocks: u64,
+    /// Blocks whose pixels were kept from an earlier read.
+    pub kept_blocks: u64,
     /// Batches in which the blocks were fetched.
     pub batches: u64,
     /// Compressed bytes fetched.
@@ -139,6 +141,7 @@ impl Report {
     pub(crate) fn merge(&mut self, other: Report) {
         self.blocks += other.blocks;
         self.sparse_blocks += other.sparse_blocks;
+        self.kept_blocks += other.kept_blocks;
         self.batches += other.batches;
         self.bytes_fetched += other.bytes_fetched;
         self.bytes_decoded += other.bytes_decoded;

@@ -1,12 +1,13 @@
 //! What to read and how.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use swath_gpu::{CodecChoice, Storage};
 use swath_tiff::Limits;
 
+use crate::cache::BlockCache;
 use crate::device::Device;
 
 /// The order of the samples in the output.
@@ -93,6 +94,7 @@ pub struct ReadRequest<'a> {
     pub(crate) decoder: CodecChoice,
     pub(crate) storage: Storage,
     pub(crate) gpu_memory_budget: Option<u64>,
+    pub(crate) cache: Option<BlockCache>,
 }
 
 impl<'a> ReadRequest<'a> {
@@ -198,6 +200,13 @@ impl<'a> ReadRequest<'a> {
         self
     }
 
+    /// Keep decoded blocks that the window uses a part of, for the next window. Reads by the CPU use it.
+    #[must_use]
+    pub fn cache(mut self, cache: &BlockCache) -> Self {
+        self.cache = Some(cache.clone());
+        self
+    }
+
     /// Let the read be cancelled.
     #[must_use]
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
@@ -222,9 +231,11 @@ impl std::fmt::Debug for ReadRequest<'_> {
 /// The threads that a read uses unless told otherwise: `SWATH_THREADS` if it is set to a number above 0, else the
 /// cores that this process may use.
 pub fn default_threads() -> usize {
+    /// Asking reads files of the system, which takes longer than a small window.
+    static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
     std::env::var("SWATH_THREADS")
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .filter(|&threads| threads > 0)
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+        .unwrap_or_else(|| *PROCESSORS)
 }

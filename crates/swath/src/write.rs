@@ -32,7 +32,7 @@ pub use assembly::Assembly;
 pub use copy::StoredBlocks;
 pub use encode::{Encoded, EncodedBlock};
 pub use error::PlanError;
-pub use options::{Arrangement, BigTiff, BlockSize, Overviews, PredictorChoice, WriteOptions};
+pub use options::{Arrangement, BigTiff, BlockSize, Measure, Overviews, PredictorChoice, WriteOptions};
 pub use plan::Plan;
 pub use reduce::Resampling;
 pub use report::WriteReport;

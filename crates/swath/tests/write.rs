@@ -6,7 +6,7 @@ use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
     Arrangement, ArraySource, BandSource, BlockSize, Cancel, ClosureSource, Compress, DType, Dataset, Error, Layout,
-    Overviews, Plan, PlanError, ReadRequest, Resampling, Result, Running, WriteOptions,
+    Measure, Overviews, Plan, PlanError, ReadRequest, Resampling, Result, Running, WriteOptions,
 };
 
 const WIDTH: u64 = 203;
@@ -38,7 +38,7 @@ fn options() -> WriteOptions {
     options.blocks = BlockSize::Tiles { width: 48, height: 32 };
     options.compress = Compress::Deflate { level: 1 };
     options.about.nodata = Some(NoData::Float(-9999.0));
-    options.statistics = true;
+    options.statistics = Measure::Store;
     options
 }
 
@@ -363,7 +363,7 @@ fn source_of_another_shape_is_refused() {
 fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete() {
     let last = pixels(1);
     let mut options = options();
-    (options.overviews, options.statistics) = (Overviews::None, false);
+    (options.overviews, options.statistics) = (Overviews::None, Measure::Nothing);
     let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
     let bytes: Vec<u8> = last.iter().flat_map(|x| x.to_ne_bytes()).collect();
     let row = WIDTH as usize * 4;

@@ -9,6 +9,7 @@ use swath_tiff::{BlockGrid, ByteOrder, Planar, Tag, Value, encode_directories, e
 use crate::error::{Error, Result};
 use crate::write::index::{BlockIndex, LevelBlocks};
 use crate::write::options::BigTiff;
+use crate::write::options::Measure;
 use crate::write::plan::Plan;
 use crate::write::stream::{Spools, Streamed};
 use crate::write::tags;
@@ -133,13 +134,14 @@ struct Placed {
 
 impl<'a> Directories<'a> {
     fn new(plan: &'a Plan, streamed: &'a Streamed) -> Result<Directories<'a>> {
+        let statistics = match plan.options.statistics {
+            Measure::Store => streamed.report.statistics.as_slice(),
+            Measure::Nothing | Measure::Tell => &[],
+        };
         let tags_of = |(level, mask)| {
             let stored = streamed.stored_tags.as_deref().filter(|_| level == 0);
-            let tags = if mask {
-                tags::mask_tags(plan, level)
-            } else {
-                tags::level_tags(plan, level, stored, &streamed.report.statistics)?
-            };
+            let tags =
+                if mask { tags::mask_tags(plan, level) } else { tags::level_tags(plan, level, stored, statistics)? };
             Ok((level, mask, tags))
         };
         let tags = tags::order(plan).into_iter().map(tags_of).collect::<Result<_>>()?;

@@ -46,8 +46,14 @@ impl WriteOptions {
         self.extra_tags = other_tags(image, source.bands())?;
         // A nodata value that no sample can have marks nothing, but it is not ours to drop.
         let bits = self.bits.unwrap_or(image.dtype().size() as u16 * 8);
-        if let Some(nodata) = self.about.nodata.take_if(|nodata| !can_hold(image.dtype(), bits, *nodata)) {
-            self.extra_tags.push((Tag::GDAL_NODATA, Value::Text(nodata.to_string())));
+        let nodata = self.about.nodata;
+        self.about.nodata.take_if(|nodata| !can_hold(image.dtype(), bits, *nodata));
+        if let Some(nodata) = nodata {
+            let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
+            let text = fields.text(Tag::GDAL_NODATA).ok().flatten();
+            let same = |text: &String| NoData::parse(text, layout.kind(), u32::from(layout.bits)) == Some(nodata);
+            let text = text.filter(same).unwrap_or_else(|| nodata.to_string());
+            self.extra_tags.push((Tag::GDAL_NODATA, Value::Text(text)));
         }
         Ok(self)
     }

@@ -36,8 +36,8 @@ pub struct WriteOptions {
     pub big_tiff: BigTiff,
     /// Leave blocks out that hold nothing but nodata (or 0, where there is none).
     pub skip_empty: bool,
-    /// Write exact statistics of each band, as GDAL does.
-    pub statistics: bool,
+    /// Exact statistics of each band.
+    pub statistics: Measure,
     /// Turn NaN into the nodata value.
     pub nan_to_nodata: bool,
     /// Place on Earth, nodata, colours, names, metadata.
@@ -62,7 +62,7 @@ impl Default for WriteOptions {
             extra_samples: None,
             big_tiff: BigTiff::Auto,
             skip_empty: false,
-            statistics: false,
+            statistics: Measure::Nothing,
             nan_to_nodata: false,
             about: About::default(),
             extra_tags: Vec::new(),
@@ -122,6 +122,17 @@ pub enum Overviews {
     Auto,
     /// By these factors of the full resolution, in increasing order.
     Factors(Vec<u32>),
+}
+
+/// Whether the pixels are measured, and who is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// They are not.
+    Nothing,
+    /// The report has the statistics, the file has not.
+    Tell,
+    /// The file has them too, as GDAL writes them.
+    Store,
 }
 
 /// Which kind of TIFF to write.

@@ -6,7 +6,7 @@ use swath_tiff::{BlockGrid, Photometric, Planar};
 
 use crate::pixels::kind_of;
 use crate::write::error::PlanError;
-use crate::write::options::{Arrangement, BlockSize, Overviews, PredictorChoice, WriteOptions};
+use crate::write::options::{Arrangement, BlockSize, Measure, Overviews, PredictorChoice, WriteOptions};
 use crate::write::reduce::{Reduction, Resampling};
 
 /// The most that one block may hold decoded. The frame of a COG has 32 bits for its encoded size.
@@ -168,6 +168,11 @@ impl Plan {
     /// What the plan was made from.
     pub fn options(&self) -> &WriteOptions {
         &self.options
+    }
+
+    /// Whether pixels are measured.
+    pub(crate) fn measures(&self) -> bool {
+        self.options.statistics != Measure::Nothing
     }
 
     /// Whether a mask is written.

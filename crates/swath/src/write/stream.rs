@@ -118,7 +118,7 @@ pub(crate) fn stream(
     }
     let stored = source.stored(plan);
     // Blocks that are taken over as they are need no pixels, unless something is made from them.
-    let needs_pixels = stored.is_none() || plan.levels.len() > 1 || plan.options.statistics || plan.has_mask();
+    let needs_pixels = stored.is_none() || plan.levels.len() > 1 || plan.measures() || plan.has_mask();
     let threads = running.threads.unwrap_or_else(default_threads).clamp(1, MAX_THREADS);
     let place = match (source.on_device(), running.device.gpu()) {
         (Some(raster), Some(gpu)) if raster.gpu().is(gpu) => PixelsOn::ThisDevice,
@@ -165,7 +165,7 @@ pub(crate) fn stream(
             used.note_fallback(stage, reason, blocks);
         }
         let blocks = plan.levels[0].grid.count().unwrap_or(0);
-        if plan.options.statistics && place == PixelsOn::ThisDevice {
+        if plan.measures() && place == PixelsOn::ThisDevice {
             used.note_fallback("measuring", NO_STATISTICS, blocks);
         }
         if place == PixelsOn::Another {
@@ -180,7 +180,8 @@ pub(crate) fn stream(
     };
     (report.wall_time, report.threads, report.statistics) = (start.elapsed(), threads, statistics);
     streamed.stored_tags = stored.map(|stored| stored.tags);
-    Ok(())
+    // Whoever cancels after the last block does not want the file either.
+    if running.cancel.as_ref().is_some_and(Cancel::is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
 }
 
 /// Who cuts the blocks and makes the overviews of a write.
@@ -212,7 +213,7 @@ fn worker_for<'a>(plan: &Plan, running: &'a Running<'_>, taken_over: bool, place
     };
 
     match job {
-        Ok(_) if strict && plan.options.statistics && place == PixelsOn::ThisDevice => {
+        Ok(_) if strict && plan.measures() && place == PixelsOn::ThisDevice => {
             Err(Error::Fallback { stage: "measuring", reason: NO_STATISTICS.into() })
         }
         Ok(_) if strict && place == PixelsOn::Another => {
@@ -539,7 +540,7 @@ impl<'a> State<'a> {
                 jobs.push(Job::Reduce { level, rows, out, mask });
             }
         }
-        if self.plan.options.statistics {
+        if self.plan.measures() {
             let end = current[0].end();
             let step = (REDUCE_BYTES / self.plan.row_bytes(0).max(1) as u64).max(1);
             let starts = (self.measured..end).step_by(step as usize);
@@ -650,7 +651,7 @@ impl<'a> State<'a> {
     }
 
     fn statistics(&self) -> Vec<BandStatistics> {
-        if self.plan.options.statistics { self.partials.iter().map(Partial::finish).collect() } else { Vec::new() }
+        if self.plan.measures() { self.partials.iter().map(Partial::finish).collect() } else { Vec::new() }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The directories of a file: what its levels and masks are, and what the image is about.
 
 use swath_codec::{Compress, Predictor, SampleFormat, jpeg, lerc};
-use swath_tiff::gdal_metadata::{self, Item, Statistics};
+use swath_tiff::gdal_metadata::{self, GdalMetadata, Item, Statistics};
 use swath_tiff::geo::{GeoKeys, KeyValue, RasterType, georef_tags};
+use swath_tiff::xml::XmlLimits;
 use swath_tiff::{BlockGrid, FieldType, Photometric, Planar, Tag, Value};
 
 use crate::about::{About, RASTER_TYPE_KEY};
@@ -61,10 +62,16 @@ pub(crate) fn level_tags(
     }
     let about = &plan.options.about;
     if let (Photometric::PALETTE, Some(palette)) = (plan.photometric, &about.palette) {
-        tags.push((Tag::COLOR_MAP, Value::Short(palette.to_color_map(u32::from(plan.bits))?)));
+        // Colours of 16 bits say more than the palette, and are written as they were.
+        let stored = plan.options.extra_tags.iter().find(|(tag, _)| *tag == Tag::COLOR_MAP).map(|(_, map)| map.clone());
+        let map = stored.map_or_else(|| palette.to_color_map(u32::from(plan.bits)).map(Value::Short), Ok)?;
+        tags.push((Tag::COLOR_MAP, map));
     }
     if let Some(nodata) = about.nodata {
-        tags.push((Tag::GDAL_NODATA, Value::Text(nodata.to_string())));
+        // There are many ways to write a number, and somebody chose one.
+        let stored =
+            plan.options.extra_tags.iter().find(|(tag, _)| *tag == Tag::GDAL_NODATA).map(|(_, text)| text.clone());
+        tags.push((Tag::GDAL_NODATA, stored.unwrap_or_else(|| Value::Text(nodata.to_string()))));
     }
     if level == 0 {
         tags.extend(about_tags(plan, about, statistics)?);
@@ -150,7 +157,12 @@ fn about_tags(
     about: &About,
     statistics: &[BandStatistics],
 ) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
-    let mut tags = georef_tags(about.transform.as_ref(), &about.gcps, about.raster_type);
+    // Half a pixel there and back may cost the last bit: what the tags said is said again, where it is the same.
+    let raw = about.raw_transform.filter(|raw| about.is_point() && about.transform == Some(raw.from_centres()));
+    let mut tags = match raw {
+        Some(raw) => georef_tags(Some(&raw), &[], RasterType::Area),
+        None => georef_tags(about.transform.as_ref(), &about.gcps, about.raster_type),
+    };
     if let Some(keys) = &about.geo_keys {
         let mut keys = keys.clone();
         if RasterType::from_key(keys.short(RASTER_TYPE_KEY)) != about.raster_type {
@@ -175,9 +187,22 @@ fn about_tags(
     }
     let items = items(plan, about, statistics);
     if !items.is_empty() {
-        tags.push((Tag::GDAL_METADATA, Value::Text(gdal_metadata::encode(&items))));
+        // A text that says the same is not ours to rewrite.
+        let text =
+            about.metadata_xml.as_ref().map(|text| text.trim_end_matches('\0')).filter(|text| says(text, &items));
+        tags.push((Tag::GDAL_METADATA, Value::Text(text.map_or_else(|| gdal_metadata::encode(&items), str::to_owned))));
     }
     Ok(tags)
+}
+
+/// Whether a text has just these items, in whatever order.
+fn says(text: &str, items: &[Item]) -> bool {
+    fn sorted(items: &[Item]) -> Vec<&Item> {
+        let mut items: Vec<&Item> = items.iter().collect();
+        items.sort_by_key(|item| (item.sample, &item.domain, &item.role, &item.name, &item.value));
+        items
+    }
+    GdalMetadata::parse(text.as_bytes(), &XmlLimits::default()).is_ok_and(|found| sorted(&found.items) == sorted(items))
 }
 
 fn geo_key_tags(keys: &GeoKeys) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {

@@ -6,8 +6,8 @@ use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
     Arrangement, ArraySource, BlockSize, ClosureSource, CodecChoice, Compress, DType, Dataset, Device, DeviceRaster,
-    DeviceReport, Error, FallbackPolicy, ImageSource, Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest,
-    Resampling, Running, WriteOptions, WriteReport,
+    DeviceReport, Error, FallbackPolicy, ImageSource, Layout, Measure, Overviews, Plan, Predictor, PredictorChoice,
+    ReadRequest, Resampling, Running, WriteOptions, WriteReport,
 };
 
 use crate::subject::Subject;
@@ -120,7 +120,7 @@ fn plan(random: &mut Random, side: u64) -> (Plan, u64, u64, usize, DType) {
         random.pick(&[Resampling::Nearest, Resampling::Mean, Resampling::Min, Resampling::Max, Resampling::Mode])
     });
     options.skip_empty = random.below(4) == 0;
-    options.statistics = random.below(3) == 0 && !complex;
+    options.statistics = if random.below(3) == 0 && !complex { Measure::Store } else { Measure::Nothing };
     if random.below(2) == 0 && !complex {
         options.about.nodata = Some(if float { NoData::Float(-9999.0) } else { NoData::Uint(7) });
         if dtype == DType::F16 {

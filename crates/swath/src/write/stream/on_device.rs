@@ -200,7 +200,7 @@ impl State<'_> {
     /// device, if the source makes its rows there; else on the host, and so from a raster on another device.
     fn places(&self, gpu: &Gpu, source: &dyn BandSource, tallest: u64, bands: usize) -> Result<Vec<Place>> {
         let count = BANDS_IN_TURN.min(bands);
-        let measured = self.plan.options.statistics;
+        let measured = self.plan.measures();
         let pin = || gpu.pin(tallest as usize * self.plan.row_bytes(0));
         if let Some(raster) = source.on_device().filter(|raster| raster.gpu().is(gpu)) {
             let place = || match measured {
@@ -291,7 +291,7 @@ impl State<'_> {
             }
         }
         let mut views = Vec::new();
-        if let (true, Some(memory)) = (self.plan.options.statistics, band.place.on_host()) {
+        if let (true, Some(memory)) = (self.plan.measures(), band.place.on_host()) {
             let count = (band.rows.end - band.rows.start) as usize;
             let samples = &memory[..count * row_bytes];
             views.push(RowsView { samples, mask: None, first: band.rows.start, row_bytes, mask_bytes: 0 });
