@@ -1,5 +1,7 @@
 //! Memory that frees itself.
 
+use std::any::Any;
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +18,18 @@ pub(crate) struct Shared {
     pub(crate) profile: Profile,
 }
 
-/// Device memory. It is given back when it is dropped.
+/// Whoever memory of somebody else's belongs to: it stays as long as this does.
+pub(crate) struct Owner {
+    pub(crate) _kept: Box<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owner")
+    }
+}
+
+/// Device memory. It is given back when it is dropped: to the device, or to whom it belongs.
 #[derive(Debug)]
 pub struct Buffer {
     pub(crate) shared: Arc<Shared>,
@@ -24,6 +37,8 @@ pub struct Buffer {
     pub(crate) bytes: u64,
     /// What cuFile knows of it, once it was asked to read into it or write from it: nothing, if it could not be told.
     pub(crate) registration: OnceLock<Option<Registration>>,
+    /// Whose memory it is, if it is not ours.
+    pub(crate) owner: Option<Owner>,
 }
 
 impl Buffer {
@@ -44,6 +59,10 @@ impl Drop for Buffer {
         if let Some(Some(registration)) = self.registration.take() {
             let mut registration = Some(registration);
             self.shared.device.in_cuda_context(&mut || registration = None);
+        }
+        // What belongs to others was neither allocated nor counted here: they are let go of, and no more.
+        if self.owner.is_some() {
+            return;
         }
         // SAFETY: the handle came from this device and is released once; streams synchronise before the buffers that they use
         // are dropped (`Stream` says how).

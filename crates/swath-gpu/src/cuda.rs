@@ -7,11 +7,14 @@ mod context;
 mod driver;
 mod queue;
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_uint};
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CU_MEMHOSTALLOC_PORTABLE, CUdevice, CUdevice_attribute_enum as Attribute};
+use cudarc::driver::sys::{
+    CU_MEMHOSTALLOC_PORTABLE, CUdevice, CUdevice_attribute_enum as Attribute,
+    CUpointer_attribute_enum as PointerAttribute,
+};
 
 use self::context::Context;
 use self::driver::{Driver, no_device, visible_devices};
@@ -53,6 +56,25 @@ impl Cuda {
         let driver = Driver::get()?;
         let count = count(driver)?;
         (0..count).map(|index| describe(driver, index, count).map(|(_, info, _)| info)).collect()
+    }
+
+    /// The number of the device that an address of device memory, whoever allocated it, lies on.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] when there is none at all; what the driver says when it knows no such address.
+    pub fn device_of(address: u64) -> Result<usize> {
+        let driver = Driver::get()?;
+        let mut ordinal: c_uint = 0;
+        // SAFETY: for this attribute the driver writes an unsigned int, for which there is room; it only looks the address up.
+        let code = unsafe {
+            (driver.pointer_attribute)(
+                ptr::from_mut(&mut ordinal).cast(),
+                PointerAttribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                address,
+            )
+        };
+        driver.check("cuPointerGetAttribute", code)?;
+        Ok(ordinal as usize)
     }
 }
 
@@ -107,6 +129,14 @@ unsafe impl Device for Cuda {
 
     fn in_cuda_context(&self, work: &mut dyn FnMut()) -> bool {
         self.context.enter().map(|_current| work()).is_ok()
+    }
+
+    unsafe fn wait_for_stream(&self, stream: u64) -> Result<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: the caller promises that the stream is a default one or alive in this context; a handle is an address or one of two
+        // numbers.
+        let code = unsafe { (self.driver.stream_synchronize)(ptr::without_provenance_mut(stream as usize)) };
+        self.driver.check("cuStreamSynchronize", code)
     }
 
     fn queue(&self) -> Result<Box<dyn Queue>> {

@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::fmt::Debug;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::{Arg, Kernel};
 
 /// The interface that a device is driven through.
@@ -82,7 +82,7 @@ pub unsafe trait Device: Debug + Send + Sync {
     /// Allocate device memory, `bytes` being at least 1.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) when there is none, and what the driver says.
+    /// [`Error::OutOfMemory`] when there is none, and what the driver says.
     fn allocate(&self, stage: &'static str, bytes: u64) -> Result<Handle>;
 
     /// Give device memory back.
@@ -107,6 +107,17 @@ pub unsafe trait Device: Debug + Send + Sync {
     /// was not done, because this is no CUDA device or its context cannot be used.
     fn in_cuda_context(&self, _work: &mut dyn FnMut()) -> bool {
         false
+    }
+
+    /// Wait for a CUDA stream that is not ours.
+    ///
+    /// # Errors
+    /// What the driver says; [`Error::Unable`] when it is no CUDA device.
+    ///
+    /// # Safety
+    /// It is a default stream (1 or 2), or one of the device's primary context that is alive.
+    unsafe fn wait_for_stream(&self, _stream: u64) -> Result<()> {
+        Err(Error::Unable { device: self.info().name.clone(), what: "wait for streams of CUDA" })
     }
 
     /// A queue of its own: what is put into it happens in order, and beside what happens in other queues.

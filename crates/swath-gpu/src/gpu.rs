@@ -120,7 +120,20 @@ impl Gpu {
         };
         let handle = self.shared.device.allocate(stage, bytes)?;
         self.shared.counters.allocated(bytes);
-        Ok(Buffer { shared: Arc::clone(&self.shared), handle, bytes, registration: OnceLock::new() })
+        Ok(Buffer { shared: Arc::clone(&self.shared), handle, bytes, registration: OnceLock::new(), owner: None })
+    }
+
+    /// Wait for all that was put into a CUDA stream of somebody else's, so that what it was to write can be read. 1 and 2 are the default
+    /// streams, the legacy one and that of this thread.
+    ///
+    /// # Errors
+    /// What the driver says; [`Error::Unable`] when it is no CUDA device.
+    ///
+    /// # Safety
+    /// It is one of those two, or a stream of the device's primary context that is alive.
+    pub unsafe fn wait_for_stream(&self, stream: u64) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.device.wait_for_stream(stream) }
     }
 
     /// Allocate host memory that the device copies from and to by itself.

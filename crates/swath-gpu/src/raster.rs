@@ -1,11 +1,13 @@
 //! Pixels that stay on the device.
 
+use std::any::Any;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use swath_codec::DType;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Owner};
+use crate::device::Api;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::job::DecodeJob;
@@ -70,6 +72,38 @@ impl DeviceRaster {
         Ok(DeviceRaster { gpu: gpu.clone(), buffer, geometry, dtype, bands, rows, cols, bands_last })
     }
 
+    /// An image that somebody else has in the memory of a CUDA device, as it lies there: nothing is copied. `owner` is dropped when nothing
+    /// here uses the memory any more.
+    ///
+    /// # Errors
+    /// [`Error::Unable`] when it is no CUDA device, or the address is none that samples of this type may have.
+    ///
+    /// # Safety
+    /// `address` is that of an image of this shape and layout without gaps, in the device's primary context. While `owner` lives it
+    /// stays, and nobody writes to it; all that was to write to it is done.
+    pub unsafe fn from_foreign(
+        gpu: &Gpu,
+        address: u64,
+        dtype: DType,
+        (bands, rows, cols): (usize, u64, u64),
+        bands_last: bool,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Result<DeviceRaster> {
+        let unable = |what| Error::Unable { device: gpu.info().name.clone(), what };
+        if gpu.info().api != Api::Cuda {
+            return Err(unable("use memory of CUDA"));
+        }
+        let geometry = Geometry::dense(bands, rows, cols, dtype.size(), bands_last);
+        let bytes = geometry.bytes.ok_or_else(|| unable("have an array of that size"))?;
+        // Kernels read whole samples, or eight bytes of one at a time.
+        if address == 0 || !address.is_multiple_of(dtype.size().min(8) as u64) {
+            return Err(unable("read samples that are not aligned"));
+        }
+        let (shared, registration, owner) = (Arc::clone(&gpu.shared), OnceLock::new(), Some(Owner { _kept: owner }));
+        let buffer = Arc::new(Buffer { shared, handle: address, bytes, registration, owner });
+        Ok(DeviceRaster { gpu: gpu.clone(), buffer, geometry, dtype, bands, rows, cols, bands_last })
+    }
+
     /// An image in device memory with the pixels of a host array of the same layout.
     ///
     /// # Errors
@@ -114,6 +148,35 @@ impl DeviceRaster {
     pub fn put(&self, bands: Range<usize>, rows: Range<u64>, cols: Range<u64>, pixels: &[u8]) -> Result<()> {
         let job = DecodeJob::placing(self.dtype, 1, 1).ok_or(Error::OutOfMemory { stage: "placing", needed: 0 })?;
         self.gpu.decode(job, &[], u64::MAX)?.put(self, bands, rows, cols, pixels)
+    }
+
+    /// The same pixels in memory of their own.
+    ///
+    /// # Errors
+    /// What the guard and the driver say.
+    pub fn duplicate(&self) -> Result<DeviceRaster> {
+        let copy = DeviceRaster::new(&self.gpu, self.dtype, self.bands, self.rows, self.cols, self.bands_last)?;
+        let mut stream = self.gpu.stream()?;
+        stream.copy(&self.buffer, 0, &copy.buffer, 0, self.bytes())?;
+        stream.synchronize()?;
+        Ok(copy)
+    }
+
+    /// Replace the first rows by all rows of another raster on the same device. Both have all bands of a pixel side by side.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Panics
+    /// When the other one has another width, other samples or more rows, or lies on another device.
+    pub fn copy_rows_from(&self, other: &DeviceRaster) -> Result<()> {
+        assert!(self.gpu.is(&other.gpu), "the raster lies on another device");
+        let shape = |raster: &DeviceRaster| (raster.dtype, raster.bands, raster.cols, raster.geometry.row_stride);
+        assert_eq!(shape(self), shape(other), "the rows are those of another image");
+        assert!(other.rows <= self.rows && (self.bands == 1 || (self.bands_last && other.bands_last)), "no such rows");
+        let mut stream = self.gpu.stream()?;
+        stream.copy(&other.buffer, 0, &self.buffer, 0, other.bytes())?;
+        stream.synchronize()
     }
 
     /// Copy all pixels to the host.
@@ -184,6 +247,11 @@ impl DeviceRaster {
     /// The memory.
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
+    }
+
+    /// Where it begins in the memory of a CUDA device; none if it is on another one.
+    pub fn cuda_address(&self) -> Option<u64> {
+        (self.gpu.info().api == Api::Cuda).then_some(self.buffer.handle)
     }
 
     /// Where each sample lies in it.

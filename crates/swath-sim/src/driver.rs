@@ -273,6 +273,19 @@ extern "C" fn cuMemFree_v2(address: u64) -> c_uint {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn cuPointerGetAttribute(value: *mut c_void, attribute: c_uint, address: u64) -> c_uint {
+    const DEVICE_ORDINAL: c_uint = 9;
+    answer(with(|sim| {
+        if attribute != DEVICE_ORDINAL {
+            return Err(Code::INVALID_VALUE);
+        }
+        let device = sim.memory.device_of(address).ok_or(Code::INVALID_VALUE)?;
+        // SAFETY: by the manual there is room for a number.
+        unsafe { give(value.cast::<c_uint>(), device as c_uint) }
+    }))
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemHostAlloc(memory: *mut *mut c_void, bytes: usize, _flags: c_uint) -> c_uint {
     answer(in_context(|sim, _| {
         if bytes == 0 {

@@ -3,9 +3,9 @@
 //!
 //! Device memory is host memory that PoCL, an OpenCL implementation for CPUs, can run kernels on. It is poisoned, it has guards
 //! around it, and every range that the caller names must lie in a live allocation. Streams do nothing until they are
-//! synchronised, so that whoever forgets to gets poison. Kernels are those of `swath-gpu` as OpenCL C: the PTX that the
-//! caller loads is only compared with what `swath-gpu` has. What GPUs do not allow (blocks of more than 1,024 threads, more
-//! than 48 KB of shared memory) is refused.
+//! synchronised, so that whoever forgets to gets poison; the default streams, 1 and 2, are there for other libraries. Kernels
+//! are those of `swath-gpu` as OpenCL C: the PTX that the caller loads is only compared with what `swath-gpu` has. What GPUs
+//! do not allow (blocks of more than 1,024 threads, more than 48 KB of shared memory) is refused.
 //!
 //! Environment variables, read at each call, make it fail:
 //!

@@ -105,6 +105,13 @@ impl DeviceMemory {
         (piece.device == device && at < end).then_some(Allocation { end, serial: piece.serial })
     }
 
+    /// The device whose live memory an address lies in.
+    pub(crate) fn device_of(&self, at: u64) -> Option<i32> {
+        let at = usize::try_from(at).ok()?;
+        let (start, piece) = self.0.range(..=at).next_back()?;
+        (at < start + piece.bytes).then_some(piece.device)
+    }
+
     /// The first allocation that was written beside: its address and its size.
     pub(crate) fn trampled(&self) -> Option<(usize, usize)> {
         let whole = |at: usize| {

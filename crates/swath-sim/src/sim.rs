@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use swath_gpu::Kernel;
@@ -48,6 +49,7 @@ pub(crate) struct Sim {
 }
 
 static SIM: Mutex<Option<Sim>> = Mutex::new(None);
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Contexts have handles that nobody takes for another's.
 const CONTEXT: usize = 0x5EED_0000;
@@ -55,6 +57,8 @@ const CONTEXT: usize = 0x5EED_0000;
 thread_local! {
     /// The contexts that this thread pushed.
     static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// What tells this thread from others.
+    static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
 }
 
 fn lock() -> MutexGuard<'static, Option<Sim>> {
@@ -212,12 +216,25 @@ impl Sim {
         done
     }
 
-    /// Put work into a stream of the device. The legacy default stream, 0, is none: Swath never uses it, and what a library is
-    /// asked to do there would wait for nothing that Swath has under way.
+    /// The stream that a handle means. 1 and 2 are the default streams, which others than Swath may work in: the legacy one, and that of
+    /// the thread.
+    fn named(&mut self, device: i32, stream: usize) -> usize {
+        let handle = match stream {
+            1 => usize::MAX - device as usize,
+            2 => usize::MAX / 2 - (THREAD.with(|thread| *thread) << 8) - device as usize,
+            other => return other,
+        };
+        self.streams.entry(handle).or_insert_with(|| Stream { device, work: VecDeque::new() });
+        handle
+    }
+
+    /// Put work into a stream of the device. The legacy default stream is none under the name of 0: Swath never uses it, and what a
+    /// library is asked to do there would wait for nothing that Swath has under way.
     pub(crate) fn later(&mut self, device: i32, stream: usize, work: Work) -> Done {
         if stream == 0 {
             eprintln!("swath-sim: work was put into the legacy default stream, which Swath has no use for");
         }
+        let stream = self.named(device, stream);
         let stream = self.streams.get_mut(&stream).filter(|stream| stream.device == device);
         stream.ok_or(Code::INVALID_HANDLE)?.work.push_back(work);
         Ok(())
@@ -225,6 +242,7 @@ impl Sim {
 
     /// Do all that is in a stream. What goes wrong kills the context.
     pub(crate) fn drain(&mut self, device: i32, stream: usize) -> Done {
+        let stream = self.named(device, stream);
         let found = self.streams.get_mut(&stream).filter(|stream| stream.device == device);
         let work = std::mem::take(&mut found.ok_or(Code::INVALID_HANDLE)?.work);
         for step in work {

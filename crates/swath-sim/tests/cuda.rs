@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use swath_gpu::{Arg, Block, Buffer, Cuda, Device, Error, Gpu, Kernel, Queue};
+use swath_codec::DType;
+use swath_gpu::{Arg, Block, Buffer, Cuda, Device, DeviceRaster, Error, Gpu, Kernel, Queue};
 use swath_sim::{inside, rerun};
 
 /// A device to make queues with, and the same device to make buffers with: both work in its primary context.
@@ -44,6 +47,118 @@ fn lzw_batch(blocks: &[Vec<u8>]) -> Vec<u8> {
         streams.extend(stream);
     }
     [bytemuck::cast_slice(&table), &streams].concat()
+}
+
+/// Tells when it is dropped.
+struct Owner(Arc<AtomicBool>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn memory_of_others_is_used_where_it_lies_and_never_freed() {
+    if !inside("memory_of_others_is_used_where_it_lies_and_never_freed", &[("SWATH_SIM_DEVICES", "2")]) {
+        return;
+    }
+    let pixels: Vec<u8> = noise(40 * 30 * 3 * 2);
+    let gpu = Gpu::cuda(1).expect("the second device");
+    // Another library of the process: it has opened the device by itself.
+    let other = Gpu::new(Cuda::open(1).expect("the second device"));
+    let theirs = buffer(&other, pixels.len() + 6);
+    let mut queue = other.queue().expect("a queue");
+    // SAFETY: the buffer has so many bytes, and the pixels stay until the end.
+    unsafe { queue.upload(&pixels, theirs.handle(), 6) }.expect("an upload");
+    queue.synchronize().expect("nothing went wrong");
+
+    let address = theirs.handle() + 6;
+    assert_eq!(Cuda::device_of(address), Ok(1));
+    assert_eq!(Cuda::device_of(address + pixels.len() as u64 - 1), Ok(1));
+    assert!(Cuda::device_of(0x1234).is_err(), "an address of nothing has a device");
+    let gone = Arc::new(AtomicBool::new(false));
+    let raster = |dtype, address, bands| {
+        let owner = Box::new(Owner(Arc::clone(&gone)));
+        // SAFETY: at the address lies an array of this size, until the end of the test.
+        unsafe { DeviceRaster::from_foreign(&gpu, address, dtype, (bands, 40, 30), true, owner) }
+    };
+    let before = (gpu.stats(), swath_sim::device_bytes());
+    let foreign = raster(DType::U16, address, 3).expect("an array of others");
+    assert_eq!(foreign.cuda_address(), Some(address));
+    assert_eq!((gpu.stats(), swath_sim::device_bytes()), before, "nothing is allocated or copied");
+    let mut found = vec![0; pixels.len()];
+    foreign.download(&mut found).expect("a download");
+    assert_eq!(found, pixels);
+    let copy = foreign.duplicate().expect("there is memory");
+    let rows = DeviceRaster::new(&gpu, DType::U16, 3, 50, 30, true).expect("there is memory");
+    rows.copy_rows_from(&foreign).expect("it has the same rows");
+    let clone = foreign.clone();
+    drop(foreign);
+    assert!(!gone.load(Ordering::Relaxed), "somebody still uses it");
+    drop(clone);
+    assert!(gone.load(Ordering::Relaxed), "the owner is not let go of");
+    for raster in [copy, rows] {
+        let mut found = vec![0; raster.bytes() as usize];
+        raster.download(&mut found).expect("a download");
+        assert_eq!(found[..pixels.len()], pixels);
+    }
+    drop(gpu);
+    assert_eq!(contents(&mut *queue, &theirs)[6..], pixels, "it was freed or written to");
+}
+
+#[test]
+fn memory_of_others_that_kernels_could_not_read_is_refused() {
+    if !inside("memory_of_others_that_kernels_could_not_read_is_refused", &[]) {
+        return;
+    }
+    let (_, gpu) = open();
+    let memory = buffer(&gpu, 4096);
+    let wrap = |gpu: &Gpu, address, dtype, rows| {
+        // SAFETY: it is refused, or never used.
+        unsafe { DeviceRaster::from_foreign(gpu, address, dtype, (1, rows, 8), true, Box::new(())) }
+    };
+    for (address, dtype) in [(1, DType::U16), (4, DType::F64), (2, DType::CF64), (3, DType::CI16)] {
+        assert!(wrap(&gpu, memory.handle() + address, dtype, 8).is_err(), "{dtype} at {address}");
+    }
+    assert!(wrap(&gpu, memory.handle() + 1, DType::U8, 8).is_ok());
+    assert!(wrap(&gpu, memory.handle() + 8, DType::CF64, 8).is_ok());
+    assert!(wrap(&gpu, 0, DType::U8, 8).is_err(), "nothing lies at 0");
+    assert!(wrap(&gpu, memory.handle(), DType::U8, u64::MAX).is_err(), "a size that is no number");
+    let sim = Gpu::new(swath_gpu::Sim::new());
+    assert!(matches!(wrap(&sim, memory.handle(), DType::U8, 8), Err(Error::Unable { .. })), "a device without CUDA");
+}
+
+#[test]
+fn streams_of_others_are_waited_for() {
+    if !inside("streams_of_others_are_waited_for", &[]) {
+        return;
+    }
+    let (device, gpu) = open();
+    let bytes = noise(1000);
+    let to = buffer(&gpu, bytes.len());
+    let mut theirs = device.queue().expect("a queue");
+    // SAFETY: the buffer has so many bytes, and the bytes stay until the end.
+    unsafe { theirs.upload(&bytes, to.handle(), 0) }.expect("an upload");
+    let mut handle = 0;
+    theirs
+        .in_cuda_stream(&mut |stream| {
+            handle = stream.addr() as u64;
+            Ok(())
+        })
+        .expect("a stream of CUDA")
+        .expect("nothing went wrong");
+    let mut ours = device.queue().expect("a queue");
+    assert_ne!(contents(&mut *ours, &to), bytes, "nobody has waited");
+    // SAFETY: the stream is alive.
+    unsafe { gpu.wait_for_stream(handle) }.expect("nothing went wrong");
+    assert_eq!(contents(&mut *ours, &to), bytes);
+    for default in [1, 2] {
+        // SAFETY: these are the default streams.
+        unsafe { gpu.wait_for_stream(default) }.expect("there are always default streams");
+    }
+    // SAFETY: no such stream exists, which the simulator finds out.
+    assert!(unsafe { gpu.wait_for_stream(0x77) }.is_err());
 }
 
 #[test]

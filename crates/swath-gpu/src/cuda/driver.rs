@@ -8,7 +8,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUdevice_attribute_enum, CUdeviceptr, CUfunction, CUjit_option_enum, CUmodule, CUstream,
+    self, CUcontext, CUdevice, CUdevice_attribute_enum, CUdeviceptr, CUfunction, CUjit_option_enum, CUmodule,
+    CUpointer_attribute_enum, CUstream,
 };
 
 use crate::error::{Error, Result};
@@ -67,6 +68,7 @@ functions! {
     memory_info, "cuMemGetInfo_v2", (*mut usize, *mut usize);
     memory_alloc, "cuMemAlloc_v2", (*mut CUdeviceptr, usize);
     memory_free, "cuMemFree_v2", (CUdeviceptr);
+    pointer_attribute, "cuPointerGetAttribute", (*mut c_void, CUpointer_attribute_enum, CUdeviceptr);
     host_alloc, "cuMemHostAlloc", (*mut *mut c_void, usize, c_uint);
     host_free, "cuMemFreeHost", (*mut c_void);
     upload, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, *const c_void, usize, CUstream);
