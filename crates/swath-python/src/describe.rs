@@ -1,0 +1,189 @@
+//! What is known of a file, as a dictionary.
+
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use swath::tiff::gdal_metadata::{GdalMetadata, Item};
+use swath::tiff::geo::{GeoKeys, GeoTransform, KeyValue};
+use swath::tiff::nodata::NoData;
+use swath::tiff::world_file::GeorefSource;
+use swath::tiff::xml::XmlLimits;
+use swath::tiff::{ByteOrder, Entry, FieldType, Planar, Tag, Value};
+
+use crate::file::File;
+
+/// The dictionary `Description`.
+pub(crate) fn describe<'py>(py: Python<'py>, file: &File) -> PyResult<Bound<'py, PyDict>> {
+    let (dataset, image) = (file.dataset(), file.image());
+    let (about, layout) = (image.about(), image.layout());
+    let dict = PyDict::new(py);
+    dict.set_item("name", dataset.name())?;
+    dict.set_item("file_bytes", dataset.source().size())?;
+    dict.set_item("big_tiff", dataset.header().big)?;
+    dict.set_item("byte_order", if dataset.header().order == ByteOrder::Little { "little" } else { "big" })?;
+    dict.set_item("images", dataset.image_count())?;
+    dict.set_item("width", image.width())?;
+    dict.set_item("height", image.height())?;
+    dict.set_item("bands", image.bands())?;
+    dict.set_item("dtype", file.dtype().name())?;
+    dict.set_item("bits", layout.bits)?;
+    dict.set_item("sample_format", layout.sample_format)?;
+    dict.set_item("compression", layout.compression.name())?;
+    dict.set_item("compression_code", layout.compression.0)?;
+    dict.set_item("predictor", layout.predictor)?;
+    dict.set_item("planar", if layout.planar == Planar::Chunky { "chunky" } else { "separate" })?;
+    dict.set_item("photometric", layout.photometric.0)?;
+    dict.set_item("orientation", layout.orientation)?;
+    dict.set_item("extra_samples", &layout.extra_samples)?;
+    dict.set_item("tiled", layout.grid.tiled)?;
+    dict.set_item("block", (layout.grid.block_height, layout.grid.block_width))?;
+    dict.set_item("levels", file.levels())?;
+
+    dict.set_item("transform", about.transform.map(affine))?;
+    dict.set_item("raw_transform", about.raw_transform.map(affine))?;
+    dict.set_item("transform_source", about.georef_source.map(source_name))?;
+    dict.set_item("raster_type", if about.is_point() { "point" } else { "area" })?;
+    let gcps: Vec<_> = about.gcps.iter().map(|gcp| (gcp.pixel, gcp.line, gcp.x, gcp.y, gcp.z)).collect();
+    dict.set_item("gcps", gcps)?;
+    dict.set_item("epsg", about.epsg().or(about.gcp_epsg()))?;
+    dict.set_item("wkt", about.wkt())?;
+    dict.set_item("geo_keys", geo_keys(py, about.geo_keys.as_ref())?)?;
+    match about.nodata {
+        None => dict.set_item("nodata", py.None())?,
+        Some(NoData::Uint(value)) => dict.set_item("nodata", value)?,
+        Some(NoData::Int(value)) => dict.set_item("nodata", value)?,
+        Some(NoData::Float(value)) => dict.set_item("nodata", value)?,
+    }
+
+    let items: Vec<_> =
+        about.metadata.iter().map(|item| (&item.name, &item.value, item.sample, &item.domain, &item.role)).collect();
+    dict.set_item("metadata", items)?;
+    dict.set_item("metadata_xml", about.metadata_xml.as_deref())?;
+    let texts = PyDict::new(py);
+    for (tag, text) in &about.texts {
+        texts.set_item(tag.0, text)?;
+    }
+    dict.set_item("texts", texts)?;
+    dict.set_item("resolution", about.resolution.map(|resolution| (resolution.x, resolution.y, resolution.unit)))?;
+    let bands = PyList::empty(py);
+    for band in &about.bands {
+        let entry = PyDict::new(py);
+        entry.set_item("description", band.description.as_deref())?;
+        entry.set_item("units", band.units.as_deref())?;
+        entry.set_item("scale", band.scale)?;
+        entry.set_item("offset", band.offset)?;
+        entry.set_item("color", band.color)?;
+        entry.set_item("categories", &band.categories)?;
+        bands.append(entry)?;
+    }
+    dict.set_item("band_info", bands)?;
+    tags(&dict, file)?;
+    dict.set_item("mask", image.mask_origin().name())?;
+    dict.set_item("warnings", &about.warnings)?;
+    Ok(dict)
+}
+
+/// In rasterio's order.
+pub(crate) fn affine(GeoTransform([c, a, b, f, d, e]): GeoTransform) -> (f64, f64, f64, f64, f64, f64) {
+    (a, b, c, d, e, f)
+}
+
+fn source_name(source: GeorefSource) -> &'static str {
+    match source {
+        GeorefSource::Pam => "pam",
+        GeorefSource::Internal => "tags",
+        GeorefSource::TabFile => "tab",
+        GeorefSource::WorldFile => "world",
+    }
+}
+
+/// GeoKeys by their numbers.
+pub(crate) fn geo_keys<'py>(py: Python<'py>, keys: Option<&GeoKeys>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for key in keys.iter().flat_map(|keys| &keys.keys) {
+        match &key.value {
+            KeyValue::Short(value) => dict.set_item(key.id, value)?,
+            KeyValue::Shorts(values) => dict.set_item(key.id, PyTuple::new(py, values)?)?,
+            KeyValue::Doubles(values) => dict.set_item(key.id, PyTuple::new(py, values)?)?,
+            KeyValue::Ascii(text) => dict.set_item(key.id, text)?,
+        }
+    }
+    Ok(dict)
+}
+
+/// The tags of the full resolution, and those whose text counts as it stands.
+fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
+    let py = dict.py();
+    let (dataset, image) = (file.dataset(), file.image());
+    let ifd = image.ifd();
+    let fields = ifd.fields(dataset.source().as_ref(), dataset.limits());
+    let list = PyList::empty(py);
+    let (mut nodata, mut colors) = (None, None);
+    // Sorted by tag; of tags that come twice the first counts.
+    for entry in ifd.entries.chunk_by(|a, b| a.tag == b.tag).filter_map(<[_]>::first) {
+        // Where blocks lie is millions of numbers, and nobody's business.
+        if matches!(entry.tag, Tag::STRIP_OFFSETS | Tag::STRIP_BYTE_COUNTS | Tag::TILE_OFFSETS | Tag::TILE_BYTE_COUNTS)
+        {
+            continue;
+        }
+        // A tag that cannot be read is one of the warnings.
+        let Ok(Some(Value::Raw(_, _, bytes))) = fields.value(entry.tag) else { continue };
+        let Some(value) = tag_value(py, entry, &bytes)? else { continue };
+        match entry.tag {
+            Tag::GDAL_NODATA => nodata = fields.text(entry.tag).ok().flatten(),
+            Tag::COLOR_MAP if entry.field_type == FieldType::SHORT => colors = Some(value.clone()),
+            _ => {}
+        }
+        list.append((entry.tag.0, entry.field_type.0, entry.count, value))?;
+    }
+    dict.set_item("nodata_text", nodata)?;
+    dict.set_item("colormap", colors)?;
+    dict.set_item("tags", list)
+}
+
+/// A scalar, or a tuple of several; text is str, bytes are bytes. `None` for a type that nobody knows.
+fn tag_value<'py>(py: Python<'py>, entry: &Entry, bytes: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn each<const N: usize, T>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
+        bytes.as_chunks::<N>().0.iter().map(|chunk| read(*chunk)).collect()
+    }
+    fn one_or_more<'py, T: IntoPyObject<'py>>(py: Python<'py>, mut values: Vec<T>) -> PyResult<Bound<'py, PyAny>> {
+        if values.len() == 1 {
+            return values.remove(0).into_bound_py_any(py);
+        }
+        Ok(PyTuple::new(py, values)?.into_any())
+    }
+    let pair =
+        |bytes: [u8; 8]| bytes.as_chunks::<4>().0.iter().map(|part| u32::from_le_bytes(*part)).collect::<Vec<_>>();
+    Ok(Some(match entry.field_type {
+        FieldType::ASCII => {
+            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let text = std::str::from_utf8(&bytes[..end]).map(str::to_owned);
+            text.unwrap_or_else(|_| bytes[..end].iter().map(|byte| char::from(*byte)).collect())
+                .into_bound_py_any(py)?
+        }
+        FieldType::BYTE if entry.count == 1 => bytes[0].into_bound_py_any(py)?,
+        FieldType::BYTE | FieldType::UNDEFINED => PyBytes::new(py, bytes).into_any(),
+        FieldType::SBYTE => one_or_more(py, each(bytes, i8::from_le_bytes))?,
+        FieldType::SHORT => one_or_more(py, each(bytes, u16::from_le_bytes))?,
+        FieldType::SSHORT => one_or_more(py, each(bytes, i16::from_le_bytes))?,
+        FieldType::LONG | FieldType::IFD => one_or_more(py, each(bytes, u32::from_le_bytes))?,
+        FieldType::SLONG => one_or_more(py, each(bytes, i32::from_le_bytes))?,
+        FieldType::LONG8 | FieldType::IFD8 => one_or_more(py, each(bytes, u64::from_le_bytes))?,
+        FieldType::SLONG8 => one_or_more(py, each(bytes, i64::from_le_bytes))?,
+        FieldType::FLOAT => one_or_more(py, each(bytes, f32::from_le_bytes))?,
+        FieldType::DOUBLE => one_or_more(py, each(bytes, f64::from_le_bytes))?,
+        FieldType::RATIONAL => one_or_more(py, each(bytes, |bytes| (pair(bytes)[0], pair(bytes)[1])))?,
+        FieldType::SRATIONAL => one_or_more(py, each(bytes, |bytes| (pair(bytes)[0] as i32, pair(bytes)[1] as i32)))?,
+        _ => return Ok(None),
+    }))
+}
+
+/// The items of a GDAL_METADATA text.
+#[pyfunction]
+pub(crate) fn metadata_items(py: Python<'_>, xml: &str) -> PyResult<Vec<Py<PyAny>>> {
+    let parsed = GdalMetadata::parse(xml.as_bytes(), &XmlLimits::default())
+        .map_err(|error| PyValueError::new_err(format!("the metadata is no XML of GDAL's: {error}")))?;
+    let item = |item: &Item| (&item.name, &item.value, item.sample, &item.domain, &item.role).into_py_any(py);
+    parsed.items.iter().map(item).collect()
+}

@@ -1,0 +1,175 @@
+//! Arrays of other libraries, CuPy's and PyTorch's, as rasters: where they lie, without a copy.
+
+use std::any::Any;
+
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use swath::gpu::Cuda;
+use swath::{DType, Device, DeviceRaster, Error};
+
+use super::{DeviceArray, dlpack, dtype_of, named};
+use crate::errors::to_python;
+
+/// What an array has to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected {
+    pub(crate) dtype: DType,
+    pub(crate) bands: usize,
+    pub(crate) rows: u64,
+    pub(crate) cols: u64,
+    /// Whether its axes are `(y, x, band)` and not `(band, y, x)`.
+    pub(crate) bands_last: bool,
+}
+
+/// An array in the memory of a CUDA device.
+struct Foreign {
+    address: u64,
+    dtype: DType,
+    sides: Vec<u64>,
+    /// From an element to the next on each axis, in bytes; none if there are no gaps.
+    strides: Option<Vec<i64>>,
+    /// The stream to wait for.
+    stream: Option<u64>,
+    owner: Box<dyn Any + Send + Sync>,
+}
+
+/// The raster that an object is: a `DeviceArray`, or an array of another library on a CUDA device. `None` if it is on no device.
+///
+/// # Errors
+/// When it is not what is expected, or has gaps: `BufferError`.
+pub(crate) fn raster_of(object: &Bound<'_, PyAny>, expected: &Expected) -> PyResult<Option<DeviceRaster>> {
+    if let Ok(own) = object.cast::<DeviceArray>() {
+        let raster = own.get().raster();
+        let found = (raster.dtype(), raster.bands(), raster.rows(), raster.cols());
+        if found != (expected.dtype, expected.bands, expected.rows, expected.cols) {
+            return Err(other_array(expected, raster.dtype().name(), &own.get().sides()));
+        }
+        return Ok(Some(raster.clone()));
+    }
+    let foreign = match object.getattr_opt("__cuda_array_interface__")? {
+        Some(interface) => Some(by_interface(object, interface.cast()?)?),
+        None => dlpack::import(object)?.map(|array| {
+            let size = array.dtype.size() as i64;
+            let strides = array.steps.map(|steps| steps.into_iter().map(|step| step.saturating_mul(size)).collect());
+            // What was to write to it was put before what comes in this stream, which `import` asked for.
+            Foreign {
+                address: array.address,
+                dtype: array.dtype,
+                sides: array.sides,
+                strides,
+                stream: Some(1),
+                owner: array.owner,
+            }
+        }),
+    };
+    foreign.map(|foreign| foreign.into_raster(object.py(), expected)).transpose()
+}
+
+/// What `__cuda_array_interface__` says, of any version from 0 to 3.
+fn by_interface(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -> PyResult<Foreign> {
+    let item = |name: &str| Ok::<_, PyErr>(interface.get_item(name)?.filter(|value| !value.is_none()));
+    let needed = |name: &str| {
+        let missing = || PyTypeError::new_err(format!("__cuda_array_interface__ says nothing of '{name}'"));
+        item(name)?.ok_or_else(missing)
+    };
+    if item("mask")?.is_some() {
+        return Err(PyTypeError::new_err("masked arrays on a device cannot be written: fill what is masked before"));
+    }
+    let text: String = needed("typestr")?.extract()?;
+    let mut letters = text.chars();
+    let (order, kind) = (letters.next().unwrap_or('?'), letters.next().unwrap_or('?'));
+    let size = letters.as_str().parse().map_err(|_| PyTypeError::new_err(format!("'{text}' is no type of samples")))?;
+    let dtype = dtype_of(kind, size)?;
+    if !matches!(order, '|' | '=') && (order == '<') != cfg!(target_endian = "little") && size > 1 {
+        return Err(PyValueError::new_err("the array is not in native byte order"));
+    }
+    let stream = match item("stream")? {
+        None => None,
+        Some(stream) => match stream.extract::<u64>() {
+            Ok(stream) if stream != 0 => Some(stream),
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "__cuda_array_interface__ has stream {stream}, which is none"
+                )));
+            }
+        },
+    };
+    let (address, _): (u64, bool) = needed("data")?.extract()?;
+    let strides = item("strides")?.map(|strides| strides.extract()).transpose()?;
+    let sides = needed("shape")?.extract()?;
+    Ok(Foreign { address, dtype, sides, strides, stream, owner: Box::new(object.clone().unbind()) })
+}
+
+impl Foreign {
+    fn into_raster(self, py: Python<'_>, expected: &Expected) -> PyResult<DeviceRaster> {
+        let axes = self.axes(expected).ok_or_else(|| other_array(expected, self.dtype.name(), &self.sides))?;
+        let bands_last = self.order(&axes).ok_or_else(|| {
+            PyBufferError::new_err("the array has gaps or another order of axes than (y, x, band) and (band, y, x) have: make it contiguous")
+        })?;
+        py.detach(|| {
+            let gpu = match named(&format!("cuda:{}", Cuda::device_of(self.address)?))? {
+                Device::Gpu(gpu) => gpu,
+                Device::Cpu | Device::NoGpu(_) => return Err(Error::DeviceName { name: "cuda".to_owned() }),
+            };
+            if let Some(stream) = self.stream {
+                // SAFETY: by the protocols it is a default stream, or one that the array's library holds as long as the array.
+                unsafe { gpu.wait_for_stream(stream)? };
+            }
+            let shape = (expected.bands, expected.rows, expected.cols);
+            // SAFETY: the array's library says that it lies there, of this shape and order, on a device that the driver has found by the
+            // address, in the primary context, as all libraries use it; what was to write to it has been waited for, and the owner keeps
+            // it. That nobody writes to it meanwhile is for the caller to see to, as with every function that reads an array without the GIL.
+            Ok(unsafe { DeviceRaster::from_foreign(&gpu, self.address, self.dtype, shape, bands_last, self.owner)? })
+        })
+        .map_err(to_python)
+    }
+
+    /// Which axes the bands, the rows and the columns are, if the array is what is expected.
+    fn axes(&self, expected: &Expected) -> Option<[Option<usize>; 3]> {
+        let (bands, rows, cols) = (expected.bands as u64, expected.rows, expected.cols);
+        let strides = self.strides.as_ref().is_none_or(|strides| strides.len() == self.sides.len());
+        let axes = match (&self.sides[..], expected.bands_last) {
+            (sides, _) if sides == [rows, cols] && bands == 1 => [None, Some(0), Some(1)],
+            (sides, true) if sides == [rows, cols, bands] => [Some(2), Some(0), Some(1)],
+            (sides, false) if sides == [bands, rows, cols] => [Some(0), Some(1), Some(2)],
+            _ => return None,
+        };
+        (strides && self.dtype == expected.dtype).then_some(axes)
+    }
+
+    /// Whether the bands of a pixel lie side by side; `None` if there are gaps. An axis of one element may have any stride.
+    fn order(&self, axes: &[Option<usize>; 3]) -> Option<bool> {
+        let size = self.dtype.size() as u64;
+        let side = |axis: Option<usize>| axis.map_or(1, |axis| self.sides[axis]);
+        let dense = |order: [usize; 3]| {
+            let mut expected = size;
+            order.into_iter().rev().all(|i| {
+                let stride = self.stride(axes[i]);
+                let fits = side(axes[i]) <= 1 || stride.is_none_or(|stride| u64::try_from(stride) == Ok(expected));
+                expected = expected.saturating_mul(side(axes[i]));
+                fits
+            })
+        };
+        // Bands, rows, columns are 0, 1, 2. Without strides the axes are in their order.
+        let first = axes[0].is_none_or(|band| band == 0);
+        match &self.strides {
+            None => Some(!first),
+            Some(_) if dense([1, 2, 0]) => Some(true),
+            Some(_) => dense([0, 1, 2]).then_some(false),
+        }
+    }
+
+    fn stride(&self, axis: Option<usize>) -> Option<i64> {
+        Some(*self.strides.as_ref()?.get(axis?)?)
+    }
+}
+
+fn other_array(expected: &Expected, dtype: &str, sides: &[u64]) -> PyErr {
+    let Expected { bands, rows, cols, bands_last, .. } = *expected;
+    let wanted = if bands_last { [rows, cols, bands as u64] } else { [bands as u64, rows, cols] };
+    let name = expected.dtype.name();
+    PyValueError::new_err(format!(
+        "the array on the device is {sides:?} of {dtype}, and {wanted:?} of {name} is to be written"
+    ))
+}

@@ -1,0 +1,294 @@
+//! An opened file.
+
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use half::f16;
+use numpy::PyUntypedArray;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use swath::codec::sample::widen_complex_int;
+use swath::io::{LocalFile, Memory};
+use swath::{
+    BlockCache, Cancel, DType, Dataset, FallbackPolicy, Image, Layout, Limits, MaskOrigin, ReadRequest, Report,
+};
+
+use crate::array::Bytes;
+use crate::device::DeviceArray;
+use crate::errors::to_python;
+use crate::ranges::Ranges;
+use crate::{describe, device, report, waiting};
+
+/// Row start, column start, row stop, column stop.
+pub(crate) type Window = (i64, i64, i64, i64);
+
+/// The rows and columns of a window.
+pub(crate) fn window_of((row, col, row_stop, col_stop): Window) -> PyResult<(Range<u64>, Range<u64>)> {
+    let range = |start: i64, stop: i64| Some(u64::try_from(start).ok()?..u64::try_from(stop).ok()?);
+    range(row, row_stop).zip(range(col, col_stop)).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "window ({row}, {col}, {row_stop}, {col_stop}) is out of range: it has negative numbers"
+        ))
+    })
+}
+
+/// An opened TIFF. Opening reads headers only; all threads may read at once.
+#[pyclass(frozen, weakref, module = "swath._swath")]
+pub(crate) struct File {
+    dataset: Dataset,
+    image: Image,
+}
+
+impl File {
+    fn new(dataset: Dataset) -> swath::Result<File> {
+        let image = dataset.image(0)?;
+        Ok(File { dataset, image })
+    }
+
+    pub(crate) fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    pub(crate) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// The type that the samples have in Python: numpy has no complex integers, and half precision is read as single.
+    pub(crate) fn dtype(&self) -> DType {
+        match self.image.dtype() {
+            DType::F16 => DType::F32,
+            other => other.widened(),
+        }
+    }
+
+    /// Read into a buffer of that type.
+    pub(crate) fn read(&self, request: &ReadRequest<'_>, out: &mut [u8]) -> swath::Result<Report> {
+        let (stored, wanted) = (self.image.dtype(), self.dtype());
+        if stored == wanted {
+            return self.image.read_bytes_into(request, out);
+        }
+        let mut narrow = vec![0; out.len() / wanted.size() * stored.size()];
+        let report = self.image.read_bytes_into(request, &mut narrow)?;
+        if stored == DType::F16 {
+            for (half, single) in narrow.as_chunks::<2>().0.iter().zip(out.as_chunks_mut::<4>().0) {
+                *single = f16::from_ne_bytes(*half).to_f32().to_ne_bytes();
+            }
+            return Ok(report);
+        }
+        widen_complex_int(stored, &narrow, wanted, out)
+            .map_err(|source| swath::Error::Codec { file: self.dataset.name(), source })?;
+        Ok(report)
+    }
+}
+
+/// Decoded blocks of all files that are open: 5 % of the memory, as GDAL has it, and at most 1 GiB. `SWATH_CACHE_BYTES` changes it.
+pub(crate) static CACHE: LazyLock<BlockCache> = LazyLock::new(|| {
+    let told = std::env::var("SWATH_CACHE_BYTES").ok().and_then(|text| text.trim().parse().ok());
+    BlockCache::new(told.unwrap_or_else(|| (memory() / 20).min(1 << 30)))
+});
+
+/// The memory of the machine; where nobody says, as much as a small one has.
+fn memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    total.map_or(4 << 30, |kib| kib * 1024)
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        CACHE.forget(&self.image);
+    }
+}
+
+/// The limits in force: `SWATH_MAX_TILE_BYTES` changes how large a compressed block may be.
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    let told = std::env::var("SWATH_MAX_TILE_BYTES").ok().and_then(|text| text.trim().parse().ok());
+    limits.max_block_bytes = told.filter(|bytes| *bytes > 0).unwrap_or(limits.max_block_bytes);
+    limits
+}
+
+/// What to read, as Python says it.
+#[derive(Default)]
+pub(crate) struct Wish<'a> {
+    pub(crate) window: Option<Window>,
+    pub(crate) bands: Option<Vec<usize>>,
+    pub(crate) level: usize,
+    pub(crate) bands_last: bool,
+    pub(crate) threads: Option<usize>,
+    pub(crate) max_pixels: Option<u64>,
+    pub(crate) device: Option<&'a str>,
+    pub(crate) strict: bool,
+}
+
+impl Wish<'_> {
+    /// The request of it.
+    pub(crate) fn request(&self, cancel: &Cancel) -> PyResult<ReadRequest<'static>> {
+        let mut request = ReadRequest::new().level(self.level).cancel(cancel).cache(&CACHE);
+        request = request.layout(if self.bands_last { Layout::BandsLast } else { Layout::BandsFirst });
+        if let Some(window) = self.window {
+            let (rows, cols) = window_of(window)?;
+            request = request.window(rows, cols);
+        }
+        if let Some(bands) = &self.bands {
+            request = request.bands(bands.clone());
+        }
+        if let Some(threads) = self.threads {
+            request = request.threads(threads.max(1));
+        }
+        if let Some(max_pixels) = self.max_pixels {
+            let mut limits = limits();
+            limits.max_pixels = max_pixels;
+            request = request.limits(limits);
+        }
+        if let Some(name) = self.device {
+            request = request.device(device::named(name).map_err(to_python)?);
+        }
+        Ok(request.fallback(if self.strict { FallbackPolicy::Strict } else { FallbackPolicy::Auto }))
+    }
+}
+
+#[pymethods]
+impl File {
+    /// Open a file of this machine.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: std::path::PathBuf) -> PyResult<File> {
+        py.detach(|| File::new(Dataset::from_source(Arc::new(LocalFile::open(path)?), limits())?)).map_err(to_python)
+    }
+
+    /// Open a file that is in memory.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<File> {
+        py.detach(|| File::new(Dataset::from_source(Arc::new(Memory::new(data)), limits())?)).map_err(to_python)
+    }
+
+    /// Open what an object of Python reads.
+    #[staticmethod]
+    fn from_ranges(py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<File> {
+        let ranges = Ranges::new(ranges)?;
+        py.detach(|| File::new(Dataset::from_source(Arc::new(ranges), limits())?)).map_err(to_python)
+    }
+
+    #[getter]
+    fn width(&self) -> u64 {
+        self.image.width()
+    }
+
+    #[getter]
+    fn height(&self) -> u64 {
+        self.image.height()
+    }
+
+    #[getter]
+    fn bands(&self) -> usize {
+        self.image.bands()
+    }
+
+    #[getter(dtype)]
+    fn dtype_name(&self) -> &'static str {
+        self.dtype().name()
+    }
+
+    /// `(height, width, rows of a block, columns of a block)` of each level.
+    #[getter]
+    pub(crate) fn levels(&self) -> Vec<(u64, u64, u64, u64)> {
+        let size = |grid: &swath::tiff::BlockGrid| (grid.height, grid.width, grid.block_height, grid.block_width);
+        self.image.levels().map(|layout| size(&layout.grid)).collect()
+    }
+
+    /// All that is known of the file but its pixels.
+    fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        describe::describe(py, self)
+    }
+
+    /// Decode into an array.
+    #[pyo3(signature = (out, *, window = None, bands = None, level = 0, bands_last = true, threads = None, max_pixels = None,
+                        device = None, strict = false))]
+    #[expect(clippy::too_many_arguments, reason = "they are the keywords of a Python function")]
+    fn read_into<'py>(
+        &self,
+        py: Python<'py>,
+        out: &Bound<'_, PyUntypedArray>,
+        window: Option<Window>,
+        bands: Option<Vec<usize>>,
+        level: usize,
+        bands_last: bool,
+        threads: Option<usize>,
+        max_pixels: Option<u64>,
+        device: Option<&str>,
+        strict: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let bytes = Bytes::writable(out)?;
+        if bytes.dtype != self.dtype() {
+            let (found, wanted) = (bytes.dtype.name(), self.dtype().name());
+            return Err(PyValueError::new_err(format!("the array holds {found}, the file has {wanted} samples")));
+        }
+        let cancel = Cancel::new();
+        let wish = Wish { window, bands, level, bands_last, threads, max_pixels, device, strict };
+        let request = wish.request(&cancel)?;
+        let done = waiting::run(py, bytes.len, &cancel, || {
+            // SAFETY: the array is alive and writable until the call ends. That nobody else uses it meanwhile is for the caller to see to,
+            // as with every function that fills an array without the GIL.
+            self.read(&request, unsafe { bytes.slice_mut() })
+        })?;
+        report::of_read(py, &done)
+    }
+
+    /// Decode onto a device, where the pixels stay.
+    #[pyo3(signature = (*, window = None, bands = None, level = 0, bands_last = true, max_pixels = None, device = "cuda",
+                        strict = false))]
+    #[expect(clippy::too_many_arguments, reason = "they are the keywords of a Python function")]
+    fn read_to_device<'py>(
+        &self,
+        py: Python<'py>,
+        window: Option<Window>,
+        bands: Option<Vec<usize>>,
+        level: usize,
+        bands_last: bool,
+        max_pixels: Option<u64>,
+        device: &str,
+        strict: bool,
+    ) -> PyResult<(DeviceArray, Bound<'py, PyDict>)> {
+        let wish = Wish { window, bands, level, bands_last, threads: None, max_pixels, device: None, strict };
+        device::read(py, self, &wish, device)
+    }
+
+    /// Which pixels are valid, 255 or 0, by a mask in the file or beside it; False when there is none, and `out` is as it was.
+    #[pyo3(signature = (out, *, window = None, level = 0))]
+    fn read_mask_into(
+        &self,
+        py: Python<'_>,
+        out: &Bound<'_, PyUntypedArray>,
+        window: Option<Window>,
+        level: usize,
+    ) -> PyResult<bool> {
+        let bytes = Bytes::writable(out)?;
+        if self.image.mask_origin() != MaskOrigin::MaskImage {
+            return Ok(false);
+        }
+        let cancel = Cancel::new();
+        let wish = Wish { window, level, ..Wish::default() };
+        let request = wish.request(&cancel)?;
+        let mask = waiting::run(py, bytes.len, &cancel, || self.image.read_mask(&request))?;
+        if bytes.dtype != DType::U8 || bytes.len != mask.values.len() {
+            return Err(PyValueError::new_err(format!("the mask has {} bytes, out {}", mask.values.len(), bytes.len)));
+        }
+        // SAFETY: the array is alive and writable until the call ends; the GIL is held.
+        unsafe { bytes.slice_mut() }.copy_from_slice(&mask.values);
+        Ok(true)
+    }
+
+    fn __repr__(&self) -> String {
+        let (image, dtype) = (&self.image, self.dtype());
+        format!(
+            "<swath File {}: {} x {} x {} {}>",
+            self.dataset.name(),
+            image.height(),
+            image.width(),
+            image.bands(),
+            dtype.name()
+        )
+    }
+}

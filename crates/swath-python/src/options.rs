@@ -1,0 +1,294 @@
+//! From the dictionary `Options` to the engine's.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use swath::codec::Tuning;
+use swath::tiff::gdal_metadata::Item;
+use swath::tiff::geo::{Gcp, GeoKeys, GeoTransform, KeyValue, RasterType};
+use swath::tiff::geodata_xform::Resolution;
+use swath::tiff::nodata::{Kind, NoData};
+use swath::tiff::palette::Palette;
+use swath::tiff::{FieldType, Photometric, Planar, Tag, Value};
+use swath::{
+    About, Arrangement, BandAbout, BigTiff, BlockSize, Compress, DType, Measure, Overviews, Predictor, PredictorChoice,
+    Resampling, WriteOptions,
+};
+
+use crate::errors::crs_to_python;
+
+/// The options of a dictionary, for samples of this type.
+pub(crate) fn options(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<WriteOptions> {
+    let mut options = WriteOptions::default();
+    if get(dict, "cog")?.unwrap_or(false) {
+        options.arrangement = Arrangement::Cog;
+    }
+    let tile: u32 = get(dict, "tile")?.unwrap_or(256);
+    options.blocks = match tile {
+        0 => BlockSize::Strips { rows: get(dict, "strip_rows")?.unwrap_or(256) },
+        side => BlockSize::Tiles { width: side, height: side },
+    };
+    if get::<String>(dict, "planar")?.as_deref() == Some("separate") {
+        options.planar = Planar::Separate;
+    }
+    let tuning = Tuning {
+        level: get(dict, "level")?,
+        quality: get(dict, "quality")?,
+        max_z_error: get(dict, "max_z_error")?,
+        ..Tuning::default()
+    };
+    let codec: String = get(dict, "compression")?.unwrap_or_else(|| "zstd".into());
+    options.compress = Compress::named(&codec, tuning).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let predictor: u16 = get(dict, "predictor")?.unwrap_or(1);
+    options.predictor = match Predictor::from_tag(predictor) {
+        Some(predictor) => PredictorChoice::Always(predictor),
+        None if predictor == 0 => PredictorChoice::Auto,
+        None => return Err(PyValueError::new_err(format!("there is no predictor {predictor}"))),
+    };
+    options.overviews = match item(dict, "overviews")? {
+        None => Overviews::None,
+        Some(value) => match value.extract::<Vec<u32>>() {
+            Ok(factors) => Overviews::Factors(factors),
+            Err(_) => Overviews::Auto,
+        },
+    };
+    if let Some(name) = get::<String>(dict, "resampling")? {
+        let method = Resampling::from_name(&name);
+        options.resampling =
+            Some(method.ok_or_else(|| PyValueError::new_err(format!("there is no resampling method '{name}'")))?);
+    }
+    options.big_tiff = match get(dict, "big_tiff")? {
+        None => BigTiff::Auto,
+        Some(true) => BigTiff::Yes,
+        Some(false) => BigTiff::No,
+    };
+    options.statistics = match (get(dict, "statistics")?.unwrap_or(false), get(dict, "measure")?.unwrap_or(false)) {
+        (true, _) => Measure::Store,
+        (false, true) => Measure::Tell,
+        (false, false) => Measure::Nothing,
+    };
+    options.skip_empty = get(dict, "skip_empty")?.unwrap_or(false);
+    options.nan_to_nodata = get(dict, "nan_to_nodata")?.unwrap_or(false);
+    options.photometric = get(dict, "photometric")?.map(Photometric);
+    options.extra_samples = get(dict, "extra_samples")?;
+    options.extra_tags = extra_tags(dict)?;
+    options.about = about(dict)?;
+    if let Some(colors) = get::<Vec<u16>>(dict, "colormap")? {
+        let palette = Palette::from_color_map(&colors, dtype.size() as u32 * 8);
+        options.about.palette = Some(palette.map_err(|error| PyValueError::new_err(error.to_string()))?);
+        options.extra_tags.push((Tag::COLOR_MAP, Value::Short(colors)));
+    }
+    nodata(dict, dtype, &mut options)?;
+    Ok(options)
+}
+
+/// An item that is there and not None.
+fn item<'py>(dict: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    Ok(dict.get_item(name)?.filter(|value| !value.is_none()))
+}
+
+fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(dict: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>> {
+    let Some(value) = item(dict, name)? else { return Ok(None) };
+    let extracted: Result<T, PyErr> = value.extract().map_err(Into::into);
+    extracted.map(Some).map_err(|error| PyTypeError::new_err(format!("option {name}: {error}")))
+}
+
+fn kind_of(dtype: DType) -> Kind {
+    match dtype {
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => Kind::Uint,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => Kind::Int,
+        DType::F16 | DType::F32 | DType::F64 => Kind::Float,
+        DType::CI16 | DType::CI32 => Kind::ComplexInt,
+        DType::CF32 | DType::CF64 => Kind::ComplexFloat,
+    }
+}
+
+/// A nodata value that samples can have is one; another is kept as a text, as a file may have it.
+fn nodata(dict: &Bound<'_, PyDict>, dtype: DType, options: &mut WriteOptions) -> PyResult<()> {
+    let Some(value) = item(dict, "nodata")? else { return Ok(()) };
+    let text = value.str()?.to_string();
+    let (kind, bits) = (kind_of(dtype), dtype.size() as u32 * 8);
+    let nodata = NoData::parse(&text, kind, bits)
+        .ok_or_else(|| PyTypeError::new_err(format!("nodata must be a number, not {text}")))?;
+    options.about.nodata = Some(nodata).filter(|nodata| nodata.fits(kind, bits));
+    options.extra_tags.push((Tag::GDAL_NODATA, Value::Text(text)));
+    Ok(())
+}
+
+fn about(dict: &Bound<'_, PyDict>) -> PyResult<About> {
+    let mut about = About::default();
+    about.raster_type = match get::<String>(dict, "raster_type")?.as_deref() {
+        Some("point") => RasterType::Point,
+        _ => RasterType::Area,
+    };
+    if let Some((a, b, c, d, e, f)) = get(dict, "transform")? {
+        let raw = GeoTransform([c, a, b, f, d, e]);
+        about.raw_transform = Some(raw);
+        about.transform = Some(if about.is_point() { raw.from_centres() } else { raw });
+    }
+    let gcps: Vec<(f64, f64, f64, f64, f64)> = get(dict, "gcps")?.unwrap_or_default();
+    let gcp = |(pixel, line, x, y, z)| Gcp { id: String::new(), info: String::new(), pixel, line, x, y, z };
+    about.gcps = gcps.into_iter().map(gcp).collect();
+    about.geo_keys = geo_keys(dict, about.raster_type)?;
+    about.crs_text = get(dict, "crs_text")?;
+    /// Name, value, band, domain, role.
+    type Entry = (String, String, Option<usize>, Option<String>, Option<String>);
+    let items: Vec<Entry> = get(dict, "metadata")?.unwrap_or_default();
+    let item_of = |(name, value, sample, domain, role)| Item { name, value, domain, role, sample };
+    about.metadata = items.into_iter().map(item_of).collect();
+    about.metadata_xml = get(dict, "metadata_xml")?;
+    let texts: std::collections::BTreeMap<u16, String> = get(dict, "texts")?.unwrap_or_default();
+    about.texts = texts.into_iter().map(|(tag, text)| (Tag(tag), text)).collect();
+    about.resolution = get(dict, "resolution")?.map(|(x, y, unit)| Resolution { x, y, unit });
+    if let Some(bands) = item(dict, "band_info")? {
+        for band in bands.try_iter()? {
+            about.bands.push(band_about(band?.cast::<PyDict>()?)?);
+        }
+    }
+    Ok(about)
+}
+
+fn band_about(dict: &Bound<'_, PyDict>) -> PyResult<BandAbout> {
+    let mut band = BandAbout::default();
+    band.description = get(dict, "description")?;
+    band.units = get(dict, "units")?;
+    band.scale = get(dict, "scale")?;
+    band.offset = get(dict, "offset")?;
+    band.categories = get(dict, "categories")?.unwrap_or_default();
+    if let Some(color) = get::<String>(dict, "color")?.filter(|color| !color.is_empty()) {
+        band.color = swath::band_color_named(&color);
+    }
+    Ok(band)
+}
+
+fn geo_keys(dict: &Bound<'_, PyDict>, raster_type: RasterType) -> PyResult<Option<GeoKeys>> {
+    let py = dict.py();
+    if let Some(given) = item(dict, "geo_keys")? {
+        let mut keys = GeoKeys::without_crs(raster_type);
+        for (id, value) in given.cast::<PyDict>()? {
+            keys.set(id.extract()?, key_value(&value)?);
+        }
+        // Heights came with GeoTIFF 1.1, and readers of files that say 1.0 do not look for them.
+        if keys.keys.iter().any(|key| (4096..5120).contains(&key.id)) {
+            keys.revision = (1, 1);
+        }
+        return Ok(Some(keys));
+    }
+    let made = if let Some(code) = get::<u32>(dict, "epsg")? {
+        GeoKeys::from_epsg(code, raster_type)
+    } else if let Some(text) = get::<String>(dict, "wkt")? {
+        GeoKeys::from_text(&text, raster_type)
+    } else {
+        return Ok(None);
+    };
+    made.map(Some).map_err(|error| crs_to_python(py, &error))
+}
+
+fn key_value(value: &Bound<'_, PyAny>) -> PyResult<KeyValue> {
+    if let Ok(short) = value.extract::<u16>() {
+        return Ok(KeyValue::Short(short));
+    }
+    if let Ok(text) = value.extract::<String>() {
+        return Ok(KeyValue::Ascii(text));
+    }
+    if let Ok(shorts) = value.extract::<Vec<u16>>() {
+        return Ok(KeyValue::Shorts(shorts));
+    }
+    value.extract::<Vec<f64>>().map(KeyValue::Doubles)
+}
+
+fn extra_tags(dict: &Bound<'_, PyDict>) -> PyResult<Vec<(Tag, Value)>> {
+    let given: Vec<(u16, u16, u64, Bound<'_, PyAny>)> = get(dict, "extra_tags")?.unwrap_or_default();
+    given
+        .into_iter()
+        .map(|(id, kind, _, value)| {
+            let wrong = |error: PyErr| PyValueError::new_err(format!("tag {id} of type {kind}: {error}"));
+            Ok((Tag(id), tag_value(FieldType(kind), &value).map_err(wrong)?))
+        })
+        .collect()
+}
+
+/// A scalar, or several; text is str, bytes are bytes. The count is that of the values.
+fn tag_value(kind: FieldType, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if kind == FieldType::ASCII
+        && let Ok(text) = value.extract::<String>()
+    {
+        return Ok(Value::Text(text));
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        let bytes = bytes.as_bytes().to_vec();
+        let count = bytes.len() as u64 / kind.size().unwrap_or(1).max(1);
+        return Ok(Value::Raw(kind, count, bytes));
+    }
+    fn each<'py, const N: usize, T: for<'a> FromPyObject<'a, 'py>>(
+        values: &[Bound<'py, PyAny>],
+        write: impl Fn(T) -> [u8; N],
+    ) -> PyResult<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(values.len() * N);
+        for value in values {
+            bytes.extend(write(value.extract().map_err(Into::into)?));
+        }
+        Ok(bytes)
+    }
+    let fraction = matches!(kind, FieldType::RATIONAL | FieldType::SRATIONAL);
+    let sequence = value.cast::<PyTuple>().ok().map(|tuple| tuple.iter().collect::<Vec<_>>());
+    let sequence = sequence.or_else(|| {
+        value.extract::<Vec<Bound<'_, PyAny>>>().ok().filter(|_| !value.is_instance_of::<pyo3::types::PyString>())
+    });
+    // A pair of numbers is one fraction, a sequence of pairs several.
+    let pair = |values: &[Bound<'_, PyAny>]| fraction && values.len() == 2 && values[0].extract::<i64>().is_ok();
+    let values = match sequence {
+        Some(values) if !pair(&values) => values,
+        _ => vec![value.clone()],
+    };
+    let bytes = match kind {
+        FieldType::BYTE | FieldType::UNDEFINED => each(&values, u8::to_le_bytes)?,
+        FieldType::SBYTE => each(&values, i8::to_le_bytes)?,
+        FieldType::SHORT => each(&values, u16::to_le_bytes)?,
+        FieldType::SSHORT => each(&values, i16::to_le_bytes)?,
+        FieldType::LONG => each(&values, u32::to_le_bytes)?,
+        FieldType::SLONG => each(&values, i32::to_le_bytes)?,
+        FieldType::LONG8 => each(&values, u64::to_le_bytes)?,
+        FieldType::SLONG8 => each(&values, i64::to_le_bytes)?,
+        FieldType::FLOAT => each(&values, f32::to_le_bytes)?,
+        FieldType::DOUBLE => each(&values, f64::to_le_bytes)?,
+        FieldType::RATIONAL | FieldType::SRATIONAL => rationals(kind, &values)?,
+        other => return Err(PyTypeError::new_err(format!("field type {} cannot be written", other.0))),
+    };
+    Ok(Value::Raw(kind, values.len() as u64, bytes))
+}
+
+fn rationals(kind: FieldType, values: &[Bound<'_, PyAny>]) -> PyResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for value in values {
+        if let Ok((numerator, denominator)) = value.extract::<(i64, i64)>() {
+            let part = |value: i64| {
+                let fits = if kind == FieldType::RATIONAL {
+                    u32::try_from(value).is_ok()
+                } else {
+                    i32::try_from(value).is_ok()
+                };
+                if fits {
+                    Ok(value as u32)
+                } else {
+                    Err(PyValueError::new_err(format!("{value} does not fit a fraction")))
+                }
+            };
+            bytes.extend(part(numerator)?.to_le_bytes());
+            bytes.extend(part(denominator)?.to_le_bytes());
+            continue;
+        }
+        let number: f64 = value.extract()?;
+        let Value::Rational(parts) = Value::rational(number.abs()) else { continue };
+        for (numerator, denominator) in parts {
+            let signed = if number < 0.0 && kind == FieldType::SRATIONAL {
+                (numerator as i32).wrapping_neg() as u32
+            } else {
+                numerator
+            };
+            bytes.extend(signed.to_le_bytes());
+            bytes.extend(denominator.to_le_bytes());
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,93 @@
+//! A place to read from that Python knows: a file object, a URL.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use swath::io::{Fetch, ReadAt, Source};
+
+/// An object with `name`, `size`, `fetch` and `sibling`.
+#[derive(Debug)]
+pub(crate) struct Ranges {
+    object: Py<PyAny>,
+    name: String,
+    size: u64,
+}
+
+impl Ranges {
+    pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Ranges> {
+        let name = object.getattr("name")?.extract()?;
+        let size = object.getattr("size")?.extract()?;
+        Ok(Ranges { object: object.clone().unbind(), name, size })
+    }
+
+    /// Ask for all spans at once and hand each to `take`.
+    fn ask(&self, spans: Vec<(u64, usize)>, mut take: impl FnMut(usize, &[u8])) -> std::io::Result<()> {
+        Python::attach(|py| {
+            let wanted = spans.clone();
+            let parts = self.object.bind(py).call_method1("fetch", (spans,))?;
+            let mut count = 0;
+            for (part, &(offset, len)) in parts.try_iter()?.zip(&wanted) {
+                let part = part?;
+                let bytes = part.cast::<PyBytes>()?.as_bytes();
+                if bytes.len() != len {
+                    let found = bytes.len();
+                    return Err(std::io::Error::new(
+                        std::io::ErrorKind::UnexpectedEof,
+                        format!("{found} of {len} bytes came at offset {offset}"),
+                    )
+                    .into());
+                }
+                take(count, bytes);
+                count += 1;
+            }
+            if count < wanted.len() {
+                return Err(std::io::Error::new(
+                    std::io::ErrorKind::UnexpectedEof,
+                    format!("{count} of {} ranges came", wanted.len()),
+                )
+                .into());
+            }
+            Ok::<_, PyErr>(())
+        })
+        .map_err(std::io::Error::other)
+    }
+}
+
+impl ReadAt for Ranges {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.ask(vec![(offset, out.len())], |_, bytes| out.copy_from_slice(bytes))
+    }
+}
+
+impl Source for Ranges {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn fetch_into(&self, fetch: &Fetch, out: &mut [u8]) -> std::io::Result<()> {
+        let reads: Vec<_> = fetch.reads().collect();
+        let spans = reads.iter().map(|(span, range)| (span.offset, range.len())).collect();
+        self.ask(spans, |i, bytes| out[reads[i].1.clone()].copy_from_slice(bytes))
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+
+    fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> swath::io::Result<Option<Box<dyn Source>>> {
+        let name = change(Path::new(&self.name)).to_string_lossy().into_owned();
+        let found = Python::attach(|py| {
+            let sibling = self.object.bind(py).call_method1("sibling", (&name,))?;
+            if sibling.is_none() { Ok(None) } else { Ranges::new(&sibling).map(Some) }
+        });
+        match found {
+            Ok(found) => Ok(found.map(|ranges| Box::new(ranges) as Box<dyn Source>)),
+            Err(error) => Err(swath::io::Error::Open { path: name.into(), source: std::io::Error::other(error) }),
+        }
+    }
+}

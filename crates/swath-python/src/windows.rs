@@ -1,0 +1,100 @@
+//! Many small windows of many files, at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use swath::{Cancel, Error, ReadRequest};
+
+use crate::array::Bytes;
+use crate::file::{CACHE, File, Window, window_of};
+
+/// One window: the file, the part of it, the band.
+type Job = (Py<File>, Window, usize);
+
+/// Decode one band of one window for each job into `out`, `(job, y, x)`.
+#[pyfunction]
+#[pyo3(signature = (jobs, out, *, level = 0, threads = None))]
+pub(crate) fn read_windows<'py>(
+    py: Python<'py>,
+    jobs: Vec<Job>,
+    out: &Bound<'_, PyUntypedArray>,
+    level: usize,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let bytes = Bytes::writable(out)?;
+    let &[count, height, width] = out.shape() else {
+        return Err(PyValueError::new_err("out must have the axes (job, y, x)"));
+    };
+    if count != jobs.len() {
+        return Err(PyValueError::new_err(format!("there are {} windows and room for {count}", jobs.len())));
+    }
+    let each = height * width * bytes.dtype.size();
+    let mut parts = Vec::with_capacity(count);
+    for (i, (file, window, band)) in jobs.iter().enumerate() {
+        let file = file.get();
+        let (rows, cols) = window_of(*window)?;
+        if (rows.end - rows.start, cols.end - cols.start) != (height as u64, width as u64) {
+            return Err(PyValueError::new_err(format!("window {i} is not {height} x {width} pixels")));
+        }
+        if file.dtype() != bytes.dtype {
+            let (found, wanted) = (file.dtype().name(), bytes.dtype.name());
+            return Err(PyValueError::new_err(format!(
+                "the file of window {i} has {found} samples, the array {wanted}"
+            )));
+        }
+        parts.push((file, rows, cols, *band));
+    }
+    let threads = threads.unwrap_or_else(swath::default_threads).clamp(1, count.max(1));
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, Error)>));
+    let cancel = Cancel::new();
+    let work = || loop {
+        let i = next.fetch_add(1, Ordering::Relaxed);
+        let Some((file, rows, cols, band)) = parts.get(i) else { return };
+        // SAFETY: the array is alive until the call ends, and the parts of the jobs do not overlap.
+        let out = unsafe { std::slice::from_raw_parts_mut(bytes.at::<u8>(i * each), each) };
+        let request = ReadRequest::new()
+            .window(rows.clone(), cols.clone())
+            .bands([*band])
+            .level(level)
+            .threads(1)
+            .cache(&CACHE)
+            .cancel(&cancel);
+        if let Err(error) = file.read(&request, out) {
+            cancel.cancel();
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            // What was cancelled because of another window is not the reason.
+            if failed.is_none() || !matches!(error, Error::Cancelled) && matches!(&*failed, Some((_, Error::Cancelled)))
+            {
+                *failed = Some((i, error));
+            }
+            return;
+        }
+    };
+    crate::waiting::run(py, each * count, &cancel, || {
+        if threads == 1 {
+            work();
+        } else {
+            std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+        }
+        Ok(())
+    })?;
+    if let Some((i, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        let raised = crate::errors::to_python(error);
+        // What the system says has a number of its own and names the file.
+        if raised.is_instance_of::<PyOSError>(py) {
+            return Err(raised);
+        }
+        let message = format!("window {i}: {}", raised.value(py));
+        return Err(raised.get_type(py).call1((message,)).map_or_else(|error| error, PyErr::from_value));
+    }
+    let report = PyDict::new(py);
+    report.set_item("device", "cpu")?;
+    report.set_item("threads", threads)?;
+    report.set_item("windows", count)?;
+    report.set_item("bytes_decoded", each * count)?;
+    Ok(report)
+}

@@ -1,0 +1,377 @@
+//! Writing: the engine works in a thread of its own, and asks the calling thread for all that is Python's.
+//!
+//! So a producer of rows runs where the user called, with the user's dask scheduler and context, and Ctrl-C ends it as it ends any other
+//! Python code.
+
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use swath::gpu::Api;
+use swath::{
+    ArraySource, BandSource, Cancel, DType, Device, DeviceRaster, Error, FallbackPolicy, Gpu, Layout, Plan, Progress,
+    Running, WriteReport,
+};
+
+use crate::array::{Bytes, named};
+use crate::device::{Expected, raster_of};
+use crate::errors::{plan_to_python, to_python};
+use crate::options::options;
+use crate::waiting::LOOK;
+use crate::{device, report};
+
+/// Write a file, complete or not at all.
+#[pyfunction]
+#[pyo3(signature = (target, source, *, shape, dtype, bands_last = true, options, chunk_rows = None, threads = None,
+                    buffer_bytes = None, overwrite = true, device = None, strict = false, gpu_memory = None,
+                    rows_on_device = false, progress = None))]
+#[expect(clippy::too_many_arguments, reason = "they are the keywords of a Python function")]
+pub(crate) fn write<'py>(
+    py: Python<'py>,
+    target: &Bound<'py, PyAny>,
+    source: &Bound<'py, PyAny>,
+    shape: (usize, u64, u64),
+    dtype: &str,
+    bands_last: bool,
+    options: &Bound<'py, PyDict>,
+    chunk_rows: Option<Vec<u64>>,
+    threads: Option<usize>,
+    buffer_bytes: Option<u64>,
+    overwrite: bool,
+    device: Option<&str>,
+    strict: bool,
+    gpu_memory: Option<u64>,
+    rows_on_device: bool,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dtype = named(dtype)?;
+    let (bands, height, width) = shape;
+    let plan = Plan::new(width, height, bands, dtype, self::options(options, dtype)?).map_err(plan_to_python)?;
+    let cancel = Cancel::new();
+    let (ask, asked) = channel();
+    let shared = Mutex::new(ask.clone());
+    let show = |progress: Progress| {
+        // Nobody listens any more once the write has been interrupted.
+        let Ok(ask) = shared.lock().map(|ask| ask.clone()) else { return };
+        let (answer, answered) = channel();
+        let last = progress.done == progress.total;
+        // What is raised at the end still has to come before the file gets its name; until then nobody waits.
+        if ask.send(Ask::Progress(progress, answer)).is_ok() && last {
+            answered.recv().ok();
+        }
+    };
+    let running = Running {
+        threads,
+        buffer_bytes,
+        // A device that is opened for the first time takes its time.
+        device: py.detach(|| device.map_or(Ok(Device::Cpu), device::named)).map_err(to_python)?,
+        fallback: if strict { FallbackPolicy::Strict } else { FallbackPolicy::Auto },
+        gpu_memory_budget: gpu_memory,
+        progress: progress.is_some().then_some(&show),
+        cancel: Some(cancel.clone()),
+        ..Running::default()
+    };
+    let target = match target.extract::<std::path::PathBuf>() {
+        Ok(path) => Target::Path(path, overwrite),
+        Err(_) => Target::Object(target.clone().unbind()),
+    };
+    let image = Expected { dtype, bands, rows: height, cols: width, bands_last };
+    let caller = Caller { image, producer: None, target: None, progress };
+    let report = if let Ok(array) = source.cast::<PyUntypedArray>() {
+        let bytes = Bytes::of(array)?;
+        if bytes.dtype != dtype {
+            return Err(PyTypeError::new_err(format!("the array holds {}, not {}", bytes.dtype.name(), dtype.name())));
+        }
+        let layout = if bands_last { Layout::BandsLast } else { Layout::BandsFirst };
+        // SAFETY: the array is alive until the call ends. That nobody writes to it meanwhile is for the caller to see to, as with every
+        // function that reads an array without the GIL.
+        let samples = unsafe { bytes.slice() };
+        let source = ArraySource::from_bytes(samples, dtype, bands, height, width, layout).map_err(to_python)?;
+        caller.serve(py, &plan, source, &target, &running, ask, &asked, &cancel)?
+    } else if let Some(raster) = raster_of(source, &image)? {
+        // Where the pixels are is where they are cut, unless somebody wants it otherwise.
+        let device = if device.is_none() { raster.gpu().into() } else { running.device.clone() };
+        caller.serve(py, &plan, raster, &target, &Running { device, ..running }, ask, &asked, &cancel)?
+    } else if source.is_callable() {
+        let rows = chunk_rows.unwrap_or_default();
+        let ends: Vec<u64> = rows
+            .iter()
+            .scan(0, |end, rows| {
+                Some({
+                    *end += rows;
+                    *end
+                })
+            })
+            .collect();
+        if ends.last().is_some_and(|end| *end != height) {
+            return Err(PyValueError::new_err(format!(
+                "the chunks have {} rows, the image {height}",
+                rows.iter().sum::<u64>()
+            )));
+        }
+        let rows = Rows { ask: ask.clone(), shape: (width, height, bands, dtype), ends, on_device: rows_on_device };
+        let caller = Caller { producer: Some(source.clone()), ..caller };
+        caller.serve(py, &plan, rows, &target, &running, ask, &asked, &cancel)?
+    } else {
+        return Err(PyTypeError::new_err("the source is neither an array nor a function that makes rows"));
+    };
+    report::of_write(py, &report)
+}
+
+enum Target {
+    Path(std::path::PathBuf, bool),
+    Object(Py<PyAny>),
+}
+
+/// What the engine asks the calling thread.
+enum Ask {
+    /// Fill the buffer, which is alive until the answer comes, with rows.
+    Rows(Range<u64>, Address, Sender<bool>),
+    /// Fill the first rows of the raster with rows.
+    RowsOn(Range<u64>, DeviceRaster, Sender<bool>),
+    /// Write the bytes, which are alive until the answer comes.
+    Bytes(Address, Sender<bool>),
+    /// Tell how far it is. The answer comes when this is dropped.
+    Progress(Progress, Sender<()>),
+    Done(Box<swath::Result<WriteReport>>),
+}
+
+/// Where bytes lie.
+#[derive(Clone, Copy)]
+struct Address(*mut u8, usize);
+
+// SAFETY: an address; it is used while the thread that sent it waits for the answer.
+unsafe impl Send for Address {}
+// SAFETY: as above.
+unsafe impl Sync for Address {}
+
+impl Address {
+    /// Fill it with the bytes of an array.
+    ///
+    /// # Safety
+    /// Both must be alive and of one length, and nobody else may use this one meanwhile.
+    unsafe fn copy_from(self, bytes: Bytes) {
+        // SAFETY: the caller promises it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.pointer, self.0, self.1) };
+    }
+}
+
+/// The source of rows, on the engine's side.
+struct Rows {
+    ask: Sender<Ask>,
+    shape: (u64, u64, usize, DType),
+    /// Where the producer's chunks end.
+    ends: Vec<u64>,
+    /// Whether the producer makes its arrays on a CUDA device.
+    on_device: bool,
+}
+
+impl BandSource for Rows {
+    fn shape(&self) -> (u64, u64, usize, DType) {
+        self.shape
+    }
+
+    fn chunk_end(&self, row: u64) -> u64 {
+        let next = self.ends.partition_point(|end| *end <= row);
+        self.ends.get(next).copied().unwrap_or(if self.ends.is_empty() { row + 1 } else { self.shape.1 })
+    }
+
+    fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], _mask: Option<&mut [u8]>) -> swath::Result<()> {
+        let (answer, answered) = channel();
+        let address = Address(pixels.as_mut_ptr(), pixels.len());
+        let sent = self.ask.send(Ask::Rows(rows, address, answer));
+        // What Python raised is with the calling thread.
+        if sent.is_ok() && answered.recv() == Ok(true) { Ok(()) } else { Err(Error::Cancelled) }
+    }
+
+    fn reads_on(&self, gpu: &Gpu) -> bool {
+        self.on_device && gpu.info().api == Api::Cuda
+    }
+
+    fn read_on(&mut self, rows: Range<u64>, raster: &DeviceRaster) -> swath::Result<()> {
+        let (answer, answered) = channel();
+        let sent = self.ask.send(Ask::RowsOn(rows, raster.clone(), answer));
+        if sent.is_ok() && answered.recv() == Ok(true) { Ok(()) } else { Err(Error::Cancelled) }
+    }
+}
+
+/// The target, on the engine's side.
+struct Writer(Sender<Ask>);
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let (answer, answered) = channel();
+        let sent = self.0.send(Ask::Bytes(Address(bytes.as_ptr().cast_mut(), bytes.len()), answer));
+        if sent.is_ok() && answered.recv() == Ok(true) {
+            Ok(bytes.len())
+        } else {
+            Err(std::io::Error::other("the file object failed"))
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The calling thread's side.
+struct Caller<'py> {
+    /// What is written.
+    image: Expected,
+    producer: Option<Bound<'py, PyAny>>,
+    target: Option<Bound<'py, PyAny>>,
+    progress: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Caller<'py> {
+    /// Let the engine work, and do what it asks for until it is done.
+    #[expect(clippy::too_many_arguments, reason = "both ends of one conversation")]
+    fn serve<S: BandSource>(
+        mut self,
+        py: Python<'py>,
+        plan: &Plan,
+        mut source: S,
+        target: &Target,
+        running: &Running<'_>,
+        ask: Sender<Ask>,
+        asked: &Receiver<Ask>,
+        cancel: &Cancel,
+    ) -> PyResult<WriteReport> {
+        if let Target::Object(object) = target {
+            self.target = Some(object.bind(py).clone());
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let done = match target {
+                    Target::Path(path, overwrite) => plan.write_file(path, *overwrite, &mut source, running),
+                    Target::Object(_) => plan.write_to(&mut Writer(ask.clone()), &mut source, running),
+                };
+                // The calling thread listens until this comes.
+                ask.send(Ask::Done(Box::new(done))).ok()
+            });
+            let mut raised = None;
+            loop {
+                // The receiver stays in this thread; only the waiting is done without the GIL.
+                let asked = Listening(asked);
+                match py.detach(move || asked.next()) {
+                    Ok(Ask::Done(done)) => return raised.map_or_else(|| done.map_err(to_python), Err),
+                    Ok(Ask::Progress(progress, answer)) => {
+                        if let Some(Err(error)) =
+                            self.progress.as_ref().map(|show| show.call1((progress.done, progress.total)))
+                        {
+                            cancel.cancel();
+                            raised.get_or_insert(error);
+                        }
+                        drop(answer);
+                    }
+                    Ok(other) => self.answer(py, other).unwrap_or_else(|error| {
+                        cancel.cancel();
+                        raised.get_or_insert(error);
+                    }),
+                    Err(RecvTimeoutError::Timeout) => {
+                        if let Err(error) = py.check_signals() {
+                            cancel.cancel();
+                            raised.get_or_insert(error);
+                        }
+                    }
+                    // The engine panicked; the scope passes that on.
+                    Err(RecvTimeoutError::Disconnected) => return Err(to_python(Error::Cancelled)),
+                }
+            }
+        })
+    }
+
+    fn answer(&self, py: Python<'py>, ask: Ask) -> PyResult<()> {
+        match ask {
+            Ask::Rows(rows, place, answer) => {
+                let done = self.rows(py, &rows, place);
+                // The engine waits for every answer.
+                answer.send(done.is_ok()).ok();
+                done
+            }
+            Ask::RowsOn(rows, raster, answer) => {
+                let done = self.rows_on(py, &rows, &raster);
+                // Before the engine goes on: it may be the last to let go of the raster.
+                drop(raster);
+                answer.send(done.is_ok()).ok();
+                done
+            }
+            Ask::Bytes(Address(pointer, len), answer) => {
+                // SAFETY: the engine keeps the bytes until it is answered.
+                let bytes = PyBytes::new(py, unsafe { std::slice::from_raw_parts(pointer, len) });
+                let written = self.target.as_ref().map_or(Ok(()), |target| write_all(target, bytes));
+                answer.send(written.is_ok()).ok();
+                written
+            }
+            Ask::Progress(..) | Ask::Done(_) => Ok(()),
+        }
+    }
+
+    fn rows(&self, py: Python<'py>, rows: &Range<u64>, place: Address) -> PyResult<()> {
+        let Some(producer) = &self.producer else { return Ok(()) };
+        let made = producer.call1((rows.start, rows.end))?;
+        let Address(pointer, len) = place;
+        let Ok(array) = made.cast::<PyUntypedArray>() else {
+            let raster = raster_of(&made, &self.expected(rows))?
+                .ok_or_else(|| PyTypeError::new_err("the producer of rows gave no array"))?;
+            // SAFETY: the engine keeps the buffer, of this length, until it is answered.
+            let out = unsafe { std::slice::from_raw_parts_mut(pointer, len) };
+            return device::download(py, raster, out);
+        };
+        let bytes = Bytes::of(array)?;
+        if bytes.len != len {
+            let (start, end, shape) = (rows.start, rows.end, array.shape());
+            return Err(PyValueError::new_err(format!(
+                "the producer gave an array of shape {shape:?} ({} bytes) for rows {start}..{end}, which have {len}",
+                bytes.len
+            )));
+        }
+        // SAFETY: both are of this length; the array is alive, and the engine keeps its buffer until it is answered.
+        py.detach(|| unsafe { place.copy_from(bytes) });
+        Ok(())
+    }
+
+    fn rows_on(&self, py: Python<'py>, rows: &Range<u64>, raster: &DeviceRaster) -> PyResult<()> {
+        let Some(producer) = &self.producer else { return Ok(()) };
+        let made = producer.call1((rows.start, rows.end))?;
+        device::put_rows(py, &made, &self.expected(rows), raster)
+    }
+
+    /// What the producer makes of rows.
+    fn expected(&self, rows: &Range<u64>) -> Expected {
+        Expected { rows: rows.end - rows.start, bands_last: true, ..self.image }
+    }
+}
+
+/// A receiver that only the thread that holds it uses.
+struct Listening<'a>(&'a Receiver<Ask>);
+
+// SAFETY: `Python::detach` runs the closure in the same thread.
+unsafe impl Send for Listening<'_> {}
+
+impl Listening<'_> {
+    fn next(self) -> Result<Ask, RecvTimeoutError> {
+        self.0.recv_timeout(LOOK)
+    }
+}
+
+/// Some objects take only a part of what they are given.
+fn write_all(target: &Bound<'_, PyAny>, bytes: Bound<'_, PyBytes>) -> PyResult<()> {
+    let all = bytes.as_bytes().len();
+    let mut rest = bytes;
+    loop {
+        let taken = target.call_method1("write", (&rest,))?.extract::<usize>().unwrap_or(rest.as_bytes().len());
+        if taken >= rest.as_bytes().len() || all == 0 {
+            return Ok(());
+        }
+        if taken == 0 {
+            return Err(pyo3::exceptions::PyOSError::new_err("the file object takes no more bytes"));
+        }
+        rest = PyBytes::new(target.py(), &rest.as_bytes()[taken..]);
+    }
+}
