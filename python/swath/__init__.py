@@ -1,0 +1,132 @@
+"""Swath: GeoTIFF and Cloud Optimized GeoTIFF, read and written fast.
+
+    import swath
+
+    dem = swath.open_geotiff("dem.tif")                    # an xarray.DataArray
+    lazy = swath.open_geotiff("dem.tif", chunks="auto")    # dask, chunks of whole tiles
+    swath.to_geotiff(lazy, "dem_cog.tif", cog=True)        # streams, in bounded memory
+
+`import swath` imports numpy and nothing else: xarray, dask, CuPy and pyproj are imported when they are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _accessor
+from ._errors import (
+    CloudSizeLimitError,
+    ConflictingCRSError,
+    ConflictingNodataError,
+    CorruptGeoTIFFError,
+    DegeneratePixelSizeError,
+    DeviceError,
+    DeviceMemoryError,
+    DuplicateIFDTagError,
+    GeoTIFFAmbiguousMetadataError,
+    GeoTIFFFallbackWarning,
+    InconsistentGeoKeysError,
+    InvalidCRSCodeError,
+    InvalidIntegerNodataError,
+    MalformedScaleOffsetError,
+    MixedBandMetadataError,
+    NonRepresentableEPSGCRSError,
+    NonUniformCoordsError,
+    PixelSafetyLimitError,
+    RemoteStableSourcesOnlyError,
+    RotatedTransformError,
+    SourceChangedError,
+    UnknownCRSModelTypeError,
+    UnparseableCRSError,
+    UnsafeURLError,
+    UnsupportedGeoTIFFFeatureError,
+    VRTStableSourcesOnlyError,
+    VRTUnsupportedError,
+)
+from ._features import SUPPORTED_FEATURES
+from ._georef import STATUS_CRS_ONLY as GEOREF_STATUS_CRS_ONLY
+from ._georef import STATUS_FULL as GEOREF_STATUS_FULL
+from ._georef import STATUS_NONE as GEOREF_STATUS_NONE
+from ._georef import STATUS_ROTATED_DROPPED as GEOREF_STATUS_ROTATED_DROPPED
+from ._georef import STATUS_TRANSFORM_ONLY as GEOREF_STATUS_TRANSFORM_ONLY
+from ._gpu import read_device
+from ._open import open_geotiff
+from ._report import last_report
+from ._swath import DeviceArray, __version__, devices
+from ._windows import read_windows
+from ._write import to_geotiff
+
+if TYPE_CHECKING:
+    from ._backend import SwathBackendEntrypoint
+
+__all__ = [
+    "GEOREF_STATUS_CRS_ONLY",
+    "GEOREF_STATUS_FULL",
+    "GEOREF_STATUS_NONE",
+    "GEOREF_STATUS_ROTATED_DROPPED",
+    "GEOREF_STATUS_TRANSFORM_ONLY",
+    "GEOREF_STATUS_VALUES",
+    "SUPPORTED_FEATURES",
+    "CloudSizeLimitError",
+    "ConflictingCRSError",
+    "ConflictingNodataError",
+    "CorruptGeoTIFFError",
+    "DegeneratePixelSizeError",
+    "DeviceArray",
+    "DeviceError",
+    "DeviceMemoryError",
+    "DuplicateIFDTagError",
+    "GeoTIFFAmbiguousMetadataError",
+    "GeoTIFFFallbackWarning",
+    "InconsistentGeoKeysError",
+    "InvalidCRSCodeError",
+    "InvalidIntegerNodataError",
+    "MalformedScaleOffsetError",
+    "MixedBandMetadataError",
+    "NonRepresentableEPSGCRSError",
+    "NonUniformCoordsError",
+    "PixelSafetyLimitError",
+    "RemoteStableSourcesOnlyError",
+    "RotatedTransformError",
+    "SourceChangedError",
+    "SwathBackendEntrypoint",
+    "UnknownCRSModelTypeError",
+    "UnparseableCRSError",
+    "UnsafeURLError",
+    "UnsupportedGeoTIFFFeatureError",
+    "VRTStableSourcesOnlyError",
+    "VRTUnsupportedError",
+    "__version__",
+    "devices",
+    "last_report",
+    "open_geotiff",
+    "read_device",
+    "read_windows",
+    "to_geotiff",
+]
+
+
+GEOREF_STATUS_VALUES = frozenset(
+    {
+        GEOREF_STATUS_FULL,
+        GEOREF_STATUS_TRANSFORM_ONLY,
+        GEOREF_STATUS_CRS_ONLY,
+        GEOREF_STATUS_NONE,
+        GEOREF_STATUS_ROTATED_DROPPED,
+    }
+)
+
+_accessor.register_with_xarray()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SwathBackendEntrypoint":
+        # Its base class is xarray's.
+        from ._backend import SwathBackendEntrypoint
+
+        return SwathBackendEntrypoint
+    raise AttributeError(f"module 'swath' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

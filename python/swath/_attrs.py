@@ -1,0 +1,128 @@
+"""What attrs say of a file: the contract, version 5."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ._xml import parse_xml
+
+if TYPE_CHECKING:
+    from ._nodata import Finish, Number
+    from ._swath import Description
+
+CONTRACT = 5
+
+IMAGE_DESCRIPTION, X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, EXTRA_SAMPLES = 270, 282, 283, 296, 338
+GDAL_METADATA = 42112
+RESOLUTION_UNITS = {1: "none", 2: "inch", 3: "centimeter"}
+BYTE, RATIONAL, SIGNED_RATIONAL = 1, 5, 10
+
+MANAGED = frozenset(
+    # What the image is and where its blocks are; what attrs have under a name of their own; the place; GDAL's texts.
+    [254, 256, 257, 258, 259, 262, 273, 274, 277, 278, 279, 284, 317, 322, 323, 324, 325, 330, 339]
+    + [X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT]
+    + [33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113]
+    # How this file's blocks are encoded, which is not true of the next file: bit order, fax, JPEG tables and colours,
+    # LERC.
+    + [255, 266, 292, 293, 326, 327, 328, 347, 512, 513, 514, 515, 517, 518, 519, 520, 521, 529, 530, 531, 532, 50674]
+)
+
+Metadata = dict[str | tuple[str, int], str]
+"""GDAL_METADATA by name, or by name and band (from 0)."""
+
+
+MARKS = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
+ESCAPED = re.compile(f"&({'|'.join(MARKS)});")
+
+
+def file_attrs(description: Description) -> dict[str, Any]:
+    """What does not depend on which pixels are read."""
+    attrs: dict[str, Any] = {"_swath_contract": CONTRACT}
+    tags = {tag: (kind, count, value) for tag, kind, count, value in description["tags"]}
+    if (xml := metadata_text(description)) is not None:
+        attrs["gdal_metadata"] = parse_metadata(xml) or {}
+        attrs["gdal_metadata_xml"] = xml
+    if description["colormap"] is not None:
+        attrs["colormap"] = description["colormap"]
+    if (text := description["texts"].get(IMAGE_DESCRIPTION)) is not None:
+        attrs["image_description"] = text
+    if EXTRA_SAMPLES in tags:
+        samples = tags[EXTRA_SAMPLES][2]
+        attrs["extra_samples"] = samples if isinstance(samples, tuple) else (samples,)
+    for name, tag in (("x_resolution", X_RESOLUTION), ("y_resolution", Y_RESOLUTION)):
+        if tag in tags and (ratio := _plain(*tags[tag])) is not None:
+            attrs[name] = float(ratio)
+    if RESOLUTION_UNIT in tags and (unit := RESOLUTION_UNITS.get(tags[RESOLUTION_UNIT][2])) is not None:
+        attrs["resolution_unit"] = unit
+    extra = [(tag, *_plain_tag(*field)) for tag, field in tags.items() if tag not in MANAGED]
+    if extra:
+        attrs["extra_tags"] = extra
+    return attrs
+
+
+def copy_of(attrs: dict[str, Any]) -> dict[str, Any]:
+    """For one more array: what users change in theirs must not show in others."""
+    copied = dict(attrs)
+    for name in ("gdal_metadata", "extra_tags", "category_names", "category_colors"):
+        if name in copied:
+            copied[name] = copied[name].copy()
+    return copied
+
+
+def _plain_tag(kind: int, count: int, value: Any) -> tuple[int, int, Any]:
+    return kind, count, _plain(kind, count, value)
+
+
+def _plain(kind: int, count: int, value: Any) -> Any:
+    """Numbers as users expect them: BYTE tags as integers, rationals as floats; None for a division by zero."""
+    if kind == BYTE and isinstance(value, bytes):
+        return value[0] if count == 1 else tuple(value)
+    if kind in (RATIONAL, SIGNED_RATIONAL) and isinstance(value, tuple):
+        return _ratio(value) if isinstance(value[0], int) else tuple(map(_ratio, value))
+    return value
+
+
+def _ratio(pair: tuple[int, int]) -> float | None:
+    return pair[0] / pair[1] if pair[1] else None
+
+
+def metadata_text(description: Description) -> str | None:
+    """GDAL_METADATA as the tag has it, sound or not."""
+    return next((str(value) for tag, _, _, value in description["tags"] if tag == GDAL_METADATA), None)
+
+
+def parse_metadata(xml: str) -> Metadata | None:
+    """The items of GDAL_METADATA; None when it is not XML, or has a document type."""
+    try:
+        items = parse_xml(xml.strip().encode()).iter("Item")
+        metadata: Metadata = {}
+        for item in items:
+            name, sample = item.get("name", ""), item.get("sample")
+            # GDAL escapes values before it escapes the XML: unescaped once, "a<b" is still "a&lt;b".
+            value = ESCAPED.sub(lambda mark: MARKS[mark[1]], item.text or "")
+            metadata[name if sample is None else (name, int(sample))] = value
+    except ValueError:
+        return None
+    return metadata
+
+
+def nodata_attrs(
+    finish: Finish, nodata: Number | None, *, masked: bool, unpack: bool, cast: bool, seen: bool | None
+) -> dict[str, Any]:
+    """What was done to the samples on their way. `seen` is None where nobody has looked: in lazy reads."""
+    attrs: dict[str, Any] = {}
+    if finish.scaled:
+        attrs["scale_factor"], attrs["add_offset"] = finish.scale, finish.offset
+    # Without a sentinel that a sample can have, a float result is masked all the same: there was nothing to mask.
+    masked = masked and nodata is not None and finish.work.kind in "fc"
+    if unpack and (finish.scaled or finish.by_mask or masked):
+        attrs["mask_and_scale_dtype"] = finish.native.name
+    if nodata is not None:
+        attrs["nodata"] = nodata
+        attrs["masked_nodata"] = masked
+        if seen is not None:
+            attrs["nodata_pixels_present"] = seen
+        if cast:
+            attrs["nodata_dtype_cast"] = finish.dtype.name
+    return attrs

@@ -1,0 +1,267 @@
+"""What a DataArray says beside its pixels and its place, in the words of the engine: metadata, colours, texts, tags."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from . import _swath
+from ._raster import Raster
+
+if TYPE_CHECKING:
+    from ._swath import BandInfo, Options
+
+Item = tuple[str, str, int | None, str | None, str | None]
+Tag = tuple[int, int, int, Any]
+
+_ASCII, _SHORT, _RATIONAL, _IFD, _IFD8 = 2, 3, 5, 13, 18
+_DESCRIPTION, _PHOTOMETRIC, _X_RESOLUTION, _Y_RESOLUTION, _RESOLUTION_UNIT = 270, 262, 282, 283, 296
+_COLOR_MAP, _EXTRA_SAMPLES, _GDAL_METADATA = 320, 338, 42112
+_MIN_IS_BLACK, _RGB, _PALETTE = 1, 2, 3
+_UNSPECIFIED, _ALPHA = 0, 2
+_UNITS = {"none": 1, "inch": 2, "centimeter": 3}
+# Samples that an interpretation takes for itself; the others are extra.
+_COLOR_SAMPLES = {_RGB: 3, 5: 4, 6: 3, 8: 3, 9: 3, 10: 3}
+_NAMES = {"auto": None, "minisblack": _MIN_IS_BLACK, "miniswhite": 0, "rgb": _RGB, "rgba": _RGB}
+
+# Tags that say how the old file was laid out and encoded, or where things were in it. In a new file they would be
+# wrong.
+_OF_STORAGE = frozenset(
+    [
+        *(254, 255, 256, 257, 258, 259, 266, 273, 274, 277, 278, 279, 284, 288, 289, 292, 293, 317),
+        *(322, 323, 324, 325, 330, 339, 347),  # tiles, SubIFDs, SampleFormat, JPEGTables
+        *(512, 513, 514, 515, 517, 518, 519, 520, 521, 529, 530, 531, 532),  # old JPEG, YCbCr
+        *(34665, 34853, 40965, 50674),  # EXIF, GPS, Interoperability, LercParameters
+        *(33550, 33922, 34264, 34735, 34736, 34737),  # georeferencing
+    ]
+)
+_ROLE_KEYS = {
+    "scale": "scale",
+    "offset": "offset",
+    "unittype": "units",
+    "description": "description",
+    "colorinterp": "color",
+}
+# Names of band items that GDAL knows by their role.
+_ROLES = {
+    "SCALE": "scale",
+    "OFFSET": "offset",
+    "UNITTYPE": "unittype",
+    "DESCRIPTION": "description",
+    "COLORINTERP": "colorinterp",
+}
+
+
+def metadata_options(attrs: Mapping[str, Any], raster: Raster, photometric: Any, packed: bool) -> Options:
+    """The options that attrs and `photometric=` make. `packed`: pixels are written as `pack=True` makes them."""
+    tags = _extra_tags(attrs.get("extra_tags"))
+    items, text = _items(attrs)
+    if text is not None and not items:
+        tags.setdefault(_GDAL_METADATA, (_GDAL_METADATA, _ASCII, len(text) + 1, text))
+    options: Options = {"metadata": items, "metadata_xml": text, "band_info": _band_info(items, raster.bands)}
+    _scale(options, attrs, packed)
+    colormap = _colormap(attrs, tags, raster)
+    if colormap is not None:
+        options["colormap"] = colormap
+    meaning, extra = _meaning(photometric, attrs, tags, raster, colormap is not None)
+    options["photometric"], options["extra_samples"] = meaning, extra
+    if attrs.get("image_description") is not None:
+        options["texts"] = {_DESCRIPTION: str(attrs["image_description"])}
+        tags.pop(_DESCRIPTION, None)
+    _resolution(options, attrs, tags)
+    options["extra_tags"] = list(tags.values())
+    return options
+
+
+def photometric_code(photometric: Any, bands: int) -> int | None:
+    """The Photometric tag that is asked for; None leaves it to what is known of the pixels."""
+    if isinstance(photometric, str):
+        name = photometric.lower()
+        if name not in _NAMES:
+            raise ValueError(
+                f"photometric={photometric!r} is not a valid name; expected one of {sorted(_NAMES)} or an int."
+            )
+        if name == "rgba" and bands < 4:
+            raise ValueError(f"photometric='rgba' requires at least 4 bands, got samples_per_pixel={bands}.")
+        code = _NAMES[name]
+    elif isinstance(photometric, bool | np.bool_) or not isinstance(photometric, numbers.Integral):
+        raise TypeError(f"photometric must be a str or int, got {type(photometric).__name__}")
+    else:
+        code = int(photometric)
+        if not 0 <= code <= 0xFFFF:
+            raise ValueError(f"photometric={code} does not fit the Photometric tag: it must be between 0 and 65535")
+    if code == _RGB and bands < 3:
+        raise ValueError(f"photometric=RGB requires at least 3 bands, got samples_per_pixel={bands}.")
+    return code
+
+
+def _meaning(
+    photometric: Any, attrs: Mapping[str, Any], tags: dict[int, Tag], raster: Raster, has_colors: bool
+) -> tuple[int, list[int]]:
+    """Photometric and ExtraSamples. What attrs['extra_tags'] says of the two counts more than anything else."""
+    code = photometric_code(photometric, raster.bands)
+    override, extra_tag = tags.pop(_PHOTOMETRIC, None), tags.pop(_EXTRA_SAMPLES, None)
+    if override is not None and photometric in ("auto", None):
+        code = photometric_code(_whole_numbers(override[3])[0], raster.bands)
+    given = attrs.get("extra_samples") if extra_tag is None else extra_tag[3]
+    known = [] if given is None else _whole_numbers(given)
+    if code is None:
+        # Extra samples are those beside the colours: where they leave three, the three are red, green and blue.
+        colors = bool(known) and raster.bands - len(known) == 3
+        code = _PALETTE if has_colors else _RGB if colors else _MIN_IS_BLACK
+    extra = max(raster.bands - _COLOR_SAMPLES.get(code, 1), 0)
+    if isinstance(photometric, str) and photometric.lower() == "rgba":
+        return code, [_ALPHA] + [_UNSPECIFIED] * (extra - 1)
+    return code, known if len(known) == extra else [_UNSPECIFIED] * extra
+
+
+def _whole_numbers(value: Any) -> list[int]:
+    return [int(each) for each in (value if np.ndim(value) else [value])]
+
+
+def _items(attrs: Mapping[str, Any]) -> tuple[list[Item], str | None]:
+    """The items of GDAL_METADATA, those of the text, which knows domains and roles, or of the dict; and the text.
+
+    A text without items, be it no XML at all, is written as it is.
+    """
+    xml = attrs.get("gdal_metadata_xml")
+    if xml is None:
+        given = attrs.get("gdal_metadata")
+        return _items_of_dict(given) if isinstance(given, Mapping) else [], None
+    if not isinstance(xml, str):
+        raise TypeError(f"attrs['gdal_metadata_xml'] must be a str, not {type(xml).__name__}")
+    try:
+        items = _swath.metadata_items(xml)
+    except ValueError:
+        items = []
+    return [_with_sound_role(item) for item in items], xml
+
+
+def _with_sound_role(item: Item) -> Item:
+    """A scale that is no number is no scale, but still what somebody wrote."""
+    name, value, band, domain, role = item
+    return item if role not in ("scale", "offset") or _finite(value) is not None else (name, value, band, domain, None)
+
+
+def _items_of_dict(given: Mapping[Any, Any]) -> list[Item]:
+    items: list[Item] = []
+    for key, value in given.items():
+        name, band = (key, None) if isinstance(key, str) else _name_and_band(key)
+        role = _ROLES.get(name) if band is not None else None
+        items.append(_with_sound_role((name, "" if value is None else str(value), band, None, role)))
+    return items
+
+
+def _name_and_band(key: Any) -> tuple[str, int]:
+    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], numbers.Integral) and int(key[1]) >= 0:
+        return str(key[0]), int(key[1])
+    raise ValueError(f"attrs['gdal_metadata'] has the key {key!r}: keys are a name, or (name, band) with bands from 0")
+
+
+def _band_info(items: list[Item], bands: int) -> list[BandInfo]:
+    """What items say of bands by their role. The engine writes those items from here."""
+    info: list[dict[str, Any]] = [{} for _ in range(bands)]
+    for _, value, band, _, role in items:
+        if band is None or band >= bands or role not in _ROLE_KEYS:
+            continue
+        key = _ROLE_KEYS[role]
+        info[band][key] = _finite(value) if key in ("scale", "offset") else value
+    return cast("list[BandInfo]", info)
+
+
+def _finite(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _scale(options: Options, attrs: Mapping[str, Any], packed: bool) -> None:
+    """Scale and offset hold for packed values. Values that were unpacked and are written as such have none any more."""
+    if attrs.get("scale_factor") is None and attrs.get("add_offset") is None:
+        return
+    options["metadata"] = [item for item in options["metadata"] if item[0] not in ("SCALE", "OFFSET") or item[3]]
+    factor, shift = None, None
+    if packed:
+        scale, offset = attrs.get("scale_factor"), attrs.get("add_offset")
+        factor, shift = float(1.0 if scale is None else scale), float(0.0 if offset is None else offset)
+    if (factor, shift) == (1.0, 0.0):
+        factor, shift = None, None
+    for band in options["band_info"]:
+        band["scale"], band["offset"] = factor, shift
+
+
+def _colormap(attrs: Mapping[str, Any], tags: dict[int, Tag], raster: Raster) -> tuple[int, ...] | None:
+    """The palette, where the pixels can be indexes into it; else it stays the tag that it was."""
+    tag = tags.pop(_COLOR_MAP, None)
+    given = attrs.get("colormap")
+    if given is None and tag is not None:
+        given = tag[3]
+    if given is None:
+        return None
+    if isinstance(given, str | Mapping) or np.ndim(given) != 1:
+        warnings.warn(
+            "attrs['colormap'] is ignored: it must be all reds, all greens, all blues from 0 to 65535, not "
+            f"{type(given).__name__}",
+            UserWarning,
+            stacklevel=5,
+        )
+        return None
+    colors = tuple(_whole_numbers(given))
+    if any(not 0 <= color <= 0xFFFF for color in colors):
+        raise ValueError("attrs['colormap'] must have values from 0 to 65535")
+    if raster.dtype in (np.uint8, np.uint16) and raster.bands == 1 and len(colors) == 3 << 8 * raster.dtype.itemsize:
+        return colors
+    tags[_COLOR_MAP] = (_COLOR_MAP, _SHORT, len(colors), colors)
+    return None
+
+
+def _resolution(options: Options, attrs: Mapping[str, Any], tags: dict[int, Tag]) -> None:
+    """Pixels per inch or centimetre on paper. Half of what the three tags say is written as the tags that are there."""
+    named = attrs.get("resolution_unit")
+    unit = _UNITS.get(named.lower()) if isinstance(named, str) else None
+    sides = {}
+    for tag, name in ((_X_RESOLUTION, "x_resolution"), (_Y_RESOLUTION, "y_resolution")):
+        if attrs.get(name) is not None:
+            value = float(attrs[name])
+            if not 0.0 <= value < 2**32:
+                raise ValueError(
+                    f"attrs[{name!r}]={attrs[name]!r} must be a number of pixels per unit, from 0 to 4294967295"
+                )
+            sides[tag] = value
+            tags.pop(tag, None)
+    if unit is not None:
+        tags.pop(_RESOLUTION_UNIT, None)
+    if len(sides) == 2 and unit is not None:
+        options["resolution"] = (sides[_X_RESOLUTION], sides[_Y_RESOLUTION], unit)
+        return
+    tags.update({tag: (tag, _RATIONAL, 1, value) for tag, value in sides.items()})
+    if unit is not None:
+        tags[_RESOLUTION_UNIT] = (_RESOLUTION_UNIT, _SHORT, 1, unit)
+
+
+def _extra_tags(given: Any) -> dict[int, Tag]:
+    """The tags of attrs['extra_tags'] that mean something in another file. Of two with one id the first counts."""
+    if given is None:
+        return {}
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise TypeError(f"attrs['extra_tags'] must be a list of (id, type, count, value), not {type(given).__name__}")
+    tags: dict[int, Tag] = {}
+    for entry in given:
+        try:
+            tag, kind, count, value = entry
+            tag, kind, count = (int(number) for number in (tag, kind, count))
+        except (TypeError, ValueError):
+            raise ValueError(f"attrs['extra_tags'] has {entry!r}, which is not (id, type, count, value)") from None
+        if not 0 <= tag <= 0xFFFF:
+            raise ValueError(f"attrs['extra_tags'] has the tag {tag}; tags go from 0 to 65535")
+        if tag not in _OF_STORAGE and kind not in (_IFD, _IFD8):
+            plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            tags.setdefault(tag, (tag, kind, count, tuple(plain) if isinstance(plain, list) else plain))
+    return tags

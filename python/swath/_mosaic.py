@@ -1,0 +1,211 @@
+"""A mosaic as a file to read from, so that plans, dask chunks and sentinels need not know that it is none."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._canvas import Canvas, Layer, Part, Report, as_gdal
+from ._errors import GeoTIFFFallbackWarning, PixelSafetyLimitError, VRTUnsupportedError
+from ._nodata import Finish
+from ._swath import default_threads
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ._plan import Window
+    from ._vrt_xml import Vrt
+
+# What may go wrong with a source so that `missing_sources="warn"` leaves a hole.
+UNREADABLE = (OSError, ValueError, IndexError)
+BLOCK = 256
+"""Chunks "auto" are cut at multiples of this: most tiles of most sources end there."""
+
+
+class Mosaic:
+    """A VRT whose pixels can be read. Any thread, any process: it pickles as what was parsed."""
+
+    def __init__(self, vrt: Vrt, lenient: bool = False, epsg: int | None = None) -> None:
+        self.vrt = vrt
+        self.lenient = lenient
+        """Whether a source that cannot be read leaves a hole."""
+        self.epsg = epsg
+        """No source may have another system, where it is known."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.vrt, self.lenient, self.epsg)
+
+    def file(self) -> Mosaic:
+        """As a handle: the file that tasks read."""
+        return self
+
+    @property
+    def levels(self) -> list[tuple[int, int, int, int]]:
+        return [(self.vrt.height, self.vrt.width, BLOCK, BLOCK)]
+
+    def touching(self, window: Window, bands: Sequence[int]) -> list[Layer]:
+        """The layers that have a part in a window, with those of their bands that are asked for."""
+        layers, boxes = _layers(self.vrt)
+        top, left, bottom, right = boxes.T
+        hit = (top < window[2]) & (left < window[3]) & (bottom > window[0]) & (right > window[1])
+        wanted = set(bands)
+        found = []
+        for layer in (layers[index] for index in np.flatnonzero(hit)):
+            pairs = [pair for pair in layer.bands if pair[0] in wanted]
+            if pairs:
+                found.append(Layer(layer.source, layer.dtype, pairs))
+        return found
+
+    def read_into(
+        self,
+        out: npt.NDArray[Any],
+        *,
+        window: Window | None = None,
+        bands: Sequence[int] | None = None,
+        level: int = 0,
+        bands_last: bool = True,
+        threads: int | None = None,
+        max_pixels: int | None = None,
+    ) -> Report:
+        """Put a window together, (y, x) or (y, x, band). The report has `holes` where sources could not be read."""
+        start = time.perf_counter()
+        window = window or (0, 0, self.vrt.height, self.vrt.width)
+        bands = range(len(self.vrt.bands)) if bands is None else bands
+        planes = out if out.ndim == 3 else out[:, :, None]
+        for index, band in enumerate(bands):
+            about = self.vrt.bands[band]
+            planes[:, :, index] = as_gdal(np.array(about.nodata or 0), about.dtype)
+        threads = threads or default_threads()
+        layers = self.touching(window, bands)
+        workers = max(1, min(threads, len(layers)))
+        index_of = {band: index for index, band in enumerate(bands)}
+        canvas = Canvas(planes, window, index_of, threads // workers, max_pixels, self.epsg, self.lenient)
+        reports, holes = self._paint(canvas, layers, workers)
+        return {
+            "device": "cpu",
+            "codec": ", ".join(sorted({report["codec"] for report in reports})),
+            "threads": threads,
+            "sources": len(layers),
+            **{key: sum(report[key] for report in reports) for key in ("blocks", "bytes_fetched", "bytes_decoded")},
+            "seconds": time.perf_counter() - start,
+            "fallbacks": [],
+            "holes": holes,
+        }
+
+    def _paint(self, canvas: Canvas, layers: list[Layer], workers: int) -> tuple[list[Report], list[dict[str, Any]]]:
+        reports: list[Report] = []
+        holes: list[dict[str, Any]] = []
+        strict = os.environ.get("SWATH_STRICT", "").lower() in ("1", "true", "yes")
+        with closing(_in_parallel(canvas, layers, workers)) as turns:
+            for layer, result in turns:
+                try:
+                    reports.append(result())
+                except (PixelSafetyLimitError, VRTUnsupportedError):
+                    raise
+                except UNREADABLE as error:
+                    if strict or not self.lenient:
+                        raise
+                    new = [hole for hole in layer.holes(f"{type(error).__name__}: {error}") if hole not in holes]
+                    holes += new
+                    for hole in new[-1:]:
+                        _warn_of_hole(hole)
+        return reports, holes
+
+
+class MaskedMosaic(Mosaic):
+    """A mosaic whose bands have nodata values of their own: NaN in all of them."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of all bands."""
+        return np.result_type(*(self._finish(band).dtype for band in range(len(self.vrt.bands))))
+
+    def _finish(self, band: int) -> Finish:
+        about = self.vrt.bands[band]
+        return Finish.of(about.dtype, about.nodata, masked=True)
+
+    def read_into(self, out: npt.NDArray[Any], *, bands: Sequence[int] | None = None, **rest: Any) -> Report:
+        """As a plain mosaic does."""
+        bands = range(len(self.vrt.bands)) if bands is None else bands
+        raw = np.empty(out.shape, self.vrt.bands[bands[0]].dtype)
+        report = super().read_into(raw, bands=bands, **rest)
+        samples, planes = (array.reshape(*array.shape[:2], len(bands)) for array in (raw, out))
+        for index, band in enumerate(bands):
+            planes[:, :, index] = self._finish(band).apply(np.ascontiguousarray(samples[:, :, index]))
+        return report
+
+
+@lru_cache(maxsize=4)
+def _layers(vrt: Vrt) -> tuple[list[Layer], npt.NDArray[np.int64]]:
+    """The sources in the order in which they cover each other, and their boxes."""
+    found: list[Layer] = []
+    for place in range(max(len(band.sources) for band in vrt.bands)):
+        same: dict[Any, Layer] = {}
+        for band, about in enumerate(vrt.bands):
+            if place < len(about.sources):
+                source = about.sources[place]
+                key = (source.path, source.src, source.dst, source.nodata, source.scale, source.offset, about.dtype)
+                same.setdefault(key, Layer(source, about.dtype, [])).bands.append((band, source.band))
+        found += same.values()
+    return found, np.array([layer.box for layer in found], np.int64).reshape(-1, 4)
+
+
+def _in_parallel(
+    canvas: Canvas, layers: list[Layer], workers: int
+) -> Generator[tuple[Layer, Callable[[], Report]], None, None]:
+    """Each layer, or piece of one, in its turn, and a function that returns when it is on the canvas."""
+    pieces = [piece for layer in layers for piece in canvas.pieces(layer)]
+    if workers == 1:
+        for piece in pieces:
+            yield piece, partial(canvas.paint, piece)
+        return
+    # Where sources overlap, the later one must come to lie on top: then only the decoding is parallel.
+    ordered = _overlap(layers)
+    pool = ThreadPoolExecutor(workers, "swath-mosaic")
+    work: Callable[[Layer], Any] = canvas.decode if ordered else canvas.paint
+    try:
+        ahead = deque(pool.submit(work, piece) for piece in pieces[: 2 * workers])
+        for index, piece in enumerate(pieces):
+            future = ahead.popleft()
+            if index + 2 * workers < len(pieces):
+                ahead.append(pool.submit(work, pieces[index + 2 * workers]))
+            yield piece, partial(_put, canvas, piece, future) if ordered else future.result
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _put(canvas: Canvas, layer: Layer, future: Future[tuple[Part, Report]]) -> Report:
+    part, report = future.result()
+    canvas.put(layer, part)
+    return report
+
+
+def _overlap(layers: list[Layer]) -> bool:
+    """Whether two layers cover the same pixel of a band."""
+    boxes = sorted(((*layer.box, {band for band, _ in layer.bands}) for layer in layers), key=lambda box: box[0])
+    begun: list[Any] = []
+    for box in boxes:
+        begun = [other for other in begun if other[2] > box[0]]
+        if any(other[1] < box[3] and box[1] < other[3] and other[4] & box[4] for other in begun):
+            return True
+        begun.append(box)
+    return False
+
+
+def _warn_of_hole(hole: dict[str, Any]) -> None:
+    warnings.warn(
+        f"VRT source {hole['source']!r} could not be read ({hole['error']}); skipping. The output mosaic will have a "
+        "hole at this tile. Inspect ``DataArray.attrs['vrt_holes']`` or set missing_sources='raise' or SWATH_STRICT=1 "
+        "to raise instead.",
+        GeoTIFFFallbackWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,159 @@
+"""The pixels that are to be written: which axis is which, which type is stored, and where they are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+BAND_DIMS = ("band", "bands", "channel")
+Y_DIMS = ("y", "lat", "latitude", "row")
+X_DIMS = ("x", "lon", "longitude", "col")
+_TIME_DIMS = {"time", "times", "t", "date", "dates", "datetime"}
+# DLPack's numbers of memory that the CPU can read: plain, and pinned by CUDA or ROCm.
+_HOST_MEMORY = {1, 3, 11}
+
+Step = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+"""What is done to rows of pixels on their way into the file."""
+
+
+@dataclass(frozen=True)
+class Raster:
+    """An image of `bands` x `height` x `width` samples, which are stored as `dtype`."""
+
+    array: Any
+    """A NumPy or dask array or one of a device: (y, x), (y, x, band) or, if `bands_first`, (band, y, x)."""
+    bands_first: bool
+    bands: int
+    height: int
+    width: int
+    dtype: np.dtype[Any]
+    """In native byte order."""
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def is_dask(self) -> bool:
+        """Whether the pixels still have to be computed."""
+        return is_dask(self.array)
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether they are, or will be, in the memory of a GPU."""
+        return is_on_device(self.array._meta if self.is_dask else self.array)
+
+
+def is_data_array(data: Any) -> TypeGuard[Any]:
+    """Whether this is xarray's DataArray; xarray is not imported to find out."""
+    xarray = sys.modules.get("xarray")
+    return xarray is not None and isinstance(data, xarray.DataArray)
+
+
+def is_dask(array: Any) -> bool:
+    """Whether this is a dask array; dask is not imported to find out."""
+    dask_array = sys.modules.get("dask.array")
+    return dask_array is not None and isinstance(array, dask_array.Array)
+
+
+def is_on_device(array: Any) -> bool:
+    """Whether an array lies in the memory of a GPU."""
+    if isinstance(array, np.ndarray):
+        return False
+    if hasattr(array, "__cuda_array_interface__"):
+        return True
+    return hasattr(array, "__dlpack_device__") and int(array.__dlpack_device__()[0]) not in _HOST_MEMORY
+
+
+def raster_of(data: Any) -> Raster:
+    """The image that `data` holds; it says what is wrong when it holds none."""
+    xarray = sys.modules.get("xarray")
+    if xarray is not None and isinstance(data, xarray.Dataset):
+        raise TypeError(
+            "to_geotiff writes one DataArray, not a Dataset: choose a variable, as in to_geotiff(ds['name'], path), "
+            "or call ds.swath.to_geotiff(path, var='name')"
+        )
+    array = _array_of(data.data if is_data_array(data) else data)
+    if len(array.shape) not in (2, 3):
+        raise ValueError(f"Expected 2D or 3D array, got {len(array.shape)}D")
+    if is_dask(array) and any(np.isnan(size) for size in array.shape):
+        raise ValueError(
+            f"the shape {array.shape} of the dask array is not known: call compute_chunk_sizes() on it before writing"
+        )
+    bands_first = is_data_array(data) and len(array.shape) == 3 and _has_bands_first(data.dims)
+    height, width = array.shape[1:] if bands_first else array.shape[:2]
+    bands = 1 if len(array.shape) == 2 else array.shape[0] if bands_first else array.shape[2]
+    if height == 0 or width == 0:
+        raise ValueError(
+            f"to_geotiff cannot write an empty raster: got shape {tuple(array.shape)} with height={height}, "
+            f"width={width}. Both spatial dims must be positive: a clip or window may have selected nothing."
+        )
+    if bands == 0:
+        raise ValueError(
+            f"to_geotiff cannot write a raster with no bands: got shape {tuple(array.shape)} with 0 bands. Select at "
+            "least one band."
+        )
+    return Raster(array, bands_first, bands, height, width, _stored_type(array.dtype))
+
+
+def spatial_dims(data: Any) -> tuple[str, str]:
+    """The names of the y and x axes of a DataArray with two or three axes."""
+    dims = tuple(data.dims)
+    return dims[-2:] if len(dims) == 3 and _has_bands_first(dims) else dims[:2]
+
+
+def _array_of(data: Any) -> Any:
+    """An array that can be sliced: one of NumPy, dask or a device."""
+    if isinstance(data, np.ma.MaskedArray) or is_dask(data) or is_on_device(data):
+        return data
+    if not isinstance(data, np.ndarray) and hasattr(data, "__dlpack__"):
+        return np.from_dlpack(data)
+    return np.asarray(data)
+
+
+def _has_bands_first(dims: tuple[Any, ...]) -> bool:
+    """Whether the band axis leads or trails; ValueError when the names do not tell."""
+
+    def is_spatial(y: Any, x: Any) -> bool:
+        return y in Y_DIMS and x in X_DIMS
+
+    first, second, third = dims
+    if first in BAND_DIMS and is_spatial(second, third):
+        return True
+    if third in BAND_DIMS and is_spatial(first, second):
+        return False
+    leads, trails = is_spatial(second, third), is_spatial(first, second)
+    other = first if leads else third
+    if (leads or trails) and str(other).lower() in _TIME_DIMS:
+        raise ValueError(
+            f"3D writer input has temporal {'leading' if leads else 'trailing'} dim {other!r} in dims {dims}: times "
+            f"are not bands. Select one (``data.isel({other}=0)``), reduce them (``data.mean({other!r})``), or rename "
+            f"the dim to one of {BAND_DIMS} if they are to become bands."
+        )
+    if trails:
+        raise ValueError(
+            f"3D writer input has non-band trailing dim {other!r} in dims {dims}. Rename it to one of {BAND_DIMS}, "
+            f"select or reduce along it (``data.isel({other}=0)``, ``data.mean({other!r})``), or pass a bare array of "
+            "shape (y, x, bands)."
+        )
+    raise ValueError(
+        f"3D writer input has ambiguous dims {dims}. Expected (band, y, x) or (y, x, band); the band dim may be called "
+        f"{BAND_DIMS}, the spatial dims y={Y_DIMS} / x={X_DIMS}. Rename or transpose the array, as in "
+        "``da.transpose('y', 'x', 'band')``."
+    )
+
+
+def _stored_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind == "b":
+        return np.dtype(np.uint8)
+    if dtype.kind == "f" and dtype.itemsize == 2:
+        return np.dtype(np.float32)
+    native: np.dtype[Any] = dtype.newbyteorder("=")
+    if dtype.kind in "iu" or native in (np.float32, np.float64, np.complex64, np.complex128):
+        return native
+    raise ValueError(
+        f"Unsupported numpy dtype: {dtype}. A TIFF holds integers of 8 to 64 bits, float32, float64, complex64 and "
+        "complex128 (bool becomes uint8, float16 becomes float32): convert the array with astype()."
+    )

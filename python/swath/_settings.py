@@ -1,0 +1,33 @@
+"""What users set by environment variables: numbers and switches whose names begin with SWATH_."""
+
+from __future__ import annotations
+
+import os
+
+
+def number(name: str, default: int, *, least: int = 1) -> int:
+    """The whole number that `SWATH_<name>` is, or the default when it is none or too small."""
+    try:
+        value = int(os.environ.get(f"SWATH_{name}", ""))
+    except ValueError:
+        return default
+    return value if value >= least else default
+
+
+def workers() -> int:
+    """How many requests are under way at once."""
+    return number("HTTP_WORKERS", 8)
+
+
+def seconds(name: str, default: float) -> float:
+    """The time in seconds that `SWATH_<name>` is, or the default when it is not a positive number."""
+    try:
+        value = float(os.environ.get(f"SWATH_{name}", ""))
+    except ValueError:
+        return default
+    return value if 0 < value < float("inf") else default
+
+
+def switched_on(name: str) -> bool:
+    """Whether `SWATH_<name>` is 1, true, yes or on."""
+    return os.environ.get(f"SWATH_{name}", "").strip().lower() in {"1", "true", "yes", "on"}

@@ -1,0 +1,292 @@
+"""The engine. Everything here is Rust; the modules beside it say what users see."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NoReturn, Protocol, TypedDict, final
+
+import numpy as np
+import numpy.typing as npt
+
+class Ranges(Protocol):
+    """A place to read from that Python knows: a file object, a URL."""
+
+    name: str
+    size: int
+    def fetch(self, spans: list[tuple[int, int]]) -> Sequence[bytes]:
+        """The bytes of all (offset, length) spans, each in full. Called from any thread, one call at a time for each
+        batch."""
+    def sibling(self, name: str) -> Ranges | None:
+        """The file of that name (a path or URL beside this one), or None when there is none."""
+
+class BandInfo(TypedDict):
+    description: str | None
+    units: str | None
+    scale: float | None
+    offset: float | None
+    color: str
+    categories: list[str]
+
+class Description(TypedDict):
+    """All that is known of a file but its pixels. Transforms are (a, b, c, d, e, f) as rasterio's Affine has them."""
+
+    name: str
+    file_bytes: int
+    big_tiff: bool
+    byte_order: Literal["little", "big"]
+    images: int
+    width: int
+    height: int
+    bands: int
+    dtype: str
+    bits: int
+    sample_format: int
+    compression: str
+    compression_code: int
+    predictor: int
+    planar: Literal["chunky", "separate"]
+    photometric: int
+    orientation: int
+    extra_samples: list[int]
+    tiled: bool
+    block: tuple[int, int]
+    """Rows and columns of a block."""
+    levels: list[tuple[int, int, int, int]]
+    """(height, width, rows of a block, columns of a block) of each level; 0 is the full resolution."""
+    transform: tuple[float, float, float, float, float, float] | None
+    """From pixel corners to coordinates, as GDAL has it: PixelIsPoint moved by half a pixel."""
+    raw_transform: tuple[float, float, float, float, float, float] | None
+    """What the tags say, without that shift; None when a sidecar places the image."""
+    transform_source: Literal["tags", "pam", "world", "tab"] | None
+    raster_type: Literal["area", "point"]
+    gcps: list[tuple[float, float, float, float, float]]
+    """(pixel, line, x, y, z)"""
+    epsg: int | None
+    wkt: str | None
+    """WKT 1 as GDAL writes it."""
+    geo_keys: dict[int, int | str | tuple[float, ...]]
+    nodata: int | float | None
+    nodata_text: str | None
+    """The GDAL_NODATA tag as it stands."""
+    colormap: tuple[int, ...] | None
+    """The ColorMap tag as it stands: all reds, all greens, all blues."""
+    metadata: list[tuple[str, str, int | None, str | None, str | None]]
+    """(name, value, band from 0, domain, role) of GDAL_METADATA and of the .aux.xml file."""
+    metadata_xml: str | None
+    texts: dict[int, str]
+    """ImageDescription (270), Software (305) ... by tag."""
+    resolution: tuple[float, float, int] | None
+    """x, y and the ResolutionUnit tag"""
+    band_info: list[BandInfo]
+    tags: list[tuple[int, int, int, Any]]
+    """(id, type, count, value) of every tag of the full resolution but those that locate blocks. One value is a
+    scalar, more are a tuple; ASCII is str, BYTE and UNDEFINED are bytes; a RATIONAL is (numerator, denominator)."""
+    mask: str
+    warnings: list[str]
+
+@final
+class File:
+    """An opened TIFF. Opening reads headers only; all threads may read at once."""
+
+    @staticmethod
+    def open(path: str) -> File: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> File: ...
+    @staticmethod
+    def from_ranges(ranges: Ranges) -> File: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def bands(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def levels(self) -> list[tuple[int, int, int, int]]: ...
+    def describe(self) -> Description: ...
+    def read_into(
+        self,
+        out: npt.NDArray[Any],
+        *,
+        window: tuple[int, int, int, int] | None = None,
+        bands: Sequence[int] | None = None,
+        level: int = 0,
+        bands_last: bool = True,
+        threads: int | None = None,
+        max_pixels: int | None = None,
+        device: str | None = None,
+        strict: bool = False,
+    ) -> Report:
+        """Decode into `out`: C-contiguous, of the file's type, (y, x), (y, x, band) or with bands_last=False (band,
+        y, x). The window is (row start, column start, row stop, column stop). With a device the decoding happens
+        there."""
+    def read_mask_into(
+        self, out: npt.NDArray[np.uint8], *, window: tuple[int, int, int, int] | None = None, level: int = 0
+    ) -> bool:
+        """Which pixels are valid, 255 or 0, by a mask in the file or beside it (.msk). False when there is none."""
+    def read_to_device(
+        self,
+        *,
+        window: tuple[int, int, int, int] | None = None,
+        bands: Sequence[int] | None = None,
+        level: int = 0,
+        bands_last: bool = True,
+        max_pixels: int | None = None,
+        device: str = "cuda",
+        strict: bool = False,
+    ) -> tuple[DeviceArray, Report]: ...
+
+Report = dict[str, Any]
+"""What a read or a write did: device, codec, threads, blocks, bytes, seconds per stage, fallbacks ([{stage, reason,
+blocks}])."""
+
+@final
+class DeviceArray:
+    """Pixels on a device. CuPy and PyTorch take it without a copy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one band (y, x), of more (y, x, band) or (band, y, x)."""
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def device(self) -> str:
+        """As `device=` takes it: cuda:0, opencl:0."""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def to_host(self) -> npt.NDArray[Any]: ...
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn: ...
+    def __len__(self) -> int: ...
+
+class Options(TypedDict, total=False):
+    """How a file is laid out and what it says. What is left out is as written here."""
+
+    cog: bool  # False
+    tile: int  # 256; 0 for strips
+    strip_rows: int  # 256
+    planar: Literal["chunky", "separate"]  # chunky
+    compression: str  # zstd
+    level: int | None
+    quality: float | None
+    max_z_error: float  # 0
+    predictor: int  # 1; 0 chooses by the type
+    overviews: Literal["auto"] | list[int] | None  # None
+    resampling: str | None
+    big_tiff: bool | None  # None: as needed
+    statistics: bool  # False; into the file and the report
+    measure: bool  # False; into the report only
+    skip_empty: bool  # False
+    nan_to_nodata: bool  # False
+    nodata: int | float | None
+    photometric: int | None
+    extra_samples: list[int] | None
+    transform: tuple[float, float, float, float, float, float] | None
+    """(a, b, c, d, e, f) as the tags are to say it: no half pixel is taken off or added."""
+    raster_type: Literal["area", "point"]  # area
+    gcps: list[tuple[float, float, float, float, float]]
+    epsg: int | None
+    wkt: str | None
+    geo_keys: dict[int, int | str | tuple[float, ...]] | None
+    """Written as they are, where given; epsg and wkt are not looked at then."""
+    colormap: tuple[int, ...] | None
+    metadata: list[tuple[str, str, int | None, str | None, str | None]]
+    metadata_xml: str | None
+    """Written as it is where it says just what metadata and band_info say."""
+    band_info: list[BandInfo]
+    texts: dict[int, str]
+    resolution: tuple[float, float, int] | None
+    extra_tags: list[tuple[int, int, int, Any]]
+    """As `Description.tags` has them."""
+
+Producer = Callable[[int, int], npt.NDArray[Any]]
+"""Rows from start to stop as a C-contiguous (row, column, band) array. Called in the thread that called write(),
+once for each row."""
+
+def write(
+    target: str | Any,
+    source: npt.NDArray[Any] | Producer | DeviceArray | Any,
+    *,
+    shape: tuple[int, int, int],
+    dtype: str,
+    bands_last: bool = True,
+    options: Options,
+    chunk_rows: Sequence[int] | None = None,
+    threads: int | None = None,
+    buffer_bytes: int | None = None,
+    overwrite: bool = True,
+    device: str | None = None,
+    strict: bool = False,
+    gpu_memory: int | None = None,
+    rows_on_device: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Report:
+    """Write a file, complete or not at all. `shape` is (bands, height, width); an array is C-contiguous and in
+    native byte order. `target` is a path or an object with write(bytes). `chunk_rows` are the row counts of the
+    producer's chunks: it is always asked for whole ones, once each. A device source is a DeviceArray, or has
+    __cuda_array_interface__ or __dlpack__ and lies on a CUDA device without gaps; it is cut there. So are the rows
+    of a producer that makes them on one, which `rows_on_device` says. `progress` gets rows done and in all; what it
+    raises stops the write."""
+
+def read_windows(
+    jobs: Sequence[tuple[File, tuple[int, int, int, int], int]],
+    out: npt.NDArray[Any],
+    *,
+    level: int = 0,
+    threads: int | None = None,
+) -> Report:
+    """Decode one band of one window of a file for each job into `out`, (job, y, x), in parallel."""
+
+def unpack(
+    source: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+    *,
+    sentinel: int | float | None = None,
+    scale: float = 1.0,
+    offset: float = 0.0,
+) -> bool:
+    """`out` (float32 or float64, same shape) = source * scale + offset, NaN where the source has the sentinel. Tells
+    whether it was seen. `out` may be `source`."""
+
+def contains(source: npt.NDArray[Any], value: int | float) -> bool:
+    """Whether a value (NaN too) is in an array."""
+
+def metadata_items(xml: str) -> list[tuple[str, str, int | None, str | None, str | None]]:
+    """The items of a GDAL_METADATA text, as `Description.metadata` has them; ValueError when it is none."""
+
+def wkt_of_epsg(code: int) -> str | None: ...
+def epsg_of_wkt(text: str) -> int | None: ...
+def crs_kind(code: int) -> str | None:
+    """geographic, projected, geocentric, vertical, compound; None for an unknown code."""
+
+def geo_keys_of_crs(text: str) -> dict[int, int | str | tuple[float, ...]]:
+    """The GeoKeys of WKT, "EPSG:..." and the like; UnparseableCRSError where there are none."""
+
+def devices() -> list[dict[str, Any]]:
+    """What `swath devices` prints: name, api, memory, why a device cannot be used."""
+
+def trim_devices() -> bool:
+    """Give back the device memory that is kept for operations to come; whether there was any."""
+
+def features() -> dict[str, dict[str, bool]]:
+    """{codec name: {read, write}} from the engine's own table."""
+
+def search_libraries_in(folder: str) -> None:
+    """Where NVIDIA's wheels may lie (site-packages)."""
+
+def default_threads() -> int: ...
+
+__version__: str

@@ -1,0 +1,420 @@
+"""`to_geotiff`: what is written is checked, then handed to the engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _swath
+from ._geo_keys import crs_options
+from ._layout import block_options, codec_options, overview_options, predictor_of
+from ._metadata import metadata_options
+from ._pack import packed
+from ._placement import Number, nodata_of, raster_type_of, transform_of
+from ._progress import Progress, shown
+from ._ramps import ramp_of, ramp_range_of
+from ._raster import Raster, Step, is_data_array, raster_of
+from ._report import remember
+from ._request import report_of, threads_of
+from ._sidecars import Color, categories_of, write_categories, write_color_ramp
+from ._stream import delayed, make_parent, source_of
+
+if TYPE_CHECKING:
+    from ._swath import Options
+
+_BUFFER = 256 << 20
+
+
+def to_geotiff(
+    data: Any,
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    crs: int | str | None = None,
+    nodata: float | int | None = None,
+    compression: str = "zstd",
+    compression_level: int | None = None,
+    tiled: bool = True,
+    tile_size: int = 256,
+    predictor: bool | int | str = False,
+    cog: bool = False,
+    overview_levels: list[int] | None = None,
+    overview_resampling: str = "mean",
+    bigtiff: bool | None = None,
+    gpu: bool | None = None,
+    streaming_buffer_bytes: int = _BUFFER,
+    max_z_error: float = 0.0,
+    photometric: str | int = "auto",
+    allow_internal_only_jpeg: bool = False,
+    allow_experimental_codecs: bool = False,
+    allow_unparseable_crs: bool = False,
+    drop_rotation: bool = False,
+    pack: bool = False,
+    color_ramp: str | bool | None = None,
+    color_ramp_range: tuple[float, float] | None = None,
+    compute: bool = True,
+    progress: bool | Progress | None = None,
+    threads: int | None = None,
+    statistics: bool = False,
+    quality: float | None = None,
+    interleave: str = "pixel",
+    keep_rotation: bool = False,
+    overwrite: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    report: dict[str, Any] | None = None,
+) -> Any:
+    """Write an array as a GeoTIFF or a Cloud Optimized GeoTIFF, complete or not at all.
+
+    A dask array is computed some rows at a time, each of its chunks once, COGs included. The bytes of the file depend
+    on pixels and options only: not on chunks, strides, threads or memory.
+
+    Parameters
+    ----------
+    data
+        DataArray, or a bare array: NumPy, dask, CuPy, anything with DLPack. 2D; 3D as (band, y, x) or (y, x, band),
+        where the names of the dims tell (band / bands / channel, y / lat / latitude / row, x / lon / longitude / col);
+        bare arrays are (y, x, band). float16 is stored as float32, bool as uint8; masked pixels become nodata.
+    path
+        Path, PathLike, fsspec URI, or a binary file object, which is emptied first. A name that ends with `.vrt` makes
+        a directory of tiles with an index.
+    crs
+        EPSG code, WKT or PROJ text (the last needs pyproj). Without it attrs['crs'], attrs['crs_wkt'], rioxarray's
+        `spatial_ref`.
+    nodata
+        The value that stands for nothing; NaN becomes it, unless attrs['masked_nodata'] is False. Without it
+        attrs['nodata'], 'nodatavals', '_FillValue'.
+    compression
+        none, deflate, lzw, packbits, zstd, lz4, lzma, lerc, lerc_deflate, lerc_zstd, jpeg, jpeg2000 (j2k), webp.
+    compression_level
+        deflate 1-9, zstd 1-22, lzma 0-9; 6 if not given. lz4 takes 0-16 and has one way to be written; other codecs
+        have none.
+    tiled, tile_size
+        Square tiles, a multiple of 16; strips of 256 rows with tiled=False.
+    predictor
+        False / 1 none, True / 2 differences, 3 for floats, 'auto' the best for the type.
+    cog
+        Cloud Optimized GeoTIFF, with overviews.
+    overview_levels, overview_resampling
+        Factors, powers of two; by default until an overview fits a tile. mean (classes and palettes: nearest),
+        nearest, min, max, median, mode, cubic, bilinear, gauss.
+    bigtiff
+        None: when the file is too large for a classic TIFF.
+    gpu
+        Encode on a GPU. None: if the array is on one.
+    streaming_buffer_bytes
+        Memory for rows of pixels. A row of tiles, or of the chunks of a dask array, is held in any case.
+    max_z_error, quality
+        How far lerc may change a value; jpeg, webp, jpeg2000 from 1 to 100.
+    photometric
+        auto (MinIsBlack; a palette where attrs['colormap'] has one), minisblack, miniswhite, rgb, rgba, or the number
+        for the tag. Pixels are never inverted.
+    allow_internal_only_jpeg, allow_experimental_codecs
+        Accepted, without effect: no codec needs a permission.
+    allow_unparseable_crs
+        Store the text of a CRS that cannot be understood as it is.
+    drop_rotation, keep_rotation
+        What to do with a rotated transform: write the pixels without it, write it, or refuse (neither).
+    pack
+        The inverse of open_geotiff(unpack=True).
+    color_ramp, color_ramp_range
+        Write a `.qml` style (viridis, plasma, magma, inferno, cividis, greys, spectral, terrain) and statistics beside
+        the file.
+    compute
+        False returns a dask Delayed that writes when it is computed.
+    progress
+        True shows a bar; a callable gets bytes done and bytes in all. What it raises stops the write.
+    threads
+        Threads that encode; by default the cores that this process may use.
+    statistics
+        Put exact statistics of each band into the file.
+    interleave
+        'pixel' keeps the bands of a pixel together, 'band' each band in blocks of its own.
+    overwrite
+        False raises FileExistsError when there is such a file.
+    storage_options
+        For the fsspec file system of a URI.
+    report
+        A dict that gets what the write did; `swath.last_report()` gives it too.
+
+    Returns
+    -------
+    The path as str, the file object, or the Delayed.
+    """
+    ramp, span = ramp_of(color_ramp), ramp_range_of(color_ramp_range)
+    target = _target_of(path)
+    if gpu is not None and not isinstance(gpu, bool):
+        raise TypeError(f"gpu must be a bool or None, got {type(gpu).__name__}: {gpu!r}")
+    options = codec_options(compression, compression_level, max_z_error, quality)
+    raster = raster_of(data)
+    on_gpu = raster.is_on_device if gpu is None else gpu
+    if raster.is_on_device and not on_gpu and not raster.is_dask:
+        from ._gpu import to_host
+
+        raster = dataclasses.replace(raster, array=to_host(raster.array))
+    _check_combinations(target, on_gpu, cog=cog, tiled=tiled, overview_levels=overview_levels, max_z_error=max_z_error)
+    options |= block_options(tiled, tile_size, cog, interleave)
+
+    labelled = data if is_data_array(data) else None
+    attrs = {} if labelled is None else labelled.attrs
+    value = nodata_of(nodata, attrs, None if labelled is None else labelled.encoding)
+    raster = _without_mask(raster, value)
+    if pack:
+        raster = packed(raster, None if labelled is None else attrs, value)
+    options["predictor"] = predictor_of(predictor, options["compression"], raster.dtype)
+    _check_jpeg(options["compression"], raster)
+    options |= metadata_options(attrs, raster, photometric, bool(pack))
+    categories = _categories(attrs)
+    has_classes = categories is not None or options.get("colormap") is not None
+    options |= overview_options(cog, overview_levels, overview_resampling, raster, has_classes)
+    if bigtiff is not None:
+        options["big_tiff"] = bool(bigtiff)
+    options["nodata"] = value
+    options["nan_to_nodata"] = attrs.get("masked_nodata") is not False
+    located = crs_options(crs, labelled, allow_unparseable=bool(allow_unparseable_crs))
+    options["raster_type"] = raster_type_of(attrs)
+    if labelled is not None:
+        options["transform"] = transform_of(
+            labelled, drop_rotation=bool(drop_rotation), keep_rotation=bool(keep_rotation)
+        )
+    options |= located
+    if not located and options.get("transform") is None:
+        options["raster_type"] = "area"
+    options["statistics"] = bool(statistics)
+    sidecars = _Sidecars(categories, ramp if raster.bands == 1 and not pack else None, span)
+    job = Job(
+        target,
+        raster,
+        options,
+        sidecars,
+        on_gpu=on_gpu,
+        tile_size=int(tile_size) if tiled else 0,
+        threads=threads_of(threads),
+        buffer_bytes=_bytes(streaming_buffer_bytes),
+        overwrite=bool(overwrite),
+        progress=progress,
+        storage_options=storage_options,
+        report=None if report is None else report_of(report),
+    )
+    return job.run() if compute else delayed(job.run)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sidecars:
+    """What goes beside the file. Names of classes leave no room for a ramp."""
+
+    categories: tuple[list[str], list[Color] | None] | None
+    ramp: str | None
+    span: tuple[float, float] | None
+
+    @property
+    def needs_statistics(self) -> bool:
+        return self.categories is None and self.ramp is not None and self.span is None
+
+    def write(self, path: str, report: Mapping[str, Any]) -> None:
+        if self.categories is not None:
+            write_categories(path, *self.categories)
+        elif self.ramp is not None:
+            write_color_ramp(path, self.ramp, self.span, _measured(report))
+
+
+def _measured(report: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
+    bands = report.get("statistics")
+    if not bands or not bands[0]["count"]:
+        return None
+    return bands[0]["min"], bands[0]["max"], bands[0]["mean"], bands[0]["std"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A write that is checked and can run: now, or when a Delayed is computed."""
+
+    target: str | BinaryIO
+    raster: Raster
+    options: Options
+    sidecars: _Sidecars
+    on_gpu: bool
+    tile_size: int
+    threads: int | None
+    buffer_bytes: int
+    overwrite: bool
+    progress: bool | Progress | None
+    storage_options: Mapping[str, Any] | None
+    report: dict[str, Any] | None
+
+    def run(self) -> str | BinaryIO:
+        """Write."""
+        raster = self.raster
+        size = raster.bands * raster.height * raster.width * raster.dtype.itemsize
+        with shown(self.progress, size) as progress:
+            made = self._write(progress)
+        remember(made)
+        if self.report is not None:
+            self.report.clear()
+            self.report.update(made)
+        return self.target
+
+    def _write(self, progress: Progress | None) -> dict[str, Any]:
+        if not isinstance(self.target, str):
+            return self.into(_Emptied(self.target), progress)
+        if _is_vrt(self.target):
+            from ._vrt_write import write_vrt
+
+            made: dict[str, Any] = write_vrt(self, progress)
+        elif "://" in self.target:
+            from ._remote import write_remote
+
+            return write_remote(self.target, lambda file: self.into(file, progress), self.storage_options)
+        else:
+            if self.raster.is_dask:
+                make_parent(self.target)
+            made = self.into(self.target, progress)
+        self.sidecars.write(self.target, made)
+        return made
+
+    def into(self, target: str | Any, progress: Progress | None) -> dict[str, Any]:
+        """Let the engine write to a path or a file object."""
+        options = self.options
+        if self.sidecars.needs_statistics:
+            options = options | {"measure": True}
+        keywords: dict[str, Any] = {
+            "shape": (self.raster.bands, self.raster.height, self.raster.width),
+            "dtype": str(self.raster.dtype),
+            "options": options,
+            "threads": self.threads,
+            "buffer_bytes": self.buffer_bytes,
+            "overwrite": self.overwrite,
+            "progress": progress,
+        }
+        stays = self.on_gpu and self.raster.is_on_device
+        pixels, bands_last, chunk_rows = source_of(self.raster, on_device=stays)
+        keywords |= {"bands_last": bands_last, "chunk_rows": chunk_rows}
+        if self.on_gpu:
+            from ._gpu import write_gpu
+
+            return write_gpu(target, pixels, rows_on_device=stays and self.raster.is_dask, **keywords)
+        return _swath.write(target, pixels, **keywords)
+
+
+def write_array(array: npt.NDArray[Any], path: str, options: Options, *, threads: int | None = None) -> dict[str, Any]:
+    """Write a NumPy array, (y, x) or (y, x, band), by options that are made already."""
+    raster = raster_of(array)
+    pixels, bands_last, _ = source_of(raster)
+    shape = raster.bands, raster.height, raster.width
+    return _swath.write(
+        path, pixels, shape=shape, dtype=str(raster.dtype), bands_last=bands_last, options=options, threads=threads
+    )
+
+
+class _Emptied:
+    """A file object that loses what it holds when the first bytes come, and not before: all pixels are encoded then."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._is_empty = False
+
+    def write(self, data: bytes) -> Any:
+        if not self._is_empty:
+            self._is_empty = True
+            for name in ("seek", "truncate"):
+                try:
+                    getattr(self._file, name)(0)
+                except (AttributeError, OSError):
+                    # A pipe or a socket cannot go back, and need not.
+                    break
+        return self._file.write(data)
+
+
+def _target_of(path: Any) -> str | Any:
+    target = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if isinstance(target, str):
+        if target.lower().startswith(("http://", "https://")):
+            raise NotImplementedError(
+                f"Writes are not supported over HTTP(S). Got {target!r}. Write to a local path or an fsspec-supported "
+                "cloud URL (s3://, gs://, az://, ...) instead."
+            )
+        if not target:
+            raise FileNotFoundError("path is empty: there is no file of that name")
+        if os.path.isdir(target):
+            raise IsADirectoryError(f"{target} is a directory: name the file to write")
+        return target
+    if isinstance(target, bytes) or not callable(getattr(target, "write", None)):
+        raise TypeError(f"path must be a str or a binary file-like with a write() method, got {type(target).__name__}")
+    return target
+
+
+def _is_vrt(target: Any) -> bool:
+    return isinstance(target, str) and target.lower().endswith(".vrt")
+
+
+def _check_combinations(
+    target: Any, on_gpu: bool, *, cog: Any, tiled: Any, overview_levels: Any, max_z_error: Any
+) -> None:
+    if not isinstance(target, str) and cog:
+        raise ValueError(
+            "cog=True is not supported for file-like destinations. Pass a path, or write without cog=True."
+        )
+    if not isinstance(target, str) and on_gpu:
+        raise ValueError("gpu=True is not supported for file-like destinations. Pass a path, or set gpu=False.")
+    if on_gpu and not tiled:
+        raise ValueError("tiled=False is not supported on the GPU writer. Pass gpu=False or omit tiled=False.")
+    if on_gpu and max_z_error:
+        raise ValueError("max_z_error is not supported on the GPU writer. Pass gpu=False or omit max_z_error.")
+    if not _is_vrt(target):
+        return
+    if cog:
+        raise ValueError("cog=True is not compatible with VRT output: its tiles are plain GeoTIFFs.")
+    if overview_levels is not None:
+        raise ValueError("overview_levels is not compatible with VRT output: its tiles have no overviews.")
+    if not tiled:
+        raise ValueError("tiled=False is not compatible with VRT output. Pass tiled=True or omit it.")
+
+
+def _check_jpeg(codec: str, raster: Raster) -> None:
+    if codec == "jpeg" and raster.dtype != np.uint8:
+        raise ValueError(
+            f"JPEG compression requires uint8 data, got {raster.dtype}. It is lossy and holds 8-bit pixels only: "
+            "rescale them, or use another codec."
+        )
+
+
+def _categories(attrs: Mapping[str, Any]) -> tuple[list[str], list[Color] | None] | None:
+    names = attrs.get("category_names")
+    if names is None or not len(names):
+        return None
+    return categories_of(names, attrs.get("category_colors"))
+
+
+def _without_mask(raster: Raster, nodata: Number | None) -> Raster:
+    """What a masked array hides becomes nodata: that value, else NaN."""
+    array = raster.array._meta if raster.is_dask else raster.array
+    if not isinstance(array, np.ma.MaskedArray):
+        return raster
+    kind = raster.dtype.kind
+    fill: Number | None = math.nan if nodata is None and kind in "fc" else nodata
+    return dataclasses.replace(raster, steps=(_filling(fill), *raster.steps))
+
+
+def _filling(fill: Number | None) -> Step:
+    def filled(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if not np.ma.is_masked(block):
+            return np.asarray(block)
+        if fill is None:
+            raise ValueError("masked pixels of an integer array have no value to be written as: pass one as nodata=")
+        result: npt.NDArray[Any] = np.ma.filled(block, fill)
+        return result
+
+    return filled
+
+
+def _bytes(size: Any) -> int:
+    if not isinstance(size, int | float | np.integer | np.floating) or size != size:
+        raise TypeError(f"streaming_buffer_bytes must be a number of bytes, got {type(size).__name__}: {size!r}")
+    return max(int(size), 1)
+
+
+__all__ = ["Job", "to_geotiff", "write_array"]

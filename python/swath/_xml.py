@@ -1,0 +1,95 @@
+"""XML as sidecars and mosaics have it: without document types, so that nothing can expand or be fetched."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from pathlib import Path
+from xml.etree.ElementTree import Element, TreeBuilder, tostring
+from xml.parsers import expat
+
+# What XML 1.0 has no way to write, not even escaped.
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+MAX_BYTES = 64 << 20
+MAX_DEPTH = 64
+
+
+def parse_xml(data: bytes) -> Element:
+    """The root element. ValueError for a DOCTYPE, in whatever encoding, and for what is not XML."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    builder = TreeBuilder()
+    depth = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"the XML is nested more than {MAX_DEPTH} deep")
+        builder.start(name, attributes)
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(name)
+
+    def doctype(*_: object) -> None:
+        raise ValueError(
+            "the XML has a DOCTYPE declaration, which is refused: it can expand without end or name other files"
+        )
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = doctype
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise ValueError(f"this is not well-formed XML: {error}") from None
+    return builder.close()
+
+
+def writable(text: object) -> str:
+    """A text without the characters that XML cannot hold; the writer escapes the others."""
+    return _UNWRITABLE.sub("", str(text))
+
+
+def add(parent: Element, tag: str, text: object | None = None, **attributes: object) -> Element:
+    """Append an element."""
+    child = Element(tag, {name: writable(value) for name, value in attributes.items()})
+    if text is not None:
+        child.text = writable(text)
+    parent.append(child)
+    return child
+
+
+def to_bytes(root: Element, prolog: str = "") -> bytes:
+    """The document, indented by two spaces where elements contain only elements."""
+    _indent(root, "\n")
+    return (prolog + tostring(root, encoding="unicode") + "\n").encode("utf-8")
+
+
+def _indent(element: Element, line: str) -> None:
+    children = list(element)
+    if not children or (element.text and element.text.strip()):
+        return
+    element.text = line + "  "
+    for child in children:
+        _indent(child, line + "  ")
+        child.tail = line + "  "
+    children[-1].tail = line
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Put a file there, complete or not at all."""
+    temporary = f"{path}.tmp-{uuid.uuid4().hex}"
+    try:
+        with Path(temporary).open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
