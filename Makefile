@@ -1,5 +1,6 @@
 # make test    everything, installing what the tests need first
-# make bench   speed against rasterio, results in bench/results
+# make wheel   the Python package, in target/wheels
+# make bench   speed against its peers, results in bench/results
 # make fuzz    the fuzzer, for FUZZ_SECONDS
 # make ptx     the kernels for CUDA, after a change of one
 CARGO ?= cargo
@@ -7,13 +8,14 @@ VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 BENCH_DIR ?= target/bench
 SWATH := target/release/swath
+WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint test rust-test ptx ptx-check corpus peers demo bench docs clean
+.PHONY: all setup opencl nvidia-wheels build lint test rust-test ptx ptx-check corpus peers wheel python python-lint python-test demo bench docs clean
 
 all: build
 
 # A Python with the peers in it. rasterio's newest wheels want Python 3.12, so the newest Python of the machine is taken.
-$(VENV)/.ready: tests/peers/requirements.txt
+$(VENV)/.ready: tests/peers/requirements.txt tests/python/requirements.txt
 	@scripts/venv $(VENV)
 	@touch $@
 
@@ -53,12 +55,34 @@ corpus:
 peers: build setup
 	SWATH_BIN=$(SWATH) $(PYTHON) -m pytest tests/peers -q
 
+# The Python package. maturin takes what cargo has built already.
+wheel: $(VENV)/.ready
+	@rm -rf $(WHEELS)
+	$(PYTHON) -m maturin build --quiet --release --interpreter $(PYTHON) --out $(WHEELS)
+	@ls -l $(WHEELS) | awk 'NR > 1 { printf "%s: %.1f MB\n", $$9, $$5 / 1e6 }'
+
+# The package as users install it.
+python: wheel
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(WHEELS)/*.whl
+
+python-lint: python
+	$(PYTHON) -m ruff check python examples tests bench
+	$(PYTHON) -m ruff format --check python examples tests/python
+	$(PYTHON) -m mypy
+	$(PYTHON) -m mypy.stubtest --allowlist scripts/stubtest-types-only swath._swath
+
+# The Python package against rasterio, rioxarray, tifffile and the system it replaces.
+python-test: build setup python-lint
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) -m pytest tests/python -q -n 2 --dist loadfile
+
 demo: build
 	$(SWATH) demo --dir target/demo --size 512
 
-test: lint ptx-check rust-test corpus demo peers fuzz-short
+test: lint ptx-check rust-test corpus demo peers python-test fuzz-short
 
-bench: build setup
+bench: build setup python
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) bench/python.py --dir $(BENCH_DIR)
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/read.py --dir $(BENCH_DIR)
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/latency.py --dir $(BENCH_DIR)
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/write.py --dir $(BENCH_DIR)

@@ -1,0 +1,125 @@
+"""Where Swath differs from the reference on purpose, and why; docs/differences.md says it to users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Calls by pattern (`sample: arguments`), what differs in them as agreement.py calls it, and why."""
+
+    call: str
+    what: tuple[str, ...]
+    why: str
+
+
+PIXELS = ("pixels",)
+ANSWERS = ("outcome",)
+PLACE = ("coord", "attrs crs", "attrs crs_wkt", "attrs georef_status", "attrs transform", "attrs _swath_no_georef")
+ORIENTED = ("outcome", "pixels", "shape", "coord", "attrs transform", "chunks")
+
+READ: tuple[Difference, ...] = (
+    # Pixels are GDAL's.
+    Difference(
+        "f[248]-*-p3-*-[23]c-*",
+        PIXELS,
+        "predictor 3 of interleaved samples: the reference takes bytes of other samples",
+    ),
+    Difference(
+        "gdal-float*-p3-pixel: *",
+        PIXELS,
+        "predictor 3 of interleaved samples: the reference takes bytes of other samples",
+    ),
+    Difference("*-bit-53: *", ANSWERS, "rows of less than whole bytes are padded; the reference refuses them"),
+    Difference(
+        "about-palette-4-bit: *", ANSWERS, "rows of less than whole bytes are padded; the reference refuses them"
+    ),
+    Difference("min-is-white-*", ("pixels", "outcome"), "samples are given as they are in the file, not turned round"),
+    Difference(
+        "orientation-[2-8]*", ORIENTED, "GDAL gives rows and columns as they are stored; windows and chunks work"
+    ),
+    # More is read.
+    Difference("complex: *", ANSWERS, "complex samples are read"),
+    Difference("10-bit: *", ANSWERS, "all depths up to 64 bits are read"),
+    Difference("codec-lzma: *", ANSWERS, "more codecs are read"),
+    Difference("codec-ccitt: *", ANSWERS, "more codecs are read"),
+    Difference("codec-lerc_*: *", ANSWERS, "LERC with Deflate or zstd behind it is read"),
+    Difference("codec-lerc: ", ANSWERS, "LERC needs no opt-in"),
+    Difference("codec-jpeg: ", ANSWERS, "JPEG needs no opt-in"),
+    Difference("codec-jpeg2000: ", ANSWERS, "JPEG 2000 needs no opt-in"),
+    Difference(
+        "codec-jpeg: allow*",
+        ("attrs extra_tags",),
+        "tables of a codec are no metadata: copied, they spoil the next file",
+    ),
+    Difference("codec-lerc: allow*", ("attrs extra_tags",), "parameters of a codec are no metadata"),
+    Difference("place-gcps: *", ANSWERS, "a file placed by control points is read without coordinates"),
+    # More is understood.
+    Difference("mask-inside: masked=True", ("dtype", "pixels"), "masks inside the file are applied by masked=True"),
+    Difference("place-world-file: *", PLACE, "world files are read"),
+    Difference("pam-place: *", PLACE, "the place that .aux.xml gives wins, as in GDAL"),
+    Difference(
+        "pam-nodata: *",
+        ("attrs nodata", "attrs masked_nodata", "attrs nodata_pixels_present"),
+        "nodata of .aux.xml is read",
+    ),
+    Difference("crs-laea: *", PLACE, "user-defined projections are read from their GeoKeys"),
+    Difference("crs-geocentric: *", PLACE, "geocentric codes are read"),
+    Difference("crs-esri: *", ANSWERS, "a user-defined projection with the code of its datum is no contradiction"),
+    Difference(
+        "levels*overview_level=[12]*",
+        ("attrs gdal_metadata", "attrs gdal_metadata_xml"),
+        "metadata is the image's, not RESAMPLING of GDAL's overview",
+    ),
+    Difference("pages: overview_level=[12]", ANSWERS, "another page is no overview"),
+    Difference("xml-doctype: unpack=True", ANSWERS, "a scale that cannot be read is an error, not packed numbers"),
+    Difference("xml-sample-text: unpack=True", ANSWERS, "a scale that cannot be read is an error, not packed numbers"),
+    Difference("scale-one-band-only: *unpack=True*", ANSWERS, "the scale of one band is not applied to the others"),
+)
+
+CRS = ("crs", "warnings", "attrs crs_wkt", "attrs georef_status")
+LEVELS = ("levels",)
+
+WRITE: tuple[Difference, ...] = (
+    Difference(
+        "*crs=4979: *", ("attrs crs", "attrs crs_wkt"), "as GDAL writes it: the code of the plane, keys of heights"
+    ),
+    Difference(
+        "cog mode floats: *", LEVELS, "the first of equally frequent values, as in GDAL; the reference takes the lowest"
+    ),
+    Difference(
+        "cog mode holes: *", LEVELS, "the first of equally frequent values, as in GDAL; the reference takes the lowest"
+    ),
+    Difference(
+        "codec packbits predictor *",
+        PIXELS,
+        "libtiff knows no predictor of PackBits: it is left out, not written into files it spoils",
+    ),
+    Difference("no coords, nodata: *", ("crs", "tags"), "a file that lies nowhere has no GeoKeys"),
+    Difference("nodata of numpy: *", ("crs", "tags"), "a file that lies nowhere has no GeoKeys"),
+    Difference("*crs=None: *", ("crs", "tags"), "a file without a CRS has no GeoKeys; GDAL calls theirs a LOCAL_CS"),
+    Difference("transform too short: *", ("warnings",), "a transform that is left out is worth a warning"),
+    Difference("transform is text: *", ("warnings",), "a transform that is left out is worth a warning"),
+    Difference(
+        "transform of nine: *",
+        ("transform", "coord", "attrs transform"),
+        "an Affine has nine numbers; the reference ignores it",
+    ),
+    Difference(
+        "*crs='PROJCRS[*unknown*",
+        CRS,
+        "a user-defined CRS is written as GeoKeys that GDAL reads, which the reference cannot",
+    ),
+    Difference(
+        "metadata escapes*",
+        ("tags", "attrs gdal_metadata", "attrs gdal_metadata_xml"),
+        "escaped twice, as GDAL does and reads",
+    ),
+    Difference("crs nobody understands*", ("warnings",), "one warning says all"),
+    Difference("tag photometric*", ANSWERS, "MinIsWhite says nothing about the samples"),
+    Difference("photometric=5: *", ANSWERS, "CMYK of three bands is no CMYK"),
+    Difference("cog bands: *", LEVELS, "means of integers are rounded, halves away from zero"),
+    Difference("cog mean bytes: *", LEVELS, "means of integers are rounded, halves away from zero"),
+    Difference("cog median bytes: *", LEVELS, "medians of integers are rounded, halves away from zero"),
+)

@@ -1,0 +1,332 @@
+"""Nodata, scale and type: which samples become NaN, in which type, and what attrs say of it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import swath
+from open_files import PIXELS, by_gdal, tagged
+from swath import open_geotiff
+
+INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+
+
+def gdal_items(*items: tuple[str, str, int | None]) -> str:
+    lines = (
+        f'<Item name="{name}"{"" if sample is None else f""" sample="{sample}" """}>{value}</Item>'
+        for name, value, sample in items
+    )
+    return f"<GDALMetadata>{''.join(lines)}</GDALMetadata>"
+
+
+def numbers(attrs: dict[str, Any]) -> dict[str, Any]:
+    names = ("nodata", "masked_nodata", "nodata_pixels_present", "nodata_dtype_cast", "mask_and_scale_dtype")
+    return {name: attrs[name] for name in (*names, "scale_factor", "add_offset") if name in attrs}
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_become_float64_when_their_sentinel_can_occur(tmp_path: Path, dtype: str) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(dtype), nodata="3")
+    plain, masked = open_geotiff(path), open_geotiff(path, masked=True)
+    assert plain.dtype == dtype
+    assert numbers(plain.attrs) == {"nodata": 3, "masked_nodata": False, "nodata_pixels_present": True}
+    assert masked.dtype == np.float64
+    assert numbers(masked.attrs) == {"nodata": 3, "masked_nodata": True, "nodata_pixels_present": True}
+    np.testing.assert_array_equal(masked, np.where(PIXELS == 3, np.nan, PIXELS))
+    # The type does not depend on what is there, or chunks of one file would differ.
+    nothing = open_geotiff(path, masked=True, window=(2, 0, 4, 6))
+    assert nothing.dtype == np.float64
+    assert nothing.attrs["nodata_pixels_present"] is False
+
+
+@pytest.mark.parametrize("chunks", [None, 2])
+def test_chunks_say_the_same_but_have_not_looked(tmp_path: Path, chunks: int | None) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), nodata="3", metadata=gdal_items(("SCALE", "2", None)))
+    array = open_geotiff(path, unpack=True, chunks=chunks)
+    np.testing.assert_array_equal(array, np.where(PIXELS == 3, np.nan, PIXELS * 2.0))
+    expected = {
+        "nodata": 3,
+        "masked_nodata": True,
+        "mask_and_scale_dtype": "uint8",
+        "scale_factor": 2.0,
+        "add_offset": 0.0,
+    }
+    assert numbers(array.attrs) == (expected if chunks else {**expected, "nodata_pixels_present": True})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "value"),
+    [
+        ("uint8", "-9999", -9999),
+        ("uint8", "256", 256),
+        ("uint16", "-1", -1),
+        ("int64", "9223372036854775808", 2**63),
+        ("uint64", "1e20", 1e20),
+        ("uint8", "1e3", 1000.0),
+    ],
+)
+def test_a_sentinel_out_of_range_masks_nothing(tmp_path: Path, dtype: str, text: str, value: Any) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(dtype), nodata=text)
+    array = open_geotiff(path, masked=True)
+    assert array.dtype == dtype
+    assert numbers(array.attrs) == {"nodata": value, "masked_nodata": False, "nodata_pixels_present": False}
+    assert type(array.attrs["nodata"]) is type(value)
+    assert open_geotiff(path, masked=True, dtype="int32").dtype == np.int32
+
+
+def test_64_bit_sentinels_are_compared_exactly(tmp_path: Path) -> None:
+    pixels = np.array([[2**53, 2**53 + 1, 2**63 - 1, 5]])
+    path = tagged(tmp_path / "a.tif", pixels, nodata=str(2**53 + 1))
+    array = open_geotiff(path, masked=True)
+    assert array.attrs["nodata"] == 2**53 + 1
+    assert np.isnan(array.values).tolist() == [[False, True, False, False]]
+    unsigned = tagged(tmp_path / "b.tif", np.array([[2**64 - 1, 2**64 - 2]], np.uint64), nodata=str(2**64 - 1))
+    assert np.isnan(open_geotiff(unsigned, masked=True).values).tolist() == [[True, False]]
+    assert open_geotiff(unsigned).attrs["nodata"] == 2**64 - 1
+
+
+@pytest.mark.parametrize(("text", "kind"), [("nan", "non-finite"), ("-inf", "non-finite"), ("3.5", "fractional")])
+def test_a_sentinel_that_no_integer_has_is_refused(tmp_path: Path, text: str, kind: str) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), nodata=text)
+    for keywords in ({}, {"masked": True}, {"chunks": 2}):
+        with pytest.raises(swath.InvalidIntegerNodataError, match=f"{kind}.*allow_invalid_nodata=True"):
+            open_geotiff(path, **keywords)  # type: ignore[arg-type]
+    array = open_geotiff(path, masked=True, allow_invalid_nodata=True)
+    assert array.dtype == np.uint8
+    assert array.attrs["masked_nodata"] is False
+    assert repr(array.attrs["nodata"]) == repr(float(text))
+
+
+@pytest.mark.parametrize(("text", "value"), [("1.#INF", math.inf), ("-1.#INF", -math.inf), ("1.#QNAN", math.nan)])
+def test_infinities_as_windows_wrote_them(tmp_path: Path, text: str, value: float) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.float32), nodata=text)
+    assert repr(open_geotiff(path).attrs["nodata"]) == repr(value)
+
+
+@pytest.mark.parametrize("text", ["", " ", "abc", "0x10", "1,5"])
+def test_a_sentinel_that_is_no_number_is_none(tmp_path: Path, text: str) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), nodata=text)
+    assert numbers(open_geotiff(path, masked=True).attrs) == {}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("text", "hits"),
+    [("3", [3]), ("-3.4e38", [1]), ("0.1", [0]), ("inf", [2]), ("nan", [4]), ("7", []), ("1e39", [])],
+)
+def test_floats_keep_their_type(tmp_path: Path, dtype: str, text: str, hits: list[int]) -> None:
+    pixels = np.array([[0.1, -3.4e38, np.inf, 3, np.nan]], dtype)
+    path = tagged(tmp_path / "a.tif", pixels, nodata=text)
+    plain = open_geotiff(path)
+    np.testing.assert_array_equal(plain, pixels)
+    assert plain.attrs["nodata_pixels_present"] is bool(hits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        masked = open_geotiff(path, masked=True)
+    assert masked.dtype == dtype
+    assert masked.attrs["masked_nodata"] is True
+    assert np.flatnonzero(np.isnan(masked.values)).tolist() == sorted({*hits, 4})
+
+
+def test_halves_are_read_as_floats(tmp_path: Path) -> None:
+    path = tagged(
+        tmp_path / "a.tif", PIXELS.astype(np.float16), nodata="3", metadata=gdal_items(("SCALE", "0.5", None))
+    )
+    for chunks in (None, 3):
+        assert open_geotiff(path, chunks=chunks).dtype == np.float32
+        unpacked = open_geotiff(path, unpack=True, chunks=chunks)
+        assert unpacked.dtype == np.float32
+        np.testing.assert_array_equal(unpacked, np.where(PIXELS == 3, np.nan, PIXELS * 0.5))
+
+
+def test_complex_samples_are_read_and_masked(tmp_path: Path) -> None:
+    pixels = (PIXELS + 1j).astype(np.complex64)
+    path = tagged(tmp_path / "a.tif", pixels, nodata="3")
+    np.testing.assert_array_equal(open_geotiff(path), pixels)
+    pixels[0, 3] = 3
+    path = tagged(tmp_path / "b.tif", pixels, nodata="3")
+    masked = open_geotiff(path, masked=True)
+    assert masked.dtype == np.complex64
+    assert np.flatnonzero(np.isnan(masked.values)).tolist() == [3]
+    with pytest.raises(ValueError, match="Cannot cast complex"):
+        open_geotiff(path, dtype="float32")
+
+
+@pytest.mark.parametrize("target", ["float32", "float64", "int32", "uint8", "bool", "complex64", np.int16])
+def test_casts(tmp_path: Path, target: Any) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint16), nodata="3")
+    for chunks in (None, 2):
+        array = open_geotiff(path, dtype=target, chunks=chunks)
+        assert array.dtype == target
+        np.testing.assert_array_equal(array, PIXELS.astype(target))
+        assert array.attrs["nodata_dtype_cast"] == np.dtype(target).name
+
+
+@pytest.mark.parametrize("chunks", [None, 2])
+def test_float_to_integer_is_refused(tmp_path: Path, chunks: Any) -> None:
+    floats = tagged(tmp_path / "f.tif", PIXELS.astype(np.float32))
+    integers = tagged(tmp_path / "i.tif", PIXELS.astype(np.uint8), nodata="3")
+    with pytest.raises(ValueError, match=r"Cannot cast float \(float32\) to int \(int32\)"):
+        open_geotiff(floats, dtype="int32", chunks=chunks)
+    with pytest.raises(ValueError, match=r"Cannot cast float \(float64\) to int \(uint8\)"):
+        open_geotiff(integers, dtype="uint8", masked=True, chunks=chunks)
+
+
+def test_a_type_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="foo"):
+        open_geotiff(tagged(tmp_path / "a.tif"), dtype="foo")
+
+
+def test_scale_and_offset_are_applied_in_the_type_of_the_result(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(1).random((50, 60)).astype(np.float32) * 1000
+    metadata = gdal_items(("SCALE", "0.1", None), ("OFFSET", "0.3", None))
+    path = tagged(tmp_path / "f.tif", pixels, metadata=metadata)
+    np.testing.assert_array_equal(open_geotiff(path, unpack=True), pixels * np.float32(0.1) + np.float32(0.3))
+    path = tagged(tmp_path / "i.tif", pixels.astype(np.int16), metadata=metadata)
+    unpacked = open_geotiff(path, unpack=True)
+    np.testing.assert_array_equal(unpacked, pixels.astype(np.int16).astype(np.float64) * 0.1 + 0.3)
+    assert numbers(unpacked.attrs) == {"mask_and_scale_dtype": "int16", "scale_factor": 0.1, "add_offset": 0.3}
+    assert open_geotiff(path, unpack=True, dtype="float32").dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "items", [[], [("FOO", "2", None)], [("SCALE", "1", None), ("OFFSET", "0", None)], [("scale", "2", None)]]
+)
+def test_unpack_of_what_is_not_packed_changes_nothing(tmp_path: Path, items: Any) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.int16), metadata=gdal_items(*items) if items else None)
+    array = open_geotiff(path, unpack=True)
+    assert array.dtype == np.int16
+    assert numbers(array.attrs) == {}
+
+
+def test_unpack_masks_too(tmp_path: Path) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.int16), nodata="3")
+    array = open_geotiff(path, unpack=True)
+    assert np.isnan(array.values[0, 3])
+    assert numbers(array.attrs)["mask_and_scale_dtype"] == "int16"
+    assert "scale_factor" not in array.attrs
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [("SCALE", "0", None)],
+        [("SCALE", "nan", None)],
+        [("SCALE", "1e400", None)],
+        [("SCALE", "abc", 0)],
+        [("OFFSET", "", None)],
+        [("OFFSET", "inf", 0)],
+    ],
+)
+def test_a_scale_that_cannot_be_applied(tmp_path: Path, items: Any) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.int16), metadata=gdal_items(*items))
+    open_geotiff(path)
+    with pytest.raises(swath.MalformedScaleOffsetError, match=items[0][0]):
+        open_geotiff(path, unpack=True)
+
+
+@pytest.mark.parametrize("xml", ['<GDALMetadata><Item name="SCALE"', "<!DOCTYPE a><GDALMetadata></GDALMetadata>"])
+def test_metadata_that_is_broken_is_not_taken_for_no_scale(tmp_path: Path, xml: str) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.int16), metadata=xml)
+    assert open_geotiff(path).attrs["gdal_metadata"] == {}
+    with pytest.raises(swath.MalformedScaleOffsetError, match="XML"):
+        open_geotiff(path, unpack=True)
+
+
+@pytest.mark.parametrize(
+    ("items", "scales"),
+    [
+        ([("SCALE", "2", 0), ("SCALE", "3", 1)], (None, 2, 3)),
+        ([("SCALE", "2", 0), ("SCALE", "2.0", 1)], (2, 2, 2)),
+        ([("SCALE", "5", None), ("SCALE", "3", 1)], (5, 5, 5)),
+        # A band without a scale has 1: taking the other's for both would be wrong in silence.
+        ([("SCALE", "2", 0)], (None, 2, 1)),
+    ],
+)
+@pytest.mark.parametrize("chunks", [None, 3])
+def test_scales_of_bands(tmp_path: Path, items: Any, scales: Any, chunks: Any) -> None:
+    pixels = np.stack([PIXELS, PIXELS + 1], -1).astype(np.int16)
+    path = tagged(tmp_path / "a.tif", pixels, metadata=gdal_items(*items))
+    for band, scale in zip((None, 0, 1), scales, strict=True):
+        if scale is None:
+            with pytest.raises(swath.MixedBandMetadataError, match=r"SCALE values \[2.0, .*band="):
+                open_geotiff(path, unpack=True, band=band, chunks=chunks)
+        else:
+            expected = pixels if band is None else pixels[..., band]
+            np.testing.assert_array_equal(open_geotiff(path, unpack=True, band=band, chunks=chunks), expected * scale)
+
+
+def test_nodata_of_pam_counts(tmp_path: Path) -> None:
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8))
+    (tmp_path / "a.tif.aux.xml").write_text(
+        '<PAMDataset><PAMRasterBand band="1"><NoDataValue>3</NoDataValue></PAMRasterBand></PAMDataset>'
+    )
+    array = open_geotiff(path, masked=True)
+    assert array.attrs["nodata"] == 3
+    assert np.isnan(array.values[0, 3])
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("chunks", [None, 20])
+def test_masks_of_files_become_nan_when_asked_for(tmp_path: Path, external: bool, chunks: Any) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (3, 48, 64)).astype(np.uint8)
+    mask = np.full((48, 64), 255, np.uint8)
+    mask[5:20, 7:30] = 0
+    path = by_gdal(
+        tmp_path / "a.tif", pixels, tiled=True, blockxsize=16, blockysize=16, masks=None if external else mask
+    )
+    if external:
+        import rasterio
+
+        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=False), rasterio.open(path, "r+") as file:
+            file.write_mask(mask)
+        assert (tmp_path / "a.tif.msk").exists()
+    plain = open_geotiff(path, chunks=chunks)
+    assert plain.dtype == np.uint8
+    np.testing.assert_array_equal(plain, np.moveaxis(pixels, 0, -1))
+    masked = open_geotiff(path, masked=True, chunks=chunks, window=(2, 3, 40, 50))
+    assert masked.dtype == np.float64
+    expected = np.where(mask == 0, np.nan, pixels)[:, 2:40, 3:50]
+    np.testing.assert_array_equal(masked, np.moveaxis(expected, 0, -1))
+    one = open_geotiff(path, masked=True, band=1, chunks=chunks, dtype="float32")
+    np.testing.assert_array_equal(one, np.where(mask == 0, np.nan, pixels[1]).astype(np.float32))
+
+
+def test_reading_does_not_depend_on_how_the_file_was_read_before(tmp_path: Path) -> None:
+    """Headers are kept; what was asked for is not."""
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), nodata="3", metadata=gdal_items(("SCALE", "2", None)))
+    requests: list[dict[str, Any]] = [{}, {"masked": True}, {"unpack": True}, {"dtype": "float32"}, {"band": 0}]
+    first = [open_geotiff(path, **request) for request in requests]
+    again = [open_geotiff(path, **request) for request in reversed(requests)][::-1]
+    assert all(a.identical(b) for a, b in zip(first, again, strict=True))
+    assert math.isnan(first[1].values[0, 3])
+    assert first[0].values[0, 3] == 3
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("nodata", [None, 3, 3.0, -9999, math.nan, math.inf])
+@pytest.mark.parametrize(
+    "request_", [{}, {"masked": True}, {"scale": 0.1, "offset": 2.0, "masked": True}, {"scale": 3.0}]
+)
+@pytest.mark.parametrize("by_mask", [False, True])
+def test_other_array_modules_finish_as_the_engine_does(dtype: str, nodata: Any, request_: Any, by_mask: bool) -> None:
+    """`apply_with` is what CuPy arrays go through; numpy stands in for it."""
+    from swath._nodata import Finish
+
+    pixels = np.stack([PIXELS, PIXELS + 1], -1).astype(dtype)
+    if np.dtype(dtype).kind in "fc":
+        pixels[0, 0], pixels[0, 1] = math.nan, math.inf
+    valid = (PIXELS % 5 != 0).astype(np.uint8) * 255 if by_mask else None
+    finish = Finish.of(np.dtype(dtype), nodata, by_mask=by_mask, **request_)
+    with np.errstate(invalid="ignore"):
+        other, other_seen = finish.apply_with(np, pixels.copy(), valid)
+    ours, seen = finish.apply_and_look(pixels.copy(), valid)
+    assert ours.dtype == other.dtype == finish.dtype
+    assert seen == bool(other_seen)
+    np.testing.assert_array_equal(ours, other)

@@ -1,0 +1,390 @@
+"""Where a written image lies and what stands for nothing: every source of it, and which one counts."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyproj
+import pytest
+import rasterio
+import xarray as xr
+
+import swath
+from swath._swath import File
+
+UTM = pyproj.CRS(32633).to_wkt()
+LAEA = "+proj=laea +lat_0=10 +lon_0=20 +datum=WGS84"
+
+
+def grid(y: Any, x: Any, dims: tuple[str, str] = ("y", "x"), **attrs: Any) -> xr.DataArray:
+    y, x = np.asarray(y), np.asarray(x)
+    return xr.DataArray(np.zeros((y.size, x.size), "f4"), dims=dims, coords={dims[0]: y, dims[1]: x}, attrs=attrs)
+
+
+def placed(**attrs: Any) -> xr.DataArray:
+    return grid(100 - 10 * (np.arange(4) + 0.5), 500 + 10 * (np.arange(6) + 0.5), **attrs)
+
+
+def nowhere(shape: tuple[int, int] = (4, 6), code: str = "f4", **attrs: Any) -> xr.DataArray:
+    return xr.DataArray(np.zeros(shape, code), dims=("y", "x"), attrs=attrs)
+
+
+def written(data: Any, tmp_path: Path, **options: Any) -> Any:
+    swath.to_geotiff(data, tmp_path / "it.tif", **options)
+    return File.open(str(tmp_path / "it.tif")).describe()
+
+
+STEPS = np.arange(6.0)
+ROWS = np.arange(4.0)
+
+
+@pytest.mark.parametrize(
+    ("y", "x", "transform"),
+    [
+        (100 - ROWS, STEPS, (1, 0, -0.5, 0, -1, 100.5)),
+        (ROWS, STEPS, (1, 0, -0.5, 0, 1, -0.5)),
+        (100 - ROWS, -STEPS, (-1, 0, 0.5, 0, -1, 100.5)),
+        (np.arange(4)[::-1], np.arange(6), (1, 0, -0.5, 0, -1, 3.5)),
+        (np.arange(4, dtype="u1")[::-1], np.arange(6, dtype="u1"), (1, 0, -0.5, 0, -1, 3.5)),
+        (0.7 - 0.1 * ROWS, 0.3 * STEPS, (0.3, 0, -0.15, 0, (0.7 - 0.1) - 0.7, 0.7 + (0.7 - (0.7 - 0.1)) / 2)),
+    ],
+)
+def test_coordinates_give_the_transform(y: Any, x: Any, transform: Any, tmp_path: Path) -> None:
+    assert written(grid(y, x), tmp_path)["transform"] == pytest.approx(transform, abs=0, rel=1e-15)
+
+
+@pytest.mark.parametrize("dims", [("lat", "lon"), ("latitude", "longitude"), ("row", "col"), ("north", "east")])
+def test_the_names_of_two_dims_do_not_matter(dims: tuple[str, str], tmp_path: Path) -> None:
+    assert written(grid(100 - ROWS, STEPS, dims), tmp_path)["transform"] == (1, 0, -0.5, 0, -1, 100.5)
+
+
+def test_points_lie_on_their_coordinates(tmp_path: Path) -> None:
+    found = written(placed(raster_type="point"), tmp_path)
+    assert found["raster_type"] == "point"
+    assert found["raw_transform"] == (10, 0, 505, 0, -10, 95)
+    assert found["transform"] == (10, 0, 500, 0, -10, 100)
+    with rasterio.open(tmp_path / "it.tif") as file:
+        assert tuple(file.transform)[:6] == (10, 0, 500, 0, -10, 100)
+
+
+def test_the_attribute_counts_more_than_coordinates_and_stays_to_the_bit(tmp_path: Path) -> None:
+    odd = (0.1 + 0.2, 0.0, 1 / 3, 0.0, -np.nextafter(0.1, 1), 1e-300)
+    found = written(placed(transform=odd), tmp_path)
+    assert found["raw_transform"] == odd
+    again = swath.open_geotiff(tmp_path / "it.tif")
+    assert again.attrs["transform"] == odd
+    swath.to_geotiff(again, tmp_path / "again.tif")
+    assert swath.open_geotiff(tmp_path / "again.tif").attrs["transform"] == odd
+
+
+@pytest.mark.parametrize("transform", [[10, 0, 500, 0, -10, 100], np.array([10.0, 0, 500, 0, -10, 100])])
+def test_transforms_of_all_kinds(transform: Any, tmp_path: Path) -> None:
+    assert written(nowhere(transform=transform), tmp_path)["transform"] == (10, 0, 500, 0, -10, 100)
+    affine = rasterio.Affine(*transform)
+    assert written(nowhere(transform=affine), tmp_path)["transform"] == (10, 0, 500, 0, -10, 100)
+
+
+@pytest.mark.parametrize("transform", [(1, 2, 3), "abc", 5, {"a": 1}, ("a", 0, 1, 0, 1, 1)])
+def test_what_is_no_transform_is_ignored_with_a_word(transform: Any, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="transform"):
+        assert written(placed(transform=transform), tmp_path)["transform"] == (10, 0, 500, 0, -10, 100)
+
+
+@pytest.mark.parametrize("transform", [(0, 0, 5, 0, -1, 1), (1, 0, np.nan, 0, -1, 1), (np.inf, 0, 0, 0, -1, 0)])
+def test_pixels_without_a_size_are_refused(transform: Any, tmp_path: Path) -> None:
+    with pytest.raises(swath.DegeneratePixelSizeError):
+        written(nowhere(transform=transform), tmp_path)
+
+
+@pytest.mark.parametrize("attr", ["transform", "rotated_affine"])
+def test_rotation_is_refused_written_or_dropped(attr: str, tmp_path: Path) -> None:
+    rotated = (8.0, 6.0, 100.0, 6.0, -8.0, 200.0)
+    data = nowhere(**{attr: rotated})
+    with pytest.raises(ValueError, match="rotat"):
+        written(data, tmp_path)
+    assert written(data, tmp_path, keep_rotation=True)["transform"] == rotated
+    with rasterio.open(tmp_path / "it.tif") as file:
+        assert tuple(file.transform)[:6] == rotated
+    if attr == "rotated_affine":
+        assert written(data, tmp_path, drop_rotation=True)["transform"] is None
+
+
+def test_rounding_is_no_rotation(tmp_path: Path) -> None:
+    assert written(nowhere(transform=(10, 1e-13, 5, 0, -10, 7)), tmp_path)["transform"] == (10, 0, 5, 0, -10, 7)
+    with pytest.raises(swath.RotatedTransformError):
+        written(nowhere(transform=(10, 1e-9, 5, 0, -10, 7)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        [0, 1, 2, 3, 4, 6],
+        [0, 1, 2, np.nan, 4, 5],
+        [0, 1, 2, np.inf, 4, 5],
+        [np.nan] * 6,
+        [7.0] * 6,
+        [0, 1, 0, 1, 0, 1],
+        [0, 1, 2, 3, 4, 5 + 2e-6],
+    ],
+)
+def test_uneven_coordinates_are_refused(x: list[float], tmp_path: Path) -> None:
+    with pytest.raises(swath.NonUniformCoordsError, match="coords"):
+        written(grid(100 - ROWS, x), tmp_path)
+    with pytest.raises(swath.NonUniformCoordsError):
+        written(grid(ROWS[::-1], np.array(x) * 1.0)[:, ::-1], tmp_path)
+    assert written(grid(100 - ROWS, x, _swath_no_georef=True), tmp_path)["transform"] is None
+
+
+def test_an_attribute_does_not_excuse_uneven_coordinates(tmp_path: Path) -> None:
+    with pytest.raises(swath.NonUniformCoordsError):
+        written(grid(100 - ROWS, [0, 1, 2, 3, 4, 6], transform=(1, 0, 0, 0, -1, 0)), tmp_path)
+    close = STEPS.copy()
+    close[-1] += 5e-6
+    assert written(grid(100 - ROWS, close, transform=(1, 0, 0, 0, -1, 0)), tmp_path)["transform"] == (1, 0, 0, 0, -1, 0)
+
+
+def test_coordinates_that_were_rounded_to_float32_are_even(tmp_path: Path) -> None:
+    lon, lat = np.linspace(-180, 179.9, 3600, dtype="f4"), np.linspace(90, -90, 1801, dtype="f4")
+    found = written(grid(lat, lon), tmp_path)["transform"]
+    assert found == pytest.approx((0.1, 0, -180.05, 0, -0.1, 90.05), rel=1e-5)
+
+
+@pytest.mark.parametrize("y", [list("abcd"), np.array(["2020", "2021", "2022", "2023"], "M8[Y]"), [1j, 2j, 3j, 4j]])
+def test_coordinates_must_be_numbers(y: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="coords"):
+        written(grid(y, STEPS), tmp_path)
+
+
+@pytest.mark.parametrize(("y", "x"), [([5.0], [7.0]), ([5.0], STEPS), (ROWS, [5.0]), ([0], [0])])
+def test_one_coordinate_has_no_pixel_size(y: Any, x: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="transform"):
+        written(grid(y, x), tmp_path)
+    stated = grid(y, x, transform=(2, 0, 1, 0, -2, 9))
+    assert written(stated, tmp_path)["transform"] == (2, 0, 1, 0, -2, 9)
+    assert written(grid(y, x).drop_vars(["x", "y"]), tmp_path)["transform"] is None
+
+
+@pytest.mark.parametrize(
+    ("y", "x", "transform"),
+    [
+        ([5.0], 3 * STEPS, (3, 0, -1.5, 0, -3, 6.5)),
+        (3 * ROWS, [5.0], (3, 0, 3.5, 0, 3, -1.5)),
+        (-3 * ROWS, [5.0], (3, 0, 3.5, 0, -3, 1.5)),
+        ([5.0], -3 * STEPS, (-3, 0, 1.5, 0, -3, 6.5)),
+    ],
+)
+def test_a_strip_may_have_square_pixels(y: Any, x: Any, transform: Any, tmp_path: Path) -> None:
+    data = grid(y, x, assume_square_pixels_for_degenerate_axis=True)
+    assert written(data, tmp_path)["transform"] == transform
+    data.attrs["assume_square_pixels_for_degenerate_axis"] = 1
+    with pytest.raises(ValueError, match="assume_square"):
+        written(data, tmp_path)
+
+
+@pytest.mark.parametrize("marker", ["_swath_no_georef", "_xrspatial_no_georef"])
+def test_pixel_numbers_are_no_place(marker: str, tmp_path: Path) -> None:
+    found = written(grid(np.arange(4), np.arange(6), **{marker: True}), tmp_path)
+    assert found["transform"] is None and not found["geo_keys"]
+    assert written(grid(np.arange(4), np.arange(6), **{marker: True}), tmp_path, crs=4326)["epsg"] == 4326
+    assert written(grid(np.arange(4), np.arange(6), **{marker: 1}), tmp_path)["transform"] is not None
+
+
+@pytest.mark.parametrize(
+    "crs",
+    [32633, np.int64(32633), "EPSG:32633", "epsg:32633", "32633", UTM, pyproj.CRS(32633).to_wkt("WKT1_GDAL")]
+    + ["+proj=utm +zone=33 +datum=WGS84", "urn:ogc:def:crs:EPSG::32633", "WGS 84 / UTM zone 33N"],
+)
+def test_a_crs_by_all_its_names(crs: Any, tmp_path: Path) -> None:
+    as_argument = written(placed(), tmp_path, crs=crs)
+    assert as_argument["epsg"] == 32633
+    assert written(placed(crs=crs), tmp_path)["geo_keys"] == as_argument["geo_keys"]
+    with rasterio.open(tmp_path / "it.tif") as file:
+        assert file.crs.to_epsg() == 32633
+
+
+@pytest.mark.parametrize("crs", [LAEA, pyproj.CRS(LAEA).to_wkt(), "ESRI:54009", "OGC:CRS84", 7415, 4978, "EPSG:7415"])
+def test_systems_beyond_one_code_are_read_by_gdal(crs: Any, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        written(placed(), tmp_path, crs=crs)
+    with rasterio.open(tmp_path / "it.tif") as file:
+        found = pyproj.CRS(file.crs.to_wkt())
+    expected = pyproj.CRS(crs)
+    assert (
+        found.equals(expected, ignore_axis_order=True)
+        or found.to_json_dict()["type"] == expected.to_json_dict()["type"]
+    )
+    assert len(found.axis_info) == len(expected.axis_info)
+
+
+@pytest.mark.parametrize("crs", [0, -1, 12345, 999999, 10**12])
+def test_codes_that_are_none_are_refused(crs: int, tmp_path: Path) -> None:
+    with pytest.raises(swath.InvalidCRSCodeError, match="EPSG"):
+        written(placed(), tmp_path, crs=crs)
+
+
+@pytest.mark.parametrize("crs", [4326.0, [4326], {"init": "epsg:4326"}, b"EPSG:4326", np.True_, pyproj.CRS(4326)])
+def test_a_crs_of_another_type_is_refused(crs: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="crs must be"):
+        written(placed(), tmp_path, crs=crs)
+    with pytest.raises(TypeError, match="crs must be"):
+        written(placed(crs=crs), tmp_path)
+
+
+def test_true_is_no_code(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="bool"):
+        written(placed(), tmp_path, crs=True)
+
+
+@pytest.mark.parametrize("crs", ["", "  ", "not a crs", "EPSG:999999", "+proj=foo", 'PROJCS["x"'])
+def test_texts_that_cannot_be_understood(crs: str, tmp_path: Path) -> None:
+    with pytest.raises(swath.UnparseableCRSError, match="allow_unparseable_crs"):
+        written(placed(), tmp_path, crs=crs)
+    with pytest.raises(swath.UnparseableCRSError):
+        written(placed(crs_wkt=crs), tmp_path)
+    if crs.strip():
+        with pytest.warns(UserWarning, match="citation"):
+            assert written(placed(), tmp_path, crs=crs, allow_unparseable_crs=True)["geo_keys"][1026] == crs
+
+
+def test_heights_alone_place_nothing(tmp_path: Path) -> None:
+    with pytest.raises(swath.NonRepresentableEPSGCRSError):
+        written(placed(), tmp_path, crs=5773)
+
+
+def test_which_crs_counts(tmp_path: Path) -> None:
+    wkt = pyproj.CRS(3857).to_wkt()
+    assert written(placed(crs=4326, crs_wkt=wkt), tmp_path, crs=32633)["epsg"] == 32633
+    assert written(placed(crs=32633, crs_wkt=UTM), tmp_path)["epsg"] == 32633
+    assert written(placed(crs=None, crs_wkt=UTM), tmp_path)["epsg"] == 32633
+    assert written(placed(crs="EPSG:999999", crs_wkt=UTM), tmp_path)["epsg"] == 32633
+    assert written(placed(crs=32633, crs_wkt="EPSG:999999"), tmp_path)["epsg"] == 32633
+    assert written(placed(crs_wkt=4326), tmp_path)["epsg"] is None
+    for other in (4326, "EPSG:4326", LAEA):
+        with pytest.raises(swath.ConflictingCRSError, match="crs_wkt"):
+            written(placed(crs=other, crs_wkt=wkt), tmp_path)
+    same = pyproj.CRS(LAEA).to_wkt()
+    assert written(placed(crs=LAEA, crs_wkt=same), tmp_path)["wkt"] is not None
+
+
+def test_rioxarray_keeps_its_crs_at_a_coordinate(tmp_path: Path) -> None:
+    import rioxarray  # noqa: F401
+
+    data = placed().rio.write_crs(32633)
+    assert written(data, tmp_path)["epsg"] == 32633
+    assert written(data.assign_attrs(crs=4326), tmp_path)["epsg"] == 4326
+
+
+@pytest.mark.parametrize(
+    ("nodata", "found"),
+    [
+        (-9999, -9999),
+        (-9999.0, -9999.0),
+        (np.float32(0.25), 0.25),
+        (np.int16(-5), -5),
+        (np.array(5), 5),
+        (float("inf"), float("inf")),
+        (10**30, 1e30),
+    ],
+)
+def test_nodata_of_all_types(nodata: Any, found: float, tmp_path: Path) -> None:
+    assert written(nowhere(), tmp_path, nodata=nodata)["nodata"] == pytest.approx(found)
+    assert written(nowhere(nodata=nodata), tmp_path)["nodata"] == pytest.approx(found)
+
+
+@pytest.mark.parametrize(("code", "value"), [("u8", 2**64 - 1), ("i8", -(2**63)), ("i8", 2**53 + 1)])
+def test_64_bits_of_nodata_stay(code: str, value: int, tmp_path: Path) -> None:
+    assert written(nowhere(code=code), tmp_path, nodata=value)["nodata"] == value
+
+
+@pytest.mark.parametrize("nodata", [-9999, 256, 1.5, float("nan"), float("inf")])
+def test_nodata_that_no_pixel_can_have_is_kept_as_it_is(nodata: float, tmp_path: Path) -> None:
+    assert float(written(nowhere(code="u1"), tmp_path, nodata=nodata)["nodata_text"]) == pytest.approx(
+        nodata, nan_ok=True
+    )
+
+
+@pytest.mark.parametrize("nodata", [True, np.True_, "5", b"5", Fraction(1, 3)])
+def test_nodata_must_be_a_number(nodata: Any, tmp_path: Path) -> None:
+    for data, options in ((nowhere(), {"nodata": nodata}), (nowhere(nodata=nodata), {})):
+        with pytest.raises(TypeError, match="numeric"):
+            written(data, tmp_path, **options)
+
+
+@pytest.mark.parametrize("nodata", [[5], (5,), {}, 1 + 2j, "x", np.array([5])])
+def test_nodata_must_be_one_number(nodata: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="numeric"):
+        written(nowhere(), tmp_path, nodata=nodata)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "found"),
+    [
+        ({"_FillValue": -5}, -5),
+        ({"_FillValue": float("nan")}, None),
+        ({"nodatavals": (-1.0, -1)}, -1),
+        ({"nodatavals": (None, -1)}, -1),
+        ({"nodatavals": (float("nan"), 1)}, 1),
+        ({"nodatavals": (float("nan"),)}, None),
+        ({"nodatavals": 5}, 5),
+        ({"nodatavals": ()}, None),
+        ({"nodatavals": (2.0,), "_FillValue": 3}, 2),
+        ({"nodatavals": (None,), "_FillValue": 3}, 3),
+        ({"nodata": None, "nodatavals": (2.0,)}, 2),
+        ({"nodata": 1, "_FillValue": 2}, 1),
+        ({"nodata": 1, "nodatavals": (1.0, None)}, 1),
+    ],
+)
+def test_which_nodata_counts(attrs: dict[str, Any], found: float | None, tmp_path: Path) -> None:
+    assert written(nowhere(**attrs), tmp_path)["nodata"] == found
+    assert written(nowhere(**attrs), tmp_path, nodata=77)["nodata"] == 77
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [{"nodatavals": (1, 2)}, {"nodata": 1, "nodatavals": (2,)}, {"nodata": 1, "nodatavals": (1, 2)}]
+    + [{"nodata": float("nan"), "nodatavals": (-9999.0,)}],
+)
+def test_nodata_values_that_disagree(attrs: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(swath.ConflictingNodataError, match="nodatavals"):
+        written(nowhere(**attrs), tmp_path)
+    assert written(nowhere(**attrs), tmp_path, nodata=5)["nodata"] == 5
+
+
+def test_foreign_nodatavals_are_said(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="non-numeric"):
+        assert written(nowhere(nodatavals=("a",), _FillValue=3), tmp_path)["nodata"] == 3
+
+
+def test_rioxarray_that_reprojects_is_believed_and_not_the_text_that_it_left(tmp_path):
+    import rioxarray  # noqa: F401
+
+    array = xr.DataArray(
+        np.ones((40, 50), "f4"),
+        dims=("y", "x"),
+        coords={"y": 5e6 - 10 * np.arange(40.0), "x": 5e5 + 10 * np.arange(50.0)},
+    )
+    swath.to_geotiff(array, tmp_path / "utm.tif", crs=32633)
+    moved = swath.open_geotiff(tmp_path / "utm.tif", spatial_ref=True).rio.reproject(4326)
+    swath.to_geotiff(moved, tmp_path / "moved.tif")
+    found = swath.open_geotiff(tmp_path / "moved.tif")
+    assert found.attrs["crs"] == 4326
+    np.testing.assert_allclose(found.x, moved.x)
+
+
+def test_a_slice_whose_transform_is_that_of_the_whole_is_written_with_a_warning(tmp_path):
+    array = xr.DataArray(
+        np.ones((40, 50), "f4"), dims=("y", "x"), coords={"y": 40 - np.arange(40.0), "x": np.arange(50.0)}
+    )
+    swath.to_geotiff(array, tmp_path / "whole.tif")
+    whole = swath.open_geotiff(tmp_path / "whole.tif")
+    with pytest.warns(UserWarning, match="delete attrs\\['transform'\\]"):
+        swath.to_geotiff(whole[10:20, 5:9], tmp_path / "part.tif")
+    part = whole[10:20, 5:9]
+    del part.attrs["transform"]
+    swath.to_geotiff(part, tmp_path / "part.tif")
+    np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "part.tif").x, part.x)
