@@ -8,6 +8,7 @@ windows, and their caches of decoded blocks work for them.
 import argparse
 import asyncio
 import gc
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,8 +53,8 @@ def full_reads(path: Path) -> dict[str, Reader]:
     }
 
 
-def window_reads(path: Path, size: int) -> dict[str, Reader]:
-    """A thousand windows anywhere."""
+def window_reads(path: Path, size: int, bands: int) -> dict[str, Reader]:
+    """A thousand windows anywhere, all bands."""
     corners = np.random.default_rng(7).integers(0, size - SIDE, (WINDOWS, 2)).tolist()
     windows = [(row, col, row + SIDE, col + SIDE) for row, col in corners]
 
@@ -84,15 +85,17 @@ def window_reads(path: Path, size: int) -> dict[str, Reader]:
     def each(open_geotiff: Callable[..., Any]) -> Reader:
         return lambda: [open_geotiff(str(path), window=window) for window in windows]
 
-    return {
+    readers: dict[str, Reader] = {
         "swath": each(swath.open_geotiff),
-        "swath read_windows": lambda: swath.read_windows([(path, window) for window in windows]),
         "rasterio": by_rasterio,
         "rioxarray": by_rioxarray,
         "tifffile": by_tifffile,
         "async-geotiff": lambda: asyncio.run(by_async_geotiff()),
         "xrspatial": each(xrspatial.geotiff.open_geotiff),
     }
+    if bands == 1:
+        readers["swath read_windows"] = lambda: swath.read_windows([(path, window) for window in windows])
+    return readers
 
 
 def dask_reads(path: Path, size: int) -> dict[str, Reader]:
@@ -111,11 +114,15 @@ def check_full(path: Path, readers: dict[str, Reader]) -> None:
     assert len({round(float(total), 3) for total in found.values()}) == 1, f"{path.name}: {found}"
 
 
-def measure(readers: dict[str, Reader], rounds: int) -> dict[str, list[float]]:
+def measure(path: Path, readers: dict[str, Reader], rounds: int) -> dict[str, list[float]]:
+    """Each begins with what it has decoded before forgotten: the others close their files, Swath sees another time."""
     seconds: dict[str, list[float]] = {name: [] for name in readers}
     for _ in range(rounds):
         for name, read in readers.items():
             gc.collect()
+            # Not now: a file that has just changed is not kept at all.
+            other = path.stat().st_mtime_ns - 3_600_000_000_001
+            os.utime(path, ns=(other, other))
             start = time.perf_counter()
             read()
             seconds[name].append(time.perf_counter() - start)
@@ -134,12 +141,12 @@ def main() -> None:
     for product, codec, path in files:
         kinds = {"full read": full_reads(path)}
         if codec in ("deflate", "none"):
-            kinds["1000 windows"] = window_reads(path, arguments.size)
+            kinds["1000 windows"] = window_reads(path, arguments.size, 4 if product == "scene" else 1)
         if codec == "deflate":
             kinds["dask, 64 chunks"] = dask_reads(path, arguments.size)
         check_full(path, kinds["full read"])
         for kind, readers in kinds.items():
-            seconds = measure(readers, arguments.rounds)
+            seconds = measure(path, readers, arguments.rounds)
             rows.append({"what": kind, "file": f"{product} {codec}", "seconds": seconds})
             print(
                 f"{kind}, {product} {codec}: {', '.join(f'{n} {min(s):.2f} s' for n, s in seconds.items())}", flush=True
