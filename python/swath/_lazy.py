@@ -39,23 +39,26 @@ def open_lazy(handle: Handle, plan: ReadPlan, chunks: Any, pixels: Pixels | None
     if isinstance(chunks, Indexed):
         indexed: dask.array.Array = chunks.array_of(Pixels(handle, plan))
         return indexed
+    sizes = chunk_sizes(chunks, plan, handle.file().levels[plan.level][2:])
+    pixels = Pixels(handle, plan) if pixels is None else pixels
+    # A task is this object and a slice.
+    return dask_array(pixels, sizes, (pixels, sizes), pixels[(slice(0, 0),) * pixels.ndim], inline=True)
+
+
+def dask_array(pixels: Pixels, sizes: Any, about: Any, meta: Any, *, inline: bool) -> dask.array.Array:
+    """One blockwise layer, of which no task is made until the graph runs; what it is `about` names it."""
     import dask.array
     from dask.base import tokenize
 
-    blocks = handle.file().levels[plan.level][2:]
-    sizes = chunk_sizes(chunks, plan, blocks)
-    pixels = Pixels(handle, plan) if pixels is None else pixels
-    meta = pixels[(slice(0, 0),) * pixels.ndim]
-    # One blockwise layer: a task is this object and a slice, and no task is made until the graph runs.
     lazy: dask.array.Array = dask.array.from_array(  # type: ignore[no-untyped-call]
         pixels,
         chunks=sizes,
-        name=f"open_geotiff-{tokenize(pixels, sizes)}",
+        name=f"open_geotiff-{tokenize(*about)}",
         lock=False,
         asarray=False,
         fancy=False,
         meta=meta,
-        inline_array=True,
+        inline_array=inline,
     )
     return lazy
 

@@ -242,27 +242,15 @@ def _identity(path: str) -> Identity | None:
 
 
 def _lazy(mosaic: Mosaic, plan: ReadPlan, chunks: Any, identities: list[Identity | None]) -> dask.array.Array:
-    import dask.array
-    from dask.base import tokenize
-
-    from ._lazy import chunk_sizes
+    from ._lazy import chunk_sizes, dask_array
     from ._pixels import Pixels
 
     sizes = chunk_sizes(chunks, plan, mosaic.levels[0][2:])
     pixels = Pixels(mosaic, plan)  # type: ignore[arg-type]
-    about = os.path.abspath(mosaic.vrt.path), mosaic.vrt.identity, identities, mosaic.lenient
+    vrt = os.path.abspath(mosaic.vrt.path), mosaic.vrt.identity, identities, mosaic.lenient
+    about = vrt, repr(replace(plan, threads=None)), sizes
     # A mosaic may have a hundred thousand sources: it is one node of the graph, to which all tasks refer.
-    array: dask.array.Array = dask.array.from_array(  # type: ignore[no-untyped-call]
-        pixels,
-        chunks=sizes,
-        name=f"open_geotiff-{tokenize(about, repr(replace(plan, threads=None)), sizes)}",
-        lock=False,
-        asarray=False,
-        fancy=False,
-        meta=np.empty((0,) * pixels.ndim, plan.dtype),
-        inline_array=False,
-    )
-    return array
+    return dask_array(pixels, sizes, about, np.empty((0,) * pixels.ndim, plan.dtype), inline=False)
 
 
 def _holes(mosaic: Mosaic, missing: list[Layer]) -> list[dict[str, Any]]:
