@@ -4,7 +4,7 @@
 //! between rows that are equal in all of that.
 
 use super::crs::{Authority, Code, Projection};
-use super::epsg::{self, GeographicRow, ProjectedRow};
+use super::epsg::{self, Axes, GeographicRow, ProjectedRow};
 use super::geographic::{Ellipsoid, Geographic};
 use super::method::Quantity;
 use super::names::{DEGREE, Unit, close, plain, prime_meridian};
@@ -77,7 +77,7 @@ pub(super) fn projected(projection: &Projection, base: &Geographic, unit: &Unit,
             && match known {
                 Known::Code(code) => under.code == code,
                 Known::Datum(datum) => under.datum == datum && same_shape(base, under),
-                Known::Ellipsoid => row.east_north && same_shape(base, under),
+                Known::Ellipsoid => row.axes == Axes::EAST_NORTH && same_shape(base, under),
             }
     };
     let conversions = epsg::conversions().filter(|row| {
@@ -96,7 +96,7 @@ pub(super) fn projected(projection: &Projection, base: &Geographic, unit: &Unit,
     // Among several, the first by name: arbitrary, but what PROJ does, so that files keep the code that other readers show.
     let best = rows.min_by(|a, b| {
         let strange = |row: &ProjectedRow| plain(&row.name) != wanted;
-        let rank = |row: &ProjectedRow| (strange(row), !row.east_north);
+        let rank = |row: &ProjectedRow| (strange(row), row.axes != Axes::EAST_NORTH);
         rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
     });
     best.map(|row| Code::epsg(row.code))

@@ -90,12 +90,23 @@ def definition(row):
     return f"{name} {units.pop()} " + " ".join(values)
 
 
-axes = {
-    code: (unit, orientation)
-    for code, unit, orientation in db.execute(
-        "select coordinate_system_code, uom_code, orientation from axis where coordinate_system_auth_name='EPSG' and coordinate_system_order=1"
-    )
-}
+units, axes = {}, {}  # Of a coordinate system: the unit of its first axis, and (name, direction) of each
+for code, unit, name, orientation in db.execute(
+    """select coordinate_system_code, uom_code, name, orientation from axis where coordinate_system_auth_name='EPSG'
+       order by coordinate_system_code, coordinate_system_order"""
+):
+    units.setdefault(code, unit)
+    axes.setdefault(code, []).append((name, orientation.lower()))
+
+
+def directions(cs):
+    """The axes of a map: the first letters of where they point (north for "North along 90°E"), none for east-north."""
+    (first, towards), (_, other) = axes[cs]
+    letters = towards[0] + other[0]
+    reverse = letters in ("nn", "ss") and first == "Northing"
+    return "" if letters == "en" else letters + ("r" if reverse else "")
+
+
 fields = ",".join(f"param{i}_code,param{i}_value,param{i}_uom_code" for i in range(1, 8))
 conversions = {}
 conversion_names = {}
@@ -118,7 +129,7 @@ projected = db.execute(
 utm, foreign, lines, used_gcs, used_conversions = [], [], [], set(), set()
 last = None
 for code, name, gcs, conversion, cs, deprecated in projected:
-    number_, unit = int(code), axes[cs][0]
+    number_, unit = int(code), units[cs]
     if unit != 9001:
         if foreign and last == foreign[-1][1] and foreign[-1][2] == unit:
             foreign[-1][1] = number_
@@ -127,8 +138,7 @@ for code, name, gcs, conversion, cs, deprecated in projected:
     last = number_
     zone = int(conversion) - 16000
     if (1 <= zone <= 60 or 101 <= zone <= 160) and unit == 9001:
-        flag = "" if axes[cs][1] == "east" else "n"
-        flag += "d" if deprecated else ""
+        flag = directions(cs) + ("d" if deprecated else "")
         if utm and utm[-1][0] == gcs and utm[-1][4] == flag and utm[-1][2] + 1 == zone and number_ - utm[-1][3] == zone - utm[-1][1]:
             utm[-1][2] = zone
         else:
@@ -143,10 +153,11 @@ for code, name, gcs, conversion, cs, deprecated in projected:
     used_gcs.add(gcs)
     used_conversions.add(conversion)
     base = names.get(gcs, "\0") + " / "
-    flags = ("" if axes[cs][1] == "east" else "n") + ("d" if deprecated else "")
+    flags = directions(cs) + ("d" if deprecated else "")
     short = "~" + name[len(base) :] if name.startswith(base) else name
     lines.append(f"{code}|{gcs}|{conversion}|{'' if unit == 9001 else unit}|{flags}|{short}")
-write("projected.txt", "code|geographic|conversion|unit, metre if empty|d deprecated, n axes not east-north|name, ~: geographic name + ' / '", lines)
+flags = "where the axes point (en if not given), r northing first though both point the same way, d deprecated"
+write("projected.txt", f"code|geographic|conversion|unit, metre if empty|{flags}|name, ~: geographic name + ' / '", lines)
 write("conversions.txt", "code method, unit of lengths, parameters in the method's order (angles in degrees)",
       [f"{c} {conversions[c]}" for c in sorted(used_conversions, key=int)])
 write("utm.txt", "code of the first zone, geographic, zone from (south + 100), zone to, flags as in projected.txt",
@@ -163,10 +174,11 @@ for code, name, datum, datum_name, ellipsoid, meridian, cs, deprecated in datums
     if code not in used_gcs and deprecated:
         continue
     datum_name = "WGS_1984" if datum_name == "World Geodetic System 1984 ensemble" else datum_name.removesuffix(" ensemble")
-    unit = 9102 if axes[cs][0] == 9122 else axes[cs][0]
+    unit = 9102 if units[cs] == 9122 else units[cs]
+    flags = ("l" if axes[cs][0][1] == "east" else "") + ("d" if deprecated else "")
     lines.append("|".join(str(x) for x in (code, name, datum, datum_name, ellipsoid, meridian, unit,
-                 other["geographic 3D"].get(datum, ""), other["geocentric"].get(datum, ""), "d" if deprecated else "")))
-write("geographic.txt", "code|name|datum|datum name|ellipsoid|prime meridian|unit|3D code|geocentric code|d deprecated", lines)
+                 other["geographic 3D"].get(datum, ""), other["geocentric"].get(datum, ""), flags)))
+write("geographic.txt", "code|name|datum|datum name|ellipsoid|prime meridian|unit|3D code|geocentric code|l longitude first, d deprecated", lines)
 
 factor = dict(db.execute("select code, conv_factor from unit_of_measure where auth_name='EPSG'"))
 lines = []
@@ -178,13 +190,13 @@ for code, name, a, uom, inverse, b in db.execute(
 write("ellipsoids.txt", "code|name|semi-major axis in metres|inverse flattening, 0 for a sphere", lines)
 
 lines = [
-    f"{code}|{name}|{datum}|{datum_name}|{axes[cs][0]}"
+    f"{code}|{name}|{datum}|{datum_name}|{units[cs]}" + ("" if axes[cs][0][1] == "up" else f"|{axes[cs][0][0]}")
     for code, name, datum, datum_name, cs in db.execute(
         """select v.code,v.name,d.code,d.name,v.coordinate_system_code from vertical_crs v join vertical_datum d
            on d.auth_name=v.datum_auth_name and d.code=v.datum_code where v.auth_name='EPSG' and v.deprecated=0 order by cast(v.code as int)"""
     )
 ]
-write("vertical.txt", "code|name|datum|datum name|unit", lines)
+write("vertical.txt", "code|name|datum|datum name|unit|name of the axis if it points down", lines)
 lines = [
     f"{h} {v} {code}"
     for code, h, v in db.execute(

@@ -41,7 +41,42 @@ pub(super) struct GeographicRow {
     pub(super) three_d: Option<u16>,
     /// Code of the geocentric system of the datum.
     pub(super) geocentric: Option<u16>,
+    /// The longitude comes before the latitude.
+    pub(super) longitude_first: bool,
     pub(super) deprecated: bool,
+}
+
+/// The axes of a map, in the register's order and with the words of WKT 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Axes {
+    /// Where each points.
+    pub(super) towards: [&'static str; 2],
+    /// The northing comes first, though both point to the pole or away from it. Elsewhere the directions say it.
+    pub(super) northing_first: bool,
+}
+
+impl Axes {
+    pub(super) const EAST_NORTH: Self = Self::new("EAST", "NORTH");
+
+    pub(super) const fn new(first: &'static str, second: &'static str) -> Self {
+        Self { towards: [first, second], northing_first: false }
+    }
+
+    /// The axes that the flags of a row stand for.
+    fn from_flags(flags: &str) -> Option<Self> {
+        let flags = flags.trim_end_matches('d');
+        let letters = flags.trim_end_matches('r');
+        let axes = match letters {
+            "" => Self::EAST_NORTH,
+            "ne" => Self::new("NORTH", "EAST"),
+            "nn" => Self::new("NORTH", "NORTH"),
+            "ss" => Self::new("SOUTH", "SOUTH"),
+            "sw" => Self::new("SOUTH", "WEST"),
+            "ws" => Self::new("WEST", "SOUTH"),
+            _ => return None,
+        };
+        Some(Self { northing_first: letters.len() < flags.len(), ..axes })
+    }
 }
 
 /// A projected system.
@@ -51,8 +86,7 @@ pub(super) struct ProjectedRow {
     pub(super) geographic: u16,
     pub(super) conversion: u16,
     pub(super) unit: u16,
-    /// The axes of the register run east and north.
-    pub(super) east_north: bool,
+    pub(super) axes: Axes,
     pub(super) deprecated: bool,
     pub(super) name: String,
 }
@@ -103,6 +137,8 @@ pub(super) struct VerticalRow {
     pub(super) datum: u16,
     pub(super) datum_name: &'static str,
     pub(super) unit: u16,
+    /// The name of the axis of a system of depths, which points down.
+    pub(super) depth: Option<&'static str>,
 }
 
 pub(super) fn geographic(code: u16) -> Option<GeographicRow> {
@@ -227,7 +263,7 @@ struct UtmFamily {
     last: u16,
     /// Code of the first zone.
     code: u16,
-    east_north: bool,
+    axes: Axes,
     deprecated: bool,
 }
 
@@ -240,7 +276,7 @@ impl UtmFamily {
             geographic: self.geographic,
             conversion: 16000 + zone,
             unit: 9001,
-            east_north: self.east_north,
+            axes: self.axes,
             deprecated: self.deprecated,
             name: format!("{base} / UTM zone {number}{side}"),
         })
@@ -256,8 +292,8 @@ fn utm_family(row: &str) -> Option<UtmFamily> {
     let mut number = || fields.next()?.parse().ok();
     let (code, geographic, first, last) = (number()?, number()?, number()?, number()?);
     let flags = fields.next().unwrap_or_default();
-    let (east_north, deprecated) = (!flags.contains('n'), flags.contains('d'));
-    Some(UtmFamily { geographic, first, last, code, east_north, deprecated })
+    let (axes, deprecated) = (Axes::from_flags(flags)?, flags.contains('d'));
+    Some(UtmFamily { geographic, first, last, code, axes, deprecated })
 }
 
 fn utm_conversion(code: u16) -> Option<ConversionRow> {
@@ -272,6 +308,7 @@ fn utm_conversion(code: u16) -> Option<ConversionRow> {
 
 fn geographic_row(row: &'static str) -> Option<GeographicRow> {
     let mut fields = row.split('|');
+    let flags = row.rsplit('|').next()?;
     Some(GeographicRow {
         code: fields.next()?.parse().ok()?,
         name: fields.next()?,
@@ -282,7 +319,8 @@ fn geographic_row(row: &'static str) -> Option<GeographicRow> {
         unit: fields.next()?.parse().ok()?,
         three_d: fields.next()?.parse().ok(),
         geocentric: fields.next()?.parse().ok(),
-        deprecated: fields.next()? == "d",
+        longitude_first: flags.contains('l'),
+        deprecated: flags.contains('d'),
     })
 }
 
@@ -299,7 +337,7 @@ fn projected_row(row: &'static str) -> Option<ProjectedRow> {
         geographic: base,
         conversion,
         unit: if unit.is_empty() { 9001 } else { unit.parse().ok()? },
-        east_north: !flags.contains('n'),
+        axes: Axes::from_flags(flags)?,
         deprecated: flags.contains('d'),
         name: match name.strip_prefix('~') {
             Some(rest) => format!("{} / {rest}", geographic(base)?.name),
@@ -326,6 +364,7 @@ fn vertical_row(row: &'static str) -> Option<VerticalRow> {
         datum: fields.next()?.parse().ok()?,
         datum_name: fields.next()?,
         unit: fields.next()?.parse().ok()?,
+        depth: fields.next(),
     })
 }
 
@@ -401,6 +440,7 @@ mod tests {
             assert!(geographic(row.geographic).is_some() && conversion(row.conversion).is_some(), "{row:?}");
             assert_eq!(projected_unit(row.code), row.unit, "{row:?}");
         }
+        assert_eq!(utm_families().count(), rows(UTM).count());
         for family in utm_families() {
             assert!(family.zone(family.first).is_some() && family.zone(family.last).is_some(), "{}", family.code);
         }

@@ -1,9 +1,9 @@
-//! Writes a system as WKT 1 in GDAL's dialect, which every geospatial library reads.
+//! Writes a system as WKT 1 in GDAL's dialect, which every geospatial library reads; as WKT 2 what only that can say.
 
 use std::fmt::{self, Write};
 
-use crate::geo::crs::{Authority, Crs, CrsKind, Projection, Vertical};
-use crate::geo::epsg;
+use crate::geo::crs::{Authority, Code, Crs, CrsKind, Projection, Vertical};
+use crate::geo::epsg::{self, Axes};
 use crate::geo::geographic::Geographic;
 use crate::geo::method::Quantity;
 use crate::geo::names::Unit;
@@ -14,7 +14,8 @@ const WEB_MERCATOR: &str =
 
 impl Crs {
     /// The system as WKT 1, or `None` when its definition is known neither from the keys nor from the code tables; then
-    /// [`Crs::epsg`] may still name it.
+    /// [`Crs::epsg`] may still name it. Three-dimensional geographic systems, for which WKT 1 has no words, are WKT 2, as GDAL
+    /// has them.
     pub fn to_wkt(&self) -> Option<String> {
         let mut out = String::new();
         match self.vertical.as_ref().filter(|_| self.compound) {
@@ -44,8 +45,8 @@ impl Crs {
         }
         match self.kind {
             CrsKind::Projected => self.write_projected(out),
-            // WKT 1 has no ellipsoidal heights: the horizontal part is what can be said.
-            CrsKind::Geographic | CrsKind::Geographic3D => write_geographic(out, self.geographic.as_ref()?, true),
+            CrsKind::Geographic => write_geographic(out, self.geographic.as_ref()?, true),
+            CrsKind::Geographic3D => self.write_solid(out),
             CrsKind::Geocentric => {
                 out.push_str("GEOCCS[");
                 quote(out, &self.name);
@@ -84,14 +85,9 @@ impl Crs {
             write_projection(out, projection);
         }
         write_unit(out, &self.linear_unit);
+        // Under its code, a system has the axes of the register.
         let row = self.horizontal.filter(|_| !self.identified).and_then(epsg::projected);
-        match axes(projection, base) {
-            // Under its code, a system has the axes of the register.
-            ("EAST", "NORTH") if row.is_some_and(|row| !row.east_north) => {
-                out.push_str(r#",AXIS["Northing",NORTH],AXIS["Easting",EAST]"#);
-            }
-            (first, second) => push(out, format_args!(r#",AXIS["Easting",{first}],AXIS["Northing",{second}]"#)),
-        }
+        write_axes(out, row.map_or_else(|| axes(projection, base), |row| row.axes));
         if self.is_web_mercator() {
             push(out, format_args!(r#",EXTENSION["PROJ4","{WEB_MERCATOR}"]"#));
         }
@@ -114,26 +110,83 @@ impl Crs {
         Some(())
     }
 
+    /// A geographic system with heights above its ellipsoid, in the words of WKT 2 (ISO 19162:2019).
+    fn write_solid(&self, out: &mut String) -> Option<()> {
+        let base = self.geographic.as_ref()?;
+        let ellipsoid = base.ellipsoid.as_ref()?;
+        out.push_str("GEOGCRS[");
+        quote(out, &base.name);
+        out.push_str(",DATUM[");
+        // The tables have the name that WKT 1 uses.
+        quote(out, if base.datum.epsg == Some(6326) { "World Geodetic System 1984" } else { &base.datum.name });
+        out.push_str(",ELLIPSOID[");
+        quote(out, &ellipsoid.name);
+        push(out, format_args!(",{},{}", Number(ellipsoid.semi_major), Number(ellipsoid.inverse_flattening)));
+        out.push_str(r#",LENGTHUNIT["metre",1]]"#);
+        identifier(out, base.datum.epsg);
+        out.push_str("],PRIMEM[");
+        quote(out, &base.prime_meridian.name);
+        push(out, format_args!(",{},", Number(base.prime_meridian.longitude)));
+        write_measure(out, "ANGLEUNIT", &Unit::DEGREE);
+        out.push_str("],CS[ellipsoidal,3]");
+        let code = self.code.filter(|_| !self.identified).and_then(Code::as_epsg);
+        // A code counts its heights in metres, whatever the keys say of a unit: that is how GDAL reads them.
+        let own = self.vertical.as_ref().filter(|_| code.is_none());
+        let height = own.map_or(Unit::METRE, |vertical| vertical.unit.clone());
+        let angle = ("ANGLEUNIT", &base.angular_unit);
+        for (order, (axis, (keyword, unit))) in [
+            (r#""geodetic latitude (Lat)",north"#, angle),
+            (r#""geodetic longitude (Lon)",east"#, angle),
+            (r#""ellipsoidal height (h)",up"#, ("LENGTHUNIT", &height)),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            push(out, format_args!(",AXIS[{axis},ORDER[{}],", order + 1));
+            write_measure(out, keyword, unit);
+            out.push(']');
+        }
+        identifier(out, code);
+        out.push(']');
+        Some(())
+    }
+
     fn is_web_mercator(&self) -> bool {
         self.projection.as_ref().is_some_and(|projection| projection.method.id == "WEBM")
     }
 }
 
-/// Around a pole both axes of the map point the same way.
-fn axes(projection: &Projection, base: &Geographic) -> (&'static str, &'static str) {
+/// The axes of a projection without a code. Around a pole both point the same way.
+fn axes(projection: &Projection, base: &Geographic) -> Axes {
     let latitude = || {
         let value = projection.parameter("latitude_of_origin").or(projection.parameter("latitude_of_center"));
         value.unwrap_or(0.0) * base.angular_unit.factor
     };
     match projection.method.id {
-        "TMS" => ("WEST", "SOUTH"),
-        "KROVAK" => ("SOUTH", "WEST"),
-        "PSA" | "PSB" if latitude() >= 0.0 => ("SOUTH", "SOUTH"),
-        "PSA" | "PSB" => ("NORTH", "NORTH"),
-        "LAEA" if (latitude() - std::f64::consts::FRAC_PI_2).abs() < 1e-10 => ("SOUTH", "SOUTH"),
-        "LAEA" if (latitude() + std::f64::consts::FRAC_PI_2).abs() < 1e-10 => ("NORTH", "NORTH"),
-        _ => ("EAST", "NORTH"),
+        "TMS" => Axes::new("WEST", "SOUTH"),
+        "KROVAK" => Axes::new("SOUTH", "WEST"),
+        "PSA" | "PSB" if latitude() >= 0.0 => Axes::new("SOUTH", "SOUTH"),
+        "PSA" | "PSB" => Axes::new("NORTH", "NORTH"),
+        "LAEA" if (latitude() - std::f64::consts::FRAC_PI_2).abs() < 1e-10 => Axes::new("SOUTH", "SOUTH"),
+        "LAEA" if (latitude() + std::f64::consts::FRAC_PI_2).abs() < 1e-10 => Axes::new("NORTH", "NORTH"),
+        _ => Axes::EAST_NORTH,
     }
+}
+
+fn write_axes(out: &mut String, axes: Axes) {
+    let [first, second] = axes.towards;
+    let name = |towards| match towards {
+        "EAST" => "Easting",
+        "WEST" => "Westing",
+        "SOUTH" => "Southing",
+        _ => "Northing",
+    };
+    let names = match (first == second, axes.northing_first) {
+        (false, _) => [name(first), name(second)],
+        (true, false) => ["Easting", "Northing"],
+        (true, true) => ["Northing", "Easting"],
+    };
+    push(out, format_args!(r#",AXIS["{}",{first}],AXIS["{}",{second}]"#, names[0], names[1]));
 }
 
 fn write_projection(out: &mut String, projection: &Projection) {
@@ -158,7 +211,11 @@ fn write_geographic(out: &mut String, base: &Geographic, alone: bool) -> Option<
     out.push(',');
     write_unit(out, &base.angular_unit);
     if alone {
-        out.push_str(r#",AXIS["Latitude",NORTH],AXIS["Longitude",EAST]"#);
+        let row = base.epsg.and_then(epsg::geographic);
+        out.push_str(match row.is_some_and(|row| row.longitude_first) {
+            false => r#",AXIS["Latitude",NORTH],AXIS["Longitude",EAST]"#,
+            true => r#",AXIS["Longitude",EAST],AXIS["Latitude",NORTH]"#,
+        });
     }
     if let Some(code) = base.epsg {
         authority(out, "EPSG", code);
@@ -214,12 +271,14 @@ fn write_vertical(out: &mut String, vertical: &Vertical) {
     }
     out.push_str("],");
     write_unit(out, &vertical.unit);
-    out.push_str(r#",AXIS["Gravity-related height",UP]"#);
-    let kept = |code: &u16| {
-        let native = epsg::vertical(*code).and_then(|row| Unit::length(row.unit));
-        native.is_none_or(|unit| unit.same_size(&vertical.unit))
-    };
-    if let Some(code) = vertical.epsg.filter(kept) {
+    let row = vertical.epsg.and_then(epsg::vertical);
+    match row.and_then(|row| row.depth) {
+        Some(name) => push(out, format_args!(r#",AXIS["{name}",DOWN]"#)),
+        None => out.push_str(r#",AXIS["Gravity-related height",UP]"#),
+    }
+    let native = row.and_then(|row| Unit::length(row.unit));
+    let kept = native.is_none_or(|unit| unit.same_size(&vertical.unit));
+    if let Some(code) = vertical.epsg.filter(|_| kept) {
         authority(out, "EPSG", code);
     }
     out.push(']');
@@ -234,6 +293,20 @@ fn write_unit(out: &mut String, unit: &Unit) {
         authority(out, "EPSG", if code == 9102 { 9122 } else { code });
     }
     out.push(']');
+}
+
+/// A unit in the words of WKT 2.
+fn write_measure(out: &mut String, keyword: &str, unit: &Unit) {
+    push(out, format_args!("{keyword}["));
+    quote(out, &unit.name);
+    push(out, format_args!(",{}]", Number(unit.factor)));
+}
+
+/// A code in the words of WKT 2.
+fn identifier(out: &mut String, code: Option<u16>) {
+    if let Some(code) = code {
+        push(out, format_args!(r#",ID["EPSG",{code}]"#));
+    }
 }
 
 fn authority(out: &mut String, name: &str, code: impl Into<u32>) {
@@ -287,7 +360,7 @@ impl fmt::Display for Number {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geo::{GeoKeys, KeyValue};
+    use crate::geo::{GeoKeys, KeyValue, RasterType};
 
     fn crs(revision: (u16, u16), shorts: &[(u16, u16)], doubles: &[(u16, f64)], texts: &[(u16, &str)]) -> Crs {
         let mut keys = GeoKeys { version: 1, revision, ..GeoKeys::default() };
@@ -333,6 +406,59 @@ mod tests {
         assert!(wkt.ends_with("AUTHORITY[\"EPSG\",\"3855\"]],AUTHORITY[\"EPSG\",\"9518\"]]"), "{wkt}");
         let flat = crs((1, 0), &[(1024, 2), (2048, 4326), (4096, 3855)], &[], &[]).to_wkt().unwrap();
         assert!(flat.starts_with("GEOGCS["), "{flat}");
+    }
+
+    fn of_code(code: u32) -> String {
+        Crs::from_keys(&GeoKeys::from_epsg(code, RasterType::Area).unwrap()).unwrap().to_wkt().unwrap()
+    }
+
+    #[test]
+    fn depths_point_down() {
+        for code in [9289, 10156, 10553, 10679] {
+            let wkt = of_code(code);
+            assert!(wkt.contains(r#"AXIS["Depth",DOWN]"#) && !wkt.contains("UP]"), "{wkt}");
+        }
+        assert!(of_code(9518).contains(r#"AXIS["Gravity-related height",UP]"#));
+        // In another unit it has no code, and is a depth all the same.
+        let feet = crs((1, 1), &[(1024, 2), (2048, 4326), (4096, 5715), (4099, 9002)], &[], &[]).to_wkt().unwrap();
+        assert!(feet.contains(r#"AXIS["Depth",DOWN]"#) && !feet.contains("5715"), "{feet}");
+    }
+
+    #[test]
+    fn axes_of_a_code_are_those_of_the_register() {
+        for (code, axes) in [
+            (4326, r#"AXIS["Latitude",NORTH],AXIS["Longitude",EAST]"#),
+            (7035, r#"AXIS["Longitude",EAST],AXIS["Latitude",NORTH]"#),
+            (10318, r#"AXIS["Longitude",EAST],AXIS["Latitude",NORTH]"#),
+            (32633, r#"AXIS["Easting",EAST],AXIS["Northing",NORTH]"#),
+            (3067, r#"AXIS["Easting",EAST],AXIS["Northing",NORTH]"#),
+            (2193, r#"AXIS["Northing",NORTH],AXIS["Easting",EAST]"#),
+            (2046, r#"AXIS["Westing",WEST],AXIS["Southing",SOUTH]"#),
+            (8044, r#"AXIS["Southing",SOUTH],AXIS["Westing",WEST]"#),
+            (3031, r#"AXIS["Easting",NORTH],AXIS["Northing",NORTH]"#),
+            (3413, r#"AXIS["Easting",SOUTH],AXIS["Northing",SOUTH]"#),
+            (27702, r#"AXIS["Easting",NORTH],AXIS["Northing",NORTH]"#),
+            (5482, r#"AXIS["Northing",NORTH],AXIS["Easting",NORTH]"#),
+            (32661, r#"AXIS["Northing",SOUTH],AXIS["Easting",SOUTH]"#),
+            (32761, r#"AXIS["Northing",NORTH],AXIS["Easting",NORTH]"#),
+        ] {
+            assert!(of_code(code).contains(axes), "{code} {}", of_code(code));
+        }
+    }
+
+    #[test]
+    fn solid_system_is_not_described_as_its_plane() {
+        let wkt = of_code(4979);
+        assert!(wkt.starts_with(r#"GEOGCRS["WGS 84",DATUM["World Geodetic System 1984",ELLIPSOID["#), "{wkt}");
+        assert!(
+            wkt.contains("CS[ellipsoidal,3]") && wkt.ends_with(r#",ID["EPSG",4979]]"#) && !wkt.contains("4326"),
+            "{wkt}"
+        );
+        // Without a code: an ellipsoid of its own under heights of GeoTIFF 1.0.
+        let keys = [(1024, 2), (2048, 32767), (4096, 5030), (4099, 9002)];
+        let own = crs((1, 0), &keys, &[(2057, 6_370_000.0), (2059, 300.0)], &[]).to_wkt().unwrap();
+        assert!(own.contains(r#"up,ORDER[3],LENGTHUNIT["foot",0.3048]"#) && !own.contains(",ID["), "{own}");
+        assert_eq!(Crs::from_wkt(&own).unwrap().kind, CrsKind::Geographic3D);
     }
 
     #[test]
