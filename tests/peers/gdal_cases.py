@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import rasterio
+import tifffile
 
 from case import Case
 from pixels import COMPLEX_INT, photo, pixels
@@ -225,6 +226,8 @@ def sparse() -> Iterator[Case]:
         yield holes(f"sparse-{dtype}-nodata{nodata}-{interleave}", dtype, nodata, interleave, "deflate")
     for codec in ("none", "lzw", "jpeg"):
         yield holes(f"sparse-uint8-{codec}", "uint8", None, "pixel", codec)
+    for dtype, text in product(("uint8", "int8", "int16", "uint32", "float32"), ("300", "5.5", "-70", "nan", "9e9")):
+        yield wild_holes(f"sparse-{dtype}-nodata-{text}", dtype, text)
 
 
 def holes(name: str, dtype: str, nodata: float | None, interleave: str, codec: str) -> Case:
@@ -236,6 +239,20 @@ def holes(name: str, dtype: str, nodata: float | None, interleave: str, codec: s
             dataset.write(array, window=((16, 32), (16, 32)))
 
     return Case(name, write, lossy=codec == "jpeg", needs=codec)
+
+
+def wild_holes(name: str, dtype: str, text: str) -> Case:
+    """Nodata that the type may not hold: GDAL fills with what is nearest to it."""
+
+    def write(path: Path) -> None:
+        holes(name, dtype, 100, "pixel", "none").write(path)
+        with tifffile.TiffFile(path) as file:
+            at = file.pages[0].tags["GDAL_NODATA"].valueoffset
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(text.encode())
+
+    return Case(name, write)
 
 
 def palettes() -> Iterator[Case]:

@@ -62,6 +62,20 @@ def nodata(name: str, dtype: str, value: float, bands: int, **options: object) -
     return Case(name, write)
 
 
+def alpha_and_nodata(name: str, bands: int, text: str) -> Case:
+    """A nodata value that no sample can have leaves the alpha band to say which pixels are valid."""
+
+    def write(path: Path) -> None:
+        array = photo(name, bands, *SIZE)
+        array[-1, :20] = 0
+        tags = [(GDAL_NODATA, "s", 0, text, True)]
+        layout = {"photometric": "rgb" if bands == 4 else "minisblack", "planarconfig": "contig"}
+        image = np.moveaxis(array, 0, -1)
+        tifffile.imwrite(path, image, extrasamples=["unassalpha"], extratags=tags, metadata=None, **layout)
+
+    return Case(name, write)
+
+
 def wide_nodata(name: str, dtype: str, value: int) -> Case:
     """Nodata that a double cannot hold, beside values that only differ in the last bit.
 
@@ -102,6 +116,8 @@ def all_cases() -> Iterator[Case]:
         yield mask_directory(f"mask-{label}-{codec}-{layout}", internal, compress=codec, **LAYOUTS[layout])
     for dtype, bands, interleave in product(("uint8", "uint16"), (2, 4), ("pixel", "band")):
         yield alpha(f"alpha-{dtype}-b{bands}-{interleave}", dtype, bands, compress="lzw", interleave=interleave)
+    for bands, text in product((2, 4), ("-9999", "nan", "256", "255.5")):
+        yield alpha_and_nodata(f"alpha-b{bands}-nodata-{text}", bands, text)
     values = [
         ("uint8", 0), ("int8", -128), ("uint16", 65535), ("int16", -9999), ("int32", -(2**31)), ("uint32", 2**32 - 1),
         ("float32", -9999.0), ("float32", float("nan")), ("float32", float("-inf")),

@@ -113,6 +113,10 @@ def words() -> Iterator[Described]:
     yield Described("scales", describe=scales)
     yield Described("scale-only", describe=lambda dataset: setattr(dataset, "scales", (1.0, 0.1, 1e-20)))
     yield Described("offset-only", describe=lambda dataset: setattr(dataset, "offsets", (0.0, -273.15, 1e20)))
+    # GDAL keeps those of one band with a height system in the third dimension of its place, and not among its items.
+    heights = {"crs": "EPSG:32633+5773", "transform": NORTH_UP}
+    yield Described("scales-of-heights", heights, height_scales, dtype="int16", bands=1)
+    yield Described("scales-of-many-heights", heights, scales)
     awkward = ("bleu é", None, "a <b> & \"c\" 'd' \n")
     yield Described("descriptions", describe=lambda dataset: setattr(dataset, "descriptions", awkward))
     yield Described("units", describe=lambda dataset: setattr(dataset, "units", ("m", "", "µg/m³")))
@@ -128,6 +132,10 @@ def words() -> Iterator[Described]:
 
 def scales(dataset: rasterio.io.DatasetWriter) -> None:
     dataset.scales, dataset.offsets = (0.1, 1.0, 1e-4), (-1.5, 0.0, 1 / 3)
+
+
+def height_scales(dataset: rasterio.io.DatasetWriter) -> None:
+    dataset.scales, dataset.offsets = (0.1,), (-500.5,)
 
 
 def items(dataset: rasterio.io.DatasetWriter) -> None:

@@ -134,20 +134,20 @@ impl NoData {
     /// True when the value lies between the least and the greatest number of the type that pixels are read as:
     /// what rasterio requires before it reports a nodata value. A fraction may lie in the range of integers.
     pub fn in_range(self, kind: Kind, bits: u32) -> bool {
-        let value = self.value_f64();
         match Part::new(kind, bits) {
-            Part::Uint(bits) => value >= 0.0 && self.trunc_fits(false, bits),
-            Part::Int(bits) => self.trunc_fits(true, bits),
+            Part::Uint(bits) => self.lies_in(false, bits),
+            Part::Int(bits) => self.lies_in(true, bits),
             Part::Half | Part::Single | Part::Double => self.fits(kind, bits),
         }
     }
 
-    fn trunc_fits(self, signed: bool, bits: u32) -> bool {
+    fn lies_in(self, signed: bool, bits: u32) -> bool {
         let container = bits.clamp(8, 64).next_power_of_two();
         let kind = if signed { Kind::Int } else { Kind::Uint };
         match self {
             Self::Float(value) => {
-                value.is_finite() && Self::from_f64(value.trunc(), kind, container).fits(kind, container)
+                let fits = |whole| Self::from_f64(whole, kind, container).fits(kind, container);
+                value.is_finite() && fits(value.floor()) && fits(value.ceil())
             }
             whole => whole.fits(kind, container),
         }

@@ -6,7 +6,7 @@ use swath_codec::DType;
 use swath_tiff::gdal_metadata::{GdalMetadata, Item, Statistics};
 use swath_tiff::geo::{Crs, Gcp, GeoKeys, GeoTransform, RasterType, RawGeoref, Rpc, compound_epsg, resolve};
 use swath_tiff::geodata_xform::Resolution;
-use swath_tiff::nodata::{Kind, NoData};
+use swath_tiff::nodata::NoData;
 use swath_tiff::palette::Palette;
 use swath_tiff::pam::{Pam, PamBand};
 use swath_tiff::world_file::GeorefSource;
@@ -15,7 +15,7 @@ use swath_tiff::{Fields, Limits, Photometric, ReadAt, Tag};
 
 use crate::band_color;
 use crate::level::Level;
-use crate::pixels::kind_of;
+use crate::missing::{nearest_sample, with_number};
 use crate::sidecar::{Sidecars, placed_beside};
 
 /// What is known of an image beyond its pixels, the sidecars' words included. Where several sources speak, GDAL's order
@@ -155,10 +155,8 @@ impl About {
         let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
         let (kind, bits) = (level.layout.kind(), u32::from(level.layout.bits));
         let text = self.tag(fields.text(Tag::GDAL_NODATA));
-        self.nodata = text.and_then(|text| NoData::parse(&text, kind, bits));
-        if self.nodata.is_none() {
-            self.nodata = pam.and_then(|pam| pam.band(1)).and_then(|band| band.no_data(kind, bits));
-        }
+        let beside = pam.and_then(|pam| pam.band(1)).and_then(|band| band.no_data(kind, bits));
+        self.nodata = beside.or_else(|| NoData::parse(&text?, kind, bits));
         let inside =
             self.tag(fields.bytes(Tag::GDAL_METADATA)).and_then(|bytes| match GdalMetadata::parse(&bytes, &xml) {
                 Ok(metadata) => Some(metadata),
@@ -187,6 +185,7 @@ impl About {
         let heights = has_heights.then(|| self.crs()).flatten().and_then(|crs| crs.vertical.as_ref());
         let heights = heights.filter(|vertical| !vertical.ellipsoidal);
         let height_unit = heights.map(|vertical| vertical.unit.name.to_string());
+        let packed = if heights.is_some() && level.bands() == 1 { self.heights_by_place(fields) } else { None };
         let none = PamBand::default();
         for (band, inside) in inside.bands(level.bands()).into_iter().enumerate() {
             let beside = pam.and_then(|pam| pam.band(band + 1)).unwrap_or(&none);
@@ -194,8 +193,8 @@ impl About {
             self.bands.push(BandAbout {
                 description: beside.description.clone().or(inside.description.map(str::to_owned)),
                 units: beside.units.clone().or(inside.units.map(str::to_owned)).or_else(|| height_unit.clone()),
-                scale: beside.scale.or(inside.scale),
-                offset: beside.offset.or(inside.offset),
+                scale: beside.scale.or(packed.map_or(inside.scale, |(scale, _)| Some(scale))),
+                offset: beside.offset.or(packed.map_or(inside.offset, |(_, offset)| Some(offset))),
                 statistics: beside.statistics().or_else(|| Statistics::from_items(own)),
                 color: "undefined",
                 categories: beside.categories.clone(),
@@ -203,11 +202,26 @@ impl About {
         }
     }
 
+    /// Scale and offset of heights as the third dimension of the place on Earth, which is where GDAL keeps them if there is one band and
+    /// a height system, in GeoTIFF 1.1. Zeros, and one and zero, are what those write who mean nothing by it.
+    fn heights_by_place<R: ReadAt + ?Sized>(&mut self, fields: &Fields<'_, R>) -> Option<(f64, f64)> {
+        self.geo_keys.as_ref().filter(|keys| keys.revision >= (1, 1))?;
+        let scale = self.tag(fields.floats(Tag::MODEL_PIXEL_SCALE))?;
+        let tiepoint = self.tag(fields.floats(Tag::MODEL_TIEPOINT))?;
+        let (&[_, _, scale], &[_, _, level, _, _, height]) = (scale.as_slice(), tiepoint.as_slice()) else {
+            return None;
+        };
+        let offset = height - level * scale;
+        let says = scale.is_finite() && scale != 0.0 && offset.is_finite() && (scale, offset) != (1.0, 0.0);
+        says.then_some((scale, offset))
+    }
+
     /// Palette and colour of each band.
     fn color<R: ReadAt + ?Sized>(&mut self, level: &Level, fields: &Fields<'_, R>, pam: Option<&Pam>) {
         let layout = &level.layout;
         let bits = u32::from(layout.bits);
-        if layout.photometric == Photometric::PALETTE && layout.samples <= 2 {
+        // GDAL leaves the photometric interpretation as it is when a palette comes after the first pixels.
+        if layout.samples <= 2 {
             let values = self.tag(fields.uints(Tag::COLOR_MAP)).unwrap_or_default();
             let values: Vec<u16> = values.iter().map(|&value| value as u16).collect();
             self.palette = Palette::from_color_map(&values, bits).ok();
@@ -280,14 +294,18 @@ impl About {
     /// The name of the coordinate reference system.
     pub fn crs_name(&self) -> Option<String> {
         match &self.crs_text {
-            Some(text) => text.split('"').nth(1).map(str::to_owned),
+            Some(text) => text.split('"').nth(1).map(str::to_owned).or_else(|| Some(by_code(text)?.name)),
             None => self.crs().map(|crs| crs.name.clone()),
         }
     }
 
     /// The coordinate reference system as WKT: the sidecar's text, or made from the GeoKeys.
     pub fn wkt(&self) -> Option<String> {
-        self.crs_text.clone().or_else(|| self.crs().and_then(Crs::to_wkt))
+        match &self.crs_text {
+            Some(text) if text.trim().starts_with("EPSG:") => by_code(text)?.to_wkt(),
+            Some(text) => Some(text.clone()),
+            None => self.crs().and_then(Crs::to_wkt),
+        }
     }
 
     /// The band that holds the transparency.
@@ -305,19 +323,18 @@ impl About {
         let item = self.metadata.iter().find(|item| item.name == "NODATA_VALUES" && item.sample.is_none())?;
         item.value.split_whitespace().map(|value| value.parse().ok()).collect()
     }
+}
 
-    /// The bytes of a sample that is not stored: nodata, or 0 when there is none or it does not fit.
-    pub(crate) fn fill_bytes(&self, dtype: DType) -> Vec<u8> {
-        let mut sample = vec![0; dtype.size()];
-        let (kind, bits) = kind_of(dtype);
-        if let Some(bytes) = self.nodata.and_then(|nodata| nodata.as_bytes(kind, bits)) {
-            // A complex sample gets the value as its real part.
-            let part =
-                if matches!(kind, Kind::ComplexInt | Kind::ComplexFloat) { dtype.size() / 2 } else { dtype.size() };
-            sample[..part].copy_from_slice(&bytes[..part]);
-        }
-        sample
+/// The bytes of a sample that is not stored: nodata, or what is nearest to it, or 0 when there is none.
+pub(crate) fn fill_bytes(nodata: Option<NoData>, dtype: DType) -> Vec<u8> {
+    let mut sample = vec![0; dtype.size()];
+    if let Some(nodata) = nodata {
+        // A complex sample gets the value as its real part.
+        let number = with_number!(dtype, T => bytemuck::bytes_of(&nearest_sample::<T>(nodata)).to_vec(),
+            complex => bytemuck::bytes_of(&nearest_sample::<T>(nodata)).to_vec());
+        sample[..number.len()].copy_from_slice(&number);
     }
+    sample
 }
 
 /// Tags with text for people.
@@ -337,6 +354,11 @@ const VERTICAL_KEYS: u16 = 4096;
 
 /// GTRasterTypeGeoKey.
 pub(crate) const RASTER_TYPE_KEY: u16 = 1025;
+
+/// The system of a text like `EPSG:32617`.
+fn by_code(text: &str) -> Option<Crs> {
+    Crs::from_keys(&GeoKeys::from_text(text.trim(), RasterType::Area).ok()?)
+}
 
 /// The code of a WKT text. A compound system without one of its own has that of its parts together.
 fn epsg_of_text(text: &str) -> Option<u32> {

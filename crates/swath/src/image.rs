@@ -7,7 +7,7 @@ use swath_gpu::{DeviceRaster, Gpu};
 use swath_io::Source;
 use swath_tiff::{Ifd, ImageLayout, ImageRoles, Limits};
 
-use crate::about::About;
+use crate::about::{About, fill_bytes};
 use crate::color::announced_subsampling;
 use crate::error::{Error, Result};
 use crate::level::Level;
@@ -60,7 +60,7 @@ impl Image {
             }
         }
         for level in &mut levels {
-            level.fill = about.fill_bytes(level.dtype);
+            level.fill = fill_bytes(about.nodata, level.dtype);
         }
 
         let mut masks = Vec::new();

@@ -33,7 +33,7 @@ pub enum MaskOrigin {
     MaskImage,
     /// The NODATA_VALUES metadata item: a pixel is invalid when every band has its value.
     NoDataValues,
-    /// The nodata value: a pixel is valid when any of its bands is.
+    /// The nodata value, if it lies in the range of the type: a pixel is valid when any of its bands is.
     NoData,
     /// The alpha band, the last of two or four.
     Alpha,
@@ -64,7 +64,11 @@ impl Image {
             MaskOrigin::MaskImage
         } else if self.about().nodata_values().is_some_and(|values| values.len() == self.bands()) {
             MaskOrigin::NoDataValues
-        } else if self.about().nodata.is_some() {
+        } else if self
+            .about()
+            .nodata
+            .is_some_and(|nodata| nodata.in_range(self.layout().kind(), self.layout().bits.into()))
+        {
             MaskOrigin::NoData
         } else if self.has_alpha_mask() {
             MaskOrigin::Alpha

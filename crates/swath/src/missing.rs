@@ -125,6 +125,11 @@ fn sample_of<T: Number>(nodata: NoData) -> Option<T> {
     nodata.as_bytes(kind, bits).map(T::from_start)
 }
 
+/// The sample nearest to a nodata value, which the type may not hold: what GDAL puts where nothing is stored.
+pub(crate) fn nearest_sample<T: Number>(nodata: NoData) -> T {
+    sample_of(nodata).unwrap_or_else(|| T::from_f64(nodata.value_f64()))
+}
+
 /// The samples that are nodata, as a range. Integers are compared exactly, and so are half floats; wider floats count
 /// as nodata when they are near it.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,9 @@
 
 use swath_codec::{Compress, DType, Encoder, Predictor, SampleFormat, Shape};
 use swath_tiff::nodata::NoData;
-use swath_tiff::{BlockGrid, Photometric, Planar};
+use swath_tiff::{BlockGrid, Photometric, Planar, Tag, Value};
 
+use crate::about::fill_bytes;
 use crate::pixels::kind_of;
 use crate::write::error::PlanError;
 use crate::write::options::{Arrangement, BlockSize, Measure, Overviews, PredictorChoice, WriteOptions};
@@ -113,7 +114,7 @@ impl Plan {
         let alpha = alpha.map(|extra| bands - extra_samples.len() + extra);
 
         let mut plan = Plan {
-            fill: options.about.fill_bytes(dtype),
+            fill: fill_bytes(announced(&options, dtype), dtype),
             bands,
             dtype,
             bits,
@@ -308,6 +309,16 @@ fn grid(width: u64, height: u64, planes: u64, options: &WriteOptions) -> std::re
         BlockSize::Strips { rows } => (width, u64::from(rows).min(height), false),
     };
     Ok(BlockGrid { width, height, block_width, block_height, planes, tiled })
+}
+
+/// The nodata value that the file will announce: readers put it where no block is stored, also where no sample can have it.
+fn announced(options: &WriteOptions, dtype: DType) -> Option<NoData> {
+    let (kind, bits) = kind_of(dtype);
+    let text = options.extra_tags.iter().find_map(|(tag, value)| match value {
+        Value::Text(text) if *tag == Tag::GDAL_NODATA => Some(text),
+        _ => None,
+    });
+    text.map_or(options.about.nodata, |text| NoData::parse(text, kind, bits))
 }
 
 /// Whether samples of a type that are stored in so many bits can have exactly this value.
