@@ -171,7 +171,11 @@ fn read_stored(
     if out.is_empty() {
         return Ok(report);
     }
-    let ahead = ahead::fetch(level, &decoder, checked, limits, request.cache.as_ref());
+    // Rows that lie in a file of this machine as they are cost no more than those of a kept block: the system keeps them already.
+    let rows_alone = decoder.row_access() == RowAccess::Any;
+    let kept_by_system = rows_alone && !level.source.waits();
+    let cache = request.cache.as_ref().filter(|_| !kept_by_system);
+    let ahead = ahead::fetch(level, &decoder, checked, limits, cache);
     let level = ahead.as_ref().unwrap_or(level);
 
     let grid = level.blocks.grid;
@@ -181,9 +185,12 @@ fn read_stored(
     let groups = scatter.group_count() as u64;
     let blocks_per_job = if grid.planes > 1 && groups == 1 { checked.bands.len() as u64 } else { 1 };
     let jobs = positions * groups;
-    let kept = request.cache.as_ref().map_or(0, |cache| cache.count(level, checked));
+    let kept = cache.map_or(0, |cache| cache.count(level, checked));
     let blocks = jobs.saturating_mul(blocks_per_job);
-    let work = blocks.saturating_sub(kept).saturating_mul(level.block_bytes());
+    let work = match rows_alone {
+        true => checked.samples as u64 * level.dtype.size() as u64,
+        false => blocks.saturating_sub(kept).saturating_mul(level.block_bytes()),
+    };
     let worth = if decoder.is_copy() { THREAD_BYTES_UNCOMPRESSED } else { THREAD_BYTES };
     let threads = request.threads.unwrap_or_else(default_threads).clamp(1, (work / worth).max(1) as usize);
     let batch_jobs = (BATCH_BYTES / level.block_bytes().max(1)).min(BATCH_BLOCKS / blocks_per_job.max(1));
@@ -198,7 +205,7 @@ fn read_stored(
         on_corrupt: request.on_corrupt,
         scatter: Mutex::new(scatter),
         batch_jobs,
-        cache: request.cache.as_ref(),
+        cache,
         stop: AtomicBool::new(false),
         cancel: request.cancel.as_ref(),
         done: AtomicU64::new(0),

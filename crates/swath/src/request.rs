@@ -200,7 +200,8 @@ impl<'a> ReadRequest<'a> {
         self
     }
 
-    /// Keep decoded blocks that the window uses a part of, for the next window. Reads by the CPU use it.
+    /// Keep decoded blocks that the window uses a part of, for the next window. Reads by the CPU use it; what lies uncompressed in a
+    /// file of this machine is not kept, because the system keeps it already.
     #[must_use]
     pub fn cache(mut self, cache: &BlockCache) -> Self {
         self.cache = Some(cache.clone());

@@ -20,24 +20,34 @@ fn file(compress: Compress) -> Dataset {
 
 #[test]
 fn windows_are_the_same_with_and_without_and_no_block_is_decoded_twice() {
-    for compress in
-        [Compress::Deflate { level: 1 }, Compress::None, Compress::Jpeg2000(swath::codec::jpeg2000::Quality::Lossless)]
-    {
-        let dataset = file(compress);
-        let image = dataset.image(0).unwrap();
-        let cache = BlockCache::new(64 << 20);
-        let mut decoded = 0;
-        for (row, col) in [(3, 5), (40, 40), (10, 100), (199, 201), (3, 5), (60, 0)] {
-            for bands in [vec![0], vec![1, 0]] {
-                let request = ReadRequest::new().window(row..row + 99, col..col + 99).bands(bands);
-                let kept = image.read(&request.clone().cache(&cache)).unwrap();
-                assert_eq!(kept.pixels, image.read(&request).unwrap().pixels);
-                decoded += kept.report.blocks;
-            }
-        }
+    for compress in [Compress::Deflate { level: 1 }, Compress::Jpeg2000(swath::codec::jpeg2000::Quality::Lossless)] {
+        let (_, decoded) = windows(compress);
         // 5 x 5 tiles; those that a window uses whole are decoded each time.
         assert!(decoded <= 25 + 12, "{decoded} blocks were decoded");
     }
+}
+
+#[test]
+fn rows_that_lie_in_the_file_as_they_are_do_not_push_out_what_was_decoded() {
+    let (cache, _) = windows(Compress::None);
+    assert_eq!(cache.bytes(), 0);
+}
+
+/// Windows of a file, which are the same with a cache and without: the cache after them, and how many blocks were decoded.
+fn windows(compress: Compress) -> (BlockCache, u64) {
+    let dataset = file(compress);
+    let image = dataset.image(0).unwrap();
+    let cache = BlockCache::new(64 << 20);
+    let mut decoded = 0;
+    for (row, col) in [(3, 5), (40, 40), (10, 100), (199, 201), (3, 5), (60, 0)] {
+        for bands in [vec![0], vec![1, 0]] {
+            let request = ReadRequest::new().window(row..row + 99, col..col + 99).bands(bands);
+            let kept = image.read(&request.clone().cache(&cache)).unwrap();
+            assert_eq!(kept.pixels, image.read(&request).unwrap().pixels);
+            decoded += kept.report.blocks;
+        }
+    }
+    (cache, decoded)
 }
 
 #[test]
