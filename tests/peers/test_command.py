@@ -1,12 +1,14 @@
 """Exit codes and messages of the command line."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
 
-from binary import Swath
+from binary import PATH, Swath
 from zoo import small
 
 
@@ -51,6 +53,12 @@ def test_unknown_codec_is_named_by_number(name: str, number: int, swath: Swath, 
     assert str(number) in run.stderr
 
 
+def test_address_is_said_to_be_one(swath: Swath) -> None:
+    run = swath.run("info", "https://example.com/scene.tif")
+    assert run.code == 1
+    assert "is an address" in run.stderr and len(run.stderr.splitlines()) == 1
+
+
 def test_stats_do_not_change_pixels(good: Path, swath: Swath) -> None:
     assert np.array_equal(swath.read(good, "--stats"), swath.read(good))
 
@@ -59,3 +67,30 @@ def test_help_is_on_stdout(swath: Swath) -> None:
     run = swath.run("--help")
     assert run.code == 0
     assert "read" in run.stdout and "info" in run.stdout
+
+
+@pytest.mark.parametrize("args", [["--help"], ["info", "FILE"], ["info", "FILE", "--json"], ["validate", "FILE"]])
+def test_reader_that_has_had_enough_is_no_crash(args: list[str], good: Path) -> None:
+    writing = closed_pipe()
+    run = started([arg.replace("FILE", str(good)) for arg in args], writing)
+    os.close(writing)
+    assert run.stderr == b"" and run.returncode in (0, 1), (run.returncode, run.stderr)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_full_disk_behind_stdout_is_one_sentence(good: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        run = started(["info", str(good)], full.fileno())
+    assert run.returncode == 1
+    assert run.stderr.startswith(b"swath: standard output: ") and run.stderr.count(b"\n") == 1
+
+
+def closed_pipe() -> int:
+    """The writing end of a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+def started(args: list[str], stdout: int) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([str(PATH), *args], stdout=stdout, stderr=subprocess.PIPE, timeout=30, check=False)

@@ -133,6 +133,9 @@ impl From<swath::Error> for Failure {
         Failure::Failed(match error {
             // The flags count bands from 1.
             swath::Error::Band { band, count } => format!("band {} was asked for, but the image has {count}", band + 1),
+            swath::Error::Source(swath::io::Error::Open { path, .. }) if path.to_string_lossy().contains("://") => {
+                format!("{} is an address: the command reads files, the Python package addresses too", path.display())
+            }
             swath::Error::Exists { file } => format!("{file} exists; --overwrite replaces it"),
             other => other.to_string(),
         })

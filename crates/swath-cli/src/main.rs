@@ -1,7 +1,9 @@
 //! The `swath` command: a thin face over the `swath` library.
 //!
 //! Errors are one sentence on stderr. Exit code 1: it failed; 2: it was called wrongly.
-#![expect(clippy::print_stdout, reason = "printing is what a command is for")]
+
+#[macro_use]
+mod output;
 
 mod bench;
 mod bench_device;
