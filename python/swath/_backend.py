@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -170,11 +170,16 @@ def _mosaic(source: Any, reading: dict[str, Any]) -> xr.Dataset:
     array = open_geotiff(source, chunks="auto", **reading)
     variable = xr.Variable(array.dims, lazy_array(_Computed(array.data)), array.attrs)
     variable.encoding["preferred_chunks"] = {str(name): sizes for name, sizes in array.chunksizes.items()}
-    return xr.Dataset({array.name or NAMELESS: variable}, coords=array.coords)
+    return xr.Dataset({_name_of(array): variable}, coords=array.coords)
 
 
 def _dataset_of(array: xr.DataArray) -> xr.Dataset:
-    return array.to_dataset(name=array.name or NAMELESS)
+    return array.to_dataset(name=_name_of(array))
+
+
+def _name_of(array: xr.DataArray) -> Hashable:
+    """The name of the variable; a file that is called as a coordinate gives none."""
+    return NAMELESS if not array.name or array.name in {*array.coords, "spatial_ref"} else array.name
 
 
 def _target(reading: dict[str, Any]) -> xr.DataArray | xr.Dataset | None:

@@ -17,6 +17,8 @@ MODEL_TYPE, CITATION, GEOGRAPHIC, PROJECTED, PROJECTED_CITATION = 1024, 1026, 20
 PROJECTION, TRANSFORM_METHOD = 3074, 3075
 USER_DEFINED = 32767
 MODEL_PROJECTED, MODEL_GEOGRAPHIC = 1, 2
+KNOWN_TO_KEYS = range(1024, USER_DEFINED)
+"""Codes that GeoKeys may state: those below are obsolete, those above private."""
 
 WKT_WORD = re.compile(
     r"\s*(PROJ(CS|CRS|ECTEDCRS)|GEOG(CS|CRS|RAPHICCRS)|GEOCCS|GEOD(CRS|ETICCRS)|COMP(D_CS|OUNDCRS)|LOCAL_CS|FITTED_CS"
@@ -27,9 +29,15 @@ WKT_WORD = re.compile(
 
 def crs_of(description: Description, allow_unparseable: object = False) -> tuple[int | None, str | None]:
     """EPSG code and text of a file's system, each None where there is none."""
-    keys = description["geo_keys"]
+    # What is said beside the file is believed rather than its keys, as GDAL does it.
+    keys = {} if description["crs_from_pam"] else description["geo_keys"]
     _check_keys(keys)
     code = _code(keys)
+    if code in KNOWN_TO_KEYS and code == keys.get(PROJECTED) and description["horizontal_epsg"] is None:
+        # Other keys change what the code says, its unit for one: under that code alone the pixels would lie elsewhere.
+        if description["wkt"] is None:
+            warn_of_changed(code)
+        return None, description["wkt"]
     if code is None:
         text = _written_out(keys)
         if text is not None:
@@ -110,10 +118,20 @@ def text_of_epsg(code: int) -> str | None:
         return _swath.wkt_of_epsg(code)
 
 
+def warn_of_changed(code: int | None) -> None:
+    """Say that a code is not the system of a file, and that the system has no text."""
+    warnings.warn(
+        f"the GeoKeys name EPSG:{code} and change it (by another unit or datum) into a system that has no text here: "
+        "attrs['crs'] and attrs['crs_wkt'] are left out.",
+        GeoTIFFFallbackWarning,
+        stacklevel=4,
+    )
+
+
 def warn_of_unknown(code: int) -> None:
     """Say that a code has no text."""
     warnings.warn(
-        f"EPSG:{code} is not the code of a CRS that is known here; attrs['crs'] has it, attrs['crs_wkt'] is left out.",
+        f"No WKT of EPSG:{code} is known here; attrs['crs'] has the code, attrs['crs_wkt'] is left out.",
         GeoTIFFFallbackWarning,
         stacklevel=4,
     )

@@ -102,8 +102,20 @@ def _understood(text: str) -> str | None:
     if parsed is None:
         return None
     epsg = parsed.to_epsg()
-    others = [f"EPSG:{epsg}"] if epsg else []
-    return next(filter(_has_keys, [*others, parsed.to_wkt(), parsed.to_wkt("WKT1_GDAL") or ""]), None)
+    texts = [f"EPSG:{epsg}"] if epsg else []
+    versions = (_written_as(parsed, version) for version in ("WKT2_2019", "WKT1_GDAL"))
+    return next(filter(_has_keys, [*texts, *filter(None, versions)]), None)
+
+
+def _written_as(parsed: Any, version: str) -> str | None:
+    """The text of a system of pyproj's; None where it has none, as those have that came after the version."""
+    from pyproj.exceptions import CRSError
+
+    try:
+        text: str | None = parsed.to_wkt(version)
+    except CRSError:
+        return None
+    return text
 
 
 def _has_keys(text: str) -> bool:

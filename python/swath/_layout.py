@@ -131,6 +131,13 @@ def _side(size: Any) -> int:
 def overview_options(cog: Any, levels: Any, resampling: Any, raster: Raster, has_classes: bool) -> Options:
     """The overviews of a COG; other files have none."""
     if not cog:
+        if levels:
+            warnings.warn(
+                f"overview_levels={levels} is ignored without cog=True: only a COG has overviews. Pass cog=True, or "
+                "drop it.",
+                UserWarning,
+                stacklevel=3,
+            )
         return {"overviews": None}
     if not isinstance(resampling, str) or resampling not in RESAMPLING:
         raise ValueError(f"Unknown overview resampling method: {resampling!r}. Use one of: {RESAMPLING}")

@@ -60,12 +60,16 @@ class Description(TypedDict):
     gcps: list[tuple[float, float, float, float, float]]
     """(pixel, line, x, y, z)"""
     epsg: int | None
+    horizontal_epsg: int | None
+    """Without the heights of a compound; None too where other keys change what the code says."""
     wkt: str | None
     """WKT 1 as GDAL writes it."""
+    crs_from_pam: bool
+    """Whether `epsg` and `wkt` are the sidecar's, whatever the GeoKeys say."""
     geo_keys: dict[int, int | str | tuple[float, ...]]
     nodata: int | float | None
     nodata_text: str | None
-    """The GDAL_NODATA tag as it stands."""
+    """The GDAL_NODATA tag as it stands; None too where a sidecar says another value."""
     colormap: tuple[int, ...] | None
     """The ColorMap tag as it stands: all reds, all greens, all blues."""
     metadata: list[tuple[str, str, int | None, str | None, str | None]]

@@ -100,8 +100,8 @@ def to_geotiff(
     cog
         Cloud Optimized GeoTIFF, with overviews.
     overview_levels, overview_resampling
-        Factors, powers of two; by default until an overview fits a tile. mean (classes and palettes: nearest),
-        nearest, min, max, median, mode, cubic, bilinear, gauss.
+        Of a COG. Factors, powers of two; by default until an overview fits a tile. mean (classes and palettes:
+        nearest), nearest, min, max, median, mode, cubic, bilinear, gauss.
     bigtiff
         None: when the file is too large for a classic TIFF.
     gpu

@@ -117,6 +117,7 @@ WRITE: tuple[Difference, ...] = (
         "escaped twice, as GDAL does and reads",
     ),
     Difference("crs nobody understands*", ("warnings",), "one warning says all"),
+    Difference("levels without cog: *", ("warnings",), "overviews that are not written are worth a warning"),
     Difference("tag photometric*", ANSWERS, "MinIsWhite says nothing about the samples"),
     Difference("photometric=5: *", ANSWERS, "CMYK of three bands is no CMYK"),
     Difference("cog bands: *", LEVELS, "means of integers are rounded, halves away from zero"),

@@ -6,6 +6,7 @@ import io
 import pathlib
 import pickle
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -370,3 +371,13 @@ def test_mosaics_are_lazy(dem):
     assert (dataset["dem"][5:7, ::-3].values == pixels[5:7, ::-3]).all()
     assert (dataset["dem"].isel(y=[3, 90], x=[5, 6, 7]).values == pixels[[3, 90]][:, [5, 6, 7]]).all()
     assert open_dataset(vrt, chunks={})["dem"].chunks is not None
+
+
+@pytest.mark.parametrize("name", ["x", "y", "band", "spatial_ref"])
+@pytest.mark.parametrize("options", [{}, {"chunks": {}}, {"backend_kwargs": {"spatial_ref": True}}])
+def test_a_file_that_is_called_as_a_coordinate(name: str, options: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    pixels = np.arange(32, dtype="u1").reshape(4, 4, 2)
+    path = swath.to_geotiff(pixels, str(tmp_path / f"{name}.tif"), crs=4326)
+    dataset = xr.open_dataset(path, engine=SwathBackendEntrypoint, **options)
+    assert list(dataset) == ["band_data"]
+    np.testing.assert_array_equal(dataset["band_data"].values, pixels)

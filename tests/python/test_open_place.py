@@ -255,6 +255,30 @@ def test_the_engine_means_the_same_as_pyproj(code: int) -> None:
     assert pyproj.CRS.from_wkt(_swath.wkt_of_epsg(code)) == pyproj.CRS.from_epsg(code)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_every_text_of_the_engine_means_its_code() -> None:
+    """Names and directions of axes too: depths point down, some geographic codes have their longitude first."""
+    pyproj = pytest.importorskip("pyproj")
+    from pyproj.database import query_crs_info
+
+    from swath import _swath
+
+    def axes(crs: Any) -> list[tuple[str, str]]:
+        return [(axis.name.split()[-1].lower(), axis.direction) for axis in crs.axis_info]
+
+    seen = 0
+    for info in query_crs_info("EPSG", allow_deprecated=True):
+        text = _swath.wkt_of_epsg(int(info.code))
+        if text is None:
+            continue
+        seen += 1
+        own, known = pyproj.CRS.from_wkt(text), pyproj.CRS.from_epsg(info.code)
+        assert axes(own) == axes(known), info.code
+        # Of 4266, 9311 and some others WKT 1 says less than the register, pyproj's own too.
+        assert own == known or own == pyproj.CRS.from_wkt(known.to_wkt("WKT1_GDAL")), info.code
+    assert seen > 4000
+
+
 def test_an_unknown_code_is_kept_with_a_warning_each_time(tmp_path: Path) -> None:
     path = tagged(tmp_path / "a.tif", keys=[*UTM_KEYS[:2], (3072, 0, 1, 29999)])
     for _ in range(2):
@@ -263,6 +287,32 @@ def test_an_unknown_code_is_kept_with_a_warning_each_time(tmp_path: Path) -> Non
         assert caught[0].filename == __file__
     assert attrs["crs"] == 29999
     assert "crs_wkt" not in attrs
+
+
+def test_a_code_in_another_unit_is_not_that_code(tmp_path: Path) -> None:
+    """EPSG:32633 with ProjLinearUnits 9003, US survey feet: as EPSG:32633 the pixels would lie 3.28 times too far."""
+    pyproj = pytest.importorskip("pyproj")
+    path = tagged(tmp_path / "feet.tif", keys=[*UTM_KEYS, (3076, 0, 1, 9003)])
+    array = open_geotiff(path)
+    assert "crs" not in array.attrs
+    swath.to_geotiff(array, str(tmp_path / "again.tif"))
+    for name in ("feet.tif", "again.tif"):
+        with rasterio.open(tmp_path / name) as file:
+            theirs = pyproj.CRS.from_wkt(file.crs.to_wkt())
+            assert file.crs.units_factor[1] == pytest.approx(0.3048006)
+    assert pyproj.CRS.from_wkt(array.attrs["crs_wkt"]) == theirs
+
+
+def test_a_code_in_its_own_unit_is_that_code(tmp_path: Path) -> None:
+    assert open_geotiff(tagged(tmp_path / "a.tif", keys=[*UTM_KEYS, (3076, 0, 1, 9001)])).attrs["crs"] == 32633
+
+
+def test_a_code_that_is_changed_into_what_has_no_text_is_told(tmp_path: Path) -> None:
+    # A code that nobody knows, with a unit that it cannot be known to have.
+    path = tagged(tmp_path / "a.tif", keys=[*UTM_KEYS[:2], (3072, 0, 1, 29999), (3076, 0, 1, 9003)])
+    with pytest.warns(swath.GeoTIFFFallbackWarning, match="EPSG:29999"):
+        attrs = open_geotiff(path).attrs
+    assert "crs" not in attrs and "crs_wkt" not in attrs
 
 
 def test_a_projection_without_a_code_has_a_text(tmp_path: Path) -> None:
@@ -348,3 +398,18 @@ def test_orientation_does_not_move_pixels(tmp_path: Path, orientation: int) -> N
     np.testing.assert_array_equal(open_geotiff(path), PIXELS)
     np.testing.assert_array_equal(open_geotiff(path, window=(1, 1, 3, 4)), PIXELS[1:3, 1:4])
     np.testing.assert_array_equal(open_geotiff(path, chunks=2), PIXELS)
+
+
+def test_the_system_beside_a_file_is_believed_rather_than_its_keys(tmp_path: Path) -> None:
+    """As GDAL does it; also its nodata."""
+    path = by_gdal(tmp_path / "a.tif", PIXELS.astype(np.int16), crs="EPSG:32633", nodata=5)
+    (tmp_path / "a.tif.aux.xml").write_text(
+        "<PAMDataset><SRS>EPSG:32631</SRS>"
+        '<PAMRasterBand band="1"><NoDataValue>3</NoDataValue></PAMRasterBand></PAMDataset>'
+    )
+    with rasterio.open(path) as file:
+        assert (file.crs.to_epsg(), file.nodata) == (32631, 3)
+    attrs = open_geotiff(path).attrs
+    assert (attrs["crs"], attrs["nodata"]) == (32631, 3)
+    assert "zone 31N" in attrs["crs_wkt"]
+    assert swath.open_geotiff(path, masked=True).isnull().sum() == (PIXELS.astype(np.int16) == 3).sum()

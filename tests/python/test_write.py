@@ -229,7 +229,8 @@ def test_overviews_of_a_cog(tmp_path: Path) -> None:
     assert sizes(write(wide, tmp_path, cog=True)) == [(40, 700), (20, 350), (10, 175)]
     assert sizes(write(wide, tmp_path, cog=True, overview_levels=(2, 8))) == [(40, 700), (20, 350), (5, 88)]
     assert sizes(write(wide, tmp_path, cog=True, overview_levels=[])) == [(40, 700)]
-    assert sizes(write(wide, tmp_path, overview_levels=[2])) == [(40, 700)]
+    with pytest.warns(UserWarning, match=r"overview_levels=\[2\] is ignored without cog=True"):
+        assert sizes(write(wide, tmp_path, overview_levels=[2])) == [(40, 700)]
     for method in ("mean", "nearest", "min", "max", "median", "mode", "cubic"):
         assert len(write(FLOATS, tmp_path, cog=True, tile_size=16, overview_resampling=method)["levels"]) == 3
 

@@ -251,6 +251,19 @@ def test_texts_that_cannot_be_understood(crs: str, tmp_path: Path) -> None:
             assert written(placed(), tmp_path, crs=crs, allow_unparseable_crs=True)["geo_keys"][1026] == crs
 
 
+def test_what_has_no_older_text_is_written_or_refused_as_any_other(tmp_path: Path) -> None:
+    """pyproj cannot write Equal Earth or a turned globe as WKT 1, and says so by an exception of its own."""
+    pyproj = pytest.importorskip("pyproj")
+    equal = "+proj=eqearth +datum=WGS84 +type=crs"
+    array = swath.open_geotiff(swath.to_geotiff(placed(), str(tmp_path / "equal.tif"), crs=equal))
+    assert pyproj.CRS.from_wkt(array.attrs["crs_wkt"]).to_dict()["proj"] == "eqearth"
+    turned = "+proj=ob_tran +o_proj=longlat +o_lon_p=0 +o_lat_p=37 +lon_0=10 +datum=WGS84 +type=crs"
+    with pytest.raises(swath.UnparseableCRSError, match="allow_unparseable_crs"):
+        written(placed(), tmp_path, crs=turned)
+    with pytest.warns(UserWarning, match="citation"):
+        assert written(placed(), tmp_path, crs=turned, allow_unparseable_crs=True)["geo_keys"][1026] == turned
+
+
 def test_heights_alone_place_nothing(tmp_path: Path) -> None:
     with pytest.raises(swath.NonRepresentableEPSGCRSError):
         written(placed(), tmp_path, crs=5773)

@@ -47,7 +47,9 @@ pub(crate) fn describe<'py>(py: Python<'py>, file: &File) -> PyResult<Bound<'py,
     let gcps: Vec<_> = about.gcps.iter().map(|gcp| (gcp.pixel, gcp.line, gcp.x, gcp.y, gcp.z)).collect();
     dict.set_item("gcps", gcps)?;
     dict.set_item("epsg", about.epsg().or(about.gcp_epsg()))?;
+    dict.set_item("horizontal_epsg", about.crs().and_then(|crs| crs.horizontal))?;
     dict.set_item("wkt", about.wkt())?;
+    dict.set_item("crs_from_pam", about.crs_text.is_some())?;
     dict.set_item("geo_keys", geo_keys(py, about.geo_keys.as_ref())?)?;
     match about.nodata {
         None => dict.set_item("nodata", py.None())?,
@@ -137,6 +139,9 @@ fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
         }
         list.append((entry.tag.0, entry.field_type.0, entry.count, value))?;
     }
+    // A sidecar may say another value.
+    let (kind, bits) = (image.layout().kind(), u32::from(image.layout().bits));
+    let nodata = nodata.filter(|text| NoData::parse(text, kind, bits) == image.about().nodata);
     dict.set_item("nodata_text", nodata)?;
     dict.set_item("colormap", colors)?;
     dict.set_item("tags", list)
