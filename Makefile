@@ -47,9 +47,10 @@ ptx: $(VENV)/.ready
 ptx-check: $(VENV)/.ready
 	@$(PYTHON) scripts/ptx --check
 
-# Every file of the corpus against what GDAL makes of it; says so loudly when the corpus is not there.
+# Every file of the corpus against what GDAL makes of it; says so loudly when the corpus is not there. The whole workspace is named
+# because features of dependencies are those of all its members: for one member alone nearly everything would be compiled again.
 corpus:
-	$(CARGO) test --release -p swath --test corpus -- --nocapture --test-threads 1
+	$(CARGO) test --release --workspace --test corpus -- --nocapture --test-threads 1
 
 # What GDAL and tifffile write is read back equal; hostile files end in one sentence.
 peers: build setup

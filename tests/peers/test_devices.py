@@ -10,6 +10,7 @@ import pytest
 import tifffile
 
 from binary import PATH
+from simulator import LIBRARIES, environment
 
 POCL = {**os.environ, "SWATH_OPENCL_DEVICE": "pocl"}
 NONE = {**os.environ, "OCL_ICD_VENDORS": "/nonexistent", "LD_LIBRARY_PATH": ""}
@@ -92,3 +93,15 @@ def test_nvidia_libraries_are_told_with_their_place_or_what_to_install():
     for folder in wheels.glob("nvcomp[56]"):
         run = swath("devices", "-v", env={**os.environ, "SWATH_NVCOMP_PATH": str(folder / "nvidia/libnvcomp/lib64")})
         assert f"nvCOMP {folder.name[-1]}." in run.stdout and str(folder.resolve()) in run.stdout
+
+
+def test_each_nvidia_library_is_told_where_it_is_found_and_what_to_install_where_it_is_not(tmp_path):
+    run = swath("devices", "-v", env=environment(tmp_path, *LIBRARIES, SWATH_SIM_CUFILE="compat"))
+    lines = [line.strip() for line in run.stdout.splitlines()]
+    for name in ("nvCOMP 6.0.0", "nvJPEG2000 0.11", "nvJPEG 12.4", "cuFile 1.14"):
+        (line,) = (line for line in lines if line.startswith(name))
+        assert "libswath_sim.so" in line and ("compatibility mode" in line) == name.startswith("cuFile")
+    nowhere = {variable: "/nowhere" for variable, _ in LIBRARIES.values()}
+    run = swath("devices", "-v", env={**os.environ, **nowhere})
+    for package in ("libnvcomp", "nvjpeg2k", "nvjpeg", "cufile"):
+        assert f"pip install nvidia-{package}-cu12, or say where it is with SWATH_" in run.stdout

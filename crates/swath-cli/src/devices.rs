@@ -116,7 +116,8 @@ pub(crate) fn describe_libraries(libraries: &Libraries, verbose: bool) -> String
     let lines = libraries.iter().map(|(_, library)| match library {
         Ok(Found { library, version, path, detail }) => {
             let detail = detail.map_or_else(String::new, |detail| format!(" ({detail})"));
-            format!("    {} {version} in {}{detail}", library.name(), path.display())
+            let others = nvidia::passed_over(*library).into_iter().map(|other| format!("; {other}"));
+            format!("    {} {version} in {}{detail}{}", library.name(), path.display(), others.collect::<String>())
         }
         Err(missing) => format!("    {missing}"),
     });
@@ -127,7 +128,9 @@ pub(crate) fn libraries_json(libraries: &Libraries) -> serde_json::Value {
     let entries = libraries.iter().map(|(library, found)| {
         let value = match found {
             Ok(Found { version, path, detail, .. }) => {
-                serde_json::json!({ "version": version, "path": path.to_string_lossy(), "detail": detail })
+                let passed_over = nvidia::passed_over(*library);
+                let path = path.to_string_lossy();
+                serde_json::json!({ "version": version, "path": path, "detail": detail, "passed_over": passed_over })
             }
             Err(missing) => serde_json::json!({ "missing": missing.to_string() }),
         };

@@ -17,6 +17,7 @@ use cudarc::driver::sys::{
 };
 
 use self::context::Context;
+pub(crate) use self::driver::is_installed;
 use self::driver::{Driver, no_device, visible_devices};
 use self::queue::CudaQueue;
 use crate::device::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
@@ -24,6 +25,11 @@ use crate::error::{Error, Result};
 
 /// The least compute capability that the PTX runs on: what `make ptx` compiles for.
 const CAPABILITY: c_int = 7;
+
+/// The newest CUDA that the driver of this machine knows (12090 is 12.9); `None` where there is no driver.
+pub(crate) fn driver_version() -> Option<u32> {
+    Driver::version()
+}
 
 /// A CUDA device.
 #[derive(Debug)]

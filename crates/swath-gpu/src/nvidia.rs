@@ -23,10 +23,14 @@ mod real;
 
 use search::Environment;
 
+use crate::cuda;
 use crate::error::Error;
 
 /// Where `site-packages` are that only Python knows of.
 static TOLD: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Files that were refused before one of the same library was taken.
+static PASSED_OVER: Mutex<Vec<(Library, Refused)>> = Mutex::new(Vec::new());
 
 /// A library of NVIDIA's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -143,6 +147,8 @@ pub(crate) enum Refusal {
     Version { found: String, wanted: &'static str },
     /// It does not tell its version.
     Unversioned { call: &'static str, code: i32 },
+    /// It was made for a CUDA that the driver does not know. Both as 1000 times the major version and 10 times the minor one.
+    Runtime { made_for: u32, driver: u32 },
 }
 
 impl fmt::Display for Refusal {
@@ -153,6 +159,9 @@ impl fmt::Display for Refusal {
             Refusal::Version { found, wanted } => write!(f, "is version {found}, not {wanted}"),
             Refusal::Unversioned { call, code } => {
                 write!(f, "does not tell its version ({call} failed with code {code})")
+            }
+            Refusal::Runtime { made_for, driver } => {
+                write!(f, "is made for CUDA {}, but the driver knows CUDA {}", dotted(*made_for), dotted(*driver))
             }
         }
     }
@@ -171,13 +180,29 @@ impl fmt::Display for Missing {
             Reason::Nowhere { searched, refused } => {
                 write!(f, "{name} was not found: no usable {} in ", library.sonames().join(" or "))?;
                 write!(f, "{}; ", searched.join(", "))?;
-                for Refused { file, why } in refused {
-                    write!(f, "{} {why}; ", file.display())?;
+                for refused in refused {
+                    write!(f, "{refused}; ")?;
                 }
-                write!(f, "pip install {}, or say where it is with {variable}", library.install())
+                // What is installed by pip is made for CUDA 12.
+                let old = |refused: &Refused| matches!(refused.why, Refusal::Runtime { driver, .. } if driver < 12_000);
+                match refused.iter().any(old) {
+                    true => write!(f, "install a driver of NVIDIA's that knows CUDA 12"),
+                    false => write!(f, "pip install {}, or say where it is with {variable}", library.install()),
+                }
             }
         }
     }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.file.display(), self.why)
+    }
+}
+
+/// A version of CUDA as people write it.
+fn dotted(version: u32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
 impl std::error::Error for Missing {}
@@ -198,6 +223,12 @@ pub fn find(library: Library) -> Result<Found, Missing> {
         Library::NvJpeg => nvjpeg::NvJpeg::get().map(|found| found.found().clone()).map_err(Clone::clone),
         Library::CuFile => cufile::CuFile::get().map(|found| found.found().clone()).map_err(Clone::clone),
     }
+}
+
+/// What was found of a library and is not used, though another file of it is: a sentence each. [`find`] looks for them.
+pub fn passed_over(library: Library) -> Vec<String> {
+    let passed_over = PASSED_OVER.lock().unwrap_or_else(PoisonError::into_inner);
+    passed_over.iter().filter(|(of, _)| *of == library).map(|(_, refused)| refused.to_string()).collect()
 }
 
 /// The name and the version of a library that is there.
@@ -325,9 +356,21 @@ fn load<T>(library: Library, bind: impl Fn(&Loaded) -> Result<T, Refusal>) -> Re
         return Err(Missing { library, reason: Reason::Platform });
     }
     let told = TOLD.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    search::first(library, &Environment::of_process(library, told), |file| {
+    let (loaded, refused) = search::first(library, &Environment::of_process(library, told), |file| {
         Loaded::open(file).and_then(|loaded| bind(&loaded))
-    })
+    })?;
+    let refused = refused.into_iter().map(|refused| (library, refused));
+    PASSED_OVER.lock().unwrap_or_else(PoisonError::into_inner).extend(refused);
+    Ok(loaded)
+}
+
+/// Refuse what was made for a newer CUDA than the driver knows: it would load, and then fail at everything. Names do not tell: nvCOMP and
+/// nvJPEG2000 have the same for CUDA 12 and 13. Within a major version all runs on all. Where there is no driver nothing runs in any case.
+fn check_runtime(made_for: u32) -> Result<(), Refusal> {
+    match cuda::driver_version() {
+        Some(driver) if made_for / 1000 > driver / 1000 => Err(Refusal::Runtime { made_for, driver }),
+        _ => Ok(()),
+    }
 }
 
 /// An opaque pointer of a C library: what it calls a handle.
@@ -385,4 +428,14 @@ fn semantic_version(
     }
     let [major, minor, patch] = parts;
     Ok((parts, format!("{major}.{minor}.{patch}")))
+}
+
+/// The CUDA that a library says it was made for, as the driver tells versions: 12090 is 12.9.
+fn runtime_version(
+    call: &'static str,
+    property: unsafe extern "C" fn(i32, *mut i32) -> Status,
+) -> Result<u32, Refusal> {
+    let ([major, minor, _], _) = semantic_version(call, property)?;
+    let number = |part: i32| u32::try_from(part).unwrap_or(0).min(999);
+    Ok(number(major) * 1000 + number(minor) * 10)
 }

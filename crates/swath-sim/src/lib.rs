@@ -15,14 +15,19 @@
 //!   `wrong:2` turns a bit round in the middle of the second download, as a device that computes wrongly would.
 //!   What was told to fail is a line among the [`events`] that begins with `told to fail: `; [`reset`] counts from the beginning again.
 //! * `SWATH_SIM_MEMORY=bytes` is the memory of a device (8 GiB), `SWATH_SIM_DEVICES=n` the number of devices (1).
-//! * cuFile (`libcufile.so.0`) reads and writes ordinary files. `SWATH_SIM_CUFILE` is `direct`, `compat` (the kernel's part is
-//!   missing, which the properties say), `absent` (opening fails with 5033) or `closed` (with 5001).
+//! * cuFile (`libcufile.so.0`) reads and writes ordinary files, and where it could be seen what version 1.19 does, it does that.
+//!   `SWATH_SIM_CUFILE` is `direct`, `p2p` (the kernel copies without NVIDIA's part of it), `compat` (the kernel's part is missing, which
+//!   the properties say), `absent` (opening fails with 5033) or `closed` (with 5001). In `compat` submitting does the transfers, and one
+//!   that fails lets the submit fail; in `compat` and `p2p` offsets into a buffer are forgotten by transfers of whole pages.
 //!   `SWATH_SIM_CUFILE_LATENCY_US=n` is what each read takes (0), `SWATH_SIM_CUFILE_WORKERS=n` how many of batches wait at the
-//!   same time (8), `SWATH_SIM_CUFILE_BATCH=n` how many entries a batch has at most (128). `SWATH_SIM_CUFILE_STRICT=1` refuses
+//!   same time (8), `SWATH_SIM_CUFILE_BATCH=n` how many entries a batch has at most (128),
+//!   `SWATH_SIM_CUFILE_BATCHES=n` how many batches there are at most (170), `SWATH_SIM_CUFILE_CANCEL_MS=n` how long cancelling waits for
+//!   what is under way (5000). `SWATH_SIM_CUFILE_STRICT=1` refuses
 //!   files that are not open with `O_DIRECT`, in direct mode; `SWATH_SIM_CUFILE_REGISTER=fail` refuses to register memory.
 //!   In `SWATH_SIM_FAIL`, `read` and `write` are reads and writes that fail with `EIO`, `short` and `short-write` those that move
 //!   half of their bytes, counted in the order in which they are asked for; `stuck` is a read of a batch that never ends, unless
-//!   it is cancelled or its batch destroyed; `submit` and `register` are calls that hand over batches and register files.
+//!   it is cancelled or its batch destroyed, `hung` a read or write that never ends; `submit` and
+//!   `register` are calls that hand over batches and register files.
 //!   Misuse that the caller may not notice is a line among the [`events`] that begins with `reported: `.
 //!
 //! It is nvCOMP too (Deflate, ZSTD and LZ4). Its calls answer what the real library answers; when the stream gets to their work, every
@@ -30,11 +35,13 @@
 //!
 //! * `SWATH_SIM_NVCOMP=6000` is the version (6000): functions that it declares otherwise, or not at all, refuse to work. A test
 //!   that finds it as `libnvcomp.so.5` sets 5300.
+//! * `SWATH_SIM_CUDART=13000` is the CUDA that it, nvJPEG2000 and nvJPEG say they were made for (12090); `13000@/a/folder` is so only
+//!   of copies of the simulator in that folder.
 //! * `SWATH_SIM_NVCOMP_CORRUPT=silent` lets corrupt chunks pass for good ones, full of garbage, as the real library may.
 //! * `SWATH_SIM_FAIL`, over all calls: `nvcomp:2` lets the second call that compresses or decompresses fail, `nvcomp-temp:1` the first
 //!   that asks for the size of temporary memory; `chunk:3` gives the third chunk that is decompressed a bad status, `chunk-size:3` a size that
 //!   is one too small, `chunk-large:3` one that is one too large; `compress-chunk:2` gives the second that is compressed a bad status,
-//!   `compress-large:2` a size that there is no room for; `nvcomp-idle:1` lets the first call succeed and do nothing.
+//!   `compress-large:2` a size that there is no room for, `compress-wrong:2` one byte that is not what it should be; `nvcomp-idle:1` lets the first call succeed and do nothing.
 //!
 //! nvJPEG2000 and nvJPEG decode and encode with `swath-codec`: the host's part of a call at once, what concerns device memory when
 //! the stream gets there. A state that is used again before its stream was synchronised is refused, and so is a picture in memory
@@ -42,7 +49,7 @@
 //!
 //! * `SWATH_SIM_FAIL=j2k-parse:2` (a bad stream), `j2k-state:3` (no memory for a state of either direction), `j2k-decode:2`,
 //!   `j2k-encode:2` (the call fails), `j2k-late:2` (the call succeeds, and the stream fails when it is synchronised); `jpeg-info:2`,
-//!   `jpeg-state:3`, `jpeg-decode:1` (counted by picture, also in batches), `jpeg-encode:2`.
+//!   `jpeg-interpolate:1` (a handle with that flag), `jpeg-state:3`, `jpeg-decode:1` (counted by picture, also in batches), `jpeg-encode:2`.
 //!
 //! It says nothing about speed, nor about what warps do: between two barriers PoCL runs the threads of a block one after another.
 //!
@@ -50,6 +57,7 @@
 
 mod child;
 mod code;
+mod cudart;
 mod cufile;
 mod driver;
 mod event;

@@ -12,6 +12,7 @@ use std::ffi::{c_char, c_int, c_void};
 use self::run::{Batch, Task};
 use self::size::{Alignments, Codec, Compression, Decompression, Options};
 use crate::code::Code;
+use crate::cudart;
 use crate::driver::give;
 use crate::event::record;
 use crate::fail;
@@ -30,9 +31,6 @@ const CANNOT_COMPRESS: Status = 19;
 const BATCH_TOO_LARGE: Status = 21;
 const CUDA_ERROR: Status = 1000;
 const INTERNAL: Status = 10_000;
-
-/// The version of the CUDA runtime that is claimed.
-const CUDART: u32 = 12_090;
 
 /// The version, and the runtime that it was built with.
 #[derive(Debug)]
@@ -75,7 +73,7 @@ unsafe fn tell<T>(to: *mut T, value: T) -> Result<(), Status> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvcompGetProperties(properties: *mut Properties) -> Status {
     // SAFETY: by the headers.
-    answer(unsafe { tell(properties, Properties { version: version(), cudart: CUDART }) })
+    answer(unsafe { tell(properties, Properties { version: version(), cudart: cudart::version() }) })
 }
 
 #[unsafe(no_mangle)]

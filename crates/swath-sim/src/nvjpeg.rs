@@ -6,11 +6,13 @@ mod header;
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::picture::{Handles, Outcome, Plane, answer, here, misuse, property};
+use crate::cudart;
+use crate::event::record;
+use crate::fail;
+use crate::picture::{Handles, Outcome, Plane, Status, answer, here, misuse, property};
 
-/// The version of the library, and of the CUDA runtime that it says it was built with.
+/// The version of the library.
 const VERSION: [c_int; 3] = [12, 4, 0];
-const RUNTIME: [c_int; 3] = [12, 9, 0];
 
 /// Library handles have nothing behind them.
 static LIBRARIES: Handles<()> = Handles::new();
@@ -43,7 +45,7 @@ unsafe extern "C" fn nvjpegGetProperty(which: c_int, value: *mut c_int) -> c_int
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvjpegGetCudartProperty(which: c_int, value: *mut c_int) -> c_int {
     // SAFETY: by the manual.
-    answer(unsafe { property(which, value, RUNTIME) })
+    answer(unsafe { property(which, value, cudart::parts()) })
 }
 
 /// Unlike nvJPEG2000's, a handle needs a device.
@@ -55,6 +57,8 @@ unsafe extern "C" fn nvjpegCreateSimple(handle: *mut *mut c_void) -> c_int {
 
 /// Streams that are not complete are refused: which the simulator does in any case.
 const STRICT: c_uint = 4;
+/// Smaller components are interpolated: which the simulator does in any case.
+const INTERPOLATE: c_uint = 32;
 
 /// Allocators of the caller's and other flags are refused: Swath has none.
 #[unsafe(no_mangle)]
@@ -67,7 +71,11 @@ unsafe extern "C" fn nvjpegCreateEx(
 ) -> c_int {
     const CALL: &str = "nvjpegCreateEx";
     // The default, and those that decode on the GPU with help of the host and without.
-    let known = matches!(backend, 0..=2) && flags & !STRICT == 0;
+    let known = matches!(backend, 0..=2) && flags & !(STRICT | INTERPOLATE) == 0;
+    record(format!("{CALL} {flags}"));
+    if flags & INTERPOLATE != 0 && fail::now("jpeg-interpolate") {
+        return answer(Err(Status::INVALID_PARAMETER));
+    }
     let make = || match known && device_allocator.is_null() && pinned_allocator.is_null() {
         true => here(|_, _| Ok(())),
         false => Err(misuse(CALL, "a backend, an allocator or flags that the simulator does not know")),

@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex};
 
 use swath_codec::{SampleFormat, Shape};
 
+use crate::cudart;
 use crate::nvjpeg2k::header::Header;
 use crate::picture::{Handles, InUse, Outcome, Plane, Status, answer, misuse, property};
 
-/// The version of the library, and of the CUDA runtime that it says it was built with.
+/// The version of the library.
 const VERSION: [c_int; 3] = [0, 11, 0];
-const RUNTIME: [c_int; 3] = [12, 9, 0];
 
 /// Library handles have nothing behind them.
 static LIBRARIES: Handles<()> = Handles::new();
@@ -126,7 +126,7 @@ unsafe extern "C" fn nvjpeg2kGetProperty(which: c_int, value: *mut c_int) -> c_i
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvjpeg2kGetCudartProperty(which: c_int, value: *mut c_int) -> c_int {
     // SAFETY: by the manual.
-    answer(unsafe { property(which, value, RUNTIME) })
+    answer(unsafe { property(which, value, cudart::parts()) })
 }
 
 #[unsafe(no_mangle)]

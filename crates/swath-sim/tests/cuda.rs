@@ -1,12 +1,14 @@
 //! The CUDA device of `swath-gpu`, as it is, on the simulator.
 
+use std::ffi::{CString, c_char, c_uint, c_void};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use swath_codec::DType;
-use swath_gpu::{Arg, Block, Buffer, Cuda, Device, DeviceRaster, Error, Gpu, Kernel, Queue};
+use swath_gpu::{Arg, Block, Buffer, Cuda, Device, DeviceRaster, Error, Gpu, Kernel, PTX, Queue};
 use swath_sim::{inside, rerun};
 
 /// A device to make queues with, and the same device to make buffers with: both work in its primary context.
@@ -318,6 +320,61 @@ fn kernel_that_writes_beside_its_buffer_is_caught() {
     }
     let said = queue.synchronize().unwrap_err().to_string();
     assert!(said.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{said}");
+}
+
+/// A function of the driver, past `swath-gpu`.
+fn driver<T: Copy>(name: &str) -> T {
+    use libloading::os::unix::{Library, RTLD_LAZY};
+    // SAFETY: the library has no initialisers and stays loaded, and whoever calls the function says what type it has.
+    unsafe {
+        let library = Library::open(Some("libcuda.so.1"), RTLD_LAZY).expect("the simulator");
+        *library.get::<T>(name.as_bytes()).expect("a function of the driver")
+    }
+}
+
+#[test]
+fn threads_and_shared_memory_that_no_gpu_has_are_refused() {
+    if !inside("threads_and_shared_memory_that_no_gpu_has_are_refused", &[]) {
+        return;
+    }
+    type Load =
+        unsafe extern "C" fn(*mut *mut c_void, *const c_char, c_uint, *const c_uint, *const *mut c_void) -> c_uint;
+    type Find = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const c_char) -> c_uint;
+    #[rustfmt::skip]
+    type Launch = unsafe extern "C" fn(
+        *mut c_void, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, *mut c_void, *const *const c_void, *const *const c_void,
+    ) -> c_uint;
+    let (device, gpu) = open();
+    let mut queue = device.queue().unwrap();
+    let bytes = lzw_batch(&[noise(600)]);
+    let (batch, decoded, status) = (buffer(&gpu, bytes.len()), buffer(&gpu, 600), buffer(&gpu, 4));
+    // SAFETY: the buffer has so many bytes, and they stay until the queue was waited for.
+    unsafe { queue.upload(&bytes, batch.handle(), 0).unwrap() };
+    let handles = [&batch, &decoded, &status].map(Buffer::handle);
+    let parameters = [0, 1, 2].map(|i| ptr::from_ref(&handles[i]).cast::<c_void>());
+    let (text, group) = (CString::new(PTX).unwrap(), Kernel::Lzw.group());
+    let mut codes = Vec::new();
+    let mut launches = |stream: *mut c_void| {
+        let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the types are those of `cuda.h`, there is room for what is told, and the parameters are those of the kernel.
+        unsafe {
+            assert_eq!(
+                driver::<Load>("cuModuleLoadDataEx")(&mut module, text.as_ptr(), 0, ptr::null(), ptr::null()),
+                0
+            );
+            assert_eq!(driver::<Find>("cuModuleGetFunction")(&mut function, module, c"lzw".as_ptr()), 0);
+            let launch = driver::<Launch>("cuLaunchKernel");
+            for (threads, shared) in [(group, 0), (1025, 0), (2 * group, 0), (group, 48 << 10), (group, u32::MAX)] {
+                let parameters = parameters.as_ptr();
+                codes.push(launch(function, 1, 1, 1, threads, 1, 1, shared, stream, parameters, ptr::null()));
+            }
+        }
+        Ok(())
+    };
+    queue.in_cuda_stream(&mut launches).expect("a stream of CUDA").expect("nothing went wrong");
+    let (invalid, out_of_resources) = (1, 701);
+    assert_eq!(codes, [0, invalid, invalid, out_of_resources, out_of_resources]);
+    assert!(contents(&mut *queue, &decoded) == noise(600), "the one that is allowed ran");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The functions of the CUDA driver, found once at run time.
 //!
 //! `cudarc` declares them too, but its functions panic when the driver lacks one, and hand results back as an enum: a code that
-//! a newer driver knows and it does not would be undefined behaviour. So the library is the one that it finds and the types are
-//! its types, but the functions are looked up here, all of them before the first is called, and codes are numbers.
+//! a newer driver knows and it does not would be undefined behaviour. So the types are its types, but the functions are looked up
+//! here, all of them before the first is called, and codes are numbers.
+//!
+//! The library is `libcuda.so.1`, as NVIDIA's own libraries open it, and only where there is none what `cudarc` finds: it would try
+//! `libcuda.so` first, which in the CUDA toolkit is a stub that knows no device, and a process has only one of the two.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -20,6 +23,7 @@ pub(super) type Code = c_uint;
 pub(super) const API: &str = "CUDA";
 const SUCCESS: Code = sys::CUresult::CUDA_SUCCESS as Code;
 const OUT_OF_MEMORY: Code = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as Code;
+const STUB: Code = sys::CUresult::CUDA_ERROR_STUB_LIBRARY as Code;
 
 macro_rules! functions {
     ($($name:ident, $symbol:literal, ($($argument:ty),*);)*) => {
@@ -31,11 +35,7 @@ macro_rules! functions {
 
         impl Driver {
             /// Find every function, or say which is missing.
-            fn load() -> std::result::Result<Driver, &'static str> {
-                // SAFETY: loading runs the initialisers of NVIDIA's driver, which are made to be run in any process.
-                // `culib` panics when there is no library: the only caller has just loaded it. It never unloads it, so
-                // the functions stay.
-                let library = unsafe { sys::culib() };
+            fn bind(library: &'static libloading::Library) -> std::result::Result<Driver, &'static str> {
                 Ok(Driver {
                     $($name: {
                         // SAFETY: the types are those that `cuda.h` declares for this symbol, with `CUresult` as the
@@ -85,30 +85,41 @@ functions! {
 impl Driver {
     /// The driver, initialised.
     pub(super) fn get() -> Result<&'static Driver> {
-        static DRIVER: OnceLock<Driver> = OnceLock::new();
-        let driver = match DRIVER.get() {
-            Some(driver) => driver,
-            None => {
-                // SAFETY: as in `load`.
-                if !unsafe { sys::is_culib_present() } {
-                    return Err(missing(std::env::var("LD_LIBRARY_PATH").ok().as_deref()));
-                }
-                let driver = Driver::load().map_err(|symbol| {
-                    no_device(format!("the driver's library has no {symbol}: it is too old, or not NVIDIA's"))
-                })?;
-                DRIVER.get_or_init(|| driver)
-            }
-        };
+        let driver = Driver::loaded()?;
         // Cheap when it was done before, and a driver that came up meanwhile is found.
         // SAFETY: any thread may call it, at any time.
         match unsafe { (driver.init)(0) } {
             SUCCESS => Ok(driver),
+            STUB => Err(no_device("what was found is the stub of the CUDA toolkit, not NVIDIA's driver".to_owned())),
             code => Err(no_device(format!(
                 "NVIDIA's driver is installed, but cuInit failed with {}{}",
                 driver.describe(code),
                 visible_devices()
             ))),
         }
+    }
+
+    /// The driver's functions, whether there is a device or not.
+    fn loaded() -> Result<&'static Driver> {
+        static DRIVER: OnceLock<Driver> = OnceLock::new();
+        if let Some(driver) = DRIVER.get() {
+            return Ok(driver);
+        }
+        let library = library().ok_or_else(|| missing(std::env::var("LD_LIBRARY_PATH").ok().as_deref()))?;
+        let driver = Driver::bind(library).map_err(|symbol| {
+            no_device(format!("the driver's library has no {symbol}: it is too old, or not NVIDIA's"))
+        })?;
+        Ok(DRIVER.get_or_init(|| driver))
+    }
+
+    /// The newest CUDA that the driver knows, as 1000 times its major version and 10 times its minor one: `None` where there is no
+    /// driver, or none that says. A device is not needed.
+    pub(super) fn version() -> Option<u32> {
+        let driver = Driver::loaded().ok()?;
+        let mut version = 0;
+        // SAFETY: a number is written where there is room for it; it may be asked before `cuInit`.
+        let code = unsafe { (driver.driver_version)(&mut version) };
+        u32::try_from(version).ok().filter(|&version| code == SUCCESS && version > 0)
     }
 
     /// An error of its code, if it is one.
@@ -144,6 +155,25 @@ impl Driver {
             (None, _) => format!("code {code}"),
         }
     }
+}
+
+/// Whether NVIDIA's driver is installed.
+pub(crate) fn is_installed() -> bool {
+    library().is_some()
+}
+
+/// The driver's library, which is never unloaded.
+fn library() -> Option<&'static libloading::Library> {
+    static FIRST: OnceLock<libloading::Library> = OnceLock::new();
+    if let Some(first) = FIRST.get() {
+        return Some(first);
+    }
+    // SAFETY: here and below: loading runs the initialisers of NVIDIA's driver, which are made to be run in any process.
+    if let Ok(first) = unsafe { libloading::Library::new("libcuda.so.1") } {
+        return Some(FIRST.get_or_init(|| first));
+    }
+    // SAFETY: `culib` panics when there is no library, which is asked before.
+    unsafe { sys::is_culib_present().then(|| sys::culib()) }
 }
 
 pub(super) fn no_device(reason: String) -> Error {

@@ -202,6 +202,8 @@ pub(crate) struct NvComp {
     found: Found,
     #[cfg(test)]
     version: u32,
+    #[cfg(test)]
+    cudart: u32,
     deflate: Functions,
     zstd: Functions,
     lz4: Functions,
@@ -240,17 +242,22 @@ impl NvComp {
         }
         let version = properties.version;
         let text = format!("{}.{}.{}", version / 1000, version / 100 % 10, version % 100);
+        if !matches!(version / 1000, 5 | 6) {
+            return Err(Refusal::Version { found: text, wanted: "5 or 6" });
+        }
+        super::check_runtime(properties.cudart)?;
         let functions = |prefix| {
             let temp = match version / 1000 {
                 5 => Temp::Five(Temp5::load(loaded, prefix)?),
-                6 => Temp::Six(Temp6::load(loaded, prefix)?),
-                _ => return Err(Refusal::Version { found: text.clone(), wanted: "5 or 6" }),
+                _ => Temp::Six(Temp6::load(loaded, prefix)?),
             };
             Ok(Functions { codec: Codec::load(loaded, prefix)?, temp })
         };
         Ok(NvComp {
             #[cfg(test)]
             version,
+            #[cfg(test)]
+            cudart: properties.cudart,
             deflate: functions("nvcompBatchedDeflate")?,
             zstd: functions("nvcompBatchedZstd")?,
             lz4: functions("nvcompBatchedLZ4")?,
@@ -272,6 +279,12 @@ impl NvComp {
     #[cfg(test)]
     pub(crate) fn version(&self) -> u32 {
         self.version
+    }
+
+    /// The CUDA that it was made for: 12090 is 12.9.
+    #[cfg(test)]
+    pub(crate) fn cudart(&self) -> u32 {
+        self.cudart
     }
 
     fn functions(&self, codec: Chunked) -> &Functions {
@@ -477,6 +490,9 @@ pub(crate) fn describe(code: i32) -> String {
         19 => "nvcompErrorCannotCompress",
         20 => "nvcompErrorWrongInputLength",
         21 => "nvcompErrorBatchSizeTooLarge",
+        22 => "nvcompErrorSubChunkCountTooLarge",
+        23 => "nvcompErrorSubChunkCountTooSmall",
+        24 => "nvcompErrorOutputBufferAlignmentTooSmall",
         1000 => "nvcompErrorCudaError",
         10000 => "nvcompErrorInternal",
         _ => return format!("code {code}"),
@@ -498,6 +514,7 @@ mod tests {
     #[test]
     fn status_that_nobody_knows_is_told_by_its_number() {
         assert_eq!(describe(12), "nvcompErrorCannotDecompress (12)");
+        assert_eq!(describe(24), "nvcompErrorOutputBufferAlignmentTooSmall (24)");
         assert_eq!(describe(-7), "code -7");
     }
 }

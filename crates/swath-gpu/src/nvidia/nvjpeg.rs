@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::nvcomp::CudaStream;
-use super::{Found, Library, Loaded, Missing, Object, Pointer, Refusal, Status, functions, semantic_version};
+use super::{
+    Found, Library, Loaded, Missing, Object, Pointer, Refusal, Status, functions, runtime_version, semantic_version,
+};
 use crate::error::{Error, Result};
 
 /// The most components of a picture.
@@ -33,6 +35,8 @@ impl Planes {
 const DEFAULT_BACKEND: i32 = 0;
 /// Streams that are not complete are refused, and not filled up with grey.
 const STRICT: u32 = 1 << 2;
+/// Smaller components are interpolated, as the CPU's decoder does it, and not repeated.
+const INTERPOLATE: u32 = 1 << 5;
 /// `nvjpegJpegEncoding_t`: each block once, with Huffman codes, samples of 8 bits.
 const BASELINE: i32 = 0xc0;
 /// `nvjpegInputFormat_t`: interleaved red, green and blue.
@@ -42,6 +46,7 @@ functions! {
     /// The functions.
     Functions {
         property: "nvjpegGetProperty" (i32, *mut i32) -> Status;
+        cudart: "nvjpegGetCudartProperty" (i32, *mut i32) -> Status;
         create: "nvjpegCreateEx" (i32, Pointer, Pointer, u32, *mut Pointer) -> Status;
         destroy: "nvjpegDestroy" (Pointer) -> Status;
         state_create: "nvjpegJpegStateCreate" (Pointer, *mut Pointer) -> Status;
@@ -175,8 +180,15 @@ impl NvJpeg {
         if !matches!(major, 12 | 13) {
             return Err(Refusal::Version { found: version, wanted: "12 or 13" });
         }
+        super::check_runtime(runtime_version("nvjpegGetCudartProperty", functions.cudart)?)?;
         let path = loaded.path(loaded.symbol("nvjpegGetProperty")?);
         Ok(NvJpeg { functions, found: Found { library: Library::NvJpeg, version, path, detail: None } })
+    }
+
+    /// The CUDA that it was made for: 12090 is 12.9.
+    #[cfg(test)]
+    pub(super) fn cudart(&self) -> std::result::Result<u32, Refusal> {
+        runtime_version("nvjpegGetCudartProperty", self.functions.cudart)
     }
 
     /// What was found.
@@ -188,10 +200,14 @@ impl NvJpeg {
     pub(crate) fn handle(&'static self) -> Result<Handle> {
         let Functions { create, destroy, .. } = self.functions;
         let null = std::ptr::null_mut();
-        let handle = Object::new(destroy, |place| {
-            // SAFETY: there is room for the handle, and null stands for the library's own allocators.
-            check("nvjpegCreateEx", unsafe { create(DEFAULT_BACKEND, null, null, STRICT, place) })
-        })?;
+        let with = |flags| {
+            Object::new(destroy, |place| {
+                // SAFETY: there is room for the handle, and null stands for the library's own allocators.
+                check("nvjpegCreateEx", unsafe { create(DEFAULT_BACKEND, null, null, flags, place) })
+            })
+        };
+        // A version that does not know the flag decodes without it.
+        let handle = with(STRICT | INTERPOLATE).or_else(|_| with(STRICT))?;
         Ok(Handle { functions: &self.functions, handle: Arc::new(handle) })
     }
 }

@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use swath_codec::DType;
 
 use super::nvcomp::CudaStream;
-use super::{Found, Library, Loaded, Missing, Object, Pointer, Refusal, Status, functions, semantic_version};
+use super::{
+    Found, Library, Loaded, Missing, Object, Pointer, Refusal, Status, functions, runtime_version, semantic_version,
+};
 use crate::error::{Error, Result};
 
 const API: &str = "nvJPEG2000";
@@ -87,6 +89,7 @@ functions! {
     /// The functions.
     Functions {
         property: "nvjpeg2kGetProperty" (i32, *mut i32) -> Status;
+        cudart: "nvjpeg2kGetCudartProperty" (i32, *mut i32) -> Status;
         create: "nvjpeg2kCreateSimple" (*mut Pointer) -> Status;
         destroy: "nvjpeg2kDestroy" (Pointer) -> Status;
         state_create: "nvjpeg2kDecodeStateCreate" (Pointer, *mut Pointer) -> Status;
@@ -196,8 +199,15 @@ impl NvJpeg2000 {
         if major != 0 {
             return Err(Refusal::Version { found: version, wanted: "0" });
         }
+        super::check_runtime(runtime_version("nvjpeg2kGetCudartProperty", functions.cudart)?)?;
         let path = loaded.path(loaded.symbol("nvjpeg2kGetProperty")?);
         Ok(NvJpeg2000 { functions, found: Found { library: Library::NvJpeg2000, version, path, detail: None } })
+    }
+
+    /// The CUDA that it was made for: 12090 is 12.9.
+    #[cfg(test)]
+    pub(super) fn cudart(&self) -> std::result::Result<u32, Refusal> {
+        runtime_version("nvjpeg2kGetCudartProperty", self.functions.cudart)
     }
 
     /// What was found.

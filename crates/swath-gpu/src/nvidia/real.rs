@@ -13,11 +13,14 @@ use swath_codec::jpeg2000::{self, EncodeParams, Quality};
 use swath_codec::{SampleFormat, Shape};
 
 use super::cufile::{self, CuFile};
-use super::nvcomp::{Alignment, Chunked, NvComp, Options};
+use super::nvcomp::{Alignment, Chunked, Compress, Decompress, NvComp, Options};
 use super::nvjpeg::{Handle, NvJpeg, Subsampling};
 use super::nvjpeg2k::{Component, NvJpeg2000, PixelType, Pixels};
 use super::search::Environment;
 use super::{Library, Loaded, Refusal};
+
+#[cfg(target_os = "linux")]
+mod transfers;
 
 /// A folder of the wheels; `None`, and a loud message, if it is not there.
 fn site_packages(folder: &str, library: Library) -> Option<PathBuf> {
@@ -71,6 +74,7 @@ fn nvcomp_tells_its_version_and_where_it_is() {
         let (found, name) = (nvcomp.found(), format!("libnvcomp.so.{major}"));
         assert!(found.version.starts_with(&format!("{major}.")), "{found:?}");
         assert!(found.path.is_file() && found.path.ends_with(&name), "{found:?}");
+        assert_eq!(nvcomp.cudart() / 1000, 12, "the CUDA that the wheel is made for");
     }
 }
 
@@ -143,6 +147,64 @@ fn nvcomp_reads_the_options_that_are_passed_by_value() {
     }
 }
 
+/// A batch is refused for an argument before a device is looked for: so each stands where the library takes it from. Which of the arrays
+/// is which it does not tell.
+#[test]
+fn nvcomp_refuses_a_batch_for_the_argument_that_is_wrong() {
+    let (missing, odd) = ("nvcompErrorInvalidValue (10)", "nvcompErrorAlignment (17)");
+    let (too_many, too_large) = ("nvcompErrorBatchSizeTooLarge (21)", "nvcompErrorChunkSizeTooLarge (18)");
+    let memory = [0_u64; 64];
+    let at = |n: u64| ptr::from_ref(&memory).addr() as u64 + n * 64;
+    for nvcomp in nvcomps() {
+        for codec in CODECS {
+            let refused = |work: Decompress, code: &str| {
+                // SAFETY: it is refused, and until then nothing of what it names is looked at.
+                has_code(unsafe { nvcomp.decompress(codec, &work, ptr::null_mut()) }, code);
+            };
+            let (from, from_bytes, room, written, to, statuses) = (at(0), at(1), at(2), at(3), at(4), at(5));
+            let work =
+                Decompress { from, from_bytes, room, written, to, statuses, count: 3, temp: at(6), temp_bytes: 64 };
+            for array in [Decompress { from: 0, ..work }, Decompress { room: 0, ..work }, Decompress { to: 0, ..work }]
+            {
+                refused(array, missing);
+            }
+            refused(Decompress { from: from + 4, ..work }, odd);
+            // That of ZSTD's sizes is not looked at before.
+            if codec != Chunked::Zstd {
+                refused(Decompress { from_bytes: from_bytes + 4, ..work }, odd);
+            }
+            refused(Decompress { room: room + 4, ..work }, odd);
+            refused(Decompress { written: written + 4, ..work }, odd);
+            refused(Decompress { to: to + 4, ..work }, odd);
+            refused(Decompress { statuses: statuses + 2, ..work }, odd);
+            refused(Decompress { count: 1 << 33, ..work }, too_many);
+
+            let refused = |algorithm, work: Compress, code: &str| {
+                // SAFETY: as above.
+                has_code(unsafe { nvcomp.compress(codec, algorithm, &work, ptr::null_mut()) }, code);
+            };
+            let (largest, count, temp, temp_bytes) = (1 << 16, 3, at(6), 64);
+            let work = Compress { from, from_bytes, largest, to, written, statuses, count, temp, temp_bytes };
+            for (array, shifted) in [
+                (Compress { from: 0, ..work }, Compress { from: from + 4, ..work }),
+                (Compress { from_bytes: 0, ..work }, Compress { from_bytes: from_bytes + 4, ..work }),
+                (Compress { to: 0, ..work }, Compress { to: to + 4, ..work }),
+                (Compress { written: 0, ..work }, Compress { written: written + 4, ..work }),
+            ] {
+                refused(1, array, missing);
+                refused(1, shifted, odd);
+            }
+            refused(1, Compress { temp: 0, ..work }, missing);
+            refused(1, Compress { statuses: statuses + 2, ..work }, odd);
+            refused(1, Compress { largest: 1 << 40, ..work }, too_large);
+            refused(1, Compress { count: 1 << 33, ..work }, too_many);
+            if codec == Chunked::Deflate {
+                refused(99, work, "nvcompErrorNotSupported (11)");
+            }
+        }
+    }
+}
+
 #[test]
 fn nvcomp_bounds_hold_what_does_not_compress() {
     for nvcomp in nvcomps() {
@@ -207,6 +269,7 @@ const PIXELS: [PixelType; 3] = [PixelType::U8, PixelType::U16, PixelType::I16];
 fn nvjpeg2000_parser_sees_what_our_encoder_wrote() {
     let Some(library) = nvjpeg2k() else { return };
     assert!(library.found().version.starts_with("0."), "{:?}", library.found());
+    assert_eq!(library.cudart().map(|version| version / 1000), Ok(12), "the CUDA that the wheel is made for");
     let decoder = library.decoder().unwrap();
     let mut stream = decoder.codestream().unwrap();
     for pixel in PIXELS {
@@ -280,10 +343,11 @@ fn nvjpeg2000_without_a_gpu_has_no_state_and_says_so() {
 
 #[test]
 fn nvjpeg_tells_its_version_and_needs_a_gpu_even_to_read_a_header() {
-    for (folder, version) in [("nvcomp6", "12."), ("cuda13", "13.")] {
+    for (folder, version, cuda) in [("nvcomp6", "12.", 12), ("cuda13", "13.", 13)] {
         let Some(file) = wheel(folder, Library::NvJpeg) else { continue };
         let library: &'static NvJpeg = Box::leak(Box::new(NvJpeg::open(&file).unwrap()));
         assert!(library.found().version.starts_with(version), "{:?}", library.found());
+        assert_eq!(library.cudart().map(|version| version / 1000), Ok(cuda), "the CUDA that the wheel is made for");
         match library.handle() {
             Ok(handle) => nvjpeg_reads_headers(&handle),
             error => has_code(error, "NVJPEG_STATUS_EXECUTION_FAILED (6)"),

@@ -128,12 +128,12 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries
 }
 
-/// The first of the candidates that can be loaded.
+/// The first of the candidates that can be loaded, and what was there before it and cannot.
 pub(super) fn first<T>(
     library: Library,
     environment: &Environment,
     load: impl Fn(&Path) -> Result<T, Refusal>,
-) -> Result<T, Missing> {
+) -> Result<(T, Vec<Refused>), Missing> {
     if environment.chosen.as_ref().is_some_and(|chosen| chosen == "none") {
         return Err(Missing { library, reason: Reason::Declined });
     }
@@ -141,7 +141,7 @@ pub(super) fn first<T>(
     let mut refused = Vec::new();
     for file in places.iter().flat_map(|place| &place.files) {
         match load(file) {
-            Ok(loaded) => return Ok(loaded),
+            Ok(loaded) => return Ok((loaded, refused)),
             Err(why) if is_absent(file, &why) => (),
             Err(why) => refused.push(Refused { file: file.clone(), why }),
         }
@@ -295,6 +295,33 @@ mod tests {
             "{text}"
         );
         assert_eq!(text.matches("No such file").count(), 0, "what is not there was not refused: {text}");
+    }
+
+    #[test]
+    fn search_goes_on_behind_what_is_refused_and_remembers_it() {
+        let folder = Folder::new("behind");
+        let new = folder.file("told/nvidia/a/lib/libnvjpeg2k.so.0");
+        let old = folder.file("told/nvidia/b/lib/libnvjpeg2k.so.0");
+        let environment = Environment { site_packages: vec![folder.0.join("told")], ..elsewhere(&folder) };
+        let load = |file: &Path| match file == old {
+            true => Ok(file.to_owned()),
+            false if file.is_absolute() => Err(Refusal::Runtime { made_for: 13_000, driver: 12_090 }),
+            false => Err(Refusal::Unloadable(format!("{}: No such file", file.display()))),
+        };
+        let (found, refused) = first(Library::NvJpeg2000, &environment, load).unwrap();
+        assert_eq!(found, old);
+        let said: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        assert_eq!(said, [format!("{} is made for CUDA 13.0, but the driver knows CUDA 12.9", new.display())]);
+    }
+
+    #[test]
+    fn driver_too_old_for_all_that_pip_brings_is_what_is_to_be_replaced() {
+        let folder = Folder::new("old");
+        folder.file("cuda/lib64/libnvcomp.so.6");
+        let load = |_: &Path| -> Result<(), Refusal> { Err(Refusal::Runtime { made_for: 12_090, driver: 11_080 }) };
+        let text = first(Library::NvComp, &elsewhere(&folder), load).unwrap_err().to_string();
+        assert!(text.contains("libnvcomp.so.6 is made for CUDA 12.9, but the driver knows CUDA 11.8; "), "{text}");
+        assert!(text.ends_with("; install a driver of NVIDIA's that knows CUDA 12"), "{text}");
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::fail;
 use crate::memory::POISON;
 use crate::sim::Sim;
 
+/// The largest chunk that may be compressed to ZSTD.
+const ZSTD_MOST: usize = 16 << 20;
+
 /// What is to be done with the chunks.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Task {
@@ -121,6 +124,8 @@ impl Batch {
                         (Ok(room), how.chunk(bytes).and(how.chunk(room)).is_ok())
                     }
                 };
+                // The header asks for it where the limit of the calls is another: nobody knows what larger ones become.
+                let fits = fits && !(matches!(self.task, Task::Compress(Compression::Zstd, _)) && bytes > ZSTD_MOST);
                 let room = room.ok().filter(|_| fits);
                 let room =
                     room.ok_or_else(|| memory.bad(&format!("chunk {index} is too large: it has {bytes} bytes")))?;
@@ -262,8 +267,13 @@ fn decode(codec: Codec, input: &[u8], room: usize) -> Outcome {
 /// Compress a chunk: its status and its size.
 fn compress(how: Compression, chunk: &Chunk) -> (Status, usize) {
     let (bad, large) = (fail::now("compress-chunk"), fail::now("compress-large"));
+    let wrong = fail::now("compress-wrong");
     match encode(how, input(chunk)).filter(|bytes| bytes.len() <= chunk.room.len() && !bad) {
-        Some(bytes) => {
+        Some(mut bytes) => {
+            let middle = bytes.len() / 2;
+            if let Some(byte) = bytes.get_mut(middle).filter(|_| wrong) {
+                *byte ^= 0x55;
+            }
             put(&chunk.room, &bytes);
             // More than there is room for.
             (SUCCESS, if large { chunk.room.len() + 1 } else { bytes.len() })
