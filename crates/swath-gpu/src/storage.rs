@@ -55,7 +55,12 @@ pub struct DeviceFile {
     mode: Mode,
     /// Whether cuFile could not register memory, and so used memory of its own in between.
     unregistered: AtomicBool,
+    /// Whether pages of the file were written in part.
+    parts_written: AtomicBool,
 }
+
+/// What is written directly begins and ends at multiples of it.
+const PAGE: u64 = 4096;
 
 impl Gpu {
     /// Let the device read a file by itself, or write it: register it, once for all that is read. `None` when nobody wants that, or
@@ -90,7 +95,8 @@ impl Gpu {
             opened = CuFile::get().map_err(ToString::to_string).and_then(|library| {
                 let handle = library.register_file(file, writable).map_err(|error| error.to_string())?;
                 let (shared, mode) = (Arc::clone(&self.shared), handle.mode());
-                Ok(DeviceFile { handle, shared, mode, unregistered: AtomicBool::new(false) })
+                let (unregistered, parts_written) = (AtomicBool::new(false), AtomicBool::new(false));
+                Ok(DeviceFile { handle, shared, mode, unregistered, parts_written })
             });
         });
         opened
@@ -110,10 +116,12 @@ impl DeviceFile {
 
     /// The way that its bytes take, in words.
     pub fn description(&self) -> &'static str {
-        match (self.mode, self.unregistered.load(Ordering::Relaxed)) {
-            (Mode::Direct, false) => "cuFile (GPUDirect Storage)",
-            (Mode::Direct, true) => "cuFile, through memory of its own: the device's could not be registered",
-            (Mode::Compatible, _) => "cuFile in compatibility mode, through host memory",
+        let told = |what: &AtomicBool| what.load(Ordering::Relaxed);
+        match (self.mode, told(&self.unregistered), told(&self.parts_written)) {
+            (Mode::Compatible, ..) => "cuFile in compatibility mode, through host memory",
+            (Mode::Direct, true, _) => "cuFile, through memory of its own: the device's could not be registered",
+            (Mode::Direct, false, true) => "cuFile (GPUDirect Storage, parts of pages through host memory)",
+            (Mode::Direct, false, false) => "cuFile (GPUDirect Storage)",
         }
     }
 
@@ -132,6 +140,11 @@ impl DeviceFile {
     /// Write pieces of a buffer, from `at` on, to the file.
     pub(crate) fn write(&self, from: &Buffer, at: u64, transfers: &[Transfer]) -> Result<()> {
         let begun = self.shared.profile.begin();
+        // cuFile reads such pages, changes them and writes them, all in host memory; parts of pages that are read it takes from memory
+        // of its own on the device.
+        if transfers.iter().any(|piece| piece.file_offset % PAGE != 0 || piece.len % PAGE != 0) {
+            self.parts_written.store(true, Ordering::Relaxed);
+        }
         let bytes = self.transfer(from, at, transfers, |handle, pieces| {
             // SAFETY: as for reads.
             unsafe { handle.write(from.handle, pieces) }
@@ -150,7 +163,7 @@ impl DeviceFile {
         work: impl Fn(&FileHandle, &[Transfer]) -> Result<()>,
     ) -> Result<u64> {
         assert!(Arc::ptr_eq(&self.shared, &buffer.shared), "the buffer lies on another device");
-        // cuFile knows a buffer by its beginning, and takes any other address for memory that nobody registered.
+        // `nvidia-fs` knows a buffer by its beginning, and takes any other address for memory that nobody registered.
         let moved = |piece: &Transfer| Transfer { buffer_offset: at + piece.buffer_offset, ..*piece };
         let pieces: Vec<Transfer> = transfers.iter().map(moved).collect();
         let mut bytes = 0;

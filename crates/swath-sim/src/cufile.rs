@@ -58,6 +58,8 @@ statuses! {
     BATCH_SUBMIT_FAILED = 5035;
     GPU_MEMORY_PINNING_FAILED = 5036;
     BATCH_FULL = 5037;
+    BATCH_SETUP_ERROR = 5039;
+    BATCH_CANCEL_ERROR = 5042;
 }
 
 impl Status {
@@ -80,8 +82,11 @@ pub(crate) fn report(what: &str) {
 }
 
 /// How there is GPUDirect Storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Direct,
+    /// The kernel copies by itself, without NVIDIA's part of it.
+    Peer,
     /// The library is there, the kernel's part of it is not.
     Compatible,
 }
@@ -89,11 +94,12 @@ enum Mode {
 fn mode() -> Answer<Mode> {
     match std::env::var("SWATH_SIM_CUFILE").as_deref() {
         Err(_) | Ok("" | "direct") => Ok(Mode::Direct),
+        Ok("p2p") => Ok(Mode::Peer),
         Ok("compat") => Ok(Mode::Compatible),
         Ok("absent") => Err(Status::NVFS_SETUP_ERROR),
         Ok("closed") => Err(Status::DRIVER_NOT_INITIALIZED),
         Ok(other) => {
-            report(&format!("SWATH_SIM_CUFILE is '{other}', which is neither direct nor compat, absent or closed"));
+            report(&format!("SWATH_SIM_CUFILE is '{other}', which is none of direct, p2p, compat, absent, closed"));
             Err(Status::INTERNAL_ERROR)
         }
     }
@@ -125,7 +131,9 @@ struct Properties {
 const STORAGE_NVME: c_uint = 1 << 4;
 /// Set wherever the configuration allows it, which is the default: it does not say that there is nothing else.
 const CONTROL_ALLOW_COMPATIBLE: c_uint = 1 << 1;
-const FEATURE_BATCHES: c_uint = 1 << 1;
+/// What version 1.19 has without a kernel's part: routing, batches, streams and parallel reads and writes.
+const FEATURES: c_uint = 15;
+const FEATURE_P2P: c_uint = 1 << 4;
 
 /// A `CUfileDescr_t`.
 #[repr(C)]
@@ -157,6 +165,7 @@ struct Parameters {
 }
 
 const MODE_BATCH: c_int = 1;
+const PAGE: i64 = 4096;
 
 /// A `CUfileIOEvents_t`.
 #[repr(C)]
@@ -208,9 +217,10 @@ unsafe extern "C" fn cuFileGetVersion(version: *mut c_int) -> Status {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFileDriverGetProperties(properties: *mut Properties) -> Status {
     let found = files::require_open().and_then(|()| mode()).map(|mode| {
-        let (kernel_major, kernel_minor, storage) = match mode {
-            Mode::Direct => (2, 25, STORAGE_NVME),
-            Mode::Compatible => (0, 0, 0),
+        let (kernel_major, kernel_minor, storage, features) = match mode {
+            Mode::Direct => (2, 25, STORAGE_NVME, FEATURES),
+            Mode::Peer => (0, 0, STORAGE_NVME, FEATURES | FEATURE_P2P),
+            Mode::Compatible => (0, 0, 0, FEATURES),
         };
         Properties {
             kernel_major,
@@ -219,7 +229,7 @@ unsafe extern "C" fn cuFileDriverGetProperties(properties: *mut Properties) -> S
             largest_direct: 16_384,
             storage,
             control: CONTROL_ALLOW_COMPATIBLE,
-            features: FEATURE_BATCHES,
+            features,
             device_cache: 131_072,
             buffer_cache: 1024,
             pinned: 33_554_432,
@@ -325,7 +335,7 @@ unsafe extern "C" fn cuFileBatchIOSetUp(batch: *mut *mut c_void, entries: c_uint
             return Err(Status::INVALID_VALUE);
         }
         // SAFETY: by the manual.
-        unsafe { give(batch, batch::set_up(entries as usize) as *mut c_void) }
+        unsafe { give(batch, batch::set_up(entries as usize)? as *mut c_void) }
     }))
 }
 
@@ -343,14 +353,17 @@ unsafe extern "C" fn cuFileBatchIOSubmit(
         batch::has_room(batch as usize, count as usize)?;
         // SAFETY: by the manual there are so many.
         let parameters = unsafe { std::slice::from_raw_parts(parameters, count as usize) };
+        // What is empty is taken and never told of.
+        let mode = mode()?;
+        let parameters: Vec<&Parameters> = parameters.iter().filter(|entry| entry.bytes > 0).collect();
         let checked = parameters.iter().enumerate().map(|(index, entry)| {
-            entry.check().map_err(|status| {
+            entry.check(mode).map_err(|status| {
                 // What the driver says is no fault of the entry.
                 if status.code == Status::CUDA_DRIVER_ERROR {
                     return status;
                 }
                 report(&format!("entry {index} of a batch is refused with {}", status.code));
-                Status::INVALID_VALUE
+                if status == Status::HANDLE_NOT_REGISTERED { status } else { Status::INVALID_VALUE }
             })
         });
         let mut entries = checked.collect::<Answer<Vec<Entry>>>()?;
@@ -360,12 +373,12 @@ unsafe extern "C" fn cuFileBatchIOSubmit(
             record(format!("submit {} {}", parameters.file_offset, parameters.bytes));
             entry.tell_fate();
         }
-        batch::submit(batch as usize, entries)
+        batch::submit(batch as usize, entries, mode == Mode::Compatible)
     }))
 }
 
 impl Parameters {
-    fn check(&self) -> Answer<Entry> {
+    fn check(&self, mode: Mode) -> Answer<Entry> {
         let direction = match (self.mode, self.operation) {
             (MODE_BATCH, 0) => Direction::Read,
             (MODE_BATCH, 1) => Direction::Write,
@@ -377,7 +390,12 @@ impl Parameters {
             bytes: self.bytes,
             file_offset: self.file_offset,
         };
-        Ok(Entry::new(self.cookie as usize, Transfer::new(direction, self.file as usize, target)?))
+        let mut transfer = Transfer::new(direction, self.file as usize, target)?;
+        // Without the kernel's part whole pages take another way, and there version 1.19 forgets the offset.
+        if mode != Mode::Direct && self.file_offset % PAGE == 0 && self.bytes as i64 % PAGE == 0 {
+            transfer.move_to(self.base as usize);
+        }
+        Ok(Entry::new(self.cookie as usize, transfer))
     }
 }
 

@@ -6,13 +6,15 @@ use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Found, Library, Loaded, Missing, Reason, Refusal, functions};
+use crate::cuda;
 use crate::error::{Error, Result};
 
 mod batch;
 
-use batch::{Direction, Event, Parameters, Patience, Timespec};
+use batch::{Batches, Direction, Event, Parameters, Patience, Timespec};
 
 const API: &str = "cuFile";
 
@@ -76,8 +78,11 @@ struct Properties {
     spare: [u64; 16],
 }
 
-/// The bit of NVMe disks that the kernel itself can copy from directly, without `nvidia-fs`.
+/// The bit of storage for NVMe disks that the kernel itself can copy from directly, without `nvidia-fs`; libraries for CUDA 13 have
+/// [`P2P`] in its place.
 const NVME_P2P: u32 = 1 << 11;
+/// The feature that the kernel itself can copy directly, from the kinds of storage that are told.
+const P2P: u32 = 1 << 4;
 
 functions! {
     /// The functions.
@@ -112,9 +117,7 @@ pub(crate) struct CuFile {
     found: Found,
     functions: Functions,
     mode: Mode,
-    /// Transfers in a batch at most.
-    batch: usize,
-    patience: Patience,
+    batches: Batches,
 }
 
 impl CuFile {
@@ -132,9 +135,12 @@ impl CuFile {
             reason: Reason::Unusable { version: found.version.clone(), path: found.path.clone(), why },
         };
         // Without it the library would complain on standard error and leave a log in the working folder.
-        // SAFETY: loading runs the initialisers of NVIDIA's driver, which are made to be run in any process.
-        if !unsafe { cudarc::driver::sys::is_culib_present() } {
+        if !cuda::is_installed() {
             return Err(unusable("NVIDIA's driver, libcuda.so.1, is not there".to_owned()));
+        }
+        if reads_modules(&found) && File::open("/proc/modules").is_err() {
+            let why = "there is no /proc/modules here, and without it cuFileDriverOpen never returns";
+            return Err(unusable(why.to_owned()));
         }
         // SAFETY: any thread may call it, at any time.
         let code = unsafe { (functions.driver_open)() };
@@ -152,9 +158,9 @@ impl CuFile {
             Mode::Direct => "GPUDirect Storage",
             Mode::Compatible => "compatibility mode: no nvidia-fs, so data goes through host memory",
         };
-        let batch = if properties.batch == 0 { 128 } else { properties.batch as usize };
-        let patience = Patience::of_process();
-        Ok(CuFile { functions, mode, batch, patience, found: Found { detail: Some(detail), ..found } })
+        let most = if properties.batch == 0 { 128 } else { properties.batch as usize };
+        let batches = Batches::new(functions, most, mode, has_module(&properties), Patience::of_process());
+        Ok(CuFile { functions, mode, batches, found: Found { detail: Some(detail), ..found } })
     }
 
     /// What was found.
@@ -183,7 +189,7 @@ impl CuFile {
         // SAFETY: the descriptor is open until the handle is given back, and there is room for the handle.
         check("cuFileHandleRegister", unsafe { (self.functions.handle_register)(&mut handle, &mut descriptor) })?;
         let mode = if uncached { self.mode } else { Mode::Compatible };
-        Ok(FileHandle { cufile: self, handle, _file: file, mode })
+        Ok(FileHandle { cufile: self, handle, file: Some(file), mode, stalled: AtomicBool::new(false) })
     }
 
     /// Make device memory known, so that data comes into it without another copy. The CUDA context must be current.
@@ -223,13 +229,35 @@ pub(super) fn try_open(functions: &Functions) -> String {
     if code.cufile == SUCCESS { "yes".to_owned() } else { describe(code) }
 }
 
-fn mode(properties: &Properties) -> Mode {
-    let module = (properties.major, properties.minor) != (0, 0);
-    if (module && properties.storage != 0) || properties.storage & NVME_P2P != 0 {
-        Mode::Direct
-    } else {
-        Mode::Compatible
+/// Set batches up, `most` at the most, until the system has room for no more: how many there are, and what the library says then.
+#[cfg(test)]
+pub(super) fn use_up(library: &CuFile, most: usize) -> (usize, String) {
+    for count in 0..most {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: there is room for the handle.
+        let code = unsafe { (library.functions.batch_set_up)(&mut handle, 128) };
+        if code.cufile != SUCCESS {
+            return (count, describe(code));
+        }
     }
+    (most, String::new())
+}
+
+/// Whether this is NVIDIA's library, which looks for kernel modules when it is opened. The simulator, under the same soname, does not.
+fn reads_modules(found: &Found) -> bool {
+    found.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcufile"))
+}
+
+/// Whether `nvidia-fs` is there. Where it is not, transfers that begin and end at multiples of 4 KiB go to the kernel by another way, on
+/// which cuFile 1.19 forgets offsets: it moves all of them from or to the beginning of the buffer.
+fn has_module(properties: &Properties) -> bool {
+    (properties.major, properties.minor) != (0, 0)
+}
+
+fn mode(properties: &Properties) -> Mode {
+    let p2p = properties.storage & NVME_P2P != 0 || properties.features & P2P != 0;
+    let direct = properties.storage != 0 && (has_module(properties) || p2p);
+    if direct { Mode::Direct } else { Mode::Compatible }
 }
 
 /// The same file again, so that the flags of the caller's descriptor stay as they are; and whether the system reads it without its cache,
@@ -268,8 +296,10 @@ pub(crate) struct FileHandle {
     cufile: &'static CuFile,
     handle: Handle,
     /// Open as long as the handle is.
-    _file: File,
+    file: Option<File>,
     mode: Mode,
+    /// Whether a transfer was given up that may still be under way.
+    stalled: AtomicBool,
 }
 
 // SAFETY: a handle belongs to no thread, and cuFile locks what it must: its functions may be called by many threads at once.
@@ -279,7 +309,11 @@ unsafe impl Sync for FileHandle {}
 
 impl Drop for FileHandle {
     fn drop(&mut self) {
-        // SAFETY: it was registered once, and no transfer is under way: those wait for their end.
+        if self.stalled.load(Ordering::Relaxed) {
+            std::mem::forget(self.file.take());
+            return;
+        }
+        // SAFETY: it was registered once, and no transfer is under way: those were waited for.
         unsafe { (self.cufile.functions.handle_deregister)(self.handle) };
     }
 }
@@ -329,9 +363,12 @@ impl FileHandle {
     /// # Safety
     /// As for [`read`](FileHandle::read).
     unsafe fn transfer(&self, direction: Direction, buffer: u64, transfers: &[Transfer]) -> Result<()> {
-        let CuFile { functions, batch, patience, .. } = self.cufile;
-        // SAFETY: as the caller says; the handle is registered.
-        unsafe { batch::run(functions, self.handle, direction, buffer, transfers, *batch, patience) }
+        // SAFETY: as the caller says; the handle is registered, and stays so if something may still be under way.
+        let done = unsafe { self.cufile.batches.run(self.handle, direction, buffer, transfers) };
+        if matches!(done, Err(Error::Stalled { .. })) {
+            self.stalled.store(true, Ordering::Relaxed);
+        }
+        done
     }
 }
 
@@ -405,6 +442,16 @@ fn name(code: i32) -> String {
         BATCH_FULL => "CU_FILE_BATCH_FULL",
         5038 => "CU_FILE_ASYNC_NOT_SUPPORTED",
         5039 => "CU_FILE_INTERNAL_BATCH_SETUP_ERROR",
+        5040 => "CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR",
+        5041 => "CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR",
+        5042 => "CU_FILE_INTERNAL_BATCH_CANCEL_ERROR",
+        5043 => "CU_FILE_NOMEM_ERROR",
+        5044 => "CU_FILE_IO_ERROR",
+        5045 => "CU_FILE_INTERNAL_BUF_REGISTER_ERROR",
+        5046 => "CU_FILE_HASH_OPR_ERROR",
+        5047 => "CU_FILE_INVALID_CONTEXT_ERROR",
+        5048 => "CU_FILE_NVFS_INTERNAL_DRIVER_ERROR",
+        5049 => "CU_FILE_BATCH_NOCOMPAT_ERROR",
         _ => return format!("code {code}"),
     };
     format!("{name} ({code})")
@@ -426,12 +473,15 @@ mod tests {
 
     #[test]
     fn copies_through_host_memory_are_not_called_direct() {
-        let with = |major, storage| mode(&Properties { major, storage, ..Properties::default() });
+        let with = |major, storage| mode(&Properties { major, storage, features: 15, ..Properties::default() });
         assert_eq!(with(0, 0), Mode::Compatible);
         assert_eq!(with(2, 0), Mode::Compatible, "no storage that can");
         assert_eq!(with(0, 1 << 4), Mode::Compatible, "no nvidia-fs");
         assert_eq!(with(2, 1 << 4), Mode::Direct);
         assert_eq!(with(0, NVME_P2P), Mode::Direct, "the kernel does it itself");
+        let p2p = |storage| mode(&Properties { storage, features: 15 | P2P, ..Properties::default() });
+        assert_eq!(p2p(1 << 4), Mode::Direct, "it is told otherwise for CUDA 13");
+        assert_eq!(p2p(0), Mode::Compatible);
     }
 
     #[test]

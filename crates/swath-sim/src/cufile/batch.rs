@@ -5,15 +5,13 @@ use std::ffi::c_int;
 use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::transfer::{Failure, Transfer};
 use super::{Answer, Status, report};
-use crate::code::Code;
 use crate::fail;
 
 /// What a completion says.
-const CANCELED: c_int = 0x08;
 const COMPLETE: c_int = 0x10;
 const FAILED: c_int = 0x40;
 
@@ -25,19 +23,36 @@ const MOST_WORKERS: u64 = 256;
 pub(super) struct Entry {
     cookie: usize,
     transfer: Transfer,
-    /// It is never done.
-    stuck: bool,
+    stuck: Option<Stuck>,
+}
+
+/// A transfer that does not end by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stuck {
+    /// It ends when it is cancelled or its batch destroyed.
+    Cancellable,
+    /// It never ends.
+    Hung,
 }
 
 impl Entry {
     pub(super) fn new(cookie: usize, transfer: Transfer) -> Entry {
-        Entry { cookie, transfer, stuck: false }
+        Entry { cookie, transfer, stuck: None }
+    }
+
+    fn run(&self) -> Completion {
+        let (status, result) = match self.transfer.run() {
+            Ok(bytes) => (COMPLETE, bytes as i64),
+            Err(Failure::Errno(code) | Failure::Refused(code)) => (FAILED, -i64::from(code)),
+        };
+        Completion { cookie: self.cookie, status, result }
     }
 
     /// As [`Transfer::tell_fate`]. Only what is in a batch can be stuck: nothing ends it elsewhere.
     pub(super) fn tell_fate(&mut self) {
         self.transfer.tell_fate();
-        self.stuck = self.transfer.is_read() && fail::point("stuck", Code::UNKNOWN).is_err();
+        let stuck = self.transfer.is_read() && fail::now("stuck");
+        self.stuck = if fail::now("hung") { Some(Stuck::Hung) } else { stuck.then_some(Stuck::Cancellable) };
     }
 }
 
@@ -50,20 +65,14 @@ pub(super) struct Completion {
     pub(super) result: i64,
 }
 
-impl Completion {
-    fn canceled(cookie: usize) -> Completion {
-        Completion { cookie, status: CANCELED, result: 0 }
-    }
-}
-
 #[derive(Debug, Default)]
 struct Batch {
     room: usize,
     /// Entries that wait for a thread are in the pool's queue.
     waiting: usize,
     running: usize,
-    /// Those that will never be done, by their cookies.
-    stuck: Vec<usize>,
+    /// Those that will never be done.
+    stuck: Vec<Stuck>,
     /// Those that were done and not asked for yet.
     done: VecDeque<Completion>,
 }
@@ -111,14 +120,6 @@ impl Pool {
         self.batches.get_mut(&batch).ok_or(Status::INVALID_VALUE)
     }
 
-    /// Take all entries of a batch from the queue that no thread has begun; their cookies.
-    fn unqueue(&mut self, batch: usize) -> Vec<usize> {
-        let (taken, left): (VecDeque<_>, VecDeque<_>) =
-            mem::take(&mut self.queue).into_iter().partition(|(of, _)| *of == batch);
-        self.queue = left;
-        taken.into_iter().map(|(_, entry)| entry.cookie).collect()
-    }
-
     /// See to it that there are as many threads as there are to be; at least one, or nothing would ever be done.
     fn hire(&mut self) -> Answer {
         let wanted = fail::number("SWATH_SIM_CUFILE_WORKERS", 8).clamp(1, MOST_WORKERS);
@@ -150,15 +151,12 @@ fn work(epoch: u64) {
             batch.running += 1;
         }
         drop(pool);
-        let (status, result) = match entry.transfer.run() {
-            Ok(bytes) => (COMPLETE, bytes as i64),
-            Err(Failure::Errno(code) | Failure::Refused(code)) => (FAILED, -i64::from(code)),
-        };
+        let completion = entry.run();
         pool = self::pool();
         // Who destroys a batch waits for what runs, so that it is there.
         if let Ok(batch) = pool.batch(batch) {
             batch.running -= 1;
-            batch.done.push_back(Completion { cookie: entry.cookie, status, result });
+            batch.done.push_back(completion);
         }
         DONE.notify_all();
     }
@@ -169,13 +167,16 @@ pub(super) fn count() -> usize {
     pool().batches.len()
 }
 
-/// A batch for so many entries.
-pub(super) fn set_up(room: usize) -> usize {
+/// A batch for so many entries. Each takes some of what the system has for reads and writes in flight.
+pub(super) fn set_up(room: usize) -> Answer<usize> {
     let mut pool = pool();
+    if pool.batches.len() as u64 >= fail::number("SWATH_SIM_CUFILE_BATCHES", 170) {
+        return Err(Status::BATCH_SETUP_ERROR);
+    }
     pool.last_handle += 16;
     let handle = pool.last_handle;
     pool.batches.insert(handle, Batch { room, ..Batch::default() });
-    handle
+    Ok(handle)
 }
 
 /// Whether so many more entries fit into a batch. Those count that were done and not asked for.
@@ -186,13 +187,21 @@ pub(super) fn has_room(batch: usize, entries: usize) -> Answer {
     if entries <= batch.room.saturating_sub(used) { Ok(()) } else { Err(Status::BATCH_FULL) }
 }
 
-/// Hand entries to the threads.
-pub(super) fn submit(batch: usize, entries: Vec<Entry>) -> Answer {
+/// Hand entries to the threads; or do them here and now, where a read that fails is a submit that fails, and nothing more is told.
+pub(super) fn submit(batch: usize, entries: Vec<Entry>, now: bool) -> Answer {
+    if now {
+        let done: VecDeque<Completion> = entries.iter().map(Entry::run).collect();
+        if done.iter().any(|done| done.status == FAILED) {
+            return Err(Status::BATCH_SUBMIT_FAILED);
+        }
+        pool().batch(batch)?.done.extend(done);
+        return Ok(());
+    }
     let mut pool = pool();
     pool.hire()?;
     let of = pool.batch(batch)?;
-    let (stuck, entries): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.stuck);
-    of.stuck.extend(stuck.into_iter().map(|entry| entry.cookie));
+    let (stuck, entries): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.stuck.is_some());
+    of.stuck.extend(stuck.into_iter().filter_map(|entry| entry.stuck));
     of.waiting += entries.len();
     pool.queue.extend(entries.into_iter().map(|entry| (batch, entry)));
     WORK.notify_all();
@@ -217,26 +226,37 @@ pub(super) fn completed(batch: usize, least: usize, most: usize, until: Option<I
     }
 }
 
-/// Cancel what no thread has begun, and what is stuck.
+/// Wait until nothing of a batch is under way, and tell of nothing that was. If there is something that does not end in time, that is
+/// an error, and the batch is as it was.
 pub(super) fn cancel(batch: usize) -> Answer {
+    let until = Instant::now() + Duration::from_millis(fail::number("SWATH_SIM_CUFILE_CANCEL_MS", 5000));
     let mut pool = pool();
-    pool.batch(batch)?;
-    let waiting = pool.unqueue(batch);
-    let found = pool.batch(batch)?;
-    found.waiting = 0;
-    let stuck = mem::take(&mut found.stuck);
-    found.done.extend(waiting.into_iter().chain(stuck).map(Completion::canceled));
-    DONE.notify_all();
-    Ok(())
+    loop {
+        let found = pool.batch(batch)?;
+        found.stuck.retain(|stuck| *stuck == Stuck::Hung);
+        if found.unfinished() == 0 {
+            found.done.clear();
+            DONE.notify_all();
+            return Ok(());
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Status::BATCH_CANCEL_ERROR);
+        }
+        pool = DONE.wait_timeout(pool, left).unwrap_or_else(PoisonError::into_inner).0;
+    }
 }
 
-/// Forget a batch, once nothing of it runs any more.
+/// Forget a batch, once nothing of it is under way any more.
 pub(super) fn destroy(batch: usize) {
-    if cancel(batch).is_err() {
-        report("a batch is destroyed that is none");
-        return;
-    }
     let mut pool = pool();
+    let Ok(found) = pool.batch(batch) else {
+        drop(pool);
+        return report("a batch is destroyed that is none");
+    };
+    if found.stuck.contains(&Stuck::Hung) {
+        report("a batch is destroyed of which something never ends: the real library would wait for ever");
+    }
     while pool.batch(batch).is_ok_and(|found| found.waiting + found.running > 0) {
         pool = wait(pool);
     }

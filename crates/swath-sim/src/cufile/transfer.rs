@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::files::{self, Registered};
-use super::{Answer, Status, report};
+use super::{Answer, Mode, Status, mode, report};
 use crate::code::{Code, Done};
 use crate::fail;
 use crate::sim::{self, in_context};
@@ -92,7 +92,7 @@ impl Transfer {
         match files::registered_end(target.base) {
             Some(end) if memory.end > end => return Err(Status::INVALID_MAPPING_RANGE),
             // The library finds registered memory by its beginning, and any other address costs another copy.
-            None if files::is_registered(memory.clone()) => {
+            None if mode()? == Mode::Direct && files::is_registered(memory.clone()) => {
                 report("registered memory is named by another address than its beginning")
             }
             _ => {}
@@ -113,6 +113,11 @@ impl Transfer {
             (false, true) => Fate::Half,
             (false, false) => Fate::Whole,
         };
+    }
+
+    /// Use other memory of the same allocation, before the memory that was checked.
+    pub(super) fn move_to(&mut self, start: usize) {
+        self.memory = start..start + self.memory.len();
     }
 
     pub(super) fn is_read(&self) -> bool {

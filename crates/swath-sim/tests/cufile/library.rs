@@ -62,8 +62,7 @@ pub(crate) struct Event {
     pub(crate) result: isize,
 }
 
-const CANCELED: c_int = 8;
-pub(crate) const COMPLETE: c_int = 16;
+const COMPLETE: c_int = 16;
 const FAILED: c_int = 64;
 pub(crate) const WRITE: c_int = 1;
 
@@ -215,8 +214,4 @@ pub(crate) fn done(cookie: usize, bytes: usize) -> Event {
 
 pub(crate) fn failed(cookie: usize, result: isize) -> Event {
     Event { cookie, status: FAILED, result }
-}
-
-pub(crate) fn canceled(cookie: usize) -> Event {
-    Event { cookie, status: CANCELED, result: 0 }
 }

@@ -10,7 +10,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use card::{Card, piece};
-use library::{COMPLETE, CuFile, Descriptor, Entry, Event, Pointer, Properties, WRITE, canceled, done, failed};
+use library::{CuFile, Descriptor, Entry, Event, Pointer, Properties, WRITE, done, failed};
 use swath_gpu::{Device, Gpu};
 use swath_sim::{device_bytes, events, forget, inside_with};
 
@@ -266,7 +266,10 @@ fn stuck_read_ends_when_it_is_cancelled_or_its_batch_destroyed() {
     assert_eq!(library.wait(batch, 1, Some(50)), []);
     assert!(started.elapsed() >= Duration::from_millis(50));
     assert_eq!(library.cancel(batch), 0);
-    assert_eq!(library.wait(batch, 1, Some(10_000)), [canceled(1)]);
+    // Nothing is told of it, and nothing is waited for.
+    let started = Instant::now();
+    assert_eq!(library.wait(batch, 1, Some(10_000)), []);
+    assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(library.submit(batch, &entries[..1]), 0);
     library.destroy(batch);
     library.deregister(handle);
@@ -275,35 +278,109 @@ fn stuck_read_ends_when_it_is_cancelled_or_its_batch_destroyed() {
 }
 
 #[test]
-fn cancelled_batch_ends_what_runs_and_drops_the_rest() {
-    let variables = [("SWATH_SIM_CUFILE_WORKERS", "1"), ("SWATH_SIM_CUFILE_LATENCY_US", "200000")];
-    if !with_cufile("cancelled_batch_ends_what_runs_and_drops_the_rest", &variables) {
+fn read_that_never_ends_cannot_be_cancelled() {
+    let variables = [("SWATH_SIM_FAIL", "hung:2"), ("SWATH_SIM_CUFILE_CANCEL_MS", "50")];
+    if !with_cufile("read_that_never_ends_cannot_be_cancelled", &variables) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("hung", &noise(100));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(100);
+    let entries: Vec<_> = (0..2).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
+    let batch = library.batch(2).unwrap();
+    assert_eq!(library.submit(batch, &entries), 0);
+    assert_eq!(library.cancel(batch), 5042);
+    // What has ended is still told, and the other is still waited for.
+    assert_eq!(library.wait(batch, 1, Some(10_000)), [done(0, 10)]);
+    let started = Instant::now();
+    assert_eq!(library.wait(batch, 1, Some(50)), []);
+    assert!(started.elapsed() >= Duration::from_millis(50));
+    forget();
+    library.destroy(batch);
+    assert_eq!(reported().len(), 1, "the real one does not return");
+}
+
+#[test]
+fn cancelled_batch_is_over_and_tells_nothing_more() {
+    let variables = [("SWATH_SIM_CUFILE_WORKERS", "1"), ("SWATH_SIM_CUFILE_LATENCY_US", "50000")];
+    if !with_cufile("cancelled_batch_is_over_and_tells_nothing_more", &variables) {
         return;
     }
     let (card, library) = (Card::open(), CuFile::opened());
     let (_, opened) = file("cancel", &noise(100));
     let handle = library.register(&opened).unwrap();
     let buffer = card.buffer(100);
-    let entries: Vec<_> = (0..10).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
-    let batch = library.batch(10).unwrap();
+    let entries: Vec<_> = (0..5).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
+    let batch = library.batch(5).unwrap();
     assert_eq!(library.submit(batch, &entries), 0);
-    // One is done, the next is begun, the others wait for the one worker.
-    let mut completed = library.wait(batch, 1, None);
+    assert_eq!(library.wait(batch, 1, None).len(), 1);
     assert_eq!(library.cancel(batch), 0);
-    completed.extend(library.wait(batch, 10, None));
-    let begun = completed.iter().filter(|event| event.status == COMPLETE).count();
-    assert!((1..10).contains(&begun), "{begun} of 10 were done");
-    completed.sort();
-    assert_eq!(completed, (0..10).map(|i| if i < begun { done(i, 10) } else { canceled(i) }).collect::<Vec<_>>());
+    assert!(card.contents(&buffer)[..50] == noise(100)[..50], "it was waited for");
+    assert_eq!(library.wait(batch, 4, Some(60_000)), []);
 
-    // Destroying waits for what runs: nothing is written afterwards.
-    let entries: Vec<_> = (0..5).map(|i| piece(handle, &buffer, i, 50 + 10 * i, 10, i)).collect();
+    // The batch can be used again. Destroying waits for what is under way: nothing is written afterwards.
+    let entries: Vec<_> = (5..10).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
     assert_eq!(library.submit(batch, &entries), 0);
-    std::thread::sleep(Duration::from_millis(50));
     library.destroy(batch);
-    let contents = card.contents(&buffer);
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(card.contents(&buffer) == contents && contents[90..].iter().all(|&byte| byte == 0xA5));
+    assert!(card.contents(&buffer) == noise(100));
+}
+
+#[test]
+fn compatible_reads_are_done_by_the_submit_which_fails_if_one_does() {
+    let variables = [("SWATH_SIM_CUFILE", "compat"), ("SWATH_SIM_FAIL", "read:2")];
+    if !with_cufile("compatible_reads_are_done_by_the_submit_which_fails_if_one_does", &variables) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("compatible-submit", &noise(100));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(100);
+    let entries: Vec<_> = (0..3).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
+    let batch = library.batch(3).unwrap();
+    assert_eq!(library.submit(batch, &entries), 5035);
+    assert_eq!(library.wait(batch, 3, Some(60_000)), []);
+    assert_eq!(library.submit(batch, &entries), 0);
+    assert!(card.contents(&buffer)[..30] == noise(100)[..30]);
+    assert_eq!(library.wait(batch, 3, Some(60_000)), [done(0, 10), done(1, 10), done(2, 10)]);
+}
+
+#[test]
+fn without_nvidia_fs_whole_pages_forget_their_offset() {
+    let test = "without_nvidia_fs_whole_pages_forget_their_offset";
+    if !with_cufile(test, &[("SWATH_SIM_CUFILE", "p2p")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let mut properties = Properties::default();
+    // SAFETY: there is room for the properties.
+    assert_eq!(unsafe { (library.properties)(&mut properties) }.code, 0);
+    assert_eq!((properties.version, properties.storage, properties.features), ([0, 0], 16, 31));
+    let stored = noise(3 * 4096);
+    let (_, opened) = file("pages", &stored);
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(3 * 4096);
+    assert_eq!(library.register_buffer(buffer.handle(), 3 * 4096), 0);
+    let mut page = piece(handle, &buffer, 4096, 4096, 4096, 1);
+    assert_eq!(library.all(&[page]), [done(1, 4096)]);
+    assert!(card.contents(&buffer)[..4096] == stored[4096..8192]);
+    // By its own address it goes where it should, and so does less than a page.
+    (page.base, page.base_offset) = (buffer.handle() + 4096, 0);
+    assert_eq!(library.all(&[page, piece(handle, &buffer, 8192, 8192, 4000, 2)]), [done(1, 4096), done(2, 4000)]);
+    assert!(card.contents(&buffer)[4096..12_192] == stored[4096..12_192]);
+    assert_eq!(reported(), [""; 0]);
+}
+
+#[test]
+fn system_has_room_for_so_many_batches() {
+    if !with_cufile("system_has_room_for_so_many_batches", &[("SWATH_SIM_CUFILE_BATCHES", "2")]) {
+        return;
+    }
+    let library = CuFile::opened();
+    let (one, _two) = (library.batch(128).unwrap(), library.batch(1).unwrap());
+    assert_eq!(library.batch(1), Err(5039));
+    library.destroy(one);
+    library.batch(128).unwrap();
 }
 
 #[test]
@@ -362,14 +439,16 @@ fn only_live_device_memory_is_taken() {
         Entry { base: host.as_ptr() as u64, ..good },
         Entry { base_offset: 91, ..good },
         Entry { file_offset: -1, ..good },
-        Entry { bytes: 0, ..good },
     ];
     for bad in bad {
-        assert_eq!(library.submit(batch, &[good, bad]), 5022, "{bad:?}");
+        let code = if bad.file.is_null() { 5027 } else { 5022 };
+        assert_eq!(library.submit(batch, &[good, bad]), code, "{bad:?}");
     }
     assert_eq!(library.wait(batch, 1, None), []);
     assert!(!events().iter().any(|line| line.contains("ubmit")), "{:?}", events());
     assert!(card.contents(&buffer).iter().all(|&byte| byte == 0xA5));
+    // What is empty is taken and never told of.
+    assert_eq!(library.all(&[good, Entry { bytes: 0, cookie: 7, ..good }]), [done(0, 10)]);
     // A thread without a context has no memory.
     let (address, file) = (buffer.handle(), handle as usize);
     let elsewhere = std::thread::spawn(move || CuFile::load().read(file as Pointer, address, 10, 0, 0));
@@ -442,7 +521,7 @@ fn files_that_are_gone_are_not_read() {
     drop(opened);
     forget();
     assert_eq!(library.read(handle, buffer.handle(), 10, 0, 0), -5027);
-    assert_eq!(library.submit(batch, &[piece(handle, &buffer, 0, 0, 10, 0)]), 5022);
+    assert_eq!(library.submit(batch, &[piece(handle, &buffer, 0, 0, 10, 0)]), 5027);
     library.deregister(handle);
     let used = "reported: a file is used after it was closed";
     let entry = "reported: entry 0 of a batch is refused with 5027";
@@ -573,6 +652,7 @@ fn without_the_kernels_part_reads_are_compatible_ones() {
     // SAFETY: there is room for the properties.
     assert_eq!(unsafe { (library.properties)(&mut properties) }.code, 0);
     assert_eq!((properties.version, properties.storage, properties.control & 2), ([0, 0], 0, 2));
+    assert_eq!(properties.features, 15);
     let (_, opened) = file("compatible", &noise(100));
     let handle = library.register(&opened).unwrap();
     let buffer = card.buffer(100);
