@@ -33,6 +33,7 @@
 #define INFLATE_DIST_BITS 8u
 #define INFLATE_LIT 288u                         // where the lengths of the distance codes start
 #define INFLATE_BLOCKS(dst_len) (1024u + (dst_len) / 32u)
+#define INFLATE_LARGEST 0x7fff0000u              // positions are 32 bits wide, and items step beyond the end
 #define INFLATE_LONGEST 258u                     // the longest match
 #define INFLATE_ADLER 65521u
 
@@ -496,6 +497,7 @@ KERNEL(32) inflate(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *statu
   u32 early = STATUS_OK;
   if ((flags & BLOCK_SPARSE) == 0u) {
     if (src_len < 2u) early = STATUS_TRUNCATED;
+    else if (src_len > INFLATE_LARGEST || dst_len > INFLATE_LARGEST) early = STATUS_UNSUPPORTED;
     // Method 8, a window of at most 32 KB, check bits, no preset dictionary.
     else if ((src[0] & 15u) != 8u || src[0] >> 4 > 7u || ((u32)src[0] << 8 | src[1]) % 31u != 0u || (src[1] & 32u) != 0u)
       early = STATUS_CORRUPT;

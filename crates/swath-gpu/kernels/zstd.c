@@ -15,10 +15,14 @@
 // positions run on behind dst_len, only the writes stop there. Where libzstd is laxer than the RFC (matches from before the
 // window, Huffman codes of 12 bits, Huffman streams with bits to spare) the kernel is not. Dictionaries, skippable frames and
 // frames that give the block only together are left to the CPU.
+//
+// Ends for every input: a queue has at least one sequence or literal, and a frame may have ZSTD_BLOCKS(dst_len) blocks before it is
+// left to the CPU. Empty ones, or tables for a byte each, would otherwise keep a group busy for seconds.
 
 // Global memory that a group needs for itself: the literals of one ZSTD block.
 #define ZSTD_SCRATCH 131072
 #define ZSTD_BLOCK_MAX 131072u
+#define ZSTD_BLOCKS(dst_len) (1024u + (dst_len) / 256u)
 #define ZSTD_WINDOW_MAX 0x8000000u  // 128 MB, as the CPU's decoder has it
 #define ZSTD_QUEUE 128u
 #define ZSTD_GOING 0xffffffffu      // no verdict yet
@@ -88,6 +92,7 @@ typedef struct {
   u32 checksum, check; // the frame has one; the group shall check it, `expected`
   u32 expected;
   u32 last;
+  u32 blocks;          // of the frame, so far
 
   u32 kind, size;      // of this block: type, bytes, and where its output begins
   u32 begins;
@@ -500,6 +505,8 @@ FN u32 zstd_next(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 want) {
   }
 
   if (s->len - z->at < 3) return cut;
+  if (z->blocks == ZSTD_BLOCKS(want)) return STATUS_UNSUPPORTED;
+  z->blocks++;
   u32 head = (u32)zstd_le(src + z->at, 3), kind = head >> 1 & 3, size = head >> 3;
   if (kind == 3 || size > z->block_max) return STATUS_CORRUPT;
   u32 at = z->at + 3, stored = kind == ZSTD_RLE ? 1 : size;
@@ -714,6 +721,7 @@ KERNEL(32) zstd(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, 
   if (LID == 0) {
     z.pos = 0;
     z.last = 0;
+    z.blocks = 0;
     z.check = 0;
     z.have_huff = 0;
     z.have_fse = 0;

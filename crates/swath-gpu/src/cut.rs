@@ -5,6 +5,7 @@
 //! in one download with one synchronisation. What is held is a band of each level, and of their tiles: nothing grows with the
 //! height of the image.
 
+mod check;
 mod compress;
 mod direct;
 mod job;
@@ -15,6 +16,7 @@ use std::ops::Range;
 
 use crate::buffer::Pinned;
 use crate::decode::MAX_GROUPS;
+use crate::device::Api;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::kernel::{Arg, Kernel};
@@ -129,6 +131,17 @@ pub struct Cutting {
 }
 
 impl Gpu {
+    /// Whether the device has the kernels that this job needs: rows that it took already are not there for anybody else.
+    ///
+    /// # Errors
+    /// [`Error::Build`] says what is wrong with one of them.
+    pub fn can_cut(&self, job: &CutJob) -> Result<()> {
+        let halves = job.levels.iter().any(|level| level.halving.is_some()).then_some(Kernel::Reduce);
+        let replaces = job.nan_to_nodata.map(|_| Kernel::NanToNodata);
+        let mut needed = [Some(Kernel::Cut), halves, replaces].into_iter().flatten();
+        needed.try_for_each(|kernel| self.shared.device.prepare(kernel))
+    }
+
     /// Begin to cut. `budget` is the most device memory that may be held.
     ///
     /// # Errors
@@ -195,7 +208,7 @@ impl Cutting {
         let made = self.enqueue(&steps, rows).and_then(|()| self.fetch(&steps, tiles_bytes, &mut memory));
         // Also after an error: what was enqueued uses the rows and the memory.
         let waited = self.stream.synchronize();
-        let (made, refused) = made?;
+        let (made, refused) = made.map_err(|error| self.late(error))?;
         waited?;
         let failure = failure.or(refused);
         let mut levels = Vec::new();
@@ -216,6 +229,15 @@ impl Cutting {
             }
         }
         Ok(Tiles { memory, levels, made, failure })
+    }
+
+    /// What was begun cannot be asked for again in smaller numbers: rows were moved on. So memory that is missing now is no reason to.
+    fn late(&self, error: Error) -> Error {
+        match self.gpu.info().api {
+            _ if !error.is_memory() => error,
+            Api::Cuda => Error::Call { api: "CUDA", call: "cutting", code: error.to_string() },
+            _ => Error::Call { api: "OpenCL", call: "cutting", code: error.to_string() },
+        }
     }
 
     /// Bring all tiles to the host, or to the file: compressed, if that is what is wanted and it succeeds.

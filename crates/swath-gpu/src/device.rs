@@ -120,6 +120,14 @@ pub unsafe trait Device: Debug + Send + Sync {
         Err(Error::Unable { device: self.info().name.clone(), what: "wait for streams of CUDA" })
     }
 
+    /// Compile a kernel, where that is not done before it is first launched.
+    ///
+    /// # Errors
+    /// [`Error::Build`] when the device cannot run it.
+    fn prepare(&self, _kernel: Kernel) -> Result<()> {
+        Ok(())
+    }
+
     /// A queue of its own: what is put into it happens in order, and beside what happens in other queues.
     ///
     /// # Errors

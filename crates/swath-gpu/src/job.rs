@@ -10,10 +10,10 @@ use crate::nvidia::nvcomp::Chunked;
 use crate::nvidia::nvjpeg2k::PixelType;
 use crate::route::{CodecChoice, Route};
 
-/// Groups that decode ZSTD at a time: each has working memory of its own, together no more than a quarter of a lane's, and no device
-/// runs more of them at once.
+/// Groups that decode ZSTD at a time: each has working memory of its own, together no more than a quarter of a lane's. The largest GPUs
+/// run about so many at once: 130 to 150 cores, whose shared memory has room for 16 groups.
 pub(crate) fn zstd_groups(blocks: u64, lane_bytes: u64) -> u64 {
-    (scratch_share(lane_bytes) / zstd_scratch().max(1)).clamp(1, 256).min(blocks)
+    (scratch_share(lane_bytes) / zstd_scratch().max(1)).clamp(1, 2048).min(blocks)
 }
 
 /// What of the bytes of a lane may be working memory.

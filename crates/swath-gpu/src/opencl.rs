@@ -140,6 +140,15 @@ fn failed_code(call: &'static str) -> impl Fn(cl_int) -> Error {
     move |code| failed(call)(ClError(code))
 }
 
+/// What is wrong with something that was to be enqueued. Many drivers give buffers their memory only when they are first used, and there
+/// may be less of it than the guard thinks: `bytes` is what the buffers have.
+fn refused(call: &'static str, stage: &'static str, bytes: u64) -> impl Fn(cl_int) -> Error {
+    move |code| match code {
+        CL_MEM_OBJECT_ALLOCATION_FAILURE => Error::OutOfMemory { stage, needed: bytes },
+        code => failed_code(call)(code),
+    }
+}
+
 /// Every device of every platform.
 fn find() -> Result<Vec<Found>> {
     // PoCL 3.1 tells a thread that asks while another one's first question is being answered that it has no device.
@@ -212,6 +221,20 @@ impl Inner {
         let program = Arc::new(program);
         programs.insert(kernel.file(), Arc::clone(&program));
         Ok(program)
+    }
+
+    /// A kernel that can be launched. Not until it is compiled does a driver know how many of its work items a core holds.
+    fn kernel(&self, kernel: Kernel) -> Result<ClKernel> {
+        let program = self.program(kernel)?;
+        let made = ClKernel::create(&program, kernel.name()).map_err(failed("clCreateKernel"))?;
+        let group = kernel.group() as usize;
+        match made.get_work_group_size(self.device.id()) {
+            Ok(most) if most < group => {
+                let log = format!("its groups have {group} work items, and the device runs at most {most} of it");
+                Err(Error::Build { kernel: kernel.name(), device: self.name.clone(), log })
+            }
+            _ => Ok(made),
+        }
     }
 
     fn create(&self, stage: &'static str, flags: u64, bytes: u64) -> Result<cl_mem> {
@@ -289,6 +312,10 @@ unsafe impl Device for OpenCl {
         }
     }
 
+    fn prepare(&self, kernel: Kernel) -> Result<()> {
+        self.inner.kernel(kernel).map(|_| ())
+    }
+
     fn queue(&self) -> Result<Box<dyn Queue>> {
         let queue = command_queue(&self.inner.context, &self.inner.device)?;
         Ok(Box::new(ClQueue { queue, kernels: HashMap::new(), inner: Arc::clone(&self.inner) }))
@@ -313,7 +340,7 @@ impl Queue for ClQueue {
         // SAFETY: the caller's promise.
         unsafe { enqueue_write_buffer(queue, to as cl_mem, CL_NON_BLOCKING, at as usize, len, from, 0, ptr::null()) }
             .map(forget)
-            .map_err(failed_code("clEnqueueWriteBuffer"))
+            .map_err(refused("clEnqueueWriteBuffer", "upload", len as u64))
     }
 
     unsafe fn download(&mut self, from: Handle, at: u64, to: &mut [u8]) -> Result<()> {
@@ -321,7 +348,7 @@ impl Queue for ClQueue {
         // SAFETY: the caller's promise.
         unsafe { enqueue_read_buffer(queue, from as cl_mem, CL_NON_BLOCKING, at as usize, len, to, 0, ptr::null()) }
             .map(forget)
-            .map_err(failed_code("clEnqueueReadBuffer"))
+            .map_err(refused("clEnqueueReadBuffer", "download", len as u64))
     }
 
     unsafe fn copy(&mut self, from: Handle, from_at: u64, to: Handle, to_at: u64, bytes: u64) -> Result<()> {
@@ -330,21 +357,21 @@ impl Queue for ClQueue {
         // SAFETY: the caller's promise.
         unsafe { enqueue_copy_buffer(self.queue.get(), from, to, from_at, to_at, bytes, 0, ptr::null()) }
             .map(forget)
-            .map_err(failed_code("clEnqueueCopyBuffer"))
+            .map_err(refused("clEnqueueCopyBuffer", "copy", bytes as u64))
     }
 
     unsafe fn launch(&mut self, kernel: Kernel, groups: u32, args: &[Arg<'_>]) -> Result<()> {
         if !self.kernels.contains_key(&kernel) {
-            let program = self.inner.program(kernel)?;
-            let made = ClKernel::create(&program, kernel.name()).map_err(failed("clCreateKernel"))?;
-            self.kernels.insert(kernel, made);
+            self.kernels.insert(kernel, self.inner.kernel(kernel)?);
         }
         let compiled = self.kernels[&kernel].get();
+        let mut bytes = 0;
         for (index, arg) in args.iter().enumerate() {
             let handle;
             let (size, value): (usize, *const c_void) = match arg {
                 Arg::Buffer(buffer) => {
                     handle = buffer.handle as cl_mem;
+                    bytes += buffer.bytes();
                     (size_of::<cl_mem>(), (&raw const handle).cast())
                 }
                 Arg::U32(value) => (4, ptr::from_ref(value).cast()),
@@ -357,7 +384,7 @@ impl Queue for ClQueue {
         // SAFETY: the sizes live until the call returns; what the kernel does is the caller's promise.
         unsafe { enqueue_nd_range_kernel(self.queue.get(), compiled, 1, ptr::null(), &global, &local, 0, ptr::null()) }
             .map(forget)
-            .map_err(failed_code("clEnqueueNDRangeKernel"))
+            .map_err(refused("clEnqueueNDRangeKernel", kernel.stage(), bytes))
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -367,5 +394,20 @@ impl Queue for ClQueue {
 
     fn synchronize(&mut self) -> Result<()> {
         finish(self.queue.get()).map_err(failed_code("clFinish"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_that_gets_no_memory_when_it_is_used_is_a_reason_to_ask_for_less() {
+        let refused = refused("clEnqueueNDRangeKernel", Kernel::Lzw.stage(), 4096);
+        let error = refused(CL_MEM_OBJECT_ALLOCATION_FAILURE);
+        assert_eq!(error, Error::OutOfMemory { stage: "kernel lzw", needed: 4096 });
+        assert!(error.is_memory());
+        // This one says nothing of the sort: what a kernel did wrong comes under the same name.
+        assert!(!refused(CL_OUT_OF_RESOURCES).is_memory());
     }
 }

@@ -6,9 +6,11 @@ use std::ops::Range;
 
 use swath_codec::{Compress, Shape};
 
+use super::check::Check;
 use super::pictures::PictureCodec;
 use super::tiles::Made;
 use super::{Cutting, Fetched, room_on_host};
+use crate::block::Status;
 use crate::buffer::Pinned;
 use crate::device::Api;
 use crate::error::{Error, Result};
@@ -131,9 +133,18 @@ impl NvCompCodec {
         }
     }
 
-    /// Bytes of a tile that this cannot compress any more: an LZ4 frame has blocks of 4 MiB at most.
+    pub(super) fn is_deflate(&self) -> bool {
+        self.codec == Chunked::Deflate
+    }
+
+    /// Bytes of the largest tile that this compresses. An LZ4 frame has blocks of 4 MiB at most. Of ZSTD, one sentence of nvCOMP's
+    /// header allows 2 GiB, another 16 MB and nothing defined beyond that.
     fn largest(&self) -> u64 {
-        if self.codec == Chunked::Lz4 { (4 << 20) - (64 << 10) } else { i32::MAX as u64 }
+        match self.codec {
+            Chunked::Deflate => i32::MAX as u64,
+            Chunked::Zstd => 16 << 20,
+            Chunked::Lz4 => (4 << 20) - (64 << 10),
+        }
     }
 }
 
@@ -170,6 +181,7 @@ pub(super) struct Pool {
     spans: Slot,
     /// Working memory of nvCOMP.
     scratch: Slot,
+    check: Check,
     /// Bytes of each slot, by piece, and tiles that are compressed at a time: what room was made for.
     slot_bytes: Vec<u64>,
     /// Bytes that nvCOMP may make of a tile.
@@ -199,6 +211,7 @@ fn tiles_of(pieces: &[Piece]) -> u64 {
 impl Pool {
     pub(super) fn clear(&mut self, budget: &mut Budget) {
         [&mut self.slots, &mut self.spans, &mut self.scratch].into_iter().for_each(|slot| slot.clear(budget));
+        self.check.clear(budget);
     }
 
     /// All memory that compressing these tiles needs. Tells what the largest of them may become.
@@ -217,6 +230,7 @@ impl Pool {
         let bytes = slots.try_fold(Places::new(codec, count).slots_at, |sum, bytes| sum.checked_add(bytes?));
         self.slots.room(gpu, "the pool of compressed tiles", bytes, budget)?;
         self.spans.room(gpu, "the table of compressed tiles", Some(count * SPANS * 24), budget)?;
+        self.check.make_room(codec, pieces, gpu, budget)?;
         if let TileCodec::NvComp(nvcomp) = codec {
             let tiles = pieces.iter().map(|piece| piece.tiles * piece.stride).sum::<u64>();
             let mut most = SCRATCH_BYTES.min(budget.limit / 4).max(tiles);
@@ -246,7 +260,8 @@ impl Pool {
             return Ok(());
         };
         if largest > nvcomp.largest() {
-            return Err(failed("a tile is larger than it compresses"));
+            let most = nvcomp.largest();
+            return Err(failed(format!("tiles of {largest} bytes are larger than the {most} that it is given")));
         }
         self.bound = NvComp::get()?.compress_bound(nvcomp.codec, nvcomp.algorithm, largest)?;
         let slot = (self.bound + 2 * FRAME_ROOM).next_multiple_of(POOL_ALIGN);
@@ -293,6 +308,7 @@ impl Cutting {
         }
         // The arrays of nvCOMP must not go before they were read.
         let mut arrays = Vec::new();
+        let checked = self.pool.check.piece(&self.job.compress, pieces);
         let (made, before) = match self.job.compress {
             TileCodec::NvComp(codec) => {
                 let made = self.compress_by_nvcomp(codec, pieces, &slots, &places, &mut arrays);
@@ -300,15 +316,34 @@ impl Cutting {
             }
             _ => (self.compress_by_kernel(pieces, &slots), 0),
         };
-        let sizes = made.and_then(|()| self.sizes(count, memory));
-        if sizes.is_err() {
+        let made = made.and_then(|()| match &checked {
+            Some(piece) => {
+                let (pool, slot) = (&mut self.pool, slots[piece.first as usize]);
+                let room = pool.slot_bytes.iter().min().map_or(0, |bytes| bytes - before);
+                pool.check.enqueue(&pool.slots, piece, (slot + before, room), count * 4, &mut self.stream)
+            }
+            None => Ok(()),
+        });
+        let words = made.and_then(|()| self.words(count + u64::from(checked.is_some()), memory));
+        if words.is_err() {
             self.stream.synchronize()?;
         }
-        let sizes = sizes?;
+        let mut sizes = words?;
+        let status = checked.and_then(|_| sizes.pop()).map_or(Status::OK, Status);
         let slot_of = pieces.iter().zip(&self.pool.slot_bytes);
         let rooms = slot_of.flat_map(|(piece, &slot)| std::iter::repeat_n(slot - before, piece.tiles as usize));
         if sizes.iter().zip(rooms).any(|(&size, room)| u64::from(size) > room) {
-            return Err(failed("it did not compress a tile"));
+            return Err(failed("it did not compress a tile".to_owned()));
+        }
+        if let Some(piece) = checked {
+            if !status.is_ok() {
+                // What it made of the other tiles is not better, nor what it will make.
+                self.job.compress = TileCodec::None;
+                self.pool.clear(&mut self.budget);
+                let (bytes, why) = (piece.bytes, status.reason());
+                return Err(failed(format!("a tile of {bytes} bytes is not what it was when it is decoded: {why}")));
+            }
+            self.pool.check.pass(&mut self.budget);
         }
         slots.iter_mut().for_each(|slot| *slot += before);
         let mut failure = None;
@@ -416,23 +451,23 @@ impl Cutting {
         unsafe { self.stream.launch(Kernel::ChunkFrame, count as u32, &args) }
     }
 
-    /// The sizes of the compressed tiles, in the order of the tiles.
-    fn sizes(&mut self, count: u64, memory: &mut Pinned) -> Result<Vec<u32>> {
+    /// The words at the beginning of the pool: the sizes of the compressed tiles, in the order of the tiles, and what is behind them.
+    fn words(&mut self, count: u64, memory: &mut Pinned) -> Result<Vec<u32>> {
         let bytes = count as usize * 4;
         if memory.len() < bytes {
-            *memory = self.gpu.pin(bytes).map_err(late)?;
+            *memory = self.gpu.pin(bytes)?;
         }
         // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
         unsafe { self.stream.download(self.pool.slots.get(), 0, &mut memory[..bytes])? };
         self.stream.synchronize()?;
-        Ok(memory[..bytes].as_chunks::<4>().0.iter().map(|size| u32::from_ne_bytes(*size)).collect())
+        Ok(memory[..bytes].as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word)).collect())
     }
 
     /// Lay pieces of the pool side by side and bring them to the host. The tiles as they were cut are not needed any more, so that
     /// they are gathered there; only if they grew that much that they do not fit it takes more than one copy.
     fn download(&mut self, spans: &[[u64; 3]], total: u64, memory: &mut Pinned) -> Result<()> {
         if (memory.len() as u64) < total {
-            *memory = room_on_host(&self.gpu, None, total).map_err(late)?;
+            *memory = room_on_host(&self.gpu, None, total)?;
         }
         self.gather(spans, total, |cutting, part| {
             // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
@@ -479,11 +514,6 @@ impl Cutting {
     }
 }
 
-/// The host has no memory for what was made: too late to ask for less, as rows were moved on.
-fn late(error: Error) -> Error {
-    Error::Call { api: "CUDA", call: "cuMemHostAlloc", code: error.to_string() }
-}
-
-fn failed(what: &str) -> Error {
-    Error::Call { api: "nvCOMP", call: "compress", code: what.to_owned() }
+fn failed(what: String) -> Error {
+    Error::Call { api: "nvCOMP", call: "compress", code: what }
 }

@@ -129,7 +129,10 @@ pub(super) fn job(plan: &Plan, gpu: &Gpu) -> std::result::Result<CutJob, String>
         u64::from_ne_bytes(sample)
     });
     let (predictor, compress) = (predictor.tag().into(), TileCodec::None);
-    Ok(CutJob { levels, bands: plan.bands, size, predictor, nan_to_nodata, compress })
+    let job = CutJob { levels, bands: plan.bands, size, predictor, nan_to_nodata, compress };
+    // Compilers are part of drivers, and not all drivers are good.
+    gpu.can_cut(&job).map_err(|error| error.to_string())?;
+    Ok(job)
 }
 
 /// What compresses the tiles on the device; the error says why nvCOMP cannot, where it was asked to.
