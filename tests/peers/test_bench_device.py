@@ -159,6 +159,21 @@ def test_table_says_what_was_used_and_how_fast_it_was(tmp_path):
         assert any(line.startswith(f"{codec} by own") and len(line.split()) == 10 for line in run.stdout.splitlines())
 
 
+def test_table_of_cuda_has_the_libraries_their_cases_and_their_stages(simulated, tmp_path):
+    command = [PATH, "bench", "--device", "cuda", "--size", "256", "--repeat", "1", "--scratch", tmp_path]
+    env = simulated(*LIBRARIES)
+    run = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=env, timeout=300)
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert "23 cases, 0 wrong" in run.stdout and "GPUDirect Storage" in run.stdout
+    for library in ("nvCOMP 6", "nvJPEG2000 0", "nvJPEG 12", "cuFile 1"):
+        assert any(line.strip().startswith(library) for line in lines), library
+    for codec in ("deflate", "zstd", "lz4", "jpeg2000", "jpeg"):
+        assert any(line.startswith(f"{codec} by nvcomp") and len(line.split()) == 10 for line in lines), codec
+    for stage in ("cuFile read", "nvCOMP decompress", "nvCOMP compress", "nvJPEG2000 decode", "nvJPEG encode"):
+        assert any(line.strip().startswith(stage) and len(line.split()) == 6 for line in lines), stage
+
+
 def test_flags_that_mean_nothing_are_misuse_and_a_scratch_that_is_not_there_a_failure(tmp_path):
     env = {**os.environ, "SWATH_OPENCL_DEVICE": "pocl"}
 

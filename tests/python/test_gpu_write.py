@@ -271,6 +271,32 @@ def test_dask_of_cupy_streams_through_the_device(tmp_path: Path, cog: bool) -> N
 
 
 @on_gpu
+@pytest.mark.parametrize("cog", [False, True])
+@pytest.mark.parametrize("order", ["y x", "band y x", "y x band"])
+def test_seed5_dask_of_any_order_streams_the_bytes_of_an_eager_write(tmp_path: Path, order: str, cog: bool) -> None:
+    import cupy
+
+    import swath
+
+    whole = dem(150, 100)
+    if "band" in order:
+        whole = xr.concat([whole, whole + 7], "band").transpose(*order.split())
+    whole[{"y": slice(30, 40), "x": slice(5, 9)}] = np.nan
+    lazy = whole.chunk({"y": 24, "x": 70})
+    lazy = lazy.copy(data=lazy.data.map_blocks(cupy.asarray, meta=cupy.empty((0,) * whole.ndim, "f4")))
+    streamed, eager = str(tmp_path / "a.tif"), str(tmp_path / "b.tif")
+    keywords: dict[str, Any] = {"compression": "deflate", "cog": cog, "tile_size": 32, "nodata": -9999.0}
+    swath.to_geotiff(lazy, streamed, streaming_buffer_bytes=1, **keywords)
+    assert looked_at_by_nobody()
+    report = swath.last_report()
+    assert (report["device"], report["compressed_by"][:6], report["fallbacks"]) == ("cuda", "nvCOMP", [])
+    swath.to_geotiff(on_device(whole), eager, **keywords)
+    assert Path(streamed).read_bytes() == Path(eager).read_bytes()
+    read = swath.open_geotiff(streamed, masked=True)
+    np.testing.assert_array_equal(read.transpose(*order.split()), whole)
+
+
+@on_gpu
 def test_what_was_read_lazily_is_written_lazily(tmp_path: Path) -> None:
     import swath
 

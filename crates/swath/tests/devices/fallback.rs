@@ -30,7 +30,14 @@ fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: 
     let mut pixels = vec![0; resident.bytes() as usize];
     resident.download(&mut pixels).expect("it downloads");
     same_pixels(name, expected.pixels.as_bytes(), &pixels);
-    assert_eq!(report.gpu.expect("a device was asked").fallbacks, fallbacks, "{name}");
+    let gpu = report.gpu.expect("a device was asked");
+    assert_eq!(gpu.fallbacks, fallbacks, "{name}");
+    if blocks == expected.report.blocks {
+        // All that the CPU decoded goes there at once, and nothing was there before.
+        let stats = gpu.stats;
+        assert_eq!((stats.uploads, stats.uploaded_bytes), (1, pixels.len() as u64), "{name}: {stats}");
+        assert_eq!((stats.downloads, stats.launches, stats.file_reads), (0, 0, 0), "{name}: {stats}");
+    }
 }
 
 /// JPEG, LERC and LZMA.
@@ -66,7 +73,8 @@ pub(crate) fn samples_without_a_kernel_are_told_or_refused(subject: &Subject) {
     }
 }
 
-/// Two ZSTD frames in a row are one block for the CPU; the kernel leaves such a block, and no other, to it.
+/// Two ZSTD frames in a row are one block for the CPU, and it does not mind thousands of blocks without a byte; the kernel leaves such a
+/// block, and no other, to it.
 pub(crate) fn form_of_a_stream_that_no_kernel_knows_costs_its_block_alone(subject: &Subject) {
     for planar in [false, true] {
         let file = File {
@@ -86,5 +94,15 @@ pub(crate) fn form_of_a_stream_that_no_kernel_knows_costs_its_block_alone(subjec
             }
         }));
         falls_back(subject, "two frames", &image, 1, "form");
+
+        let empty = open(file.build_with(|number, block| {
+            if number == 5 {
+                // A frame that does not tell its size, with a window of 4 MB; blocks that are stored as they are, the last with all of it.
+                *block = [&[0x28, 0xB5, 0x2F, 0xFD, 0, 0x60][..], &[0; 3 * 2000]].concat();
+                block.extend(&((content.len() as u32) << 3 | 1).to_le_bytes()[..3]);
+                block.extend(&content);
+            }
+        }));
+        falls_back(subject, "empty blocks", &empty, 1, "form");
     }
 }

@@ -158,22 +158,27 @@ fn device_is_lost(operations: Vec<Arc<Operation>>) {
     }
 }
 
-/// Calls of nvCOMP and of nvJPEG2000, what they say of single blocks, and what they are asked beforehand.
+/// Calls of nvCOMP, nvJPEG2000 and nvJPEG, what they say of single blocks, and what they are asked beforehand.
 fn decoders_and_encoders_fail(operations: Vec<Arc<Operation>>) {
     for operation in operations {
         // Fewer chunks at a time are the answer to a question for working memory that fails, where that is asked for to compress.
         let questions = at_calls(&operation, "nvcomp-temp", operation.writes(), some);
         let of_nvcomp =
             ["nvcomp", "nvcomp-idle", "chunk", "chunk-size", "chunk-large", "compress-chunk", "compress-large"];
-        let of_pictures = ["j2k-parse", "j2k-state", "j2k-decode", "j2k-encode"];
+        let (of_jpeg2000, of_jpeg) = (
+            ["j2k-parse", "j2k-state", "j2k-decode", "j2k-encode"],
+            ["jpeg-info", "jpeg-state", "jpeg-decode", "jpeg-encode"],
+        );
         let count = |kinds: &[&str]| -> u64 { kinds.iter().map(|kind| at_calls(&operation, kind, false, some)).sum() };
-        let (chunks, pictures) = (count(&of_nvcomp), count(&of_pictures));
+        let (chunks, jpeg2000, jpeg) = (count(&of_nvcomp), count(&of_jpeg2000), count(&of_jpeg));
         // What fails when the stream gets there kills the context.
         let late = at_calls(&operation, "j2k-late", false, some);
         let name = operation.name;
-        let (nvcomp, nvjpeg2000) = (!name.contains("LZW") && !name.contains("no codec"), name.contains("JPEG"));
-        assert_eq!((questions > 0, chunks > 5), (nvcomp && !nvjpeg2000, nvcomp && !nvjpeg2000), "{name}");
-        assert_eq!((pictures > 5, late > 0), (nvjpeg2000, nvjpeg2000 && !operation.writes()), "{name}");
+        let nvcomp = !["LZW", "no codec", "JPEG"].iter().any(|other| name.contains(other));
+        let (nvjpeg2000, nvjpeg) = (name.contains("JPEG 2000"), name.contains("JPEG") && !name.contains("JPEG 2000"));
+        assert_eq!((questions > 0, chunks > 5), (nvcomp, nvcomp), "{name}");
+        assert_eq!((jpeg2000 > 5, late > 0), (nvjpeg2000, nvjpeg2000 && !operation.writes()), "{name}");
+        assert_eq!(jpeg > 5, nvjpeg, "{name}: {jpeg}");
     }
 }
 
@@ -251,6 +256,43 @@ fn cufile_that_never_ends_is_given_up() {
             assert!(suffer(operation, fault, FallbackPolicy::Auto, false), "{fault}");
         }
         assert!(suffer(&reads[0], "stuck:2", FallbackPolicy::Strict, false));
+    });
+}
+
+/// What cuFile may still read from or write to is neither used again nor given back.
+#[test]
+fn memory_of_a_transfer_that_cannot_be_cancelled_is_left_alone() {
+    let variables = [("SWATH_CUFILE_TIMEOUT", "1"), ("SWATH_SIM_CUFILE_CANCEL_MS", "50")];
+    with_libraries("faults::memory_of_a_transfer_that_cannot_be_cancelled_is_left_alone", &variables, || {
+        let (gpu, mut left) = (device(), 0);
+        for operation in [&reads()[0], &writes()[0]] {
+            let name = operation.name;
+            reset();
+            set("SWATH_SIM_FAIL", "hung:1");
+            let done = operation.run(&gpu, Asked::of_libraries(FallbackPolicy::Auto));
+            unset("SWATH_SIM_FAIL");
+            match done {
+                Ok(done) if !operation.writes() => {
+                    operation.check(name, &done);
+                    assert!(done.report.fallbacks[0].reason.contains("does not come to the end of a read"), "{name}");
+                }
+                // It may still write to the file, so that this is none any more.
+                Err(error) if operation.writes() => {
+                    is_typed(name, &error);
+                    assert!(error.to_string().contains("does not come to the end of a write"), "{name}: {error}");
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+            let reported: Vec<String> = events().into_iter().filter(|event| event.starts_with("reported: ")).collect();
+            assert_eq!(reported, [""; 0], "{name}: neither destroyed nor freed");
+            gpu.trim();
+            assert!(device_bytes() > left, "{name}: {} bytes, before {left}", device_bytes());
+            left = device_bytes();
+            reset();
+            works(&format!("{name}, afterwards"), operation, &gpu, Asked::of_libraries(FallbackPolicy::Strict));
+            gpu.trim();
+            assert_eq!(device_bytes(), left, "{name}: what works leaves nothing");
+        }
     });
 }
 
@@ -388,14 +430,17 @@ impl Without {
     }
 }
 
-const WITHOUT: [Without; 13] = [
+const WITHOUT: [Without; 16] = [
     Without::symbol("cuMemcpyDtoDAsync_v2", no_driver),
     Without::symbol("cuStreamSynchronize", no_driver),
     Without::symbol("nvcompGetProperties", no_nvcomp),
     Without::symbol("nvcompBatchedZstdCompressAsync", no_nvcomp),
     Without::symbol("cuFileBatchIOSubmit", no_cufile),
     Without::symbol("cuFileGetVersion", no_cufile),
-    Without::symbol("nvjpeg2kDecode", no_nvjpeg2000),
+    Without::symbol("nvjpeg2kDecode", no_pictures),
+    Without::symbol("nvjpeg2kEncode", no_pictures),
+    Without::symbol("nvjpegDecodeBatched", no_pictures),
+    Without::symbol("nvjpegEncodeImage", no_pictures),
     Without::told("nvCOMP 4", &[("SWATH_SIM_NVCOMP", "4200")], no_nvcomp),
     Without::told("nvCOMP 7", &[("SWATH_SIM_NVCOMP", "7000")], no_nvcomp),
     Without {
@@ -479,10 +524,14 @@ fn no_nvcomp() {
     }
 }
 
-fn no_nvjpeg2000() {
+fn no_pictures() {
+    let symbol = env::var("SWATH_FAULTS_CASE").expect("a child");
+    let codec = if symbol.starts_with("nvjpeg2k") { "JPEG 2000 " } else { "JPEG to" };
     let operations = [reads(), writes()].concat();
-    for operation in operations.iter().filter(|operation| operation.name.contains("JPEG 2000")) {
-        told_or_refused(operation, CodecChoice::NvComp, Storage::Auto, "nvjpeg2kDecode");
+    let concerned: Vec<_> = operations.iter().filter(|operation| operation.name.contains(codec)).collect();
+    assert!(concerned.len() > 1, "a read and a write");
+    for operation in concerned {
+        told_or_refused(operation, CodecChoice::NvComp, Storage::Auto, &symbol);
     }
 }
 

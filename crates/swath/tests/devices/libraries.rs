@@ -154,12 +154,51 @@ pub(crate) fn compatibility_mode_of_cufile_is_not_taken_for_direct_storage(subje
     assert_eq!(report.read_by, "cuFile in compatibility mode, through host memory");
 }
 
+/// Without NVIDIA's kernel module, where the kernel itself is up to it.
+pub(crate) fn storage_that_the_kernel_copies_from_is_direct(subject: &Subject) {
+    let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
+    let raster = subject.check("no module", &image, &ReadRequest::new());
+    assert_eq!(raster.report.gpu.expect("a device did it").read_by, "cuFile (GPUDirect Storage)");
+    assert_eq!(calls("reported"), 0, "{:?}", swath_sim::events());
+}
+
+/// 256 tiles need two batches, and there is one.
+pub(crate) fn system_without_room_for_more_batches_only_waits_more(subject: &Subject) {
+    let compression = Compression::DEFLATE;
+    let image = File { width: 256, height: 256, cut: Cut::Tiles(16, 16), compression, ..File::default() }.open();
+    for _ in 0..3 {
+        let raster = subject.check("one batch", &image, &ReadRequest::new());
+        let report = raster.report.gpu.expect("a device did it");
+        assert_eq!(report.read_by, "cuFile (GPUDirect Storage)");
+        assert!(report.fallbacks.is_empty() && report.stats.file_reads > 128, "{report:?}");
+    }
+}
+
 /// Memory that cuFile cannot register is read into all the same, and said to be that.
 pub(crate) fn memory_that_cufile_cannot_register_is_said(subject: &Subject) {
     let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
     let raster = subject.check("not registered", &image, &ReadRequest::new());
     let read_by = raster.report.gpu.expect("a device did it").read_by;
     assert_eq!(read_by, "cuFile, through memory of its own: the device's could not be registered");
+}
+
+/// Older versions of cuFile take only files that are opened past the page cache: those that are read, and those that are written.
+pub(crate) fn files_are_opened_past_the_page_cache(subject: &Subject) {
+    let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
+    let raster = subject.check("a strict library", &image, &ReadRequest::new().storage(Storage::CuFile));
+    assert_eq!(raster.report.gpu.expect("a device did it").read_by, "cuFile (GPUDirect Storage)");
+    let plan = plan(64, 64, 1, DType::U8, Compress::Deflate { level: 6 }, true);
+    let pixels = vec![7_u8; 64 * 64];
+    let mut source = ArraySource::from_bytes(&pixels, DType::U8, 1, 64, 64, Layout::BandsLast).expect("an array");
+    let (device, storage) = (Device::Gpu(subject.gpu.clone()), Storage::CuFile);
+    let running = Running { device, fallback: FallbackPolicy::Strict, storage, ..Running::default() };
+    let mut written = Vec::new();
+    let report = plan.write_to(&mut written, &mut source, &running).expect("it writes");
+    assert_eq!(
+        report.gpu.expect("a device did it").written_by,
+        "cuFile (GPUDirect Storage, parts of pages through host memory)"
+    );
+    reads_back("a strict library", &written, &pixels);
 }
 
 fn plan(width: u64, height: u64, bands: usize, dtype: DType, compress: Compress, cog: bool) -> Plan {

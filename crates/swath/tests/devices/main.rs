@@ -16,6 +16,7 @@ mod faults;
 mod files;
 mod launch;
 mod libraries;
+mod limits;
 mod pictures;
 mod pixels;
 mod promises;
@@ -115,6 +116,8 @@ mod nvidia {
         libraries::compressed_and_decoded_bytes_do_not_pass_through_the_host,
         libraries::nvcomp_gives_the_pixels_of_the_cpu,
         libraries::what_nvcomp_compresses_is_read_by_the_cpu,
+        limits::first_large_tile_of_deflate_is_decoded_again_in_the_same_wait,
+        limits::tiles_of_zstd_above_16_mib_are_left_to_the_cpu_and_told,
     }
 
     /// Tests on libraries that are told to be otherwise.
@@ -135,8 +138,13 @@ mod nvidia {
         "SWATH_SIM_NVCOMP" = "4200": libraries::nvcomp_of_another_version_is_refused,
         "SWATH_SIM_FAIL" = "nvcomp-idle:1+": libraries::library_that_did_nothing_is_not_believed,
         "SWATH_SIM_FAIL" = "compress-large:2+": libraries::compressed_size_that_cannot_be_is_not_believed,
+        "SWATH_SIM_FAIL" = "compress-wrong:1": limits::nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_written,
+        "SWATH_SIM_FAIL" = "jpeg-interpolate:1+": pictures::jpeg_is_decoded_where_chroma_cannot_be_interpolated,
         "SWATH_SIM_CUFILE" = "compat": libraries::compatibility_mode_of_cufile_is_not_taken_for_direct_storage,
+        "SWATH_SIM_CUFILE" = "p2p": libraries::storage_that_the_kernel_copies_from_is_direct,
+        "SWATH_SIM_CUFILE_BATCHES" = "1": libraries::system_without_room_for_more_batches_only_waits_more,
         "SWATH_SIM_CUFILE_REGISTER" = "fail": libraries::memory_that_cufile_cannot_register_is_said,
+        "SWATH_SIM_CUFILE_STRICT" = "1": libraries::files_are_opened_past_the_page_cache,
     }
 
     tests! { on_nvidia:

@@ -180,6 +180,15 @@ pub(crate) fn jpeg_of_every_colour_and_layout_is_the_cpus(subject: &Subject) {
     falls_back(subject, "four bands", &four, blocks, "no kernel decodes JPEG");
 }
 
+/// A library that does not know that flag decodes without it; one that does gets it.
+pub(crate) fn jpeg_is_decoded_where_chroma_cannot_be_interpolated(subject: &Subject) {
+    let image = open(written(jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }), 3, |_| {}));
+    swath_sim::forget();
+    check(subject, "no interpolation", &image, "nvJPEG ");
+    let handles: Vec<String> = swath_sim::events().into_iter().filter(|it| it.starts_with("nvjpegCreateEx")).collect();
+    assert_eq!(handles, ["nvjpegCreateEx 36", "nvjpegCreateEx 4"]);
+}
+
 pub(crate) fn jpeg_with_shared_tables_is_spliced(subject: &Subject) {
     let file = written(jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }), 3, |_| {});
     let image = open(file.clone());
@@ -304,8 +313,12 @@ pub(crate) fn seed4_failed_tile_is_named(subject: &Subject) {
         assert!(on_cpu.contains("tile (1, 2)"), "{on_cpu}");
         for policy in [FallbackPolicy::Auto, FallbackPolicy::Strict] {
             let request = ReadRequest::new().device(&subject.gpu).fallback(policy);
+            swath_sim::forget();
             let failed = image.read(&request).expect_err("it is damaged");
             assert_eq!(failed.to_string(), on_cpu, "damage {number}");
+            // A header that is not the image's is not shown to the library.
+            let shown = swath_sim::events().iter().filter(|event| *event == "nvjpeg2kStreamParse").count();
+            assert!(shown < file.blocks() || ![1, 2, 3].contains(&number), "damage {number}: {shown} were parsed");
         }
         // Filled where that is wanted, and the others are as they are.
         let request = ReadRequest::new().on_corrupt(OnCorrupt::Fill);

@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use swath::codec::SampleFormat;
+use swath::codec::jpeg::EncodeColour;
 use swath::codec::jpeg2000::Quality;
 use swath::codec::predictor::Predictor;
 use swath::tiff::Compression;
@@ -82,7 +83,11 @@ impl Operation {
 
     /// Write a COG of several bands.
     fn write(name: &'static str, compress: Compress, pixels: Vec<u8>, to_file: bool) -> Operation {
-        let (plan, pictures) = (cog(compress), matches!(compress, Compress::Jpeg2000(_) | Compress::Jpeg { .. }));
+        Operation::write_as(name, cog(compress), pixels, to_file)
+    }
+
+    fn write_as(name: &'static str, plan: Plan, pixels: Vec<u8>, to_file: bool) -> Operation {
+        let pictures = matches!(plan.options().compress, Compress::Jpeg2000(_) | Compress::Jpeg { .. });
         let (bytes, _) = plan.to_bytes(&mut array(&plan, &pixels), &Running::default()).expect("the CPU writes it");
         let expected = levels(&plan, Dataset::from_bytes(bytes).expect("a file"));
         Operation { name, work: Work::Write { plan: Box::new(plan), pixels, to_file }, pictures, expected }
@@ -224,6 +229,15 @@ fn cog(compress: Compress) -> Plan {
     Plan::new(width, HEIGHT, 1, dtype, options).expect("a plan")
 }
 
+/// A plan with tiles of 72 KiB, of which the first is decoded again.
+fn large_tiles() -> Plan {
+    let mut options = WriteOptions::cog();
+    options.blocks = BlockSize::Tiles { width: 192, height: 192 };
+    options.overviews = Overviews::Factors(vec![2]);
+    options.compress = Compress::Deflate { level: 6 };
+    Plan::new(192, 500, 1, DType::U16, options).expect("a plan")
+}
+
 fn array<'a>(plan: &Plan, pixels: &'a [u8]) -> ArraySource<'a> {
     let (height, width, dtype) = (plan.height(), plan.width(), plan.dtype());
     let bytes = (width * height) as usize * dtype.size();
@@ -286,6 +300,7 @@ fn written(compress: Compress) -> Vec<u8> {
 }
 
 const JPEG_2000: Compress = Compress::Jpeg2000(Quality::Lossless);
+const JPEG: Compress = Compress::Jpeg { quality: 85, colour: EncodeColour::Stored };
 
 /// Reads by every way to decode, to the host and to the device.
 pub(super) fn reads() -> Vec<Arc<Operation>> {
@@ -305,6 +320,7 @@ pub(super) fn reads() -> Vec<Arc<Operation>> {
         read("no codec to a raster", Compression::NONE, none, true),
         Operation::read("JPEG 2000 to the host", written(JPEG_2000), true, false),
         Operation::read("JPEG 2000 to a raster", written(JPEG_2000), true, true),
+        Operation::read("JPEG to the host", written(JPEG), true, false),
     ];
     operations.into_iter().map(Arc::new).collect()
 }
@@ -317,9 +333,11 @@ pub(super) fn writes() -> Vec<Arc<Operation>> {
         Operation::write("writing ZSTD to a file", zstd, ramps(), true),
         Operation::write("writing LZ4 to a file", lz4, noise(), true),
         Operation::write("writing Deflate to memory", deflate, ramps(), false),
+        Operation::write_as("writing large tiles of Deflate to a file", large_tiles(), texture(5, 192 * 500 * 2), true),
         Operation::write("writing ZSTD to memory", zstd, ramps(), false),
         Operation::write("writing LZ4 to memory", lz4, noise(), false),
         Operation::write("writing JPEG 2000 to a file", JPEG_2000, ramps(), true),
+        Operation::write("writing JPEG to a file", JPEG, ramps(), true),
         Operation::convert("converting Deflate to ZSTD", file(Compression::DEFLATE, Predictor::Horizontal), zstd),
     ];
     operations.into_iter().map(Arc::new).collect()

@@ -1,0 +1,173 @@
+//! Tiles of sizes that one sentence of nvCOMP's header allows and another does not: what is compressed then is looked at, or is not
+//! compressed by nvCOMP.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use swath::{
+    ArraySource, BlockSize, Compress, DType, Device, DeviceReport, Error, FallbackPolicy, Layout, Overviews, Plan,
+    ReadRequest, Running, Storage, WriteOptions,
+};
+
+use crate::files::{open, texture};
+use crate::subject::{Subject, same_pixels};
+
+const DEFLATE: Compress = Compress::Deflate { level: 6 };
+
+/// Calls among what was asked of the simulator.
+fn calls(words: &str) -> usize {
+    swath_sim::events().iter().filter(|event| event.starts_with(words)).count()
+}
+
+/// A square of 16-bit samples in square tiles, and the plan to write it.
+struct Square {
+    plan: Plan,
+    pixels: Vec<u8>,
+    side: u64,
+}
+
+impl Square {
+    fn new(side: u64, tile: u32, compress: Compress, cog: bool) -> Square {
+        let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
+        options.blocks = BlockSize::Tiles { width: tile, height: tile };
+        options.compress = compress;
+        if cog {
+            options.overviews = Overviews::Factors(vec![2]);
+        }
+        let plan = Plan::new(side, side, 1, DType::U16, options).expect("a plan");
+        Square { plan, pixels: texture(11, (side * side * 2) as usize), side }
+    }
+
+    fn array(&self) -> ArraySource<'_> {
+        let Square { side, pixels, .. } = self;
+        ArraySource::from_bytes(pixels, DType::U16, 1, *side, *side, Layout::BandsLast).expect("an array")
+    }
+
+    fn write(&self, running: &Running<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
+        let (bytes, report) = self.plan.to_bytes(&mut self.array(), running)?;
+        Ok((bytes, report.gpu.expect("a device did it")))
+    }
+
+    /// To a file, to which the device may write by itself.
+    fn write_file(&self, path: &Path, running: &Running<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
+        let report = self.plan.write_file(path, true, &mut self.array(), running)?;
+        Ok((fs::read(path).expect("it was just written"), report.gpu.expect("a device did it")))
+    }
+
+    /// Every level holds what the CPU would have written.
+    fn check(&self, name: &str, file: &[u8]) {
+        let (expected, _) = self.plan.to_bytes(&mut self.array(), &Running::default()).expect("the CPU writes it");
+        let (expected, found) = (open(expected), open(file.to_vec()));
+        assert_eq!(found.levels().len(), expected.levels().len(), "{name}");
+        for level in 0..expected.levels().len() {
+            let [expected, found] = [&expected, &found].map(|image| {
+                let raster = image.read(&ReadRequest::new().level(level));
+                raster.unwrap_or_else(|error| panic!("{name}, level {level}: {error}"))
+            });
+            same_pixels(name, expected.pixels.as_bytes(), found.pixels.as_bytes());
+        }
+    }
+}
+
+/// One row of tiles at a time.
+fn running(subject: &Subject, storage: Storage, fallback: FallbackPolicy) -> Running<'static> {
+    let device = Device::Gpu(subject.gpu.clone());
+    Running { device, fallback, threads: Some(2), storage, buffer_bytes: Some(1), ..Running::default() }
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("limits-{name}-{}.tif", std::process::id()))
+}
+
+/// The first tile above 64 KiB is decoded again, by our own kernel, and only that; nobody waits for it alone, it costs memory for
+/// itself, and the bytes are those that the same tiles have when nobody looks.
+pub(crate) fn first_large_tile_of_deflate_is_decoded_again_in_the_same_wait(subject: &Subject) {
+    let strict = |storage| running(subject, storage, FallbackPolicy::Strict);
+    for cog in [false, true] {
+        // 128 KiB a tile. What is not Deflate is not looked at.
+        let [deflate, zstd] = [DEFLATE, Compress::Zstd { level: 3 }].map(|compress| {
+            let square = Square::new(1024, 256, compress, cog);
+            swath_sim::forget();
+            let (bytes, gpu) = square.write(&strict(Storage::Posix)).expect("it writes");
+            square.check(&format!("{compress:?}, COG {cog}"), &bytes);
+            assert!(gpu.compressed_by.contains("nvCOMP") && gpu.fallbacks.is_empty(), "{gpu:?}");
+            (bytes, gpu.stats, calls("launch inflate"), calls("launch chunk_frame"))
+        });
+        assert_eq!((deflate.2, zstd.2), (1, 0), "COG {cog}");
+        assert!(deflate.3 == 4 && zstd.3 == 4, "several bands");
+        let (with, without) = (deflate.1, zstd.1);
+        assert_eq!(with.synchronisations, without.synchronisations, "{with}, {without}");
+        assert_eq!(with.downloads, without.downloads, "{with}, {without}");
+        // The table of one block; the sizes that step aside for it, and what came of it.
+        assert_eq!((with.uploads, with.launches), (without.uploads + 1, without.launches + 1), "{with}, {without}");
+        assert_eq!(with.copies, without.copies + 3, "{with}, {without}");
+        // The sizes in front of the blocks of a COG are those in the pool, where the table stood meanwhile.
+        let file = path("direct");
+        let (direct, gpu) = square_of(cog).write_file(&file, &strict(Storage::Auto)).expect("it writes");
+        let _ = fs::remove_file(&file);
+        assert!(gpu.written_by.contains("cuFile"), "{gpu:?}");
+        assert!(direct == deflate.0, "COG {cog}: other bytes by way of cuFile");
+    }
+    // The memory for it is given back before the next band.
+    swath_sim::forget();
+    square_of(false).write(&strict(Storage::Posix)).expect("it writes");
+    let events = swath_sim::events();
+    let from = events.iter().position(|event| event.starts_with("launch inflate")).expect("it was looked at");
+    let until = events[from..].iter().position(|event| event.starts_with("launch chunk_frame")).expect("more bands");
+    let free = events[from..from + until].iter().filter(|event| *event == "free").count();
+    assert_eq!(free, 1, "{:?}", &events[from..from + until]);
+    // 32 KiB a tile: nobody doubts them.
+    swath_sim::forget();
+    Square::new(512, 128, DEFLATE, false).write(&strict(Storage::Posix)).expect("it writes");
+    assert_eq!((calls("launch inflate"), calls("launch chunk_frame")), (0, 4));
+}
+
+fn square_of(cog: bool) -> Square {
+    Square::new(1024, 256, DEFLATE, cog)
+}
+
+/// nvCOMP makes something else of the first tile, and says that all is well.
+pub(crate) fn nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_written(subject: &Subject) {
+    for (cog, storage) in [(false, Storage::Posix), (true, Storage::Auto)] {
+        let (square, file) = (square_of(cog), path("wrong"));
+        let name = format!("COG {cog}, {storage:?}");
+        swath_sim::reset();
+        swath_sim::forget();
+        let auto = running(subject, storage, FallbackPolicy::Auto);
+        let (bytes, gpu) = square.write_file(&file, &auto).expect("the CPU compresses");
+        assert_eq!(calls("told to fail: compress-wrong"), 1, "{name}");
+        square.check(&name, &bytes);
+        let [told] = &gpu.fallbacks[..] else { panic!("{name}: {:?}", gpu.fallbacks) };
+        assert!(told.reason.contains("nvCOMP") && told.reason.contains("a tile of 131072 bytes"), "{told}");
+        // Nothing of it is in the file, and it is not asked again.
+        assert_eq!((gpu.compressed_by.as_str(), gpu.stats.file_writes), ("the CPU", 0), "{name}: {gpu:?}");
+        assert_eq!(calls("nvcompBatchedDeflateCompressAsync"), 1, "{name}");
+        let (expected, _) = square.plan.to_bytes(&mut square.array(), &Running::default()).expect("the CPU writes it");
+        assert!(bytes == expected, "{name}: other bytes than the CPU's");
+        assert_eq!(swath_sim::device_bytes(), 0, "{name}: everything was given back");
+
+        // Whoever wants no other way gets an error and keeps the old file.
+        fs::write(&file, b"old").expect("room on the disk");
+        swath_sim::reset();
+        let strict = running(subject, storage, FallbackPolicy::Strict);
+        let error = square.write_file(&file, &strict).expect_err("nvCOMP was asked for");
+        assert!(matches!(&error, Error::Fallback { .. }), "{error}");
+        assert!(error.to_string().contains("nvCOMP"), "{error}");
+        assert_eq!(fs::read(&file).expect("it is there"), b"old");
+        let _ = fs::remove_file(&file);
+    }
+}
+
+/// ZSTD above 16 MiB a tile is left to the CPU, and that is said.
+pub(crate) fn tiles_of_zstd_above_16_mib_are_left_to_the_cpu_and_told(subject: &Subject) {
+    for (tile, by_nvcomp) in [(2896, true), (2912, false)] {
+        let square = Square::new(16, tile, Compress::Zstd { level: 1 }, false);
+        let (bytes, gpu) = square.write(&running(subject, Storage::Posix, FallbackPolicy::Auto)).expect("it writes");
+        square.check(&format!("tiles of {tile}"), &bytes);
+        assert_eq!(gpu.compressed_by.contains("nvCOMP"), by_nvcomp, "{gpu:?}");
+        assert_eq!(gpu.fallbacks.is_empty(), by_nvcomp, "{:?}", gpu.fallbacks);
+        assert!(gpu.fallbacks.iter().all(|told| told.reason.contains("larger than the 16777216")), "{gpu:?}");
+        let strict = square.write(&running(subject, Storage::Posix, FallbackPolicy::Strict));
+        assert_eq!(strict.is_ok(), by_nvcomp, "{strict:?}");
+    }
+}
