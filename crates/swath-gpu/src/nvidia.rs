@@ -211,8 +211,8 @@ impl std::error::Error for Missing {}
 ///
 /// In this order: what the variable [`Library::variable`] says, and nothing else if it is set; the process's library path;
 /// `nvidia/*/lib` and `lib64` in every `site-packages` that is known ([`search_also`], `VIRTUAL_ENV`, the program's own prefix,
-/// `CONDA_PREFIX`); conda's `lib`; `/usr/local/cuda`. It is done once: a library stays loaded, and one that is missing stays
-/// so.
+/// the Pythons of `PATH`, `pip install --user`, `CONDA_PREFIX`); conda's `lib`; `/usr/local/cuda`. It is done once: a library stays
+/// loaded, and one that is missing stays so.
 ///
 /// # Errors
 /// When there is none that can be used; the sentence says what was looked for, where, and what to install.

@@ -1,7 +1,7 @@
 //! Where a library is looked for, in which order.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -16,7 +16,8 @@ pub(super) struct Environment {
     pub(super) library_path: Option<OsString>,
     /// `site-packages` that Python told.
     pub(super) site_packages: Vec<PathBuf>,
-    /// What may hold `lib/python3*/site-packages`: the virtual environment, and what the running program is installed in.
+    /// What may hold `lib/python3*/site-packages`: the virtual environment, what the running program is installed in, what the Pythons
+    /// of the command line are, and where `pip install --user` puts things.
     pub(super) prefixes: Vec<PathBuf>,
     /// The conda environment.
     pub(super) conda: Option<PathBuf>,
@@ -41,11 +42,13 @@ impl Environment {
         let programs = [called, env::current_exe().ok()];
         let installed =
             programs.into_iter().flatten().filter_map(|program| Some(program.parent()?.parent()?.to_owned()));
+        let user = folder("PYTHONUSERBASE").or_else(|| folder("HOME").map(|home| home.join(".local")));
+        let pythons = path("PATH").map_or_else(Vec::new, |path| pythons(&path));
         Environment {
             chosen: path(library.variable()),
             library_path: path("LD_LIBRARY_PATH"),
             site_packages,
-            prefixes: folder("VIRTUAL_ENV").into_iter().chain(installed).collect(),
+            prefixes: folder("VIRTUAL_ENV").into_iter().chain(installed).chain(pythons).chain(user).collect(),
             conda: folder("CONDA_PREFIX"),
             cuda: PathBuf::from("/usr/local/cuda"),
         }
@@ -99,16 +102,37 @@ fn in_folders(library: Library, folders: &[PathBuf]) -> Vec<PathBuf> {
     files.filter(|file| file.exists()).collect()
 }
 
-/// The `site-packages` of a prefix, those of the newest Python first.
+/// What the Pythons of a search path are installed in: whoever runs `pip install` at a shell means one of them. Debian's, in `/usr`, has
+/// what pip installs in `/usr/local`.
+fn pythons(path: &OsStr) -> Vec<PathBuf> {
+    let mut prefixes = Vec::new();
+    let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
+    for program in folders.flat_map(|folder| ["python3", "python"].map(|name| folder.join(name))) {
+        // A link tells of the prefix that it stands in, its end of another.
+        let end = fs::canonicalize(&program).ok();
+        let ways = end.as_deref().map_or([None, None], |end| [Some(&*program), Some(end)]);
+        // Where there is a /bin/python3 it is that of /usr/bin.
+        let found = ways.into_iter().flatten().filter_map(|way| way.parent()?.parent());
+        for prefix in found.filter(|prefix| prefix.parent().is_some()) {
+            let local = (prefix == Path::new("/usr")).then(|| prefix.join("local"));
+            prefixes.extend(local.into_iter().chain([prefix.to_owned()]));
+        }
+    }
+    prefixes
+}
+
+/// The `site-packages` of a prefix, which Debian calls `dist-packages`, those of the newest Python first.
 fn site_packages(prefix: &Path) -> Vec<PathBuf> {
     let mut found: Vec<(u32, PathBuf)> = ["lib", "lib64"]
         .iter()
         .flat_map(|lib| entries(&prefix.join(lib)))
         .filter_map(|folder| {
             let version = folder.file_name()?.to_str()?.strip_prefix("python3")?.to_owned();
-            let site = folder.join("site-packages");
-            site.is_dir().then(|| (version.trim_start_matches('.').parse().unwrap_or(0), site))
+            let version = version.trim_start_matches('.').parse().unwrap_or(0);
+            let sites = ["site-packages", "dist-packages"].map(|name| (version, folder.join(name)));
+            Some(sites.into_iter().filter(|(_, site)| site.is_dir()))
         })
+        .flatten()
         .collect();
     found.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
     found.into_iter().map(|(_, site)| site).collect()
@@ -250,6 +274,24 @@ mod tests {
         folder.file("venv/lib/python2.7/site-packages/nvidia/b/lib64/libnvcomp.so.6");
         let environment = Environment { prefixes: vec![folder.0.join("venv")], ..elsewhere(&folder) };
         assert_eq!(tried(Library::NvComp, &environment), [six, five, old]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn pip_at_a_shell_is_pip_of_a_python_in_the_path() {
+        let folder = Folder::new("shell");
+        folder.file("real/bin/python3.12");
+        fs::create_dir_all(folder.0.join("linked/bin")).expect("a folder");
+        std::os::unix::fs::symlink(folder.0.join("real/bin/python3.12"), folder.0.join("linked/bin/python3"))
+            .expect("a link");
+        folder.file("none/bin/pip");
+        let path = env::join_paths(["none/bin", "linked/bin"].map(|bin| folder.0.join(bin))).expect("a path");
+        let real = folder.0.join("real").canonicalize().expect("it is there");
+        assert_eq!(pythons(&path), [folder.0.join("linked"), real.clone()]);
+        assert_eq!(pythons(OsStr::new("bin:.")), [""; 0].map(PathBuf::from), "not what lies in the working folder");
+        let file = folder.file("real/lib/python3.12/dist-packages/nvidia/libnvcomp/lib64/libnvcomp.so.6");
+        let environment = Environment { prefixes: pythons(&path), ..elsewhere(&folder) };
+        assert_eq!(tried(Library::NvComp, &environment), [file.canonicalize().expect("it is there")]);
     }
 
     #[test]
