@@ -275,7 +275,9 @@ KERNEL(256) chunk_check(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *
     for (u32 at = LID; at < block->dst_len; at += 256u) decoded[block->dst + at] = src[data + at];
     SYNC();
   }
-  if (!stored && (outcome[GRP] != 0u || written[GRP] > block->dst_len)) {
+  if (!stored && outcome[GRP] != 0u) {
+    result = STATUS_REFUSED;
+  } else if (!stored && written[GRP] > block->dst_len) {
     result = STATUS_CORRUPT;
   } else if (!stored && written[GRP] < block->dst_len) {
     result = STATUS_TRUNCATED;

@@ -69,6 +69,7 @@ typedef struct {
 #define STATUS_CORRUPT 2u      // it breaks the rules of the format
 #define STATUS_CHECKSUM 3u     // its checksum does not match
 #define STATUS_UNSUPPORTED 4u  // a form of the format that the kernel does not know
+#define STATUS_REFUSED 6u      // a library of NVIDIA's did not take it
 
 #define BLOCK(batch, i) (((GLOBAL const Block *)(batch))[i])
 

@@ -58,6 +58,11 @@ impl Status {
         self.0 == 0
     }
 
+    /// Whether it is up to who decodes: nothing was found to be wrong with the block itself, so that another decoder may take it.
+    pub fn is_of_decoder(self) -> bool {
+        matches!(self, Status::UNKNOWN_FORM | Status::REFUSED)
+    }
+
     /// What the kernel found, in words.
     pub fn reason(self) -> &'static str {
         match self.0 {

@@ -186,20 +186,11 @@ impl Cutting {
             assert!(first.checked_add(count).is_some_and(|end| end <= raster.rows()), "the raster holds the rows");
         }
         let (steps, tiles_bytes) = self.plan(count);
-        let mut failure = self.given_up.take();
         // First as much as bands to come will need, and if there is not that much, what this one needs.
-        let roomy = self.make_room(&steps, tiles_bytes, true).or_else(|error| match error.is_library() {
-            true => {
-                // What cannot be asked for its needs compresses nothing.
-                (self.job.compress, failure) = (TileCodec::None, Some(error));
-                self.make_room(&steps, tiles_bytes, true)
-            }
-            false => Err(error),
-        });
-        roomy.or_else(|_| {
+        self.make_room_or_give_up(&steps, tiles_bytes, true).or_else(|_| {
             self.shrink(&steps);
             self.budget.exact = true;
-            let made = self.make_room(&steps, tiles_bytes, false).inspect_err(|_| self.shrink(&steps));
+            let made = self.make_room_or_give_up(&steps, tiles_bytes, false).inspect_err(|_| self.shrink(&steps));
             self.budget.exact = false;
             made
         })?;
@@ -210,7 +201,7 @@ impl Cutting {
         let waited = self.stream.synchronize();
         let (made, refused) = made.map_err(|error| self.late(error))?;
         waited?;
-        let failure = failure.or(refused);
+        let failure = self.given_up.take().or(refused);
         let mut levels = Vec::new();
         for (level, (step, state)) in steps.into_iter().zip(&mut self.levels).enumerate() {
             state.block_row = step.blocks.end.max(state.block_row);
@@ -312,6 +303,17 @@ impl Cutting {
             tiles += count;
         }
         (steps, tiles_bytes)
+    }
+
+    /// The same; a library that cannot be asked for its needs compresses nothing from now on.
+    fn make_room_or_give_up(&mut self, steps: &[Step], tiles_bytes: u64, ahead: bool) -> Result<()> {
+        match self.make_room(steps, tiles_bytes, ahead) {
+            // It is told with the rows that are taken, which may be fewer than these.
+            Err(error) if error.is_library() && self.compress_no_more(error.clone()) => {
+                self.make_room(steps, tiles_bytes, ahead)
+            }
+            made => made,
+        }
     }
 
     /// All memory that a push needs. What is there is not touched, so that less may be asked for when it is refused.

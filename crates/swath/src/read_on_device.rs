@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use swath_codec::{Decoder, Extent, RowAccess};
 use swath_gpu::{
-    Block, CodecChoice, DecodeJob, Decoding, DeviceFile, DeviceRaster, Finished, Geometry, Gpu, LANES, Storage, Target,
-    Transfer, Unfit,
+    Block, CodecChoice, DecodeJob, Decoding, DeviceFile, DeviceRaster, Finished, Geometry, Gpu, LANES, Status, Storage,
+    Target, Transfer, Unfit,
 };
 use swath_io::{Fetch, Span};
 use swath_tiff::Limits;
@@ -229,12 +229,19 @@ impl<'a> Reading<'a> {
         let mut decoding = self.gpu.decode(job, bands, budget)?;
         let mut pending = VecDeque::with_capacity(LANES);
         let mut tried_alone = None;
-        while let Some(part) = parts.pop_front() {
+        loop {
+            let Some(part) = parts.pop_front() else {
+                if decoding.in_flight() == 0 {
+                    break;
+                }
+                self.finish_oldest(&mut decoding, &mut pending, &mut parts, sink)?;
+                continue;
+            };
             if self.request.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
                 return Err(Error::Cancelled);
             }
             if !decoding.has_room() {
-                self.finish_oldest(&mut decoding, &mut pending, sink)?;
+                self.finish_oldest(&mut decoding, &mut pending, &mut parts, sink)?;
             }
             match self.start(&part, &mut decoding, sink) {
                 Ok(started) => pending.extend(started),
@@ -247,7 +254,7 @@ impl<'a> Reading<'a> {
                 Err(Error::Device(error)) if error.is_memory() => {
                     // Room is made by those that are under way, and by asking for less.
                     while decoding.in_flight() > 0 {
-                        self.finish_oldest(&mut decoding, &mut pending, sink)?;
+                        self.finish_oldest(&mut decoding, &mut pending, &mut parts, sink)?;
                     }
                     decoding.shrink();
                     match part.split(self.planar()) {
@@ -257,14 +264,13 @@ impl<'a> Reading<'a> {
                             tried_alone = Some(part.clone());
                             parts.push_front(part);
                         }
+                        // Our kernels need less working memory than nvCOMP.
+                        None if self.take_own_kernel(&error.to_string(), &mut decoding)? => parts.push_front(part),
                         None => return Err(error.into()),
                     }
                 }
                 Err(error) => return Err(error),
             }
-        }
-        while decoding.in_flight() > 0 {
-            self.finish_oldest(&mut decoding, &mut pending, sink)?;
         }
         self.report.working_bytes += decoding.host_bytes() as u64;
         Ok(())
@@ -432,11 +438,13 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Wait for the oldest batch, look at what the device says of each block, and hand out its pixels.
+    /// Wait for the oldest batch, look at what the device says of each block, and hand out its pixels; or put it back to the parts that are
+    /// to be read.
     fn finish_oldest(
         &mut self,
         decoding: &mut Decoding,
         pending: &mut VecDeque<Pending>,
+        parts: &mut VecDeque<Part>,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         let begun = Instant::now();
@@ -451,7 +459,7 @@ impl<'a> Reading<'a> {
             match wanted.problem.take() {
                 None if sparse => self.report.sparse_blocks += 1,
                 Some(_) => refused.push((i, wanted.place, wanted.band, None)),
-                None if !status.is_ok() => refused.push((i, wanted.place, wanted.band, Some(status.reason()))),
+                None if !status.is_ok() => refused.push((i, wanted.place, wanted.band, Some(status))),
                 None => {
                     self.report.blocks += 1;
                     self.report.bytes_decoded += wanted.shape.len() as u64;
@@ -459,6 +467,18 @@ impl<'a> Reading<'a> {
             }
         }
         self.report.decode_time += begun.elapsed();
+        let good = self.report.blocks - before.0;
+        let mut left = refused.iter().filter_map(|&(.., status)| status.filter(|status| status.is_of_decoder()));
+        if let Some(status) = left.next() {
+            // A few are read by the CPU, unless that was ruled out; but few files have blocks of several forms.
+            let count = 1 + left.count();
+            let few = count <= MOST_REFUSED && (count as u64) < good && !self.strict();
+            if !few && self.take_own_kernel(status.reason(), decoding)? {
+                (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks) = before;
+                parts.push_front(part);
+                return Ok(());
+            }
+        }
         // What the host does not have comes back from the device at once, not block by block and not from the file again.
         let many = refused.len() > MOST_REFUSED;
         let held = match refused.is_empty() || !decoding.keeps_compressed() {
@@ -469,16 +489,16 @@ impl<'a> Reading<'a> {
         let held = held.as_ref();
         if many {
             // Many are read at once, as one batch, and by all threads.
-            let good = self.report.blocks - before.0;
             (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks) = before;
-            let reason = refused.iter().find_map(|&(.., reason)| reason).unwrap_or("its blocks lie outside the file");
+            let reason = refused.iter().find_map(|&(.., status)| status.map(Status::reason));
+            let reason = reason.unwrap_or("its blocks lie outside the file");
             self.read_part_on_cpu(&part, ("decoding", reason), good, held, decoding, sink)?;
             refused.clear();
         }
-        for (_, place, band, reason) in refused {
+        for (_, place, band, status) in refused {
             let bands = if self.planar() { band..band + 1 } else { part.bands.clone() };
             let block = Part { rows: place.row..place.row + 1, cols: place.col..place.col + 1, bands };
-            match reason {
+            match status.map(Status::reason) {
                 None => self.read_part(&block, held, decoding, sink)?,
                 Some(reason) => self.read_part_on_cpu(&block, ("decoding", reason), 0, held, decoding, sink)?,
             }

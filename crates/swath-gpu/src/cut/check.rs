@@ -1,9 +1,10 @@
 //! Whether nvCOMP is to be believed where its header contradicts itself.
 //!
 //! One sentence of it allows Deflate chunks of 2 GiB, another none above 64 KiB and nothing defined beyond that. The checksum that stands
-//! behind a stream is that of the tile, so a wrong stream would be a wrong file, and nobody would notice before somebody reads it. So the
-//! first such tile of a write is decoded again, by our own kernel, which compares the checksum, before anything of its batch is used.
-//! What the kernel said comes with the sizes of the tiles: nobody waits for it alone.
+//! behind a stream is that of the tile, so a wrong stream would be a wrong file, and nobody would notice before somebody reads it. So one
+//! such tile of the first band is decoded again, by our own kernel, which compares the checksum, before anything of its batch is used;
+//! and one of the next, as long as they are as good as empty and so show nothing. What the kernel said comes with the sizes of the tiles:
+//! nobody waits for it alone.
 
 use super::compress::{Piece, TileCodec};
 use crate::block::{Block, Status};
@@ -16,11 +17,14 @@ use crate::stream::Stream;
 /// The largest chunk of Deflate that all of nvCOMP's header allows.
 const UNDISPUTED: u64 = 64 << 10;
 
+/// A tile that becomes smaller than this part of itself is one value again and again, and shows nothing of others.
+const TELLING: u64 = 32;
+
 /// The memory of a check: what the kernel says of the tile, what stood at the beginning of the pool, and the tile.
 const HEAD_AT: u64 = size_of::<Block>() as u64;
 const TILE_AT: u64 = 2 * HEAD_AT;
 
-/// The check of a write: of one tile, and then it is done.
+/// The check of a write: of one tile that shows something, and then it is done.
 #[derive(Debug, Default)]
 pub(super) struct Check {
     memory: Slot,
@@ -30,7 +34,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// The run of tiles whose first is to be checked, if one is.
+    /// The run of tiles of which the middle one is to be checked, if one is.
     pub(super) fn piece(&self, codec: &TileCodec, pieces: &[Piece]) -> Option<Piece> {
         let due = !self.passed && matches!(codec, TileCodec::NvComp(nvcomp) if nvcomp.is_deflate());
         pieces.iter().find(|piece| due && piece.bytes > UNDISPUTED).copied()
@@ -53,10 +57,12 @@ impl Check {
         self.memory.clear(budget);
     }
 
-    /// It is as it should be: nothing more is checked.
-    pub(super) fn pass(&mut self, budget: &mut Budget) {
-        self.passed = true;
-        self.clear(budget);
+    /// It is as it should be: nothing more is checked, if that says something.
+    pub(super) fn pass(&mut self, piece: &Piece, size: u32, budget: &mut Budget) {
+        if u64::from(size) > piece.bytes / TELLING {
+            self.passed = true;
+            self.clear(budget);
+        }
     }
 
     /// Decode what lies at `from` in the pool, up to `room` bytes of it, and put what came of it at `status_at` of the pool. The arrays of

@@ -172,6 +172,13 @@ pub(super) struct Piece {
     pub(super) bytes: u64,
 }
 
+impl Piece {
+    /// The number of the one in the middle.
+    pub(super) fn middle(&self) -> u64 {
+        self.first + self.tiles / 2
+    }
+}
+
 /// Memory for tiles that are compressed on the device.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
@@ -318,7 +325,7 @@ impl Cutting {
         };
         let made = made.and_then(|()| match &checked {
             Some(piece) => {
-                let (pool, slot) = (&mut self.pool, slots[piece.first as usize]);
+                let (pool, slot) = (&mut self.pool, slots[piece.middle() as usize]);
                 let room = pool.slot_bytes.iter().min().map_or(0, |bytes| bytes - before);
                 pool.check.enqueue(&pool.slots, piece, (slot + before, room), count * 4, &mut self.stream)
             }
@@ -343,7 +350,7 @@ impl Cutting {
                 let (bytes, why) = (piece.bytes, status.reason());
                 return Err(failed(format!("a tile of {bytes} bytes is not what it was when it is decoded: {why}")));
             }
-            self.pool.check.pass(&mut self.budget);
+            self.pool.check.pass(&piece, sizes[piece.middle() as usize], &mut self.budget);
         }
         slots.iter_mut().for_each(|slot| *slot += before);
         let mut failure = None;

@@ -115,8 +115,16 @@ impl Options {
         Options(words)
     }
 
-    /// Decompression: the first word is the backend, where 0 leaves the choice to nvCOMP; the others are as for compression.
-    const DECOMPRESS: Options = Options([0; 16]);
+    /// Decompression: the first word is the backend, where 0 leaves the choice to nvCOMP; the others are as for compression. LZ4 is
+    /// decoded by kernels: the decompression engine of newer devices calls every chunk a success, and LZ4 need not have a checksum.
+    fn decompress(codec: Chunked) -> Options {
+        const BY_KERNELS: i32 = 2;
+        let mut words = [0; 16];
+        if codec == Chunked::Lz4 {
+            words[0] = BY_KERNELS;
+        }
+        Options(words)
+    }
 
     /// Anything, which the library should refuse.
     #[cfg(test)]
@@ -300,7 +308,7 @@ impl NvComp {
         self.alignment(
             self.functions(codec).codec.decompress_alignment,
             symbol!(codec, "DecompressGetRequiredAlignments"),
-            Options::DECOMPRESS,
+            Options::decompress(codec),
         )
     }
 
@@ -356,7 +364,7 @@ impl NvComp {
         total: u64,
         stream: CudaStream,
     ) -> Result<u64> {
-        let (mut bytes, options) = (0, Options::DECOMPRESS);
+        let (mut bytes, options) = (0, Options::decompress(codec));
         // SAFETY: there is room for the answer, and the stream is as the caller says.
         let (call, code) = unsafe {
             match &self.functions(codec).temp {
@@ -424,7 +432,7 @@ impl NvComp {
                 work.temp,
                 work.temp_bytes,
                 work.to,
-                Options::DECOMPRESS,
+                Options::decompress(codec),
                 work.statuses,
                 stream,
             )

@@ -43,12 +43,14 @@ impl Environment {
         let installed =
             programs.into_iter().flatten().filter_map(|program| Some(program.parent()?.parent()?.to_owned()));
         let user = folder("PYTHONUSERBASE").or_else(|| folder("HOME").map(|home| home.join(".local")));
-        let pythons = path("PATH").map_or_else(Vec::new, |path| pythons(&path));
+        // Of these there are often several, and few have any of NVIDIA's libraries.
+        let pythons = path("PATH").map_or_else(Vec::new, |path| pythons(&path)).into_iter().chain(user);
+        let pythons = pythons.filter(|prefix| has_wheels(prefix));
         Environment {
             chosen: path(library.variable()),
             library_path: path("LD_LIBRARY_PATH"),
             site_packages,
-            prefixes: folder("VIRTUAL_ENV").into_iter().chain(installed).chain(pythons).chain(user).collect(),
+            prefixes: folder("VIRTUAL_ENV").into_iter().chain(installed).chain(pythons).collect(),
             conda: folder("CONDA_PREFIX"),
             cuda: PathBuf::from("/usr/local/cuda"),
         }
@@ -136,6 +138,11 @@ fn site_packages(prefix: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
     found.into_iter().map(|(_, site)| site).collect()
+}
+
+/// Whether wheels of NVIDIA's are installed in a prefix.
+fn has_wheels(prefix: &Path) -> bool {
+    site_packages(prefix).iter().any(|site| !wheels(site).is_empty())
 }
 
 /// The folders of libraries that NVIDIA's wheels make.

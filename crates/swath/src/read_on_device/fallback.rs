@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use swath_gpu::Decoding;
+use swath_gpu::{CodecChoice, Decoding};
 use swath_io::Span;
 
 use super::part::Part;
@@ -65,6 +65,20 @@ impl Reading<'_> {
         let deep = if self.planar() { part.bands.len() } else { 1 };
         self.note_progress(part.rows.clone().count() * part.cols.clone().count() * deep);
         Ok(false)
+    }
+
+    /// Decode by a kernel of our own from now on, where a library may not see some blocks, or has no memory for them. Whether there is one.
+    pub(super) fn take_own_kernel(&mut self, reason: &str, decoding: &mut Decoding) -> Result<bool> {
+        if !decoding.decode_by_own_kernel() {
+            return Ok(false);
+        }
+        // Who left the choice to us has what was wanted, pixels that the device decoded, and is told who did it.
+        if self.strict() && self.request.decoder == CodecChoice::NvComp {
+            return Err(Error::Fallback { stage: BY_LIBRARY, reason: reason.to_owned() });
+        }
+        self.device.note_fallback(BY_LIBRARY, reason, 0);
+        self.device.decoded_by = decoding.job().decoded_by();
+        Ok(true)
     }
 
     /// The level with the compressed bytes of some blocks at hand, which only the device has.

@@ -6,7 +6,7 @@ use twox_hash::XxHash32;
 
 use crate::launch::{Given, bytes_of, launch, numbers};
 use crate::streams::{
-    CHECKSUM, CORRUPT, LZ4, OK, TRUNCATED, UNSUPPORTED, ZLIB, ZSTD, cpu, lz4_block, lz4_frame, plain,
+    CHECKSUM, CORRUPT, LZ4, OK, REFUSED, TRUNCATED, UNSUPPORTED, ZLIB, ZSTD, cpu, lz4_block, lz4_frame, plain,
 };
 use crate::subject::Subject;
 
@@ -44,8 +44,8 @@ pub(crate) fn decoded_chunks_are_checked_before_anybody_looks_at_them(subject: &
         let sound = || Decoded { tile: tile.clone(), sum, flags: 0, before: OK, written: len, outcome: 0, after: OK };
         all.push(sound());
         all.extend([1, 0x80, 0x1_0000, 0x8000_0000].map(|bit| Decoded { sum: sum ^ bit, after: CHECKSUM, ..sound() }));
-        all.push(Decoded { outcome: 12, after: CORRUPT, ..sound() });
-        all.push(Decoded { outcome: u32::MAX, after: CORRUPT, ..sound() });
+        all.push(Decoded { outcome: 12, after: REFUSED, ..sound() });
+        all.push(Decoded { outcome: u32::MAX, after: REFUSED, ..sound() });
         all.push(Decoded { written: len + 1, after: CORRUPT, ..sound() });
         all.push(Decoded { written: len | 1 << 32, after: CORRUPT, ..sound() });
         // Nobody asks what became of a stand-in.

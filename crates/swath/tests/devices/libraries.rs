@@ -301,3 +301,67 @@ pub(crate) fn compressed_size_that_cannot_be_is_not_believed(subject: &Subject) 
         assert!(!report.gpu.expect("a device did it").fallbacks.is_empty());
     }
 }
+
+/// A frame with a window of 32 MiB, as the highest levels of libzstd make them whatever there is to compress.
+fn widen(frame: &mut Vec<u8>) {
+    let single = 0x20;
+    assert!(frame[4] & single != 0 && frame[4] >> 6 != 0, "the window is the content, whose size is told");
+    frame[4] &= !single;
+    frame.insert(5, 0x78);
+}
+
+/// nvCOMP is not shown windows of more than 8 MB. Our kernel takes them, so that it is still the device which decodes.
+pub(crate) fn blocks_that_nvcomp_may_not_see_are_decoded_by_our_kernel(subject: &Subject) {
+    let file = File { compression: Compression::ZSTD, ..File::default() };
+    let blocks = file.blocks() as u64;
+    let expected = file.open().read(&ReadRequest::new()).expect("the CPU reads it");
+    let wide = open(file.build_with(|_, block| widen(block)));
+    for fallback in [FallbackPolicy::Auto, FallbackPolicy::Strict] {
+        let request = ReadRequest::new().device(&subject.gpu).fallback(fallback);
+        let raster = wide.read(&request).unwrap_or_else(|error| panic!("{fallback:?}: {error}"));
+        same_pixels("wide windows", expected.pixels.as_bytes(), raster.pixels.as_bytes());
+        assert_eq!(raster.report.blocks, blocks, "{fallback:?}");
+        let gpu = raster.report.gpu.expect("a device did it");
+        assert_eq!(gpu.decoded_by, "kernel zstd", "{fallback:?}");
+        let [told] = &gpu.fallbacks[..] else { panic!("{fallback:?}: {:?}", gpu.fallbacks) };
+        assert_eq!((told.stage, told.blocks), ("decoding by NVIDIA's library", 0), "{told}");
+    }
+    let nvcomp = subject.strict(&ReadRequest::new().decoder(CodecChoice::NvComp));
+    let refused = wide.read(&nvcomp).expect_err("nvCOMP alone was asked for");
+    assert!(matches!(refused, swath::Error::Fallback { .. }), "{refused}");
+
+    // One that is not like the others is no reason to do without nvCOMP, unless the CPU is ruled out.
+    let one = open(file.build_with(|i, block| {
+        if i == 3 {
+            widen(block)
+        }
+    }));
+    for (fallback, by, left) in [(FallbackPolicy::Auto, "nvCOMP", 1), (FallbackPolicy::Strict, "kernel zstd", 0)] {
+        let raster = one.read(&ReadRequest::new().device(&subject.gpu).fallback(fallback)).expect("it is read");
+        same_pixels("one wide window", expected.pixels.as_bytes(), raster.pixels.as_bytes());
+        assert_eq!(raster.report.blocks, blocks);
+        let gpu = raster.report.gpu.expect("a device did it");
+        assert!(gpu.decoded_by.contains(by), "{fallback:?}: {gpu:?}");
+        assert_eq!(gpu.fallbacks.iter().map(|told| told.blocks).collect::<Vec<_>>(), [left], "{fallback:?}");
+    }
+}
+
+/// nvCOMP needs several times a block of ZSTD as working memory, our kernel 128 KiB.
+pub(crate) fn block_that_nvcomp_has_no_memory_for_is_decoded_by_our_kernel(subject: &Subject) {
+    let file =
+        File { compression: Compression::ZSTD, width: 2048, height: 1024, cut: Cut::Strips(1024), ..File::default() };
+    let image = file.open();
+    let read = |decoder, budget| {
+        let request = ReadRequest::new().decoder(decoder).gpu_memory_budget(budget);
+        image.read(&subject.strict(&request)).map(|raster| raster.report.gpu.expect("a device did it"))
+    };
+    let bytes = file.block_bytes() as u64;
+    let budget = (8..).map(|quarters| quarters * bytes / 4).find(|&budget| read(CodecChoice::Own, budget).is_ok());
+    let budget = budget.expect("there is one");
+    let refused = read(CodecChoice::NvComp, budget).expect_err("there is too little for nvCOMP");
+    assert!(matches!(refused, swath::Error::Fallback { .. }), "{refused}");
+    let gpu = read(CodecChoice::Auto, budget).unwrap_or_else(|error| panic!("{budget}: {error}"));
+    assert_eq!(gpu.decoded_by, "kernel zstd");
+    assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("budget")), "{:?}", gpu.fallbacks);
+    assert!(read(CodecChoice::Auto, 16 * bytes).expect("more than enough").decoded_by.contains("nvCOMP"));
+}

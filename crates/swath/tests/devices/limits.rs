@@ -122,11 +122,52 @@ pub(crate) fn first_large_tile_of_deflate_is_decoded_again_in_the_same_wait(subj
     assert_eq!((calls("launch inflate"), calls("launch chunk_frame")), (0, 4));
 }
 
+/// A scene that lies in the middle of nodata begins with tiles of one value, of which any encoder makes the right thing.
+pub(crate) fn empty_tiles_show_nothing_and_the_next_are_looked_at(subject: &Subject) {
+    let mut square = square_of(false);
+    let rows = 2 * 256 * 1024 * 2;
+    square.pixels[..rows].fill(0);
+    swath_sim::forget();
+    let (bytes, _) = square.write(&running(subject, Storage::Posix, FallbackPolicy::Strict)).expect("it writes");
+    square.check("two empty rows of tiles", &bytes);
+    assert_eq!(
+        (calls("launch inflate"), calls("launch chunk_frame")),
+        (3, 4),
+        "those two and the first that says something"
+    );
+    assert_eq!(swath_sim::device_bytes(), 0, "everything was given back");
+}
+
+/// Tiles that are too large for nvCOMP's LZ4, with every budget: the write fails for want of memory, or is done and says who compressed,
+/// also where rows had to be taken in smaller numbers.
+pub(crate) fn library_that_compresses_nothing_is_told_whatever_memory_there_is(subject: &Subject) {
+    let square = Square::new(1500, 1456, Compress::Lz4, true);
+    let mut done = 0;
+    for budget in (4..100).map(|quarters| quarters << 18) {
+        let with = |fallback| Running {
+            gpu_memory_budget: Some(budget),
+            buffer_bytes: None,
+            ..running(subject, Storage::Posix, fallback)
+        };
+        match square.write(&with(FallbackPolicy::Auto)) {
+            Ok((_, gpu)) => {
+                assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("larger than")), "{budget}: {gpu:?}");
+                done += 1;
+            }
+            Err(Error::Device(error)) if error.is_memory() => {}
+            Err(error) => panic!("{budget}: {error}"),
+        }
+        let strict = square.write(&with(FallbackPolicy::Strict)).expect_err("the CPU compresses");
+        assert!(matches!(&strict, Error::Fallback { .. } | Error::Device(_)), "{budget}: {strict}");
+    }
+    assert!((10..90).contains(&done), "{done} of 96 budgets were enough");
+}
+
 fn square_of(cog: bool) -> Square {
     Square::new(1024, 256, DEFLATE, cog)
 }
 
-/// nvCOMP makes something else of the first tile, and says that all is well.
+/// nvCOMP makes something else of the tile in the middle of the first row, and says that all is well.
 pub(crate) fn nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_written(subject: &Subject) {
     for (cog, storage) in [(false, Storage::Posix), (true, Storage::Auto)] {
         let (square, file) = (square_of(cog), path("wrong"));

@@ -112,11 +112,15 @@ mod nvidia {
     kernels!(on_nvidia);
     engine!(on_nvidia);
     tests! { on_nvidia:
+        libraries::block_that_nvcomp_has_no_memory_for_is_decoded_by_our_kernel,
+        libraries::blocks_that_nvcomp_may_not_see_are_decoded_by_our_kernel,
         libraries::choice_of_decoder_and_of_storage_is_kept,
         libraries::compressed_and_decoded_bytes_do_not_pass_through_the_host,
         libraries::nvcomp_gives_the_pixels_of_the_cpu,
         libraries::what_nvcomp_compresses_is_read_by_the_cpu,
+        limits::empty_tiles_show_nothing_and_the_next_are_looked_at,
         limits::first_large_tile_of_deflate_is_decoded_again_in_the_same_wait,
+        limits::library_that_compresses_nothing_is_told_whatever_memory_there_is,
         limits::tiles_of_zstd_above_16_mib_are_left_to_the_cpu_and_told,
     }
 
@@ -138,7 +142,7 @@ mod nvidia {
         "SWATH_SIM_NVCOMP" = "4200": libraries::nvcomp_of_another_version_is_refused,
         "SWATH_SIM_FAIL" = "nvcomp-idle:1+": libraries::library_that_did_nothing_is_not_believed,
         "SWATH_SIM_FAIL" = "compress-large:2+": libraries::compressed_size_that_cannot_be_is_not_believed,
-        "SWATH_SIM_FAIL" = "compress-wrong:1": limits::nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_written,
+        "SWATH_SIM_FAIL" = "compress-wrong:3": limits::nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_written,
         "SWATH_SIM_FAIL" = "jpeg-interpolate:1+": pictures::jpeg_is_decoded_where_chroma_cannot_be_interpolated,
         "SWATH_SIM_CUFILE" = "compat": libraries::compatibility_mode_of_cufile_is_not_taken_for_direct_storage,
         "SWATH_SIM_CUFILE" = "p2p": libraries::storage_that_the_kernel_copies_from_is_direct,

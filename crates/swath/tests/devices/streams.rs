@@ -12,6 +12,7 @@ pub(crate) const TRUNCATED: u32 = 1;
 pub(crate) const CORRUPT: u32 = 2;
 pub(crate) const CHECKSUM: u32 = 3;
 pub(crate) const UNSUPPORTED: u32 = 4;
+pub(crate) const REFUSED: u32 = 6;
 
 pub(crate) const ZLIB: u32 = 0;
 pub(crate) const ZSTD: u32 = 1;
