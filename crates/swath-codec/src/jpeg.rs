@@ -5,6 +5,7 @@
 //! TIFF the PhotometricInterpretation tag decides. Sequential, progressive and lossless Huffman coding; arithmetic
 //! coding is refused.
 
+mod abbreviate;
 mod downsample;
 mod encode;
 mod entropy;
@@ -17,6 +18,7 @@ mod output;
 mod scan;
 mod upsample;
 
+pub use abbreviate::abbreviate;
 pub use encode::{EncodeColour, EncodeParams, EncodeScratch, encode, encode_tables};
 
 use crate::{Error, Result, Shape, color};

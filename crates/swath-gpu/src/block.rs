@@ -70,7 +70,7 @@ impl Status {
             1 => "the stream ends too early",
             2 => "the stream breaks the rules of its format",
             3 => "the checksum does not match",
-            4 => "the kernel does not know this form of the format",
+            4 => "this form of the format is not known there",
             5 => "it is another picture than the file announces",
             6 => "NVIDIA's library does not decode it",
             _ => "the kernel failed",

@@ -94,6 +94,7 @@ pub struct Decoding {
 #[derive(Debug)]
 pub struct Finished<'a> {
     statuses: &'a [u8],
+    failure: Option<&'a Error>,
     /// The pixels, if they were asked for on the host. Those of blocks whose status is not good are not defined.
     pub pixels: &'a [u8],
 }
@@ -102,6 +103,14 @@ impl Finished<'_> {
     /// The status of each block, in their order.
     pub fn statuses(&self) -> impl Iterator<Item = Status> + '_ {
         self.statuses.as_chunks::<4>().0.iter().map(|bytes| Status(u32::from_ne_bytes(*bytes)))
+    }
+
+    /// Why a block has its status, in words: those of the library, if it was one that failed.
+    pub fn reason(&self, status: Status) -> String {
+        match self.failure.filter(|_| status == Status::REFUSED) {
+            Some(failure) => failure.to_string(),
+            None => status.reason().to_owned(),
+        }
     }
 }
 
@@ -469,7 +478,8 @@ impl Decoding {
         waited?;
         let lane = &self.idle[0];
         let result = lane.result.get(lane.result_bytes);
-        Ok(Some(Finished { statuses: &result[..lane.blocks * 4], pixels: &result[lane.status_bytes..] }))
+        let failure = lane.pictures.failure().filter(|_| self.job.route.is_of_pictures());
+        Ok(Some(Finished { statuses: &result[..lane.blocks * 4], failure, pixels: &result[lane.status_bytes..] }))
     }
 
     /// Whether the device alone has the compressed bytes of the batch that was finished last, because it read them itself; and has them as

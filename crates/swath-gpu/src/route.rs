@@ -67,8 +67,10 @@ pub(crate) enum Route {
     },
 }
 
-/// Blocks of pictures that are under way in a batch: each has working memory of its own until the batch was waited for.
-const PICTURES: usize = 32;
+/// Blocks of nvJPEG2000 that are under way in a batch: each has working memory of its own until the batch was waited for.
+const JPEG2000_BLOCKS: usize = 32;
+/// Blocks of nvJPEG: above 50 the device decodes Huffman codes too.
+const JPEG_BLOCKS: usize = 128;
 
 impl Route {
     /// The way through a library for pictures, if it is there and wanted.
@@ -94,7 +96,11 @@ impl Route {
 
     /// See [`DecodeJob::most_blocks`](crate::DecodeJob::most_blocks).
     pub(crate) fn most_blocks(self) -> usize {
-        if self.is_of_pictures() { PICTURES } else { usize::MAX }
+        match self {
+            Route::NvJpeg2000(_) => JPEG2000_BLOCKS,
+            Route::NvJpeg { .. } => JPEG_BLOCKS,
+            Route::Stored | Route::Kernel(_) | Route::NvComp(..) => usize::MAX,
+        }
     }
 
     /// What decodes a codec on this device. `name` is the codec's, for messages.

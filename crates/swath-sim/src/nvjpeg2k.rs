@@ -15,6 +15,7 @@ use swath_codec::{SampleFormat, Shape};
 use crate::cudart;
 use crate::nvjpeg2k::header::Header;
 use crate::picture::{Handles, InUse, Outcome, Plane, Status, answer, misuse, property};
+use crate::sim::Sim;
 
 /// The version of the library.
 const VERSION: [c_int; 3] = [0, 11, 0];
@@ -33,8 +34,18 @@ struct Bitstream {
 #[derive(Debug)]
 struct Parsed {
     header: Header,
-    /// A copy: nobody could tell that the caller's was read too late.
+    /// Where it was, and a copy: if they differ when it is decoded, the caller has touched it too early.
+    at: usize,
     bytes: Vec<u8>,
+}
+
+impl Parsed {
+    /// Whether it is as it was. Only of pinned memory can it be told that it is still there.
+    fn is_untouched(&self, sim: &Sim) -> bool {
+        // SAFETY: pinned memory is the simulator's own, and alive while it holds the range.
+        let now = || unsafe { std::slice::from_raw_parts(self.at as *const u8, self.bytes.len()) };
+        !sim.pinned.contains(self.at, self.bytes.len()) || now() == self.bytes
+    }
 }
 
 /// The kinds of samples in memory.

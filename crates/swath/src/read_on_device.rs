@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use swath_codec::{Decoder, Extent, RowAccess};
 use swath_gpu::{
-    Block, CodecChoice, DecodeJob, Decoding, DeviceFile, DeviceRaster, Finished, Geometry, Gpu, LANES, Status, Storage,
-    Target, Transfer, Unfit,
+    Block, CodecChoice, DecodeJob, Decoding, DeviceFile, DeviceRaster, Finished, Geometry, Gpu, LANES, Storage, Target,
+    Transfer, Unfit,
 };
 use swath_io::{Fetch, Span};
 use swath_tiff::Limits;
@@ -28,6 +28,7 @@ use crate::read::Checked;
 use crate::report::{DeviceReport, Report};
 use crate::request::{Cancel, FallbackPolicy, Layout, Progress, ReadRequest};
 
+use self::fallback::Why;
 use self::part::Part;
 
 /// Device memory that the batches of a read hold at most, unless told otherwise.
@@ -343,7 +344,7 @@ impl<'a> Reading<'a> {
         locate(self.level, &self.decoder, self.limits, &mut wanted, &mut spans)?;
         // `Block` counts a block's bytes in 32 bits; the CPU counts further.
         if spans.iter().any(|span| u32::try_from(span.len).is_err()) {
-            let why = ("fetching", "a compressed block has more than 4 GB");
+            let why = Why::new("fetching", "a compressed block has more than 4 GB");
             self.read_part_on_cpu(part, why, 0, None, decoding, sink)?;
             self.note_progress(wanted.len());
             return Ok(None);
@@ -354,7 +355,8 @@ impl<'a> Reading<'a> {
             let payload = decoding.stage(wanted.len(), fetch.bytes())?;
             if let Err(source) = self.level.source.fetch_into(&fetch, payload) {
                 // The CPU finds out which block it is, and fills it if that is what is wanted.
-                self.read_part_on_cpu(part, ("fetching", &source.to_string()), 0, None, decoding, sink)?;
+                let reason = source.to_string();
+                self.read_part_on_cpu(part, Why::new("fetching", &reason), 0, None, decoding, sink)?;
                 self.note_progress(wanted.len());
                 return Ok(None);
             }
@@ -459,7 +461,9 @@ impl<'a> Reading<'a> {
             match wanted.problem.take() {
                 None if sparse => self.report.sparse_blocks += 1,
                 Some(_) => refused.push((i, wanted.place, wanted.band, None)),
-                None if !status.is_ok() => refused.push((i, wanted.place, wanted.band, Some(status))),
+                None if !status.is_ok() => {
+                    refused.push((i, wanted.place, wanted.band, Some((status, finished.reason(status)))));
+                }
                 None => {
                     self.report.blocks += 1;
                     self.report.bytes_decoded += wanted.shape.len() as u64;
@@ -468,12 +472,13 @@ impl<'a> Reading<'a> {
         }
         self.report.decode_time += begun.elapsed();
         let good = self.report.blocks - before.0;
-        let mut left = refused.iter().filter_map(|&(.., status)| status.filter(|status| status.is_of_decoder()));
-        if let Some(status) = left.next() {
+        let told = refused.iter().filter_map(|(.., told)| told.as_ref());
+        let mut left = told.filter(|(status, _)| status.is_of_decoder());
+        if let Some((_, reason)) = left.next() {
             // A few are read by the CPU, unless that was ruled out; but few files have blocks of several forms.
             let count = 1 + left.count();
             let few = count <= MOST_REFUSED && (count as u64) < good && !self.strict();
-            if !few && self.take_own_kernel(status.reason(), decoding)? {
+            if !few && self.take_own_kernel(reason, decoding)? {
                 (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks) = before;
                 parts.push_front(part);
                 return Ok(());
@@ -490,17 +495,23 @@ impl<'a> Reading<'a> {
         if many {
             // Many are read at once, as one batch, and by all threads.
             (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks) = before;
-            let reason = refused.iter().find_map(|&(.., status)| status.map(Status::reason));
-            let reason = reason.unwrap_or("its blocks lie outside the file");
-            self.read_part_on_cpu(&part, ("decoding", reason), good, held, decoding, sink)?;
+            let told = refused.iter().find_map(|(_, place, _, told)| Some((*place, &told.as_ref()?.1)));
+            let why = match told {
+                Some((place, reason)) => Why { place: Some(place), ..Why::new("decoding", reason) },
+                None => Why::new("decoding", "its blocks lie outside the file"),
+            };
+            self.read_part_on_cpu(&part, why, good, held, decoding, sink)?;
             refused.clear();
         }
-        for (_, place, band, status) in refused {
+        for (_, place, band, told) in refused {
             let bands = if self.planar() { band..band + 1 } else { part.bands.clone() };
             let block = Part { rows: place.row..place.row + 1, cols: place.col..place.col + 1, bands };
-            match status.map(Status::reason) {
+            match told {
                 None => self.read_part(&block, held, decoding, sink)?,
-                Some(reason) => self.read_part_on_cpu(&block, ("decoding", reason), 0, held, decoding, sink)?,
+                Some((_, reason)) => {
+                    let why = Why { place: Some(place), ..Why::new("decoding", &reason) };
+                    self.read_part_on_cpu(&block, why, 0, held, decoding, sink)?;
+                }
             }
         }
         self.note_progress(wanted.len());

@@ -11,7 +11,7 @@ use crate::jpeg::header::ZIGZAG;
 use crate::jpeg::{CODEC, DHT, DQT, EOI, SOS};
 use crate::{Error, Result, SampleFormat, Shape};
 
-const SOI: u8 = 0xd8;
+pub(super) const SOI: u8 = 0xd8;
 /// Baseline, and the extended frame that 16-bit quantisation values need.
 const SOF0: u8 = 0xc0;
 const SOF1: u8 = 0xc1;

@@ -102,6 +102,16 @@ impl TileCodec {
     }
 }
 
+impl TileCodec {
+    /// The fewest rows and columns that a tile may have.
+    pub fn least_side(&self) -> u64 {
+        match self {
+            TileCodec::Picture(codec) => codec.least_side(),
+            TileCodec::None | TileCodec::PackBits | TileCodec::NvComp(_) => 1,
+        }
+    }
+}
+
 impl fmt::Display for TileCodec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

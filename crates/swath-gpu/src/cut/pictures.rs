@@ -17,8 +17,9 @@ use crate::nvidia::nvjpeg::{self, NvJpeg, Planes, Subsampling};
 use crate::nvidia::nvjpeg2k::{self, NvJpeg2000, PixelType, Pixels};
 use crate::nvidia::{Library, version_of};
 
-/// Tiles that are encoded at a time.
+/// Tiles that are encoded at a time: so many, and of large ones so many bytes. Their working memory is a multiple of that.
 const WAVE: usize = 32;
+const WAVE_BYTES: u64 = 64 << 20;
 
 /// Bytes that a stream may have beside those of its tile, and as many again: the libraries tell sizes, and nobody else can.
 const STREAM_BYTES: u64 = 64 << 10;
@@ -76,6 +77,14 @@ impl PictureCodec {
         match self.kind {
             Kind::Jpeg2000(_) => ["nvJPEG2000 encode", "nvJPEG2000 retrieve"],
             Kind::Jpeg { .. } => ["nvJPEG encode", "nvJPEG retrieve"],
+        }
+    }
+
+    /// nvJPEG2000 refuses pictures of one row or column.
+    pub(super) fn least_side(&self) -> u64 {
+        match self.kind {
+            Kind::Jpeg2000(_) => 2,
+            Kind::Jpeg { .. } => 1,
         }
     }
 
@@ -253,8 +262,9 @@ impl Cutting {
         let mut params = InContext::new(&self.gpu, Vec::new());
         let made = self.make_waves(codec, pieces, &mut params, memory);
         if made.is_err() {
-            // What was begun uses the states, the parameters and the memory.
+            // What was begun uses the states, the parameters and the memory. The states are not left to those who need memory too.
             self.stream.synchronize()?;
+            self.encoders.clear();
         }
         Ok((Made::Compressed(made?), None))
     }
@@ -270,13 +280,15 @@ impl Cutting {
         let (encoders, kept) = (&mut encoders.0, tiles.get());
         let [encode, retrieve] = codec.stages();
         let count = pieces.iter().map(|piece| piece.tiles as usize).sum();
+        let largest = pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0).max(1);
+        let at_once = WAVE.min((WAVE_BYTES / largest).max(1) as usize);
         stream.ask_library(|cuda| {
             if encoders.is_none() {
                 **encoders = Some(Encoder::new(codec)?);
             }
             let Some(encoder) = &mut **encoders else { return Ok(()) };
             // SAFETY: here and below: the stream is that of this context.
-            unsafe { encoder.make_states(WAVE.min(count), cuda)? };
+            unsafe { encoder.make_states(at_once.min(count), cuda)? };
             for piece in pieces {
                 // SAFETY: as above.
                 params.push(unsafe { encoder.params(codec, codec.sides(piece), cuda)? });
@@ -293,7 +305,7 @@ impl Cutting {
             .collect();
         let mut places = Vec::with_capacity(count);
         let mut total = 0;
-        for wave in all.chunks(WAVE) {
+        for wave in all.chunks(at_once) {
             for (state, (piece, params, at)) in wave.iter().enumerate() {
                 let tile = (kept.handle() + at, piece.row_bytes);
                 // SAFETY: as above; the tile lies in the buffer of tiles, and its state is its own until the wave is over.

@@ -23,6 +23,8 @@ use crate::stream::Stream;
 pub(super) struct Pictures {
     jpeg2000: InContext<Option<Jpeg2000>>,
     jpeg: InContext<Option<Jpeg>>,
+    /// What a library said first when it failed at a picture of this batch.
+    failure: Option<Error>,
 }
 
 /// nvJPEG2000 decodes one picture with one state at a time.
@@ -43,13 +45,18 @@ struct Jpeg {
 
 impl Pictures {
     pub(super) fn new(gpu: &Gpu) -> Pictures {
-        Pictures { jpeg2000: InContext::new(gpu, None), jpeg: InContext::new(gpu, None) }
+        Pictures { jpeg2000: InContext::new(gpu, None), jpeg: InContext::new(gpu, None), failure: None }
     }
 
     /// Give back the memory of the libraries. Nothing may be using it.
     pub(super) fn clear(&mut self) {
         self.jpeg2000.clear();
         self.jpeg.clear();
+    }
+
+    /// What a library said when it failed at a picture of the last batch.
+    pub(super) fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
     }
 
     /// Let the stream decode all blocks into their places of `decoded`; `bytes` is what the blocks count from, and stays until the stream
@@ -64,16 +71,29 @@ impl Pictures {
     ) -> Result<Vec<u32>> {
         assert!(blocks.len() <= job.most_blocks(), "a batch has no more blocks than there are states");
         let mut statuses = vec![Status::OK; blocks.len()];
+        self.failure = None;
+        let mut refused = |error: Error| match error.is_library() {
+            // It is about one picture, and the CPU may take that.
+            true => {
+                self.failure.get_or_insert(error);
+                Ok(Status::REFUSED)
+            }
+            false => Err(error),
+        };
         match job.route {
             Route::NvJpeg2000(pixel) => {
                 let library = Jpeg2000::with(&mut self.jpeg2000, blocks.len(), stream)?;
                 for (at, (block, status)) in blocks.iter().zip(&mut statuses).enumerate() {
                     if block.flags & Block::SPARSE == 0 {
-                        *status = library.decode(at, job, pixel, block, bytes, decoded, stream)?;
+                        let begun = library.decode(at, job, pixel, block, bytes, decoded, stream);
+                        *status = begun.or_else(&mut refused)?;
                     }
                 }
             }
-            _ => Jpeg::with(&mut self.jpeg, stream)?.decode(job, blocks, bytes, decoded, stream, &mut statuses)?,
+            _ => {
+                let library = Jpeg::with(&mut self.jpeg, stream)?;
+                library.decode(job, blocks, bytes, decoded, stream, &mut statuses, refused)?;
+            }
         }
         Ok(statuses.iter().map(|status| status.0).collect())
     }
@@ -102,11 +122,6 @@ fn compressed<'a>(block: &Block, bytes: &'a [u8]) -> &'a [u8] {
 fn planes<'a>(job: &'a DecodeJob, block: &Block, decoded: &Buffer) -> impl Iterator<Item = u64> + use<'a> {
     let (at, plane) = (decoded.handle() + block.dst, u64::from(block.dst_len / job.samples));
     (0..u64::from(job.samples)).map(move |sample| at + sample * plane)
-}
-
-/// A library that failed at one picture, or something that is no such failure.
-fn refused(error: Error) -> Result<Status> {
-    if error.is_library() { Ok(Status::REFUSED) } else { Err(error) }
 }
 
 impl Jpeg2000 {
@@ -158,13 +173,10 @@ impl Jpeg2000 {
         }
         let (state, codestream) = &mut self.states[at];
         let mut parsed = None;
-        let asked = stream.ask_library(|_| {
+        stream.ask_library(|_| {
             parsed = Some(self.decoder.parse(codestream, source)?);
             Ok(())
-        });
-        if let Err(error) = asked {
-            return refused(error);
-        }
+        })?;
         if parsed.is_none_or(|picture| !is_picture(&picture, shape)) {
             return Ok(Status::OTHER_PICTURE);
         }
@@ -172,12 +184,12 @@ impl Jpeg2000 {
         let pitch = u64::from(job.row_bytes);
         // SAFETY: the bytes lie in the lane, and state and codestream are this block's: none is touched before the lane was waited
         // for. The planes are the block's share of the pool, and the picture has exactly their size.
-        let begun = unsafe {
+        unsafe {
             stream.library("nvJPEG2000 decode", |cuda| {
                 self.decoder.decode(state, codestream, &planes, pitch, pixel, cuda)
-            })
-        };
-        begun.map_or_else(refused, |()| Ok(Status::OK))
+            })?;
+        }
+        Ok(Status::OK)
     }
 }
 
@@ -209,7 +221,8 @@ impl Jpeg {
         Ok(kept.as_mut().expect("made above"))
     }
 
-    /// Let the stream decode all blocks that are there.
+    /// Let the stream decode all blocks that are there. `refused` says what an error about one of them means.
+    #[expect(clippy::too_many_arguments, reason = "blocks, where they come from and where they go")]
     fn decode(
         &mut self,
         job: &DecodeJob,
@@ -218,13 +231,15 @@ impl Jpeg {
         decoded: &Buffer,
         stream: &mut Stream,
         statuses: &mut [Status],
+        mut refused: impl FnMut(Error) -> Result<Status>,
     ) -> Result<()> {
         let Jpeg { handle, state, streams } = self;
         let output = if job.route == (Route::NvJpeg { ycbcr: true }) { Output::Rgbi } else { Output::Unchanged };
         streams.resize_with(streams.len().max(blocks.len()), Vec::new);
         for ((block, status), spliced) in blocks.iter().zip(&mut *statuses).zip(&mut *streams) {
             if block.flags & Block::SPARSE == 0 {
-                *status = prepare(handle, job, block, compressed(block, bytes), output, spliced, stream)?;
+                let source = compressed(block, bytes);
+                *status = prepare(handle, job, block, source, output, spliced, stream).or_else(&mut refused)?;
             }
         }
         let mut pictures = Vec::with_capacity(blocks.len());
@@ -280,16 +295,19 @@ fn prepare(
         return Ok(Status::OTHER_PICTURE);
     }
     let mut told = None;
-    let asked = stream.ask_library(|_| {
+    stream.ask_library(|_| {
         told = Some(handle.image_info(spliced)?);
         Ok(())
-    });
-    if let Err(error) = asked {
-        return refused(error);
-    }
+    })?;
     let same = told.is_some_and(|info| {
         (info.widths[0], info.heights[0], info.components as usize) == (size.0, size.1, samples)
             && (output == Output::Rgbi || matches!(info.subsampling, Subsampling::S444 | Subsampling::Gray))
     });
-    Ok(if same { Status::OK } else { Status::OTHER_PICTURE })
+    // One that the library refuses costs all of its batch.
+    let odd = told.is_some_and(|info| info.subsampling == Subsampling::Other);
+    Ok(match same {
+        true if odd => Status::UNKNOWN_FORM,
+        true => Status::OK,
+        false => Status::OTHER_PICTURE,
+    })
 }

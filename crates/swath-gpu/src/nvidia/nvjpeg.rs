@@ -31,8 +31,10 @@ impl Planes {
     }
 }
 
-/// `nvjpegBackend_t`: as the library thinks best.
+/// `nvjpegBackend_t`: the host decodes Huffman codes.
 const DEFAULT_BACKEND: i32 = 0;
+/// The device does, in batches of more than 50 pictures.
+const GPU_HYBRID: i32 = 2;
 /// Streams that are not complete are refused, and not filled up with grey.
 const STRICT: u32 = 1 << 2;
 /// Smaller components are interpolated, as the CPU's decoder does it, and not repeated.
@@ -200,14 +202,16 @@ impl NvJpeg {
     pub(crate) fn handle(&'static self) -> Result<Handle> {
         let Functions { create, destroy, .. } = self.functions;
         let null = std::ptr::null_mut();
-        let with = |flags| {
+        let with = |(backend, flags)| {
             Object::new(destroy, |place| {
                 // SAFETY: there is room for the handle, and null stands for the library's own allocators.
-                check("nvjpegCreateEx", unsafe { create(DEFAULT_BACKEND, null, null, flags, place) })
+                check("nvjpegCreateEx", unsafe { create(backend, null, null, flags, place) })
             })
         };
-        // A version that does not know the flag decodes without it.
-        let handle = with(STRICT | INTERPOLATE).or_else(|_| with(STRICT))?;
+        // A version that does not know the flag decodes without it, and a device that decodes no Huffman codes has the host do it.
+        let handle = with((GPU_HYBRID, STRICT | INTERPOLATE))
+            .or_else(|_| with((DEFAULT_BACKEND, STRICT | INTERPOLATE)))
+            .or_else(|_| with((DEFAULT_BACKEND, STRICT)))?;
         Ok(Handle { functions: &self.functions, handle: Arc::new(handle) })
     }
 }
@@ -300,8 +304,10 @@ impl Handle {
         let count = i32::try_from(pictures.len()).unwrap_or(i32::MAX);
         // A batch that fails leaves the state as it is: it is prepared again then.
         if state.prepared.take() != Some((count, output)) {
-            // SAFETY: the handles live. One thread of the host: ours are at work already.
-            let code = unsafe { (self.functions.batch_initialize)(handle, of_batch, count, 1, output.number()) };
+            // What of the work is the host's: one thread of ours waits for it.
+            let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(16)) as i32;
+            // SAFETY: the handles live.
+            let code = unsafe { (self.functions.batch_initialize)(handle, of_batch, count, threads, output.number()) };
             check("nvjpegDecodeBatchedInitialize", code)?;
         }
         state.bytes.clear();

@@ -141,6 +141,12 @@ extern "C" fn nvjpegDecodeBatchedInitialize(
         let state = STATES.get(state)?;
         let batch = usize::try_from(batch).ok().filter(|batch| *batch > 0 && threads > 0);
         let batch = batch.ok_or_else(|| misuse(CALL, "a batch or threads of none"))?;
+        if state.in_use.now() {
+            return Err(misuse(
+                CALL,
+                "the state is prepared anew before the stream of its last batch was synchronised",
+            ));
+        }
         *locked(&state.batch) = Some((batch, Output::of(CALL, format)?));
         Ok(())
     }))

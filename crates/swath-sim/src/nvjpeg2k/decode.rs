@@ -104,7 +104,7 @@ unsafe extern "C" fn nvjpeg2kStreamParse(
         fail_point("j2k-parse", Status::BAD_JPEG)?;
         // SAFETY: by the manual so many bytes can be read there.
         let bytes = unsafe { std::slice::from_raw_parts(data, length) };
-        *parsed = Some(Arc::new(Parsed { header: Header::parse(bytes)?, bytes: bytes.to_vec() }));
+        *parsed = Some(Arc::new(Parsed { header: Header::parse(bytes)?, at: data.addr(), bytes: bytes.to_vec() }));
         Ok(())
     }))
 }
@@ -246,6 +246,10 @@ unsafe fn start(
         let held = (state.in_use.clone(), bitstream.in_use.clone());
         let work = move |sim: &mut Sim, device| {
             let _held = held;
+            if !parsed.is_untouched(sim) {
+                eprintln!("swath-sim: {call}: the codestream was overwritten before it was decoded");
+                return Err(Code::ILLEGAL_ADDRESS);
+            }
             if late {
                 return Err(Code::LAUNCH_FAILED);
             }

@@ -383,6 +383,27 @@ fn pictures_come_when_the_stream_is_waited_for_and_states_are_free_then() {
     assert_eq!(device_bytes(), 0);
 }
 
+#[test]
+fn codestream_that_is_overwritten_before_it_is_decoded_is_caught() {
+    if !inside_with("jpeg2000::codestream_that_is_overwritten_before_it_is_decoded_is_caught", &["nvjpeg2k"], &[]) {
+        return;
+    }
+    let gpu = Gpu::open();
+    let decoder = Decoder::new();
+    let stream = lossless(&noise(64 * 64, 1), shape(64, 64, 1, TYPES[0]));
+    let memory = gpu.alloc(64 * 64);
+    // SAFETY: as the manual wants it, but for the last byte.
+    unsafe {
+        let pinned = made(|to| (gpu.cuda.cuMemHostAlloc)(to, stream.len(), 0)).cast::<u8>();
+        pinned.copy_from_nonoverlapping(stream.as_ptr(), stream.len());
+        assert_eq!(decoder.parse(std::slice::from_raw_parts(pinned, stream.len())), 0);
+        assert_eq!((decoder.decode(&gpu, &[memory], 64, 0), gpu.synchronize()), (0, 0));
+        assert_eq!(decoder.decode(&gpu, &[memory], 64, 0), 0);
+        pinned.add(stream.len() - 1).write(0);
+        assert_eq!(gpu.synchronize(), ILLEGAL_ADDRESS);
+    }
+}
+
 /// Decodes into memory that must not be written, and looks what becomes of the stream.
 fn caught(test: &str, planes: impl FnOnce(&Gpu) -> Vec<u64>) {
     if !inside_with(test, &["nvjpeg2k"], &[]) {

@@ -12,8 +12,24 @@ use super::{BY_CUFILE, BY_LIBRARY, Reading, Sink};
 use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::level::Level;
+use crate::locate::Place;
 use crate::read::{Checked, read_on_cpu};
 use crate::request::{Layout, ReadRequest};
+
+/// Why the CPU has to read something.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Why<'a> {
+    pub(super) stage: &'static str,
+    pub(super) reason: &'a str,
+    /// The first block that it is about, if it is about blocks.
+    pub(super) place: Option<Place>,
+}
+
+impl<'a> Why<'a> {
+    pub(super) fn new(stage: &'static str, reason: &'a str) -> Why<'a> {
+        Why { stage, reason, place: None }
+    }
+}
 
 impl Reading<'_> {
     /// All of it by the CPU, as one batch.
@@ -61,7 +77,8 @@ impl Reading<'_> {
             self.device.decoded_by = decoding.job().decoded_by();
             return Ok(true);
         }
-        self.read_part_on_cpu(part, (BY_LIBRARY, &error.to_string()), 0, None, decoding, sink)?;
+        let reason = error.to_string();
+        self.read_part_on_cpu(part, Why::new(BY_LIBRARY, &reason), 0, None, decoding, sink)?;
         let deep = if self.planar() { part.bands.len() } else { 1 };
         self.note_progress(part.rows.clone().count() * part.cols.clone().count() * deep);
         Ok(false)
@@ -108,7 +125,7 @@ impl Reading<'_> {
     pub(super) fn read_part_on_cpu(
         &mut self,
         part: &Part,
-        (stage, reason): (&'static str, &str),
+        why: Why<'_>,
         good: u64,
         held: Option<&Level>,
         decoding: &mut Decoding,
@@ -119,8 +136,11 @@ impl Reading<'_> {
         // A block that neither can read was filled because that was wanted; it is no fallback.
         let instead = (self.report.blocks - before).saturating_sub(good);
         if instead > 0 {
+            let Why { stage, reason, place } = why;
             if self.strict() {
-                return Err(Error::Fallback { stage, reason: reason.to_owned() });
+                // Who wants no other way wants to know which block it was.
+                let block = place.map_or_else(String::new, |place| format!("{}: ", place.name(self.level)));
+                return Err(Error::Fallback { stage, reason: format!("{block}{reason}") });
             }
             self.device.note_fallback(stage, reason, instead);
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use swath_codec::place::{Every, copy};
 use swath_codec::sample::pack_row;
-use swath_codec::{EncodeScratch, Encoder, Predictor, Shape, predictor};
+use swath_codec::{EncodeScratch, Encoder, Predictor, Shape, jpeg, predictor};
 use swath_gpu::Tiles;
 use swath_tiff::cog::framed;
 
@@ -155,6 +155,9 @@ impl Plan {
             encoder.encode(block, shape, &mut compressed, &mut scratch.encode).map_err(failed)?;
             *block = compressed;
         }
+        let params = encoder.compress.jpeg(shape.samples).filter(|_| tiles.are_compressed());
+        let tables = params.map(|params| jpeg::encode_tables(&params, shape.samples)).transpose();
+        let tables = tables.map_err(|source| Error::Plan(PlanError::Codec(source)))?;
         for col in run.cols.clone() {
             let index = grid.index(run.plane, run.row, col);
             let tile = tiles.get(run.level, run.plane, run.row, col);
@@ -165,7 +168,11 @@ impl Plan {
             }
             if tiles.are_compressed() {
                 let take_over = |out: &mut Vec<u8>| {
-                    out.extend_from_slice(tile);
+                    match &tables {
+                        // What nvJPEG makes is complete, and the tables are in the file already.
+                        Some(tables) => jpeg::abbreviate(tile, tables, out),
+                        None => out.extend_from_slice(tile),
+                    }
                     Ok(())
                 };
                 self.append_with(index, false, encoded, take_over)

@@ -157,10 +157,12 @@ mod nvidia {
         pictures::jpeg2000_that_the_library_does_not_take_is_left_to_the_cpu_and_told,
         pictures::jpeg_of_every_colour_and_layout_is_the_cpus,
         pictures::jpeg_with_shared_tables_is_spliced,
+        pictures::large_pictures_are_encoded_few_at_a_time,
         pictures::libraries_are_left_alone_when_they_are_ruled_out,
         pictures::seed4_failed_tile_is_named,
         pictures::seed4_guard_refuses_the_pool_before_it_is_allocated,
         pictures::seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000,
+        pictures::strip_of_one_row_is_no_surprise_at_the_end,
         pictures::tiles_are_written_as_jpeg2000_without_loss,
         pictures::tiles_are_written_as_jpeg,
     }

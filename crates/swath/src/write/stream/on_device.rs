@@ -14,6 +14,7 @@ use swath_gpu::{
     CodecChoice, CutJob, CutLevel, Cutting, DeviceRaster, Gpu, Halving, Pinned, RowsIn, Storage, TileCodec, Tiles,
 };
 use swath_io::{Span, Spool};
+use swath_tiff::BlockGrid;
 
 use super::{COMPRESSING, Job, REDUCE_BYTES, State, Streamed, WRITING};
 use crate::error::{Error, Result};
@@ -140,14 +141,17 @@ pub(super) fn compress(plan: &Plan, gpu: &Gpu, encoder: CodecChoice) -> std::res
     let shape = plan.block_shape(0, plan.levels[0].grid.block_height);
     let codec = TileCodec::new(gpu, &plan.encoder.compress, shape, encoder)?;
     let by_library = matches!(codec, TileCodec::NvComp(_) | TileCodec::Picture(_));
-    match codec {
+    let thin = |grid: &BlockGrid| grid.block_width.min(grid.decoded_height(grid.down() - 1)) < codec.least_side();
+    // Both are known before the first row is taken.
+    let unable = if by_library && plan.options.skip_empty {
         // Whether a block is empty is seen by comparing it with what the CPU makes of one.
-        _ if by_library && plan.options.skip_empty && encoder == CodecChoice::NvComp => {
-            Err("it does not find the blocks that are empty".into())
-        }
-        _ if by_library && plan.options.skip_empty => Ok(TileCodec::None),
-        codec => Ok(codec),
-    }
+        "it does not find the blocks that are empty".to_owned()
+    } else if plan.levels.iter().any(|level| thin(&level.grid)) {
+        format!("{codec} takes no picture of one row or column")
+    } else {
+        return Ok(codec);
+    };
+    if encoder == CodecChoice::NvComp { Err(unable) } else { Ok(TileCodec::None) }
 }
 
 impl State<'_> {
