@@ -233,8 +233,11 @@ impl Cutting {
 
     /// Bring all tiles to the host, or to the file: compressed, if that is what is wanted and it succeeds.
     fn fetch(&mut self, steps: &[Step], bytes: u64, memory: &mut Pinned) -> Result<Fetched> {
+        if bytes == 0 {
+            return Ok((Made::Tiles, None));
+        }
         let mut failure = None;
-        if bytes > 0 && self.job.compress != TileCodec::None {
+        if self.job.compress != TileCodec::None {
             match self.compress(&pieces(&self.job, steps), memory) {
                 Ok(made) => return Ok(made),
                 Err(error @ Error::Stalled { .. }) => return Err(error),
@@ -245,10 +248,8 @@ impl Cutting {
         }
         // What comes by way of the host stands behind what does not, so that from now on all of it does.
         self.direct = None;
-        if bytes > 0 {
-            // SAFETY: nobody looks at the memory before `push` has synchronised.
-            unsafe { self.stream.download(self.tiles.get(), 0, &mut memory[..bytes as usize])? };
-        }
+        // SAFETY: nobody looks at the memory before `push` has synchronised.
+        unsafe { self.stream.download(self.tiles.get(), 0, &mut memory[..bytes as usize])? };
         Ok((Made::Tiles, failure))
     }
 

@@ -238,7 +238,8 @@ impl Decoding {
                 Ok(())
             }
             Err(error @ Error::Stalled { .. }) => {
-                // Something may still write there: that memory is never used again.
+                // Something may still write there: that memory is never used again. Nothing was to be placed yet.
+                lane.target = None;
                 std::mem::forget(lane);
                 self.idle.push(Lane::new(&self.gpu)?);
                 Err(error)

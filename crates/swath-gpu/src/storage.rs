@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::buffer::{Buffer, Shared};
 use crate::device::Api;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::Gpu;
 pub use crate::nvidia::cufile::Transfer;
-use crate::nvidia::cufile::{CuFile, FileHandle, Mode};
+use crate::nvidia::cufile::{CuFile, FileHandle, Inside, Mode};
 
 /// By what the compressed bytes of a file reach the device and leave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -109,6 +109,11 @@ impl DeviceFile {
         Arc::ptr_eq(&self.shared, &gpu.shared)
     }
 
+    /// Whether it may be used: nothing of it was given up.
+    pub fn is_alive(&self) -> bool {
+        !self.handle.is_stalled()
+    }
+
     /// Whether its bytes do not pass through host memory.
     pub fn is_direct(&self) -> bool {
         self.mode == Mode::Direct
@@ -128,9 +133,9 @@ impl DeviceFile {
     /// Read pieces of the file into a buffer, from `at` on. All reads are asked for before the first is waited for.
     pub(crate) fn read(&self, to: &Buffer, at: u64, transfers: &[Transfer]) -> Result<()> {
         let begun = self.shared.profile.begin();
-        let bytes = self.transfer(to, at, transfers, |handle, pieces| {
-            // SAFETY: all pieces lie in the buffer, which lives until the call returns.
-            unsafe { handle.read(to.handle, pieces) }
+        let bytes = self.transfer(to, at, transfers, |handle, pieces, inside| {
+            // SAFETY: all pieces lie in the buffer, which lives until the call returns; whoever has it keeps it if that stalls.
+            unsafe { handle.read(to.handle, pieces, inside) }
         })?;
         self.shared.profile.end(begun, "cuFile read", bytes);
         self.shared.counters.read_file(transfers.len() as u64, bytes);
@@ -145,9 +150,9 @@ impl DeviceFile {
         if transfers.iter().any(|piece| piece.file_offset % PAGE != 0 || piece.len % PAGE != 0) {
             self.parts_written.store(true, Ordering::Relaxed);
         }
-        let bytes = self.transfer(from, at, transfers, |handle, pieces| {
+        let bytes = self.transfer(from, at, transfers, |handle, pieces, inside| {
             // SAFETY: as for reads.
-            unsafe { handle.write(from.handle, pieces) }
+            unsafe { handle.write(from.handle, pieces, inside) }
         })?;
         self.shared.profile.end(begun, "cuFile write", bytes);
         self.shared.counters.wrote_file(transfers.len() as u64, bytes);
@@ -160,7 +165,7 @@ impl DeviceFile {
         buffer: &Buffer,
         at: u64,
         transfers: &[Transfer],
-        work: impl Fn(&FileHandle, &[Transfer]) -> Result<()>,
+        work: impl Fn(&FileHandle, &[Transfer], &Inside) -> Result<()>,
     ) -> Result<u64> {
         assert!(Arc::ptr_eq(&self.shared, &buffer.shared), "the buffer lies on another device");
         // `nvidia-fs` knows a buffer by its beginning, and takes any other address for memory that nobody registered.
@@ -172,7 +177,6 @@ impl DeviceFile {
             assert!(end.is_some_and(|end| end <= buffer.bytes), "{piece:?} lies outside a buffer of {}", buffer.bytes);
             bytes += piece.len;
         }
-        let mut done = Err(Error::Unable { device: self.shared.device.info().name.clone(), what: "enter its context" });
         self.shared.device.in_cuda_context(&mut || {
             let registered = buffer.registration.get_or_init(|| {
                 let library = CuFile::get().ok()?;
@@ -181,8 +185,11 @@ impl DeviceFile {
             if registered.is_none() {
                 self.unregistered.store(true, Ordering::Relaxed);
             }
-            done = work(&self.handle, &pieces);
         });
-        done.map(|()| bytes)
+        let shared = Arc::clone(&self.shared);
+        let inside: Inside = Arc::new(move |work| {
+            shared.device.in_cuda_context(work);
+        });
+        work(&self.handle, &pieces, &inside).map(|()| bytes)
     }
 }

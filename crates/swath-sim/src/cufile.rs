@@ -3,20 +3,19 @@
 //! Those functions that `swath-gpu` calls, and no others. What is refused here is what the manual says is refused, and more:
 //! nothing opens the driver on its own, host memory is never taken, and whatever is registered must be given back.
 //!
-//! Of three locks, that of the registrations may be taken while the driver's or the pool's is held, and takes no other; the
-//! driver's and the pool's are never held at the same time.
+//! Of two locks, that of the registrations may be taken while the driver's is held, and takes no other.
 
-mod batch;
 mod files;
 mod transfer;
 
 use std::ffi::{c_int, c_long, c_uint, c_void};
-use std::time::{Duration, Instant};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use crate::code::Code;
 use crate::event::record;
 use crate::fail;
-use batch::{Completion, Entry};
 use transfer::{Direction, Failure, Target, Transfer};
 
 pub(crate) use files::is_registered;
@@ -55,11 +54,7 @@ statuses! {
     INTERNAL_ERROR = 5030;
     GETNEWFD_FAILED = 5031;
     NVFS_SETUP_ERROR = 5033;
-    BATCH_SUBMIT_FAILED = 5035;
     GPU_MEMORY_PINNING_FAILED = 5036;
-    BATCH_FULL = 5037;
-    BATCH_SETUP_ERROR = 5039;
-    BATCH_CANCEL_ERROR = 5042;
 }
 
 impl Status {
@@ -105,11 +100,6 @@ fn mode() -> Answer<Mode> {
     }
 }
 
-/// Entries that a batch may have.
-fn most_entries() -> c_uint {
-    c_uint::try_from(fail::number("SWATH_SIM_CUFILE_BATCH", 128)).unwrap_or(c_uint::MAX)
-}
-
 /// A `CUfileDrvProps_t`. Sizes are in KiB.
 #[repr(C)]
 struct Properties {
@@ -151,35 +141,9 @@ union OpenFile {
 
 const KIND_FD: c_int = 1;
 
-/// A `CUfileIOParams_t`.
-#[repr(C)]
-struct Parameters {
-    mode: c_int,
-    base: *mut c_void,
-    file_offset: i64,
-    base_offset: i64,
-    bytes: usize,
-    file: *mut c_void,
-    operation: c_int,
-    cookie: *mut c_void,
-}
-
-const MODE_BATCH: c_int = 1;
-const PAGE: i64 = 4096;
-
-/// A `CUfileIOEvents_t`.
-#[repr(C)]
-struct Event {
-    cookie: *mut c_void,
-    status: c_int,
-    /// Bytes, or what went wrong as a negative number.
-    result: isize,
-}
-
 // As the headers of C lay them out.
-const _: () = assert!(size_of::<Status>() == 8 && size_of::<Properties>() == 56 && size_of::<Event>() == 24);
+const _: () = assert!(size_of::<Status>() == 8 && size_of::<Properties>() == 56);
 const _: () = assert!(size_of::<Descriptor>() == 24 && std::mem::offset_of!(Descriptor, file) == 8);
-const _: () = assert!(size_of::<Parameters>() == 64 && std::mem::offset_of!(Parameters, cookie) == 56);
 
 // Every function below is called with the pointers that the manual asks for: null, or good for what is read or written. That is
 // what each `SAFETY` means by the manual.
@@ -191,11 +155,7 @@ extern "C" fn cuFileDriverOpen() -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuFileDriverClose_v2() -> Status {
-    answer(files::close(batch::count()).map(|last| {
-        if last {
-            batch::stop();
-        }
-    }))
+    answer(files::close())
 }
 
 #[unsafe(no_mangle)]
@@ -233,7 +193,7 @@ unsafe extern "C" fn cuFileDriverGetProperties(properties: *mut Properties) -> S
             device_cache: 131_072,
             buffer_cache: 1024,
             pinned: 33_554_432,
-            batch_entries: most_entries(),
+            batch_entries: 128,
             batch_milliseconds: 5,
         }
     });
@@ -292,7 +252,6 @@ extern "C" fn cuFileRead(
     file_offset: i64,
     base_offset: i64,
 ) -> isize {
-    record(format!("cuFileRead {bytes}"));
     let target = Target { base: base as usize, base_offset, bytes, file_offset };
     moved(Direction::Read, file as usize, target)
 }
@@ -305,17 +264,24 @@ extern "C" fn cuFileWrite(
     file_offset: i64,
     base_offset: i64,
 ) -> isize {
-    record(format!("cuFileWrite {bytes}"));
     let target = Target { base: base as usize, base_offset, bytes, file_offset };
     moved(Direction::Write, file as usize, target)
 }
 
 /// Read or write now. What the file's system says is told as C does, with -1 and `errno`.
 fn moved(direction: Direction, file: usize, target: Target) -> isize {
+    let place = format!("{} {}", target.file_offset, target.bytes);
     let transfer = files::require_open().and_then(|()| Transfer::new(direction, file, target));
     let done = transfer.map_err(|status| Failure::Refused(status.code)).and_then(|mut transfer| {
+        record(format!("{} {place}", direction.name()));
         transfer.tell_fate();
-        transfer.run()
+        while fail::now("hung") {
+            thread::sleep(Duration::from_secs(3600));
+        }
+        let _turn = Turn::take();
+        let done = transfer.run();
+        record(format!("ended {place}"));
+        done
     });
     match done {
         Ok(bytes) => bytes as isize,
@@ -328,118 +294,28 @@ fn moved(direction: Direction, file: usize, target: Target) -> isize {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileBatchIOSetUp(batch: *mut *mut c_void, entries: c_uint) -> Status {
-    answer(files::require_open().and_then(|()| {
-        if batch.is_null() || entries == 0 || entries > most_entries() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: by the manual.
-        unsafe { give(batch, batch::set_up(entries as usize)? as *mut c_void) }
-    }))
-}
+/// Transfers that go on at the same time: a disk does so many, and the others wait.
+static AT_WORK: Mutex<u64> = Mutex::new(0);
+static LEFT: Condvar = Condvar::new();
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileBatchIOSubmit(
-    batch: *mut c_void,
-    count: c_uint,
-    parameters: *const Parameters,
-    flags: c_uint,
-) -> Status {
-    answer(files::require_open().and_then(|()| {
-        if count == 0 || parameters.is_null() || flags != 0 {
-            return Err(Status::INVALID_VALUE);
-        }
-        batch::has_room(batch as usize, count as usize)?;
-        // SAFETY: by the manual there are so many.
-        let parameters = unsafe { std::slice::from_raw_parts(parameters, count as usize) };
-        // What is empty is taken and never told of.
-        let mode = mode()?;
-        let parameters: Vec<&Parameters> = parameters.iter().filter(|entry| entry.bytes > 0).collect();
-        let checked = parameters.iter().enumerate().map(|(index, entry)| {
-            entry.check(mode).map_err(|status| {
-                // What the driver says is no fault of the entry.
-                if status.code == Status::CUDA_DRIVER_ERROR {
-                    return status;
-                }
-                report(&format!("entry {index} of a batch is refused with {}", status.code));
-                if status == Status::HANDLE_NOT_REGISTERED { status } else { Status::INVALID_VALUE }
-            })
-        });
-        let mut entries = checked.collect::<Answer<Vec<Entry>>>()?;
-        fail::point("submit", Code::UNKNOWN).map_err(|_| Status::BATCH_SUBMIT_FAILED)?;
-        record(format!("cuFileBatchIOSubmit {count}"));
-        for (entry, parameters) in entries.iter_mut().zip(parameters) {
-            record(format!("submit {} {}", parameters.file_offset, parameters.bytes));
-            entry.tell_fate();
-        }
-        batch::submit(batch as usize, entries, mode == Mode::Compatible)
-    }))
-}
+/// One of them.
+struct Turn;
 
-impl Parameters {
-    fn check(&self, mode: Mode) -> Answer<Entry> {
-        let direction = match (self.mode, self.operation) {
-            (MODE_BATCH, 0) => Direction::Read,
-            (MODE_BATCH, 1) => Direction::Write,
-            _ => return Err(Status::INVALID_VALUE),
-        };
-        let target = Target {
-            base: self.base as usize,
-            base_offset: self.base_offset,
-            bytes: self.bytes,
-            file_offset: self.file_offset,
-        };
-        let mut transfer = Transfer::new(direction, self.file as usize, target)?;
-        // Without the kernel's part whole pages take another way, and there version 1.19 forgets the offset.
-        if mode != Mode::Direct && self.file_offset % PAGE == 0 && self.bytes as i64 % PAGE == 0 {
-            transfer.move_to(self.base as usize);
-        }
-        Ok(Entry::new(self.cookie as usize, transfer))
+impl Turn {
+    fn take() -> Turn {
+        let most = fail::number("SWATH_SIM_CUFILE_WORKERS", 8).max(1);
+        let at_work = AT_WORK.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at_work = LEFT.wait_while(at_work, |at_work| *at_work >= most).unwrap_or_else(PoisonError::into_inner);
+        *at_work += 1;
+        Turn
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileBatchIOGetStatus(
-    batch: *mut c_void,
-    least: c_uint,
-    count: *mut c_uint,
-    events: *mut Event,
-    timeout: *const libc::timespec,
-) -> Status {
-    record("wait");
-    answer(files::require_open().and_then(|()| {
-        if count.is_null() || events.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: by the manual.
-        let (room, timeout) = unsafe { (*count, timeout.as_ref()) };
-        if least > room {
-            return Err(Status::INVALID_VALUE);
-        }
-        let until = timeout.map(|time| {
-            let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
-            Instant::now().checked_add(Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0).min(999_999_999)))
-        });
-        let completed = batch::completed(batch as usize, least as usize, room as usize, until.flatten())?;
-        for (index, Completion { cookie, status, result }) in completed.iter().copied().enumerate() {
-            let event = Event { cookie: cookie as *mut c_void, status, result: result as isize };
-            // SAFETY: by the manual there is room for as many as the caller said, and there are no more.
-            unsafe { events.add(index).write(event) };
-        }
-        // SAFETY: it was read above.
-        unsafe { give(count, completed.len() as c_uint) }
-    }))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuFileBatchIOCancel(batch: *mut c_void) -> Status {
-    answer(files::require_open().and_then(|()| batch::cancel(batch as usize)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuFileBatchIODestroy(batch: *mut c_void) {
-    batch::destroy(batch as usize);
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *AT_WORK.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        LEFT.notify_one();
+    }
 }
 
 /// Write what was asked for.

@@ -17,17 +17,13 @@
 //! * `SWATH_SIM_MEMORY=bytes` is the memory of a device (8 GiB), `SWATH_SIM_DEVICES=n` the number of devices (1).
 //! * cuFile (`libcufile.so.0`) reads and writes ordinary files, and where it could be seen what version 1.19 does, it does that.
 //!   `SWATH_SIM_CUFILE` is `direct`, `p2p` (the kernel copies without NVIDIA's part of it), `compat` (the kernel's part is missing, which
-//!   the properties say), `absent` (opening fails with 5033) or `closed` (with 5001). In `compat` submitting does the transfers, and one
-//!   that fails lets the submit fail; in `compat` and `p2p` offsets into a buffer are forgotten by transfers of whole pages.
-//!   `SWATH_SIM_CUFILE_LATENCY_US=n` is what each read takes (0), `SWATH_SIM_CUFILE_WORKERS=n` how many of batches wait at the
-//!   same time (8), `SWATH_SIM_CUFILE_BATCH=n` how many entries a batch has at most (128),
-//!   `SWATH_SIM_CUFILE_BATCHES=n` how many batches there are at most (170), `SWATH_SIM_CUFILE_CANCEL_MS=n` how long cancelling waits for
-//!   what is under way (5000). `SWATH_SIM_CUFILE_STRICT=1` refuses
+//!   the properties say), `absent` (opening fails with 5033) or `closed` (with 5001). A file must have a name that it can be opened by once
+//!   more. `SWATH_SIM_CUFILE_LATENCY_US=n` is what each read takes (0), `SWATH_SIM_CUFILE_WORKERS=n` how many go on at the same time
+//!   (8). `SWATH_SIM_CUFILE_STRICT=1` refuses
 //!   files that are not open with `O_DIRECT`, in direct mode; `SWATH_SIM_CUFILE_REGISTER=fail` refuses to register memory.
 //!   In `SWATH_SIM_FAIL`, `read` and `write` are reads and writes that fail with `EIO`, `short` and `short-write` those that move
-//!   half of their bytes, counted in the order in which they are asked for; `stuck` is a read of a batch that never ends, unless
-//!   it is cancelled or its batch destroyed, `hung` a read or write that never ends; `submit` and
-//!   `register` are calls that hand over batches and register files.
+//!   half of their bytes, counted in the order in which they are asked for; `hung` is a read or write that never ends; `register`
+//!   a file that is not registered.
 //!   Misuse that the caller may not notice is a line among the [`events`] that begins with `reported: `.
 //!
 //! It is nvCOMP too (Deflate, ZSTD and LZ4). Its calls answer what the real library answers; when the stream gets to their work, every

@@ -116,6 +116,11 @@ impl Level {
             return if storage == Storage::CuFile { not_here() } else { Ok(None) };
         };
         let mut known = self.device_file.lock().unwrap_or_else(PoisonError::into_inner);
+        // What did not come to an end once would be waited for in vain by each window.
+        if known.as_ref().is_some_and(|known| known.is_for(gpu) && !known.is_alive()) {
+            let given_up = || Err("a transfer of this file was given up before".into());
+            return if storage == Storage::CuFile { given_up() } else { Ok(None) };
+        }
         // One that was opened because it was asked for may be one that goes through host memory.
         let usable = |known: &Arc<DeviceFile>| known.is_for(gpu) && (storage == Storage::CuFile || known.is_direct());
         if known.as_ref().is_some_and(usable) && storage != Storage::Posix {

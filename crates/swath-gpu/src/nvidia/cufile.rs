@@ -5,6 +5,7 @@
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,16 +13,16 @@ use super::{Found, Library, Loaded, Missing, Reason, Refusal, functions};
 use crate::cuda;
 use crate::error::{Error, Result};
 
-mod batch;
+mod pool;
 
-use batch::{Batches, Direction, Event, Parameters, Patience, Timespec};
+use pool::{Direction, Patience};
+
+pub(crate) use pool::Inside;
 
 const API: &str = "cuFile";
 
 /// A `CUfileHandle_t`.
 type Handle = *mut c_void;
-/// A `CUfileBatchHandle_t`.
-type BatchHandle = *mut c_void;
 
 /// `CUfileError_t`: a code of cuFile, and one of the CUDA driver if that was what failed.
 #[repr(C)]
@@ -34,7 +35,6 @@ struct Code {
 const SUCCESS: i32 = 0;
 const CUDA_DRIVER_ERROR: i32 = 5011;
 const ALREADY_OPEN: i32 = 5026;
-const BATCH_FULL: i32 = 5037;
 
 /// `CUfileDescr_t`.
 #[repr(C)]
@@ -94,11 +94,8 @@ functions! {
         handle_deregister: "cuFileHandleDeregister" (Handle);
         buffer_register: "cuFileBufRegister" (u64, u64, i32) -> Code;
         buffer_deregister: "cuFileBufDeregister" (u64) -> Code;
-        batch_set_up: "cuFileBatchIOSetUp" (*mut BatchHandle, u32) -> Code;
-        batch_submit: "cuFileBatchIOSubmit" (BatchHandle, u32, *mut Parameters, u32) -> Code;
-        batch_status: "cuFileBatchIOGetStatus" (BatchHandle, u32, *mut u32, *mut Event, *mut Timespec) -> Code;
-        batch_cancel: "cuFileBatchIOCancel" (BatchHandle) -> Code;
-        batch_destroy: "cuFileBatchIODestroy" (BatchHandle);
+        read: "cuFileRead" (Handle, *mut c_void, usize, i64, i64) -> isize;
+        write: "cuFileWrite" (Handle, *mut c_void, usize, i64, i64) -> isize;
     }
 }
 
@@ -117,7 +114,7 @@ pub(crate) struct CuFile {
     found: Found,
     functions: Functions,
     mode: Mode,
-    batches: Batches,
+    patience: Patience,
 }
 
 impl CuFile {
@@ -158,9 +155,8 @@ impl CuFile {
             Mode::Direct => "GPUDirect Storage",
             Mode::Compatible => "compatibility mode: no nvidia-fs, so data goes through host memory",
         };
-        let most = if properties.batch == 0 { 128 } else { properties.batch as usize };
-        let batches = Batches::new(functions, most, mode, has_module(&properties), Patience::of_process());
-        Ok(CuFile { functions, mode, batches, found: Found { detail: Some(detail), ..found } })
+        let patience = Patience::of_process();
+        Ok(CuFile { functions, mode, patience, found: Found { detail: Some(detail), ..found } })
     }
 
     /// What was found.
@@ -186,6 +182,7 @@ impl CuFile {
         };
         descriptor.file.descriptor = raw_descriptor(&file);
         let mut handle = std::ptr::null_mut();
+        let _name = Name::lend(&file);
         // SAFETY: the descriptor is open until the handle is given back, and there is room for the handle.
         check("cuFileHandleRegister", unsafe { (self.functions.handle_register)(&mut handle, &mut descriptor) })?;
         let mode = if uncached { self.mode } else { Mode::Compatible };
@@ -229,27 +226,12 @@ pub(super) fn try_open(functions: &Functions) -> String {
     if code.cufile == SUCCESS { "yes".to_owned() } else { describe(code) }
 }
 
-/// Set batches up, `most` at the most, until the system has room for no more: how many there are, and what the library says then.
-#[cfg(test)]
-pub(super) fn use_up(library: &CuFile, most: usize) -> (usize, String) {
-    for count in 0..most {
-        let mut handle = std::ptr::null_mut();
-        // SAFETY: there is room for the handle.
-        let code = unsafe { (library.functions.batch_set_up)(&mut handle, 128) };
-        if code.cufile != SUCCESS {
-            return (count, describe(code));
-        }
-    }
-    (most, String::new())
-}
-
 /// Whether this is NVIDIA's library, which looks for kernel modules when it is opened. The simulator, under the same soname, does not.
 fn reads_modules(found: &Found) -> bool {
     found.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcufile"))
 }
 
-/// Whether `nvidia-fs` is there. Where it is not, transfers that begin and end at multiples of 4 KiB go to the kernel by another way, on
-/// which cuFile 1.19 forgets offsets: it moves all of them from or to the beginning of the buffer.
+/// Whether `nvidia-fs` is there.
 fn has_module(properties: &Properties) -> bool {
     (properties.major, properties.minor) != (0, 0)
 }
@@ -278,6 +260,34 @@ fn open_again(file: &File, writable: bool) -> io::Result<(File, bool)> {
 fn open_again(_: &File, _: bool) -> io::Result<(File, bool)> {
     let _ = OpenOptions::new();
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A name for a file that has none, while it lives. cuFile looks up the name of a file that it is given, and opens it once more for parts
+/// of pages; a file that is being written has no name before it is complete. A link leads from where the system says that it was to
+/// where it is: the file itself gets no name, which it could not lose again.
+struct Name(Option<PathBuf>);
+
+impl Name {
+    #[cfg(target_os = "linux")]
+    fn lend(file: &File) -> Name {
+        let here = format!("/proc/self/fd/{}", raw_descriptor(file));
+        let missing =
+            std::fs::read_link(&here).ok().filter(|name| name.is_absolute() && name.symlink_metadata().is_err());
+        Name(missing.filter(|name| std::os::unix::fs::symlink(&here, name).is_ok()))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn lend(_: &File) -> Name {
+        Name(None)
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if let Some(name) = &self.0 {
+            let _ = std::fs::remove_file(name);
+        }
+    }
 }
 
 #[cfg(unix)]
@@ -336,16 +346,23 @@ impl FileHandle {
         self.mode
     }
 
-    /// Read ranges of the file into a buffer: all are submitted before the first is waited for.
+    /// Whether a transfer was given up, so that nothing more should be asked of it.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed)
+    }
+
+    /// Read ranges of the file into a buffer: all are submitted before the first is waited for. `inside` enters the buffer's context.
     ///
     /// # Errors
-    /// When one could not be read as a whole; the buffer's bytes are then anything.
+    /// When one could not be read as a whole; the buffer's bytes are then anything. [`Error::Stalled`] is the only one after which cuFile
+    /// may still use the buffer.
     ///
     /// # Safety
-    /// The ranges of the buffer are device memory that lives until this returns, and nothing else uses them.
-    pub(crate) unsafe fn read(&self, buffer: u64, transfers: &[Transfer]) -> Result<()> {
+    /// The ranges of the buffer are device memory that lives until this returns, or for ever after [`Error::Stalled`], and nothing else
+    /// uses them.
+    pub(crate) unsafe fn read(&self, buffer: u64, transfers: &[Transfer], inside: &Inside) -> Result<()> {
         // SAFETY: as the caller says.
-        unsafe { self.transfer(Direction::Read, buffer, transfers) }
+        unsafe { self.transfer(Direction::Read, buffer, transfers, inside) }
     }
 
     /// Write ranges of a buffer to the file, as [`read`](FileHandle::read) reads them.
@@ -354,17 +371,26 @@ impl FileHandle {
     /// When one could not be written as a whole; the file's bytes are then anything.
     ///
     /// # Safety
-    /// The ranges of the buffer are device memory that lives until this returns, and nothing writes to them.
-    pub(crate) unsafe fn write(&self, buffer: u64, transfers: &[Transfer]) -> Result<()> {
+    /// As for [`read`](FileHandle::read), but that others may read them.
+    pub(crate) unsafe fn write(&self, buffer: u64, transfers: &[Transfer], inside: &Inside) -> Result<()> {
         // SAFETY: as the caller says.
-        unsafe { self.transfer(Direction::Write, buffer, transfers) }
+        unsafe { self.transfer(Direction::Write, buffer, transfers, inside) }
     }
 
     /// # Safety
     /// As for [`read`](FileHandle::read).
-    unsafe fn transfer(&self, direction: Direction, buffer: u64, transfers: &[Transfer]) -> Result<()> {
+    unsafe fn transfer(
+        &self,
+        direction: Direction,
+        buffer: u64,
+        transfers: &[Transfer],
+        inside: &Inside,
+    ) -> Result<()> {
+        let CuFile { functions, patience, .. } = self.cufile;
         // SAFETY: as the caller says; the handle is registered, and stays so if something may still be under way.
-        let done = unsafe { self.cufile.batches.run(self.handle, direction, buffer, transfers) };
+        let submitted =
+            unsafe { pool::submit(*functions, (self.handle, direction), buffer, transfers, inside, *patience) };
+        let done = submitted.and_then(pool::Submitted::wait);
         if matches!(done, Err(Error::Stalled { .. })) {
             self.stalled.store(true, Ordering::Relaxed);
         }
@@ -439,7 +465,7 @@ fn name(code: i32) -> String {
         5034 => "CU_FILE_IO_DISABLED",
         5035 => "CU_FILE_BATCH_SUBMIT_FAILED",
         5036 => "CU_FILE_GPU_MEMORY_PINNING_FAILED",
-        BATCH_FULL => "CU_FILE_BATCH_FULL",
+        5037 => "CU_FILE_BATCH_FULL",
         5038 => "CU_FILE_ASYNC_NOT_SUPPORTED",
         5039 => "CU_FILE_INTERNAL_BATCH_SETUP_ERROR",
         5040 => "CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR",

@@ -42,20 +42,19 @@ pub(super) fn open() {
     registry().opened += 1;
 }
 
-/// Close the driver once; whether that was the last time. A real library takes back what is still registered; whoever left it
-/// so has forgotten something.
-pub(super) fn close(batches: usize) -> Answer<bool> {
+/// Close the driver once. A real library takes back what is still registered; whoever left it so has forgotten something.
+pub(super) fn close() -> Answer {
     let mut registry = registry();
     match registry.opened {
         0 => return Err(Status::DRIVER_NOT_INITIALIZED),
-        1 if registry.files.len() + registry.buffers.len() + batches > 0 => {
+        1 if registry.files.len() + registry.buffers.len() > 0 => {
             let (files, buffers) = (registry.files.len(), registry.buffers.len());
-            report(&format!("cuFile is closed with {files} files, {buffers} buffers and {batches} batches left in it"));
+            report(&format!("cuFile is closed with {files} files and {buffers} buffers left in it"));
             return Err(Status::INVALID_VALUE);
         }
         _ => registry.opened -= 1,
     }
-    Ok(registry.opened == 0)
+    Ok(())
 }
 
 pub(super) fn opened() -> u32 {
@@ -82,8 +81,13 @@ pub(super) fn register_file(fd: c_int, strict: bool) -> Answer<usize> {
     }
     let access = flags & libc::O_ACCMODE;
     let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
-    let file = File::options().read(reads).write(writes).open(format!("/proc/self/fd/{fd}"));
+    // By its name, as the real library does it: a file that has none cannot be registered.
+    let file = fs::read_link(format!("/proc/self/fd/{fd}"))
+        .and_then(|path| File::options().read(reads).write(writes).open(path));
     let file = file.map_err(|_| Status::GETNEWFD_FAILED)?;
+    if file.metadata().ok().map(|found| (found.dev(), found.ino())) != Some(identity) {
+        return Err(Status::GETNEWFD_FAILED);
+    }
     let mut registry = registry();
     if registry.files.values().any(|registered| registered.fd == fd) {
         return Err(Status::HANDLE_ALREADY_REGISTERED);

@@ -24,6 +24,16 @@ pub(super) enum Direction {
     Write,
 }
 
+impl Direction {
+    /// What a transfer is called in the timeline.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Direction::Read => "cuFileRead",
+            Direction::Write => "cuFileWrite",
+        }
+    }
+}
+
 /// What the caller says: nothing of it is checked.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -115,18 +125,9 @@ impl Transfer {
         };
     }
 
-    /// Use other memory of the same allocation, before the memory that was checked.
-    pub(super) fn move_to(&mut self, start: usize) {
-        self.memory = start..start + self.memory.len();
-    }
-
-    pub(super) fn is_read(&self) -> bool {
-        self.direction == Direction::Read
-    }
-
     /// Do it. How many bytes were moved: fewer than were asked for if the file ends.
     pub(super) fn run(&self) -> Result<usize, Failure> {
-        if self.is_read() {
+        if self.direction == Direction::Read {
             thread::sleep(Duration::from_micros(fail::number("SWATH_SIM_CUFILE_LATENCY_US", 0)));
         }
         if !self.file.is_registered() || !self.file.is_open() {

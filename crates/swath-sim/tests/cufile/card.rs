@@ -2,11 +2,13 @@
 
 use std::ffi::{c_int, c_uint};
 use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libloading::os::unix::{Library, RTLD_NOW};
 use swath_gpu::{Buffer, Cuda, Device, Gpu};
 
-use crate::library::{Entry, Pointer};
+use crate::library::{CuFile, Entry, Pointer};
 
 /// A device, whose context is current on the thread that opened it.
 pub(crate) struct Card {
@@ -45,6 +47,27 @@ impl Card {
         buffer
     }
 
+    /// Do all of these at once, by so many threads: what each came to.
+    pub(crate) fn at_once(&self, library: &CuFile, entries: &[Entry], threads: usize) -> Vec<isize> {
+        let (next, moved) = (AtomicUsize::new(0), Mutex::new(vec![0; entries.len()]));
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let mut work = || {
+                        while let Some((i, entry)) =
+                            entries.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
+                        {
+                            let came_to = library.one(entry);
+                            moved.lock().unwrap()[i] = came_to;
+                        }
+                    };
+                    assert!(self.device.in_cuda_context(&mut work));
+                });
+            }
+        });
+        moved.into_inner().unwrap()
+    }
+
     pub(crate) fn contents(&self, buffer: &Buffer) -> Vec<u8> {
         let mut bytes = vec![0; buffer.bytes() as usize];
         let mut queue = self.device.queue().expect("a queue");
@@ -56,14 +79,7 @@ impl Card {
 }
 
 /// A read of a piece of a file to a place in a buffer.
-pub(crate) fn piece(
-    file: Pointer,
-    buffer: &Buffer,
-    file_offset: usize,
-    base_offset: usize,
-    bytes: usize,
-    cookie: usize,
-) -> Entry {
+pub(crate) fn piece(file: Pointer, buffer: &Buffer, file_offset: usize, base_offset: usize, bytes: usize) -> Entry {
     let (file_offset, base_offset) = (file_offset as i64, base_offset as i64);
-    Entry { mode: 1, base: buffer.handle(), file_offset, base_offset, bytes, file, operation: 0, cookie }
+    Entry { base: buffer.handle(), file_offset, base_offset, bytes, file, write: false }
 }

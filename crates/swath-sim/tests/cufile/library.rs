@@ -39,32 +39,21 @@ pub(crate) struct Descriptor {
     pub(crate) operations: Pointer,
 }
 
-/// A `CUfileIOParams_t`.
-#[repr(C)]
+/// A read or a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
-    pub(crate) mode: c_int,
     pub(crate) base: u64,
     pub(crate) file_offset: i64,
     pub(crate) base_offset: i64,
     pub(crate) bytes: usize,
     pub(crate) file: Pointer,
-    pub(crate) operation: c_int,
-    pub(crate) cookie: usize,
+    pub(crate) write: bool,
 }
 
-/// A `CUfileIOEvents_t`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Event {
-    pub(crate) cookie: usize,
-    pub(crate) status: c_int,
-    pub(crate) result: isize,
-}
-
-const COMPLETE: c_int = 16;
-const FAILED: c_int = 64;
-pub(crate) const WRITE: c_int = 1;
+// SAFETY: a handle is a number.
+unsafe impl Send for Entry {}
+// SAFETY: as above.
+unsafe impl Sync for Entry {}
 
 macro_rules! library {
     ($($field:ident: $symbol:literal = fn($($argument:ty),*) $(-> $answer:ty)?;)*) => {
@@ -99,12 +88,6 @@ library! {
     buf_deregister: b"cuFileBufDeregister\0" = fn(u64) -> Status;
     read: b"cuFileRead\0" = fn(Pointer, u64, usize, i64, i64) -> isize;
     write: b"cuFileWrite\0" = fn(Pointer, u64, usize, i64, i64) -> isize;
-    batch_set_up: b"cuFileBatchIOSetUp\0" = fn(*mut Pointer, c_uint) -> Status;
-    batch_submit: b"cuFileBatchIOSubmit\0" = fn(Pointer, c_uint, *const Entry, c_uint) -> Status;
-    batch_status: b"cuFileBatchIOGetStatus\0" =
-        fn(Pointer, c_uint, *mut c_uint, *mut Event, *const libc::timespec) -> Status;
-    batch_cancel: b"cuFileBatchIOCancel\0" = fn(Pointer) -> Status;
-    batch_destroy: b"cuFileBatchIODestroy\0" = fn(Pointer);
 }
 
 /// The same, by values of Rust. Every test that calls it gives it what is good for what it asks, or what must be refused.
@@ -160,58 +143,18 @@ impl CuFile {
         unsafe { (self.write)(file, base, bytes, file_offset, base_offset) }
     }
 
-    pub(crate) fn batch(&self, entries: usize) -> Result<Pointer, c_int> {
-        let mut batch = ptr::null_mut();
-        // SAFETY: there is room for the handle.
-        match unsafe { (self.batch_set_up)(&mut batch, entries as c_uint) }.code {
-            0 => Ok(batch),
-            code => Err(code),
-        }
+    /// One after another: what each came to, and where it was the system that failed, its error's number below zero.
+    pub(crate) fn all(&self, entries: &[Entry]) -> Vec<isize> {
+        entries.iter().map(|entry| self.one(entry)).collect()
     }
 
-    pub(crate) fn submit(&self, batch: Pointer, entries: &[Entry]) -> c_int {
-        // SAFETY: there are so many.
-        unsafe { (self.batch_submit)(batch, entries.len() as c_uint, entries.as_ptr(), 0) }.code
+    pub(crate) fn one(&self, entry: &Entry) -> isize {
+        let Entry { file, base, bytes, file_offset, base_offset, write } = *entry;
+        let moved = match write {
+            false => self.read(file, base, bytes, file_offset, base_offset),
+            true => self.write(file, base, bytes, file_offset, base_offset),
+        };
+        let errno = || std::io::Error::last_os_error().raw_os_error().expect("a number");
+        if moved == -1 { -(errno() as isize) } else { moved }
     }
-
-    /// What is done when `least` are, or after so many milliseconds.
-    pub(crate) fn wait(&self, batch: Pointer, least: usize, milliseconds: Option<i64>) -> Vec<Event> {
-        let mut events = vec![Event::default(); 1024];
-        let mut count = events.len() as c_uint;
-        let timeout = milliseconds.map(|time| libc::timespec { tv_sec: time / 1000, tv_nsec: time % 1000 * 1_000_000 });
-        let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: there is room for as many as it says.
-        let answer = unsafe { (self.batch_status)(batch, least as c_uint, &mut count, events.as_mut_ptr(), timeout) };
-        assert_eq!(answer.code, 0);
-        events.truncate(count as usize);
-        events.sort();
-        events
-    }
-
-    pub(crate) fn cancel(&self, batch: Pointer) -> c_int {
-        // SAFETY: a handle is a number.
-        unsafe { (self.batch_cancel)(batch) }.code
-    }
-
-    pub(crate) fn destroy(&self, batch: Pointer) {
-        // SAFETY: a handle is a number.
-        unsafe { (self.batch_destroy)(batch) }
-    }
-
-    /// Submit, wait for all and destroy.
-    pub(crate) fn all(&self, entries: &[Entry]) -> Vec<Event> {
-        let batch = self.batch(entries.len()).expect("a batch");
-        assert_eq!(self.submit(batch, entries), 0);
-        let done = self.wait(batch, entries.len(), None);
-        self.destroy(batch);
-        done
-    }
-}
-
-pub(crate) fn done(cookie: usize, bytes: usize) -> Event {
-    Event { cookie, status: COMPLETE, result: bytes as isize }
-}
-
-pub(crate) fn failed(cookie: usize, result: isize) -> Event {
-    Event { cookie, status: FAILED, result }
 }

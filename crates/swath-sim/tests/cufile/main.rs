@@ -10,7 +10,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use card::{Card, piece};
-use library::{CuFile, Descriptor, Entry, Event, Pointer, Properties, WRITE, done, failed};
+use library::{CuFile, Descriptor, Entry, Pointer, Properties};
 use swath_gpu::{Device, Gpu};
 use swath_sim::{device_bytes, events, forget, inside_with};
 
@@ -70,14 +70,13 @@ fn pieces_land_where_they_should_both_ways() {
     let mut entries = Vec::new();
     for i in (0..100).rev() {
         let (from, to, bytes) = (7919 * i + 3, 5003 * i + 1, 37 * i + 1);
-        entries.push(piece(handle, &buffer, from, to, bytes, i));
+        entries.push(piece(handle, &buffer, from, to, bytes));
         expected[to..to + bytes].copy_from_slice(&stored[from..from + bytes]);
     }
-    entries.push(piece(handle, &buffer, 12_345, 1 << 20, (5 << 19) + 77, 100));
+    entries.push(piece(handle, &buffer, 12_345, 1 << 20, (5 << 19) + 77));
     expected[1 << 20..][..(5 << 19) + 77].copy_from_slice(&stored[12_345..][..(5 << 19) + 77]);
-    let completed = library.all(&entries);
-    let wanted: Vec<_> = entries.iter().map(|entry| done(entry.cookie, entry.bytes)).collect();
-    assert!(completed.iter().all(|event| wanted.contains(event)) && completed.len() == 101);
+    let wanted: Vec<_> = entries.iter().map(|entry| entry.bytes as isize).collect();
+    assert_eq!(card.at_once(&library, &entries, 8), wanted);
     assert!(card.contents(&buffer) == expected);
     // One by one.
     assert_eq!(library.read(handle, buffer.handle(), 11, 5, 300), 11);
@@ -91,10 +90,10 @@ fn pieces_land_where_they_should_both_ways() {
     let mut entries = Vec::new();
     for i in 0..100 {
         let (to, from, bytes) = (7919 * i + 3, 5003 * i + 1, 37 * i + 1);
-        entries.push(Entry { operation: WRITE, ..piece(handle, &source, to, from, bytes, i) });
+        entries.push(Entry { write: true, ..piece(handle, &source, to, from, bytes) });
         stored[to..to + bytes].copy_from_slice(&fresh[from..from + bytes]);
     }
-    assert_eq!(library.all(&entries).len(), 100);
+    assert!(library.all(&entries).iter().zip(&entries).all(|(moved, entry)| *moved == entry.bytes as isize));
     assert_eq!(library.write(handle, source.handle(), 2 << 20, (3 << 20) + 10, 0), 2 << 20);
     stored.extend([0; 10]);
     stored.extend(&fresh);
@@ -109,90 +108,6 @@ fn pieces_land_where_they_should_both_ways() {
 }
 
 #[test]
-fn workers_wait_at_the_same_time() {
-    if !with_cufile(
-        "workers_wait_at_the_same_time",
-        &[("SWATH_SIM_CUFILE_BATCH", "256"), ("SWATH_SIM_CUFILE_LATENCY_US", "1000")],
-    ) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let (_, opened) = file("latency", &noise(256 * 16));
-    let handle = library.register(&opened).unwrap();
-    let buffer = card.buffer(256 * 16);
-    let entries: Vec<_> = (0..256).map(|i| piece(handle, &buffer, 16 * i, 16 * i, 16, i)).collect();
-    // Of several, because the machine may be busy with something else.
-    let together = (0..5).map(|_| {
-        let started = Instant::now();
-        assert_eq!(library.all(&entries).len(), 256);
-        started.elapsed()
-    });
-    let together = together.min().unwrap();
-    let started = Instant::now();
-    for i in 0..256 {
-        assert_eq!(library.read(handle, buffer.handle(), 16, 16 * i, 16 * i), 16);
-    }
-    let apart = started.elapsed();
-    eprintln!("256 reads of 1 ms: {together:?} in a batch, {apart:?} one by one");
-    assert!(together >= Duration::from_millis(32) && together < Duration::from_millis(100), "{together:?}");
-    assert!(apart >= Duration::from_millis(256), "{apart:?}");
-    assert!(card.contents(&buffer) == noise(256 * 16));
-}
-
-#[test]
-fn one_worker_waits_for_each_read() {
-    let variables = [("SWATH_SIM_CUFILE_WORKERS", "1"), ("SWATH_SIM_CUFILE_LATENCY_US", "1000")];
-    if !with_cufile("one_worker_waits_for_each_read", &variables) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let (_, opened) = file("one-worker", &noise(128));
-    let handle = library.register(&opened).unwrap();
-    let buffer = card.buffer(128);
-    let entries: Vec<_> = (0..128).map(|i| piece(handle, &buffer, i, i, 1, i)).collect();
-    let started = Instant::now();
-    assert_eq!(library.all(&entries).len(), 128);
-    assert!(started.elapsed() >= Duration::from_millis(128));
-}
-
-#[test]
-fn timeline_tells_submits_from_waits() {
-    if !with_cufile("timeline_tells_submits_from_waits", &[]) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let (_, opened) = file("timeline", &noise(100));
-    let buffer = card.buffer(100);
-    forget();
-    let handle = library.register(&opened).unwrap();
-    assert_eq!(library.register_buffer(buffer.handle(), 100), 0);
-    let (one, two) = (library.batch(2).unwrap(), library.batch(1).unwrap());
-    let entries = [piece(handle, &buffer, 7, 0, 10, 1), piece(handle, &buffer, 40, 10, 20, 2)];
-    assert_eq!(library.submit(one, &entries), 0);
-    assert_eq!(library.submit(two, &[piece(handle, &buffer, 90, 30, 5, 3)]), 0);
-    assert_eq!(library.wait(one, 2, None), [done(1, 10), done(2, 20)]);
-    assert_eq!(library.wait(two, 1, None), [done(3, 5)]);
-    assert_eq!(library.read(handle, buffer.handle(), 4, 0, 0), 4);
-    assert_eq!(library.write(handle, buffer.handle(), 3, 0, 0), 3);
-    let timeline = [
-        "cuFileHandleRegister",
-        "cuFileBufRegister 100",
-        "cuFileBatchIOSubmit 2",
-        "submit 7 10",
-        "submit 40 20",
-        "cuFileBatchIOSubmit 1",
-        "submit 90 5",
-        "wait",
-        "wait",
-        "cuFileRead 4",
-        "cuFileWrite 3",
-    ];
-    assert_eq!(events(), timeline);
-    // What was told once is not told again.
-    assert_eq!(library.wait(one, 0, None), []);
-}
-
-#[test]
 fn read_over_the_end_of_the_file_is_short() {
     if !with_cufile("read_over_the_end_of_the_file_is_short", &[]) {
         return;
@@ -201,8 +116,8 @@ fn read_over_the_end_of_the_file_is_short() {
     let (_, opened) = file("end", &noise(1000));
     let handle = library.register(&opened).unwrap();
     let buffer = card.buffer(200);
-    let entries = [piece(handle, &buffer, 950, 0, 100, 0), piece(handle, &buffer, 1000, 100, 100, 1)];
-    assert_eq!(library.all(&entries), [done(0, 50), done(1, 0)]);
+    let entries = [piece(handle, &buffer, 950, 0, 100), piece(handle, &buffer, 1000, 100, 100)];
+    assert_eq!(library.all(&entries), [50, 0]);
     assert_eq!(library.read(handle, buffer.handle(), 100, 999, 0), 1);
     let contents = card.contents(&buffer);
     assert!(contents[0] == noise(1000)[999] && contents[1..50] == noise(1000)[951..]);
@@ -211,7 +126,7 @@ fn read_over_the_end_of_the_file_is_short() {
 
 #[test]
 fn reads_and_writes_fail_or_fall_short_when_told_to() {
-    let fail = "read:3,short:5,read:7,short:8,write:2,short-write:3,write:5,register:2,submit:2";
+    let fail = "read:3,short:5,read:7,short:8,write:2,short-write:3,write:5,register:2";
     if !with_cufile("reads_and_writes_fail_or_fall_short_when_told_to", &[("SWATH_SIM_FAIL", fail)]) {
         return;
     }
@@ -220,188 +135,24 @@ fn reads_and_writes_fail_or_fall_short_when_told_to() {
     let handle = library.register(&opened).unwrap();
     assert_eq!(library.register(&File::open(&path).unwrap()), Err(5008));
     let buffer = card.buffer(1000);
-    // By the order in which they are asked for, whichever is done first.
-    let reads: Vec<_> = (0..6).map(|i| piece(handle, &buffer, 100 * i, 100 * i, 100, i)).collect();
-    let told = [done(0, 100), done(1, 100), failed(2, -5), done(3, 100), done(4, 50), done(5, 100)];
-    assert_eq!(library.all(&reads), told);
+    let reads: Vec<_> = (0..6).map(|i| piece(handle, &buffer, 100 * i, 100 * i, 100)).collect();
+    assert_eq!(library.all(&reads), [100, 100, -5, 100, 50, 100]);
     let contents = card.contents(&buffer);
     assert!(contents[200..300].iter().chain(&contents[450..500]).all(|&byte| byte == 0xA5));
     assert!(contents[400..450] == noise(1000)[400..450] && contents[500..600] == noise(1000)[500..600]);
-    let batch = library.batch(1).unwrap();
-    forget();
-    assert_eq!(library.submit(batch, &reads[..1]), 5035);
-    assert_eq!(library.wait(batch, 1, None), []);
-    assert_eq!(events(), ["told to fail: submit 2", "wait"]);
-    library.destroy(batch);
     // One by one it is the number of the system's error that tells.
     assert_eq!(library.read(handle, buffer.handle(), 100, 0, 0), -1);
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(5));
     assert_eq!(library.read(handle, buffer.handle(), 101, 0, 0), 50);
 
     let source = card.holding(&[9; 1000]);
-    let write = |i| Entry { operation: WRITE, ..piece(handle, &source, 100 * i, 0, 100, i) };
-    assert_eq!(library.all(&[0, 1, 2].map(write)), [done(0, 100), failed(1, -5), done(2, 50)]);
+    let write = |i: usize| Entry { write: true, ..piece(handle, &source, 100 * i, 0, 100) };
+    assert_eq!(library.all(&[0, 1, 2].map(write)), [100, -5, 50]);
     assert_eq!(library.write(handle, source.handle(), 10, 900, 0), 10);
     assert_eq!(library.write(handle, source.handle(), 10, 910, 0), -1);
     let mut expected = noise(1000);
     [0..100, 200..250, 900..910].into_iter().for_each(|written| expected[written].fill(9));
     assert!(fs::read(path).unwrap() == expected);
-}
-
-#[test]
-fn stuck_read_ends_when_it_is_cancelled_or_its_batch_destroyed() {
-    let test = "stuck_read_ends_when_it_is_cancelled_or_its_batch_destroyed";
-    if !with_cufile(test, &[("SWATH_SIM_FAIL", "stuck:2,stuck:4"), ("SWATH_SIM_CUFILE_WORKERS", "1")]) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let (_, opened) = file("stuck", &noise(100));
-    let handle = library.register(&opened).unwrap();
-    let buffer = card.buffer(100);
-    let entries: Vec<_> = (0..3).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
-    let batch = library.batch(3).unwrap();
-    assert_eq!(library.submit(batch, &entries), 0);
-    assert_eq!(library.wait(batch, 2, Some(10_000)), [done(0, 10), done(2, 10)]);
-    let started = Instant::now();
-    assert_eq!(library.wait(batch, 1, Some(50)), []);
-    assert!(started.elapsed() >= Duration::from_millis(50));
-    assert_eq!(library.cancel(batch), 0);
-    // Nothing is told of it, and nothing is waited for.
-    let started = Instant::now();
-    assert_eq!(library.wait(batch, 1, Some(10_000)), []);
-    assert!(started.elapsed() < Duration::from_secs(5));
-    assert_eq!(library.submit(batch, &entries[..1]), 0);
-    library.destroy(batch);
-    library.deregister(handle);
-    assert_eq!(library.close(), 0);
-    assert!(card.contents(&buffer)[10..20].iter().all(|&byte| byte == 0xA5));
-}
-
-#[test]
-fn read_that_never_ends_cannot_be_cancelled() {
-    let variables = [("SWATH_SIM_FAIL", "hung:2"), ("SWATH_SIM_CUFILE_CANCEL_MS", "50")];
-    if !with_cufile("read_that_never_ends_cannot_be_cancelled", &variables) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let (_, opened) = file("hung", &noise(100));
-    let handle = library.register(&opened).unwrap();
-    let buffer = card.buffer(100);
-    let entries: Vec<_> = (0..2).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
-    let batch = library.batch(2).unwrap();
-    assert_eq!(library.submit(batch, &entries), 0);
-    assert_eq!(library.cancel(batch), 5042);
-    // What has ended is still told, and the other is still waited for.
-    assert_eq!(library.wait(batch, 1, Some(10_000)), [done(0, 10)]);
-    let started = Instant::now();
-    assert_eq!(library.wait(batch, 1, Some(50)), []);
-    assert!(started.elapsed() >= Duration::from_millis(50));
-    forget();
-    library.destroy(batch);
-    assert_eq!(reported().len(), 1, "the real one does not return");
-}
-
-#[test]
-fn cancelled_batch_is_over_and_tells_nothing_more() {
-    let variables = [("SWATH_SIM_CUFILE_WORKERS", "1"), ("SWATH_SIM_CUFILE_LATENCY_US", "50000")];
-    if !with_cufile("cancelled_batch_is_over_and_tells_nothing_more", &variables) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let (_, opened) = file("cancel", &noise(100));
-    let handle = library.register(&opened).unwrap();
-    let buffer = card.buffer(100);
-    let entries: Vec<_> = (0..5).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
-    let batch = library.batch(5).unwrap();
-    assert_eq!(library.submit(batch, &entries), 0);
-    assert_eq!(library.wait(batch, 1, None).len(), 1);
-    assert_eq!(library.cancel(batch), 0);
-    assert!(card.contents(&buffer)[..50] == noise(100)[..50], "it was waited for");
-    assert_eq!(library.wait(batch, 4, Some(60_000)), []);
-
-    // The batch can be used again. Destroying waits for what is under way: nothing is written afterwards.
-    let entries: Vec<_> = (5..10).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
-    assert_eq!(library.submit(batch, &entries), 0);
-    library.destroy(batch);
-    assert!(card.contents(&buffer) == noise(100));
-}
-
-#[test]
-fn compatible_reads_are_done_by_the_submit_which_fails_if_one_does() {
-    let variables = [("SWATH_SIM_CUFILE", "compat"), ("SWATH_SIM_FAIL", "read:2")];
-    if !with_cufile("compatible_reads_are_done_by_the_submit_which_fails_if_one_does", &variables) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let (_, opened) = file("compatible-submit", &noise(100));
-    let handle = library.register(&opened).unwrap();
-    let buffer = card.buffer(100);
-    let entries: Vec<_> = (0..3).map(|i| piece(handle, &buffer, 10 * i, 10 * i, 10, i)).collect();
-    let batch = library.batch(3).unwrap();
-    assert_eq!(library.submit(batch, &entries), 5035);
-    assert_eq!(library.wait(batch, 3, Some(60_000)), []);
-    assert_eq!(library.submit(batch, &entries), 0);
-    assert!(card.contents(&buffer)[..30] == noise(100)[..30]);
-    assert_eq!(library.wait(batch, 3, Some(60_000)), [done(0, 10), done(1, 10), done(2, 10)]);
-}
-
-#[test]
-fn without_nvidia_fs_whole_pages_forget_their_offset() {
-    let test = "without_nvidia_fs_whole_pages_forget_their_offset";
-    if !with_cufile(test, &[("SWATH_SIM_CUFILE", "p2p")]) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let mut properties = Properties::default();
-    // SAFETY: there is room for the properties.
-    assert_eq!(unsafe { (library.properties)(&mut properties) }.code, 0);
-    assert_eq!((properties.version, properties.storage, properties.features), ([0, 0], 16, 31));
-    let stored = noise(3 * 4096);
-    let (_, opened) = file("pages", &stored);
-    let handle = library.register(&opened).unwrap();
-    let buffer = card.buffer(3 * 4096);
-    assert_eq!(library.register_buffer(buffer.handle(), 3 * 4096), 0);
-    let mut page = piece(handle, &buffer, 4096, 4096, 4096, 1);
-    assert_eq!(library.all(&[page]), [done(1, 4096)]);
-    assert!(card.contents(&buffer)[..4096] == stored[4096..8192]);
-    // By its own address it goes where it should, and so does less than a page.
-    (page.base, page.base_offset) = (buffer.handle() + 4096, 0);
-    assert_eq!(library.all(&[page, piece(handle, &buffer, 8192, 8192, 4000, 2)]), [done(1, 4096), done(2, 4000)]);
-    assert!(card.contents(&buffer)[4096..12_192] == stored[4096..12_192]);
-    assert_eq!(reported(), [""; 0]);
-}
-
-#[test]
-fn system_has_room_for_so_many_batches() {
-    if !with_cufile("system_has_room_for_so_many_batches", &[("SWATH_SIM_CUFILE_BATCHES", "2")]) {
-        return;
-    }
-    let library = CuFile::opened();
-    let (one, _two) = (library.batch(128).unwrap(), library.batch(1).unwrap());
-    assert_eq!(library.batch(1), Err(5039));
-    library.destroy(one);
-    library.batch(128).unwrap();
-}
-
-#[test]
-fn memory_freed_before_the_bytes_come_is_reported_and_not_written() {
-    let test = "memory_freed_before_the_bytes_come_is_reported_and_not_written";
-    if !with_cufile(test, &[("SWATH_SIM_CUFILE_LATENCY_US", "300000")]) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let (_, opened) = file("freed", &noise(4096));
-    let handle = library.register(&opened).unwrap();
-    let (lost, kept) = (card.buffer(100_000), card.buffer(4096));
-    let batch = library.batch(2).unwrap();
-    let entries = [piece(handle, &lost, 0, 1000, 4096, 0), piece(handle, &kept, 0, 0, 4096, 1)];
-    assert_eq!(library.submit(batch, &entries), 0);
-    drop(lost);
-    // A smaller one is cut from where the larger one lay, so that the addresses are good ones again.
-    let next = card.buffer(50_000);
-    assert_eq!(library.wait(batch, 2, None), [failed(0, -5012), done(1, 4096)]);
-    assert_eq!(reported(), ["reported: 4096 bytes of device memory were freed while cuFile used them"]);
-    assert!(card.contents(&next).iter().all(|&byte| byte == 0xA5) && card.contents(&kept) == noise(4096));
 }
 
 #[test]
@@ -428,27 +179,6 @@ fn only_live_device_memory_is_taken() {
         assert_eq!(library.read(handle, buffer.handle(), bytes, file_offset, base_offset), -5022);
     }
 
-    // Nothing of a batch is begun if one of it is wrong.
-    let good = piece(handle, &buffer, 0, 0, 10, 0);
-    let batch = library.batch(4).unwrap();
-    forget();
-    let bad = [
-        Entry { mode: 2, ..good },
-        Entry { operation: 2, ..good },
-        Entry { file: ptr::null_mut(), ..good },
-        Entry { base: host.as_ptr() as u64, ..good },
-        Entry { base_offset: 91, ..good },
-        Entry { file_offset: -1, ..good },
-    ];
-    for bad in bad {
-        let code = if bad.file.is_null() { 5027 } else { 5022 };
-        assert_eq!(library.submit(batch, &[good, bad]), code, "{bad:?}");
-    }
-    assert_eq!(library.wait(batch, 1, None), []);
-    assert!(!events().iter().any(|line| line.contains("ubmit")), "{:?}", events());
-    assert!(card.contents(&buffer).iter().all(|&byte| byte == 0xA5));
-    // What is empty is taken and never told of.
-    assert_eq!(library.all(&[good, Entry { bytes: 0, cookie: 7, ..good }]), [done(0, 10)]);
     // A thread without a context has no memory.
     let (address, file) = (buffer.handle(), handle as usize);
     let elsewhere = std::thread::spawn(move || CuFile::load().read(file as Pointer, address, 10, 0, 0));
@@ -486,7 +216,7 @@ fn registrations_are_counted_and_given_back() {
     assert_eq!(device_bytes(), 1000);
     forget();
     assert_eq!(library.close(), 5022);
-    assert_eq!(reported(), ["reported: cuFile is closed with 1 files, 2 buffers and 0 batches left in it"]);
+    assert_eq!(reported(), ["reported: cuFile is closed with 1 files and 2 buffers left in it"]);
     assert_eq!(library.deregister_buffer(base), 0);
     assert_eq!(library.deregister_buffer(base), 5022);
     assert_eq!(library.deregister_buffer(base + 600), 0);
@@ -511,21 +241,24 @@ fn files_that_are_gone_are_not_read() {
     library.deregister(handle);
     assert_eq!(library.read(handle, buffer.handle(), 10, 0, 0), -5027);
     let handle = library.register(&opened).unwrap();
-    let batch = library.batch(1).unwrap();
-    assert_eq!(library.submit(batch, &[piece(handle, &buffer, 0, 0, 10, 0)]), 0);
-    library.deregister(handle);
-    assert_eq!(library.wait(batch, 1, None), [failed(0, -5027)]);
+    let entry = piece(handle, &buffer, 0, 0, 10);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| card.at_once(&library, &[entry], 1));
+        while !events().iter().any(|event| event.starts_with("cuFileRead 0 10")) {
+            std::thread::yield_now();
+        }
+        library.deregister(entry.file);
+        assert_eq!(reading.join().unwrap(), [-5027]);
+    });
     assert_eq!(reported(), ["reported: a file was closed or deregistered while it was read or written"]);
 
     let handle = library.register(&opened).unwrap();
     drop(opened);
     forget();
     assert_eq!(library.read(handle, buffer.handle(), 10, 0, 0), -5027);
-    assert_eq!(library.submit(batch, &[piece(handle, &buffer, 0, 0, 10, 0)]), 5027);
     library.deregister(handle);
     let used = "reported: a file is used after it was closed";
-    let entry = "reported: entry 0 of a batch is refused with 5027";
-    assert_eq!(reported(), [used, used, entry, "reported: a file is deregistered after it was closed"]);
+    assert_eq!(reported(), [used, "reported: a file is deregistered after it was closed"]);
 
     // What a descriptor does not allow is the system's error.
     let reads = File::open(path).unwrap();
@@ -564,48 +297,6 @@ fn only_regular_files_are_registered_and_direct_ones_if_told_so() {
 }
 
 #[test]
-fn batches_have_limits() {
-    if !with_cufile("batches_have_limits", &[("SWATH_SIM_CUFILE_BATCH", "4")]) {
-        return;
-    }
-    let (card, library) = (Card::open(), CuFile::opened());
-    let (_, opened) = file("limits", &noise(100));
-    let handle = library.register(&opened).unwrap();
-    let buffer = card.buffer(100);
-    assert_eq!((library.batch(0), library.batch(5)), (Err(5022), Err(5022)));
-    let batch = library.batch(4).unwrap();
-    let entries: Vec<_> = (0..5).map(|i| piece(handle, &buffer, i, i, 1, i)).collect();
-    assert_eq!(library.submit(batch, &entries), 5037);
-    assert_eq!(library.submit(batch, &entries[..3]), 0);
-    assert_eq!(library.submit(batch, &entries[3..]), 5037);
-    assert_eq!(library.wait(batch, 3, None).len(), 3);
-    assert_eq!(library.submit(batch, &entries[..4]), 0);
-    assert_eq!(library.wait(batch, 4, Some(60_000)).len(), 4);
-    // As many as there is room for, and the rest later.
-    assert_eq!(library.submit(batch, &entries[..4]), 0);
-    let (mut events, mut told) = ([Event::default(); 3], 0);
-    for (room, expected) in [(3, 3), (3, 1)] {
-        let mut count = room;
-        // SAFETY: there is room for three.
-        let answer = unsafe { (library.batch_status)(batch, expected, &mut count, events.as_mut_ptr(), ptr::null()) };
-        assert_eq!((answer.code, count), (0, expected));
-        told += count;
-    }
-    assert_eq!(told, 4);
-    let mut count = 3;
-    // SAFETY: there is room for three.
-    let answer = unsafe { (library.batch_status)(batch, 4, &mut count, events.as_mut_ptr(), ptr::null()) };
-    assert_eq!(answer.code, 5022);
-    // SAFETY: there is one entry; flags are for versions to come.
-    assert_eq!(unsafe { (library.batch_submit)(batch, 1, entries.as_ptr(), 1) }.code, 5022);
-    library.destroy(batch);
-    assert_eq!((library.submit(batch, &entries[..1]), library.cancel(batch)), (5022, 5022));
-    forget();
-    library.destroy(batch);
-    assert_eq!(reported(), ["reported: a batch is destroyed that is none"]);
-}
-
-#[test]
 fn driver_is_opened_before_anything_else() {
     if !with_cufile("driver_is_opened_before_anything_else", &[("SWATH_SIM_CUFILE_REGISTER", "fail")]) {
         return;
@@ -623,10 +314,9 @@ fn driver_is_opened_before_anything_else() {
             assert_eq!((library.close_v1)().code, 5001);
             assert_eq!((library.use_count)(), 0);
         }
-        assert_eq!((library.register(&opened), library.batch(1)), (Err(5001), Err(5001)));
+        assert_eq!(library.register(&opened), Err(5001));
         assert_eq!((library.register_buffer(buffer.handle(), 1), library.deregister_buffer(0)), (5001, 5001));
         assert_eq!(library.read(ptr::null_mut(), buffer.handle(), 1, 0, 0), -5001);
-        assert_eq!((library.submit(ptr::null_mut(), &[]), library.cancel(ptr::null_mut())), (5001, 5001));
     };
     all_closed(&mut properties);
     assert_eq!((library.open(), library.open()), (0, 0));
@@ -657,7 +347,7 @@ fn without_the_kernels_part_reads_are_compatible_ones() {
     let handle = library.register(&opened).unwrap();
     let buffer = card.buffer(100);
     assert_eq!(library.register_buffer(buffer.handle(), 100), 0);
-    assert_eq!(library.all(&[piece(handle, &buffer, 0, 0, 100, 5)]), [done(5, 100)]);
+    assert_eq!(library.all(&[piece(handle, &buffer, 0, 0, 100)]), [100]);
     assert!(card.contents(&buffer) == noise(100));
 }
 
@@ -676,8 +366,78 @@ fn closed_driver_does_not_open() {
 }
 
 #[test]
-fn batches_and_streams_do_not_wait_for_each_other() {
-    let test = "batches_and_streams_do_not_wait_for_each_other";
+fn so_many_reads_go_on_at_the_same_time_and_the_timeline_tells_it() {
+    let test = "so_many_reads_go_on_at_the_same_time_and_the_timeline_tells_it";
+    if !with_cufile(test, &[("SWATH_SIM_CUFILE_LATENCY_US", "1000")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("latency", &noise(256 * 16));
+    let handle = library.register(&opened).unwrap();
+    let buffer = card.buffer(256 * 16);
+    let entries: Vec<_> = (0..256).map(|i| piece(handle, &buffer, 16 * i, 16 * i, 16)).collect();
+    // Of several, because the machine may be busy with something else.
+    let together = (0..5).map(|_| {
+        let started = Instant::now();
+        assert_eq!(card.at_once(&library, &entries, 16), [16; 256]);
+        started.elapsed()
+    });
+    let together = together.min().unwrap();
+    forget();
+    let started = Instant::now();
+    assert_eq!(library.all(&entries), [16; 256]);
+    let apart = started.elapsed();
+    assert_eq!(events()[..4], ["cuFileRead 0 16", "ended 0 16", "cuFileRead 16 16", "ended 16 16"]);
+    eprintln!("256 reads of 1 ms: {together:?} by 16 threads, {apart:?} one by one");
+    assert!(together >= Duration::from_millis(32) && together < Duration::from_millis(100), "{together:?}");
+    assert!(apart >= Duration::from_millis(256), "{apart:?}");
+    assert!(card.contents(&buffer) == noise(256 * 16));
+}
+
+#[test]
+fn memory_freed_before_the_bytes_come_is_reported_and_not_written() {
+    let test = "memory_freed_before_the_bytes_come_is_reported_and_not_written";
+    if !with_cufile(test, &[("SWATH_SIM_CUFILE_LATENCY_US", "300000")]) {
+        return;
+    }
+    let (card, library) = (Card::open(), CuFile::opened());
+    let (_, opened) = file("freed", &noise(4096));
+    let handle = library.register(&opened).unwrap();
+    let (lost, kept) = (card.buffer(100_000), card.buffer(4096));
+    let entries = [piece(handle, &lost, 0, 1000, 4096), piece(handle, &kept, 0, 0, 4096)];
+    let next = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| card.at_once(&library, &entries, 2));
+        while events().iter().filter(|event| event.starts_with("cuFileRead ")).count() < 2 {
+            std::thread::yield_now();
+        }
+        drop(lost);
+        // A smaller one is cut from where the larger one lay, so that the addresses are good ones again.
+        let next = card.buffer(50_000);
+        assert_eq!(reading.join().unwrap(), [-5012, 4096]);
+        next
+    });
+    assert_eq!(reported(), ["reported: 4096 bytes of device memory were freed while cuFile used them"]);
+    assert!(card.contents(&next).iter().all(|&byte| byte == 0xA5) && card.contents(&kept) == noise(4096));
+}
+
+#[test]
+fn file_without_a_name_is_not_taken() {
+    if !with_cufile("file_without_a_name_is_not_taken", &[]) {
+        return;
+    }
+    let (_card, library) = (Card::open(), CuFile::opened());
+    let (path, opened) = file("nameless", &noise(10));
+    fs::remove_file(&path).unwrap();
+    assert_eq!(library.register(&opened), Err(5031));
+    // Nor one whose name another one has.
+    fs::write(format!("{} (deleted)", path.display()), "other").unwrap();
+    assert_eq!(library.register(&opened), Err(5031));
+    fs::remove_file(format!("{} (deleted)", path.display())).unwrap();
+}
+
+#[test]
+fn transfers_and_streams_do_not_wait_for_each_other() {
+    let test = "transfers_and_streams_do_not_wait_for_each_other";
     if !with_cufile(test, &[("SWATH_SIM_CUFILE_LATENCY_US", "100")]) {
         return;
     }
@@ -693,13 +453,10 @@ fn batches_and_streams_do_not_wait_for_each_other() {
                     let buffer = card.buffer(64 * 100);
                     assert_eq!(library.register_buffer(buffer.handle(), 6400), 0);
                     let from = |i| 100 * i + 10 * round + thread;
-                    let entries: Vec<_> = (0..64).map(|i| piece(handle, &buffer, from(i), 100 * i, 100, i)).collect();
-                    let batch = library.batch(64).unwrap();
-                    assert_eq!(library.submit(batch, &entries), 0);
+                    let entries: Vec<_> = (0..64).map(|i| piece(handle, &buffer, from(i), 100 * i, 100)).collect();
+                    assert_eq!(card.at_once(&library, &entries, 4), [100; 64]);
                     let copied = card.holding(&[7; 5000]);
                     assert!(card.contents(&copied) == [7; 5000]);
-                    assert_eq!(library.wait(batch, 64, None).len(), 64);
-                    library.destroy(batch);
                     assert!(card.contents(&buffer) == noise(1 << 16)[from(0)..from(64)]);
                     assert_eq!(library.deregister_buffer(buffer.handle()), 0);
                 }

@@ -60,7 +60,7 @@ pub(crate) fn nvcomp_gives_the_pixels_of_the_cpu(subject: &Subject) {
                     if raster.report.blocks > 0 {
                         assert_eq!(report.decoded_by, "nvCOMP 6.0.0");
                         assert_eq!(report.read_by, "cuFile (GPUDirect Storage)");
-                        assert!(calls("nvcompBatched") > 0 && calls("submit") > 0);
+                        assert!(calls("nvcompBatched") > 0 && calls("cuFileRead") > 0);
                     }
                     assert_eq!(calls("reported"), 0, "{:?}", swath_sim::events());
                 }
@@ -98,13 +98,13 @@ pub(crate) fn choice_of_decoder_and_of_storage_is_kept(subject: &Subject) {
         (CodecChoice::NvComp, "nvCOMP 6.0.0", 1),
         (CodecChoice::Auto, "nvCOMP 6.0.0", 1),
     ] {
-        for (storage, cufile) in [(Storage::Posix, 0), (Storage::CuFile, 1), (Storage::Auto, 1)] {
+        for (storage, cufile) in [(Storage::Posix, false), (Storage::CuFile, true), (Storage::Auto, true)] {
             swath_sim::forget();
             let report = device(&image, &strict(decoder, storage));
             assert_eq!(report.decoded_by, decoded_by);
             assert_eq!(calls("nvcompBatchedDeflateDecompressAsync"), nvcomp, "{decoder:?}");
-            assert_eq!(calls("cuFileBatchIOSubmit"), cufile, "{storage:?}");
-            assert_eq!(report.read_by.starts_with("cuFile"), cufile > 0, "{}", report.read_by);
+            assert_eq!(calls("cuFileRead") > 0, cufile, "{storage:?}");
+            assert_eq!(report.read_by.starts_with("cuFile"), cufile, "{}", report.read_by);
         }
     }
     // LZ4 has no kernel of our own.
@@ -160,18 +160,6 @@ pub(crate) fn storage_that_the_kernel_copies_from_is_direct(subject: &Subject) {
     let raster = subject.check("no module", &image, &ReadRequest::new());
     assert_eq!(raster.report.gpu.expect("a device did it").read_by, "cuFile (GPUDirect Storage)");
     assert_eq!(calls("reported"), 0, "{:?}", swath_sim::events());
-}
-
-/// 256 tiles need two batches, and there is one.
-pub(crate) fn system_without_room_for_more_batches_only_waits_more(subject: &Subject) {
-    let compression = Compression::DEFLATE;
-    let image = File { width: 256, height: 256, cut: Cut::Tiles(16, 16), compression, ..File::default() }.open();
-    for _ in 0..3 {
-        let raster = subject.check("one batch", &image, &ReadRequest::new());
-        let report = raster.report.gpu.expect("a device did it");
-        assert_eq!(report.read_by, "cuFile (GPUDirect Storage)");
-        assert!(report.fallbacks.is_empty() && report.stats.file_reads > 128, "{report:?}");
-    }
 }
 
 /// Memory that cuFile cannot register is read into all the same, and said to be that.

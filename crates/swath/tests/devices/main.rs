@@ -146,7 +146,6 @@ mod nvidia {
         "SWATH_SIM_FAIL" = "jpeg-interpolate:1+": pictures::jpeg_is_decoded_where_chroma_cannot_be_interpolated,
         "SWATH_SIM_CUFILE" = "compat": libraries::compatibility_mode_of_cufile_is_not_taken_for_direct_storage,
         "SWATH_SIM_CUFILE" = "p2p": libraries::storage_that_the_kernel_copies_from_is_direct,
-        "SWATH_SIM_CUFILE_BATCHES" = "1": libraries::system_without_room_for_more_batches_only_waits_more,
         "SWATH_SIM_CUFILE_REGISTER" = "fail": libraries::memory_that_cufile_cannot_register_is_said,
         "SWATH_SIM_CUFILE_STRICT" = "1": libraries::files_are_opened_past_the_page_cache,
     }

@@ -46,7 +46,7 @@ promised! {
     seed1_damaged_blocks_come_back_once_and_are_filled_as_the_cpu_fills_them in back;
     seed1_blocks_that_may_not_come_back_are_read_from_the_file_and_that_is_told in back;
 
-    seed2_every_read_is_submitted_before_the_first_is_waited_for in reads with "SWATH_SIM_CUFILE_LATENCY_US" = "300";
+    seed2_every_read_is_submitted_before_the_first_is_waited_for in reads with "SWATH_SIM_CUFILE_LATENCY_US" = "5000";
     seed2_file_and_buffer_are_registered_once_for_many_reads in reads;
     seed2_blocks_that_are_not_stored_cost_no_read in reads;
     seed2_guard_looks_at_the_sum_of_the_blocks_before_anything_is_read in reads;

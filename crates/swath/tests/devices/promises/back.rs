@@ -206,7 +206,12 @@ pub(super) fn seed1_refused_blocks_of_a_file_come_back_once_and_are_not_read_aga
         } else {
             assert!(downloads[1] < stored / 4, "{name}: {downloads:?} of {stored}");
         }
-        assert_eq!((gpu.stats.downloads, gpu.stats.file_reads), (2, timeline.count("submit") as u64), "{}", gpu.stats);
+        assert_eq!(
+            (gpu.stats.downloads, gpu.stats.file_reads),
+            (2, timeline.count("cuFileRead") as u64),
+            "{}",
+            gpu.stats
+        );
         assert!(gpu.stats.file_read_bytes >= stored, "{}", gpu.stats);
         // Once by the device. The host reads the tables, each time that it looks for blocks, and no block.
         let tables = 3 * 64 * 8;

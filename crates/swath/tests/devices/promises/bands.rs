@@ -250,9 +250,9 @@ pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_thro
             assert_eq!(gpu.stats.downloaded_bytes, report.blocks * 4, "{name}: {}", gpu.stats);
             let framing = if picture.plan.options().arrangement == Arrangement::Cog { 8 * report.blocks } else { 0 };
             assert_eq!(gpu.stats.file_written_bytes, report.bytes_encoded + framing, "{name}: {}", gpu.stats);
-            assert_eq!(timeline.numbers("submit").iter().sum::<u64>(), gpu.stats.file_written_bytes, "{name}");
+            assert_eq!(timeline.numbers("cuFileWrite").iter().sum::<u64>(), gpu.stats.file_written_bytes, "{name}");
             // A write for each band and file, not one for each tile.
-            assert_eq!(gpu.stats.file_writes, timeline.count("submit") as u64, "{name}: {}", gpu.stats);
+            assert_eq!(gpu.stats.file_writes, timeline.count("cuFileWrite") as u64, "{name}: {}", gpu.stats);
             assert!(gpu.stats.file_writes <= 2 * timeline.count("launch chunk_frame") as u64, "{name}: {}", gpu.stats);
             let files = if picture.plan.options().arrangement == Arrangement::Cog { 2 } else { 1 };
             assert_eq!(timeline.count("cuFileHandleRegister"), files, "{name}: {timeline:?}");

@@ -33,6 +33,11 @@ impl Timeline {
         self.lines(words).next().map(|(at, _)| at)
     }
 
+    /// When this was asked for last.
+    pub(super) fn last(&self, words: &str) -> Option<usize> {
+        self.lines(words).last().map(|(at, _)| at)
+    }
+
     /// The last number of each line that begins with these words: bytes, groups or chunks.
     pub(super) fn numbers(&self, words: &str) -> Vec<u64> {
         let number = |rest: &str| rest.split(' ').next_back().and_then(|word| word.parse().ok());
@@ -46,15 +51,18 @@ impl Timeline {
         self.0.iter().all(|line| line == "free")
     }
 
-    /// How many transfers were submitted to cuFile, if all of them were before the first was waited for; else where they were not.
-    pub(super) fn submitted_before_waited(&self) -> Result<usize, String> {
-        let waited = self.first("wait").ok_or("nothing was waited for")?;
-        let submits: Vec<usize> = self.lines("submit").map(|(at, _)| at).collect();
-        match submits.iter().position(|&at| at > waited) {
-            None if submits.is_empty() => Err("nothing was submitted".into()),
-            None => Ok(submits.len()),
-            Some(early) => Err(format!("{early} of {} transfers were submitted before the first wait", submits.len())),
+    /// How many reads of cuFile were under way at once: one, if each is waited for before the next.
+    pub(super) fn side_by_side(&self) -> usize {
+        let (mut under_way, mut most) = (0_usize, 0);
+        for line in &self.0 {
+            match line.split(' ').next() {
+                Some("cuFileRead") => under_way += 1,
+                Some("ended") => under_way = under_way.saturating_sub(1),
+                _ => {}
+            }
+            most = most.max(under_way);
         }
+        most
     }
 }
 
@@ -67,26 +75,21 @@ mod tests {
     }
 
     #[test]
-    fn seed2_timeline_with_reads_that_were_waited_for_one_by_one_is_refused() {
-        let together =
-            of(&["upload 64", "submit 8 90", "submit 98 90", "submit 188 90", "wait", "wait", "launch place 3"]);
-        assert_eq!(together.submitted_before_waited(), Ok(3));
+    fn seed2_timeline_with_reads_that_were_waited_for_one_by_one_is_told_from_others() {
+        let reads = ["cuFileRead 8 90", "cuFileRead 98 90", "cuFileRead 188 90"];
+        let together = of(&["upload 64", reads[0], reads[1], reads[2], "ended 8 90", "ended 188 90", "ended 98 90"]);
+        assert_eq!(together.side_by_side(), 3);
         // Each list of its own is the same as above.
-        let one_by_one = of(&["upload 64", "submit 8 90", "wait", "submit 98 90", "wait", "submit 188 90", "wait"]);
-        let refused = one_by_one.submitted_before_waited().unwrap_err();
-        assert_eq!(refused, "1 of 3 transfers were submitted before the first wait");
-        // All but the last, and batch by batch.
-        let last_late = of(&["submit 8 90", "submit 98 90", "wait", "submit 188 90", "wait"]);
-        assert!(last_late.submitted_before_waited().is_err());
-        assert!(of(&["submit 8 90", "submit 98 90"]).submitted_before_waited().is_err(), "nothing was waited for");
-        assert!(of(&["wait", "cuFileBatchIOSubmit 3"]).submitted_before_waited().is_err(), "nothing was submitted");
+        let one_by_one = of(&["upload 64", reads[0], "ended 8 90", reads[1], "ended 98 90", reads[2], "ended 188 90"]);
+        assert_eq!(one_by_one.side_by_side(), 1);
+        assert_eq!(of(&["upload 64"]).side_by_side(), 0);
     }
 
     #[test]
     fn words_are_whole_words() {
-        let timeline = of(&["launch gather 3", "launch gatherer 4", "synchronize", "submit 10 20"]);
+        let timeline = of(&["launch gather 3", "launch gatherer 4", "synchronize", "cuFileRead 10 20"]);
         assert_eq!((timeline.count("launch gather"), timeline.count("launch")), (1, 2));
-        assert_eq!((timeline.numbers("submit"), timeline.first("synchronize")), (vec![20], Some(2)));
+        assert_eq!((timeline.numbers("cuFileRead"), timeline.first("synchronize")), (vec![20], Some(2)));
         assert!(!timeline.is_idle() && of(&["free", "free"]).is_idle());
     }
 }

@@ -1,0 +1,239 @@
+//! Transfers of cuFile side by side: all of them are submitted to threads, and then all are waited for.
+//!
+//! cuFile has batches of its own, which are not used. In them every transfer keeps a piece of cuFile's memory until it was asked for, and
+//! where there is none left the next submit waits for it, for ever: with version 1.14, which was tried, at the 66th transfer in
+//! compatibility mode, with 1.19 at the 66th of whole pages. It also takes no transfer above 1 MiB there, forgets offsets into a buffer, and
+//! loses events when a signal comes. Calls of one transfer each, on several threads, have none of that, in both versions; KvikIO does it so.
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Functions, Handle, Transfer, failed, name};
+use crate::error::{Error, Result};
+
+/// Transfers that are under way at the same time: about as many as keep a disk busy.
+const THREADS: usize = 16;
+
+/// Bytes that one call moves at most, so that a large transfer is shared by all threads. More gain nothing.
+const PIECE: u64 = 4 << 20;
+
+/// Which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    fn what(self) -> &'static str {
+        match self {
+            Direction::Read => "read",
+            Direction::Write => "write",
+        }
+    }
+
+    fn call(self) -> &'static str {
+        match self {
+            Direction::Read => "cuFileRead",
+            Direction::Write => "cuFileWrite",
+        }
+    }
+}
+
+/// How long is waited for transfers of which none ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience(pub(super) Duration);
+
+impl Patience {
+    /// A minute, or as long as `SWATH_CUFILE_TIMEOUT` says, in seconds.
+    pub(super) fn of_process() -> Patience {
+        let told = std::env::var("SWATH_CUFILE_TIMEOUT").ok().and_then(|seconds| seconds.trim().parse::<u64>().ok());
+        Patience(Duration::from_secs(told.map_or(60, |seconds| seconds.max(1))))
+    }
+}
+
+/// Lets something be done with the CUDA context of the buffer current; does nothing where there is none any more.
+pub(crate) type Inside = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
+
+/// Transfers between a file and a buffer, submitted and not yet waited for.
+#[derive(Debug)]
+pub(super) struct Submitted {
+    work: Arc<Work>,
+    patience: Patience,
+}
+
+/// What the threads share. It outlives a caller that has given up.
+#[derive(Debug)]
+struct Work {
+    functions: Functions,
+    direction: Direction,
+    file: Handle,
+    buffer: u64,
+    pieces: Vec<Transfer>,
+    /// The piece that is taken next.
+    next: AtomicUsize,
+    /// Nothing more is begun: one has failed, or nobody waits any more.
+    over: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Threads at work.
+    threads: usize,
+    last_end: Instant,
+    failure: Option<Error>,
+}
+
+// SAFETY: a file handle of cuFile belongs to no thread, and its functions may be called by many at once.
+unsafe impl Send for Work {}
+// SAFETY: as above.
+unsafe impl Sync for Work {}
+
+/// Submit transfers between a file and a buffer: all of them are under way or in line when this returns.
+///
+/// # Safety
+/// The file is registered, and the ranges of the buffer are device memory. Both live until [`wait`](Submitted::wait) has returned, or for
+/// ever if it says [`Error::Stalled`] or is not called.
+pub(super) unsafe fn submit(
+    functions: Functions,
+    (file, direction): (Handle, Direction),
+    buffer: u64,
+    transfers: &[Transfer],
+    inside: &Inside,
+    patience: Patience,
+) -> Result<Submitted> {
+    let pieces: Vec<Transfer> = transfers.iter().flat_map(split).collect();
+    note(pieces.iter().map(|_| "submit"));
+    let state = Mutex::new(State { threads: 0, last_end: Instant::now(), failure: None });
+    let (next, over, changed) = (AtomicUsize::new(0), AtomicBool::new(false), Condvar::new());
+    let work = Arc::new(Work { functions, direction, file, buffer, pieces, next, over, state, changed });
+    for number in 0..THREADS.min(work.pieces.len()) {
+        work.state().threads += 1;
+        let (shared, inside) = (Arc::clone(&work), Arc::clone(inside));
+        let begun = thread::Builder::new().name("swath-cufile".into()).spawn(move || shared.run(inside));
+        if let Err(error) = begun {
+            work.state().threads -= 1;
+            // Those that began do it all.
+            if number == 0 {
+                return Err(failed(direction.call(), format!("no thread for it: {error}")));
+            }
+            break;
+        }
+    }
+    Ok(Submitted { work, patience })
+}
+
+/// A transfer in pieces that are moved by one call each; a sparse tile, which has no bytes, is none.
+fn split(transfer: &Transfer) -> impl Iterator<Item = Transfer> + use<> {
+    let Transfer { file_offset, buffer_offset, len } = *transfer;
+    (0..len.div_ceil(PIECE)).map(move |i| {
+        let at = i * PIECE;
+        Transfer { file_offset: file_offset + at, buffer_offset: buffer_offset + at, len: PIECE.min(len - at) }
+    })
+}
+
+impl Submitted {
+    /// Wait for all of them.
+    ///
+    /// # Errors
+    /// What failed first. [`Error::Stalled`] is the only one after which cuFile may still use the buffer and the file.
+    pub(super) fn wait(self) -> Result<()> {
+        note(["wait"]);
+        let Submitted { work, patience: Patience(stall) } = self;
+        let mut state = work.state();
+        while state.threads > 0 {
+            let left = stall.saturating_sub(state.last_end.elapsed());
+            if left.is_zero() {
+                work.over.store(true, Ordering::Relaxed);
+                let reason = format!("no transfer that ended in {stall:?}");
+                return Err(Error::Stalled { what: work.direction.what(), reason });
+            }
+            state = work.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.failure.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Work {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread does: one piece after another, until there are no more.
+    fn run(&self, inside: Inside) {
+        let mut entered = false;
+        inside(&mut || {
+            entered = true;
+            while !self.over.load(Ordering::Relaxed) {
+                let Some(piece) = self.pieces.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let moved = self.transfer(piece);
+                self.end(moved.err());
+            }
+        });
+        if !entered {
+            self.end(Some(failed(self.direction.call(), "the device's context cannot be entered".to_owned())));
+        }
+        // Whoever waits may close the device next.
+        drop(inside);
+        self.state().threads -= 1;
+        self.changed.notify_all();
+    }
+
+    /// A piece has come to its end.
+    fn end(&self, failure: Option<Error>) {
+        let mut state = self.state();
+        state.last_end = Instant::now();
+        if failure.is_some() {
+            self.over.store(true, Ordering::Relaxed);
+            state.failure = state.failure.take().or(failure);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn transfer(&self, piece: &Transfer) -> Result<()> {
+        let beyond = |_| failed(self.direction.call(), "an offset of more than 63 bits".to_owned());
+        let (at, into) = (i64::try_from(piece.file_offset), i64::try_from(piece.buffer_offset));
+        let (at, into) = (at.map_err(beyond)?, into.map_err(beyond)?);
+        let buffer: *mut c_void = ptr::without_provenance_mut(self.buffer as usize);
+        // SAFETY: as whoever submitted it says; the context is current.
+        let moved = unsafe {
+            match self.direction {
+                Direction::Read => (self.functions.read)(self.file, buffer, piece.len as usize, at, into),
+                Direction::Write => (self.functions.write)(self.file, buffer, piece.len as usize, at, into),
+            }
+        };
+        match (moved, u64::try_from(moved)) {
+            (_, Ok(got)) if got == piece.len => Ok(()),
+            (_, Ok(got)) => {
+                let (what, offset) = (self.direction.what(), piece.file_offset);
+                Err(Error::Transfer { what, offset, got, want: piece.len })
+            }
+            // As C does it.
+            (-1, _) => Err(failed(self.direction.call(), io::Error::last_os_error().to_string())),
+            (code, _) => {
+                let code = code.checked_neg().and_then(|code| i32::try_from(code).ok());
+                Err(failed(self.direction.call(), name(code.unwrap_or(i32::MIN))))
+            }
+        }
+    }
+}
+
+/// What the caller's thread did, in order: for tests.
+#[cfg(test)]
+fn note(events: impl IntoIterator<Item = &'static str>) {
+    tests::TIMELINE.with_borrow_mut(|timeline| timeline.extend(events));
+}
+
+#[cfg(not(test))]
+fn note(_: impl IntoIterator<Item = &'static str>) {}
+
+#[cfg(test)]
+mod tests;
