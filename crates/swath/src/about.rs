@@ -192,7 +192,9 @@ impl About {
             let own = inside.items.iter().copied().filter(|item| item.domain.is_none());
             // Each source gives both: what the first of them does not say is not what another does.
             let (scale, offset) = match packed {
-                _ if beside.scale.is_some() || beside.offset.is_some() => (beside.scale, beside.offset),
+                _ if beside.scale.is_some() || beside.offset.is_some() => {
+                    (beside.scale.or(Some(1.0)), beside.offset.or(Some(0.0)))
+                }
                 Some((scale, offset)) => (Some(scale), Some(offset)),
                 None => (inside.scale, inside.offset),
             };

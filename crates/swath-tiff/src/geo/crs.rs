@@ -389,7 +389,7 @@ fn vertical(keys: &GeoKeys, base: Option<&Geographic>) -> Option<Vertical> {
         code.is_some_and(|code| (5001..=5033).contains(&code) || flat.is_some_and(|row| row.three_d == Some(code)));
     let row = code.and_then(epsg::vertical);
     // GDAL drops a code that it does not know, whatever else is said of the heights.
-    if code.is_some() && row.is_none() && !ellipsoidal {
+    if code.is_some_and(|code| epsg::kind(code) != Some(epsg::Kind::Vertical)) && !ellipsoidal {
         return None;
     }
     let datum_row = datum.and_then(epsg::vertical_of_datum);
