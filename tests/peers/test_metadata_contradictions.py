@@ -1,4 +1,5 @@
-"""Files that say a thing twice, and not the same: keys beside a code, `.aux.xml` beside tags, nodata beyond its type."""
+"""Files that say a thing twice, and not the same: keys beside a code, `.aux.xml` beside tags, nodata beyond its type,
+a palette beside other colours."""
 
 from pathlib import Path
 
@@ -131,6 +132,31 @@ def test_nodata_beside_the_file_that_floats_cannot_have(text: str, swath: Swath,
     beside(path, f"<NoDataValue>{text}</NoDataValue>")
     with rasterio.open(path) as dataset:
         np.testing.assert_array_equal(swath.read(path, "--mask") > 0, dataset.dataset_mask() > 0)
+
+
+@pytest.mark.parametrize("photometric", [0, 1, 2, 3])
+@pytest.mark.parametrize("bands", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+def test_palette_of_what_is_no_palette_image(
+    dtype: str, bands: int, photometric: int, swath: Swath, tmp_path: Path
+) -> None:
+    if photometric == 2 and bands < 3:
+        pytest.skip("no colours")
+    limits = np.iinfo(dtype)
+    formats = raw.short(*[2 if limits.min else 1] * bands)
+    fields = raw.image(4, 4, limits.bits, bands, photometric=raw.short(photometric), sample_format=formats)
+    extra = bands - (3 if photometric == 2 else 1)
+    fields |= {raw.EXTRA_SAMPLES: raw.short(*[0] * extra)} if extra else {}
+    fields[raw.COLOR_MAP] = raw.short(*(value * 257 % 65536 for value in range(3 << limits.bits)))
+    path, copy = tmp_path / "a.tif", tmp_path / "b.tif"
+    path.write_bytes(raw.tiff([raw.Directory(fields, [np.ones((4, 4, bands), dtype).tobytes()])]))
+    swath.succeed("convert", path, copy)
+    assert not differences(swath, path, "colors")
+    with rasterio.open(path) as theirs, rasterio.open(copy) as ours:
+        assert ours.colormap(1) == theirs.colormap(1)
+        assert ours.colorinterp == theirs.colorinterp
+        colors = [list(color) for _, color in sorted(theirs.colormap(1).items())]
+    assert swath.info(path)["palette"] == colors
 
 
 def beside(path: Path, band: str) -> None:

@@ -228,8 +228,9 @@ impl About {
     fn color<R: ReadAt + ?Sized>(&mut self, level: &Level, fields: &Fields<'_, R>, pam: Option<&Pam>) {
         let layout = &level.layout;
         let bits = u32::from(layout.bits);
-        // GDAL leaves the photometric interpretation as it is when a palette comes after the first pixels.
-        if layout.samples <= 2 {
+        // GDAL leaves the photometric interpretation as it is when a palette comes after the first pixels, and takes the palette for that
+        // of the first band, however many there are.
+        if level.conversion.is_none() {
             let values = self.tag(fields.uints(Tag::COLOR_MAP)).unwrap_or_default();
             let values: Vec<u16> = values.iter().map(|&value| value as u16).collect();
             self.palette = Palette::from_color_map(&values, bits).ok();
