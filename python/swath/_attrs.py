@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element
 
-from ._xml import parse_xml
+from . import _swath
+from ._xml import add, parse_xml, to_bytes
 
 if TYPE_CHECKING:
     from ._nodata import Finish, Number
@@ -40,7 +43,10 @@ def file_attrs(description: Description) -> dict[str, Any]:
     """What does not depend on which pixels are read."""
     attrs: dict[str, Any] = {"_swath_contract": CONTRACT}
     tags = {tag: (kind, count, value) for tag, kind, count, value in description["tags"]}
-    if (xml := metadata_text(description)) is not None:
+    xml = metadata_text(description)
+    if added := _said_elsewhere(description, xml):
+        xml = _with_items(xml, added)
+    if xml is not None:
         attrs["gdal_metadata"] = parse_metadata(xml) or {}
         attrs["gdal_metadata_xml"] = xml
     if description["colormap"] is not None:
@@ -90,6 +96,54 @@ def _ratio(pair: tuple[int, int]) -> float | None:
 def metadata_text(description: Description) -> str | None:
     """GDAL_METADATA as the tag has it, sound or not."""
     return next((str(value) for tag, _, _, value in description["tags"] if tag == GDAL_METADATA), None)
+
+
+def _said_elsewhere(description: Description, xml: str | None) -> list[tuple[str, int, str]]:
+    """Scales, offsets and units of bands that another than the tag gives: the place of heights, their system, PAM.
+
+    In a new file nothing is left of that but what the tag says.
+    """
+    try:
+        items = [] if xml is None else _swath.metadata_items(xml)
+    except ValueError:
+        return []
+    said = {(role.lower(), band): value for _, value, band, _, role in items if role is not None and band is not None}
+    added = []
+    for band, info in enumerate(description["band_info"]):
+        for name, plain, value in (
+            ("SCALE", 1.0, info["scale"]),
+            ("OFFSET", 0.0, info["offset"]),
+            ("UNITTYPE", "", info["units"]),
+        ):
+            text = said.get((name.lower(), band))
+            if value is not None and not (value == plain if text is None else _says(text, value)):
+                added.append((name, band, value if isinstance(value, str) else repr(value)))
+    return added
+
+
+def _says(text: str, value: str | float) -> bool:
+    """Whether a text of the tag may be where a value comes from."""
+    if isinstance(value, str):
+        return text == value
+    try:
+        number = float(text)
+    except ValueError:
+        return True
+    return number == value or not math.isfinite(value)
+
+
+def _with_items(xml: str | None, added: list[tuple[str, int, str]]) -> str:
+    """GDAL_METADATA with these items of bands in the place of those it has."""
+    root = Element("GDALMetadata") if xml is None else parse_xml(xml.strip(" \n\0").encode())
+    replaced = {(name.lower(), str(band)) for name, band, _ in added}
+    for item in root.findall("Item"):
+        if (item.get("role", "").lower(), item.get("sample")) in replaced:
+            root.remove(item)
+    for name, band, value in added:
+        # Twice, as GDAL does it.
+        escaped = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+        add(root, "Item", escaped, name=name, sample=band, role=name.lower())
+    return to_bytes(root).decode()
 
 
 def parse_metadata(xml: str) -> Metadata | None:

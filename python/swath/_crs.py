@@ -33,11 +33,15 @@ def crs_of(description: Description, allow_unparseable: object = False) -> tuple
     keys = {} if description["crs_from_pam"] else description["geo_keys"]
     _check_keys(keys)
     code = _code(keys)
-    if code in KNOWN_TO_KEYS and code == keys.get(PROJECTED) and description["horizontal_epsg"] is None:
+    horizontal = description["horizontal_epsg"]
+    if code in KNOWN_TO_KEYS and horizontal is None:
         # Other keys change what the code says, its unit for one: under that code alone the pixels would lie elsewhere.
         if description["wkt"] is None:
             warn_of_changed(code)
         return None, description["wkt"]
+    if code in KNOWN_TO_KEYS and code == keys.get(PROJECTED):
+        # The same projection over another datum may have a code of its own.
+        code = horizontal
     if code is None:
         text = _written_out(keys)
         if text is not None:

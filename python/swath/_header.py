@@ -50,7 +50,9 @@ class Header:
         self.levels = description["levels"]
         self.dtype = np.dtype(description["dtype"])
         self.nodata: Number | None = parse_nodata(description["nodata_text"])
-        if description["nodata_text"] is None:
+        # A whole number beyond 64-bit samples is another one to GDAL: -1 is the greatest of those without a sign.
+        wide = self.dtype.kind in "iu" and self.dtype.itemsize == 8 and isinstance(self.nodata, int)
+        if wide or description["nodata_text"] is None:
             self.nodata = description["nodata"]
         self.has_mask = description["mask"] == "mask"
         self.attrs = file_attrs(description)

@@ -131,7 +131,7 @@ def _side(size: Any) -> int:
 def overview_options(cog: Any, levels: Any, resampling: Any, raster: Raster, has_classes: bool) -> Options:
     """The overviews of a COG; other files have none."""
     if not cog:
-        if levels:
+        if levels is not None and np.size(levels):
             warnings.warn(
                 f"overview_levels={levels} is ignored without cog=True: only a COG has overviews. Pass cog=True, or "
                 "drop it.",

@@ -216,7 +216,9 @@ def _agreed(name: str, metadata: Metadata, bands: list[BandInfo], chosen: Iterab
     for band in chosen:
         text, other = metadata.get((name, band)), known[band]
         plain = 1.0 if name == "SCALE" else 0.0
-        values.append(_factor(name, text) if text is not None else plain if other is None else other)
+        tagged = plain if text is None else _factor(name, text)
+        # What the engine knows may come from the place of heights or from PAM, which go before the tag.
+        values.append(tagged if other is None else other)
     if any(value != values[0] for value in values if not math.isnan(value)):
         raise MixedBandMetadataError(
             f"unpack=True but the source declares distinct per-band {name} values {values}. Applying one band's "

@@ -17,6 +17,7 @@ class Difference:
 PIXELS = ("pixels",)
 ANSWERS = ("outcome",)
 PLACE = ("coord", "attrs crs", "attrs crs_wkt", "attrs georef_status", "attrs transform", "attrs _swath_no_georef")
+HEIGHTS = ("attrs gdal_metadata", "attrs gdal_metadata_xml")
 ORIENTED = ("outcome", "pixels", "shape", "coord", "attrs transform", "chunks")
 
 READ: tuple[Difference, ...] = (
@@ -64,6 +65,8 @@ READ: tuple[Difference, ...] = (
         ("attrs nodata", "attrs masked_nodata", "attrs nodata_pixels_present"),
         "nodata of .aux.xml is read",
     ),
+    Difference("crs-compound: *", HEIGHTS, "the unit of a height system is that of the bands"),
+    Difference("keys-vertical: *", HEIGHTS, "the unit of a height system is that of the bands"),
     Difference("crs-laea: *", PLACE, "user-defined projections are read from their GeoKeys"),
     Difference("crs-geocentric: *", PLACE, "geocentric codes are read"),
     Difference("crs-esri: *", ANSWERS, "a user-defined projection with the code of its datum is no contradiction"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
 
 import swath
 from open_files import PIXELS, by_gdal, tagged
@@ -66,7 +67,6 @@ def test_chunks_say_the_same_but_have_not_looked(tmp_path: Path, chunks: int | N
         ("uint8", "-9999", -9999),
         ("uint8", "256", 256),
         ("uint16", "-1", -1),
-        ("int64", "9223372036854775808", 2**63),
         ("uint64", "1e20", 1e20),
         ("uint8", "1e3", 1000.0),
     ],
@@ -89,6 +89,30 @@ def test_64_bit_sentinels_are_compared_exactly(tmp_path: Path) -> None:
     unsigned = tagged(tmp_path / "b.tif", np.array([[2**64 - 1, 2**64 - 2]], np.uint64), nodata=str(2**64 - 1))
     assert np.isnan(open_geotiff(unsigned, masked=True).values).tolist() == [[True, False]]
     assert open_geotiff(unsigned).attrs["nodata"] == 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [("uint64", "-1"), ("uint64", "-9999"), ("uint64", str(2**64)), ("int64", str(2**63)), ("int64", str(-(2**64)))],
+)
+def test_whole_numbers_beyond_64_bits_are_those_that_gdal_takes_them_for(tmp_path: Path, dtype: str, text: str) -> None:
+    limits = np.iinfo(dtype)
+    pixels = np.array([[0, 1, limits.min, limits.max]], dtype)
+    pixels[0, 1] = limits.max - 9998
+    path = tagged(tmp_path / "a.tif", pixels, nodata=text)
+    array = open_geotiff(path, masked=True)
+    swath.to_geotiff(open_geotiff(path), tmp_path / "b.tif")
+    for name in ("a.tif", "b.tif"):
+        with rasterio.open(tmp_path / name) as file:
+            np.testing.assert_array_equal(np.isnan(array.values), file.dataset_mask() == 0)
+
+
+@pytest.mark.parametrize("value", [1e18, -1e18, 2.0**62])
+def test_a_large_float_for_64_bit_integers_is_written_in_digits(tmp_path: Path, value: float) -> None:
+    """GDAL reads 1e+18 as 1."""
+    swath.to_geotiff(np.array([[1, int(value)]]), tmp_path / "a.tif", nodata=value)
+    with rasterio.open(tmp_path / "a.tif") as file:
+        assert file.dataset_mask().tolist() == [[255, 0]]
 
 
 @pytest.mark.parametrize(("text", "kind"), [("nan", "non-finite"), ("-inf", "non-finite"), ("3.5", "fractional")])

@@ -307,6 +307,30 @@ def test_a_code_in_its_own_unit_is_that_code(tmp_path: Path) -> None:
     assert open_geotiff(tagged(tmp_path / "a.tif", keys=[*UTM_KEYS, (3076, 0, 1, 9001)])).attrs["crs"] == 32633
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {1024: 1, 3072: 26915, 2048: 4267},
+        {1024: 1, 3072: 32633, 2048: 4258},
+        {1024: 1, 3072: 27700, 2048: 4326},
+        {1024: 1, 3072: 3857, 2048: 4267},
+        {1024: 1, 3072: 27572, 2051: 8901},
+        {1024: 2, 2048: 4277, 2056: 7030},
+        {1024: 2, 2048: 4807, 2051: 8901},
+        {1024: 2, 2048: 4277, 2061: 2},
+    ],
+)
+def test_a_code_over_another_datum_is_not_that_code(tmp_path: Path, keys: dict[int, int]) -> None:
+    pyproj = pytest.importorskip("pyproj")
+    path = tagged(tmp_path / "a.tif", keys=[(key, 0, 1, value) for key, value in sorted(keys.items())])
+    array = open_geotiff(path)
+    swath.to_geotiff(array, str(tmp_path / "again.tif"))
+    with rasterio.open(path) as file, rasterio.open(tmp_path / "again.tif") as again:
+        assert array.attrs.get("crs") == file.crs.to_epsg() == again.crs.to_epsg()
+        for crs in (pyproj.CRS.from_wkt(array.attrs["crs_wkt"]), pyproj.CRS.from_wkt(again.crs.to_wkt())):
+            assert crs.ellipsoid == pyproj.CRS.from_wkt(file.crs.to_wkt()).ellipsoid
+
+
 def test_a_code_that_is_changed_into_what_has_no_text_is_told(tmp_path: Path) -> None:
     # A code that nobody knows, with a unit that it cannot be known to have.
     path = tagged(tmp_path / "a.tif", keys=[*UTM_KEYS[:2], (3072, 0, 1, 29999), (3076, 0, 1, 9003)])

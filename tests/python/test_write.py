@@ -231,6 +231,8 @@ def test_overviews_of_a_cog(tmp_path: Path) -> None:
     assert sizes(write(wide, tmp_path, cog=True, overview_levels=[])) == [(40, 700)]
     with pytest.warns(UserWarning, match=r"overview_levels=\[2\] is ignored without cog=True"):
         assert sizes(write(wide, tmp_path, overview_levels=[2])) == [(40, 700)]
+    with pytest.warns(UserWarning, match="is ignored without cog=True"):
+        write(wide, tmp_path, overview_levels=np.array([2, 4]))
     for method in ("mean", "nearest", "min", "max", "median", "mode", "cubic"):
         assert len(write(FLOATS, tmp_path, cog=True, tile_size=16, overview_resampling=method)["levels"]) == 3
 

@@ -332,6 +332,36 @@ def test_tags_override_photometric_and_extra_samples(tmp_path: Path) -> None:
     assert written(four, tmp_path, photometric="rgb")["extra_samples"] == [1]
 
 
+TITLE = "<GDALMetadata><Item name='TITLE'>a</Item></GDALMetadata>"
+OWN = "<GDALMetadata><Item name='SCALE' sample='0' role='scale'>4</Item><Item name='TITLE'>a</Item></GDALMetadata>"
+
+
+@pytest.mark.parametrize("metadata", [None, TITLE, OWN], ids=["alone", "beside a title", "against the tag"])
+@pytest.mark.parametrize(
+    "beside", ["", "<Offset>5</Offset>", "<Scale>2</Scale><UnitType>K &lt; &amp;amp;</UnitType>"], ids=["", "o", "s u"]
+)
+@pytest.mark.parametrize("scale, height", [(0.5, 10), (0, 0)])
+def test_scales_that_are_not_in_the_tag_survive(
+    metadata: str | None, beside: str, scale: float, height: float, tmp_path: Path
+) -> None:
+    """They are where heights lie, in their system or beside the file, and a new file has none of these."""
+    keys = [(1024, 0, 1, 1), (1025, 0, 1, 1), (3072, 0, 1, 32633), (4096, 0, 1, 5773)]
+    path = tmp_path / "a.tif"
+    flat = [1, 1, 1, len(keys), *(number for key in keys for number in key)]
+    tags: list[Any] = [(33550, "d", 3, (1, 1, scale), True), (33922, "d", 6, (0, 0, 0, 1, 1, height), True)]
+    tags += [(34735, "H", len(flat), flat, True)]
+    tags += [] if metadata is None else [(42112, "s", 0, metadata, True)]
+    tifffile.imwrite(path, BYTES, metadata=None, extratags=tags)
+    if beside:
+        xml = f'<PAMDataset><PAMRasterBand band="1">{beside}</PAMRasterBand></PAMDataset>'
+        (tmp_path / "a.tif.aux.xml").write_text(xml)
+    with rasterio.open(path) as theirs, rasterio.open(again(path, tmp_path)) as ours:
+        assert (ours.scales, ours.offsets, ours.units) == (theirs.scales, theirs.offsets, theirs.units)
+        assert ours.tags().get("TITLE") == theirs.tags().get("TITLE")
+        expected = BYTES * theirs.scales[0] + theirs.offsets[0]
+    np.testing.assert_allclose(swath.open_geotiff(path, unpack=True), expected)
+
+
 def test_texts_with_accents(tmp_path: Path) -> None:
     written(image(image_description="Höhe ≥ 0"), tmp_path)
     assert swath.open_geotiff(tmp_path / "it.tif").attrs["image_description"] == "Höhe ≥ 0"

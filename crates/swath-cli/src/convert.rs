@@ -218,7 +218,7 @@ fn options(arguments: &Arguments<'_>, image: &Image, source: &ImageSource<'_>) -
         None => {}
         Some("none") => options.set_nodata(None),
         Some(text) => {
-            let nodata = NoData::parse(text, image.layout().kind(), u32::from(image.layout().bits));
+            let nodata = NoData::stated(text, image.layout().kind(), u32::from(image.layout().bits));
             let nodata = nodata.ok_or_else(|| one_of("--nodata", "a number, nan or none", text))?;
             if nodata.value_f64().is_infinite() && !text.to_ascii_lowercase().contains("inf") {
                 return Err(Failure::Misuse(format!(

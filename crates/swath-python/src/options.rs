@@ -108,8 +108,11 @@ fn nodata(dict: &Bound<'_, PyDict>, dtype: DType, options: &mut WriteOptions) ->
     let Some(value) = item(dict, "nodata")? else { return Ok(()) };
     let text = value.str()?.to_string();
     let (kind, bits) = (kind_of(dtype), dtype.size() as u32 * 8);
-    let nodata = NoData::parse(&text, kind, bits)
+    let nodata = NoData::stated(&text, kind, bits)
         .ok_or_else(|| PyTypeError::new_err(format!("nodata must be a number, not {text}")))?;
+    // Readers would take 1e+18 for 1 in these types.
+    let digits = text.contains(['e', 'E']) && bits == 64 && matches!(kind, Kind::Uint | Kind::Int);
+    let text = if digits { nodata.to_string() } else { text };
     options.about.nodata = Some(nodata).filter(|nodata| nodata.fits(kind, bits));
     options.extra_tags.push((Tag::GDAL_NODATA, Value::Text(text)));
     Ok(())

@@ -76,7 +76,23 @@ impl NoData {
     /// ```
     pub fn parse(text: &str, kind: Kind, bits: u32) -> Option<Self> {
         let text = text.split('\0').next().unwrap_or_default();
-        Some(Self::new(number::leading(text, true)?, kind, bits))
+        let number = number::leading(text, true)?;
+        // GDAL reads those with strtoull and strtoll, which know no fractions, exponents or names, and let -1 be the greatest of all.
+        Some(match Part::new(kind, bits) {
+            Part::Uint(64) => {
+                let whole = number::leading_whole(text);
+                Self::Uint(if whole.unsigned_abs() > u64::MAX.into() { u64::MAX } else { whole as u64 })
+            }
+            Part::Int(64) => Self::Int(number::leading_whole(text).clamp(i64::MIN.into(), i64::MAX.into()) as i64),
+            _ => Self::new(number, kind, bits),
+        })
+    }
+
+    /// Reads a value that a user states, not a tag: `1e3` is a thousand, also for 64-bit integers. What the samples cannot hold is
+    /// what readers will make of its text.
+    pub fn stated(text: &str, kind: Kind, bits: u32) -> Option<Self> {
+        let meant = Self::new(number::leading(text, true)?, kind, bits);
+        if meant.fits(kind, bits) { Some(meant) } else { Self::parse(text, kind, bits) }
     }
 
     /// A value that is known as a double, for samples of that type.
@@ -236,21 +252,53 @@ mod tests {
 
     #[test]
     fn integers_of_64_bits_are_exact() {
-        for text in ["9007199254740993", "9007199254740993.0", " 9007199254740993 \0junk"] {
+        for text in ["9007199254740993", "9007199254740993.5", " 9007199254740993 \0junk"] {
             assert_eq!(read(text, U64).map(|v| v.to_string()), Some("9007199254740993".into()));
             assert_eq!(read(text, I64).map(|v| v.to_string()), Some("9007199254740993".into()));
         }
         assert_eq!(read("18446744073709551615", U64), Some(NoData::Uint(u64::MAX)));
         assert_eq!(read("-9223372036854775808", I64), Some(NoData::Int(i64::MIN)));
-        assert_eq!(read("-9.2233720368547758e+18", I64), Some(NoData::Int(i64::MIN)));
     }
 
     #[test]
-    fn maximum_written_through_a_double_is_still_the_maximum() {
-        assert_eq!(read("18446744073709551616", U64), Some(NoData::Uint(u64::MAX)));
-        assert_eq!(read("1.8446744073709552e+19", U64), Some(NoData::Uint(u64::MAX)));
-        assert_eq!(read("9.2233720368547758e+18", I64), Some(NoData::Int(i64::MAX)));
-        assert_eq!(read("9223372036854775808", U64), Some(NoData::Uint(1 << 63)));
+    fn integers_of_64_bits_end_where_their_digits_end() {
+        for (text, value) in [
+            ("-1", u64::MAX),
+            ("-9999", 1_u64.wrapping_sub(10_000)),
+            ("5.5", 5),
+            ("-5.5", 5_u64.wrapping_neg()),
+            ("1e39", 1),
+            ("inf", 0),
+            ("-nan", 0),
+            (".5", 0),
+            ("99999999999999999999", u64::MAX),
+            ("-99999999999999999999", u64::MAX),
+            ("9999999999999999999999999999999999999999999999", u64::MAX),
+            ("-18446744073709551615", 1),
+        ] {
+            assert_eq!(read(text, U64), Some(NoData::Uint(value)), "{text}");
+        }
+        for (text, value) in [
+            ("-5.5", -5),
+            ("9.2233720368547758e+18", 9),
+            ("18446744073709551615", i64::MAX),
+            ("-99999999999999999999", i64::MIN),
+            ("inf", 0),
+        ] {
+            assert_eq!(read(text, I64), Some(NoData::Int(value)), "{text}");
+        }
+    }
+
+    #[test]
+    fn value_that_a_user_states_is_meant_as_a_number() {
+        let stated = |text: &str, (kind, bits): (Kind, u32)| NoData::stated(text, kind, bits);
+        assert_eq!(stated("1e3", I64), Some(NoData::Int(1000)));
+        assert_eq!(stated("18446744073709551616", U64), Some(NoData::Uint(u64::MAX)));
+        assert_eq!(stated("1.8446744073709552e+19", U64), Some(NoData::Uint(u64::MAX)));
+        assert_eq!(stated("9.2233720368547758e+18", I64), Some(NoData::Int(i64::MAX)));
+        assert_eq!(stated("-1", U64), Some(NoData::Uint(u64::MAX)));
+        assert_eq!(stated("-1", U8), Some(NoData::Int(-1)));
+        assert_eq!(stated("none", U64), None);
     }
 
     #[test]
@@ -285,13 +333,13 @@ mod tests {
     #[test]
     fn values_out_of_range_are_reported_and_match_no_pixel() {
         for (text, (kind, bits)) in
-            [("-9999", U8), ("9999", U8), ("-9999", U64), ("nan", U8), ("1e400", I64), ("65520", F16), ("3.7", U8)]
+            [("-9999", U8), ("9999", U8), ("nan", U8), ("1e400", (Kind::Int, 32)), ("65520", F16), ("3.7", U8)]
         {
             let value = read(text, (kind, bits)).expect(text);
             assert!(!value.fits(kind, bits), "{text}");
             assert_eq!(value.as_bytes(kind, bits), None, "{text}");
         }
-        assert_eq!(read("-9999", U64), Some(NoData::Int(-9999)));
+        assert_eq!(read("-9999", U8), Some(NoData::Int(-9999)));
         assert!(NoData::Float(3.7).in_range(Kind::Uint, 8) && !NoData::Float(-0.5).in_range(Kind::Uint, 8));
         assert!(NoData::Uint(255).in_range(Kind::Uint, 1) && !NoData::Uint(255).fits(Kind::Uint, 1));
         assert!(!NoData::Uint(40_000).in_range(Kind::ComplexInt, 32));

@@ -69,6 +69,14 @@ pub(crate) fn leading(text: &str, comma: bool) -> Option<Leading> {
     number.parse().ok().map(Leading::Float)
 }
 
+/// The whole number at the start of `text`, as C's `strtoll` reads it: 0 when there is none, and too many digits make the greatest.
+pub(crate) fn leading_whole(text: &str) -> i128 {
+    let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace());
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text).bytes().take_while(u8::is_ascii_digit);
+    let whole = digits.fold(0_i128, |whole, digit| whole.saturating_mul(10).saturating_add((digit - b'0').into()));
+    if text.starts_with('-') { -whole } else { whole }
+}
+
 /// The double at the start of `text`, with a dot as the decimal mark.
 pub(crate) fn leading_f64(text: &str) -> Option<f64> {
     leading(text, false).map(Leading::value)

@@ -93,13 +93,14 @@ pub struct PamBand {
 impl PamBand {
     /// The nodata value for samples of that type.
     pub fn no_data(&self, kind: Kind, bits: u32) -> Option<NoData> {
-        match self.no_data_exact {
-            // A double cannot hold every 64-bit integer, so there the digits are the exact form.
-            Some(exact) if bits < 64 || matches!(kind, Kind::Float | Kind::ComplexFloat) => {
-                Some(NoData::from_f64(exact, kind, bits))
-            }
-            _ => NoData::parse(self.no_data_text.as_deref()?, kind, bits),
+        // A double cannot hold every 64-bit integer, so there the digits are the exact form.
+        if bits >= 64 && !matches!(kind, Kind::Float | Kind::ComplexFloat) {
+            return NoData::parse(self.no_data_text.as_deref()?, kind, bits);
         }
+        let value = self.no_data_exact.or_else(|| number::leading_f64(self.no_data_text.as_deref()?))?;
+        // GDAL takes what is too great in the tag for an infinity, but not what is too great here.
+        let too_great = kind == Kind::Float && bits == 32 && value.is_finite() && (value as f32).is_infinite();
+        Some(if too_great { NoData::Float(value) } else { NoData::from_f64(value, kind, bits) })
     }
 
     /// The statistics among the metadata.
@@ -344,6 +345,17 @@ mod tests {
         let digits = "<NoDataValue>9007199254740993</NoDataValue>";
         assert_eq!(value(digits, Kind::Uint, 64), Some(NoData::Uint(9_007_199_254_740_993)));
         assert_eq!(value("<NoDataValue></NoDataValue>", Kind::Uint, 8), None);
+        assert_eq!(value("<NoDataValue>-1</NoDataValue>", Kind::Uint, 64), Some(NoData::Uint(u64::MAX)));
+    }
+
+    #[test]
+    fn nodata_too_great_for_the_samples_is_no_infinity() {
+        let value = |text: &str| band(&format!("<NoDataValue>{text}</NoDataValue>")).no_data(Kind::Float, 32);
+        for text in ["1e300", "-1e300", "3.4028236e+38"] {
+            assert!(value(text).is_some_and(|value| !value.fits(Kind::Float, 32)), "{text}");
+        }
+        assert_eq!(value("3.4028235e+38"), Some(NoData::Float(f32::MAX.into())));
+        assert_eq!(value("inf"), Some(NoData::Float(f64::INFINITY)));
     }
 
     #[test]

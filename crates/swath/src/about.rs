@@ -190,11 +190,19 @@ impl About {
         for (band, inside) in inside.bands(level.bands()).into_iter().enumerate() {
             let beside = pam.and_then(|pam| pam.band(band + 1)).unwrap_or(&none);
             let own = inside.items.iter().copied().filter(|item| item.domain.is_none());
+            // Each source gives both: what the first of them does not say is not what another does.
+            let (scale, offset) = match packed {
+                _ if beside.scale.is_some() || beside.offset.is_some() => {
+                    (beside.scale.or(Some(1.0)), beside.offset.or(Some(0.0)))
+                }
+                Some((scale, offset)) => (Some(scale), Some(offset)),
+                None => (inside.scale, inside.offset),
+            };
             self.bands.push(BandAbout {
                 description: beside.description.clone().or(inside.description.map(str::to_owned)),
                 units: beside.units.clone().or(inside.units.map(str::to_owned)).or_else(|| height_unit.clone()),
-                scale: beside.scale.or(packed.map_or(inside.scale, |(scale, _)| Some(scale))),
-                offset: beside.offset.or(packed.map_or(inside.offset, |(_, offset)| Some(offset))),
+                scale,
+                offset,
                 statistics: beside.statistics().or_else(|| Statistics::from_items(own)),
                 color: "undefined",
                 categories: beside.categories.clone(),
@@ -203,16 +211,16 @@ impl About {
     }
 
     /// Scale and offset of heights as the third dimension of the place on Earth, which is where GDAL keeps them if there is one band and
-    /// a height system, in GeoTIFF 1.1. Zeros, and one and zero, are what those write who mean nothing by it.
+    /// a height system, in GeoTIFF 1.1. Zeros are what those write who mean nothing by it.
     fn heights_by_place<R: ReadAt + ?Sized>(&mut self, fields: &Fields<'_, R>) -> Option<(f64, f64)> {
         self.geo_keys.as_ref().filter(|keys| keys.revision >= (1, 1))?;
         let scale = self.tag(fields.floats(Tag::MODEL_PIXEL_SCALE))?;
         let tiepoint = self.tag(fields.floats(Tag::MODEL_TIEPOINT))?;
-        let (&[_, _, scale], &[_, _, level, _, _, height]) = (scale.as_slice(), tiepoint.as_slice()) else {
+        let (&[_, _, scale], &[_, _, level, _, _, height, ..]) = (scale.as_slice(), tiepoint.as_slice()) else {
             return None;
         };
         let offset = height - level * scale;
-        let says = scale.is_finite() && scale != 0.0 && offset.is_finite() && (scale, offset) != (1.0, 0.0);
+        let says = scale.is_finite() && offset.is_finite() && [scale, level, height] != [0.0; 3];
         says.then_some((scale, offset))
     }
 
@@ -220,8 +228,9 @@ impl About {
     fn color<R: ReadAt + ?Sized>(&mut self, level: &Level, fields: &Fields<'_, R>, pam: Option<&Pam>) {
         let layout = &level.layout;
         let bits = u32::from(layout.bits);
-        // GDAL leaves the photometric interpretation as it is when a palette comes after the first pixels.
-        if layout.samples <= 2 {
+        // GDAL leaves the photometric interpretation as it is when a palette comes after the first pixels, and takes the palette for that
+        // of the first band, however many there are.
+        if level.conversion.is_none() {
             let values = self.tag(fields.uints(Tag::COLOR_MAP)).unwrap_or_default();
             let values: Vec<u16> = values.iter().map(|&value| value as u16).collect();
             self.palette = Palette::from_color_map(&values, bits).ok();

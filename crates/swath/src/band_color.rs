@@ -49,12 +49,13 @@ pub fn from_name(name: &str) -> &'static str {
 pub(crate) fn from_tags(layout: &ImageLayout, band: usize, has_palette: bool) -> &'static str {
     let name = |names: &[&'static str]| names.get(band).copied().unwrap_or("undefined");
     match layout.photometric {
+        _ if has_palette && band == 0 => "palette",
         Photometric::RGB => name(&["red", "green", "blue"]),
         Photometric::YCBCR | Photometric::SEPARATED | Photometric::CIELAB if layout.bits == 8 => {
             name(&["red", "green", "blue", "alpha"])
         }
         Photometric::SEPARATED => name(&["cyan", "magenta", "yellow", "black"]),
-        _ if has_palette => name(&["palette"]),
+        _ if has_palette => "undefined",
         Photometric::MIN_IS_BLACK => name(&["gray"]),
         // GDAL shows what 0 means by a palette, where a palette of that size makes sense.
         Photometric::MIN_IS_WHITE if layout.bits <= 16 && matches!(layout.sample_format, 1 | 2 | 4) => {

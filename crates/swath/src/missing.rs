@@ -119,15 +119,25 @@ fn near(sample: f64, value: f64) -> bool {
     same(sample, value) || (sample - value).abs() < 2.0 * f64::from(f32::EPSILON) * (sample + value).abs()
 }
 
-/// The sample that a nodata value is, if the type can hold it.
+/// The sample that a nodata value is, if the type can hold it. GDAL cuts its fraction off before it compares integers with it.
 fn sample_of<T: Number>(nodata: NoData) -> Option<T> {
+    let (kind, bits) = kind_of(T::DTYPE);
+    match nodata {
+        NoData::Float(value) if !T::FLOAT && nodata.in_range(kind, bits) => {
+            exact_sample(NoData::from_f64(value.trunc(), kind, bits))
+        }
+        _ => exact_sample(nodata),
+    }
+}
+
+fn exact_sample<T: Number>(nodata: NoData) -> Option<T> {
     let (kind, bits) = kind_of(T::DTYPE);
     nodata.as_bytes(kind, bits).map(T::from_start)
 }
 
 /// The sample nearest to a nodata value, which the type may not hold: what GDAL puts where nothing is stored.
 pub(crate) fn nearest_sample<T: Number>(nodata: NoData) -> T {
-    sample_of(nodata).unwrap_or_else(|| T::from_f64(nodata.value_f64()))
+    exact_sample(nodata).unwrap_or_else(|| T::from_f64(nodata.value_f64()))
 }
 
 /// The samples that are nodata, as a range. Integers are compared exactly, and so are half floats; wider floats count
@@ -296,6 +306,18 @@ mod tests {
         assert_eq!(half::f16::from_f64(2049.0).to_f64(), 2048.0);
         assert_eq!(<half::f16 as Number>::from_f64(2049.0 + 1e-6).to_f64(), 2048.0);
         assert_eq!(<half::f16 as Number>::from_f64(2049.001).to_f64(), 2050.0);
+    }
+
+    #[test]
+    fn fraction_hides_the_integer_below_it_but_fills_with_the_nearest() {
+        let hidden = |value| {
+            let missing = Missing::<i16>::new(Some(NoData::Float(value)));
+            (-10..10).filter(|&sample| missing.is_nodata(sample)).collect::<Vec<_>>()
+        };
+        assert_eq!((hidden(5.5), hidden(-5.5), hidden(-0.5)), (vec![5], vec![-5], vec![0]));
+        assert_eq!(nearest_sample::<i16>(NoData::Float(5.5)), 6);
+        assert!(!Missing::<u8>::new(Some(NoData::Float(-0.5))).has_number());
+        assert!(!Missing::<u8>::new(Some(NoData::Float(255.5))).has_number());
     }
 
     #[test]

@@ -166,9 +166,7 @@ impl Crs {
         }
         self.compound = keys.revision >= (1, 1) && self.kind != CrsKind::Engineering;
         if self.compound {
-            let native = vertical.epsg.and_then(epsg::vertical).and_then(|row| Unit::length(row.unit));
-            let unit_kept = native.is_none_or(|unit| unit.same_size(&vertical.unit));
-            let pair = self.horizontal.zip(vertical.epsg).filter(|_| unit_kept);
+            let pair = self.horizontal.zip(vertical.epsg);
             self.code = pair.and_then(|(h, v)| epsg::compound(h, v)).map(Code::epsg);
         }
     }
@@ -214,7 +212,10 @@ fn projected(keys: &GeoKeys, citations: Citations, esri: Option<String>) -> Crs 
     {
         return Crs { citations, esri_wkt: Some(text), ..crs };
     }
-    let base = Geographic::from_keys(keys, row.as_ref().map(|row| row.geographic));
+    let base = match &row {
+        Some(row) => Geographic::under(row, keys),
+        None => Geographic::from_keys(keys, None),
+    };
     let native = code.map(|code| Unit::length(epsg::projected_unit(code)).unwrap_or(Unit::METRE));
     let stated = linear_unit(keys, 3076, 3077).or_else(|| imagine_unit(&citations));
     let unit_kept = native.as_ref().zip(stated.as_ref()).is_none_or(|(native, stated)| native.same_size(stated));
@@ -225,9 +226,12 @@ fn projected(keys: &GeoKeys, citations: Citations, esri: Option<String>) -> Crs 
         Some(row) => row.name.clone(),
         None => system_name(&citations).unwrap_or("unnamed").to_owned(),
     };
-    let named = code.filter(|_| unit_kept && base.agrees());
-    let found = match (&projection, code) {
-        (Some(projection), None) => identify::projected(projection, &base, &unit, &name),
+    let is_under = row.as_ref().is_none_or(|row| base.is_under(row));
+    let named = code.filter(|_| unit_kept && base.agrees() && is_under);
+    // A code over another geographic code is the system that has both the projection and that datum, if there is one.
+    let moved = base.epsg.is_some() && !is_under;
+    let found = match &projection {
+        Some(projection) if code.is_none() || moved => identify::projected(projection, &base, &unit, &name),
         _ => None,
     };
     Crs {
@@ -369,10 +373,14 @@ impl Projection {
 }
 
 fn vertical(keys: &GeoKeys, base: Option<&Geographic>) -> Option<Vertical> {
-    let code = real(keys.short(4096));
+    let mut code = real(keys.short(4096));
+    if keys.revision < (1, 1) {
+        // The heights of GeoTIFF 1.0, section 6.3.4.1, were named after their datums.
+        code = code.map(|code| if (5101..=5112).contains(&code) { code + 600 } else { code });
+    }
     let datum = real(keys.short(4098));
     let citation = keys.ascii(4097);
-    if code.is_none() && datum.is_none() && citation.is_none() && keys.get(4099).is_none() {
+    if [4096, 4098, 4099].into_iter().all(|id| keys.get(id).is_none()) {
         return None;
     }
     let flat = base.and_then(|base| base.epsg).and_then(epsg::geographic);
@@ -380,8 +388,13 @@ fn vertical(keys: &GeoKeys, base: Option<&Geographic>) -> Option<Vertical> {
     let ellipsoidal =
         code.is_some_and(|code| (5001..=5033).contains(&code) || flat.is_some_and(|row| row.three_d == Some(code)));
     let row = code.and_then(epsg::vertical);
+    // GDAL drops a code that it does not know, whatever else is said of the heights.
+    if code.is_some_and(|code| epsg::kind(code) != Some(epsg::Kind::Vertical)) && !ellipsoidal {
+        return None;
+    }
     let datum_row = datum.and_then(epsg::vertical_of_datum);
-    let unit = keys.short(4099).and_then(Unit::length).or_else(|| row.and_then(|row| Unit::length(row.unit)));
+    // A code has its unit, and GDAL does not let a key change it.
+    let unit = row.and_then(|row| Unit::length(row.unit)).or_else(|| keys.short(4099).and_then(Unit::length));
     let name = row.map(|row| row.name).or(citation.and_then(|text| part(text, "VCS Name").or(whole(text))));
     let datum_name = citation.and_then(|text| part(text, "Datum Name"));
     let datum_name = row.or(datum_row).map(|row| row.datum_name).or(datum_name).unwrap_or("unknown");
@@ -477,6 +490,30 @@ mod tests {
     }
 
     #[test]
+    fn projected_code_over_another_datum_is_not_that_code() {
+        assert_eq!(epsg_of(&[(1024, 1), (3072, 26915), (2048, 4267)], &[], &[]), Some(26715));
+        assert_eq!(epsg_of(&[(1024, 1), (3072, 32633), (2048, 4258)], &[], &[]), Some(25833));
+        for other in [(2048, 4326), (2050, 6326), (2056, 7030)] {
+            assert_eq!(epsg_of(&[(1024, 1), (3072, 27700), other], &[], &[]), None, "{other:?}");
+        }
+        for same in [(2048, 4277), (2050, 6277), (2056, 7001)] {
+            assert_eq!(epsg_of(&[(1024, 1), (3072, 27700), same], &[], &[]), Some(27700), "{same:?}");
+        }
+        assert_eq!(epsg_of(&[(1024, 1), (3072, 3857), (2048, 4267)], &[], &[]), Some(3857));
+        assert_eq!(epsg_of(&[(1024, 1), (3072, 3857), (2048, 4326)], &[(2057, 6378137.0)], &[]), Some(3857));
+    }
+
+    #[test]
+    fn meridian_beside_a_projected_code_does_not_move_it() {
+        assert_eq!(epsg_of(&[(1024, 1), (3072, 27572), (2051, 8901)], &[], &[]), Some(27572));
+        assert_eq!(epsg_of(&[(1024, 1), (3072, 27700), (2051, 8903)], &[], &[]), Some(27700));
+        assert_eq!(epsg_of(&[(1024, 1), (3072, 27700)], &[(2061, 2.5)], &[]), Some(27700));
+        assert_eq!(epsg_of(&[(1024, 1), (3072, 27700), (2048, 4277), (2051, 8903)], &[], &[]), None);
+        assert_eq!(epsg_of(&[(1024, 2), (2048, 4277)], &[(2061, 2.5)], &[]), Some(4277));
+        assert_eq!(epsg_of(&[(1024, 2), (2048, 4277), (2051, 32767)], &[(2061, 2.5)], &[]), None);
+    }
+
+    #[test]
     fn utm_on_an_unnamed_datum_is_found_by_its_ellipsoid() {
         let shorts =
             [(1024, 1), (2048, 32767), (2050, 32767), (2056, 32767), (3072, 32767), (3074, 16032), (3076, 9001)];
@@ -523,6 +560,28 @@ mod tests {
         assert_eq!((crs.epsg(), crs.vertical.unwrap().name.as_str()), (Some(27700), "ODN height"));
         keys.revision = (1, 1);
         assert_eq!(Crs::from_keys(&keys).unwrap().epsg(), Some(7405));
+    }
+
+    #[test]
+    fn heights_that_nobody_knows_do_not_hide_the_horizontal_code() {
+        let with = |vertical: &[(u16, u16)], texts: &[(u16, &str)]| {
+            let mut keys = keys(&[&[(1024, 1), (3072, 32633)], vertical].concat(), &[], texts);
+            keys.revision = (1, 1);
+            let crs = Crs::from_keys(&keys).unwrap();
+            (crs.epsg(), crs.vertical.map(|vertical| vertical.unit.name.to_string()))
+        };
+        assert_eq!(with(&[(4096, 9999)], &[]), (Some(32633), None));
+        assert_eq!(with(&[(4096, 9999), (4098, 5171), (4099, 9003)], &[(4097, "mine")]), (Some(32633), None));
+        assert_eq!(with(&[], &[(4097, "mine")]), (Some(32633), None));
+        assert_eq!(with(&[(4096, 32767), (4099, 9003)], &[]), (None, Some("US survey foot".into())));
+    }
+
+    #[test]
+    fn unit_beside_a_vertical_code_does_not_change_it() {
+        for (code, unit, name) in [(5703, 9003, "metre"), (6360, 9001, "US survey foot"), (5103, 9003, "metre")] {
+            let crs = Crs::from_keys(&keys(&[(1024, 1), (3072, 32633), (4096, code), (4099, unit)], &[], &[])).unwrap();
+            assert_eq!(crs.vertical.unwrap().unit.name, name, "{code}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The geographic system of a set of keys: datum, ellipsoid, prime meridian, unit of angles.
 
-use super::epsg::{self, GeographicRow};
+use super::epsg::{self, GeographicRow, ProjectedRow};
 use super::keys::GeoKeys;
 use super::names::{DEGREE, Unit, close, prime_meridian, prime_meridian_at};
 
@@ -83,8 +83,9 @@ impl Geographic {
         let citation = keys.ascii(2049).unwrap_or_default();
         let stated = real(keys.short(2048));
         let datum_code = real(keys.short(2050));
-        let says_nothing =
-            stated.is_none() && datum_code.is_none() && keys.get(2056).is_none() && keys.get(2057).is_none();
+        // An ellipsoid alone changes the system of the projected code; where that system is said to be another, it describes that one.
+        let has_figure = keys.get(2056).is_some() || keys.get(2057).is_some();
+        let says_nothing = stated.is_none() && datum_code.is_none() && (keys.get(2048).is_none() || !has_figure);
         let code = stated.or(fallback.filter(|_| says_nothing));
         let row = code.and_then(|code| epsg::geographic(code).or_else(|| solid_row(code).map(|(row, _)| row)));
         let by_datum = datum_code.filter(|_| code.is_none());
@@ -104,14 +105,35 @@ impl Geographic {
             name: name.into(),
             datum,
             ellipsoid,
-            prime_meridian: meridian(keys, known, part(citation, "Primem")),
+            prime_meridian: meridian(keys, known, row.is_some(), part(citation, "Primem")),
             angular_unit,
-            to_wgs84: keys.doubles(2062).filter(|v| matches!(v.len(), 3 | 7)).map(<[f64]>::to_vec).unwrap_or_default(),
+            to_wgs84: to_wgs84(keys),
         };
         if !base.agrees() {
             base.epsg = None;
         }
         base
+    }
+
+    /// The geographic system under a projected code. GDAL asks the keys about it only if one of them names a system, a datum or an
+    /// ellipsoid, and not at all under 3857: its writers name whatever makes a sphere of it.
+    pub(super) fn under(row: &ProjectedRow, keys: &GeoKeys) -> Self {
+        let named = [2048, 2050, 2056].into_iter().any(|id| keys.get(id).is_some());
+        if named && row.code != PSEUDO_MERCATOR {
+            return Self::from_keys(keys, Some(row.geographic));
+        }
+        let to_wgs84 = to_wgs84(keys);
+        Self { to_wgs84, ..Self::from_keys(&GeoKeys::default(), Some(row.geographic)) }
+    }
+
+    /// Whether this is the system under a projected code.
+    pub(super) fn is_under(&self, row: &ProjectedRow) -> bool {
+        let Some(known) = epsg::geographic(row.geographic) else { return true };
+        match (self.epsg, self.datum.epsg) {
+            (Some(code), _) => code == known.code,
+            (None, Some(datum)) => datum == known.datum && self.has_shape_of(known),
+            (None, None) => self.has_shape_of(known),
+        }
     }
 
     /// Whether the ellipsoid and meridian are those that the code of the datum stands for.
@@ -120,10 +142,21 @@ impl Geographic {
         let Some(row) = coded.or_else(|| self.datum.epsg.and_then(epsg::geographic_of_datum)) else {
             return true;
         };
+        self.has_shape_of(row)
+    }
+
+    fn has_shape_of(&self, row: GeographicRow) -> bool {
         let figure = Ellipsoid::from_code(row.ellipsoid).zip(self.ellipsoid.as_ref());
         figure.is_none_or(|(known, own)| known.same_figure(own))
             && prime_meridian(row.meridian).is_none_or(|(_, at)| (at - self.prime_meridian.longitude).abs() < 1e-8)
     }
+}
+
+/// The code whose ellipsoid GDAL leaves alone.
+const PSEUDO_MERCATOR: u16 = 3857;
+
+fn to_wgs84(keys: &GeoKeys) -> Vec<f64> {
+    keys.doubles(2062).filter(|v| matches!(v.len(), 3 | 7)).map(<[f64]>::to_vec).unwrap_or_default()
 }
 
 /// The row of the flat system for the code of a solid one, and whether that is geocentric.
@@ -159,9 +192,11 @@ fn ellipsoid(keys: &GeoKeys, known: Option<GeographicRow>, name: Option<&str>) -
     }
 }
 
-fn meridian(keys: &GeoKeys, known: Option<GeographicRow>, name: Option<&str>) -> PrimeMeridian {
+/// The meridian of the keys. A longitude counts beside the code of a system, which has its own, only if the meridian is said to be another.
+fn meridian(keys: &GeoKeys, known: Option<GeographicRow>, has_code: bool, name: Option<&str>) -> PrimeMeridian {
     let coded = |code| prime_meridian(code).map(|(name, longitude)| (Some(code), name.to_owned(), longitude));
-    let measured = keys.double(2061).filter(|v| v.is_finite()).map(|value| {
+    let counts = !has_code || keys.short(2051) == Some(USER_DEFINED);
+    let measured = keys.double(2061).filter(|v| counts && v.is_finite()).map(|value| {
         let longitude = value * key_angle(keys).factor / DEGREE;
         let known = prime_meridian_at(longitude);
         let name = name.or(known.map(|(_, name)| name)).unwrap_or("unnamed");

@@ -1,7 +1,7 @@
 //! What carries over from an image that is written again.
 
 use swath_codec::lerc::{LercCompression, Params};
-use swath_codec::{Compress, Tuning};
+use swath_codec::{Compress, DType, Tuning};
 use swath_tiff::gdal_metadata::Item;
 use swath_tiff::geo::{Crs, GeoKeys};
 use swath_tiff::nodata::NoData;
@@ -37,13 +37,21 @@ impl WriteOptions {
             layout.photometric,
             Photometric::PALETTE | Photometric::MASK | Photometric::YCBCR | Photometric::LOG_L | Photometric::LOG_LUV
         );
-        let has_colors =
-            self.about.palette.is_some() && layout.photometric != Photometric::MIN_IS_WHITE && layout.bits > 1;
+        let has_palette = self.about.palette.is_some();
+        let can_index = image.bands() <= 2 && matches!(image.dtype(), DType::U8 | DType::U16);
+        let can_index = can_index && layout.photometric != Photometric::MIN_IS_WHITE;
+        let has_colors = has_palette && layout.bits > 1 && can_index;
         if all_bands && level.conversion.is_none() && stays && !has_colors {
             self.photometric = Some(layout.photometric);
             self.extra_samples = Some(layout.extra_samples.clone());
         }
         self.extra_tags = other_tags(image, source.bands())?;
+        // Where the samples are not written as indexes into it, the palette is a tag like any other.
+        if has_palette && !can_index {
+            let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
+            let map = fields.value(Tag::COLOR_MAP).map_err(|error| level.container_error(error))?;
+            self.extra_tags.extend(map.map(|map| (Tag::COLOR_MAP, map)));
+        }
         // A nodata value that no sample can have marks nothing, but it is not ours to drop.
         let bits = self.bits.unwrap_or(image.dtype().size() as u16 * 8);
         let nodata = self.about.nodata;

@@ -318,7 +318,8 @@ fn announced(options: &WriteOptions, dtype: DType) -> Option<NoData> {
         Value::Text(text) if *tag == Tag::GDAL_NODATA => Some(text),
         _ => None,
     });
-    text.map_or(options.about.nodata, |text| NoData::parse(text, kind, bits))
+    let own = || options.about.nodata.map(|nodata| nodata.to_string());
+    text.cloned().or_else(own).and_then(|text| NoData::parse(&text, kind, bits))
 }
 
 /// Whether samples of a type that are stored in so many bits can have exactly this value.

@@ -420,7 +420,9 @@ mod tests {
         }
         assert!(of_code(9518).contains(r#"AXIS["Gravity-related height",UP]"#));
         // In another unit it has no code, and is a depth all the same.
-        let feet = crs((1, 1), &[(1024, 2), (2048, 4326), (4096, 5715), (4099, 9002)], &[], &[]).to_wkt().unwrap();
+        let mut feet = crs((1, 1), &[(1024, 2), (2048, 4326), (4096, 5715)], &[], &[]);
+        feet.vertical.as_mut().unwrap().unit = Unit::length(9002).unwrap();
+        let feet = feet.to_wkt().unwrap();
         assert!(feet.contains(r#"AXIS["Depth",DOWN]"#) && !feet.contains("5715"), "{feet}");
     }
 
