@@ -61,6 +61,7 @@ promised! {
     seed5_bands_of_any_size_make_the_same_bytes_through_nvcomp in bands;
     seed5_device_holds_a_band_and_not_the_image in bands;
     seed5_nan_becomes_nodata_band_by_band in bands;
+    seed5_band_that_completes_no_tile_does_not_end_writing_by_cufile in bands;
     seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_through_the_host in bands;
     seed5_short_write_is_told_and_the_file_is_right in bands with "SWATH_SIM_FAIL" = "short-write:3";
     seed5_writes_that_always_fail_leave_the_file_to_the_host in bands with "SWATH_SIM_FAIL" = "write:1+";

@@ -231,6 +231,26 @@ pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
     }
 }
 
+/// Bands end where the source's chunks do, and the first of them may not fill a row of tiles.
+pub(super) fn seed5_band_that_completes_no_tile_does_not_end_writing_by_cufile(subject: &Subject) {
+    let mut options = WriteOptions::cog();
+    options.compress = Compress::Deflate { level: 6 };
+    let picture = Picture::new((64, 300, 1), DType::U8, options);
+    let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
+    let file = Temporary::new("no-tile");
+    let mut source = ClosureSource::new(64, 300, 1, DType::U8, 20, |rows: Range<u64>, to: &mut [u8], _| {
+        to.copy_from_slice(&picture.pixels[rows.start as usize * 64..rows.end as usize * 64]);
+        Ok(())
+    });
+    // 32 rows at most, of which a chunk has 20.
+    let running = running(&subject.gpu, Storage::Auto, Some(32 * 64));
+    let report = picture.plan.write_file(&file.0, true, &mut source, &running).expect("it writes");
+    let gpu = device(&report);
+    assert!(gpu.written_by.contains("GPUDirect") && gpu.fallbacks.is_empty(), "{gpu:?}");
+    assert_eq!(gpu.stats.file_written_bytes, report.bytes_encoded + 8 * report.blocks, "{}", gpu.stats);
+    assert!(fs::read(&file.0).expect("it was written") == expected, "other bytes");
+}
+
 pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_through_the_host(subject: &Subject) {
     for (name, picture) in pictures() {
         let [direct, by_host] = ["direct", "host"].map(Temporary::new);
