@@ -44,7 +44,7 @@
 //! that is not the device's. They fail with
 //!
 //! * `SWATH_SIM_FAIL=j2k-parse:2` (a bad stream), `j2k-state:3` (no memory for a state of either direction), `j2k-decode:2`,
-//!   `j2k-encode:2` (the call fails), `j2k-late:2` (the call succeeds, and the stream fails when it is synchronised); `jpeg-info:2`,
+//!   `j2k-encode:2` (the call fails), `j2k-wrong:2` (the second picture is encoded with another pixel), `j2k-late:2` (the call succeeds, and the stream fails when it is synchronised); `jpeg-info:2`,
 //!   `jpeg-interpolate:1` (a handle with that flag), `jpeg-state:3`, `jpeg-decode:1` (counted by picture, also in batches), `jpeg-encode:2`.
 //!
 //! It says nothing about speed, nor about what warps do: between two barriers PoCL runs the threads of a block one after another.

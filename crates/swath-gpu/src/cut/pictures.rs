@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use swath_codec::{Compress, DType, SampleFormat, Shape, jpeg, jpeg2000};
 
-use super::compress::Piece;
+use super::compress::{Piece, TileCodec};
 use super::tiles::Made;
 use super::{Cutting, Fetched};
 use crate::buffer::Pinned;
@@ -88,6 +88,30 @@ impl PictureCodec {
         }
     }
 
+    /// The pixels of a tile, if they must come back as they are.
+    fn lossless(&self, piece: &Piece) -> Option<Shape> {
+        let Kind::Jpeg2000(pixel) = self.kind else { return None };
+        let ((width, height), format) = (
+            self.sides(piece),
+            match pixel {
+                PixelType::I16 => SampleFormat::Int,
+                PixelType::U8 | PixelType::U16 => SampleFormat::Uint,
+            },
+        );
+        let (width, height, samples) = (width as usize, height as usize, self.samples as usize);
+        Some(Shape { width, height, samples, bits: self.size as usize * 8, format })
+    }
+
+    /// Whether a stream is that tile without any loss, as the CPU's decoder has it.
+    fn prove(&self, stream: &[u8], shape: Shape, tile: &[u8]) -> Result<()> {
+        let mut decoded = vec![0; shape.len()];
+        match jpeg2000::decode(stream, shape, jpeg2000::Colour::Stored, &mut decoded) {
+            Ok(()) if decoded == tile[..shape.len()] => Ok(()),
+            Ok(()) => Err(self.failed("encode", "a picture that has other pixels when it is decoded")),
+            Err(error) => Err(self.failed("encode", format!("a picture that cannot be decoded: {error}"))),
+        }
+    }
+
     /// Whether the library is there.
     pub(super) fn usable(&self) -> std::result::Result<(), String> {
         match self.kind {
@@ -115,7 +139,18 @@ impl PictureCodec {
 
 /// What is kept of a library from band to band.
 #[derive(Debug)]
-pub(super) struct Encoders(InContext<Option<Encoder>>);
+pub(super) struct Encoders {
+    encoder: InContext<Option<Encoder>>,
+    trust: Trust,
+}
+
+/// Whether a picture that is to be without loss was decoded again, and what that showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    Unknown,
+    Proven,
+    Lost,
+}
 
 #[derive(Debug)]
 enum Encoder {
@@ -132,12 +167,12 @@ enum Params {
 
 impl Encoders {
     pub(super) fn new(gpu: &Gpu) -> Encoders {
-        Encoders(InContext::new(gpu, None))
+        Encoders { encoder: InContext::new(gpu, None), trust: Trust::Unknown }
     }
 
     /// Give back the memory of the library. Nothing may be using it.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.encoder.clear();
     }
 }
 
@@ -265,6 +300,10 @@ impl Cutting {
             // What was begun uses the states, the parameters and the memory. The states are not left to those who need memory too.
             self.stream.synchronize()?;
             self.encoders.clear();
+            if self.encoders.trust == Trust::Lost {
+                // What it makes of other tiles is not better.
+                self.job.compress = TileCodec::None;
+            }
         }
         Ok((Made::Compressed(made?), None))
     }
@@ -277,7 +316,7 @@ impl Cutting {
         memory: &mut Pinned,
     ) -> Result<Vec<Range<usize>>> {
         let Cutting { gpu, stream, tiles, encoders, .. } = self;
-        let (encoders, kept) = (&mut encoders.0, tiles.get());
+        let (Encoders { encoder: encoders, trust }, kept) = (encoders, tiles.get());
         let [encode, retrieve] = codec.stages();
         let count = pieces.iter().map(|piece| piece.tiles as usize).sum();
         let largest = pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0).max(1);
@@ -351,7 +390,22 @@ impl Cutting {
                     return Err(codec.failed("retrieve", format!("{len} of {room} bytes")));
                 }
             }
+            // Nobody saw the library encode on a GPU before it was used here: one picture is looked at, in the same wait.
+            let sample = wave.len() / 2;
+            let (piece, _, at) = wave[sample];
+            let mut tile = None;
+            if let Some(shape) = codec.lossless(piece).filter(|_| *trust == Trust::Unknown) {
+                let tile =
+                    &mut tile.insert((shape, gpu.pin(shape.len()).map_err(|error| codec.failed("encode", error))?)).1;
+                // SAFETY: as above; nothing comes between this and the wait for it.
+                unsafe { stream.download(kept, at, &mut tile[..])? };
+            }
             stream.synchronize()?;
+            if let Some((shape, tile)) = tile {
+                *trust = Trust::Lost;
+                codec.prove(&memory[places[first + sample].clone()], shape, &tile)?;
+                *trust = Trust::Proven;
+            }
         }
         Ok(places)
     }

@@ -8,6 +8,7 @@ use swath_codec::jpeg2000::{EncodeParams, Quality, encode};
 use super::decode::ComponentInfo;
 use super::{Image, Pixel, interleaved};
 use crate::event::record;
+use crate::fail;
 use crate::picture::{
     Encoded, Handles, Outcome, Room, Status, answer, fail_point, here, join, locked, misuse, unsupported,
 };
@@ -226,7 +227,11 @@ unsafe extern "C" fn nvjpeg2kEncode(
         record(CALL);
         fail_point("j2k-encode", Status::EXECUTION_FAILED)?;
         let shape = pixel.shape(config.size.0, config.size.1, config.components);
-        let encode = move |picture: Vec<Vec<u8>>| {
+        let wrong = fail::now("j2k-wrong");
+        let encode = move |mut picture: Vec<Vec<u8>>| {
+            if wrong {
+                picture[0][0] ^= 1;
+            }
             let settings = EncodeParams { quality: Quality::Lossless, rgb: config.rgb };
             let mut out = Vec::new();
             encode(&settings, &join(&picture, if interleaved { 1 } else { pixel.bytes() }), shape, &mut out)

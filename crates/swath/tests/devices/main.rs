@@ -143,6 +143,7 @@ mod nvidia {
         "SWATH_SIM_FAIL" = "nvcomp-idle:1+": libraries::library_that_did_nothing_is_not_believed,
         "SWATH_SIM_FAIL" = "compress-large:2+": libraries::compressed_size_that_cannot_be_is_not_believed,
         "SWATH_SIM_FAIL" = "compress-wrong:3": limits::nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_written,
+        "SWATH_SIM_FAIL" = "j2k-wrong:10": pictures::jpeg2000_that_is_not_without_loss_is_found_out_before_anything_is_written,
         "SWATH_SIM_FAIL" = "jpeg-interpolate:1+": pictures::jpeg_is_decoded_where_chroma_cannot_be_interpolated,
         "SWATH_SIM_CUFILE" = "compat": libraries::compatibility_mode_of_cufile_is_not_taken_for_direct_storage,
         "SWATH_SIM_CUFILE" = "p2p": libraries::storage_that_the_kernel_copies_from_is_direct,

@@ -391,6 +391,24 @@ pub(crate) fn strip_of_one_row_is_no_surprise_at_the_end(subject: &Subject) {
     assert!(report.gpu.expect("a device did it").compressed_by.starts_with("nvJPEG2000 "));
 }
 
+/// The library makes something else of a tile that is to be without loss, and says that all is well.
+pub(crate) fn jpeg2000_that_is_not_without_loss_is_found_out_before_anything_is_written(subject: &Subject) {
+    let (plan, pixels) = planned(JPEG2000, DType::U16, 3, |_| {});
+    let expected = to_bytes(&plan, &pixels, Device::Cpu, FallbackPolicy::Auto).expect("the CPU writes it").0;
+    let device = || Device::Gpu(subject.gpu.clone());
+    swath_sim::reset();
+    swath_sim::forget();
+    let (file, report) = to_bytes(&plan, &pixels, device(), FallbackPolicy::Auto).expect("the CPU encodes");
+    assert_eq!(swath_sim::events().iter().filter(|event| event.starts_with("told to fail: j2k-wrong")).count(), 1);
+    assert!(file == expected, "other bytes than the CPU's");
+    let gpu = report.gpu.expect("a device cut it");
+    assert_eq!(gpu.compressed_by, "the CPU");
+    assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("other pixels when it is decoded")), "{gpu:?}");
+    swath_sim::reset();
+    let error = to_bytes(&plan, &pixels, device(), FallbackPolicy::Strict).expect_err("the library was asked for");
+    assert!(matches!(&error, Error::Fallback { reason, .. } if reason.contains("nvJPEG2000")), "{error}");
+}
+
 /// Encoders have working memory of several times their tiles.
 pub(crate) fn large_pictures_are_encoded_few_at_a_time(subject: &Subject) {
     let mut options = WriteOptions::default();
