@@ -321,6 +321,11 @@ impl DecodeJob {
         self.route == Route::Stored
     }
 
+    /// Whether nvCOMP decodes the blocks.
+    pub fn is_by_nvcomp(&self) -> bool {
+        matches!(self.route, Route::NvComp(..))
+    }
+
     /// What decodes the blocks, in words.
     pub fn decoded_by(&self) -> String {
         self.route.to_string()

@@ -106,6 +106,7 @@ fn transfer((span, range): (Span, Range<usize>)) -> Transfer {
 /// A batch that is under way.
 struct Pending {
     part: Part,
+    by_nvcomp: bool,
     wanted: Vec<Wanted>,
     /// Which of them are not stored.
     sparse: Vec<bool>,
@@ -426,7 +427,8 @@ impl<'a> Reading<'a> {
         self.report.bytes_fetched += spans.iter().map(|span| span.len).sum::<u64>();
         self.report.decode_time += fetched.elapsed();
         self.report.batches += 1;
-        Ok(Some(Pending { part: part.clone(), wanted, sparse, spans, ranges: fetch.ranges().to_vec() }))
+        let by_nvcomp = decoding.job().is_by_nvcomp();
+        Ok(Some(Pending { part: part.clone(), by_nvcomp, wanted, sparse, spans, ranges: fetch.ranges().to_vec() }))
     }
 
     fn fetch_error(&self, wanted: &[Wanted], spans: &[Span], source: std::io::Error) -> Error {
@@ -451,7 +453,7 @@ impl<'a> Reading<'a> {
     ) -> Result<()> {
         let begun = Instant::now();
         let (Some(pending), Some(finished)) = (pending.pop_front(), decoding.finish()?) else { return Ok(()) };
-        let Pending { part, mut wanted, sparse, spans, ranges } = pending;
+        let Pending { part, by_nvcomp, mut wanted, sparse, spans, ranges } = pending;
         if let Sink::Host { out, geometry } = sink {
             self.hand_out(&part, &finished, out, *geometry);
         }
@@ -478,7 +480,9 @@ impl<'a> Reading<'a> {
             // A few are read by the CPU, unless that was ruled out; but few files have blocks of several forms.
             let count = 1 + left.count();
             let few = count <= MOST_REFUSED && (count as u64) < good && !self.strict();
-            if !few && self.take_own_kernel(reason, decoding)? {
+            // It may have been taken for the batch before.
+            let own = |decoding: &Decoding| by_nvcomp && !decoding.job().is_by_nvcomp();
+            if !few && (own(decoding) || self.take_own_kernel(reason, decoding)?) {
                 (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks) = before;
                 parts.push_front(part);
                 return Ok(());

@@ -314,6 +314,18 @@ pub(crate) fn blocks_that_nvcomp_may_not_see_are_decoded_by_our_kernel(subject: 
         let [told] = &gpu.fallbacks[..] else { panic!("{fallback:?}: {:?}", gpu.fallbacks) };
         assert_eq!((told.stage, told.blocks), ("decoding by NVIDIA's library", 0), "{told}");
     }
+    // Of several batches, two were under way by then.
+    let tall = File { height: 4000, ..file };
+    let wide_and_tall = open(tall.build_with(|_, block| widen(block)));
+    let all = tall.open().read(&ReadRequest::new()).expect("the CPU reads it");
+    for fallback in [FallbackPolicy::Auto, FallbackPolicy::Strict] {
+        let request = ReadRequest::new().device(&subject.gpu).fallback(fallback).gpu_memory_budget(700_000);
+        let raster = wide_and_tall.read(&request).unwrap_or_else(|error| panic!("{fallback:?}: {error}"));
+        same_pixels("many wide windows", all.pixels.as_bytes(), raster.pixels.as_bytes());
+        assert!(raster.report.batches > 4 && raster.report.blocks == tall.blocks() as u64, "{:?}", raster.report);
+        let fallbacks = raster.report.gpu.expect("a device did it").fallbacks;
+        assert!(fallbacks.len() == 1 && fallbacks[0].blocks == 0, "{fallback:?}: {fallbacks:?}");
+    }
     let nvcomp = subject.strict(&ReadRequest::new().decoder(CodecChoice::NvComp));
     let refused = wide.read(&nvcomp).expect_err("nvCOMP alone was asked for");
     assert!(matches!(refused, swath::Error::Fallback { .. }), "{refused}");
