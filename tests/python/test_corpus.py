@@ -22,6 +22,7 @@ import xarray as xr
 
 import swath
 from agreement import Outcome, attempt, disagreement
+from deliberate import HEIGHTS
 
 Row = dict[str, str]
 PARTS = 8
@@ -231,6 +232,9 @@ def excused(row: Row, ours: xr.DataArray, theirs: xr.DataArray) -> frozenset[str
         found |= {"attrs crs", "attrs crs_wkt", "attrs georef_status"}
     if row["n_gcp"] != "0":
         found |= {"coord", "attrs transform", "attrs georef_status", "attrs _swath_no_georef"}
+    items = {key[0] for key in ours.attrs.get("gdal_metadata", {}) if isinstance(key, tuple)}
+    if "gdal_metadata" not in theirs.attrs and items <= {"SCALE", "OFFSET", "UNITTYPE"}:
+        found |= {*HEIGHTS}  # of a height system, or of the place
     return frozenset(found)
 
 
