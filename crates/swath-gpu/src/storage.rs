@@ -9,7 +9,7 @@ use crate::device::Api;
 use crate::error::Result;
 use crate::gpu::Gpu;
 pub use crate::nvidia::cufile::Transfer;
-use crate::nvidia::cufile::{CuFile, FileHandle, Inside, Mode};
+use crate::nvidia::cufile::{CuFile, FileHandle, Inside, Mode, PAGE};
 
 /// By what the compressed bytes of a file reach the device and leave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,9 +58,6 @@ pub struct DeviceFile {
     /// Whether pages of the file were written in part.
     parts_written: AtomicBool,
 }
-
-/// What is written directly begins and ends at multiples of it.
-const PAGE: u64 = 4096;
 
 impl Gpu {
     /// Let the device read a file by itself, or write it: register it, once for all that is read. `None` when nobody wants that, or

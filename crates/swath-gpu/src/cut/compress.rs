@@ -512,7 +512,12 @@ impl Cutting {
             let until = others.first().map_or(end, |[_, to, _]| *to);
             let table: Vec<u64> = some.iter().flat_map(|[from, to, len]| [*from, to - start, *len]).collect();
             let taken = self.gather_once(&table).and_then(|()| take(self, start..until));
-            self.stream.synchronize().and(taken)?;
+            let waited = self.stream.synchronize();
+            match taken {
+                // Whatever else is wrong, something may still read there.
+                Err(error @ Error::Stalled { .. }) => return Err(error),
+                taken => waited.and(taken)?,
+            }
             rest = others;
         }
         Ok(())

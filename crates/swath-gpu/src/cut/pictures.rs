@@ -24,6 +24,9 @@ const WAVE_BYTES: u64 = 64 << 20;
 /// Bytes that a stream may have beside those of its tile, and as many again: the libraries tell sizes, and nobody else can.
 const STREAM_BYTES: u64 = 64 << 10;
 
+/// A tile that becomes smaller than this part of itself shows nothing of others.
+const TELLING: usize = 32;
+
 /// What tiles become pictures by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureCodec {
@@ -402,9 +405,11 @@ impl Cutting {
             }
             stream.synchronize()?;
             if let Some((shape, tile)) = tile {
+                let made = &memory[places[first + sample].clone()];
                 *trust = Trust::Lost;
-                codec.prove(&memory[places[first + sample].clone()], shape, &tile)?;
-                *trust = Trust::Proven;
+                codec.prove(made, shape, &tile)?;
+                // Of one value again and again anybody makes the right thing.
+                *trust = if made.len() > shape.len() / TELLING { Trust::Proven } else { Trust::Unknown };
             }
         }
         Ok(places)

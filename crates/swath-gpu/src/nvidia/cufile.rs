@@ -17,7 +17,7 @@ mod pool;
 
 use pool::{Direction, Patience};
 
-pub(crate) use pool::Inside;
+pub(crate) use pool::{Inside, PAGE};
 
 const API: &str = "cuFile";
 

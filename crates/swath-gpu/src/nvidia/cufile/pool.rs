@@ -22,6 +22,9 @@ const THREADS: usize = 16;
 /// Bytes that one call moves at most, so that a large transfer is shared by all threads. More gain nothing.
 const PIECE: u64 = 4 << 20;
 
+/// What is read and written directly begins and ends at multiples of it.
+pub(crate) const PAGE: u64 = 4096;
+
 /// Which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
@@ -114,7 +117,9 @@ pub(super) unsafe fn submit(
     let state = Mutex::new(State { threads: 0, last_end: Instant::now(), failure: None });
     let (next, over, changed) = (AtomicUsize::new(0), AtomicBool::new(false), Condvar::new());
     let work = Arc::new(Work { functions, direction, file, buffer, pieces, next, over, state, changed });
-    for number in 0..THREADS.min(work.pieces.len()) {
+    // A page that is written in part cuFile reads, changes and writes: two of those at once would lose what one of them wrote.
+    let most = if direction == Direction::Write && share_pages(&work.pieces) { 1 } else { THREADS };
+    for number in 0..most.min(work.pieces.len()) {
         work.state().threads += 1;
         let (shared, inside) = (Arc::clone(&work), Arc::clone(inside));
         let begun = thread::Builder::new().name("swath-cufile".into()).spawn(move || shared.run(inside));
@@ -130,13 +135,24 @@ pub(super) unsafe fn submit(
     Ok(Submitted { work, patience })
 }
 
-/// A transfer in pieces that are moved by one call each; a sparse tile, which has no bytes, is none.
+/// A transfer in pieces that are moved by one call each, and meet between pages of the file; a sparse tile, which has no bytes, is none.
 fn split(transfer: &Transfer) -> impl Iterator<Item = Transfer> + use<> {
-    let Transfer { file_offset, buffer_offset, len } = *transfer;
-    (0..len.div_ceil(PIECE)).map(move |i| {
-        let at = i * PIECE;
-        Transfer { file_offset: file_offset + at, buffer_offset: buffer_offset + at, len: PIECE.min(len - at) }
+    let mut rest = *transfer;
+    std::iter::from_fn(move || {
+        let Transfer { file_offset, buffer_offset, len } = rest;
+        let piece = if len > PIECE { PIECE - file_offset % PIECE } else { len };
+        let (file, buffer) = (file_offset.wrapping_add(piece), buffer_offset.wrapping_add(piece));
+        rest = Transfer { file_offset: file, buffer_offset: buffer, len: len - piece };
+        (piece > 0).then_some(Transfer { file_offset, buffer_offset, len: piece })
     })
+}
+
+/// Whether any page of the file is touched by two of them.
+fn share_pages(pieces: &[Transfer]) -> bool {
+    let pages = |piece: &Transfer| (piece.file_offset / PAGE, (piece.file_offset + (piece.len - 1)) / PAGE);
+    let mut pages: Vec<(u64, u64)> = pieces.iter().map(pages).collect();
+    pages.sort_unstable();
+    pages.windows(2).any(|two| two[1].0 <= two[0].1)
 }
 
 impl Submitted {

@@ -139,16 +139,40 @@ fn each_names_the_buffer_by_its_beginning_and_its_place_by_an_offset() {
 }
 
 #[test]
-fn large_transfer_is_shared_by_the_threads() {
-    let len = 2 * PIECE + 5;
-    let (done, fake) = moved(Fake { together: 3, ..Fake::default() }, Direction::Write, &[len]);
-    done.unwrap();
-    let begun = fake.begun.lock().unwrap();
-    let mut pieces: Vec<_> = begun.iter().map(|&(.., bytes, at, into)| (at, into, bytes)).collect();
-    pieces.sort_unstable();
-    let (at, into, piece) = (1000 * len as i64, 10 * len as i64, PIECE as i64);
-    let expected = [(at, into, PIECE as usize), (at + piece, into + piece, PIECE as usize)];
-    assert_eq!(pieces, [&expected[..], &[(at + 2 * piece, into + 2 * piece, 5)]].concat());
+fn large_transfer_is_shared_by_the_threads_in_whole_pages() {
+    let transfer = Transfer { file_offset: 1000, buffer_offset: 7, len: 2 * PIECE };
+    for direction in [Direction::Read, Direction::Write] {
+        let fake = Fake { together: 3, ..Fake::default() };
+        let (done, fake) = moved_inside(fake, direction, &[transfer], Arc::new(|work| work()));
+        done.unwrap();
+        let begun = fake.begun.lock().unwrap();
+        let mut pieces: Vec<_> =
+            begun.iter().map(|&(.., bytes, at, into)| (at as u64, into as u64, bytes as u64)).collect();
+        pieces.sort_unstable();
+        // Two that meet within a page, and write it at once, would lose what one of them wrote.
+        let first = PIECE - 1000;
+        assert_eq!(pieces, [(1000, 7, first), (PIECE, 7 + first, PIECE), (2 * PIECE, 7 + first + PIECE, 1000)]);
+    }
+}
+
+#[test]
+fn writes_to_the_same_page_are_done_one_after_another() {
+    let at = |file_offset, len| Transfer { file_offset, buffer_offset: file_offset, len };
+    for (transfers, shared) in [
+        (vec![at(0, 4096), at(4096, 10)], false),
+        (vec![at(4096, 10), at(0, 4096)], false),
+        (vec![at(0, 4097), at(8000, 10), at(4098, 10)], true),
+        (vec![at(0, 10), at(10, 10)], true),
+        (vec![at(100, 20_000), at(5000, 10)], true),
+    ] {
+        assert_eq!(share_pages(&transfers), shared, "{transfers:?}");
+    }
+    // None of them ends before two have begun, which does not come to pass.
+    let neighbours = [at(0, 10), at(10, 10)];
+    let together = || Fake { together: 2, ..Fake::default() };
+    let (done, _) = moved_inside(together(), Direction::Write, &neighbours, Arc::new(|work| work()));
+    assert!(matches!(done, Err(Error::Stalled { .. })), "{done:?}");
+    moved_inside(together(), Direction::Read, &neighbours, Arc::new(|work| work())).0.unwrap();
 }
 
 #[test]
