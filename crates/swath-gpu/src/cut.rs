@@ -258,9 +258,14 @@ impl Cutting {
         if self.job.compress == TileCodec::None {
             return false;
         }
-        (self.job.compress, self.given_up) = (TileCodec::None, Some(reason));
-        self.pool.clear(&mut self.budget);
+        self.stop_compressing();
+        self.given_up = Some(reason);
         true
+    }
+
+    fn stop_compressing(&mut self) {
+        self.job.compress = TileCodec::None;
+        self.pool.clear(&mut self.budget);
     }
 
     /// Let the device write compressed tiles to files by itself, if it can compress them: those of the full resolution to one from an
@@ -306,17 +311,6 @@ impl Cutting {
         (steps, tiles_bytes)
     }
 
-    /// The same; a library that cannot be asked for its needs compresses nothing from now on.
-    fn make_room_or_give_up(&mut self, steps: &[Step], tiles_bytes: u64, ahead: bool) -> Result<()> {
-        match self.make_room(steps, tiles_bytes, ahead) {
-            // It is told with the rows that are taken, which may be fewer than these.
-            Err(error) if error.is_library() && self.compress_no_more(error.clone()) => {
-                self.make_room(steps, tiles_bytes, ahead)
-            }
-            made => made,
-        }
-    }
-
     /// All memory that a push needs. What is there is not touched, so that less may be asked for when it is refused.
     fn make_room(&mut self, steps: &[Step], tiles_bytes: u64, ahead: bool) -> Result<()> {
         for (level, (state, step)) in self.levels.iter_mut().zip(steps).enumerate() {
@@ -350,6 +344,17 @@ impl Cutting {
             self.tiles.room(&self.gpu, "the tiles of a band", bytes, &mut self.budget)?;
         }
         Ok(())
+    }
+
+    /// The same; a library that cannot be asked for its needs compresses nothing from now on.
+    fn make_room_or_give_up(&mut self, steps: &[Step], tiles_bytes: u64, ahead: bool) -> Result<()> {
+        match self.make_room(steps, tiles_bytes, ahead) {
+            // It is told with the rows that are taken, which may be fewer than these.
+            Err(error) if error.is_library() && self.compress_no_more(error.clone()) => {
+                self.make_room(steps, tiles_bytes, ahead)
+            }
+            made => made,
+        }
     }
 
     /// Give back all memory but that of rows that are still needed, for fewer rows to find room.

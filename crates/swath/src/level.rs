@@ -111,15 +111,14 @@ impl Level {
         gpu: &Gpu,
         storage: Storage,
     ) -> std::result::Result<Option<Arc<DeviceFile>>, String> {
+        let by_host = |why: &str| if storage == Storage::CuFile { Err(why.to_owned()) } else { Ok(None) };
         let Some(file) = self.source.file() else {
-            let not_here = || Err("only files of this machine can be read by cuFile".into());
-            return if storage == Storage::CuFile { not_here() } else { Ok(None) };
+            return by_host("only files of this machine can be read by cuFile");
         };
         let mut known = self.device_file.lock().unwrap_or_else(PoisonError::into_inner);
         // What did not come to an end once would be waited for in vain by each window.
         if known.as_ref().is_some_and(|known| known.is_for(gpu) && !known.is_alive()) {
-            let given_up = || Err("a transfer of this file was given up before".into());
-            return if storage == Storage::CuFile { given_up() } else { Ok(None) };
+            return by_host("a transfer of this file was given up before");
         }
         // One that was opened because it was asked for may be one that goes through host memory.
         let usable = |known: &Arc<DeviceFile>| known.is_for(gpu) && (storage == Storage::CuFile || known.is_direct());

@@ -267,7 +267,9 @@ impl<'a> Reading<'a> {
                             parts.push_front(part);
                         }
                         // Our kernels need less working memory than nvCOMP.
-                        None if self.take_own_kernel(&error.to_string(), &mut decoding)? => parts.push_front(part),
+                        None if self.take_own_kernel(&error.to_string(), self.wants_nvcomp(), &mut decoding)? => {
+                            parts.push_front(part)
+                        }
                         None => return Err(error.into()),
                     }
                 }
@@ -482,7 +484,7 @@ impl<'a> Reading<'a> {
             let few = count <= MOST_REFUSED && (count as u64) < good && !self.strict();
             // It may have been taken for the batch before.
             let own = |decoding: &Decoding| by_nvcomp && !decoding.job().is_by_nvcomp();
-            if !few && (own(decoding) || self.take_own_kernel(reason, decoding)?) {
+            if !few && (own(decoding) || self.take_own_kernel(reason, self.wants_nvcomp(), decoding)?) {
                 (self.report.blocks, self.report.bytes_decoded, self.report.sparse_blocks) = before;
                 parts.push_front(part);
                 return Ok(());

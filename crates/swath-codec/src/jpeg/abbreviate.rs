@@ -56,7 +56,8 @@ fn shorten(stream: &[u8], tables: &[u8], out: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// The next marker, and what stands in its segment; none in that of the end.
+/// The next marker, and what stands in its segment; none in that of the end. The decoder's `next_segment` looks for a marker behind
+/// whatever stands before it; what is taken over must not lose that.
 fn next<'a>(rest: &mut &'a [u8]) -> Option<(u8, Option<&'a [u8]>)> {
     let [0xff, marker, behind @ ..] = *rest else { return None };
     if *marker == EOI {

@@ -17,8 +17,11 @@ use crate::stream::Stream;
 /// The largest chunk of Deflate that all of nvCOMP's header allows.
 const UNDISPUTED: u64 = 64 << 10;
 
-/// A tile that becomes smaller than this part of itself is one value again and again, and shows nothing of others.
-const TELLING: u64 = 32;
+/// Whether a tile of which a library made so much shows anything of others: one that shrinks to less than a part of 32 is one value again
+/// and again, of which anybody makes the right thing.
+pub(super) fn is_telling(tile_bytes: u64, made: u64) -> bool {
+    made > tile_bytes / 32
+}
 
 /// The memory of a check: what the kernel says of the tile, what stood at the beginning of the pool, and the tile.
 const HEAD_AT: u64 = size_of::<Block>() as u64;
@@ -59,7 +62,7 @@ impl Check {
 
     /// It is as it should be: nothing more is checked, if that says something.
     pub(super) fn pass(&mut self, piece: &Piece, size: u32, budget: &mut Budget) {
-        if u64::from(size) > piece.bytes / TELLING {
+        if is_telling(piece.bytes, size.into()) {
             self.passed = true;
             self.clear(budget);
         }

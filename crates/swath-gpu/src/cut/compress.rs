@@ -100,9 +100,7 @@ impl TileCodec {
             Err(missing) => Err(missing),
         }
     }
-}
 
-impl TileCodec {
     /// The fewest rows and columns that a tile may have.
     pub fn least_side(&self) -> u64 {
         match self {
@@ -355,8 +353,7 @@ impl Cutting {
         if let Some(piece) = checked {
             if !status.is_ok() {
                 // What it made of the other tiles is not better, nor what it will make.
-                self.job.compress = TileCodec::None;
-                self.pool.clear(&mut self.budget);
+                self.stop_compressing();
                 let (bytes, why) = (piece.bytes, status.reason());
                 return Err(failed(format!("a tile of {bytes} bytes is not what it was when it is decoded: {why}")));
             }

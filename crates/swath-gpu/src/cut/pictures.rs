@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use swath_codec::{Compress, DType, SampleFormat, Shape, jpeg, jpeg2000};
 
-use super::compress::{Piece, TileCodec};
+use super::check::is_telling;
+use super::compress::Piece;
 use super::tiles::Made;
 use super::{Cutting, Fetched};
 use crate::buffer::Pinned;
@@ -23,9 +24,6 @@ const WAVE_BYTES: u64 = 64 << 20;
 
 /// Bytes that a stream may have beside those of its tile, and as many again: the libraries tell sizes, and nobody else can.
 const STREAM_BYTES: u64 = 64 << 10;
-
-/// A tile that becomes smaller than this part of itself shows nothing of others.
-const TELLING: usize = 32;
 
 /// What tiles become pictures by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,15 +92,9 @@ impl PictureCodec {
     /// The pixels of a tile, if they must come back as they are.
     fn lossless(&self, piece: &Piece) -> Option<Shape> {
         let Kind::Jpeg2000(pixel) = self.kind else { return None };
-        let ((width, height), format) = (
-            self.sides(piece),
-            match pixel {
-                PixelType::I16 => SampleFormat::Int,
-                PixelType::U8 | PixelType::U16 => SampleFormat::Uint,
-            },
-        );
+        let (width, height) = self.sides(piece);
         let (width, height, samples) = (width as usize, height as usize, self.samples as usize);
-        Some(Shape { width, height, samples, bits: self.size as usize * 8, format })
+        Some(Shape { width, height, samples, bits: pixel.bits().into(), format: pixel.format() })
     }
 
     /// Whether a stream is that tile without any loss, as the CPU's decoder has it.
@@ -305,7 +297,7 @@ impl Cutting {
             self.encoders.clear();
             if self.encoders.trust == Trust::Lost {
                 // What it makes of other tiles is not better.
-                self.job.compress = TileCodec::None;
+                self.stop_compressing();
             }
         }
         Ok((Made::Compressed(made?), None))
@@ -408,8 +400,8 @@ impl Cutting {
                 let made = &memory[places[first + sample].clone()];
                 *trust = Trust::Lost;
                 codec.prove(made, shape, &tile)?;
-                // Of one value again and again anybody makes the right thing.
-                *trust = if made.len() > shape.len() / TELLING { Trust::Proven } else { Trust::Unknown };
+                let telling = is_telling(shape.len() as u64, made.len() as u64);
+                *trust = if telling { Trust::Proven } else { Trust::Unknown };
             }
         }
         Ok(places)

@@ -102,13 +102,16 @@ impl Pictures {
 /// The pixels of a block.
 fn shape(job: &DecodeJob, block: &Block) -> Shape {
     let row = job.pixel_row_bytes().max(1);
-    let signed = job.route == Route::NvJpeg2000(PixelType::I16);
+    let format = match job.route {
+        Route::NvJpeg2000(pixel) => pixel.format(),
+        _ => SampleFormat::Uint,
+    };
     Shape {
         width: job.width as usize,
         height: (u64::from(block.dst_len) / row) as usize,
         samples: job.samples as usize,
         bits: job.bits as usize,
-        format: if signed { SampleFormat::Int } else { SampleFormat::Uint },
+        format,
     }
 }
 

@@ -231,14 +231,10 @@ fn reads_modules(found: &Found) -> bool {
     found.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcufile"))
 }
 
-/// Whether `nvidia-fs` is there.
-fn has_module(properties: &Properties) -> bool {
-    (properties.major, properties.minor) != (0, 0)
-}
-
 fn mode(properties: &Properties) -> Mode {
+    let module = (properties.major, properties.minor) != (0, 0);
     let p2p = properties.storage & NVME_P2P != 0 || properties.features & P2P != 0;
-    let direct = properties.storage != 0 && (has_module(properties) || p2p);
+    let direct = properties.storage != 0 && (module || p2p);
     if direct { Mode::Direct } else { Mode::Compatible }
 }
 

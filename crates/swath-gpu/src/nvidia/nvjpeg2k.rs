@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use swath_codec::DType;
+use swath_codec::{DType, SampleFormat};
 
 use super::nvcomp::CudaStream;
 use super::{
@@ -144,8 +144,14 @@ impl PixelType {
         }
     }
 
-    fn bits(self) -> u8 {
+    /// Bits of a sample.
+    pub(crate) fn bits(self) -> u8 {
         if self == PixelType::U8 { 8 } else { 16 }
+    }
+
+    /// Whether samples have a sign.
+    pub(crate) fn format(self) -> SampleFormat {
+        if self == PixelType::I16 { SampleFormat::Int } else { SampleFormat::Uint }
     }
 }
 

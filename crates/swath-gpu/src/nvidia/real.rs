@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io, ptr};
 
+use swath_codec::Shape;
 use swath_codec::jpeg2000::{self, EncodeParams, Quality};
-use swath_codec::{SampleFormat, Shape};
 
 use super::cufile::{self, CuFile};
 use super::nvcomp::{Alignment, Chunked, Compress, Decompress, NvComp, Options};
@@ -250,12 +250,7 @@ fn nvjpeg2k() -> Option<&'static NvJpeg2000> {
 
 /// A codestream of noise.
 fn codestream(width: usize, height: usize, samples: usize, pixel: PixelType) -> Vec<u8> {
-    let (bits, format) = match pixel {
-        PixelType::U8 => (8, SampleFormat::Uint),
-        PixelType::U16 => (16, SampleFormat::Uint),
-        PixelType::I16 => (16, SampleFormat::Int),
-    };
-    let shape = Shape { width, height, samples, bits, format };
+    let shape = Shape { width, height, samples, bits: pixel.bits().into(), format: pixel.format() };
     let pixels: Vec<u8> = (0..shape.len()).map(|i| (i * i % 251) as u8).collect();
     let mut out = Vec::new();
     let params = EncodeParams { quality: Quality::Lossless, rgb: samples == 3 };

@@ -72,25 +72,28 @@ impl Reading<'_> {
             self.note_other_way(BY_CUFILE, error)?;
             return Ok(true);
         }
-        if decoding.decode_by_own_kernel() {
-            self.note_other_way(BY_LIBRARY, error)?;
-            self.device.decoded_by = decoding.job().decoded_by();
+        let reason = error.to_string();
+        if self.take_own_kernel(&reason, self.strict(), decoding)? {
             return Ok(true);
         }
-        let reason = error.to_string();
         self.read_part_on_cpu(part, Why::new(BY_LIBRARY, &reason), 0, None, decoding, sink)?;
         let deep = if self.planar() { part.bands.len() } else { 1 };
         self.note_progress(part.rows.clone().count() * part.cols.clone().count() * deep);
         Ok(false)
     }
 
-    /// Decode by a kernel of our own from now on, where a library may not see some blocks, or has no memory for them. Whether there is one.
-    pub(super) fn take_own_kernel(&mut self, reason: &str, decoding: &mut Decoding) -> Result<bool> {
+    /// Whether nvCOMP alone may decode. Who leaves the choice to us has what was wanted, pixels that the device decoded, also where it is
+    /// our kernel that takes what nvCOMP may not see or has no memory for.
+    pub(super) fn wants_nvcomp(&self) -> bool {
+        self.strict() && self.request.decoder == CodecChoice::NvComp
+    }
+
+    /// Decode by a kernel of our own from now on, unless that was ruled out, and tell it. Whether there is one.
+    pub(super) fn take_own_kernel(&mut self, reason: &str, ruled_out: bool, decoding: &mut Decoding) -> Result<bool> {
         if !decoding.decode_by_own_kernel() {
             return Ok(false);
         }
-        // Who left the choice to us has what was wanted, pixels that the device decoded, and is told who did it.
-        if self.strict() && self.request.decoder == CodecChoice::NvComp {
+        if ruled_out {
             return Err(Error::Fallback { stage: BY_LIBRARY, reason: reason.to_owned() });
         }
         self.device.note_fallback(BY_LIBRARY, reason, 0);

@@ -155,9 +155,7 @@ impl Plan {
             encoder.encode(block, shape, &mut compressed, &mut scratch.encode).map_err(failed)?;
             *block = compressed;
         }
-        let params = encoder.compress.jpeg(shape.samples).filter(|_| tiles.are_compressed());
-        let tables = params.map(|params| jpeg::encode_tables(&params, shape.samples)).transpose();
-        let tables = tables.map_err(|source| Error::Plan(PlanError::Codec(source)))?;
+        let tables = if tiles.are_compressed() { self.jpeg_tables().map_err(Error::Plan)? } else { None };
         for col in run.cols.clone() {
             let index = grid.index(run.plane, run.row, col);
             let tile = tiles.get(run.level, run.plane, run.row, col);

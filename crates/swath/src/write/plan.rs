@@ -1,6 +1,6 @@
 //! What is to be written, decided and checked before the first pixel.
 
-use swath_codec::{Compress, DType, Encoder, Predictor, SampleFormat, Shape};
+use swath_codec::{Compress, DType, Encoder, Predictor, SampleFormat, Shape, jpeg};
 use swath_tiff::nodata::NoData;
 use swath_tiff::{BlockGrid, Photometric, Planar, Tag, Value};
 
@@ -218,6 +218,13 @@ impl Plan {
 
     pub(crate) fn is_cog(&self) -> bool {
         self.options.arrangement == Arrangement::Cog
+    }
+
+    /// The tables that all blocks of JPEG share; `None` for other codecs.
+    pub(crate) fn jpeg_tables(&self) -> std::result::Result<Option<Vec<u8>>, PlanError> {
+        let samples = self.block_shape(0, 1).samples;
+        let params = self.encoder.compress.jpeg(samples);
+        params.map(|params| jpeg::encode_tables(&params, samples)).transpose().map_err(PlanError::Codec)
     }
 
     /// The shape of a block of `height` rows as it is handed to the encoder.

@@ -1,6 +1,6 @@
 //! The directories of a file: what its levels and masks are, and what the image is about.
 
-use swath_codec::{Compress, Predictor, SampleFormat, jpeg, lerc};
+use swath_codec::{Compress, Predictor, SampleFormat, lerc};
 use swath_tiff::gdal_metadata::{self, GdalMetadata, Item, Statistics};
 use swath_tiff::geo::{GeoKeys, KeyValue, RasterType, georef_tags};
 use swath_tiff::xml::XmlLimits;
@@ -90,8 +90,7 @@ fn codec_tags(plan: &Plan) -> std::result::Result<Vec<(Tag, Value)>, PlanError> 
         let params = lerc::Params { version: lerc::VERSION, compression: wrapped };
         tags.push((Tag::LERC_PARAMETERS, Value::Long(params.to_tag().to_vec())));
     }
-    if let Some(params) = compress.jpeg(samples) {
-        let tables = jpeg::encode_tables(&params, samples).map_err(PlanError::Codec)?;
+    if let Some(tables) = plan.jpeg_tables()? {
         tags.push((Tag::JPEG_TABLES, Value::Bytes(tables)));
     }
     if let Some((across, down)) = compress.chroma(samples) {
