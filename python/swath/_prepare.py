@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._attrs import copy_of, nodata_attrs
+from ._attrs import copy_of, encoding_of, nodata_attrs, stands_for_missing
 from ._crs import warn_of_unknown
 from ._dataarray import data_array
 from ._errors import PixelSafetyLimitError
@@ -18,6 +18,7 @@ from ._plan import MAX_PIXELS, ReadPlan
 from ._report import remember
 from ._request import bands_of, check_max_pixels, coerce, level_of, window_of
 from ._source import Handle
+from ._state import ReadState
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,14 +51,32 @@ class Prepared:
             **copy_of(self.header.attrs),
             **self.georef.attrs(self.plan.window),
             **nodata_attrs(
-                self.plan.finish,
-                self.header.nodata,
-                masked=self.masked,
-                unpack=self.unpack,
-                cast=self.cast,
-                seen=seen,
+                self.plan.finish, self.header.nodata, masked=self.masked, cast=self.cast, seen=seen
             ),
         }
+
+    def state(self) -> ReadState:
+        """What the read does to the samples."""
+        finish, header = self.plan.finish, self.header
+        scaling = {
+            number: (1.0 if info["scale"] is None else info["scale"], info["offset"] or 0.0)
+            for number, info in enumerate(header.description["band_info"])
+        }
+        if self.unpack:
+            count = len(self.plan.bands)
+            factors = (np.broadcast_to(part, count).tolist() for part in (finish.scale, finish.offset))
+            scaling |= dict(zip(self.plan.bands, zip(*factors, strict=True), strict=True))
+        return ReadState(
+            dtype=finish.source,
+            shape=self.plan.shape[:2],
+            nodata=header.nodata,
+            masked=stands_for_missing(finish, header.nodata, self.masked),
+            unpacked=self.unpack,
+            scaling={number: pair for number, pair in scaling.items() if pair != (1.0, 0.0)},
+            cast=self.cast,
+            by_mask=finish.by_mask,
+            bands=header.bands,
+        )
 
     def coords(self, parse: object = True) -> dict[str, npt.NDArray[Any]]:
         """y and x unless they are not wanted, and the number of each band."""
@@ -106,7 +125,8 @@ class Prepared:
                 "y": axes[0].isel({"y": slice(top, bottom)}),
                 "x": axes[1].isel({"x": slice(left, right)}),
             } | coords
-        return data_array(data, plan.dims, coords, self.attrs(seen), self.name)
+        encoding = encoding_of(self.state(), plan.finish)
+        return data_array(data, plan.dims, coords, self.attrs(seen), self.name, encoding)
 
 
 def prepare(

@@ -13,6 +13,8 @@ import numpy.typing as npt
 BAND_DIMS = ("band", "bands", "channel")
 Y_DIMS = ("y", "lat", "latitude", "row")
 X_DIMS = ("x", "lon", "longitude", "col")
+MANY_BANDS = 32
+"""A last axis longer than this is not taken for bands where the first could be."""
 _TIME_DIMS = {"time", "times", "t", "date", "dates", "datetime"}
 # DLPack's numbers of memory that the CPU can read: plain, and pinned by CUDA or ROCm.
 _HOST_MEMORY = {1, 3, 11}
@@ -52,6 +54,12 @@ def is_data_array(data: Any) -> TypeGuard[Any]:
     return xarray is not None and isinstance(data, xarray.DataArray)
 
 
+def is_dataset(data: Any) -> TypeGuard[Any]:
+    """Whether this is xarray's Dataset."""
+    xarray = sys.modules.get("xarray")
+    return xarray is not None and isinstance(data, xarray.Dataset)
+
+
 def is_dask(array: Any) -> bool:
     """Whether this is a dask array; dask is not imported to find out."""
     dask_array = sys.modules.get("dask.array")
@@ -69,12 +77,6 @@ def is_on_device(array: Any) -> bool:
 
 def raster_of(data: Any) -> Raster:
     """The image that `data` holds; it says what is wrong when it holds none."""
-    xarray = sys.modules.get("xarray")
-    if xarray is not None and isinstance(data, xarray.Dataset):
-        raise TypeError(
-            "to_geotiff writes one DataArray, not a Dataset: choose a variable, as in to_geotiff(ds['name'], path), "
-            "or call ds.swath.to_geotiff(path, var='name')"
-        )
     array = _array_of(data.data if is_data_array(data) else data)
     if len(array.shape) not in (2, 3):
         raise ValueError(f"Expected 2D or 3D array, got {len(array.shape)}D")
@@ -82,7 +84,10 @@ def raster_of(data: Any) -> Raster:
         raise ValueError(
             f"the shape {array.shape} of the dask array is not known: call compute_chunk_sizes() on it before writing"
         )
-    bands_first = is_data_array(data) and len(array.shape) == 3 and _has_bands_first(data.dims)
+    if is_data_array(data):
+        bands_first = len(array.shape) == 3 and _has_bands_first(data.dims)
+    else:
+        bands_first = len(array.shape) == 3 and _looks_bands_first(array.shape)
     height, width = array.shape[1:] if bands_first else array.shape[:2]
     bands = 1 if len(array.shape) == 2 else array.shape[0] if bands_first else array.shape[2]
     if height == 0 or width == 0:
@@ -96,6 +101,14 @@ def raster_of(data: Any) -> Raster:
             "least one band."
         )
     return Raster(array, bands_first, bands, height, width, _stored_type(array.dtype))
+
+
+def _looks_bands_first(shape: tuple[int, ...]) -> bool:
+    """Whether the axes of a bare array are (band, y, x), as rasterio and PyTorch have them, and not (y, x, band).
+
+    They are where the first is the shortest and the last too long to be bands.
+    """
+    return shape[0] < min(shape[1:]) and shape[2] > MANY_BANDS
 
 
 def spatial_dims(data: Any) -> tuple[str, str]:

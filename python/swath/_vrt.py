@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _swath
-from ._attrs import CONTRACT, nodata_attrs
+from ._attrs import CONTRACT, encoding_of, nodata_attrs, stands_for_missing
 from ._canvas import Layer, open_member, other_system
 from ._crs import WKT_WORD
 from ._errors import (
@@ -26,6 +26,8 @@ from ._plan import MAX_PIXELS, ReadPlan
 from ._report import remember
 from ._request import check_max_pixels, window_of
 from ._source import Identity, identity_of
+from ._state import ReadState
+from ._structured import Structured
 from ._vrt_xml import Rect, Source, Vrt, read_vrt
 
 if TYPE_CHECKING:
@@ -88,21 +90,32 @@ def open_vrt(
         data = _upload(data)
     attrs = {
         "_swath_contract": CONTRACT,
-        **({"vrt_holes": holes} if holes else {}),
+        **({"vrt_holes": Structured(holes)} if holes else {}),
+        **({"_swath_bands": len(vrt.bands)} if len(vrt.bands) > 1 else {}),
         **place.attrs(region),
-        **nodata_attrs(finish, nodata, masked=masked, unpack=False, cast=dtype is not None, seen=seen),
+        **nodata_attrs(finish, nodata, masked=masked, cast=dtype is not None, seen=seen),
     }
-    return _array(data, plan, place, attrs, default_name)
+    state = ReadState(
+        dtype=finish.source,
+        shape=plan.shape[:2],
+        nodata=nodata,
+        masked=stands_for_missing(finish, nodata, masked),
+        cast=dtype is not None,
+        bands=len(vrt.bands),
+    )
+    return _array(data, plan, place, attrs, default_name, encoding_of(state, finish))
 
 
-def _array(data: Any, plan: ReadPlan, place: Georef, attrs: dict[str, Any], name: str | None) -> xr.DataArray:
+def _array(
+    data: Any, plan: ReadPlan, place: Georef, attrs: dict[str, Any], name: str | None, encoding: dict[str, Any]
+) -> xr.DataArray:
     from ._dataarray import data_array
 
     y, x = place.coords(plan.window)
     coords: Coords = {"y": y, "x": x}
     if not plan.flat:
         coords["band"] = np.arange(len(plan.bands))
-    return data_array(data, plan.dims, coords, attrs, name)
+    return data_array(data, plan.dims, coords, attrs, name, encoding)
 
 
 def _whole_sources(vrt: Vrt, lenient: bool) -> Vrt:

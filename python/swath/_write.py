@@ -12,17 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _swath
+from ._bands import Bands, bands_of, unlabelled
 from ._geo_keys import crs_options
 from ._layout import block_options, codec_options, overview_options, predictor_of
 from ._metadata import metadata_options
-from ._pack import packed
-from ._placement import Number, nodata_of, raster_type_of, transform_of
+from ._pack import NotPackableError
+from ._placement import raster_type_of, transform_of
 from ._progress import Progress, shown
 from ._ramps import ramp_of, ramp_range_of
-from ._raster import Raster, Step, is_data_array, raster_of
+from ._raster import Raster, Step, is_data_array, is_dataset, raster_of
 from ._report import remember
 from ._request import report_of, threads_of
 from ._sidecars import Color, categories_of, write_categories, write_color_ramp
+from ._state import Number, ReadState, state_of
+from ._storage import Storage, storage_of
 from ._stream import delayed, make_parent, source_of
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ def to_geotiff(
     data: Any,
     path: str | os.PathLike[str] | BinaryIO,
     *,
-    crs: int | str | None = None,
+    crs: Any = None,
     nodata: float | int | None = None,
     compression: str = "zstd",
     compression_level: int | None = None,
@@ -54,7 +57,7 @@ def to_geotiff(
     allow_experimental_codecs: bool = False,
     allow_unparseable_crs: bool = False,
     drop_rotation: bool = False,
-    pack: bool = False,
+    pack: bool | None = None,
     color_ramp: str | bool | None = None,
     color_ramp_range: tuple[float, float] | None = None,
     compute: bool = True,
@@ -150,6 +153,10 @@ def to_geotiff(
     if gpu is not None and not isinstance(gpu, bool):
         raise TypeError(f"gpu must be a bool or None, got {type(gpu).__name__}: {gpu!r}")
     options = codec_options(compression, compression_level, max_z_error, quality)
+    if is_dataset(data):
+        from ._dataset import array_of
+
+        data = array_of(data)
     raster = raster_of(data)
     on_gpu = raster.is_on_device if gpu is None else gpu
     if raster.is_on_device and not on_gpu and not raster.is_dask:
@@ -160,47 +167,72 @@ def to_geotiff(
     options |= block_options(tiled, tile_size, cog, interleave)
 
     labelled = data if is_data_array(data) else None
-    attrs = {} if labelled is None else labelled.attrs
-    value = nodata_of(nodata, attrs, None if labelled is None else labelled.encoding)
-    raster = _without_mask(raster, value)
-    if pack:
-        raster = packed(raster, None if labelled is None else attrs, value)
-    options["predictor"] = predictor_of(predictor, options["compression"], raster.dtype)
-    _check_jpeg(options["compression"], raster)
-    options |= metadata_options(attrs, raster, photometric, bool(pack))
+    state = None if labelled is None else state_of(labelled.encoding)
+    attrs = {} if labelled is None else _attributes(labelled, state)
+    bands = unlabelled(raster) if labelled is None else bands_of(labelled, raster, attrs, state)
+    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=False)
     categories = _categories(attrs)
-    has_classes = categories is not None or options.get("colormap") is not None
-    options |= overview_options(cog, overview_levels, overview_resampling, raster, has_classes)
-    if bigtiff is not None:
-        options["big_tiff"] = bool(bigtiff)
-    options["nodata"] = value
-    options["nan_to_nodata"] = attrs.get("masked_nodata") is not False
     located = crs_options(crs, labelled, allow_unparseable=bool(allow_unparseable_crs))
-    options["raster_type"] = raster_type_of(attrs)
+    located["raster_type"] = raster_type_of(attrs)
     if labelled is not None:
-        options["transform"] = transform_of(
+        located["transform"] = transform_of(
             labelled, drop_rotation=bool(drop_rotation), keep_rotation=bool(keep_rotation)
         )
-    options |= located
-    if not located and options.get("transform") is None:
-        options["raster_type"] = "area"
+    if not {"wkt", "geo_keys"} & located.keys() and located.get("transform") is None:
+        located["raster_type"] = "area"
+    if bigtiff is not None:
+        options["big_tiff"] = bool(bigtiff)
     options["statistics"] = bool(statistics)
-    sidecars = _Sidecars(categories, ramp if raster.bands == 1 and not pack else None, span)
-    job = Job(
-        target,
-        raster,
-        options,
-        sidecars,
-        on_gpu=on_gpu,
-        tile_size=int(tile_size) if tiled else 0,
-        threads=threads_of(threads),
-        buffer_bytes=_bytes(streaming_buffer_bytes),
-        overwrite=bool(overwrite),
-        progress=progress,
-        storage_options=storage_options,
-        report=None if report is None else report_of(report),
-    )
+
+    def job_of(storage: Storage) -> Job:
+        """The write of one way to store the values."""
+        raster = _without_mask(storage.raster, storage.nodata)
+        made = options | located
+        made["predictor"] = predictor_of(predictor, options["compression"], raster.dtype)
+        _check_jpeg(options["compression"], raster)
+        made |= metadata_options(
+            attrs,
+            raster,
+            bands,
+            photometric,
+            scaling=storage.scaling,
+            is_raw=state is not None and not state.unpacked,
+            is_whole=_is_whole(state, raster, bands),
+        )
+        has_classes = categories is not None or made.get("colormap") is not None
+        made |= overview_options(cog, overview_levels, overview_resampling, raster, has_classes)
+        made["nodata"], made["nan_to_nodata"] = storage.nodata, storage.nan_to_nodata
+        is_packed = storage.scaling is not None and bool(raster.steps)
+        return Job(
+            target,
+            raster,
+            made,
+            _Sidecars(categories, ramp if raster.bands == 1 and not is_packed else None, span),
+            on_gpu=on_gpu,
+            tile_size=int(tile_size) if tiled else 0,
+            threads=threads_of(threads),
+            buffer_bytes=_bytes(streaming_buffer_bytes),
+            overwrite=bool(overwrite),
+            progress=progress,
+            storage_options=storage_options,
+            report=None if report is None else report_of(report),
+            otherwise=None if storage.otherwise is None else job_of(storage.otherwise),
+        )
+
+    job = job_of(storage)
     return job.run() if compute else delayed(job.run)
+
+
+def _attributes(data: Any, state: ReadState | None) -> dict[str, Any]:
+    """What a DataArray says of itself, and what its file says that it does not."""
+    if state is None or state.attrs is None:
+        return dict(data.attrs)
+    return {**state.attrs, **data.attrs}
+
+
+def _is_whole(state: ReadState | None, raster: Raster, bands: Bands) -> bool:
+    """Whether an array has the very pixels that were read, as far as anybody can tell."""
+    return state is None or (state.shape == (raster.height, raster.width) and None not in bands.samples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,9 +277,19 @@ class Job:
     progress: bool | Progress | None
     storage_options: Mapping[str, Any] | None
     report: dict[str, Any] | None
+    otherwise: Job | None = None
+    """The same with values as they are, where they turn out not to be those of the file's type any more."""
 
     def run(self) -> str | BinaryIO:
         """Write."""
+        try:
+            return self._run()
+        except NotPackableError:
+            if self.otherwise is None:
+                raise
+            return self.otherwise.run()
+
+    def _run(self) -> str | BinaryIO:
         raster = self.raster
         size = raster.bands * raster.height * raster.width * raster.dtype.itemsize
         with shown(self.progress, size) as progress:
