@@ -67,7 +67,7 @@ def coregistered(template: xr.DataArray, source: Any, resampling: str, keywords:
     placed = OnGrid(pixels, rows, columns, method, pixels.dtype if keeps_type else np.dtype(np.float64))
     attrs = _attrs_on(ready.attrs, down, across, placed.dtype)
     coords: dict[Any, Any] = {name: template[name] for name in ("y", "x")}
-    if len(placed.shape) == 3:
+    if "band" in ready.coords:
         coords["band"] = ready["band"]
     return xr.DataArray(placed.array(chunks), dims=ready.dims, coords=coords, attrs=attrs, name=ready.name)
 

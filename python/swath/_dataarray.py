@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from xarray.indexes import PandasIndex
 
     Coords = dict[str, npt.NDArray[Any] | PandasIndex]
-    """One-dimensional coordinates, or their indexes, by the dimension they belong to."""
+    """One-dimensional coordinates, or their indexes, by the dimension they belong to; scalars by their name."""
 
 
 def index_of(values: npt.NDArray[Any], dim: str) -> PandasIndex:
@@ -41,7 +41,10 @@ def _plainly(data: Any, dims: tuple[str, ...], coords: Coords, attrs: dict[str, 
     import numpy as np
     import xarray as xr
 
-    plain = {dim: (dim, part if isinstance(part, np.ndarray) else part.index) for dim, part in coords.items()}
+    plain: dict[str, Any] = {}
+    for dim, part in coords.items():
+        values = part if isinstance(part, np.ndarray) else part.index
+        plain[dim] = (dim if values.ndim else (), values)
     return xr.DataArray(data, dims=dims, coords=plain, attrs=attrs, name=name)
 
 
@@ -52,6 +55,9 @@ def _directly(data: Any, dims: tuple[str, ...], coords: Coords, attrs: dict[str,
     indexes: dict[Any, Any] = {}
     variables: dict[Any, Any] = {}
     for dim, part in coords.items():
+        if isinstance(part, np.ndarray) and part.ndim == 0:
+            variables[dim] = xr.Variable((), part)
+            continue
         index = index_of(part, dim) if isinstance(part, np.ndarray) else part
         indexes[dim] = index
         variables.update(index.create_variables())
@@ -64,7 +70,7 @@ def _direct_way_works() -> bool:
     """Whether this xarray still has the way in, and makes the same of it."""
     import numpy as np
 
-    coords: Coords = {"y": np.arange(2.0), "x": np.arange(3)}
+    coords: Coords = {"y": np.arange(2.0), "x": np.arange(3), "band": np.array(1)}
     try:
         made, plain = (make(np.zeros((2, 3)), ("y", "x"), coords, {"a": 1}, "name") for make in (_directly, _plainly))
         return made.identical(plain) and made.sel(x=2).identical(plain.sel(x=2))

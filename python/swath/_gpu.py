@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ._plan import ReadPlan, Window
+    from ._request import BandSelection
     from ._source import Handle
     from ._swath import DeviceArray, File, Report
 
@@ -140,7 +141,7 @@ def read_device(
     window: tuple[int, int, int, int] | None = None,
     bbox: tuple[float, float, float, float] | None = None,
     overview_level: int | None = None,
-    band: int | None = None,
+    band: BandSelection | None = None,
     bands_last: bool = True,
     max_pixels: int | None = None,
     device: str | None = None,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _swath
-from ._errors import InvalidIntegerNodataError, MalformedScaleOffsetError, MixedBandMetadataError
+from ._errors import InvalidIntegerNodataError, MalformedScaleOffsetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ._swath import BandInfo
 
 Number = int | float
+Factor = float | tuple[float, ...]
+"""A scale or an offset: of all bands, or of each band of the result where they differ."""
 
 
 def parse_nodata(text: str | None) -> Number | None:
@@ -94,8 +96,9 @@ class Finish:
     """What a sample can equal to be nodata (see `matchable`), or None."""
     masked: bool = False
     """Whether the sentinel becomes NaN. False where there is none."""
-    scale: float = 1.0
-    offset: float = 0.0
+    scale: Factor = 1.0
+    offset: Factor = 0.0
+    """Both are tuples if either is."""
     by_mask: bool = False
     """Whether what the file's own mask leaves out becomes NaN."""
 
@@ -106,12 +109,15 @@ class Finish:
         nodata: Number | None,
         *,
         masked: bool = False,
-        scale: float = 1.0,
-        offset: float = 0.0,
+        scaling: Sequence[tuple[float, float]] = (),
         by_mask: bool = False,
         dtype: Any = None,
     ) -> Finish:
-        """For samples of a type, a file's nodata value, and what the caller asked for."""
+        """For samples of a type, a file's nodata value, and what the caller asked for.
+
+        `scaling` has scale and offset of each band of the result; empty for no scaling.
+        """
+        scale, offset = _factors(scaling)
         sentinel = matchable(nodata, source)
         way = cls(source, source, sentinel, masked and sentinel is not None, scale, offset, by_mask)
         if dtype is None:
@@ -123,6 +129,13 @@ class Finish:
     @property
     def scaled(self) -> bool:
         return self.scale != 1.0 or self.offset != 0.0
+
+    def of_bands(self, indices: Sequence[int]) -> Finish:
+        """For some of the bands, by their index in the result."""
+        if not isinstance(self.scale, tuple) or not isinstance(self.offset, tuple):
+            return self
+        # Tuples also where the chosen bands agree: the arithmetic stays that of the whole.
+        return replace(self, scale=tuple(self.scale[i] for i in indices), offset=tuple(self.offset[i] for i in indices))
 
     @property
     def native(self) -> np.dtype[Any]:
@@ -155,11 +168,24 @@ class Finish:
         if replaced or self.scaled or self.work != raw.dtype:
             out = raw if raw.dtype == self.work else np.empty(raw.shape, self.work)
             sentinel = self.sentinel if replaced else None
-            hit = _swath.unpack(raw, out, sentinel=sentinel, scale=self.scale, offset=self.offset)
+            hit = self._unpack(raw, out, sentinel)
             seen = hit if replaced else seen
         if valid is not None:
             np.copyto(out, math.nan, where=_holes(valid, out.ndim))
         return out.astype(self.dtype, copy=False), seen
+
+    def _unpack(self, raw: npt.NDArray[Any], out: npt.NDArray[Any], sentinel: Number | None) -> bool:
+        """Mask and scale from `raw` into `out`, which may be one array; whether the sentinel was there."""
+        scale, offset = self.scale, self.offset
+        if not isinstance(scale, tuple) and not isinstance(offset, tuple):
+            return _swath.unpack(raw, out, sentinel=sentinel, scale=scale, offset=offset)
+        seen = _swath.unpack(raw, out, sentinel=sentinel)
+        # The factors of a whole row: numpy's loops are then as long as rows, not as bands.
+        rows = out.reshape(out.shape[0], -1)
+        scales, offsets = np.asarray(scale, out.dtype), np.asarray(offset, out.dtype)
+        rows *= np.tile(scales, rows.shape[1] // scales.size)
+        rows += np.tile(offsets, rows.shape[1] // scales.size)
+        return seen
 
     def apply_with(self, xp: Any, raw: Any, valid: Any = None) -> tuple[Any, Any]:
         """As `apply_and_look` with the functions of an array module (cupy): for samples that are not in this memory.
@@ -172,7 +198,7 @@ class Finish:
             hit = xp.isnan(raw)
         out = raw.astype(self.work, copy=False)
         if self.scaled:
-            out = out * out.dtype.type(self.scale) + out.dtype.type(self.offset)
+            out = out * xp.asarray(self.scale, dtype=out.dtype) + xp.asarray(self.offset, dtype=out.dtype)
         if self.masked and self.sentinel is not None:
             out = xp.where(hit, out.dtype.type(math.nan), out)
         if valid is not None:
@@ -186,46 +212,47 @@ def _holes(valid: Any, ndim: int) -> Any:
     return holes if ndim == 2 else holes[..., None]
 
 
-def scaling(metadata: Metadata | None, bands: list[BandInfo], band: int | None) -> tuple[float, float]:
-    """SCALE and OFFSET of a band, or of all bands when they agree."""
+def _factors(scaling: Sequence[tuple[float, float]]) -> tuple[Factor, Factor]:
+    """Scales and offsets: one of each where all bands have the same."""
+    if not scaling:
+        return 1.0, 0.0
+    if all(pair == scaling[0] for pair in scaling):
+        return scaling[0]
+    return tuple(scale for scale, _ in scaling), tuple(offset for _, offset in scaling)
+
+
+def scaling(metadata: Metadata | None, bands: list[BandInfo], chosen: Sequence[int]) -> list[tuple[float, float]]:
+    """SCALE and OFFSET of each of the chosen bands: 1 and 0 where the file has none."""
     if metadata is None:
         raise MalformedScaleOffsetError(
             "GDAL_METADATA XML is malformed and could not be parsed. unpack=True cannot honour the scale / offset "
             "it may declare, so the read is refused rather than returning raw, unscaled pixels."
         )
-    chosen = range(len(bands)) if band is None else [band]
-    scale, offset = (_agreed(name, metadata, bands, chosen) for name in ("SCALE", "OFFSET"))
-    if scale == 0 or not math.isfinite(scale):
-        raise MalformedScaleOffsetError(
-            f"GDAL_METADATA SCALE is {scale!r}. unpack=True cannot honour a zero or non-finite SCALE: applying it "
-            "destroys the data and it has no inverse for pack=True."
-        )
-    if not math.isfinite(offset):
-        raise MalformedScaleOffsetError(
-            f"GDAL_METADATA OFFSET is {offset!r}. unpack=True cannot honour a non-finite OFFSET."
-        )
-    return scale, offset
+    pairs = []
+    for band in chosen:
+        scale = _of_band("SCALE", metadata, band, bands[band]["scale"], 1.0)
+        offset = _of_band("OFFSET", metadata, band, bands[band]["offset"], 0.0)
+        if scale == 0 or not math.isfinite(scale):
+            raise MalformedScaleOffsetError(
+                f"GDAL_METADATA SCALE is {scale!r}. unpack=True cannot honour a zero or non-finite SCALE: applying it "
+                "destroys the data and it has no inverse for pack=True."
+            )
+        if not math.isfinite(offset):
+            raise MalformedScaleOffsetError(
+                f"GDAL_METADATA OFFSET is {offset!r}. unpack=True cannot honour a non-finite OFFSET."
+            )
+        pairs.append((scale, offset))
+    return pairs
 
 
-def _agreed(name: str, metadata: Metadata, bands: list[BandInfo], chosen: Iterable[int]) -> float:
-    """The value that all chosen bands have; one for the whole file goes before those of bands."""
+def _of_band(name: str, metadata: Metadata, band: int, known: float | None, plain: float) -> float:
+    """The value of a band; one for the whole file goes before those of bands."""
     if name in metadata:
         return _factor(name, metadata[name])
-    known = [info["scale"] if name == "SCALE" else info["offset"] for info in bands]
-    values = []
-    for band in chosen:
-        text, other = metadata.get((name, band)), known[band]
-        plain = 1.0 if name == "SCALE" else 0.0
-        tagged = plain if text is None else _factor(name, text)
-        # What the engine knows may come from the place of heights or from PAM, which go before the tag.
-        values.append(tagged if other is None else other)
-    if any(value != values[0] for value in values if not math.isnan(value)):
-        raise MixedBandMetadataError(
-            f"unpack=True but the source declares distinct per-band {name} values {values}. Applying one band's "
-            f"{name} to the whole array would silently corrupt the other bands. Select a single band with band= to "
-            f"read it with its own {name}, or drop unpack."
-        )
-    return values[0]
+    text = metadata.get((name, band))
+    tagged = plain if text is None else _factor(name, text)
+    # What the engine knows may come from the place of heights or from PAM, which go before the tag.
+    return tagged if known is None else known
 
 
 def _factor(name: str, text: str) -> float:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import xarray as xr
 
+    from ._request import BandSelection
+
     Chunks = int | str | tuple[int, int] | dict[str, Any]
 
 
@@ -40,7 +42,7 @@ def open_geotiff(
     window: tuple[int, int, int, int] | None = None,
     bbox: tuple[float, float, float, float] | None = None,
     overview_level: int | None = None,
-    band: int | None = None,
+    band: BandSelection | None = None,
     default_name: str | None = None,
     name: str | None | Unset = UNSET,
     chunks: Chunks | None = None,
@@ -71,7 +73,7 @@ def open_geotiff(
     """Read a GeoTIFF, COG or VRT mosaic as a DataArray.
 
     The dimensions are (y, x), or (y, x, band) when there are several bands. Coordinates are the centres of pixels, or
-    row and column numbers where the file has no transform.
+    row and column numbers where the file has no transform, and the numbers of bands in the file, from 0.
 
     Parameters
     ----------
@@ -87,7 +89,8 @@ def open_geotiff(
     overview_level
         0 or None for the full resolution, n for the n-th overview, of the file or of its `.ovr`.
     band
-        One band, from 0. None for all.
+        One band, by its number from 0 or by its name (the band's description in the file), without a band axis. A
+        list of numbers or names: these bands, in this order, with a band axis. None for all.
     default_name
         Name of the array. None for the file name without its suffix.
     name
@@ -123,7 +126,7 @@ def open_geotiff(
     mask_nodata
         Deprecated: `masked`.
     unpack
-        Apply the scale and offset of the file's metadata, and mask. They are in attrs["scale_factor"] and
+        Apply the scale and offset of the file's metadata to each band, and mask. They are in attrs["scale_factor"] and
         attrs["add_offset"].
     mask_and_scale
         Deprecated: `unpack`.

@@ -61,7 +61,7 @@ class Pixels:
         rows, columns = axes[:2]
         file = self.handle.file()
         if not plan.flat:
-            plan = replace(plan, bands=tuple(plan.bands[i] for i in axes[2].indices))
+            plan = plan.of_bands(axes[2].indices)
         first, last = rows.span
         if last - first <= 2 * len(rows.indices):
             return columns.pick(rows.pick(self._decode(plan, file, plan.part(rows.span, columns.span)), 0), 1)

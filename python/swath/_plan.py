@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from ._errors import PixelSafetyLimitError
 from ._nodata import Finish
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from ._swath import File
@@ -60,6 +62,10 @@ class ReadPlan:
         """Of what is read of a window of the file."""
         height, width = window[2] - window[0], window[3] - window[1]
         return (height, width) if self.flat else (height, width, len(self.bands))
+
+    def of_bands(self, indices: Sequence[int]) -> ReadPlan:
+        """The same read of some of the bands, by their index in the result."""
+        return replace(self, bands=tuple(self.bands[i] for i in indices), finish=self.finish.of_bands(indices))
 
     def part(self, rows: tuple[int, int], columns: tuple[int, int]) -> Window:
         """The window of the file that holds these rows and columns of the result."""

@@ -79,13 +79,15 @@ class Prepared:
         )
 
     def coords(self, parse: object = True) -> dict[str, npt.NDArray[Any]]:
-        """y and x unless they are not wanted, and the number of each band."""
+        """y and x unless they are not wanted, and the number of each band; of one of several as a scalar."""
         coords: dict[str, npt.NDArray[Any]] = {}
         if parse:
             self._check_axes()
             coords["y"], coords["x"] = self.georef.coords(self.plan.window)
         if not self.plan.flat:
-            coords["band"] = np.arange(len(self.plan.bands))
+            coords["band"] = np.array(self.plan.bands)
+        elif self.header.bands > 1:
+            coords["band"] = np.array(self.plan.bands[0])
         return coords
 
     def _check_axes(self) -> None:
@@ -156,21 +158,17 @@ def prepare(
     georef.check_rotation(allow_rotated)
     if georef.epsg is not None and georef.wkt is None:
         warn_of_unknown(georef.epsg)
-    bands = bands_of(band, header.bands)
+    infos = header.description["band_info"]
+    bands, has_axis = bands_of(band, [info["description"] for info in infos])
     whole = window_of(window, height, width) if bbox is None else georef.window_of(bbox, height, width)
     if not allow_invalid_nodata:
         check_integer_nodata(header.nodata, header.dtype)
-    scale, offset = 1.0, 0.0
-    if unpack:
-        one = bands[0] if len(bands) == 1 else None
-        scale, offset = scaling(header.metadata, header.description["band_info"], one)
     mask = bool(masked or unpack)
     finish = Finish.of(
         header.dtype,
         header.nodata,
         masked=mask,
-        scale=scale,
-        offset=offset,
+        scaling=scaling(header.metadata, infos, bands) if unpack else (),
         by_mask=mask and header.has_mask,
         dtype=dtype,
     )
@@ -178,7 +176,7 @@ def prepare(
         window=whole,
         level=level,
         bands=bands,
-        flat=len(bands) == 1,
+        flat=not has_axis,
         finish=finish,
         samples=header.bands,
         max_pixels=check_max_pixels(max_pixels, MAX_PIXELS),

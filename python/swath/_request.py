@@ -5,12 +5,15 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
 from ._errors import GeoTIFFFallbackWarning, RemoteStableSourcesOnlyError, VRTStableSourcesOnlyError
 from ._source import is_file_like, is_remote
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @final
@@ -22,6 +25,9 @@ class Unset:
 
 
 UNSET: Final = Unset()
+
+BandSelection = int | str | list[int] | list[str] | list[int | str] | tuple[int | str, ...]
+"""What `band=` takes: the number of a band, its name, or several of these."""
 
 # Frames between a warning here and the caller of open_geotiff.
 _CALLER = 3
@@ -206,18 +212,45 @@ def level_of(overview_level: Any, levels: int) -> int:
     return level
 
 
-def bands_of(band: Any, count: int) -> tuple[int, ...]:
-    """The bands to read, of `count`."""
+def bands_of(band: Any, names: Sequence[str | None]) -> tuple[tuple[int, ...], bool]:
+    """The bands to read, of as many as there are names, and whether the result has a band axis."""
+    count = len(names)
     if band is None:
-        return tuple(range(count))
+        return tuple(range(count)), count > 1
+    if not isinstance(band, list | tuple | range | np.ndarray):
+        return (_band_of(band, names),), False
+    bands = tuple(_band_of(one, names) for one in band)
+    if not bands:
+        raise ValueError(f"band={band!r} selects no band.")
+    if len(set(bands)) < len(bands):
+        raise ValueError(f"band={band!r} selects a band more than once.")
+    return bands, True
+
+
+def _band_of(band: Any, names: Sequence[str | None]) -> int:
+    """The number of one band."""
+    count = len(names)
     if isinstance(band, bool | np.bool_):
         raise ValueError(f"band must be a non-negative int, got {band!r}")
+    if isinstance(band, str) and any(names):
+        return _band_named(band, names)
     if not isinstance(band, int | np.integer):
-        raise TypeError(f"band must be a non-negative int, got {band!r}")
+        why = "; the bands of this file have no names" if isinstance(band, str) else ""
+        raise TypeError(f"band must be a non-negative int, a name or a list of these, got {band!r}{why}")
     if not 0 <= band < count:
         one = "requested on a single-band file" if count == 1 else f"out of range for {count}-band file"
         raise IndexError(f"band={band} {one}.")
-    return (int(band),)
+    return int(band)
+
+
+def _band_named(name: str, names: Sequence[str | None]) -> int:
+    """The band whose description is `name`."""
+    found = [number for number, other in enumerate(names) if other == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ValueError(f"band={name!r} is the name of bands {found}. Select one of them by its number.")
+    raise ValueError(f"no band is named {name!r}. The names of the bands are {list(names)}.")
 
 
 _FOUR_INTEGERS = "window must be four integers (row_start, col_start, row_stop, col_stop)"

@@ -24,7 +24,7 @@ from ._mosaic import MaskedMosaic, Mosaic
 from ._nodata import Finish, Number
 from ._plan import MAX_PIXELS, ReadPlan
 from ._report import remember
-from ._request import check_max_pixels, window_of
+from ._request import bands_of, check_max_pixels, window_of
 from ._source import Identity, identity_of
 from ._state import ReadState
 from ._structured import Structured
@@ -69,7 +69,7 @@ def open_vrt(
     vrt = _whole_sources(read_vrt(path), lenient)
     place = _place(vrt, allow_unparseable_crs)
     place.check_rotation(allow_rotated)
-    bands = _bands(vrt, band)
+    bands, has_axis = _bands(vrt, band)
     nodata = _nodata(vrt, bands, band_nodata)
     system = _system(vrt, place)
     size = vrt.height, vrt.width
@@ -79,7 +79,7 @@ def open_vrt(
         window=region,
         level=0,
         bands=bands,
-        flat=len(bands) == 1,
+        flat=not has_axis,
         finish=finish,
         samples=len(bands),
         max_pixels=check_max_pixels(max_pixels, MAX_PIXELS),
@@ -114,7 +114,9 @@ def _array(
     y, x = place.coords(plan.window)
     coords: Coords = {"y": y, "x": x}
     if not plan.flat:
-        coords["band"] = np.arange(len(plan.bands))
+        coords["band"] = np.array(plan.bands)
+    elif "_swath_bands" in attrs:
+        coords["band"] = np.array(plan.bands[0])
     return data_array(data, plan.dims, coords, attrs, name, encoding)
 
 
@@ -172,20 +174,21 @@ def _epsg(vrt: Vrt, text: str, allow_unparseable: object) -> int | None:
     return None
 
 
-def _bands(vrt: Vrt, band: Any) -> tuple[int, ...]:
-    if band is not None:
-        if isinstance(band, bool | np.bool_) or not isinstance(band, int | np.integer):
-            raise ValueError(f"band must be a non-negative int, got {band!r}")
-        if not 0 <= band < len(vrt.bands):
-            raise ValueError(f"band index {band} out of range for VRT with {len(vrt.bands)} band(s)")
-        return (int(band),)
-    if len({about.dtype for about in vrt.bands}) > 1:
-        names = ", ".join(f"band {number}: {about.dtype.name}" for number, about in enumerate(vrt.bands, 1))
+def _bands(vrt: Vrt, band: Any) -> tuple[tuple[int, ...], bool]:
+    """The bands to read, and whether the result has a band axis."""
+    try:
+        bands, has_axis = bands_of(band, [about.description for about in vrt.bands])
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    except IndexError:
+        raise ValueError(f"band index {band} out of range for VRT with {len(vrt.bands)} band(s)") from None
+    if len({vrt.bands[number].dtype for number in bands}) > 1:
+        names = ", ".join(f"band {number + 1}: {vrt.bands[number].dtype.name}" for number in bands)
         raise MixedBandMetadataError(
             f"VRT {vrt.path!r}: VRT bands declare conflicting dtypes; one dataType is needed for all but there are "
             f"{names}. Select one with band=."
         )
-    return tuple(range(len(vrt.bands)))
+    return bands, has_axis
 
 
 def _nodata(vrt: Vrt, bands: tuple[int, ...], band_nodata: str | None) -> Number | None:

@@ -102,6 +102,7 @@ class Band:
     dtype: np.dtype[Any]
     nodata: Number | None
     sources: tuple[Source, ...]
+    description: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +261,8 @@ class _Parser:
                     f"VRTRasterBand band={number} contains an unknown <{child.tag}> element, which could change the "
                     "pixels. Only <SimpleSource> and <ComplexSource> are supported."
                 )
-        return Band(dtype, _nodata(element.findtext("NoDataValue"), dtype), tuple(sources))
+        nodata = _nodata(element.findtext("NoDataValue"), dtype)
+        return Band(dtype, nodata, tuple(sources), element.findtext("Description") or None)
 
     def _source(self, element: Element, size: dict[str, int]) -> Source:
         is_complex = element.tag == "ComplexSource"

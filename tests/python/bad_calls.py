@@ -34,6 +34,8 @@ class Opaque:
         return "Opaque()"
 
 
+MORE_BANDS = "a list selects several bands"
+OWN_SCALES = "each band is unpacked with its own scale and offset"
 MORE_CHUNKS = "chunks of Swath may also be 'auto', -1, a dict or a list"
 NO_OPT_IN = "JPEG, LERC, JPEG 2000 and LZ4 need no opt-in: what Swath writes is what GDAL reads"
 NO_PERMISSION = "tags and metadata are written without a permission"
@@ -89,8 +91,10 @@ READS = [
     Bad({"band": True}, "ValueError", "band", file="bands"),
     Bad({"band": 1.0}, "TypeError", "band", file="bands"),
     Bad({"band": "0"}, "TypeError", "band", file="bands"),
-    Bad({"band": (0, 1)}, "TypeError", "band", file="bands"),
-    Bad({"band": [0, 2]}, "TypeError", "band", file="bands"),
+    Bad({"band": (0, 1)}, OK, theirs="TypeError", why=MORE_BANDS, file="bands"),
+    Bad({"band": [0, 2]}, OK, theirs="TypeError", why=MORE_BANDS, file="bands"),
+    Bad({"band": [0, 0]}, "ValueError", "band", theirs="TypeError", why=MORE_BANDS, file="bands"),
+    Bad({"band": [0, 3]}, "IndexError", "band", theirs="TypeError", why=MORE_BANDS, file="bands"),
     # chunks
     Bad({"chunks": 0}, "ValueError", "chunks"),
     Bad({"chunks": (0, 5)}, "ValueError", "chunks"),
@@ -165,7 +169,7 @@ READS = [
     Bad({"chunks": 20}, "InvalidIntegerNodataError", "allow_invalid_nodata", file="nan-in-integers"),
     Bad({}, "InconsistentGeoKeysError", file="contradiction"),
     Bad({}, "UnparseableCRSError", "allow_unparseable_crs", file="broken-wkt"),
-    Bad({"unpack": True}, "MixedBandMetadataError", "band", file="scaled-bands"),
+    Bad({"unpack": True}, OK, theirs="MixedBandMetadataError", why=OWN_SCALES, file="scaled-bands"),
     Bad({"unpack": True}, "MalformedScaleOffsetError", "SCALE", file="scaled-by-nothing"),
 ]
 

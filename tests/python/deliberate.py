@@ -78,7 +78,13 @@ READ: tuple[Difference, ...] = (
     Difference("pages: overview_level=[12]", ANSWERS, "another page is no overview"),
     Difference("xml-doctype: unpack=True", ANSWERS, "a scale that cannot be read is an error, not packed numbers"),
     Difference("xml-sample-text: unpack=True", ANSWERS, "a scale that cannot be read is an error, not packed numbers"),
-    Difference("scale-one-band-only: *unpack=True*", ANSWERS, "the scale of one band is not applied to the others"),
+    Difference("*: *band=[0-9]*", ("coords",), "one of several bands has its number as a coordinate"),
+    Difference("scale-bands-differ: *unpack=True*", ANSWERS, "each band is unpacked with its own scale and offset"),
+    Difference(
+        "scale-one-band-only: *unpack=True*",
+        ("pixels", "attrs scale_factor", "attrs add_offset"),
+        "each band is unpacked with its own scale and offset",
+    ),
 )
 
 CRS = ("crs", "warnings", "attrs crs_wkt", "attrs georef_status")

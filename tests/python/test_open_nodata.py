@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
+import xarray as xr
 
 import swath
 from open_files import PIXELS, by_gdal, tagged
@@ -266,11 +267,11 @@ def test_metadata_that_is_broken_is_not_taken_for_no_scale(tmp_path: Path, xml: 
 @pytest.mark.parametrize(
     ("items", "scales"),
     [
-        ([("SCALE", "2", 0), ("SCALE", "3", 1)], (None, 2, 3)),
+        ([("SCALE", "2", 0), ("SCALE", "3", 1)], ((2, 3), 2, 3)),
         ([("SCALE", "2", 0), ("SCALE", "2.0", 1)], (2, 2, 2)),
         ([("SCALE", "5", None), ("SCALE", "3", 1)], (5, 5, 5)),
-        # A band without a scale has 1: taking the other's for both would be wrong in silence.
-        ([("SCALE", "2", 0)], (None, 2, 1)),
+        # A band without a scale has 1.
+        ([("SCALE", "2", 0)], ((2, 1), 2, 1)),
     ],
 )
 @pytest.mark.parametrize("chunks", [None, 3])
@@ -278,12 +279,39 @@ def test_scales_of_bands(tmp_path: Path, items: Any, scales: Any, chunks: Any) -
     pixels = np.stack([PIXELS, PIXELS + 1], -1).astype(np.int16)
     path = tagged(tmp_path / "a.tif", pixels, metadata=gdal_items(*items))
     for band, scale in zip((None, 0, 1), scales, strict=True):
-        if scale is None:
-            with pytest.raises(swath.MixedBandMetadataError, match=r"SCALE values \[2.0, .*band="):
-                open_geotiff(path, unpack=True, band=band, chunks=chunks)
-        else:
-            expected = pixels if band is None else pixels[..., band]
-            np.testing.assert_array_equal(open_geotiff(path, unpack=True, band=band, chunks=chunks), expected * scale)
+        expected = (pixels if band is None else pixels[..., band]) * np.float64(scale)
+        unpacked = open_geotiff(path, unpack=True, band=band, chunks=chunks)
+        assert unpacked.dtype == np.float64
+        np.testing.assert_array_equal(unpacked, expected)
+
+
+@pytest.mark.parametrize("chunks", [None, 3, {"band": 1}])
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+def test_each_band_has_its_own_scale_and_offset_whichever_are_read(tmp_path: Path, dtype: str, chunks: Any) -> None:
+    pixels = np.stack([PIXELS, PIXELS + 1, PIXELS + 2], -1).astype(dtype)
+    items = [("SCALE", "2", 0), ("OFFSET", "10", 0), ("OFFSET", "-5", 1), ("SCALE", "0.1", 2)]
+    path = tagged(tmp_path / "a.tif", pixels, nodata="3", metadata=gdal_items(*items))
+    work = np.dtype("f4" if dtype == "float32" else "f8")
+    expected = pixels * np.array([2, 1, 0.1], work) + np.array([10, -5, 0], work)
+    expected[pixels == 3] = math.nan
+    np.testing.assert_array_equal(whole := open_geotiff(path, unpack=True, chunks=chunks), expected)
+    assert whole.dtype == work
+    picked = open_geotiff(path, unpack=True, chunks=chunks, band=[2, 0])
+    np.testing.assert_array_equal(picked, expected[..., [2, 0]])
+    np.testing.assert_array_equal(whole.isel(band=[2, 1]), expected[..., [2, 1]])
+    np.testing.assert_array_equal(whole.isel(band=1, x=slice(None, None, 2)), expected[:, ::2, 1])
+    lazy = xr.open_dataset(path, engine="swath", unpack=True)["a"]
+    for band in (1, [2, 0], slice(None, None, -1)):
+        np.testing.assert_array_equal(lazy.isel(band=band), expected[..., band])
+
+
+def test_a_scale_that_destroys_is_an_error_only_where_the_band_is_read(tmp_path: Path) -> None:
+    pixels = np.stack([PIXELS, PIXELS + 1], -1).astype(np.int16)
+    path = tagged(tmp_path / "a.tif", pixels, metadata=gdal_items(("SCALE", "0", 1), ("SCALE", "2", 0)))
+    for band in (None, 1, [0, 1]):
+        with pytest.raises(swath.MalformedScaleOffsetError, match="SCALE is 0"):
+            open_geotiff(path, unpack=True, band=band)
+    np.testing.assert_array_equal(open_geotiff(path, unpack=True, band=[0])[..., 0], pixels[..., 0] * 2)
 
 
 def test_nodata_of_pam_counts(tmp_path: Path) -> None:
@@ -336,7 +364,15 @@ def test_reading_does_not_depend_on_how_the_file_was_read_before(tmp_path: Path)
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64", "complex64"])
 @pytest.mark.parametrize("nodata", [None, 3, 3.0, -9999, math.nan, math.inf])
 @pytest.mark.parametrize(
-    "request_", [{}, {"masked": True}, {"scale": 0.1, "offset": 2.0, "masked": True}, {"scale": 3.0}]
+    "request_",
+    [
+        {},
+        {"masked": True},
+        {"scaling": [(0.1, 2.0)], "masked": True},
+        {"scaling": [(3.0, 0.0), (3.0, 0.0)]},
+        {"scaling": [(0.1, 2.0), (1.0, 0.0)], "masked": True},
+        {"scaling": [(3.0, 0.0), (3.0, 5.0)]},
+    ],
 )
 @pytest.mark.parametrize("by_mask", [False, True])
 def test_other_array_modules_finish_as_the_engine_does(dtype: str, nodata: Any, request_: Any, by_mask: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
 
 import swath
 from open_files import PIXELS, by_gdal, tagged
@@ -100,7 +101,13 @@ def test_stable_only_refuses_urls_without_fetching(url: str) -> None:
         (np.True_, ValueError),
         (1.0, TypeError),
         ("1", TypeError),
-        ([0], TypeError),
+        ({0}, TypeError),
+        ([0, 3], IndexError),
+        ([0, 1.0], TypeError),
+        ([True], ValueError),
+        ([1, 0, 1], ValueError),
+        ([], ValueError),
+        ([[0, 1]], TypeError),
     ],
 )
 def test_a_band_that_is_not_there(three: str, band: Any, error: type[Exception]) -> None:
@@ -118,6 +125,67 @@ def test_bands_are_chosen_by_any_integer(three: str) -> None:
     assert every.dims == ("y", "x", "band")
     assert every.band.dtype == np.int64
     assert every.band.values.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("chunks", [None, 2])
+@pytest.mark.parametrize("bands", [[2, 0], (1, 2), np.array([2, 1]), [1], range(1, 3)])
+def test_a_list_of_bands_keeps_its_order_and_the_band_axis(three: str, bands: Any, chunks: Any) -> None:
+    chosen = open_geotiff(three, band=bands, chunks=chunks)
+    assert chosen.dims == ("y", "x", "band")
+    assert chosen.band.dtype == np.int64
+    assert chosen.band.values.tolist() == list(bands)
+    np.testing.assert_array_equal(chosen, np.stack([PIXELS + band for band in bands], -1))
+    assert open_geotiff(three, band=bands, parse_coordinates=False, chunks=chunks).band.values.tolist() == list(bands)
+
+
+def test_one_of_several_bands_has_its_number_as_a_coordinate(one: str, three: str) -> None:
+    chosen = open_geotiff(three, band=2)
+    assert list(chosen.coords) == ["y", "x", "band"]
+    assert chosen.band.ndim == 0
+    assert chosen.band.item() == 2
+    assert list(open_geotiff(one).coords) == list(open_geotiff(one, band=0).coords) == ["y", "x"]
+    assert open_geotiff(one, band=[0]).dims == ("y", "x", "band")
+    assert "band" not in (chosen - open_geotiff(three, band=0)).coords
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("request") / "named.tif"
+    with rasterio.open(by_gdal(path, np.stack([PIXELS + band for band in range(4)]).astype("u2")), "r+") as file:
+        file.descriptions = ("red", "nir", "twin", "twin")
+    return str(path)
+
+
+@pytest.mark.parametrize("chunks", [None, 2])
+def test_bands_are_chosen_by_name(named: str, chunks: Any) -> None:
+    one = open_geotiff(named, band="nir", chunks=chunks)
+    assert one.dims == ("y", "x")
+    assert one.band.item() == 1
+    np.testing.assert_array_equal(one, PIXELS + 1)
+    some = open_geotiff(named, band=["nir", "red", 3], chunks=chunks)
+    assert some.band.values.tolist() == [1, 0, 3]
+    np.testing.assert_array_equal(some, np.stack([PIXELS + band for band in (1, 0, 3)], -1))
+    assert open_geotiff(named, band=["red"], chunks=chunks).dims == ("y", "x", "band")
+
+
+@pytest.mark.parametrize(
+    ("band", "says"),
+    [
+        ("NIR", r"no band is named 'NIR'.*\['red', 'nir', 'twin', 'twin'\]"),
+        ("", "no band is named ''"),
+        (["red", "blue"], "no band is named 'blue'"),
+        ("twin", r"bands \[2, 3\]"),
+        (["red", 0], "more than once"),
+    ],
+)
+def test_names_that_choose_no_band(named: str, band: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        open_geotiff(named, band=band)
+
+
+def test_a_name_where_bands_have_none(three: str) -> None:
+    with pytest.raises(TypeError, match="have no names"):
+        open_geotiff(three, band="nir")
 
 
 def test_band_of_a_single_band_file_says_so(one: str) -> None:

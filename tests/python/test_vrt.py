@@ -430,7 +430,26 @@ class TestRefusals:
         with pytest.raises(VRTUnsupportedError, match="no <VRTRasterBand>"):
             open_geotiff(of(folder))
 
-    @pytest.mark.parametrize("wrong", [-1, 2, True, "a"])
+    @pytest.mark.parametrize("chunks", [None, 3])
+    def test_bands_by_number_and_name(self, folder, chunks):
+        names = ("red", "nir", "blue")
+        bands = (band(source("a.tif"), inside=f"<Description>{name}</Description>", nodata=2) for name in names)
+        path = of(folder, *bands, band(source("b.tif"), nodata=2), size=(4, 4))
+        one = open_geotiff(path, band="nir", chunks=chunks)
+        assert one.dims == ("y", "x")
+        assert one.band.item() == 1
+        for masked in (False, True):
+            some = open_geotiff(path, band=[3, "red"], chunks=chunks, masked=masked)
+            assert some.dims == ("y", "x", "band")
+            assert some.band.values.tolist() == [3, 0]
+            expected = np.stack([A + 50, A], -1).astype("f8" if masked else "u1")
+            np.testing.assert_array_equal(some, np.where(masked & (expected == 2), np.nan, expected))
+        assert open_geotiff(path, band=[1], chunks=chunks).shape == (4, 4, 1)
+        for wrong in ("green", ["red", 0], [4], []):
+            with pytest.raises(ValueError, match="band"):
+                open_geotiff(path, band=wrong, chunks=chunks)
+
+    @pytest.mark.parametrize("wrong", [-1, 2, True, "a", [0, 2], [0.5]])
     def test_bands_that_are_none(self, folder, wrong):
         with pytest.raises(ValueError, match="band"):
             open_geotiff(of(folder, band(BOTH), band(BOTH)), band=wrong)
