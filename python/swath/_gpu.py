@@ -15,6 +15,7 @@ from . import _swath
 from ._errors import DeviceError, GeoTIFFFallbackWarning
 from ._pixels import Pixels
 from ._report import remember
+from ._settings import is_strict
 from ._warn import warn
 
 if TYPE_CHECKING:
@@ -31,11 +32,6 @@ class GPUFallbackWarning(GeoTIFFFallbackWarning, RuntimeWarning):
 
 class _MissingGPUError(DeviceError, ImportError):
     """There is neither a GPU nor CuPy, whose absence is an ImportError to those who look for one."""
-
-
-def is_strict() -> bool:
-    """Whether SWATH_STRICT forbids to do on the CPU what a GPU was asked to do."""
-    return os.environ.get("SWATH_STRICT", "").strip().lower() in ("1", "true", "yes")
 
 
 def require_gpu() -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 import warnings
 from collections import deque
@@ -18,6 +17,7 @@ import numpy as np
 from ._canvas import Canvas, Layer, Part, Report, as_gdal
 from ._errors import GeoTIFFFallbackWarning, PixelSafetyLimitError, VRTUnsupportedError
 from ._nodata import Finish
+from ._settings import is_strict
 from ._swath import default_threads
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Mosaic:
         reports: list[Report] = []
         holes: list[dict[str, Any]] = []
         failed: list[Layer] = []
-        strict = os.environ.get("SWATH_STRICT", "").lower() in ("1", "true", "yes")
+        strict = is_strict()
         with closing(_in_parallel(canvas, layers, workers)) as turns:
             for layer, result in turns:
                 try:

@@ -595,8 +595,14 @@ class TestMissingSources:
 
     def test_strict_raises_in_spite_of_warn(self, folder, monkeypatch):
         monkeypatch.setenv("SWATH_STRICT", "1")
+        path = of(folder, band(self.SOURCES))
         with pytest.raises(FileNotFoundError):
-            open_geotiff(of(folder, band(self.SOURCES)), missing_sources="warn")
+            open_geotiff(path, missing_sources="warn")
+        # Chunks too, when they are opened: not hours later, when one of them is computed.
+        with pytest.raises(FileNotFoundError, match="1 missing source"):
+            open_geotiff(path, missing_sources="warn", chunks=4)
+        with pytest.warns(GeoTIFFFallbackWarning, match="Chunked"):
+            open_geotiff(path, missing_sources="warn", chunks=4, window=(0, 0, 4, 4))
 
     @pytest.mark.filterwarnings("ignore::swath.GeoTIFFFallbackWarning")
     @pytest.mark.parametrize("content", [None, b"II*\0garbage"], ids=["missing", "broken"])
