@@ -99,6 +99,8 @@ class Canvas:
     """Of the mosaic: no source may have another."""
     lenient: bool = False
     """A source that fails must leave the canvas as it was."""
+    painted: npt.NDArray[np.bool_] | None = None
+    """Which samples of `planes` a source has set; None where nobody needs it."""
 
     def pieces(self, layer: Layer) -> list[Layer]:
         """A layer in parts that are decoded one after the other: some rows, to where blocks of the file end."""
@@ -167,8 +169,23 @@ class Canvas:
         rows = slice(part.row, part.row + values.shape[0])
         columns = slice(part.column, part.column + values.shape[1])
         for place, (band, _) in enumerate(layer.bands):
-            target = self.planes[rows, columns, self.index[band]]
-            np.copyto(target, values[:, :, place], where=True if valid is None else valid[:, :, place])
+            where = True if valid is None else valid[:, :, place]
+            np.copyto(self.planes[rows, columns, self.index[band]], values[:, :, place], where=where)
+            if self.painted is not None:
+                np.copyto(self.painted[rows, columns, self.index[band]], True, where=where)
+
+    def leave_hole(self, layer: Layer, values: dict[int, float]) -> None:
+        """Fill what a layer that failed would have covered and no other has, by band of the mosaic."""
+        assert self.painted is not None, "only a canvas that knows what was painted has holes to fill"
+        top, left, bottom, right = layer.box
+        if layer.rows is not None:
+            top, bottom = layer.rows
+        rows = slice(max(top - self.window[0], 0), max(bottom - self.window[0], 0))
+        columns = slice(max(left - self.window[1], 0), max(right - self.window[1], 0))
+        for band, _ in layer.bands:
+            if band in values:
+                index = self.index[band]
+                self.planes[rows, columns, index][~self.painted[rows, columns, index]] = values[band]
 
     def _open(self, layer: Layer) -> File:
         """The file of a source, which has what the mosaic takes of it."""

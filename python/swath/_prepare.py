@@ -16,7 +16,7 @@ from ._header import Header, header_of
 from ._nodata import Finish, check_integer_nodata, scaling
 from ._plan import MAX_PIXELS, ReadPlan
 from ._report import remember
-from ._request import bands_of, check_max_pixels, coerce, level_of, window_of
+from ._request import bands_of, check_max_pixels, coerce, window_of
 from ._source import Handle
 from ._state import ReadState
 
@@ -152,7 +152,7 @@ def prepare(
     """Open a TIFF and decide what a read of it will do. Only headers are read."""
     source = coerce(source)
     header = header_of(source, **(remote or {}))
-    level = level_of(overview_level, len(header.levels))
+    level = header.level_of(overview_level)
     height, width = header.levels[level][:2]
     georef = header.georef(level, allow_unparseable_crs)
     georef.check_rotation(allow_rotated)

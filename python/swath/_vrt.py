@@ -25,6 +25,7 @@ from ._nodata import Finish, Number
 from ._plan import MAX_PIXELS, ReadPlan
 from ._report import remember
 from ._request import bands_of, check_max_pixels, window_of
+from ._settings import is_strict
 from ._source import Identity, identity_of
 from ._state import ReadState
 from ._structured import Structured
@@ -272,14 +273,14 @@ def _lazy(mosaic: Mosaic, plan: ReadPlan, chunks: Any, identities: list[Identity
 def _holes(mosaic: Mosaic, missing: list[Layer]) -> list[dict[str, Any]]:
     """The holes that are known before anything is computed: files that are not there."""
     holes = [hole for layer in missing for hole in layer.holes("FileNotFoundError: source file not found")]
+    if holes and (is_strict() or not mosaic.lenient):
+        some = ", ".join(f"{hole['source']!r} (band {hole['band']})" for hole in holes[:5])
+        raise FileNotFoundError(
+            f"VRT references missing source file(s) that intersect the requested window: {some}. The chunked VRT read "
+            "stops before a partial mosaic can go unnoticed. Pass missing_sources='warn' (without SWATH_STRICT) to "
+            f"leave holes, which are listed in attrs['vrt_holes']. {len(holes)} missing source(s) total."
+        )
     if not mosaic.lenient:
-        if holes:
-            some = ", ".join(f"{hole['source']!r} (band {hole['band']})" for hole in holes[:5])
-            raise FileNotFoundError(
-                f"VRT references missing source file(s) that intersect the requested window: {some}. The chunked VRT "
-                "read stops before a partial mosaic can go unnoticed. Pass missing_sources='warn' to leave holes, "
-                f"which are listed in attrs['vrt_holes']. {len(holes)} missing source(s) total."
-            )
         return []
     warnings.warn(
         "Chunked VRT read under missing_sources='warn': attrs['vrt_holes'] lists only missing files. A source that "

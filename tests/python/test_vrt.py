@@ -614,8 +614,57 @@ class TestMissingSources:
 
     def test_strict_raises_in_spite_of_warn(self, folder, monkeypatch):
         monkeypatch.setenv("SWATH_STRICT", "1")
+        path = of(folder, band(self.SOURCES))
         with pytest.raises(FileNotFoundError):
-            open_geotiff(of(folder, band(self.SOURCES)), missing_sources="warn")
+            open_geotiff(path, missing_sources="warn")
+        # Chunks too, when they are opened: not hours later, when one of them is computed.
+        with pytest.raises(FileNotFoundError, match="1 missing source"):
+            open_geotiff(path, missing_sources="warn", chunks=4)
+        with pytest.warns(GeoTIFFFallbackWarning, match="Chunked"):
+            open_geotiff(path, missing_sources="warn", chunks=4, window=(0, 0, 4, 4))
+
+    @pytest.mark.filterwarnings("ignore::swath.GeoTIFFFallbackWarning")
+    @pytest.mark.parametrize("content", [None, b"II*\0garbage"], ids=["missing", "broken"])
+    @pytest.mark.parametrize("reading", [{}, {"chunks": 3}, {"masked": True}, {"dtype": "f8"}], ids=str)
+    @pytest.mark.parametrize("dtype", ["Float32", "Float64"])
+    def test_hole_of_floats_without_nodata_is_nan_and_not_a_measurement(self, folder, content, reading, dtype):
+        if content is not None:
+            (folder / "gone.tif").write_bytes(content)
+        # Four columns of a source, four of the hole, two that no source covers.
+        path = of(folder, band(self.SOURCES, dtype=dtype), size=(4, 10))
+        read = open_geotiff(path, missing_sources="warn", **reading).values
+        np.testing.assert_array_equal(read[:, :4], A)
+        assert np.isnan(read[:, 4:8]).all()
+        assert (read[:, 8:] == 0).all()
+        part = open_geotiff(path, missing_sources="warn", window=(1, 2, 3, 10), **reading).values
+        np.testing.assert_array_equal(part, read[1:3, 2:10])
+
+    @pytest.mark.filterwarnings("ignore::swath.GeoTIFFFallbackWarning")
+    @pytest.mark.parametrize("nodata, expected", [(-9, -9), (0, 0), ("nan", np.nan)])
+    def test_hole_of_a_band_with_nodata_keeps_it(self, folder, nodata, expected):
+        path = of(folder, band(self.SOURCES, dtype="Float32", nodata=nodata))
+        for reading in ({}, {"chunks": 3}):
+            read = open_geotiff(path, missing_sources="warn", **reading).values
+            np.testing.assert_array_equal(read[:, 4:], np.full((4, 4), expected, "f4"))
+
+    @pytest.mark.filterwarnings("ignore::swath.GeoTIFFFallbackWarning")
+    @pytest.mark.parametrize("first", [True, False])
+    def test_other_sources_show_in_a_hole(self, folder, first):
+        gone, below = source("gone.tif", dst=(2, 0, 4, 4)), source("a.tif", **COMPLEX, inside="<NODATA>3</NODATA>")
+        path = of(folder, band(gone + below if first else below + gone, dtype="Float32"))
+        read = open_geotiff(path, missing_sources="warn").values
+        expected = np.zeros((4, 8), "f4")
+        expected[:, :4] = A
+        expected[:, 4:6] = np.nan  # Nothing else covers it.
+        expected[0, 2] = np.nan  # The other source has no data there.
+        np.testing.assert_array_equal(read, expected)
+
+    @pytest.mark.filterwarnings("ignore::swath.GeoTIFFFallbackWarning")
+    def test_each_band_has_its_own_holes(self, folder):
+        path = of(folder, band(BOTH, dtype="Float32"), band(self.SOURCES, dtype="Float32"))
+        read = open_geotiff(path, missing_sources="warn").values
+        np.testing.assert_array_equal(read[:, :, 0], np.hstack([A, A + 50]))
+        np.testing.assert_array_equal(read[:, :, 1], np.hstack([A, np.full((4, 4), np.nan)]))
 
     def test_what_is_not_read_is_not_missed(self, folder):
         path = of(folder, band(self.SOURCES), band(source("a.tif")))

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use half::f16;
 use numpy::PyUntypedArray;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyBaseException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swath::codec::sample::widen_complex_int;
@@ -16,7 +16,7 @@ use swath::{
 
 use crate::array::Bytes;
 use crate::device::DeviceArray;
-use crate::errors::to_python;
+use crate::errors::{exception_of, to_python};
 use crate::ranges::Ranges;
 use crate::{describe, device, report, waiting};
 
@@ -196,6 +196,12 @@ impl File {
     pub(crate) fn levels(&self) -> Vec<(u64, u64, u64, u64)> {
         let size = |grid: &swath::tiff::BlockGrid| (grid.height, grid.width, grid.block_height, grid.block_width);
         self.image.levels().map(|layout| size(&layout.grid)).collect()
+    }
+
+    /// Overview and mask files beside the file that exist but cannot be read: name and exception of each.
+    fn unreadable_sidecars(&self, py: Python<'_>) -> Vec<(String, Py<PyBaseException>)> {
+        let sidecars = self.dataset.unreadable_sidecars().iter();
+        sidecars.map(|sidecar| (sidecar.name.clone(), exception_of(&sidecar.error).into_value(py))).collect()
     }
 
     /// All that is known of the file but its pixels.

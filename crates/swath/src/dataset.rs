@@ -8,7 +8,7 @@ use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
 use crate::error::{Error, Result};
 use crate::image::Image;
-use crate::sidecar::Sidecars;
+use crate::sidecar::{Sidecars, UnreadableSidecar};
 
 /// An opened file. Opening reads headers only; it can be shared between threads and read from all of them at once.
 ///
@@ -93,6 +93,11 @@ impl Dataset {
     /// The limits that the file was opened with.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Overview and mask files beside the file that exist but cannot be read. Reads do without them.
+    pub fn unreadable_sidecars(&self) -> &[UnreadableSidecar] {
+        &self.sidecars.unreadable
     }
 
     /// What lies beside the file.
