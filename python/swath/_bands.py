@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ._raster import BAND_DIMS, Raster
-from ._state import ReadState
+from ._state import ReadState, state_of
 
 T = TypeVar("T")
 
@@ -37,16 +37,15 @@ class Labels:
 
     def positions(self, total: int, names: Sequence[str | None] = ()) -> list[int | None]:
         """For each band, its position among the `total` bands of the source; None where that is not known."""
-        unknown: list[int | None] = [None] * self.count
+        every: list[int | None] = list(range(total)) if self.count == total else [None] * self.count
         if self.values is None:
-            return list(range(total)) if self.count == total else unknown
-        if len(set(self.values)) < self.count:
-            return unknown
+            return every
         found = [self._position(value, total, names) for value in self.values]
-        if None not in found or (self.are_names and any(place is not None for place in found)):
+        if None not in found:
             return found
-        # Labels of the user's own, in place of all that the source had.
-        return list(range(total)) if self.count == total else unknown
+        # Labels of the user's own, in place of all that the source had; or bands that came from elsewhere.
+        is_other = self.count == total and not (self.are_names and any(place is not None for place in found))
+        return every if is_other else found
 
     def _position(self, value: Any, total: int, names: Sequence[str | None]) -> int | None:
         if isinstance(value, str):
@@ -87,12 +86,17 @@ def unlabelled(raster: Raster) -> Bands:
     return Bands(Labels(None, raster.bands, 0), [None] * raster.bands, None)
 
 
-def is_mixed(data: Any, attrs: Mapping[str, Any], state: ReadState | None) -> bool:
+def is_mixed(data: Any) -> bool:
     """Whether an array was computed from several bands of a file: an index, a mean over bands.
 
     xarray drops the label when bands with different labels meet, and the state when values are computed.
     """
-    return state is None and int(attrs.get("_swath_bands", 1)) > 1 and _values(data) is None and len(data.dims) == 2
+    as_read = state_of(data.encoding) is not None or "rasterio_dtype" in data.encoding
+    if as_read or len(data.dims) > 2 or _values(data) is not None:
+        return False
+    attrs = data.attrs
+    listed = (as_sequence(attrs.get(name)) for name in ("long_name", "scales", "offsets", "units", "colorinterp"))
+    return max([int(attrs.get("_swath_bands", 1)), *(len(each) for each in listed if each is not None)]) > 1
 
 
 def as_sequence(value: Any) -> list[Any] | None:

@@ -50,10 +50,15 @@ class Packing:
     def _unscaled(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if all(pair == (1.0, 0.0) for pair in self.scaling):
             return block.copy() if block.dtype.kind == "f" else block
-        scale, offset = (np.array(part) for part in zip(*self.scaling, strict=True))
         values: npt.NDArray[Any] = block.astype(np.float64)
-        values -= offset if block.ndim == 3 else offset[0]
-        values /= scale if block.ndim == 3 else scale[0]
+        if len(set(self.scaling)) == 1:
+            scale, offset = self.scaling[0]
+            values -= offset
+            values /= scale
+            return values
+        scales, offsets = (np.array(part, like=block) for part in zip(*self.scaling, strict=True))
+        values -= offsets
+        values /= scales
         return values
 
     def _whole(

@@ -21,6 +21,8 @@ _HOST_MEMORY = {1, 3, 11}
 
 Step = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 """What is done to rows of pixels on their way into the file."""
+Validity = Callable[[npt.NDArray[Any], int, int], npt.NDArray[np.uint8]]
+"""The mask of rows of pixels, before any step, and of the range that they are: 255 where there is a pixel, else 0."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Raster:
     dtype: np.dtype[Any]
     """In native byte order."""
     steps: tuple[Step, ...] = ()
+    valid: Validity | None = None
+    """Which pixels are valid, where the file is to have a mask."""
 
     @property
     def is_dask(self) -> bool:
@@ -101,6 +105,30 @@ def raster_of(data: Any) -> Raster:
             "least one band."
         )
     return Raster(array, bands_first, bands, height, width, _stored_type(array.dtype))
+
+
+def upright(data: Any) -> Any:
+    """A DataArray with its axes as (y, x), (band, y, x) or (y, x, band), where the names or CF attributes tell them."""
+    names = {dim: found for dim in data.dims if dim not in (*X_DIMS, *Y_DIMS) and (found := _of_cf(data, dim))}
+    if len(set(names.values())) == len(names) and not set(names.values()) & set(data.dims):
+        data = data.rename(names) if names else data
+    y, x, band = (next((dim for dim in data.dims if dim in known), None) for known in (Y_DIMS, X_DIMS, BAND_DIMS))
+    if y is None or x is None:
+        return data
+    if len(data.dims) == 2:
+        return data if data.dims == (y, x) else data.transpose(y, x)
+    if len(data.dims) != 3 or band is None or data.dims in ((band, y, x), (y, x, band)):
+        return data
+    return data.transpose(band, y, x)
+
+
+def _of_cf(data: Any, dim: Any) -> str | None:
+    """x or y for a dimension whose coordinate says so as CF has it."""
+    attrs = data.coords[dim].attrs if dim in data.coords else {}
+    for name, standard in (("x", ("projection_x_coordinate", "longitude")), ("y", ("projection_y_coordinate", "latitude"))):
+        if str(attrs.get("axis", "")).lower() == name or attrs.get("standard_name") in standard:
+            return name
+    return None
 
 
 def _looks_bands_first(shape: tuple[int, ...]) -> bool:

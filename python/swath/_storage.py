@@ -146,10 +146,10 @@ def _by_sample(state: ReadState, bands: Bands) -> Scaling | None:
     """Scale and offset by the band of the file. Where all bands of it have the same, any will do."""
     if not state.scaling:
         return ((1.0, 0.0),) * bands.labels.count
-    if None in bands.samples:
+    if all(number is None for number in bands.samples):
         every = {state.scaling.get(number, (1.0, 0.0)) for number in range(state.bands)}
         return (every.pop(),) * bands.labels.count if len(every) == 1 else None
-    return tuple(state.scaling.get(number, (1.0, 0.0)) for number in bands.samples if number is not None)
+    return tuple((1.0, 0.0) if number is None else state.scaling.get(number, (1.0, 0.0)) for number in bands.samples)
 
 
 def _listed(where: Mapping[Any, Any], bands: Bands) -> Scaling | None:
@@ -162,7 +162,7 @@ def _listed(where: Mapping[Any, Any], bands: Bands) -> Scaling | None:
         [None] * bands.labels.count if entries is None or len(entries) != size else bands.labels.pick(entries)
         for entries in lists
     ]
-    known = all(place is not None for place in bands.labels.positions(size))
+    known = any(place is not None for place in bands.labels.positions(size))
     return per_band(*picked) if known else None
 
 
@@ -269,7 +269,7 @@ def _stated_nodata(data: Any, raster: Raster, state: ReadState | None) -> Number
         stated = _of_accessors(data)
     if stated is None:
         return None
-    if is_mixed(data, attrs, state):
+    if is_mixed(data):
         return math.nan if is_float else None
     if state is not None and not state.masked and stated == state.nodata and state.dtype == data.dtype:
         return stated  # As the file has it, sensible or not.

@@ -15,12 +15,13 @@ from . import _swath
 from ._bands import Bands, bands_of, unlabelled
 from ._geo_keys import crs_options
 from ._layout import block_options, codec_options, overview_options, predictor_of
+from ._mask import validity_of
 from ._metadata import metadata_options
 from ._pack import NotPackableError
 from ._placement import raster_type_of, transform_of
 from ._progress import Progress, shown
 from ._ramps import ramp_of, ramp_range_of
-from ._raster import Raster, Step, is_data_array, is_dataset, raster_of
+from ._raster import Raster, Step, is_data_array, is_dataset, raster_of, upright
 from ._report import remember
 from ._request import report_of, threads_of
 from ._sidecars import Color, categories_of, write_categories, write_color_ramp
@@ -67,6 +68,7 @@ def to_geotiff(
     quality: float | None = None,
     interleave: str = "pixel",
     keep_rotation: bool = False,
+    mask: Any = None,
     overwrite: bool = True,
     storage_options: Mapping[str, Any] | None = None,
     report: dict[str, Any] | None = None,
@@ -157,20 +159,25 @@ def to_geotiff(
         from ._dataset import array_of
 
         data = array_of(data)
+    if is_data_array(data):
+        data = upright(data)
     raster = raster_of(data)
     on_gpu = raster.is_on_device if gpu is None else gpu
     if raster.is_on_device and not on_gpu and not raster.is_dask:
         from ._gpu import to_host
 
         raster = dataclasses.replace(raster, array=to_host(raster.array))
-    _check_combinations(target, on_gpu, cog=cog, tiled=tiled, overview_levels=overview_levels, max_z_error=max_z_error)
+    _check_combinations(target, on_gpu, cog=cog, tiled=tiled, overview_levels=overview_levels, max_z_error=max_z_error, mask=mask)
     options |= block_options(tiled, tile_size, cog, interleave)
 
     labelled = data if is_data_array(data) else None
     state = None if labelled is None else state_of(labelled.encoding)
     attrs = {} if labelled is None else _attributes(labelled, state)
     bands = unlabelled(raster) if labelled is None else bands_of(labelled, raster, attrs, state)
-    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=False)
+    if mask is None and not _is_vrt(target):
+        mask = state is not None and state.by_mask
+    has_mask = mask is not None and mask is not False
+    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask)
     categories = _categories(attrs)
     located = crs_options(crs, labelled, allow_unparseable=bool(allow_unparseable_crs))
     located["raster_type"] = raster_type_of(attrs)
@@ -186,7 +193,8 @@ def to_geotiff(
 
     def job_of(storage: Storage) -> Job:
         """The write of one way to store the values."""
-        raster = _without_mask(storage.raster, storage.nodata)
+        raster = _without_mask(storage.raster, storage.nodata, has_mask)
+        raster = dataclasses.replace(raster, valid=validity_of(mask, raster, storage.nodata))
         made = options | located
         made["predictor"] = predictor_of(predictor, options["compression"], raster.dtype)
         _check_jpeg(options["compression"], raster)
@@ -332,9 +340,10 @@ class Job:
             "overwrite": self.overwrite,
             "progress": progress,
         }
-        stays = self.on_gpu and self.raster.is_on_device
-        pixels, bands_last, chunk_rows = source_of(self.raster, on_device=stays)
-        keywords |= {"bands_last": bands_last, "chunk_rows": chunk_rows}
+        # Masks are cut into tiles by the CPU, and so are their pixels.
+        stays = self.on_gpu and self.raster.is_on_device and self.raster.valid is None
+        pixels, bands_last, chunk_rows, has_mask = source_of(self.raster, on_device=stays)
+        keywords |= {"bands_last": bands_last, "chunk_rows": chunk_rows, "mask": has_mask or None}
         if self.on_gpu:
             from ._gpu import write_gpu
 
@@ -345,7 +354,7 @@ class Job:
 def write_array(array: npt.NDArray[Any], path: str, options: Options, *, threads: int | None = None) -> dict[str, Any]:
     """Write a NumPy array, (y, x) or (y, x, band), by options that are made already."""
     raster = raster_of(array)
-    pixels, bands_last, _ = source_of(raster)
+    pixels, bands_last, _, _ = source_of(raster)
     shape = raster.bands, raster.height, raster.width
     return _swath.write(
         path, pixels, shape=shape, dtype=str(raster.dtype), bands_last=bands_last, options=options, threads=threads
@@ -394,7 +403,7 @@ def _is_vrt(target: Any) -> bool:
 
 
 def _check_combinations(
-    target: Any, on_gpu: bool, *, cog: Any, tiled: Any, overview_levels: Any, max_z_error: Any
+    target: Any, on_gpu: bool, *, cog: Any, tiled: Any, overview_levels: Any, max_z_error: Any, mask: Any
 ) -> None:
     if not isinstance(target, str) and cog:
         raise ValueError(
@@ -410,6 +419,8 @@ def _check_combinations(
         return
     if cog:
         raise ValueError("cog=True is not compatible with VRT output: its tiles are plain GeoTIFFs.")
+    if mask is not None and mask is not False:
+        raise ValueError("mask= is not compatible with VRT output: the index has no mask. Write a .tif, or use nodata.")
     if overview_levels is not None:
         raise ValueError("overview_levels is not compatible with VRT output: its tiles have no overviews.")
     if not tiled:
@@ -431,13 +442,15 @@ def _categories(attrs: Mapping[str, Any]) -> tuple[list[str], list[Color] | None
     return categories_of(names, attrs.get("category_colors"))
 
 
-def _without_mask(raster: Raster, nodata: Number | None) -> Raster:
-    """What a masked array hides becomes nodata: that value, else NaN."""
+def _without_mask(raster: Raster, nodata: Number | None, has_mask: bool) -> Raster:
+    """What a masked array hides becomes nodata: that value, else NaN, or anything if the file gets a mask."""
     array = raster.array._meta if raster.is_dask else raster.array
     if not isinstance(array, np.ma.MaskedArray):
         return raster
     kind = raster.dtype.kind
-    fill: Number | None = math.nan if nodata is None and kind in "fc" else nodata
+    fill: Number | None = nodata
+    if nodata is None:
+        fill = math.nan if kind in "fc" else 0 if has_mask else None
     return dataclasses.replace(raster, steps=(_filling(fill), *raster.steps))
 
 
