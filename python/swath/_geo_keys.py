@@ -60,10 +60,14 @@ def crs_options(crs: Any, data: Any, *, allow_unparseable: bool) -> Options:
 def _of_accessors(data: Any) -> Any:
     """What rioxarray or odc-geo know of the array where it has no attribute of its own."""
     for module, accessor in (("rioxarray", "rio"), ("odc.geo.xr", "odc")):
-        if module in sys.modules and hasattr(data, accessor):
+        if module not in sys.modules:
+            continue
+        try:
             crs = getattr(data, accessor).crs
-            if crs is not None:
-                return crs
+        except Exception:  # An attribute that they cannot parse, by exceptions of libraries that may not be there.
+            continue
+        if crs is not None:
+            return crs
     return None
 
 

@@ -80,7 +80,7 @@ class Axis:
 def _of_axes(data: Any, rows: Axis | None, columns: Axis | None, stated: Transform | None, half: float) -> Any:
     """The transform of two axes, one of which may have no coordinates, or only one."""
     down, across = (_on_axis(axis, stated, which, half) for axis, which in ((rows, "y"), (columns, "x")))
-    if data.attrs.get("assume_square_pixels_for_degenerate_axis") and (down is None) != (across is None):
+    if data.attrs.get("assume_square_pixels_for_degenerate_axis") is True and (down is None) != (across is None):
         down = _square(rows, across, -1, half) if down is None else down
         across = _square(columns, down, 1, half) if across is None else across
     if down is not None and across is not None:

@@ -288,7 +288,7 @@ def _encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
 
 def _of_accessors(data: Any) -> Number | None:
     """What `rio.set_nodata` said, which stands in no attribute."""
-    if "rioxarray" not in sys.modules or not hasattr(data, "rio"):
+    if "rioxarray" not in sys.modules or "nodatavals" in data.attrs:
         return None
     value = data.rio.nodata
     return None if value is None else number(value, "rio.nodata")
