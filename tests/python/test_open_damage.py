@@ -47,3 +47,26 @@ def test_planar_table_without_the_last_bands_is_an_error_and_not_zeros(
     with pytest.raises(CorruptGeoTIFFError, match=rf"planar image has {blocks} blocks.*only 3 entries") as caught:
         open_geotiff(path, **reading)
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("reading", [{}, {"chunks": 16}, {"window": (0, 0, 4, 4)}], ids=str)
+@pytest.mark.parametrize(
+    "tile, block", [((16, 16), r"tile \([0-9], [0-9]\)"), (None, "strip [0-9]")], ids=["tiles", "strips"]
+)
+def test_too_large_block_names_the_variable_that_lets_it_pass(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tile: tuple[int, int] | None,
+    block: str,
+    reading: dict[str, object],
+) -> None:
+    path = written(tmp_path / "a.tif", tile, data=PIXELS[0], compression="zlib")
+    monkeypatch.setenv("SWATH_MAX_TILE_BYTES", "100")
+    with pytest.raises(ValueError, match=rf"{block} has [0-9]+ compressed bytes.*SWATH_MAX_TILE_BYTES"):
+        open_geotiff(path, **reading).compute()
+    # The file is still open: what counts is what the variable says now.
+    for limit in ("5000", "0", "-1", "many"):
+        monkeypatch.setenv("SWATH_MAX_TILE_BYTES", limit)
+        np.testing.assert_array_equal(
+            open_geotiff(path, **reading).values, PIXELS[0] if "window" not in reading else PIXELS[0, :4, :4]
+        )
