@@ -12,6 +12,7 @@ import warnings
 import dask
 import numpy as np
 import pytest
+import rasterio
 
 import swath
 from mosaics import as_gdal_reads, band, source, tif, vrt
@@ -556,6 +557,15 @@ class TestContainment:
         of(folder, band(BOTH * 500))
         read_vrt(str(folder / "m.vrt"))
         assert len(asked) <= 3
+
+
+@pytest.mark.parametrize("reading", [{}, {"chunks": 2}, {"allow_rotated": True}], ids=str)
+def test_the_transform_of_a_source_is_ignored(folder, reading):
+    with rasterio.open(folder / "a.tif", "r+") as file:
+        file.transform = rasterio.Affine(1, 0.3, 100, 0.3, -1, 200)
+    path = of(folder, band(BOTH))
+    check_pixels(path, **reading)
+    assert open_geotiff(path, **reading).attrs["transform"] == (1.0, 0.0, 100.0, 0.0, -1.0, 200.0)
 
 
 class TestMissingSources:
