@@ -152,7 +152,7 @@ def to_geotiff(
     """
     ramp, span = ramp_of(color_ramp), ramp_range_of(color_ramp_range)
     target = _target_of(path)
-    if gpu is not None and not isinstance(gpu, bool):
+    if gpu is not None and not isinstance(gpu, bool | np.bool_):
         raise TypeError(f"gpu must be a bool or None, got {type(gpu).__name__}: {gpu!r}")
     options = codec_options(compression, compression_level, max_z_error, quality)
     if is_dataset(data):
@@ -162,7 +162,7 @@ def to_geotiff(
     if is_data_array(data):
         data = upright(data)
     raster = raster_of(data)
-    on_gpu = raster.is_on_device if gpu is None else gpu
+    on_gpu = raster.is_on_device if gpu is None else bool(gpu)
     if raster.is_on_device and not on_gpu and not raster.is_dask:
         from ._gpu import to_host
 

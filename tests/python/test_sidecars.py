@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import rasterio
+import tifffile
 import xarray as xr
 
 from mosaics import tif
@@ -290,6 +291,22 @@ class TestUnreadableOverviews:
             assert open_geotiff(path, overview_level=1).shape == (32, 32)
         with pytest.raises(ValueError, match="overview_level=2 from external sidecar"):
             open_geotiff(path, overview_level=2)
+
+
+def test_overviews_beside_a_file_follow_those_inside(tmp_path):
+    pixels = np.arange(4096, dtype="u2").reshape(64, 64)
+    tif(tmp_path / "a.tif", pixels)
+    with rasterio.open(tmp_path / "a.tif", "r+") as file:
+        file.build_overviews([2])
+    tifffile.imwrite(tmp_path / "a.tif.ovr", pixels[::4, ::4].copy(), subfiletype=1, metadata=None)
+    path = str(tmp_path / "a.tif")
+    for chunks in (None, 8):
+        assert open_geotiff(path, overview_level=1, chunks=chunks).shape == (32, 32)
+        beside = open_geotiff(path, overview_level=2, chunks=chunks)
+        np.testing.assert_array_equal(beside.values, pixels[::4, ::4])
+        assert beside.attrs["transform"] == (4.0, 0.0, 100.0, 0.0, -4.0, 200.0)
+    with pytest.raises(ValueError, match="3 pyramid IFDs"):
+        open_geotiff(path, overview_level=3)
 
 
 def test_unreadable_mask_file_is_reported(tmp_path):

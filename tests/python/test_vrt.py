@@ -12,6 +12,7 @@ import warnings
 import dask
 import numpy as np
 import pytest
+import rasterio
 
 import swath
 from mosaics import as_gdal_reads, band, source, tif, vrt
@@ -577,6 +578,15 @@ class TestContainment:
         assert len(asked) <= 3
 
 
+@pytest.mark.parametrize("reading", [{}, {"chunks": 2}, {"allow_rotated": True}], ids=str)
+def test_the_transform_of_a_source_is_ignored(folder, reading):
+    with rasterio.open(folder / "a.tif", "r+") as file:
+        file.transform = rasterio.Affine(1, 0.3, 100, 0.3, -1, 200)
+    path = of(folder, band(BOTH))
+    check_pixels(path, **reading)
+    assert open_geotiff(path, **reading).attrs["transform"] == (1.0, 0.0, 100.0, 0.0, -1.0, 200.0)
+
+
 class TestMissingSources:
     SOURCES = source("a.tif") + source("gone.tif", dst=(4, 0, 4, 4))
 
@@ -696,11 +706,38 @@ class TestLimits:
         lazy = open_geotiff(path, chunks=5000)
         np.testing.assert_array_equal(lazy[:4, :4].values, A)
 
-    def test_what_is_read_to_be_thinned_out_counts(self, folder):
-        tif(folder / "big.tif", np.zeros((100, 100), "u1"))
-        path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 8, 4))))
-        with pytest.raises(PixelSafetyLimitError, match="resampled"):
-            open_geotiff(path, max_pixels=100)
+    @pytest.mark.parametrize(
+        "reading, decoded",
+        [
+            ({}, 91 * 91),  # From the centre of the first cell of 10 x 10 pixels to that of the last.
+            ({"window": (4, 4, 5, 5)}, 1),
+            ({"window": (0, 0, 2, 10)}, 11 * 91),
+            ({"chunks": 5}, 41 * 41),
+        ],
+        ids=str,
+    )
+    def test_what_is_decoded_to_be_thinned_out_counts(self, folder, reference, reading, decoded):
+        tif(folder / "big.tif", np.arange(10_000, dtype="u2").reshape(100, 100))
+        path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 10, 10)), dtype="UInt16"), size=(10, 10))
+        for module in (swath, reference):
+            module.open_geotiff(path, max_pixels=decoded, **reading).compute()
+            with pytest.raises(ValueError, match="safety limit") as caught:
+                module.open_geotiff(path, max_pixels=decoded - 1, **reading).compute()
+            assert type(caught.value).__name__ == "PixelSafetyLimitError"
+
+    def test_only_what_is_held_at_once_counts(self, folder, monkeypatch):
+        tif(folder / "big.tif", np.arange(10_000, dtype="u2").reshape(100, 100))
+        path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 10, 10)), dtype="UInt16"), size=(10, 10))
+        whole = open_geotiff(path).values
+        monkeypatch.setattr(_canvas, "AT_ONCE", 2000)  # Two rows of the mosaic, which span eleven of the source.
+        np.testing.assert_array_equal(open_geotiff(path, max_pixels=11 * 91).values, whole)
+        with pytest.raises(PixelSafetyLimitError, match="11 x 91 x 1 = 1,001 pixels to be resampled"):
+            open_geotiff(path, max_pixels=11 * 91 - 1)
+
+    def test_only_bands_that_are_held_count(self, folder):
+        tif(folder / "big.tif", np.zeros((3, 100, 100), "u1"))
+        path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 10, 10), band=2)), size=(10, 10))
+        open_geotiff(path, max_pixels=91 * 91)
 
 
 class TestChunks:

@@ -42,20 +42,20 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Open a file of this machine.
+    /// Open a file of this machine, under [`Limits::from_env`].
     ///
     /// # Errors
     /// [`Error::Source`] when it cannot be opened, [`Error::Container`] when it is not a sound TIFF.
     pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
-        Dataset::from_source(Arc::new(LocalFile::open(path)?), Limits::default())
+        Dataset::from_source(Arc::new(LocalFile::open(path)?), Limits::from_env())
     }
 
-    /// Open a file that is in memory.
+    /// Open a file that is in memory, under [`Limits::from_env`].
     ///
     /// # Errors
     /// [`Error::Container`] when the bytes are not a sound TIFF.
     pub fn from_bytes(bytes: impl Into<Arc<[u8]>>) -> Result<Dataset> {
-        Dataset::from_source(Arc::new(Memory::new(bytes)), Limits::default())
+        Dataset::from_source(Arc::new(Memory::new(bytes)), Limits::from_env())
     }
 
     /// Open any source, under any limits.
