@@ -42,8 +42,14 @@ def ours(path: Path, way: str, mode: str, backend: str = "numpy") -> xr.DataArra
     return band_first(open_source(path, door, mode, backend, **options))
 
 
-def theirs(path: Path, mode: str) -> xr.DataArray:
-    return open_source(path, "rioxarray", mode)
+def theirs(path: Path, mode: str, backend: str = "numpy") -> xr.DataArray:
+    return open_source(path, "rioxarray", mode, backend)
+
+
+def theirs_for_odc(path: Path, mode: str, backend: str = "numpy") -> xr.DataArray:
+    """odc-geo takes `encoding["_FillValue"]` for the nodata of masked values too, unless attrs say NaN."""
+    array = theirs(path, mode, backend)
+    return array if mode == "plain" else array.assign_attrs(nodata=np.nan)
 
 
 def combinations(names: tuple[str, ...] = PLACED) -> list[tuple[str, str, str]]:
@@ -87,15 +93,21 @@ RIO: dict[str, Callable[[xr.DataArray], xr.DataArray]] = {
     "clip": lambda a: a.rio.clip([triangle(a)]),
     "clip_without_drop": lambda a: a.rio.clip([triangle(a)], drop=False, all_touched=True),
     "clip_inverted": lambda a: a.rio.clip([triangle(a)], invert=True),
-    "pad_box": lambda a: a.rio.pad_box(*a.isel(x=slice(None)).rio.bounds()),
-    "isel_window": lambda a: a.rio.slice_xy(*bounds_inside(a)),
+    "pad_box": lambda a: a.isel(x=slice(4, 20), y=slice(5, 19)).rio.pad_box(*a.rio.bounds()),
+    "slice_xy": lambda a: a.rio.slice_xy(*bounds_inside(a)),
     "merge": lambda a: merge_arrays(halves(a)),
-    "interpolate_then_reproject": lambda a: a.rio.clip_box(*bounds_inside(a)).rio.reproject("EPSG:3857"),
+    "clip_box_then_reproject": lambda a: a.rio.clip_box(*bounds_inside(a)).rio.reproject("EPSG:3857"),
 }
 
 
-@pytest.mark.parametrize("call", RIO)
-@pytest.mark.parametrize(("name", "way", "mode"), combinations())
+# rioxarray cannot pad or merge where y ascends.
+NORTH_UP_ONLY = ("pad_box", "merge")
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "mode", "call"),
+    [(*each, call) for each in combinations() for call in RIO if each[0] != "south_up" or call not in NORTH_UP_ONLY],
+)
 def test_rioxarray_gives_the_same(name: str, way: str, mode: str, call: str, files: dict[str, Path]) -> None:
     assert_same(RIO[call](ours(files[name], way, mode)), RIO[call](theirs(files[name], mode)))
 
@@ -106,7 +118,9 @@ def test_rioxarray_finds_place_and_nodata(name: str, way: str, mode: str, files:
     assert_same(found, expected)
     assert found.rio.bounds() == pytest.approx(expected.rio.bounds())
     assert found.rio.resolution() == pytest.approx(expected.rio.resolution())
-    np.testing.assert_equal(found.rio.encoded_nodata, expected.rio.encoded_nodata)
+    if mode != "unpacked" or SOURCES[name].count == 1:
+        # With a scale per band, a sentinel in `encoding` makes netCDF lose the values that equal it.
+        np.testing.assert_equal(found.rio.encoded_nodata, expected.rio.encoded_nodata)
     if mode != "plain":
         assert np.isnan(found.rio.nodata)
 
@@ -187,7 +201,7 @@ def test_reprojection_of_computed_values_mixes_in_no_sentinel(
 
 @pytest.mark.parametrize(("name", "way", "mode"), combinations())
 def test_odc_finds_the_same_geobox(name: str, way: str, mode: str, files: dict[str, Path]) -> None:
-    found, expected = ours(files[name], way, mode), theirs(files[name], mode)
+    found, expected = ours(files[name], way, mode), theirs_for_odc(files[name], mode)
     assert isinstance(found.odc.geobox, GeoBox)
     assert found.odc.geobox.shape == expected.odc.geobox.shape
     assert found.odc.geobox.affine.almost_equals(expected.odc.geobox.affine, precision=1e-9)
@@ -208,7 +222,7 @@ ODC: dict[str, Callable[[xr.DataArray], xr.DataArray]] = {
 @pytest.mark.parametrize(("name", "way", "mode"), combinations(("scene", "scene4", "dem", "degrees")))
 def test_odc_gives_the_same(name: str, way: str, mode: str, call: str, backend: str, files: dict[str, Path]) -> None:
     found = ODC[call](ours(files[name], way, mode, backend))
-    expected = ODC[call](theirs(files[name], mode))
+    expected = ODC[call](theirs_for_odc(files[name], mode, backend))
     np.testing.assert_allclose(as_bands(found), as_bands(expected), rtol=1e-5, atol=1e-6)
     assert found.odc.geobox.affine.almost_equals(expected.odc.geobox.affine, precision=1e-9)
     assert found.odc.crs == expected.odc.crs
@@ -217,7 +231,7 @@ def test_odc_gives_the_same(name: str, way: str, mode: str, call: str, backend: 
 
 @pytest.mark.parametrize(("name", "way", "mode"), combinations(("scene", "dem", "degrees", "rgb")))
 def test_odc_writes_the_same_cog(name: str, way: str, mode: str, files: dict[str, Path], tmp_path: Path) -> None:
-    array, other = ours(files[name], way, mode), theirs(files[name], mode)
+    array, other = ours(files[name], way, mode), theirs_for_odc(files[name], mode)
     if other.sizes["band"] == 1:
         array, other = array.squeeze(), other.squeeze()
     array.odc.write_cog(tmp_path / "ours.tif")
@@ -272,11 +286,14 @@ def test_stores_keep_values_and_place(
     options = {"spatial_ref": True} if spatial_ref else {}
     array = open_source(files[name], door, mode, backend, **options)
     again = STORES[store](array, tmp_path)
+    source = SOURCES[name]
     if mode != "plain":
-        np.testing.assert_allclose(again.values, array.values, rtol=1e-6, atol=1e-7)
+        # Like rioxarray, a masked array of one band may have its scale in attrs, which xarray applies when it reads.
+        decoded = mode == "masked" and source.scaled and "scale_factor" in again.encoding
+        scale, offset = (source.scales[0], source.offsets[0]) if decoded else (1.0, 0.0)
+        np.testing.assert_allclose(again.values, array.values * scale + offset, rtol=1e-5, atol=1e-6)
     path = tmp_path / "again.tif"
     swath.to_geotiff(again, path)
-    source = SOURCES[name]
     with rasterio.open(files[name]) as old, rasterio.open(path) as new:
         assert new.count == old.count
         assert new.crs == old.crs
