@@ -240,6 +240,10 @@ class Operation:
     picks: tuple[int, ...] | None = None
     # The operation may decode values by `encoding["scale_factor"]`.
     decodes: bool = False
+    # The values do not fit the packed type that `encoding` names: an error is as good as a file that holds them.
+    may_refuse: bool = False
+    # The values lie between the steps of the packed type, which may round them.
+    off_grid: bool = False
     # Runs on every file, not only on the scenes.
     everywhere: bool = False
     # The result equals what was read, in order, place and value.
@@ -313,7 +317,8 @@ def added_in_place(array: xr.DataArray) -> xr.DataArray:
 
 
 def assigned_in_place(array: xr.DataArray) -> xr.DataArray:
-    array = array.copy()
+    # A lazily read array takes no assignment; dask does.
+    array = array.copy() if array.chunks else array.load().copy()
     array[{"y": slice(12, 14), "x": slice(0, 5)}] = 1
     return array
 
@@ -323,8 +328,8 @@ def net_cdf(array: xr.DataArray) -> xr.DataArray:
     name = array.name or "values"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "array.nc"
-        array.to_dataset(name=name).to_netcdf(path, engine="h5netcdf")
-        with xr.open_dataset(path, engine="h5netcdf", decode_coords="all") as opened:
+        array.to_dataset(name=name).to_netcdf(path, engine="netcdf4")
+        with xr.open_dataset(path, engine="netcdf4", decode_coords="all") as opened:
             return opened[name].load()
 
 
@@ -425,6 +430,10 @@ OPERATIONS: tuple[Operation, ...] = (
     replaces("reindex_like", lambda a: a.isel(x=slice(0, 10)).reindex_like(a)),
     replaces("roll_values", lambda a: a.roll(x=3), sentinel="kept"),
     replaces("copy_with_data", lambda a: a.copy(data=a.data + 1)),
+    replaces("halved_data", lambda a: a.copy(data=a.data * 0.5), may_refuse=True, off_grid=True),
+    replaces("zero_data", lambda a: a.copy(data=a.data * 0), may_refuse=True),
+    replaces("large_data", lambda a: a.copy(data=a.data * 1e6), may_refuse=True),
+    replaces("negative_data", lambda a: a.copy(data=a.data * -1.0), may_refuse=True, off_grid=True),
     replaces("add_in_place", added_in_place),
     replaces("assign_in_place", assigned_in_place, sentinel="kept"),
     # New values.
@@ -544,6 +553,13 @@ OPERATIONS: tuple[Operation, ...] = (
         "rio_reproject_to_degrees",
         lambda a: through_the_accessor(a, lambda b: b.rio.reproject("EPSG:4326")),
         epsg=GEOGRAPHIC,
+    ),
+    replaces(
+        "rio_reproject_bilinear",
+        lambda a: through_the_accessor(a, lambda b: b.rio.reproject(f"EPSG:{OTHER_UTM}", resampling=1)),
+        epsg=OTHER_UTM,
+        may_refuse=True,
+        off_grid=True,
     ),
     replaces("rio_clip_box", lambda a: through_the_accessor(a, lambda b: b.rio.clip_box(*box(a, 4))), sentinel="kept"),
     replaces("rio_pad_box", lambda a: through_the_accessor(a, lambda b: b.rio.pad_box(*box(a, -3)))),

@@ -248,7 +248,11 @@ def check_values(file: rasterio.DatasetReader, array: xr.DataArray, values: np.n
         assert set(file.scales) == {1.0}, "computed values have no scale"
         assert set(file.offsets) == {0.0}, "computed values have no offset"
     if unpacked and operation.numbers != "new":
-        np.testing.assert_allclose(physical[~nan], values[~nan], rtol=1e-5, atol=2e-6)
+        # Packed integers hold steps of the scale; only values that never were on a step may be rounded to one.
+        rounding = np.abs(scale) / 2 if operation.off_grid and stored.dtype.kind in "iu" else 0.0
+        difference = np.where(nan, 0.0, np.abs(physical - np.where(nan, 0.0, values)))
+        allowed = np.where(nan, 0.0, 2e-6 + 1e-5 * np.abs(values)) + rounding
+        assert (difference <= allowed).all(), f"off by {difference.max()}, scales {file.scales}, {stored.dtype}"
         return
     np.testing.assert_array_equal(stored[~nan], values[~nan])
     if operation.same and case.mode == "plain":
@@ -280,7 +284,7 @@ def check_by_rioxarray(path: Path, array: xr.DataArray, values: np.ndarray, case
                 expected = array.coords[name].values.astype("float64")
                 pixel = abs(case.source.transform.a if axis == "x" else case.source.transform.e)
                 np.testing.assert_allclose(found[axis].values, expected, rtol=0, atol=1e-5 * pixel)
-    if case.operation.numbers == "new" or case.mode == "unpacked":
+    if case.operation.numbers == "new" or (case.mode == "unpacked" and not case.operation.off_grid):
         valid = ~np.isnan(found.values)
         # rioxarray has float32 for small integers.
         np.testing.assert_allclose(found.values[valid], values[valid], rtol=1e-5, atol=2e-6)
@@ -291,7 +295,13 @@ def check_by_rioxarray(path: Path, array: xr.DataArray, values: np.ndarray, case
 def test_the_file_is_what_the_array_says(case: Case, files: dict[str, Path], folder: Path) -> None:
     array = result_of(case, files)
     path = target(folder)
-    swath.to_geotiff(array, path)
+    try:
+        swath.to_geotiff(array, path)
+    except (ValueError, OverflowError) as error:
+        if not case.operation.may_refuse or isinstance(error, swath.NonUniformCoordsError):
+            raise
+        assert not path.exists()
+        return
     values = in_bands(array)
     values = values.astype("uint8") if values.dtype.kind == "b" else values
     with rasterio.open(path) as file:
@@ -408,11 +418,11 @@ def test_a_rotated_transform_follows_slices_and_strides(
 if hasattr(swath, "open_rasterio"):
 
     @pytest.mark.parametrize("mode", ["plain", "masked"])
-    @pytest.mark.parametrize("selection", ROTATED_SELECTIONS)
+    @pytest.mark.parametrize("selection", [name for name in ROTATED_SELECTIONS if not name.startswith("flip")])
     def test_a_rotated_file_is_never_written_at_its_old_place(
         selection: str, mode: str, files: dict[str, Path], tmp_path: Path
     ) -> None:
-        """rioxarray gives rotated files no coordinates, so a selection may be refused, but not written where it was not."""
+        """rioxarray gives rotated files no coordinates: a selection may be refused, but not written somewhere else."""
         source = SOURCES["rotated"]
         rows, columns = ROTATED_SELECTIONS[selection]
         array = open_source(files["rotated"], "open_rasterio", mode).isel(y=rows, x=columns)
