@@ -51,6 +51,7 @@ from ._georef import STATUS_ROTATED_DROPPED as GEOREF_STATUS_ROTATED_DROPPED
 from ._georef import STATUS_TRANSFORM_ONLY as GEOREF_STATUS_TRANSFORM_ONLY
 from ._gpu import read_device
 from ._open import open_geotiff
+from ._open_rasterio import open_rasterio
 from ._report import last_report
 from ._swath import DeviceArray, __version__, devices
 from ._windows import read_windows
@@ -100,6 +101,7 @@ __all__ = [
     "devices",
     "last_report",
     "open_geotiff",
+    "open_rasterio",
     "read_device",
     "read_windows",
     "to_geotiff",

@@ -176,6 +176,7 @@ class Canvas:
     def _fits(self, layer: Layer, file: File, rows: _Axis, columns: _Axis) -> bool:
         """Whether the file's pixels are those of whole rows of the canvas, and can be decoded to where they go."""
         plain = layer.source.nodata is None and layer.source.scale is None and file.dtype == self.planes.dtype
+        plain = plain and self.planes.flags.c_contiguous
         whole = columns.count == self.planes.shape[1] and len(layer.bands) == self.planes.shape[2]
         in_order = [self.index[band] for band, _ in layer.bands] == list(range(len(layer.bands)))
         return plain and whole and in_order and rows.picks is None and columns.picks is None and not self.lenient

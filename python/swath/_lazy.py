@@ -45,7 +45,9 @@ def open_lazy(handle: Handle, plan: ReadPlan, chunks: Any, pixels: Pixels | None
     return dask_array(pixels, sizes, (pixels, sizes), pixels[(slice(0, 0),) * pixels.ndim], inline=True)
 
 
-def dask_array(pixels: Pixels, sizes: Any, about: Any, meta: Any, *, inline: bool) -> dask.array.Array:
+def dask_array(
+    pixels: Pixels, sizes: Any, about: Any, meta: Any, *, inline: bool, prefix: str = "open_geotiff"
+) -> dask.array.Array:
     """One blockwise layer, of which no task is made until the graph runs; what it is `about` names it."""
     import dask.array
     from dask.base import tokenize
@@ -53,7 +55,7 @@ def dask_array(pixels: Pixels, sizes: Any, about: Any, meta: Any, *, inline: boo
     lazy: dask.array.Array = dask.array.from_array(  # type: ignore[no-untyped-call]
         pixels,
         chunks=sizes,
-        name=f"open_geotiff-{tokenize(*about)}",
+        name=f"{prefix}-{tokenize(*about)}",
         lock=False,
         asarray=False,
         fancy=False,

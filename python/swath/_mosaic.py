@@ -18,6 +18,7 @@ from ._canvas import Canvas, Layer, Part, Report, as_gdal
 from ._errors import GeoTIFFFallbackWarning, PixelSafetyLimitError, VRTUnsupportedError
 from ._nodata import Finish
 from ._settings import is_strict
+from ._source import Identity, identity_of
 from ._swath import default_threads
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class Mosaic:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.vrt, self.lenient, self.epsg)
+
+    def __dask_tokenize__(self) -> object:
+        paths = dict.fromkeys(source.path for band in self.vrt.bands for source in band.sources)
+        sources = [(path, _identity(path)) for path in paths]
+        return *self.__reduce__()[1][1:], os.path.abspath(self.vrt.path), self.vrt.identity, sources
 
     def file(self) -> Mosaic:
         """As a handle: the file that tasks read."""
@@ -77,11 +83,14 @@ class Mosaic:
         threads: int | None = None,
         max_pixels: int | None = None,
     ) -> Report:
-        """Put a window together, (y, x) or (y, x, band). The report has `holes` where sources could not be read."""
+        """Put a window together, (y, x), (y, x, band) or, with bands_last=False, (band, y, x).
+
+        The report has `holes` where sources could not be read.
+        """
         start = time.perf_counter()
         window = window or (0, 0, self.vrt.height, self.vrt.width)
         bands = range(len(self.vrt.bands)) if bands is None else bands
-        planes = out if out.ndim == 3 else out[:, :, None]
+        planes = _planes(out, bands_last)
         for index, band in enumerate(bands):
             about = self.vrt.bands[band]
             planes[:, :, index] = as_gdal(np.array(about.nodata or 0), about.dtype)
@@ -145,6 +154,16 @@ class Mosaic:
 class MaskedMosaic(Mosaic):
     """A mosaic whose bands have nodata values of their own: NaN in all of them."""
 
+    def __init__(
+        self, vrt: Vrt, lenient: bool = False, epsg: int | None = None, promoted: np.dtype[Any] | None = None
+    ) -> None:
+        super().__init__(vrt, lenient, epsg)
+        self.promoted = promoted
+        """The type of the result; None to choose it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.vrt, self.lenient, self.epsg, self.promoted)
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of all bands."""
@@ -152,17 +171,38 @@ class MaskedMosaic(Mosaic):
 
     def _finish(self, band: int) -> Finish:
         about = self.vrt.bands[band]
-        return Finish.of(about.dtype, about.nodata, masked=True)
+        return Finish.of(about.dtype, about.nodata, masked=True, promoted=self.promoted)
 
-    def read_into(self, out: npt.NDArray[Any], *, bands: Sequence[int] | None = None, **rest: Any) -> Report:
+    def read_into(
+        self,
+        out: npt.NDArray[Any],
+        *,
+        bands: Sequence[int] | None = None,
+        bands_last: bool = True,
+        **rest: Any,
+    ) -> Report:
         """As a plain mosaic does."""
         bands = range(len(self.vrt.bands)) if bands is None else bands
         raw = np.empty(out.shape, self.vrt.bands[bands[0]].dtype)
-        report = super().read_into(raw, bands=bands, **rest)
-        samples, planes = (array.reshape(*array.shape[:2], len(bands)) for array in (raw, out))
+        report = super().read_into(raw, bands=bands, bands_last=bands_last, **rest)
+        samples, planes = (_planes(array, bands_last) for array in (raw, out))
         for index, band in enumerate(bands):
             planes[:, :, index] = self._finish(band).apply(np.ascontiguousarray(samples[:, :, index]))
         return report
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        return identity_of(path)
+    except OSError:
+        return None
+
+
+def _planes(array: npt.NDArray[Any], bands_last: bool) -> npt.NDArray[Any]:
+    """The same pixels as (y, x, band)."""
+    if array.ndim == 2:
+        return array[:, :, None]
+    return array if bands_last else np.moveaxis(array, 0, -1)
 
 
 @lru_cache(maxsize=4)

@@ -101,6 +101,8 @@ class Finish:
     """Both are tuples if either is."""
     by_mask: bool = False
     """Whether what the file's own mask leaves out becomes NaN."""
+    promoted: np.dtype[Any] | None = None
+    """The type in which masking and scaling happen, also where there is nothing to mask; None to choose it."""
 
     @classmethod
     def of(
@@ -112,6 +114,7 @@ class Finish:
         scaling: Sequence[tuple[float, float]] = (),
         by_mask: bool = False,
         dtype: Any = None,
+        promoted: np.dtype[Any] | None = None,
     ) -> Finish:
         """For samples of a type, a file's nodata value, and what the caller asked for.
 
@@ -119,7 +122,7 @@ class Finish:
         """
         scale, offset = _factors(scaling)
         sentinel = matchable(nodata, source)
-        way = cls(source, source, sentinel, masked and sentinel is not None, scale, offset, by_mask)
+        way = cls(source, source, sentinel, masked and sentinel is not None, scale, offset, by_mask, promoted)
         if dtype is None:
             return replace(way, dtype=way.work)
         target = np.dtype(dtype)
@@ -145,21 +148,39 @@ class Finish:
     @property
     def work(self) -> np.dtype[Any]:
         """The type in which masking and scaling happen: integers need float64, for NaN and for their own width."""
+        if self.promoted is not None:
+            return self.promoted
         promoted = self.source.kind in "iub" and (self.masked or self.scaled or self.by_mask)
         return np.dtype(np.float64) if promoted else self.native
 
-    def apply(self, raw: npt.NDArray[Any], valid: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[Any]:
-        """The result of a block of samples, and of the mask there, 0 where there is nothing. May write into `raw`."""
-        return self.apply_and_look(raw, valid)[0]
+    def apply(
+        self,
+        raw: npt.NDArray[Any],
+        valid: npt.NDArray[Any] | None = None,
+        *,
+        bands_last: bool = True,
+        exempt: Sequence[int] = (),
+    ) -> npt.NDArray[Any]:
+        """The result of a block of samples, and of the mask there, 0 where there is nothing. May write into `raw`.
+
+        Samples are (y, x), (y, x, band) or, with bands_last=False, (band, y, x). The mask is (y, x); it does not apply
+        to the bands of the indices `exempt`.
+        """
+        return self.apply_and_look(raw, valid, bands_last=bands_last, exempt=exempt)[0]
 
     def apply_and_look(
-        self, raw: npt.NDArray[Any], valid: npt.NDArray[np.uint8] | None = None
+        self,
+        raw: npt.NDArray[Any],
+        valid: npt.NDArray[Any] | None = None,
+        *,
+        bands_last: bool = True,
+        exempt: Sequence[int] = (),
     ) -> tuple[npt.NDArray[Any], bool]:
         """As `apply`, and whether the sentinel was there."""
         raw = raw.astype(self.native, copy=False)
         if raw.dtype.kind == "c":
             with np.errstate(invalid="ignore"):
-                pixels, hit = self.apply_with(np, raw, valid)
+                pixels, hit = self.apply_with(np, raw, valid, bands_last=bands_last, exempt=exempt)
             return pixels, bool(hit)
         replaced = self.masked and not math.isnan(self.sentinel or 0)
         if not replaced:
@@ -168,26 +189,31 @@ class Finish:
         if replaced or self.scaled or self.work != raw.dtype:
             out = raw if raw.dtype == self.work else np.empty(raw.shape, self.work)
             sentinel = self.sentinel if replaced else None
-            hit = self._unpack(raw, out, sentinel)
+            hit = self._unpack(raw, out, sentinel, bands_last)
             seen = hit if replaced else seen
         if valid is not None:
-            np.copyto(out, math.nan, where=_holes(valid, out.ndim))
+            np.copyto(out, math.nan, where=_holes(valid, out.shape, bands_last, exempt))
         return out.astype(self.dtype, copy=False), seen
 
-    def _unpack(self, raw: npt.NDArray[Any], out: npt.NDArray[Any], sentinel: Number | None) -> bool:
+    def _unpack(self, raw: npt.NDArray[Any], out: npt.NDArray[Any], sentinel: Number | None, bands_last: bool) -> bool:
         """Mask and scale from `raw` into `out`, which may be one array; whether the sentinel was there."""
         scale, offset = self.scale, self.offset
-        if not isinstance(scale, tuple) and not isinstance(offset, tuple):
-            return _swath.unpack(raw, out, sentinel=sentinel, scale=scale, offset=offset)
+        if not isinstance(scale, tuple) or not isinstance(offset, tuple):
+            return _swath.unpack(raw, out, sentinel=sentinel, scale=scale, offset=offset)  # type: ignore[arg-type]
+        if not bands_last:
+            bands = zip(raw, out, scale, offset, strict=True)
+            return any([_swath.unpack(a, b, sentinel=sentinel, scale=s, offset=o) for a, b, s, o in bands])
         seen = _swath.unpack(raw, out, sentinel=sentinel)
         # The factors of a whole row: numpy's loops are then as long as rows, not as bands.
         rows = out.reshape(out.shape[0], -1)
-        scales, offsets = np.asarray(scale, out.dtype), np.asarray(offset, out.dtype)
-        rows *= np.tile(scales, rows.shape[1] // scales.size)
-        rows += np.tile(offsets, rows.shape[1] // scales.size)
+        width = rows.shape[1] // len(scale)
+        rows *= np.tile(np.asarray(scale, out.dtype), width)
+        rows += np.tile(np.asarray(offset, out.dtype), width)
         return seen
 
-    def apply_with(self, xp: Any, raw: Any, valid: Any = None) -> tuple[Any, Any]:
+    def apply_with(
+        self, xp: Any, raw: Any, valid: Any = None, *, bands_last: bool = True, exempt: Sequence[int] = ()
+    ) -> tuple[Any, Any]:
         """As `apply_and_look` with the functions of an array module (cupy): for samples that are not in this memory.
 
         The second value is a zero-dimensional array of that module.
@@ -198,18 +224,29 @@ class Finish:
             hit = xp.isnan(raw)
         out = raw.astype(self.work, copy=False)
         if self.scaled:
-            out = out * xp.asarray(self.scale, dtype=out.dtype) + xp.asarray(self.offset, dtype=out.dtype)
+            scale, offset = (xp.asarray(factor, dtype=out.dtype) for factor in (self.scale, self.offset))
+            if scale.ndim and not bands_last:
+                scale, offset = scale[:, None, None], offset[:, None, None]
+            out = out * scale + offset
         if self.masked and self.sentinel is not None:
             out = xp.where(hit, out.dtype.type(math.nan), out)
         if valid is not None:
-            out = xp.where(xp.asarray(_holes(valid, out.ndim)), out.dtype.type(math.nan), out)
+            holes = xp.asarray(_holes(valid, out.shape, bands_last, exempt))
+            out = xp.where(holes, out.dtype.type(math.nan), out)
         return out.astype(self.dtype, copy=False), hit.any()
 
 
-def _holes(valid: Any, ndim: int) -> Any:
-    """Where a mask has nothing, in the shape of pixels with or without a band axis."""
+def _holes(valid: Any, shape: tuple[int, ...], bands_last: bool, exempt: Sequence[int]) -> Any:
+    """Where a mask has nothing, in a shape that fits pixels with or without a band axis."""
     holes = valid == 0
-    return holes if ndim == 2 else holes[..., None]
+    if len(shape) == 2:
+        return holes
+    holes = holes[..., None] if bands_last else holes[None]
+    if not exempt:
+        return holes
+    axis = -1 if bands_last else 0
+    applies = ~np.isin(np.arange(shape[axis]), exempt)
+    return holes & (applies if bands_last else applies[:, None, None])
 
 
 def _factors(scaling: Sequence[tuple[float, float]]) -> tuple[Factor, Factor]:

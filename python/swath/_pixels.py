@@ -58,18 +58,19 @@ class Pixels:
         return pixels[tuple(0 if axis.is_integer else slice(None) for axis in axes)]
 
     def _read(self, axes: list[_Axis], plan: ReadPlan) -> npt.NDArray[Any]:
-        rows, columns = axes[:2]
+        y, x = plan.axes
+        rows, columns = axes[y], axes[x]
         file = self.handle.file()
         if not plan.flat:
-            plan = plan.of_bands(axes[2].indices)
+            plan = plan.of_bands(axes[2 if plan.bands_last else 0].indices)
         first, last = rows.span
         if last - first <= 2 * len(rows.indices):
-            return columns.pick(rows.pick(self._decode(plan, file, plan.part(rows.span, columns.span)), 0), 1)
+            return columns.pick(rows.pick(self._decode(plan, file, plan.part(rows.span, columns.span)), y), x)
         # Rows far apart: a row of blocks at a time, so that memory is for what is kept and not for what lies between.
         out = self._empty(tuple(len(axis.indices) for axis in axes))
         for place, near in rows.by_block(plan.window[0], file.levels[plan.level][2]):
             part = self._decode(plan, file, plan.part(near.span, columns.span))
-            out[place] = columns.pick(near.pick(part, 0), 1)
+            out[(slice(None),) * y + (place,)] = columns.pick(near.pick(part, y), x)
         return out
 
     def _empty(self, shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -35,7 +35,7 @@ class ReadPlan:
     bands: tuple[int, ...]
     """The bands to read, from 0, in the order of the result."""
     flat: bool
-    """The result is (y, x): one band and no band axis. Otherwise it is (y, x, band)."""
+    """The result is (y, x): one band and no band axis. Otherwise it is (y, x, band), or (band, y, x)."""
     finish: Finish
     """From the samples of the file to those of the result: `finish.source`, `finish.dtype`."""
     samples: int = 1
@@ -43,6 +43,12 @@ class ReadPlan:
     max_pixels: float = MAX_PIXELS
     """Cap on height * width * samples of one read."""
     threads: int | None = None
+    bands_last: bool = True
+    """(y, x, band), or (band, y, x) if False."""
+    alpha: int | None = None
+    """The band of the file that says which pixels of the other bands are valid, in place of a mask."""
+    nodata_values: tuple[float, ...] = ()
+    """A pixel is not valid where each band of the file has its value, in place of a mask."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -51,7 +57,14 @@ class ReadPlan:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        return ("y", "x") if self.flat else ("y", "x", "band")
+        if self.flat:
+            return ("y", "x")
+        return ("y", "x", "band") if self.bands_last else ("band", "y", "x")
+
+    @property
+    def axes(self) -> tuple[int, int]:
+        """The axes of the result along y and x."""
+        return (0, 1) if self.flat or self.bands_last else (1, 2)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -61,7 +74,10 @@ class ReadPlan:
     def shape_of(self, window: Window) -> tuple[int, ...]:
         """Of what is read of a window of the file."""
         height, width = window[2] - window[0], window[3] - window[1]
-        return (height, width) if self.flat else (height, width, len(self.bands))
+        if self.flat:
+            return height, width
+        count = len(self.bands)
+        return (height, width, count) if self.bands_last else (count, height, width)
 
     def of_bands(self, indices: Sequence[int]) -> ReadPlan:
         """The same read of some of the bands, by their index in the result."""
@@ -101,21 +117,46 @@ class ReadPlan:
             window=window,
             bands=self.bands,
             level=self.level,
-            bands_last=True,
+            bands_last=self.bands_last,
             threads=self.threads,
             max_pixels=int(self.max_pixels),
         )
         return raw, report
 
-    def valid(self, file: File, window: Window | None = None) -> npt.NDArray[np.uint8] | None:
-        """The mask of a window of the file, 0 where there is nothing; None unless it is asked for."""
+    def valid(
+        self, file: File, window: Window | None = None, raw: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[Any] | None:
+        """The mask of a window of the file, 0 where there is nothing; None unless it is asked for.
+
+        `raw` has the samples of the window, where the alpha band may be among them.
+        """
         if not self.finish.by_mask:
             return None
         window = self.window if window is None else window
-        valid = np.empty((window[2] - window[0], window[3] - window[1]), np.uint8)
-        return valid if file.read_mask_into(valid, window=window, level=self.level) else None
+        shape = window[2] - window[0], window[3] - window[1]
+        if self.nodata_values:
+            samples = np.empty((len(self.nodata_values), *shape), self.finish.source)
+            file.read_into(samples, window=window, level=self.level, bands_last=False, threads=self.threads)
+            differs = [plane != value for plane, value in zip(samples, self.nodata_values, strict=True)]
+            return np.any(differs, axis=0)
+        if self.alpha is None:
+            valid = np.empty(shape, np.uint8)
+            return valid if file.read_mask_into(valid, window=window, level=self.level) else None
+        if self.flat and self._exempt:
+            return None
+        if raw is not None and self._exempt:
+            return raw[(slice(None),) * (2 * self.bands_last) + self._exempt[:1]]
+        alpha = np.empty(shape, self.finish.source)
+        file.read_into(alpha, window=window, bands=(self.alpha,), level=self.level, threads=self.threads)
+        return alpha
+
+    @property
+    def _exempt(self) -> tuple[int, ...]:
+        """Where the alpha band is in the result: it is valid everywhere."""
+        return tuple(index for index, band in enumerate(self.bands) if band == self.alpha)
 
     def read(self, file: File, window: Window | None = None) -> npt.NDArray[Any]:
         """The pixels of the result: of a window of the file (`part` makes one) or of the whole plan."""
         raw, _ = self.read_raw(file, window)
-        return self.finish.apply(raw, self.valid(file, window))
+        valid = self.valid(file, window, raw)
+        return self.finish.apply(raw, valid, bands_last=self.bands_last, exempt=self._exempt)

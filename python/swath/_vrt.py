@@ -107,6 +107,13 @@ def open_vrt(
     return _array(data, plan, place, attrs, default_name, encoding_of(state, finish))
 
 
+def mosaic_of(path: str) -> Mosaic:
+    """A mosaic to read from, as `open_rasterio` presents it: with any place and any nodata values."""
+    vrt = _whole_sources(read_vrt(path), False)
+    code = None if vrt.srs is None else _swath.epsg_of_wkt(vrt.srs)
+    return Mosaic(vrt, False, _system(vrt, Georef(epsg=code)))
+
+
 def _array(
     data: Any, plan: ReadPlan, place: Georef, attrs: dict[str, Any], name: str | None, encoding: dict[str, Any]
 ) -> xr.DataArray:

@@ -103,6 +103,13 @@ class Band:
     nodata: Number | None
     sources: tuple[Source, ...]
     description: str | None = None
+    units: str | None = None
+    scale: float = 1.0
+    offset: float = 0.0
+    """What unpacks the band's values; they are not applied when it is read."""
+    color: str = "undefined"
+    tags: tuple[tuple[str, str], ...] = ()
+    """Items of the default metadata domain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +126,10 @@ class Vrt:
     bands: tuple[Band, ...]
     identity: Identity
     """Of the file when it was parsed."""
+    corners: tuple[float, float, float, float, float, float] | None = None
+    """The transform of pixel corners, also for points: what GDAL reads."""
+    tags: tuple[tuple[str, str], ...] = ()
+    """Items of the default metadata domain."""
 
 
 def read_vrt(path: str) -> Vrt:
@@ -207,6 +218,8 @@ class _Parser:
             raster_type="point" if is_point else "area",
             bands=tuple(bands),
             identity=self.identity,
+            corners=self._transform(root.findtext("GeoTransform")),
+            tags=_items(root),
         )
 
     def _size(self, root: Element, name: str) -> int:
@@ -261,8 +274,17 @@ class _Parser:
                     f"VRTRasterBand band={number} contains an unknown <{child.tag}> element, which could change the "
                     "pixels. Only <SimpleSource> and <ComplexSource> are supported."
                 )
-        nodata = _nodata(element.findtext("NoDataValue"), dtype)
-        return Band(dtype, nodata, tuple(sources), element.findtext("Description") or None)
+        return Band(
+            dtype,
+            _nodata(element.findtext("NoDataValue"), dtype),
+            tuple(sources),
+            description=element.findtext("Description") or None,
+            units=element.findtext("UnitType") or None,
+            scale=self._number(element.findtext("Scale") or "1", "Scale", float),
+            offset=self._number(element.findtext("Offset") or "0", "Offset", float),
+            color=(element.findtext("ColorInterp") or "undefined").strip().lower(),
+            tags=_items(element),
+        )
 
     def _source(self, element: Element, size: dict[str, int]) -> Source:
         is_complex = element.tag == "ComplexSource"
@@ -375,6 +397,12 @@ def _item(root: Element, domain: str, key: str) -> str | None:
             if item.get("key") == key and metadata.get("domain", "") == domain:
                 return (item.text or "").strip()
     return None
+
+
+def _items(element: Element) -> tuple[tuple[str, str], ...]:
+    """The items of the default metadata domain, by their names."""
+    plain = [metadata for metadata in element.findall("Metadata") if not metadata.get("domain")]
+    return tuple((item.get("key", ""), item.text or "") for metadata in plain for item in metadata.findall("MDI"))
 
 
 def _nodata(text: str | None, dtype: np.dtype[Any]) -> Number | None:
