@@ -42,6 +42,8 @@ def transform_of(data: Any, *, drop_rotation: bool, keep_rotation: bool) -> Tran
     half = 0.0 if raster_type_of(data.attrs) == "point" else 0.5
     stated = _stated(data, half, keep_rotation=keep_rotation, drop_rotation=drop_rotation)
     if stated is not None and _is_rotated(stated):
+        if (place := _of_pixel_coords(data, (y, x), stated, half)) is not None:
+            return _checked(place)
         return _checked(_moved(stated, _index_axis(data, y), _index_axis(data, x), half))
     if _counts_pixels(data, y) and _counts_pixels(data, x):
         return None
@@ -238,6 +240,21 @@ def _moved(transform: Transform, rows: Axis, columns: Axis, half: float) -> Tran
     wide, high = columns.step or 1.0, rows.step or 1.0
     right, below = columns.first + half * (1.0 - wide), rows.first + half * (1.0 - high)
     return (a * wide, b * high, a * right + b * below + c, d * wide, e * high, d * right + e * below + f)
+
+
+def _of_pixel_coords(data: Any, dims: tuple[str, str], stated: Transform, half: float) -> Transform | None:
+    """The transform of a rotated image whose pixels have coordinates of their own, xc and yc, as in rioxarray."""
+    if any(name not in data.coords or data.coords[name].dims != dims for name in ("xc", "yc")):
+        return None
+    corners = [np.asarray(data.coords[name].values, np.float64)[:: max(1, data.sizes[dims[0]] - 1)] for name in ("xc", "yc")]
+    height, width = data.sizes[dims[0]], data.sizes[dims[1]]
+    steps = []
+    for values, (along, down) in zip(corners, (stated[:2], stated[3:5]), strict=True):
+        right = along if width == 1 else float(values[0, -1] - values[0, 0]) / (width - 1)
+        below = down if height == 1 else float(values[-1, 0] - values[0, 0]) / (height - 1)
+        steps.append((right, below, float(values[0, 0]) - half * (right + below)))
+    (a, b, c), (d, e, f) = steps
+    return a, b, c, d, e, f
 
 
 def _check_shape(data: Any, dims: tuple[str, ...]) -> None:

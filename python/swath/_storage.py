@@ -64,7 +64,7 @@ def storage_of(
         return plain
     values = replace(raster, dtype=packing.dtype, steps=(*raster.steps, packing))
     # Among values that are not the file's any more, its nodata value may be a real one.
-    otherwise = plain if explicit is not None or plain.nodata is None else replace(plain, nodata=math.nan)
+    otherwise = plain if explicit is not None else replace(plain, nodata=math.nan)
     # Values that were only masked are packed numbers still.
     stated = _needed(packing.scaling) or plain.scaling
     return Storage(values, packing.nodata, False, stated, otherwise if packing.exact else None)
@@ -103,7 +103,7 @@ def _packing(
         return None
     nodata = explicit
     if nodata is None:
-        nodata = matchable(_encoded_fill(data.encoding), dtype)
+        nodata = matchable(_fill_of(data.encoding), dtype)
     elif dtype.kind in "iu":
         if exact and matchable(nodata, dtype) is None:
             return None
@@ -276,6 +276,12 @@ def _stated_nodata(data: Any, raster: Raster, state: ReadState | None) -> Number
     if isinstance(stated, float) and math.isnan(stated) and not is_float:
         return None  # Integers made of a masked array have nothing missing.
     return _fitting_or_none(stated, raster.dtype)
+
+
+def _fill_of(encoding: Mapping[Any, Any]) -> Number | None:
+    """The value that NaN stands for among packed numbers."""
+    fill, state = _encoded_fill(encoding), state_of(encoding)
+    return state.nodata if fill is None and state is not None and state.masked else fill
 
 
 def _encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
