@@ -24,7 +24,7 @@ class Unset:
 UNSET: Final = Unset()
 
 NO_LIMIT = (1 << 63) - 1
-"""More pixels than there can be."""
+"""More pixels, or bytes, than there can be."""
 
 # Frames between a warning here and the caller of open_geotiff.
 _CALLER = 3
