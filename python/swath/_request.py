@@ -30,7 +30,7 @@ BandSelection = int | str | list[int] | list[str] | list[int | str] | tuple[int 
 """What `band=` takes: the number of a band, its name, or several of these."""
 
 NO_LIMIT = (1 << 63) - 1
-"""More pixels than there can be."""
+"""More pixels, or bytes, than there can be."""
 
 # Frames between a warning here and the caller of open_geotiff.
 _CALLER = 3

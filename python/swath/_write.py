@@ -23,7 +23,7 @@ from ._progress import Progress, shown
 from ._ramps import ramp_of, ramp_range_of
 from ._raster import Raster, Step, is_data_array, is_dataset, raster_of, upright
 from ._report import remember
-from ._request import report_of, threads_of
+from ._request import NO_LIMIT, report_of, threads_of
 from ._sidecars import Color, categories_of, write_categories, write_color_ramp
 from ._state import Number, ReadState, state_of
 from ._storage import Storage, storage_of
@@ -469,7 +469,8 @@ def _filling(fill: Number | None) -> Step:
 def _bytes(size: Any) -> int:
     if not isinstance(size, int | float | np.integer | np.floating) or size != size:
         raise TypeError(f"streaming_buffer_bytes must be a number of bytes, got {type(size).__name__}: {size!r}")
-    return max(int(size), 1)
+    # The engine counts in 64 bits: infinity and more than that are no limit.
+    return int(max(min(size, NO_LIMIT), 1))
 
 
 __all__ = ["Job", "to_geotiff", "write_array"]
