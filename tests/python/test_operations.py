@@ -98,8 +98,15 @@ def target(folder: Path) -> Path:
     return folder / f"{target.number}.tif"  # type: ignore[attr-defined]
 
 
+opened: dict[tuple[str, str, str, str], xr.DataArray] = {}
+
+
 def result_of(case: Case, files: dict[str, Path]) -> xr.DataArray:
-    return case.operation.apply(open_source(files[case.source.name], case.door, case.mode, case.backend))
+    """Each file is opened once by each door; attrs and encoding are not shared."""
+    key = (case.source.name, case.door, case.mode, case.backend)
+    if key not in opened:
+        opened[key] = open_source(files[case.source.name], case.door, case.mode, case.backend)
+    return case.operation.apply(opened[key].copy(deep=False))
 
 
 def in_bands(array: xr.DataArray) -> np.ndarray:
