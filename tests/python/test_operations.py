@@ -98,8 +98,15 @@ def target(folder: Path) -> Path:
     return folder / f"{target.number}.tif"  # type: ignore[attr-defined]
 
 
+opened: dict[tuple[str, str, str, str], xr.DataArray] = {}
+
+
 def result_of(case: Case, files: dict[str, Path]) -> xr.DataArray:
-    return case.operation.apply(open_source(files[case.source.name], case.door, case.mode, case.backend))
+    """Each file is opened once by each door; attrs and encoding are not shared."""
+    key = (case.source.name, case.door, case.mode, case.backend)
+    if key not in opened:
+        opened[key] = open_source(files[case.source.name], case.door, case.mode, case.backend)
+    return case.operation.apply(opened[key].copy(deep=False))
 
 
 def in_bands(array: xr.DataArray) -> np.ndarray:
@@ -296,7 +303,7 @@ def test_the_file_is_what_the_array_says(case: Case, files: dict[str, Path], fol
     array = result_of(case, files)
     path = target(folder)
     try:
-        swath.to_geotiff(array, path)
+        swath.to_geotiff(array, path, tile_size=32)
     except (ValueError, OverflowError) as error:
         if not case.operation.may_refuse or isinstance(error, swath.NonUniformCoordsError):
             raise
@@ -324,29 +331,36 @@ def test_irregular_coordinates_are_refused_and_the_old_file_stays(
     path = tmp_path / "old.tif"
     path.write_bytes(b"what was there before")
     with pytest.raises(swath.NonUniformCoordsError):
-        swath.to_geotiff(array, path)
+        swath.to_geotiff(array, path, tile_size=32)
     assert path.read_bytes() == b"what was there before"
     assert [each.name for each in tmp_path.iterdir()] == ["old.tif"]
 
 
-def round_trips() -> list[tuple[str, str, str, str]]:
+def round_trips() -> list[tuple[str, str, str, str, dict[str, Any]]]:
+    """By default and, for unpacked arrays, with an explicit `pack=True`."""
     return [
-        (name, door, mode, backend)
+        (name, door, mode, backend, options)
         for name, source in SOURCES.items()
         if name != "rotated"
         for door in OUR_DOORS
         for mode in source.modes
         for backend in ("numpy", "dask")
+        for options in ({}, {"pack": True})
+        if mode == "unpacked" or not options
     ]
 
 
-@pytest.mark.parametrize(("name", "door", "mode", "backend"), round_trips())
+def round_trip_id(value: Any) -> str:
+    return "-".join(value) or "default" if isinstance(value, dict) else str(value)
+
+
+@pytest.mark.parametrize(("name", "door", "mode", "backend", "options"), round_trips(), ids=round_trip_id)
 def test_reading_and_writing_restores_the_file(
-    name: str, door: str, mode: str, backend: str, files: dict[str, Path], tmp_path: Path
+    name: str, door: str, mode: str, backend: str, options: dict[str, Any], files: dict[str, Path], tmp_path: Path
 ) -> None:
     source = SOURCES[name]
     path = tmp_path / "again.tif"
-    swath.to_geotiff(open_source(files[name], door, mode, backend), path)
+    swath.to_geotiff(open_source(files[name], door, mode, backend), path, **options)
     with rasterio.open(files[name]) as old, rasterio.open(path) as new:
         assert new.dtypes == old.dtypes
         assert new.transform == old.transform
