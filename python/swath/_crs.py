@@ -43,7 +43,7 @@ def crs_of(description: Description, allow_unparseable: object = False) -> tuple
         # The same projection over another datum may have a code of its own.
         code = horizontal
     if code is None:
-        text = _written_out(keys)
+        text = citation_wkt(keys)
         if text is not None:
             if not allow_unparseable:
                 _check_text(text)
@@ -64,7 +64,7 @@ def _code(keys: dict[int, Any]) -> int | None:
     return projected if isinstance(projected, int) and 0 < projected != USER_DEFINED else None
 
 
-def _written_out(keys: dict[int, Any]) -> str | None:
+def citation_wkt(keys: dict[int, Any]) -> str | None:
     """The text of a system that has no code and no keys of its own, which stands in a citation."""
     for key in (CITATION, PROJECTED_CITATION):
         text = keys.get(key)

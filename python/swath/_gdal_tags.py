@@ -46,10 +46,12 @@ def file_tags(description: Description) -> Tags:
         if tag in fields:
             value = fields[tag]
             tags[name] = value.decode("utf-8", "replace").rstrip("\0") if isinstance(value, bytes) else str(value)
-    if RASTER_TYPE_KEY in description["geo_keys"]:
+    placed_by_pam = description["crs_from_pam"] and description["transform_source"] == "pam"
+    if RASTER_TYPE_KEY in description["geo_keys"] and not placed_by_pam:
         tags[AREA_OR_POINT] = description["raster_type"].capitalize()
     tags.update(_items(description, None))
-    return tags
+    # GDAL keeps items as "name=value" and skips spaces behind the sign.
+    return {name: value.lstrip(" \t") for name, value in tags.items()}
 
 
 def band_tags(description: Description) -> tuple[Tags, ...]:
@@ -59,8 +61,11 @@ def band_tags(description: Description) -> tuple[Tags, ...]:
 
 def _items(description: Description, band: int | None) -> Tags:
     """Items of the default domain; those with a role (scale, description ...) are not among them."""
-    found = description["metadata"]
-    return {name: value for name, value, sample, domain, role in found if sample == band and not domain and not role}
+    return {
+        name: value.lstrip(" \t")
+        for name, value, sample, domain, role in description["metadata"]
+        if sample == band and value and not domain and not role
+    }
 
 
 def _ratio(value: Any) -> float | None:

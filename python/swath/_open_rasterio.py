@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from ._errors import GeoTIFFFallbackWarning
 from ._raster_info import RasterInfo
 from ._request import bands_of, check_level_type, coerce, is_vrt, threads_of
 from ._rioxarray_layout import Raster, Reading
@@ -110,7 +110,7 @@ def open_rasterio(
         threads=threads_of(threads),
         max_pixels=UNLIMITED if max_pixels is None else max_pixels,
     )
-    bands = _bands_of(band, raster.info)
+    bands, _ = bands_of(band, raster.info.descriptions, first=1)
     if band_as_variable:
         return reading.dataset(bands)
     return reading.array(bands, default_name)
@@ -162,19 +162,6 @@ def _source_of(filename: Any) -> Any:
     return coerce(filename)
 
 
-def _bands_of(band: Any, info: RasterInfo) -> tuple[int, ...]:
-    """The bands to read, from 0."""
-    several = isinstance(band, list | tuple | range | np.ndarray)
-    wanted = list(band) if several else [band]
-    if band is None:
-        return tuple(range(info.count))
-    for one in wanted:
-        if isinstance(one, int | np.integer) and not isinstance(one, bool | np.bool_) and not 1 <= one <= info.count:
-            raise IndexError(f"band={one} is out of range: bands are numbered from 1 to {info.count}.")
-    from_zero = [one - 1 if isinstance(one, int | np.integer) and one is not True else one for one in wanted]
-    return bands_of(from_zero, info.descriptions)[0]
-
-
 def _open(source: Any, level: int, storage_options: Mapping[str, Any] | None) -> Raster:
     if is_vrt(source):
         from ._sidecars import read_pam
@@ -197,6 +184,13 @@ def _open(source: Any, level: int, storage_options: Mapping[str, Any] | None) ->
         raise ValueError(
             f"overview_level={level - 1} is out of range: the image has {len(header.levels) - 1} overviews, and "
             "overview_level=0 is the first."
+        )
+    images = header.description["images"]
+    if images > 1:
+        warnings.warn(
+            f"the file has {images} images (pages); open_rasterio opens the first of them.",
+            GeoTIFFFallbackWarning,
+            stacklevel=3,
         )
     name = source if isinstance(source, str) else None
     return Raster(RasterInfo.of_tiff(header, level, name), header.handle or Handle(source, header.file), level)

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _swath
 from ._attrs import CONTRACT
+from ._crs import citation_wkt
 from ._gdal_tags import Tags, band_tags, file_tags
 from ._georef import Affine
 
@@ -29,6 +30,7 @@ RPC_TAG, RPC_NUMBERS = 50844, 92
 COMPLEX_INTEGERS = 5
 """The SampleFormat of pairs of integers, which are read as complex floats."""
 
+WKT1 = ("PROJCS", "GEOGCS", "COMPD_CS", "LOCAL_CS", "GEOCCS", "VERT_CS")
 SHIFT_OF_KNOWN_DATUM = re.compile(r',TOWGS84\[[^\]]*\](?=,AUTHORITY\["EPSG")')
 
 Gcp = tuple[float, float, float, float, float]
@@ -179,6 +181,11 @@ def _rpc(description: Description) -> tuple[float, ...] | None:
 def _wkt_of(description: Description) -> str | None:
     """The text of a file's system."""
     wkt, code = description["wkt"], description["epsg"]
+    if code is None and not description["crs_from_pam"]:
+        # xarray-spatial and others write a system without a code as text into a citation.
+        text = citation_wkt(description["geo_keys"])
+        if text is not None and (readable := _wkt(text)) is not None:
+            return readable
     if wkt is None:
         return None if code is None else _wkt(f"EPSG:{code}")
     if description["crs_from_pam"] and code is not None and "AUTHORITY" not in wkt:
@@ -188,18 +195,23 @@ def _wkt_of(description: Description) -> str | None:
     return SHIFT_OF_KNOWN_DATUM.sub("", wkt)
 
 
-def _wkt(text: str) -> str:
-    """A system as GDAL's WKT 1, where that can be made."""
+def _wkt(text: str) -> str | None:
+    """A system as GDAL's WKT 1, where that can be made; None for text that pyproj cannot read."""
     if text.upper().startswith("EPSG:") and text[5:].isdigit() and (known := _swath.wkt_of_epsg(int(text[5:]))):
         return known
-    if text.lstrip().upper().startswith(("PROJCS", "GEOGCS", "COMPD_CS", "LOCAL_CS", "GEOCCS", "VERT_CS")):
-        return text
     try:
         from pyproj import CRS
         from pyproj.exceptions import CRSError
     except ImportError:
         return text
     try:
-        return str(CRS.from_user_input(text).to_wkt("WKT1_GDAL") or text)
+        crs = CRS.from_user_input(text)
     except CRSError:
+        return None
+    if text.lstrip().upper().startswith(WKT1):
         return text
+    try:
+        return str(crs.to_wkt("WKT1_GDAL"))
+    except CRSError:
+        # Not all systems can be told in the older form.
+        return str(crs.to_wkt())

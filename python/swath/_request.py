@@ -218,14 +218,17 @@ def level_of(overview_level: Any, levels: int) -> int:
     return level
 
 
-def bands_of(band: Any, names: Sequence[str | None]) -> tuple[tuple[int, ...], bool]:
-    """The bands to read, of as many as there are names, and whether the result has a band axis."""
+def bands_of(band: Any, names: Sequence[str | None], first: int = 0) -> tuple[tuple[int, ...], bool]:
+    """The bands to read, from 0, and whether the result has a band axis.
+
+    There are as many bands as names; `first` is the number by which the caller calls the first of them.
+    """
     count = len(names)
     if band is None:
         return tuple(range(count)), count > 1
     if not isinstance(band, list | tuple | range | np.ndarray):
-        return (_band_of(band, names),), False
-    bands = tuple(_band_of(one, names) for one in band)
+        return (_band_of(band, names, first),), False
+    bands = tuple(_band_of(one, names, first) for one in band)
     if not bands:
         raise ValueError(f"band={band!r} selects no band.")
     if len(set(bands)) < len(bands):
@@ -233,29 +236,31 @@ def bands_of(band: Any, names: Sequence[str | None]) -> tuple[tuple[int, ...], b
     return bands, True
 
 
-def _band_of(band: Any, names: Sequence[str | None]) -> int:
-    """The number of one band."""
+def _band_of(band: Any, names: Sequence[str | None], first: int) -> int:
+    """The number of one band, from 0."""
     count = len(names)
+    kind = "a non-negative int" if first == 0 else "an int from 1"
     if isinstance(band, bool | np.bool_):
-        raise ValueError(f"band must be a non-negative int, got {band!r}")
+        raise ValueError(f"band must be {kind}, got {band!r}")
     if isinstance(band, str) and any(names):
-        return _band_named(band, names)
+        return _band_named(band, names, first)
     if not isinstance(band, int | np.integer):
         why = "; the bands of this file have no names" if isinstance(band, str) else ""
-        raise TypeError(f"band must be a non-negative int, a name or a list of these, got {band!r}{why}")
-    if not 0 <= band < count:
+        raise TypeError(f"band must be {kind}, a name or a list of these, got {band!r}{why}")
+    if not first <= band < first + count:
         one = "requested on a single-band file" if count == 1 else f"out of range for {count}-band file"
-        raise IndexError(f"band={band} {one}.")
-    return int(band)
+        raise IndexError(f"band={band} {one}; the first band is {first}.")
+    return int(band) - first
 
 
-def _band_named(name: str, names: Sequence[str | None]) -> int:
+def _band_named(name: str, names: Sequence[str | None], first: int) -> int:
     """The band whose description is `name`."""
     found = [number for number, other in enumerate(names) if other == name]
     if len(found) == 1:
         return found[0]
     if found:
-        raise ValueError(f"band={name!r} is the name of bands {found}. Select one of them by its number.")
+        numbers = [number + first for number in found]
+        raise ValueError(f"band={name!r} is the name of bands {numbers}. Select one of them by its number.")
     raise ValueError(f"no band is named {name!r}. The names of the bands are {list(names)}.")
 
 

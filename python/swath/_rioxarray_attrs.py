@@ -85,7 +85,7 @@ def _common(one: str, many: str, values: tuple[float, ...]) -> dict[str, Any]:
     warnings.warn(
         f"{many.capitalize()} differ across bands. The {one!r} attribute will not be added. See the {many!r} "
         "attribute.",
-        stacklevel=6,
+        stacklevel=5,
     )
     return {many: values}
 

@@ -177,14 +177,14 @@ class Reading:
                 f"~{(info.height + info.width) * 8 / 1e9:.2f} GB. Pass parse_coordinates=False."
             )
         a, b, c, d, e, f = info.transform
-        if max(abs(b), abs(d)) <= SHEAR * max(abs(a), abs(e), 1.0):
-            return {
-                "x": ("x", np.arange(info.width) * a + (a * 0.5 + b * 0.5 + c)),
-                "y": ("y", np.arange(info.height) * e + (d * 0.5 + e * 0.5 + f)),
-            }
-        from ._rotated import rotated_coords
+        if max(abs(b), abs(d)) > SHEAR * max(abs(a), abs(e), 1.0):
+            from ._rotated import rotated_coords
 
-        return rotated_coords(info.transform, info.height, info.width)
+            return rotated_coords(info.transform, info.height, info.width)
+        return {
+            "x": ("x", np.arange(info.width) * a + (a * 0.5 + b * 0.5 + c)),
+            "y": ("y", np.arange(info.height) * e + (d * 0.5 + e * 0.5 + f)),
+        }
 
 
 def _sentinel(info: RasterInfo, band: int) -> int | float | None:
