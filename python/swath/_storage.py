@@ -44,9 +44,7 @@ class Storage:
     """Where the values turn out not to be those of the file's type any more."""
 
 
-def storage_of(
-    raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bool | None, has_mask: bool
-) -> Storage:
+def storage_of(raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bool | None, has_mask: bool) -> Storage:
     """For a DataArray, or None for a bare array. `pack`: None restores the type of the file where nothing is lost."""
     explicit = None if nodata is None else number(nodata, "nodata")
     if data is None:
