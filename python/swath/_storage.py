@@ -101,7 +101,7 @@ def _packing(
         return None
     nodata = explicit
     if nodata is None:
-        nodata = matchable(_encoded_fill(data.encoding), dtype)
+        nodata = matchable(_packed_fill(data.encoding), dtype)
     elif dtype.kind in "iu":
         if exact and matchable(nodata, dtype) is None:
             return None
@@ -274,6 +274,14 @@ def _stated_nodata(data: Any, raster: Raster, state: ReadState | None) -> Number
     if isinstance(stated, float) and math.isnan(stated) and not is_float:
         return None  # Integers made of a masked array have nothing missing.
     return _fitting_or_none(stated, raster.dtype)
+
+
+def _packed_fill(encoding: Mapping[Any, Any]) -> Number | None:
+    """What stands for NaN among the samples of the file. Of unpacked bands with several scales the state says it."""
+    state = state_of(encoding)
+    if state is None or not state.masked or not encoding.keys().isdisjoint(_FILL_NAMES):
+        return _encoded_fill(encoding)
+    return state.nodata
 
 
 def _encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
