@@ -269,11 +269,16 @@ def _stated_nodata(data: Any, raster: Raster, state: ReadState | None) -> Number
         return None
     if is_mixed(data):
         return math.nan if is_float else None
-    if state is not None and not state.masked and stated == state.nodata and state.dtype == data.dtype:
+    if state is not None and not state.masked and _equal(stated, state.nodata) and state.dtype == data.dtype:
         return stated  # As the file has it, sensible or not.
     if isinstance(stated, float) and math.isnan(stated) and not is_float:
         return None  # Integers made of a masked array have nothing missing.
     return _fitting_or_none(stated, raster.dtype)
+
+
+def _equal(one: Number, two: Number | None) -> bool:
+    """Whether two nodata values are the same, NaN included."""
+    return one == two or (two is not None and math.isnan(one) and math.isnan(two))
 
 
 def _packed_fill(encoding: Mapping[Any, Any]) -> Number | None:
