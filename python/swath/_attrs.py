@@ -203,14 +203,16 @@ def encoding_of(state: ReadState, finish: Finish) -> dict[str, Any]:
     encoding: dict[str, Any] = {KEY: state}
     if not state.masked:
         return encoding
-    fill = None if finish.sentinel is None else np.array(finish.sentinel, state.dtype)[()]
     factors = set(state.scaling.values()) if state.unpacked else set()
-    # CF has one scale for all bands, and needs a value for NaN: with half of that, others would store other values.
-    can_pack = not factors or (len(factors) == 1 and len(state.scaling) == state.bands)
-    if fill is not None and can_pack:
-        encoding["_FillValue"] = fill
-        if can_pack and not state.cast and state.dtype.kind in "iu":
-            encoding["dtype"] = state.dtype.name
-            for scale, offset in factors:
-                encoding["scale_factor"], encoding["add_offset"] = scale, offset
+    # CF has one scale for all bands. With the packed type alone, the values would be stored as if they had none, and
+    # without a fill value NaN as any integer.
+    one_scale = len(factors) <= 1 and (not factors or len(state.scaling) == state.bands)
+    packs = one_scale and finish.sentinel is not None and not state.cast and state.dtype.kind in "iu"
+    if finish.sentinel is not None and (packs or not factors):
+        # Not among values that stay unpacked: there a real one may equal it.
+        encoding["_FillValue"] = np.array(finish.sentinel, state.dtype)[()]
+    if packs:
+        encoding["dtype"] = state.dtype.name
+        for scale, offset in factors:
+            encoding["scale_factor"], encoding["add_offset"] = scale, offset
     return encoding

@@ -23,7 +23,12 @@ def index_of(values: npt.NDArray[Any], dim: str) -> PandasIndex:
 
 
 def data_array(
-    data: Any, dims: tuple[str, ...], coords: Coords, attrs: dict[str, Any], name: Any, encoding: dict[str, Any] | None = None
+    data: Any,
+    dims: tuple[str, ...],
+    coords: Coords,
+    attrs: dict[str, Any],
+    name: Any,
+    encoding: dict[str, Any] | None = None,
 ) -> xr.DataArray:
     """As `xr.DataArray` of these, with an encoding.
 

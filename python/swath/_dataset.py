@@ -24,7 +24,7 @@ def array_of(dataset: xr.Dataset) -> xr.DataArray:
     """The variables of a Dataset as the bands of one DataArray, or its only one as it is."""
     arrays = _variables(dataset)
     if len(arrays) == 1:
-        only = arrays[0].copy(deep=False)
+        only: xr.DataArray = arrays[0].copy(deep=False)
         only.attrs = {**dataset.attrs, **only.attrs}
         return only
     for array in arrays:
@@ -93,7 +93,8 @@ def _stacked(dataset: xr.Dataset, arrays: list[xr.DataArray]) -> xr.DataArray:
     shared = _shared({}, [array.encoding for array in arrays], keep_file=False)
     stacked.encoding |= {name: shared[name] for name in _OF_VALUES if name in shared}
     names = [_name(array) for array in arrays]
-    return stacked.assign_coords(band=labels, long_name=("band", names))
+    named: xr.DataArray = stacked.assign_coords(band=labels, long_name=("band", names))
+    return named
 
 
 def _shared_coords(arrays: list[xr.DataArray]) -> dict[Any, Any]:

@@ -21,15 +21,15 @@ def validity_of(mask: Any, raster: Raster, nodata: Number | None) -> Validity | 
         return _not_missing(matchable(nodata, raster.array.dtype))
     if is_data_array(mask):
         mask = upright(mask).data
-    given = mask if is_dask(mask) else np.asarray(mask)
+    given: Any = mask if is_dask(mask) else np.asarray(mask)
     if tuple(given.shape) != (raster.height, raster.width):
         raise ValueError(
             f"mask must have the shape {(raster.height, raster.width)} of the image, got {tuple(given.shape)}"
         )
     if given.dtype.kind not in "biu":
         raise TypeError(
-            f"mask must hold truth values or integers, 0 where a pixel is missing, got {given.dtype}; True makes one of "
-            "the NaN and nodata pixels"
+            f"mask must hold truth values or integers, 0 where a pixel is missing, got {given.dtype}; mask=True makes "
+            "one of the NaN and nodata pixels"
         )
 
     def rows(_: npt.NDArray[Any], start: int, stop: int) -> npt.NDArray[np.uint8]:
@@ -54,4 +54,5 @@ def _not_missing(nodata: Number | None) -> Validity:
 
 
 def _as_mask(valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    return np.multiply(valid, np.uint8(255), dtype=np.uint8, order="C")
+    mask: npt.NDArray[np.uint8] = np.multiply(valid, np.uint8(255), dtype=np.uint8, order="C")
+    return mask

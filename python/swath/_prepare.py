@@ -50,9 +50,7 @@ class Prepared:
         return {
             **copy_of(self.header.attrs),
             **self.georef.attrs(self.plan.window),
-            **nodata_attrs(
-                self.plan.finish, self.header.nodata, masked=self.masked, cast=self.cast, seen=seen
-            ),
+            **nodata_attrs(self.plan.finish, self.header.nodata, masked=self.masked, cast=self.cast, seen=seen),
         }
 
     def state(self) -> ReadState:
@@ -68,7 +66,7 @@ class Prepared:
             scaling |= dict(zip(self.plan.bands, zip(*factors, strict=True), strict=True))
         return ReadState(
             dtype=finish.source,
-            shape=self.plan.shape[:2],
+            shape=(self.plan.shape[0], self.plan.shape[1]),
             nodata=header.nodata,
             masked=stands_for_missing(finish, header.nodata, self.masked),
             unpacked=self.unpack,

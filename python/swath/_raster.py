@@ -125,7 +125,8 @@ def upright(data: Any) -> Any:
 def _of_cf(data: Any, dim: Any) -> str | None:
     """x or y for a dimension whose coordinate says so as CF has it."""
     attrs = data.coords[dim].attrs if dim in data.coords else {}
-    for name, standard in (("x", ("projection_x_coordinate", "longitude")), ("y", ("projection_y_coordinate", "latitude"))):
+    standard_names = {"x": ("projection_x_coordinate", "longitude"), "y": ("projection_y_coordinate", "latitude")}
+    for name, standard in standard_names.items():
         if str(attrs.get("axis", "")).lower() == name or attrs.get("standard_name") in standard:
             return name
     return None

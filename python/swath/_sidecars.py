@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ._ramps import RAMPS
-from ._structured import Structured, value_of
+from ._structured import Structured
 from ._xml import MAX_BYTES, add, parse_xml, replace_file, to_bytes, writable
 
 Color = tuple[int, int, int, int]

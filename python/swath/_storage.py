@@ -44,9 +44,7 @@ class Storage:
     """Where the values turn out not to be those of the file's type any more."""
 
 
-def storage_of(
-    raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bool | None, has_mask: bool
-) -> Storage:
+def storage_of(raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bool | None, has_mask: bool) -> Storage:
     """For a DataArray, or None for a bare array. `pack`: None restores the type of the file where nothing is lost."""
     explicit = None if nodata is None else number(nodata, "nodata")
     if data is None:
@@ -103,7 +101,7 @@ def _packing(
         return None
     nodata = explicit
     if nodata is None:
-        nodata = matchable(_fill_of(data.encoding), dtype)
+        nodata = matchable(_packed_fill(data.encoding), dtype)
     elif dtype.kind in "iu":
         if exact and matchable(nodata, dtype) is None:
             return None
@@ -271,17 +269,24 @@ def _stated_nodata(data: Any, raster: Raster, state: ReadState | None) -> Number
         return None
     if is_mixed(data):
         return math.nan if is_float else None
-    if state is not None and not state.masked and stated == state.nodata and state.dtype == data.dtype:
+    if state is not None and not state.masked and _equal(stated, state.nodata) and state.dtype == data.dtype:
         return stated  # As the file has it, sensible or not.
     if isinstance(stated, float) and math.isnan(stated) and not is_float:
         return None  # Integers made of a masked array have nothing missing.
     return _fitting_or_none(stated, raster.dtype)
 
 
-def _fill_of(encoding: Mapping[Any, Any]) -> Number | None:
-    """The value that NaN stands for among packed numbers."""
-    fill, state = _encoded_fill(encoding), state_of(encoding)
-    return state.nodata if fill is None and state is not None and state.masked else fill
+def _equal(one: Number, two: Number | None) -> bool:
+    """Whether two nodata values are the same, NaN included."""
+    return one == two or (two is not None and math.isnan(one) and math.isnan(two))
+
+
+def _packed_fill(encoding: Mapping[Any, Any]) -> Number | None:
+    """What stands for NaN among the samples of the file. Of unpacked bands with several scales the state says it."""
+    state = state_of(encoding)
+    if state is None or not state.masked or not encoding.keys().isdisjoint(_FILL_NAMES):
+        return _encoded_fill(encoding)
+    return state.nodata
 
 
 def _encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:

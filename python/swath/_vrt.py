@@ -98,7 +98,7 @@ def open_vrt(
     }
     state = ReadState(
         dtype=finish.source,
-        shape=plan.shape[:2],
+        shape=(plan.shape[0], plan.shape[1]),
         nodata=nodata,
         masked=stands_for_missing(finish, nodata, masked),
         cast=dtype is not None,

@@ -167,7 +167,9 @@ def to_geotiff(
         from ._gpu import to_host
 
         raster = dataclasses.replace(raster, array=to_host(raster.array))
-    _check_combinations(target, on_gpu, cog=cog, tiled=tiled, overview_levels=overview_levels, max_z_error=max_z_error, mask=mask)
+    _check_combinations(
+        target, on_gpu, cog=cog, tiled=tiled, overview_levels=overview_levels, max_z_error=max_z_error, mask=mask
+    )
     options |= block_options(tiled, tile_size, cog, interleave)
 
     labelled = data if is_data_array(data) else None
