@@ -246,7 +246,9 @@ def _of_pixel_coords(data: Any, dims: tuple[str, str], stated: Transform, half: 
     """The transform of a rotated image whose pixels have coordinates of their own, xc and yc, as in rioxarray."""
     if any(name not in data.coords or data.coords[name].dims != dims for name in ("xc", "yc")):
         return None
-    corners = [np.asarray(data.coords[name].values, np.float64)[:: max(1, data.sizes[dims[0]] - 1)] for name in ("xc", "yc")]
+    corners = [
+        np.asarray(data.coords[name].values, np.float64)[:: max(1, data.sizes[dims[0]] - 1)] for name in ("xc", "yc")
+    ]
     height, width = data.sizes[dims[0]], data.sizes[dims[1]]
     steps = []
     for values, (along, down) in zip(corners, (stated[:2], stated[3:5]), strict=True):

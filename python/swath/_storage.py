@@ -26,6 +26,8 @@ from ._state import Number, ReadState, state_of
 Scaling = tuple[tuple[float, float], ...]
 
 _FILL_NAMES = ("_FillValue", "missing_value", "fill_value")
+# Without fill_value: xarray keeps Zarr's there, which is 0 where an array has no missing pixels.
+_ENCODED_FILL_NAMES = ("_FillValue", "missing_value", "nodata")
 _LEGACY = ("scale_factor", "add_offset", "mask_and_scale_dtype")
 """What the reference leaves in attrs after `unpack=True`."""
 
@@ -284,14 +286,14 @@ def _equal(one: Number, two: Number | None) -> bool:
 def _packed_fill(encoding: Mapping[Any, Any]) -> Number | None:
     """What stands for NaN among the samples of the file. Of unpacked bands with several scales the state says it."""
     state = state_of(encoding)
-    if state is None or not state.masked or not encoding.keys().isdisjoint(_FILL_NAMES):
+    if state is None or not state.masked or not encoding.keys().isdisjoint(_ENCODED_FILL_NAMES):
         return _encoded_fill(encoding)
     return state.nodata
 
 
 def _encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
     """The value that NaN stands for: rioxarray and xarray keep it in the encoding of arrays that are masked."""
-    for name in (*_FILL_NAMES, "nodata"):
+    for name in _ENCODED_FILL_NAMES:
         if encoding.get(name) is not None:
             return number(encoding[name], f"encoding[{name!r}]")
     return None

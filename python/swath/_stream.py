@@ -101,7 +101,9 @@ def _as_announced(made: Any, dtype: np.dtype[Any], start: int, stop: int) -> Any
         cast = made.astype(dtype)
         is_rounded = made.dtype.kind == dtype.kind == "f"
         # xarray's interp announces float32 and makes float64: more digits than that are not meant.
-        kept = np.isfinite(cast) == np.isfinite(made) if is_rounded else (cast == made) | ((made != made) & (cast != cast))
+        kept = (
+            np.isfinite(cast) == np.isfinite(made) if is_rounded else (cast == made) | ((made != made) & (cast != cast))
+        )
     if bool(kept.all()):
         return cast
     raise ValueError(

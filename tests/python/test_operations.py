@@ -236,6 +236,9 @@ def check_missing(file: rasterio.DatasetReader, values: np.ndarray, case: Case) 
     if case.source.mask is not None and case.mode == "plain":
         return nan
     allowed = nan if case.operation.sentinel == "lost" else stated
+    if case.door == "rioxarray" and case.operation.name.startswith("odc_"):
+        # odc-geo fills what rioxarray has masked with the nodata value of the file, among the values.
+        allowed = allowed | (values == sentinel)
     extra = found & ~allowed
     assert not extra.any(), f"{extra.sum()} valid pixels are missing in the file, nodata {file.nodata}"
     if case.operation.sentinel == "kept":
@@ -261,7 +264,9 @@ def check_values(file: rasterio.DatasetReader, array: xr.DataArray, values: np.n
         allowed = np.where(nan, 0.0, 2e-6 + 1e-5 * np.abs(values)) + rounding
         assert (difference <= allowed).all(), f"off by {difference.max()}, scales {file.scales}, {stored.dtype}"
         return
-    np.testing.assert_array_equal(stored[~nan], values[~nan])
+    # xarray's interp of dask arrays makes float64 where it announces float32.
+    announced = values.astype(array.dtype) if array.dtype.kind == "f" else values
+    np.testing.assert_array_equal(stored[~nan], announced[~nan])
     if operation.same and case.mode == "plain":
         assert stored.dtype == values.dtype
     if operation.numbers != "new":
