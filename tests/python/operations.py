@@ -224,7 +224,7 @@ class Operation:
     - "open": xarray keeps `encoding` although the values are others; both answers are accepted.
 
     `sentinel` says whether the nodata value of a plain, unmasked array still marks missing pixels:
-    "kept", "lost", or "open" where the array cannot tell.
+    "kept", "lost", or "open" where the array cannot tell: its attrs still state the value, and no band went missing.
     """
 
     name: str
@@ -238,6 +238,8 @@ class Operation:
     epsg: int | None = None
     # Which bands of the file the result has, where labels do not say it: the writer may not know, but must not guess.
     picks: tuple[int, ...] | None = None
+    # The operation fills new pixels with a value that it puts into `attrs["nodata"]`.
+    fills: bool = False
     # The operation may decode values by `encoding["scale_factor"]`.
     decodes: bool = False
     # The values do not fit the packed type that `encoding` names: an error is as good as a file that holds them.
@@ -442,7 +444,7 @@ OPERATIONS: tuple[Operation, ...] = (
     computes("negate", lambda a: -a.astype("float64")),
     computes("reversed_division", lambda a: 1.0 / (a + 1.0)),
     computes("add_array", lambda a: a + a),
-    computes("subtract_itself", lambda a: a - a, sentinel="lost"),
+    computes("subtract_itself", lambda a: a - a),
     computes("add_row", lambda a: a + xr.DataArray(np.arange(30.0), dims="x", coords={"x": a.x})),
     computes("inner_join", lambda a: a.isel(x=slice(0, 20)) + a.isel(x=slice(10, None))),
     computes("astype_float32", lambda a: a.astype("float32"), everywhere=True),
@@ -466,7 +468,7 @@ OPERATIONS: tuple[Operation, ...] = (
     computes("coarsen_mean", lambda a: a.coarsen(y=4, x=3).mean(), everywhere=True),
     computes("coarsen_max_trim", lambda a: a.coarsen(y=5, x=7, boundary="trim").max()),
     computes("rolling_mean", lambda a: a.astype("float64").rolling(x=3, center=True).mean()),
-    computes("diff", lambda a: a.astype("float64").diff("x"), sentinel="lost"),
+    computes("diff", lambda a: a.astype("float64").diff("x")),
     computes("cumsum", lambda a: a.astype("float64").cumsum("x")),
     computes("interp_finer", lambda a: a.interp(x=finer(a, "x", 2), y=finer(a, "y", 3)), everywhere=True),
     computes("interp_shifted", lambda a: a.interp(x=a.x.values[1:-1] + step(a, "x") / 2)),
@@ -527,7 +529,7 @@ OPERATIONS: tuple[Operation, ...] = (
     computes("band_mean_keepdims", lambda a: a.mean("band", keepdims=True), bands="several"),
     computes("band_argmax", lambda a: a.fillna(0).argmax("band"), bands="several", sentinel="lost"),
     computes("band_quantile", lambda a: a.chunk(band=-1).quantile(0.5, "band"), bands="several"),
-    computes("bands_minus_mean", lambda a: a - a.mean("band"), bands="several", sentinel="lost"),
+    computes("bands_minus_mean", lambda a: a - a.mean("band"), bands="several"),
     computes(
         "bands_weighted",
         lambda a: a.dot(xr.DataArray([0.1, 0.2, 0.3, 0.4], dims="band", coords={"band": a.band})),
@@ -563,11 +565,12 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     replaces("rio_clip_box", lambda a: through_the_accessor(a, lambda b: b.rio.clip_box(*box(a, 4))), sentinel="kept"),
     replaces("rio_pad_box", lambda a: through_the_accessor(a, lambda b: b.rio.pad_box(*box(a, -3)))),
-    replaces("odc_reproject", moved_by_odc),
+    replaces("odc_reproject", moved_by_odc, fills=True),
     replaces(
         "odc_reproject_to_degrees",
         lambda a: band_first(a).odc.reproject("EPSG:4326", resampling="nearest"),
         epsg=GEOGRAPHIC,
+        fills=True,
     ),
     # Irregular coordinates have no transform.
     selects("irregular_rows", lambda a: a.isel(y=[0, 1, 5]), regular=False, everywhere=True),
