@@ -25,7 +25,7 @@ UTM, GEOGRAPHIC, OTHER_UTM = 32633, 4326, 32632
 NORTH_UP = Affine(10.0, 0.0, 500_000.0, 0.0, -10.0, 5_000_000.0)
 SOUTH_UP = Affine(10.0, 0.0, 500_000.0, 0.0, 10.0, 5_000_000.0)
 ROTATED = Affine(8.0, 6.0, 500_000.0, 6.0, -8.0, 5_000_000.0)
-DEGREES = Affine(0.25, 0.0, 12.0, 0.0, -0.125, 48.0)
+DEGREES = Affine(1 / 1200, 0.0, 12.0 + 1 / 7, 0.0, -1 / 3600, 48.1)
 
 Y_NAMES = ("y", "lat", "latitude", "row")
 X_NAMES = ("x", "lon", "longitude", "col")
@@ -224,7 +224,7 @@ class Operation:
     - "open": xarray keeps `encoding` although the values are others; both answers are accepted.
 
     `sentinel` says whether the nodata value of a plain, unmasked array still marks missing pixels:
-    "kept", "lost", or "open" where the array cannot tell.
+    "kept", "lost", or "open" where the array cannot tell: its attrs still state the value, and no band went missing.
     """
 
     name: str
@@ -238,12 +238,12 @@ class Operation:
     epsg: int | None = None
     # Which bands of the file the result has, where labels do not say it: the writer may not know, but must not guess.
     picks: tuple[int, ...] | None = None
+    # The operation fills new pixels with a value that it puts into `attrs["nodata"]`.
+    fills: bool = False
     # The operation may decode values by `encoding["scale_factor"]`.
     decodes: bool = False
     # The values do not fit the packed type that `encoding` names: an error is as good as a file that holds them.
     may_refuse: bool = False
-    # The values lie between the steps of the packed type, which may round them.
-    off_grid: bool = False
     # Runs on every file, not only on the scenes.
     everywhere: bool = False
     # The result equals what was read, in order, place and value.
@@ -386,6 +386,8 @@ OPERATIONS: tuple[Operation, ...] = (
     selects("expand_dims", lambda a: a.squeeze(drop=True).expand_dims("band"), bands="one"),
     selects("squeeze", lambda a: a.squeeze(), same=True),
     selects("stack_and_unstack", lambda a: a.stack(z=("y", "x")).unstack("z").sortby("y", ascending=False)),
+    selects("drop_spatial_ref", lambda a: a.drop_vars("spatial_ref", errors="ignore"), same=True),
+    selects("rio_write_crs", lambda a: band_first(a).rio.write_crs(OTHER_UTM), epsg=OTHER_UTM),
     replaces("drop_attrs", lambda a: a.drop_attrs(deep=False)),
     replaces("drop_encoding", lambda a: a.drop_encoding()),
     # Selections of pixels.
@@ -403,6 +405,8 @@ OPERATIONS: tuple[Operation, ...] = (
     selects("sel_nearest", lambda a: a.sel(x=a.x.values[2:9] + step(a, "x") / 5, method="nearest")),
     selects("sel_list", lambda a: a.sel(y=a.y.values[[8, 5, 2]])),
     selects("loc", lambda a: a.loc[{"x": a.x.values[3:8]}]),
+    selects("first_dim_reversed", lambda a: a[::-1]),
+    selects("two_columns", lambda a: a.isel(x=slice(4, 6))),
     selects("one_row", lambda a: a.isel(y=[5]), everywhere=True),
     selects("one_column", lambda a: a.isel(x=slice(8, 9))),
     selects("one_pixel", lambda a: a.isel(y=[6], x=[7])),
@@ -416,6 +420,7 @@ OPERATIONS: tuple[Operation, ...] = (
     selects("integer_coords", lambda a: a.assign_coords(x=np.arange(30) * 20 + 100, y=np.arange(24)[::-1] * 20)),
     selects("rename_lon_lat", lambda a: a.rename(x="lon", y="lat")),
     selects("rename_longitude_latitude", lambda a: a.rename(x="longitude", y="latitude"), everywhere=True),
+    selects("rename_row_col", lambda a: a.rename(x="col", y="row")),
     selects("drop_coords", lambda a: a.drop_vars(["x", "y"]), place="file", everywhere=True),
     selects("slice_then_rename", lambda a: a.isel(x=slice(4, 24, 2)).rename(x="lon", y="lat")),
     selects("extra_coordinates", lambda a: a.assign_coords(time=0, row_number=("y", np.arange(24))), same=True),
@@ -430,10 +435,10 @@ OPERATIONS: tuple[Operation, ...] = (
     replaces("reindex_like", lambda a: a.isel(x=slice(0, 10)).reindex_like(a)),
     replaces("roll_values", lambda a: a.roll(x=3), sentinel="kept"),
     replaces("copy_with_data", lambda a: a.copy(data=a.data + 1)),
-    replaces("halved_data", lambda a: a.copy(data=a.data * 0.5), may_refuse=True, off_grid=True),
+    replaces("halved_data", lambda a: a.copy(data=a.data * 0.5), may_refuse=True),
     replaces("zero_data", lambda a: a.copy(data=a.data * 0), may_refuse=True),
     replaces("large_data", lambda a: a.copy(data=a.data * 1e6), may_refuse=True),
-    replaces("negative_data", lambda a: a.copy(data=a.data * -1.0), may_refuse=True, off_grid=True),
+    replaces("negative_data", lambda a: a.copy(data=a.data * -1.0), may_refuse=True),
     replaces("add_in_place", added_in_place),
     replaces("assign_in_place", assigned_in_place, sentinel="kept"),
     # New values.
@@ -442,12 +447,18 @@ OPERATIONS: tuple[Operation, ...] = (
     computes("negate", lambda a: -a.astype("float64")),
     computes("reversed_division", lambda a: 1.0 / (a + 1.0)),
     computes("add_array", lambda a: a + a),
-    computes("subtract_itself", lambda a: a - a, sentinel="open"),
+    computes("subtract_itself", lambda a: a - a),
     computes("add_row", lambda a: a + xr.DataArray(np.arange(30.0), dims="x", coords={"x": a.x})),
     computes("inner_join", lambda a: a.isel(x=slice(0, 20)) + a.isel(x=slice(10, None))),
     computes("astype_float32", lambda a: a.astype("float32"), everywhere=True),
     computes("astype_float64", lambda a: a.astype("float64")),
     computes("astype_int32", lambda a: a.fillna(0).astype("int32")),
+    computes("astype_float16", lambda a: a.astype("float16")),
+    computes("astype_big_endian", lambda a: a.astype(">f4")),
+    computes("astype_int64", lambda a: a.fillna(0).astype("int64") * -(2**40)),
+    computes("infinite_column", lambda a: a.where(a.x != a.x[3], np.inf)),
+    computes("rebuilt_by_hand", lambda a: xr.DataArray(a.data, a.coords, a.dims), sentinel="lost"),
+    computes("rebuilt_with_attrs", lambda a: xr.DataArray(a.data * 2.0, a.coords, a.dims, attrs=a.attrs)),
     computes("where", lambda a: a.where(a > a.mean())),
     computes("where_with_other", lambda a: a.where(a > a.mean(), -5.0)),
     computes("where_drop", lambda a: a.where((a.x > a.x[6]) & (a.x < a.x[21]), drop=True), everywhere=True),
@@ -466,7 +477,7 @@ OPERATIONS: tuple[Operation, ...] = (
     computes("coarsen_mean", lambda a: a.coarsen(y=4, x=3).mean(), everywhere=True),
     computes("coarsen_max_trim", lambda a: a.coarsen(y=5, x=7, boundary="trim").max()),
     computes("rolling_mean", lambda a: a.astype("float64").rolling(x=3, center=True).mean()),
-    computes("diff", lambda a: a.astype("float64").diff("x"), sentinel="open"),
+    computes("diff", lambda a: a.astype("float64").diff("x")),
     computes("cumsum", lambda a: a.astype("float64").cumsum("x")),
     computes("interp_finer", lambda a: a.interp(x=finer(a, "x", 2), y=finer(a, "y", 3)), everywhere=True),
     computes("interp_shifted", lambda a: a.interp(x=a.x.values[1:-1] + step(a, "x") / 2)),
@@ -518,6 +529,30 @@ OPERATIONS: tuple[Operation, ...] = (
     selects("drop_band_labels", lambda a: a.drop_vars("band"), bands="several", picks=(0, 1, 2, 3)),
     selects("drop_band_labels_of_two", lambda a: a.isel(band=[3, 1]).drop_vars("band"), bands="several", picks=(3, 1)),
     selects("drop_scalar_band_label", lambda a: a.isel(band=3, drop=True), bands="several", picks=(3,)),
+    replaces(
+        "unknown_number_labels",
+        lambda a: a.assign_coords(band=[10, 20, 30, 40]),
+        bands="several",
+        picks=(0, 1, 2, 3),
+    ),
+    replaces(
+        "wavelength_labels",
+        lambda a: a.assign_coords(band=[492.4, 559.8, 664.6, 832.8]).isel(band=[3, 1]),
+        bands="several",
+        picks=(3, 1),
+    ),
+    computes("map_over_bands", lambda a: a.groupby("band").map(lambda band: band * 2), bands="several"),
+    computes(
+        "stack_of_indices",
+        lambda a: xr.concat([index_of(a), index_of(a) * 2], pd.Index(["ndvi", "twice"], name="band")),
+        bands="several",
+        sentinel="lost",
+    ),
+    computes(
+        "dataset_to_array",
+        lambda a: xr.Dataset({"ndvi": index_of(a), "nir": a.isel(band=3, drop=True) * 1.0}).to_array("band"),
+        bands="several",
+    ),
     computes("normalized_difference", index_of, bands="several", sentinel="lost"),
     computes("band_difference", difference, bands="several", sentinel="lost"),
     computes("band_ratio", lambda a: a.isel(band=3) / (a.isel(band=0) + 1.0), bands="several"),
@@ -527,7 +562,7 @@ OPERATIONS: tuple[Operation, ...] = (
     computes("band_mean_keepdims", lambda a: a.mean("band", keepdims=True), bands="several"),
     computes("band_argmax", lambda a: a.fillna(0).argmax("band"), bands="several", sentinel="lost"),
     computes("band_quantile", lambda a: a.chunk(band=-1).quantile(0.5, "band"), bands="several"),
-    computes("bands_minus_mean", lambda a: a - a.mean("band"), bands="several", sentinel="open"),
+    computes("bands_minus_mean", lambda a: a - a.mean("band"), bands="several"),
     computes(
         "bands_weighted",
         lambda a: a.dot(xr.DataArray([0.1, 0.2, 0.3, 0.4], dims="band", coords={"band": a.band})),
@@ -559,15 +594,15 @@ OPERATIONS: tuple[Operation, ...] = (
         lambda a: through_the_accessor(a, lambda b: b.rio.reproject(f"EPSG:{OTHER_UTM}", resampling=1)),
         epsg=OTHER_UTM,
         may_refuse=True,
-        off_grid=True,
     ),
     replaces("rio_clip_box", lambda a: through_the_accessor(a, lambda b: b.rio.clip_box(*box(a, 4))), sentinel="kept"),
     replaces("rio_pad_box", lambda a: through_the_accessor(a, lambda b: b.rio.pad_box(*box(a, -3)))),
-    replaces("odc_reproject", moved_by_odc),
+    replaces("odc_reproject", moved_by_odc, fills=True),
     replaces(
         "odc_reproject_to_degrees",
         lambda a: band_first(a).odc.reproject("EPSG:4326", resampling="nearest"),
         epsg=GEOGRAPHIC,
+        fills=True,
     ),
     # Irregular coordinates have no transform.
     selects("irregular_rows", lambda a: a.isel(y=[0, 1, 5]), regular=False, everywhere=True),
@@ -576,6 +611,8 @@ OPERATIONS: tuple[Operation, ...] = (
     selects("one_row_twice", lambda a: a.isel(y=[3, 3]), regular=False),
     selects("rolled_coords", lambda a: a.roll(x=4, roll_coords=True), regular=False, everywhere=True),
     selects("gap_in_x", lambda a: xr.concat([a.isel(x=slice(0, 5)), a.isel(x=slice(9, None))], "x"), regular=False),
+    computes("interp_irregular", lambda a: a.interp(x=a.x.values[[0, 2, 3, 9, 20]]), regular=False),
+    selects("nearest_twice", lambda a: a.sel(x=a.x.values[[4, 4, 5, 5]], method="nearest"), regular=False),
     selects("shuffled_rows", lambda a: a.isel(y=[4, 2, 7, 1, 9]), regular=False),
     selects(
         "one_coord_off",
