@@ -74,14 +74,10 @@ class SwathDataset:
         self._dataset = dataset
 
     def to_geotiff(self, path: Any, var: Any = None, **keywords: Any) -> Any:
-        """Write a variable: `swath.to_geotiff(ds[var], path, ...)`. None is the first with dimensions y and x."""
+        """Write all variables as bands with their names, or one: `swath.to_geotiff(ds[var], path, ...)`."""
         from ._write import to_geotiff
 
-        if var is None:
-            var = next((name for name, v in self._dataset.data_vars.items() if {"y", "x"} <= set(v.dims)), None)
-            if var is None:
-                raise ValueError("Dataset has no variable with 'y' and 'x' dimensions to write: pass var='<name>'")
-        return to_geotiff(self._dataset[var], path, **keywords)
+        return to_geotiff(self._dataset if var is None else self._dataset[var], path, **keywords)
 
     def open_geotiff(
         self,

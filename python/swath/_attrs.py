@@ -7,7 +7,11 @@ import re
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import Element
 
+import numpy as np
+
 from . import _swath
+from ._state import KEY, ReadState
+from ._structured import Structured
 from ._xml import add, parse_xml, to_bytes
 
 if TYPE_CHECKING:
@@ -35,6 +39,9 @@ Metadata = dict[str | tuple[str, int], str]
 """GDAL_METADATA by name, or by name and band (from 0)."""
 
 
+COLORLESS = frozenset(["gray", "undefined", "palette"])
+"""Colour interpretations that say nothing of colours."""
+
 MARKS = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
 ESCAPED = re.compile(f"&({'|'.join(MARKS)});")
 
@@ -47,7 +54,7 @@ def file_attrs(description: Description) -> dict[str, Any]:
     if added := _said_elsewhere(description, xml):
         xml = _with_items(xml, added)
     if xml is not None:
-        attrs["gdal_metadata"] = parse_metadata(xml) or {}
+        attrs["gdal_metadata"] = Structured(parse_metadata(xml) or {}, xml)
         attrs["gdal_metadata_xml"] = xml
     if description["colormap"] is not None:
         attrs["colormap"] = description["colormap"]
@@ -63,16 +70,20 @@ def file_attrs(description: Description) -> dict[str, Any]:
         attrs["resolution_unit"] = unit
     extra = [(tag, *_plain_tag(*field)) for tag, field in tags.items() if tag not in MANAGED]
     if extra:
-        attrs["extra_tags"] = extra
+        attrs["extra_tags"] = Structured(extra)
+    if description["bands"] > 1:
+        attrs["_swath_bands"] = description["bands"]
+    colors = tuple(info["color"] or "undefined" for info in description["band_info"])
+    if not COLORLESS.issuperset(colors):
+        attrs["colorinterp"] = colors
     return attrs
 
 
 def copy_of(attrs: dict[str, Any]) -> dict[str, Any]:
     """For one more array: what users change in theirs must not show in others."""
     copied = dict(attrs)
-    for name in ("gdal_metadata", "extra_tags", "category_names", "category_colors"):
-        if name in copied:
-            copied[name] = copied[name].copy()
+    if "category_names" in copied:
+        copied["category_names"] = copied["category_names"].copy()
     return copied
 
 
@@ -162,21 +173,46 @@ def parse_metadata(xml: str) -> Metadata | None:
 
 
 def nodata_attrs(
-    finish: Finish, nodata: Number | None, *, masked: bool, unpack: bool, cast: bool, seen: bool | None
+    finish: Finish, nodata: Number | None, *, masked: bool, cast: bool, seen: bool | None
 ) -> dict[str, Any]:
-    """What was done to the samples on their way. `seen` is None where nobody has looked: in lazy reads."""
+    """What is missing in the result. `seen` is None for lazy reads, where the pixels are not known yet.
+
+    Where NaN stands for missing pixels, NaN is the nodata value of the array: the file's is in `encoding`. There are
+    no truth values, which netCDF does not store.
+    """
     attrs: dict[str, Any] = {}
-    if finish.scaled:
-        attrs["scale_factor"], attrs["add_offset"] = finish.scale, finish.offset
-    # Without a sentinel that a sample can have, a float result is masked all the same: there was nothing to mask.
-    masked = masked and nodata is not None and finish.work.kind in "fc"
-    if unpack and (finish.scaled or finish.by_mask or masked):
-        attrs["mask_and_scale_dtype"] = finish.native.name
-    if nodata is not None:
-        attrs["nodata"] = nodata
-        attrs["masked_nodata"] = masked
-        if seen is not None:
-            attrs["nodata_pixels_present"] = seen
-        if cast:
-            attrs["nodata_dtype_cast"] = finish.dtype.name
+    is_masked = stands_for_missing(finish, nodata, masked)
+    if nodata is None and not finish.by_mask:
+        return attrs
+    attrs["nodata"] = math.nan if is_masked else nodata
+    attrs["masked_nodata"] = int(is_masked)
+    if nodata is not None and seen is not None:
+        attrs["nodata_pixels_present"] = int(seen)
+    if nodata is not None and cast:
+        attrs["nodata_dtype_cast"] = finish.dtype.name
     return attrs
+
+
+def stands_for_missing(finish: Finish, nodata: Number | None, masked: bool) -> bool:
+    """Whether NaN stands for missing pixels; also in a float file where no pixel can equal the nodata value."""
+    return finish.by_mask or (masked and nodata is not None and finish.work.kind in "fc")
+
+
+def encoding_of(state: ReadState, finish: Finish) -> dict[str, Any]:
+    """How the file stores the values, in the words of xarray where CF has one for it."""
+    encoding: dict[str, Any] = {KEY: state}
+    if not state.masked:
+        return encoding
+    factors = set(state.scaling.values()) if state.unpacked else set()
+    # CF has one scale for all bands. With the packed type alone, the values would be stored as if they had none, and
+    # without a fill value NaN as any integer.
+    one_scale = len(factors) <= 1 and (not factors or len(state.scaling) == state.bands)
+    packs = one_scale and finish.sentinel is not None and not state.cast and state.dtype.kind in "iu"
+    if finish.sentinel is not None and (packs or not factors):
+        # Not among values that stay unpacked: there a real one may equal it.
+        encoding["_FillValue"] = np.array(finish.sentinel, state.dtype)[()]
+    if packs:
+        encoding["dtype"] = state.dtype.name
+        for scale, offset in factors:
+            encoding["scale_factor"], encoding["add_offset"] = scale, offset
+    return encoding

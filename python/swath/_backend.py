@@ -30,6 +30,9 @@ NAMELESS = "band_data"
 DECODERS = ("decode_times", "decode_timedelta", "use_cftime", "concat_characters", "decode_coords")
 """What `xr.open_dataset` passes on for formats that have such things. A raster has none of them."""
 
+TARGETS = ("coregister", "auto_reproject")
+"""Keywords whose value is the target grid."""
+
 STRIP_BYTES = 1 << 20
 """Strips are often a few rows: that many bytes of them make a chunk worth a task."""
 
@@ -189,19 +192,20 @@ def _target(reading: dict[str, Any]) -> xr.DataArray | xr.Dataset | None:
             "the 'like=' backend kwarg was removed; pass the target grid as the value of 'coregister' or "
             "'auto_reproject', e.g. backend_kwargs={'coregister': target}."
         )
-    for name in ("coregister", "auto_reproject"):
-        if isinstance(reading.get(name), xr.DataArray | xr.Dataset):
-            target: xr.DataArray | xr.Dataset = reading[name]
-            for other in ("coregister", "auto_reproject"):
-                reading[other] = other == name or other in reading and reading[other] is not False
-            return target
-    without = [name for name in ("coregister", "auto_reproject") if reading.get(name) not in (None, False)]
+    targets = {name: value for name in TARGETS if isinstance(value := reading.get(name), xr.DataArray | xr.Dataset)}
+    if len(targets) > 1:
+        raise ValueError("pass the target grid on exactly one of 'coregister' and 'auto_reproject', not on both.")
+    for name, target in targets.items():
+        for other in TARGETS:
+            reading[other] = other == name or bool(reading.get(other))
+        return target
+    without = [name for name in TARGETS if reading.get(name) not in (None, False)]
     without += [name for name in ("resampling", "var") if reading.get(name) is not None]
     if without:
         raise ValueError(
             f"{', '.join(without)} need a target grid. Pass it as the value of 'coregister' or 'auto_reproject', "
             "e.g. backend_kwargs={'coregister': target}."
         )
-    for name in ("coregister", "auto_reproject", "resampling", "var"):
+    for name in (*TARGETS, "resampling", "var"):
         reading.pop(name, None)
     return None

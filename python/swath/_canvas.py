@@ -99,29 +99,44 @@ class Canvas:
     """Of the mosaic: no source may have another."""
     lenient: bool = False
     """A source that fails must leave the canvas as it was."""
+    painted: npt.NDArray[np.bool_] | None = None
+    """Which samples of `planes` a source has set; None where nobody needs it."""
 
     def pieces(self, layer: Layer) -> list[Layer]:
-        """A layer in parts that are decoded one after the other: some rows, to where blocks of the file end."""
+        """A layer in parts that are decoded one after the other: some rows, to where blocks of the file end.
+
+        PixelSafetyLimitError when one of them would hold more pixels of the source than the caller allows.
+        """
         top, left, bottom, right = layer.box
         top, left = max(top, self.window[0]), max(left, self.window[1])
         bottom, right = min(bottom, self.window[2]), min(right, self.window[3])
         # Pixels of the source for each of the mosaic.
         tall, wide = layer.src.height / layer.dst.height, layer.src.width / layer.dst.width
-        rows, columns = math.ceil((bottom - top) * tall), math.ceil((right - left) * wide)
-        pixels = rows * columns * len(layer.bands)
-        if self.max_pixels is not None and pixels > self.max_pixels and (tall > 1 or wide > 1):
+        columns = max(math.ceil((right - left) * wide), right - left)
+        most = max(1, int(AT_ONCE / (columns * len(layer.bands) * max(tall, 1))))
+        pieces = [layer]
+        if bottom - top > most:
+            block = _block_rows(layer) if tall == 1 else 1
+            sizes = on_grid(bottom - top, top - int(layer.dst.y - layer.src.y), max(1, most // block) * block)
+            pieces = [replace(layer, rows=span) for span in pairwise(accumulate(sizes, initial=top))]
+        if tall > 1 or wide > 1:
+            for piece in pieces:
+                self._check_size(piece)
+        return pieces
+
+    def _check_size(self, layer: Layer) -> None:
+        """Count what is decoded of a source to be thinned out, which is more than comes on the canvas."""
+        # The mosaic takes nothing from beyond SrcRect, so the file need not be open to know its size.
+        rows, columns = self._axes(
+            layer, math.ceil(layer.src.y + layer.src.height), math.ceil(layer.src.x + layer.src.width)
+        )
+        pixels = rows.count * columns.count * len(layer.bands)
+        if self.max_pixels is not None and pixels > self.max_pixels:
             raise PixelSafetyLimitError(
-                f"{layer.source.path!r} must be read as {rows} x {columns} x {len(layer.bands)} = {pixels:,} pixels to "
-                f"be resampled, which exceed the safety limit of {self.max_pixels:,} pixels. Pass a larger max_pixels= "
-                "or a window=."
+                f"{layer.source.path!r} must be read as {rows.count} x {columns.count} x {len(layer.bands)} = "
+                f"{pixels:,} pixels to be resampled, which exceed the safety limit of {self.max_pixels:,} pixels. Pass "
+                "a larger max_pixels= or a window=."
             )
-        most = max(1, int(AT_ONCE / (max(columns, right - left) * len(layer.bands) * max(tall, 1))))
-        if bottom - top <= most:
-            return [layer]
-        block = _block_rows(layer) if tall == 1 else 1
-        sizes = on_grid(bottom - top, top - int(layer.dst.y - layer.src.y), max(1, most // block) * block)
-        cuts = list(accumulate(sizes, initial=top))
-        return [replace(layer, rows=span) for span in pairwise(cuts)]
 
     def paint(self, layer: Layer) -> Report:
         """Decode a source and put it where it goes."""
@@ -143,12 +158,16 @@ class Canvas:
 
     def _plan(self, layer: Layer) -> tuple[File, _Axis, _Axis]:
         file = self._open(layer)
+        return file, *self._axes(layer, file.height, file.width)
+
+    def _axes(self, layer: Layer, height: int, width: int) -> tuple[_Axis, _Axis]:
+        """Rows and columns of a source of that size."""
         top, left, bottom, right = self.window
         if layer.rows is not None:
             top, bottom = layer.rows
-        rows = _Axis.of(layer.src.y, layer.src.height, layer.dst.y, layer.dst.height, file.height, top, bottom)
-        columns = _Axis.of(layer.src.x, layer.src.width, layer.dst.x, layer.dst.width, file.width, left, right)
-        return file, rows, columns
+        rows = _Axis.of(layer.src.y, layer.src.height, layer.dst.y, layer.dst.height, height, top, bottom)
+        columns = _Axis.of(layer.src.x, layer.src.width, layer.dst.x, layer.dst.width, width, left, right)
+        return rows, columns
 
     def _read(self, layer: Layer, file: File, rows: _Axis, columns: _Axis, out: npt.NDArray[Any]) -> Report:
         window = rows.first, columns.first, rows.first + rows.count, columns.first + columns.count
@@ -168,8 +187,23 @@ class Canvas:
         rows = slice(part.row, part.row + values.shape[0])
         columns = slice(part.column, part.column + values.shape[1])
         for place, (band, _) in enumerate(layer.bands):
-            target = self.planes[rows, columns, self.index[band]]
-            np.copyto(target, values[:, :, place], where=True if valid is None else valid[:, :, place])
+            where = True if valid is None else valid[:, :, place]
+            np.copyto(self.planes[rows, columns, self.index[band]], values[:, :, place], where=where)
+            if self.painted is not None:
+                np.copyto(self.painted[rows, columns, self.index[band]], True, where=where)
+
+    def leave_hole(self, layer: Layer, values: dict[int, float]) -> None:
+        """Fill what a layer that failed would have covered and no other has, by band of the mosaic."""
+        assert self.painted is not None, "only a canvas that knows what was painted has holes to fill"
+        top, left, bottom, right = layer.box
+        if layer.rows is not None:
+            top, bottom = layer.rows
+        rows = slice(max(top - self.window[0], 0), max(bottom - self.window[0], 0))
+        columns = slice(max(left - self.window[1], 0), max(right - self.window[1], 0))
+        for band, _ in layer.bands:
+            if band in values:
+                index = self.index[band]
+                self.planes[rows, columns, index][~self.painted[rows, columns, index]] = values[band]
 
     def _open(self, layer: Layer) -> File:
         """The file of a source, which has what the mosaic takes of it."""

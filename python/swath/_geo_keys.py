@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numbers
 import re
+import sys
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ._errors import (
     NonRepresentableEPSGCRSError,
     UnparseableCRSError,
 )
+from ._placement import grid_mappings
 
 if TYPE_CHECKING:
     from ._swath import Options
@@ -28,20 +29,24 @@ _CODE = re.compile(r"\s*(?:EPSG:)?\s*(\d+)\s*", re.IGNORECASE)
 
 
 def crs_options(crs: Any, data: Any, *, allow_unparseable: bool) -> Options:
-    """What the engine makes GeoKeys of: the argument, else attrs['crs'], the coord `spatial_ref`, attrs['crs_wkt']."""
+    """What the engine makes GeoKeys of: the argument, else the coord `spatial_ref`, attrs['crs'], attrs['crs_wkt'].
+
+    Reprojection by rioxarray and odc-geo sets the coordinate and leaves attributes that are stale then.
+    """
     if crs is not None:
         return _options(crs, allow_unparseable)
     if data is None:
         return {}
+    mapped = _of_grid_mapping(data)
+    if mapped is not None:
+        return _options(mapped, allow_unparseable)
     named, text = data.attrs.get("crs"), data.attrs.get("crs_wkt")
     text = text if isinstance(text, str) else None
-    if named is None:
-        # rioxarray takes attrs['crs'] away when it reprojects, but leaves attrs['crs_wkt'], which is stale then.
-        mapped = _of_grid_mapping(data)
-        text = mapped if mapped is not None else text
-        return {} if text is None else _options(text, allow_unparseable)
-    if text is None:
-        return _options(named, allow_unparseable)
+    if named is None and text is None:
+        named = _of_accessors(data)
+        return {} if named is None else _options(named, allow_unparseable)
+    if named is None or text is None:
+        return _options(text if named is None else named, allow_unparseable)
     _check_agreement(named, text)
     try:
         return _options(named, False)
@@ -52,14 +57,32 @@ def crs_options(crs: Any, data: Any, *, allow_unparseable: bool) -> Options:
             return _options(named, allow_unparseable)
 
 
+def _of_accessors(data: Any) -> Any:
+    """What rioxarray or odc-geo know of the array where it has no attribute of its own."""
+    for module, accessor in (("rioxarray", "rio"), ("odc.geo.xr", "odc")):
+        if module not in sys.modules:
+            continue
+        try:
+            crs = getattr(data, accessor).crs
+        except Exception:  # An attribute that they cannot parse, by exceptions of libraries that may not be there.
+            continue
+        if crs is not None:
+            return crs
+    return None
+
+
 def _options(crs: Any, allow_unparseable: bool) -> Options:
     if isinstance(crs, bool):
         raise ValueError(
             f"crs must be an int (EPSG code), str (WKT/PROJ), or None; got bool ({crs}), which is not an EPSG code"
         )
+    if callable(getattr(crs, "to_wkt", None)):
+        crs = crs.to_wkt()  # Of pyproj, rasterio or odc-geo.
     if isinstance(crs, np.bool_) or not isinstance(crs, str | numbers.Integral):
-        hint = "; pass crs.to_epsg() or crs.to_wkt()" if hasattr(crs, "to_wkt") else ""
-        raise TypeError(f"crs must be int (EPSG code), str (WKT/PROJ), or None; got {type(crs).__name__}{hint}.")
+        raise TypeError(
+            "crs must be int (EPSG code), str (WKT/PROJ), an object of pyproj or rasterio, or None; got "
+            f"{type(crs).__name__}."
+        )
     if not isinstance(crs, str):
         return {"wkt": _text_of_code(int(crs))}
     text = _understood(crs)
@@ -163,10 +186,8 @@ def _check_agreement(named: Any, text: str) -> None:
 
 def _of_grid_mapping(data: Any) -> str | None:
     """The text that rioxarray and CF keep at a coordinate without values."""
-    for name in (data.encoding.get("grid_mapping"), data.attrs.get("grid_mapping"), "spatial_ref"):
-        if isinstance(name, str) and name in data.coords:
-            attrs: Mapping[str, Any] = data.coords[name].attrs
-            for key in ("crs_wkt", "spatial_ref"):
-                if isinstance(attrs.get(key), str):
-                    return str(attrs[key])
+    for attrs in grid_mappings(data):
+        for key in ("crs_wkt", "spatial_ref"):
+            if isinstance(attrs.get(key), str) and attrs[key]:
+                return str(attrs[key])
     return None

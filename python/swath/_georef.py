@@ -89,7 +89,7 @@ class Georef:
             a, b, c, d, e, f = self.transform
             attrs["transform"] = (a, b, c + window[1] * a, d, e, f + window[0] * e)
         else:
-            attrs["_swath_no_georef"] = True
+            attrs["_swath_no_georef"] = 1
             if self.rotated is not None:
                 # Of the whole image, as the pixel coordinates count from its first row and column.
                 attrs["rotated_affine"] = self.rotated

@@ -7,8 +7,6 @@ into tiles where it lies. No pixel goes through the host unless the device has f
 from __future__ import annotations
 
 import os
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +15,8 @@ from . import _swath
 from ._errors import DeviceError, GeoTIFFFallbackWarning
 from ._pixels import Pixels
 from ._report import remember
+from ._settings import is_strict
+from ._warn import warn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ._source import Handle
     from ._swath import DeviceArray, File, Report
 
-_HERE = os.path.dirname(__file__)
-
 
 class GPUFallbackWarning(GeoTIFFFallbackWarning, RuntimeWarning):
     """The CPU did what a GPU was asked to do. The message says why."""
@@ -35,11 +33,6 @@ class GPUFallbackWarning(GeoTIFFFallbackWarning, RuntimeWarning):
 
 class _MissingGPUError(DeviceError, ImportError):
     """There is neither a GPU nor CuPy, whose absence is an ImportError to those who look for one."""
-
-
-def is_strict() -> bool:
-    """Whether SWATH_STRICT forbids to do on the CPU what a GPU was asked to do."""
-    return os.environ.get("SWATH_STRICT", "").strip().lower() in ("1", "true", "yes")
 
 
 def require_gpu() -> Any:
@@ -304,8 +297,4 @@ def _warn_of(report: Report) -> None:
 
 
 def _warn(message: str) -> None:
-    """Warn where the caller of this package is: how many calls lie between differs."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, GPUFallbackWarning, stacklevel=level)
+    warn(message, GPUFallbackWarning)

@@ -15,8 +15,11 @@ from ._attrs import Metadata, file_attrs, metadata_text, parse_metadata
 from ._dataarray import index_of
 from ._georef import Georef, georef_of
 from ._nodata import Number, parse_nodata
+from ._ranges import OVERVIEWS
+from ._request import check_level_type, level_of
 from ._sidecars import read_pam
 from ._source import Handle, is_remote, local_path, open_source
+from ._warn import warn
 
 if TYPE_CHECKING:
     from xarray.indexes import PandasIndex
@@ -58,6 +61,8 @@ class Header:
         self.attrs = file_attrs(description)
         if path is not None:
             self.attrs.update(read_pam(path))
+        self.unreadable = file.unreadable_sidecars()
+        """Overview and mask files beside the file that exist but cannot be read, and why."""
         self._axes: dict[int, tuple[PandasIndex, PandasIndex]] = {}
         self._georefs: dict[tuple[bool, int], Georef] = {}
 
@@ -66,6 +71,24 @@ class Header:
         """The items of GDAL_METADATA; None when they cannot be parsed."""
         xml = metadata_text(self.description)
         return {} if xml is None else parse_metadata(xml)
+
+    def level_of(self, overview_level: Any) -> int:
+        """The level to read. Warns of each sidecar that cannot be read, or raises ValueError for a level that only the
+        unreadable `.ovr` could have."""
+        check_level_type(overview_level)
+        is_beyond = overview_level is not None and overview_level >= len(self.levels)
+        for name, cause in self.unreadable:
+            why = f"{type(cause).__name__}: {str(cause).removeprefix(f'{name}: ')}"
+            if is_beyond and name.endswith(OVERVIEWS):
+                raise ValueError(
+                    f"Cannot read overview_level={overview_level} from external sidecar {name!r}, which cannot be "
+                    f"parsed: {why}"
+                ) from cause
+            warn(
+                f"Ignoring unreadable sidecar {name!r}: {why}. The file is read without it: repair or delete it.",
+                RuntimeWarning,
+            )
+        return level_of(overview_level, len(self.levels))
 
     def georef(self, level: int, allow_unparseable_crs: object) -> Georef:
         """The place of a level."""

@@ -118,6 +118,8 @@ def _side(size: Any) -> int:
     side = int(size)
     if side <= 0:
         raise ValueError(f"tile_size must be a positive int, got tile_size={size}.")
+    if side >= 1 << 32:
+        raise ValueError(f"tile_size={size} does not fit TileWidth and TileLength, which have 32 bits.")
     if side % 16:
         below = side // 16 * 16
         near = f"tile_size={below} or tile_size={below + 16}" if below else "tile_size=16"

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from . import _swath
+from ._bands import Bands, as_sequence
 from ._raster import Raster
+from ._structured import value_of
 
 if TYPE_CHECKING:
+    from ._storage import Scaling
     from ._swath import BandInfo, Options
 
 Item = tuple[str, str, int | None, str | None, str | None]
@@ -21,7 +24,7 @@ Tag = tuple[int, int, int, Any]
 
 _ASCII, _SHORT, _RATIONAL, _IFD, _IFD8 = 2, 3, 5, 13, 18
 _DESCRIPTION, _PHOTOMETRIC, _X_RESOLUTION, _Y_RESOLUTION, _RESOLUTION_UNIT = 270, 262, 282, 283, 296
-_COLOR_MAP, _EXTRA_SAMPLES, _GDAL_METADATA = 320, 338, 42112
+_COLOR_MAP, _EXTRA_SAMPLES, _GDAL_METADATA, _RPC = 320, 338, 42112, 50844
 _MIN_IS_BLACK, _RGB, _PALETTE = 1, 2, 3
 _UNSPECIFIED, _ALPHA = 0, 2
 _UNITS = {"none": 1, "inch": 2, "centimeter": 3}
@@ -38,6 +41,14 @@ _OF_STORAGE = frozenset(
         *(512, 513, 514, 515, 517, 518, 519, 520, 521, 529, 530, 531, 532),  # old JPEG, YCbCr
         *(34665, 34853, 40965, 50674),  # EXIF, GPS, Interoperability, LercParameters
         *(33550, 33922, 34264, 34735, 34736, 34737),  # georeferencing
+    ]
+)
+# Attributes that say something of their own, and are no tags of the image.
+_OURS = frozenset(
+    [
+        *("AREA_OR_POINT", "long_name", "units", "grid_mapping", "crs", "crs_wkt", "spatial_ref", "transform"),
+        *("gdal_metadata", "gdal_metadata_xml", "extra_tags", "image_description", "resolution_unit", "raster_type"),
+        *("georef_status", "vrt_holes", "category_colors", "nodata_dtype_cast", "coordinates"),
     ]
 )
 _ROLE_KEYS = {
@@ -57,18 +68,38 @@ _ROLES = {
 }
 
 
-def metadata_options(attrs: Mapping[str, Any], raster: Raster, photometric: Any, packed: bool) -> Options:
-    """The options that attrs and `photometric=` make. `packed`: pixels are written as `pack=True` makes them."""
-    tags = _extra_tags(attrs.get("extra_tags"))
-    items, text = _items(attrs)
-    if text is not None and not items:
+def metadata_options(
+    attrs: Mapping[str, Any],
+    raster: Raster,
+    bands: Bands,
+    photometric: Any,
+    *,
+    scaling: Scaling | None,
+    is_raw: bool,
+    is_whole: bool,
+) -> Options:
+    """The options that attrs and `photometric=` make.
+
+    `scaling` is what the file is to say of scale and offset, None what attrs say. `is_raw`: the values are the samples
+    of a file, `is_whole`: all that were read.
+    """
+    tags = _extra_tags(value_of(attrs.get("extra_tags")))
+    source, text = _items(attrs)
+    if text is not None and not source:
         tags.setdefault(_GDAL_METADATA, (_GDAL_METADATA, _ASCII, len(text) + 1, text))
+    items = _of_these_bands(source, bands, attrs)
+    if not is_whole:
+        items = [item for item in items if not item[0].upper().startswith("STATISTICS_") and item[3] != "RPC"]
+        tags.pop(_RPC, None)
+    items += _foreign_items(attrs)
     options: Options = {"metadata": items, "metadata_xml": text, "band_info": _band_info(items, raster.bands)}
-    _scale(options, attrs, packed)
+    _name_bands(options, attrs, bands)
+    if scaling is not None:
+        _scale(options, scaling, is_raw)
     colormap = _colormap(attrs, tags, raster)
     if colormap is not None:
         options["colormap"] = colormap
-    meaning, extra = _meaning(photometric, attrs, tags, raster, colormap is not None)
+    meaning, extra = _meaning(photometric, attrs, tags, raster, bands, options["band_info"], colormap is not None)
     options["photometric"], options["extra_samples"] = meaning, extra
     if attrs.get("image_description") is not None:
         options["texts"] = {_DESCRIPTION: str(attrs["image_description"])}
@@ -76,6 +107,50 @@ def metadata_options(attrs: Mapping[str, Any], raster: Raster, photometric: Any,
     _resolution(options, attrs, tags)
     options["extra_tags"] = list(tags.values())
     return options
+
+
+def descriptions(attrs: Mapping[str, Any], total: int) -> list[str | None]:
+    """The names that GDAL_METADATA gives to the bands of the source."""
+    return [info.get("description") for info in _band_info(_items(attrs)[0], total)]
+
+
+def _of_these_bands(items: list[Item], bands: Bands, attrs: Mapping[str, Any]) -> list[Item]:
+    """The items of the image and those of the bands that the array still has, by their new numbers."""
+    if "_swath_contract" not in attrs:
+        return items  # Written by the user, of these bands.
+    moved: list[Item] = [item for item in items if item[2] is None]
+    for number, sample in enumerate(bands.samples):
+        moved += [(*item[:2], number, *item[3:]) for item in items if sample is not None and item[2] == sample]
+    # As the source has them, where they are the same: its text is kept then.
+    return items if sorted(map(repr, moved)) == sorted(map(repr, items)) else moved
+
+
+def _name_bands(options: Options, attrs: Mapping[str, Any], bands: Bands) -> None:
+    """What the array itself calls its bands goes before what GDAL_METADATA calls them."""
+    if bands.names is not None:
+        for info, name in zip(options["band_info"], bands.names, strict=True):
+            info["description"] = name
+    units = attrs.get("units")
+    listed = [units] if isinstance(units, str) and len(bands.samples) == 1 else as_sequence(units)
+    if listed is not None:
+        for info, unit in zip(options["band_info"], bands.labels.pick(listed), strict=True):
+            if isinstance(unit, str):
+                info["units"] = unit
+    colors = as_sequence(attrs.get("colorinterp"))
+    for info, sample in zip(options["band_info"], bands.samples, strict=True):
+        if colors is not None:
+            info["color"] = "undefined" if sample is None or sample >= len(colors) else str(colors[sample])
+
+
+def _foreign_items(attrs: Mapping[str, Any]) -> list[Item]:
+    """Texts among the attrs of an array of rioxarray's kind: it keeps the tags of a file there."""
+    if "AREA_OR_POINT" not in attrs:
+        return []
+    return [
+        (str(name), value, None, None, None)
+        for name, value in attrs.items()
+        if type(value) is str and name not in _OURS and not str(name).startswith("STATISTICS_")
+    ]
 
 
 def photometric_code(photometric: Any, bands: int) -> int | None:
@@ -101,7 +176,13 @@ def photometric_code(photometric: Any, bands: int) -> int | None:
 
 
 def _meaning(
-    photometric: Any, attrs: Mapping[str, Any], tags: dict[int, Tag], raster: Raster, has_colors: bool
+    photometric: Any,
+    attrs: Mapping[str, Any],
+    tags: dict[int, Tag],
+    raster: Raster,
+    bands: Bands,
+    info: list[BandInfo],
+    has_colors: bool,
 ) -> tuple[int, list[int]]:
     """Photometric and ExtraSamples. What attrs['extra_tags'] says of the two counts more than anything else."""
     code = photometric_code(photometric, raster.bands)
@@ -110,14 +191,20 @@ def _meaning(
         code = photometric_code(_whole_numbers(override[3])[0], raster.bands)
     given = attrs.get("extra_samples") if extra_tag is None else extra_tag[3]
     known = [] if given is None else _whole_numbers(given)
+    colors = [band.get("color") or "" for band in info]
     if code is None:
-        # Extra samples are those beside the colours: where they leave three, the three are red, green and blue.
-        colors = bool(known) and raster.bands - len(known) == 3
-        code = _PALETTE if has_colors else _RGB if colors else _MIN_IS_BLACK
+        is_rgb = colors[:3] == ["red", "green", "blue"]
+        if "_swath_contract" not in attrs and "colorinterp" not in attrs:
+            # Extra samples are those beside the colours: where they leave three, the three are red, green and blue.
+            is_rgb = is_rgb or (bool(known) and raster.bands - len(known) == 3)
+        code = _PALETTE if has_colors else _RGB if is_rgb else _MIN_IS_BLACK
     extra = max(raster.bands - _COLOR_SAMPLES.get(code, 1), 0)
     if isinstance(photometric, str) and photometric.lower() == "rgba":
         return code, [_ALPHA] + [_UNSPECIFIED] * (extra - 1)
-    return code, known if len(known) == extra else [_UNSPECIFIED] * extra
+    is_same = bands.samples == list(range(raster.bands)) or "_swath_contract" not in attrs
+    if is_same and len(known) == extra:
+        return code, known
+    return code, [_ALPHA if color == "alpha" else _UNSPECIFIED for color in colors[raster.bands - extra :]]
 
 
 def _whole_numbers(value: Any) -> list[int]:
@@ -129,9 +216,11 @@ def _items(attrs: Mapping[str, Any]) -> tuple[list[Item], str | None]:
 
     A text without items, be it no XML at all, is written as it is.
     """
+    given = attrs.get("gdal_metadata")
     xml = attrs.get("gdal_metadata_xml")
+    if xml is None and isinstance(given, str):
+        xml = str.__str__(given)  # As a netCDF file gave it back.
     if xml is None:
-        given = attrs.get("gdal_metadata")
         return _items_of_dict(given) if isinstance(given, Mapping) else [], None
     if not isinstance(xml, str):
         raise TypeError(f"attrs['gdal_metadata_xml'] must be a str, not {type(xml).__name__}")
@@ -182,19 +271,12 @@ def _finite(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _scale(options: Options, attrs: Mapping[str, Any], packed: bool) -> None:
-    """Scale and offset hold for packed values. Values that were unpacked and are written as such have none any more."""
-    if attrs.get("scale_factor") is None and attrs.get("add_offset") is None:
-        return
-    options["metadata"] = [item for item in options["metadata"] if item[0] not in ("SCALE", "OFFSET") or item[3]]
-    factor, shift = None, None
-    if packed:
-        scale, offset = attrs.get("scale_factor"), attrs.get("add_offset")
-        factor, shift = float(1.0 if scale is None else scale), float(0.0 if offset is None else offset)
-    if (factor, shift) == (1.0, 0.0):
-        factor, shift = None, None
-    for band in options["band_info"]:
-        band["scale"], band["offset"] = factor, shift
+def _scale(options: Options, scaling: Scaling, is_raw: bool) -> None:
+    """State these scales and offsets, and no others: items of the whole image hold for samples of the file only."""
+    if not is_raw:
+        options["metadata"] = [item for item in options["metadata"] if item[0] not in ("SCALE", "OFFSET") or item[3]]
+    for band, pair in zip(options["band_info"], scaling, strict=True):
+        band["scale"], band["offset"] = (None, None) if pair == (1.0, 0.0) else pair
 
 
 def _colormap(attrs: Mapping[str, Any], tags: dict[int, Tag], raster: Raster) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import warnings
@@ -17,6 +18,7 @@ import numpy as np
 from ._canvas import Canvas, Layer, Part, Report, as_gdal
 from ._errors import GeoTIFFFallbackWarning, PixelSafetyLimitError, VRTUnsupportedError
 from ._nodata import Finish
+from ._settings import is_strict
 from ._source import Identity, identity_of
 from ._swath import default_threads
 
@@ -97,8 +99,13 @@ class Mosaic:
         layers = self.touching(window, bands)
         workers = max(1, min(threads, len(layers)))
         index_of = {band: index for index, band in enumerate(bands)}
-        canvas = Canvas(planes, window, index_of, threads // workers, max_pixels, self.epsg, self.lenient)
-        reports, holes = self._paint(canvas, layers, workers)
+        hole_values = self._hole_values(bands)
+        painted = np.zeros(planes.shape, np.bool_) if hole_values else None
+        canvas = Canvas(planes, window, index_of, threads // workers, max_pixels, self.epsg, self.lenient, painted)
+        reports, holes, failed = self._paint(canvas, layers, workers)
+        if hole_values:
+            for layer in failed:
+                canvas.leave_hole(layer, hole_values)
         return {
             "device": "cpu",
             "codec": ", ".join(sorted({report["codec"] for report in reports})),
@@ -110,10 +117,24 @@ class Mosaic:
             "holes": holes,
         }
 
-    def _paint(self, canvas: Canvas, layers: list[Layer], workers: int) -> tuple[list[Report], list[dict[str, Any]]]:
+    def _hole_values(self, bands: Sequence[int]) -> dict[int, float]:
+        """What stands where a source could not be read, by band, unless it is what stands where there is no source.
+
+        0 of a float band without nodata would look like a measurement.
+        """
+        if not self.lenient:
+            return {}
+        chosen = ((band, self.vrt.bands[band]) for band in bands)
+        return {band: math.nan for band, about in chosen if about.nodata is None and about.dtype.kind == "f"}
+
+    def _paint(
+        self, canvas: Canvas, layers: list[Layer], workers: int
+    ) -> tuple[list[Report], list[dict[str, Any]], list[Layer]]:
+        """Reports of the layers that could be read; holes, and the layers or pieces of them that left one."""
         reports: list[Report] = []
         holes: list[dict[str, Any]] = []
-        strict = os.environ.get("SWATH_STRICT", "").lower() in ("1", "true", "yes")
+        failed: list[Layer] = []
+        strict = is_strict()
         with closing(_in_parallel(canvas, layers, workers)) as turns:
             for layer, result in turns:
                 try:
@@ -123,11 +144,12 @@ class Mosaic:
                 except UNREADABLE as error:
                     if strict or not self.lenient:
                         raise
+                    failed.append(layer)
                     new = [hole for hole in layer.holes(f"{type(error).__name__}: {error}") if hole not in holes]
                     holes += new
                     for hole in new[-1:]:
                         _warn_of_hole(hole)
-        return reports, holes
+        return reports, holes, failed
 
 
 class MaskedMosaic(Mosaic):

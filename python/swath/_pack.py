@@ -1,73 +1,113 @@
-"""`pack=True`: from values that a read with `unpack=True` gave back to what the file held."""
+"""From the values of an array back to the samples that its file held: scale and offset taken off, NaN as nodata."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._placement import Number
-from ._raster import Raster, Step
+from ._state import Number
 
-_STATE = ("scale_factor", "add_offset", "mask_and_scale_dtype")
-
-
-def packed(raster: Raster, attrs: Mapping[str, Any] | None, nodata: Number | None) -> Raster:
-    """The raster with its scale and offset taken off, NaN as nodata, in the type of the source."""
-    if attrs is None:
-        raise ValueError(
-            "pack=True requires a DataArray carrying the attrs from an open_geotiff(unpack=True) read; got a bare "
-            "array with no metadata to reverse."
-        )
-    if all(attrs.get(name) is None for name in _STATE) and not attrs.get("masked_nodata"):
-        raise ValueError(
-            "pack=True but the array carries no unpack state to reverse (no scale_factor / mask_and_scale_dtype / "
-            "masked_nodata). It was not produced by open_geotiff(unpack=True)."
-        )
-    if raster.dtype.kind == "c":
-        raise ValueError(f"pack=True cannot pack {raster.dtype} values")
-    scale, offset = _factor(attrs, "scale_factor", 1.0), _factor(attrs, "add_offset", 0.0)
-    if not math.isfinite(scale) or scale == 0.0 or not math.isfinite(offset):
-        raise ValueError(
-            f"pack=True cannot reverse scale_factor={scale} / add_offset={offset}: the inverse divides by "
-            "scale_factor, so it must be non-zero and finite, and add_offset must be finite."
-        )
-    dtype = _type_of(raster, attrs)
-    if dtype.kind in "iu" and nodata is not None:
-        _check_sentinel(nodata, dtype)
-    step = _packing(dtype, scale, offset, nodata)
-    return dataclasses.replace(raster, dtype=dtype, steps=(*raster.steps, step))
+# How far from a whole number a value may be to count as one that was unpacked, as a part of the scale, and beyond the
+# rounding of its own type.
+_WHOLE = 1e-3
 
 
-def _factor(attrs: Mapping[str, Any], name: str, default: float) -> float:
-    value = attrs.get(name)
-    if value is None:
-        return default
-    if isinstance(value, str | bytes):
-        raise TypeError(f"pack=True: attrs[{name!r}] must be a number, not {value!r}")
-    return float(value)
+class NotPackableError(ValueError):
+    """Values changed since they were read: packed, they would be others."""
 
 
-def _type_of(raster: Raster, attrs: Mapping[str, Any]) -> np.dtype[Any]:
-    """That of the source: as it was recorded, else that of an integer nodata, else the one that the values have."""
-    recorded = attrs.get("mask_and_scale_dtype")
-    if recorded is not None:
-        dtype: np.dtype[Any] = np.dtype(recorded).newbyteorder("=")
-        if dtype.kind not in "iuf" or dtype.itemsize < 1 or dtype.itemsize > 8:
-            raise TypeError(f"pack=True: attrs['mask_and_scale_dtype']={recorded!r} is not a type that a TIFF can hold")
-        return dtype
-    sentinel = attrs.get("nodata")
-    if isinstance(sentinel, np.integer | int) and not isinstance(sentinel, bool):
-        width: np.dtype[Any] = np.asarray(sentinel).dtype
-        return width
-    return raster.dtype
+@dataclass(frozen=True)
+class Packing:
+    """How values become samples. `exact` refuses values that no sample stands for; else they are rounded."""
+
+    dtype: np.dtype[Any]
+    scaling: tuple[tuple[float, float], ...]
+    """Scale and offset of each band."""
+    nodata: Number | None
+    """What the file says of missing pixels."""
+    fill: Number | None
+    """What NaN becomes: `nodata`, or anything where a mask says which pixels are missing."""
+    exact: bool
+
+    def __call__(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A step of a raster: a block (row, column) or (row, column, band)."""
+        missing = np.isnan(block) if block.dtype.kind == "f" else None
+        if missing is not None and not missing.any():
+            missing = None
+        values = self._unscaled(block)
+        if self.dtype.kind == "f":
+            result = values.astype(self.dtype)
+            if missing is not None and self.fill is not None and not math.isnan(self.fill):
+                result[missing] = self.fill
+            return result
+        return self._whole(values, block.dtype, missing)
+
+    def _unscaled(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if all(pair == (1.0, 0.0) for pair in self.scaling):
+            return block.copy() if block.dtype.kind == "f" else block
+        values: npt.NDArray[Any] = block.astype(np.float64)
+        if len(set(self.scaling)) == 1:
+            scale, offset = self.scaling[0]
+            values -= offset
+            values /= scale
+            return values
+        scales, offsets = (np.array(part, like=block) for part in zip(*self.scaling, strict=True))
+        values -= offsets
+        values /= scales
+        return values
+
+    def _whole(
+        self, values: npt.NDArray[Any], source: np.dtype[Any], missing: npt.NDArray[np.bool_] | None
+    ) -> npt.NDArray[Any]:
+        """Rounded to integers of a type that holds them all."""
+        if missing is not None and self.fill is None:
+            raise self._refusal(
+                f"cannot restore integer dtype {self.dtype}: NaN pixels are present but no nodata sentinel is declared "
+                "to fill them. Pass one as nodata="
+            )
+        if values.dtype.kind == "f":
+            if missing is not None:
+                values[missing] = 0.0
+            whole = np.rint(values)
+            if self.exact:
+                slack = _WHOLE + 4 * float(np.finfo(source).eps) * np.abs(values) if source.kind == "f" else _WHOLE
+                if not (np.abs(values - whole) <= slack).all():
+                    raise NotPackableError(f"values lie between those that {self.dtype} samples of the file stand for")
+            values = whole
+        limits = np.iinfo(self.dtype)
+        # The largest 64-bit integers are no float64: what is rounded up to 2**63 or 2**64 is outside.
+        inside = (values >= limits.min) & (values <= limits.max)
+        if values.dtype.kind == "f" and self.dtype.itemsize == 8:
+            inside &= values < float(limits.max)
+        if not inside.all():
+            raise self._refusal(
+                f"data contains values that the packed integer dtype {self.dtype} cannot represent (valid range "
+                f"{limits.min}..{limits.max} after the scale/offset reversal) or that are not finite. Clip the data or "
+                "rescale it"
+            )
+        result = values.astype(self.dtype)
+        if self.exact and self.nodata is not None and self._takes_nodata(result, missing):
+            raise NotPackableError(f"a valid value would become {self.nodata}, which stands for missing pixels")
+        if missing is not None:
+            result[missing] = self.fill
+        return result
+
+    def _takes_nodata(self, result: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> bool:
+        """Whether a pixel that is not missing has the value that stands for missing ones."""
+        hit = result == self.nodata
+        return bool((hit if missing is None else hit & ~missing).any())
+
+    def _refusal(self, why: str) -> ValueError:
+        return NotPackableError(why) if self.exact else ValueError(f"pack=True: {why}.")
 
 
-def _check_sentinel(nodata: Number, dtype: np.dtype[Any]) -> None:
+def check_packed_nodata(nodata: Number, dtype: np.dtype[Any]) -> None:
+    """ValueError where NaN pixels cannot become the nodata value of packed integers."""
     limits = np.iinfo(dtype)
     if not math.isfinite(nodata) or nodata != int(nodata) or not limits.min <= nodata <= limits.max:
         raise ValueError(
@@ -76,51 +116,9 @@ def _check_sentinel(nodata: Number, dtype: np.dtype[Any]) -> None:
         )
 
 
-def _packing(dtype: np.dtype[Any], scale: float, offset: float, nodata: Number | None) -> Step:
-    def pack(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        missing = np.isnan(block) if block.dtype.kind == "f" else None
-        if scale == 1.0 and offset == 0.0 and block.dtype.kind in "iu":
-            values: npt.NDArray[Any] = block
-        else:
-            values = block.astype(np.float64)
-            values -= offset
-            values /= scale
-        if dtype.kind == "f":
-            result = values.astype(dtype)
-            if missing is not None and nodata is not None and not math.isnan(nodata):
-                result[missing] = nodata
-            return result
-        return _whole(values, missing, dtype, nodata)
-
-    return pack
-
-
-def _whole(
-    values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, dtype: np.dtype[Any], nodata: Number | None
-) -> npt.NDArray[Any]:
-    """Rounded to integers of a type that holds them all."""
-    has_missing = missing is not None and bool(missing.any())
-    if has_missing and nodata is None:
-        raise ValueError(
-            f"pack=True: cannot restore integer dtype {dtype}: NaN pixels are present but no nodata sentinel is "
-            "declared to fill them. Pass one as nodata=."
-        )
-    if values.dtype.kind == "f":
-        np.rint(values, out=values)
-        if has_missing:
-            values[missing] = 0.0
-    limits = np.iinfo(dtype)
-    # The largest 64-bit integers are no float64: what is rounded up to 2**63 or 2**64 is outside.
-    inside = (values >= limits.min) & (values <= limits.max)
-    if values.dtype.kind == "f" and dtype.itemsize == 8:
-        inside &= values < float(limits.max)
-    if not inside.all():
-        raise ValueError(
-            f"pack=True: data contains values that the packed integer dtype {dtype} cannot represent (valid range "
-            f"{limits.min}..{limits.max} after the scale/offset reversal) or that are not finite. Clip the data or "
-            "rescale it."
-        )
-    result = values.astype(dtype)
-    if has_missing:
-        result[missing] = nodata
-    return result
+def per_band(scales: Sequence[float | None], offsets: Sequence[float | None]) -> tuple[tuple[float, float], ...]:
+    """Pairs of scale and offset; what is not given changes nothing."""
+    return tuple(
+        (1.0 if scale is None else float(scale), 0.0 if offset is None else float(offset))
+        for scale, offset in zip(scales, offsets, strict=True)
+    )

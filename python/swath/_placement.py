@@ -1,82 +1,275 @@
-"""Where an image lies and which value stands for nothing, as a DataArray says it, by order of precedence."""
+"""Where an image lies: what the coordinates of a DataArray say and, where it has none, its attributes.
+
+Coordinates follow every selection, stride and resampling; attributes stay what they were when the file was read. So
+the attributes count for three things only: the exact numbers of a grid that the coordinates are still on, the pixel
+size of a single row or column, and a rotation, which coordinates of rows and columns cannot express.
+"""
 
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from ._errors import (
-    ConflictingNodataError,
-    DegeneratePixelSizeError,
-    NonUniformCoordsError,
-    RotatedTransformError,
-)
+from ._errors import DegeneratePixelSizeError, NonUniformCoordsError, RotatedTransformError
 from ._raster import spatial_dims
+from ._state import state_of
 
 Transform = tuple[float, float, float, float, float, float]
 RasterType = Literal["area", "point"]
-Number = int | float
 
-# How far steps may differ from each other, as a part of the step: where they give the transform, and where an
-# attribute does.
-_EVEN, _EVEN_ENOUGH = 1e-6, 1e-5
-# Pixels that the first coordinate may be off before it is a contradiction: more than corners and centres differ.
-_ELSEWHERE = 0.75
+EVEN = 1e-6
+"""How far a step between coordinates may differ from the others, as a part of it."""
+# How far from the grid of attrs['transform'], in its pixels, coordinates may be to lie on it.
+_ON_GRID = 1e-5
 # Rotation below this part of the pixel size is rounding.
 _ROTATION = 1e-12
 
 
 def raster_type_of(attrs: Mapping[str, Any]) -> RasterType:
     """Whether pixels are areas or points."""
-    return "point" if attrs.get("raster_type") == "point" else "area"
+    return "point" if attrs.get("raster_type") == "point" or attrs.get("AREA_OR_POINT") == "Point" else "area"
 
 
 def transform_of(data: Any, *, drop_rotation: bool, keep_rotation: bool) -> Transform | None:
-    """From pixels to coordinates, as the tags say it: attrs['transform'] to the bit, else what the coords give."""
+    """From pixels to coordinates, as the tags say it: of the centre of the first pixel where pixels are points."""
+    y, x = spatial_dims(data)
+    half = 0.0 if raster_type_of(data.attrs) == "point" else 0.5
+    stated = _stated(data, half, keep_rotation=keep_rotation, drop_rotation=drop_rotation)
+    if stated is not None and _is_rotated(stated):
+        if (place := _of_pixel_coords(data, (y, x), stated, half)) is not None:
+            return _checked(place)
+        return _checked(_moved(stated, _index_axis(data, y), _index_axis(data, x), half))
+    if _counts_pixels(data, y) and _counts_pixels(data, x):
+        return None
+    rows, columns = _axis(data, y), _axis(data, x)
+    if rows is None and columns is None:
+        if stated is not None:
+            _check_shape(data, (y, x))
+        return None if stated is None else _checked(stated)
+    place = _of_axes(data, rows, columns, stated, half)
+    if place is None or place == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0):
+        return None  # What rioxarray gives to files without a place.
+    return _checked(place)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Coordinates of the centres of pixels: the first, and the step to the next, None for a single one."""
+
+    first: float
+    step: float | None
+    count: int = 1
+
+    def on(self, origin: float, size: float, half: float) -> tuple[float, float] | None:
+        """Origin and size of the same pixels by the numbers of a grid; None where they do not lie on it.
+
+        Whole strides of the grid that begin at a pixel, or between two, as a mean over pixels does.
+        """
+        step = size if self.step is None else self.step
+        stride, shift = step / size, 2 * ((self.first - half * step) - origin) / size
+        drift = max(abs(stride - round(stride)) * self.count, abs(shift - round(shift)))
+        if round(stride) == 0 or not drift <= _ON_GRID:
+            return None
+        return origin + round(shift) / 2 * size, round(stride) * size
+
+
+def _of_axes(data: Any, rows: Axis | None, columns: Axis | None, stated: Transform | None, half: float) -> Any:
+    """The transform of two axes, one of which may have no coordinates, or only one."""
+    down, across = (_on_axis(axis, stated, which, half) for axis, which in ((rows, "y"), (columns, "x")))
+    if data.attrs.get("assume_square_pixels_for_degenerate_axis") is True and (down is None) != (across is None):
+        down = _square(rows, across, -1, half) if down is None else down
+        across = _square(columns, down, 1, half) if across is None else across
+    if down is not None and across is not None:
+        return (across[1], 0.0, across[0], 0.0, down[1], down[0])
+    if rows is None or columns is None:
+        return None
+    shape = tuple(data.sizes[name] for name in spatial_dims(data))
+    raise ValueError(
+        f"Cannot infer GeoTIFF transform from a {shape} array with spatial coords on both axes: one coordinate gives "
+        "no pixel size. Supply it as attrs['transform'] = (px, 0, ox, 0, py, oy); for a 1xN / Nx1 strip of square "
+        "pixels set attrs['assume_square_pixels_for_degenerate_axis'] = True; drop the coords for a TIFF without a "
+        "place."
+    )
+
+
+def _on_axis(axis: Axis | None, stated: Transform | None, which: str, half: float) -> tuple[float, float] | None:
+    """Origin and pixel size along an axis; None where nothing gives a size."""
+    grid = None if stated is None else (stated[5], stated[4]) if which == "y" else (stated[2], stated[0])
+    if axis is None:
+        return grid
+    if grid is not None and grid[1] and (exact := axis.on(*grid, half)):
+        return exact
+    step = axis.step if axis.step is not None else None if grid is None else grid[1]
+    return None if not step else (axis.first - half * step, step)
+
+
+def _square(axis: Axis | None, other: tuple[float, float] | None, sign: int, half: float) -> Any:
+    if axis is None or other is None:
+        return None
+    step = sign * abs(other[1])
+    return axis.first - half * step, step
+
+
+def _axis(data: Any, name: str) -> Axis | None:
+    """The coordinates of a dimension, which must be evenly spaced."""
+    if name not in data.coords:
+        return None
+    given = np.asarray(data.coords[name].values)
+    if given.ndim != 1:
+        return None
+    if given.dtype.kind not in "biufO":
+        raise TypeError(
+            f"data.coords[{name!r}] has values of type {given.dtype}, which are no coordinates on a map: give numbers, "
+            "or drop the coord"
+        )
+    values = given.astype(np.float64)
+    if values.size == 1:
+        return Axis(float(values[0]), None)
+    _check_even(values, name, _rounding(given, values))
+    return Axis(float(values[0]), float(values[-1] - values[0]) / (values.size - 1), values.size)
+
+
+def _rounding(given: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float:
+    """How far two coordinates may be moved by the type that they have, or had before they were made float64."""
+    if given.dtype.kind != "f" or not np.isfinite(values).all():
+        return 0.0
+    with np.errstate(over="ignore"):
+        is_single = given.dtype.itemsize >= 8 and bool((values == values.astype(np.float32)).all())
+    eps = np.finfo(np.float32 if is_single else given.dtype).eps
+    return 2 * float(eps) * float(np.abs(values).max())
+
+
+def _check_even(values: npt.NDArray[np.float64], name: str, rounding: float) -> None:
+    with np.errstate(invalid="ignore"):
+        steps = np.diff(values)
+    usual = float(np.median(steps))
+    if usual == 0.0:
+        raise NonUniformCoordsError(f"data.coords[{name!r}] is constant: there is no pixel size in it")
+    drift = np.abs(steps - usual)
+    uneven = ~(drift <= EVEN * abs(usual) + rounding)
+    if uneven.any():
+        at = int(np.argmax(uneven))
+        raise NonUniformCoordsError(
+            f"data.coords[{name!r}] is non-uniform: step {usual!r} expected, but found {float(steps[at])!r} at index "
+            f"{at} (relative drift {float(drift[at]) / abs(usual):.2e}, {EVEN:g} is allowed); the coords are not "
+            "uniformly spaced, as a GeoTIFF needs. Resample to a uniform grid (``data.interp(...)``), or write each "
+            "even part on its own."
+        )
+
+
+# -- what attributes say
+
+
+def _stated(data: Any, half: float, *, keep_rotation: bool, drop_rotation: bool) -> Transform | None:
+    """The transform that the array was read with, rotated only if that is to be kept."""
     attrs = data.attrs
     rotated = _six(attrs, "rotated_affine")
     if attrs.get("rotated_affine") is not None and not drop_rotation:
         if keep_rotation and rotated is not None:
-            return _checked(rotated)
+            return rotated
         raise ValueError(
             "to_geotiff: refusing to write a DataArray carrying attrs['rotated_affine']: the rotation would be lost. "
             "Pass keep_rotation=True to write it (the CRS must be given too, as reading dropped it), "
             "drop_rotation=True to write the pixels without it, or reproject onto an axis-aligned grid first."
         )
     stated = _six(attrs, "transform")
-    has_no_place = attrs.get("_swath_no_georef") is True or attrs.get("_xrspatial_no_georef") is True
-    if stated is not None:
-        a, b, _, d, e, _ = stated
-        if max(abs(b), abs(d)) > _ROTATION * max(abs(a), abs(e), abs(b), abs(d)) and not keep_rotation:
-            raise RotatedTransformError(
-                f"attrs['transform'] has non-zero rotation/shear (b={b}, d={d}). Pass keep_rotation=True to write it, "
-                "or reproject the raster to an axis-aligned grid before writing."
+    if stated is None:
+        return _of_grid_mapping(data, half)
+    if _is_rotated(stated):
+        if keep_rotation:
+            return stated
+        raise RotatedTransformError(
+            f"attrs['transform'] has non-zero rotation/shear (b={stated[1]}, d={stated[3]}). Pass keep_rotation=True "
+            "to write it, or reproject the raster to an axis-aligned grid before writing."
+        )
+    a, _, c, _, e, f = stated
+    return a, 0.0, c, 0.0, e, f
+
+
+def _is_rotated(transform: Transform) -> bool:
+    a, b, _, d, e, _ = transform
+    return max(abs(b), abs(d)) > _ROTATION * max(abs(a), abs(e), abs(b), abs(d))
+
+
+def _of_grid_mapping(data: Any, half: float) -> Transform | None:
+    """The GeoTransform that rioxarray and GDAL's CF keep at a coordinate without values. It is that of a corner."""
+    for attrs in grid_mappings(data):
+        text = attrs.get("GeoTransform")
+        try:
+            parts = [float(part) for part in text.split()] if isinstance(text, str) else []
+        except ValueError:
+            continue
+        if len(parts) == 6 and all(map(math.isfinite, parts)):
+            c, a, b, f, d, e = parts
+            return a, b, c + (0.5 - half) * (a + b), d, e, f + (0.5 - half) * (d + e)
+    return None
+
+
+def grid_mappings(data: Any) -> list[Mapping[str, Any]]:
+    """The attributes of the coordinates that say where the array lies, that of the encoding first."""
+    names = (data.encoding.get("grid_mapping"), data.attrs.get("grid_mapping"), "spatial_ref")
+    return [data.coords[name].attrs for name in names if isinstance(name, str) and name in data.coords]
+
+
+def _counts_pixels(data: Any, name: str) -> bool:
+    """Whether coordinates are the numbers of rows or columns of a file that lies nowhere."""
+    attrs = data.attrs
+    if not (attrs.get("_swath_no_georef") or attrs.get("_xrspatial_no_georef")):
+        return False
+    return name not in data.coords or data.coords[name].dtype.kind in "iu"
+
+
+def _index_axis(data: Any, name: str) -> Axis:
+    """Rows or columns of a rotated image, by their numbers: coordinates of it cannot be anything else."""
+    axis = _axis(data, name)
+    if axis is None:
+        _check_shape(data, (name,))
+        return Axis(0.0, 1.0)
+    return Axis(axis.first, 1.0 if axis.step is None else axis.step)
+
+
+def _moved(transform: Transform, rows: Axis, columns: Axis, half: float) -> Transform:
+    """A rotated transform for some rows and columns of its image."""
+    a, b, c, d, e, f = transform
+    wide, high = columns.step or 1.0, rows.step or 1.0
+    right, below = columns.first + half * (1.0 - wide), rows.first + half * (1.0 - high)
+    return (a * wide, b * high, a * right + b * below + c, d * wide, e * high, d * right + e * below + f)
+
+
+def _of_pixel_coords(data: Any, dims: tuple[str, str], stated: Transform, half: float) -> Transform | None:
+    """The transform of a rotated image whose pixels have coordinates of their own, xc and yc, as in rioxarray."""
+    if any(name not in data.coords or data.coords[name].dims != dims for name in ("xc", "yc")):
+        return None
+    corners = [np.asarray(data.coords[name].values, np.float64)[:: max(1, data.sizes[dims[0]] - 1)] for name in ("xc", "yc")]
+    height, width = data.sizes[dims[0]], data.sizes[dims[1]]
+    steps = []
+    for values, (along, down) in zip(corners, (stated[:2], stated[3:5]), strict=True):
+        right = along if width == 1 else float(values[0, -1] - values[0, 0]) / (width - 1)
+        below = down if height == 1 else float(values[-1, 0] - values[0, 0]) / (height - 1)
+        steps.append((right, below, float(values[0, 0]) - half * (right + below)))
+    (a, b, c), (d, e, f) = steps
+    return a, b, c, d, e, f
+
+
+def _check_shape(data: Any, dims: tuple[str, ...]) -> None:
+    """Without coordinates, an array that has other rows and columns than were read may lie anywhere."""
+    state = state_of(data.encoding)
+    if state is None:
+        return
+    sizes = dict(zip(spatial_dims(data), state.shape, strict=True))
+    for name in dims:
+        if data.sizes[name] != sizes[name]:
+            raise ValueError(
+                f"the array has no coordinates and {data.sizes[name]} of {sizes[name]} pixels along {name!r}: which of "
+                "them they are is not known. Read with parse_coordinates=True, assign coordinates, or delete "
+                "attrs['transform'] to write a file without a place."
             )
-        if not has_no_place:
-            point = attrs.get("raster_type") == "point"
-            for name, step, edge in zip(spatial_dims(data), (e, a), (stated[5], stated[2]), strict=True):
-                axis = _axis(data, name, _EVEN_ENOUGH)
-                centre = edge if point else edge + step / 2
-                # What a user puts into attrs is meant; what a read put there may have been forgotten.
-                if "_swath_contract" in attrs and axis and step and abs(axis[0] - centre) > _ELSEWHERE * abs(step):
-                    _warn_of_place(name, axis[0], centre)
-        return _checked(stated if keep_rotation else (a, 0.0, stated[2], 0.0, e, stated[5]))
-    return None if has_no_place else _transform_of_coords(data)
-
-
-def _warn_of_place(name: str, coord: float, stated: float) -> None:
-    warnings.warn(
-        f"data.coords[{name!r}] begins at {coord!r}, but attrs['transform'] puts the first pixel at {stated!r}, and "
-        "that is what is written: after slicing or moving an array, delete attrs['transform'] to have its coordinates "
-        "written",
-        UserWarning,
-        stacklevel=5,
-    )
 
 
 def _six(attrs: Mapping[str, Any], name: str) -> Transform | None:
@@ -94,7 +287,7 @@ def _six(attrs: Mapping[str, Any], name: str) -> Transform | None:
         warnings.warn(
             f"attrs[{name!r}]={value!r} is not a transform of six numbers (a, b, c, d, e, f) and is ignored",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         return None
     a, b, c, d, e, f = parts
@@ -108,147 +301,3 @@ def _checked(transform: Transform) -> Transform:
             f"the transform {transform} gives pixels no size, or one that is not a number; correct attrs['transform']"
         )
     return transform
-
-
-def _transform_of_coords(data: Any) -> Transform | None:
-    y, x = spatial_dims(data)
-    rows, columns = _axis(data, y, _EVEN), _axis(data, x, _EVEN)
-    if rows is None or columns is None:
-        return None
-    (top, down), (left, across) = rows, columns
-    if (down is None or across is None) and data.attrs.get("assume_square_pixels_for_degenerate_axis") is True:
-        down = -abs(across) if down is None and across is not None else down
-        across = abs(down) if across is None and down is not None else across
-    if down is None or across is None:
-        shape = tuple(data.sizes[name] for name in (y, x))
-        raise ValueError(
-            f"Cannot infer GeoTIFF transform from a {shape} array with spatial coords on both axes: one coordinate "
-            "gives no pixel size. Supply it as attrs['transform'] = (px, 0, ox, 0, py, oy); for a 1xN / Nx1 strip of "
-            "square pixels set attrs['assume_square_pixels_for_degenerate_axis'] = True; drop the coords for a TIFF "
-            "without a place."
-        )
-    # Coordinates are those of centres. Where pixels are points the tags say the same, else they speak of corners.
-    shift = 0.0 if raster_type_of(data.attrs) == "point" else 0.5
-    return _checked((across, 0.0, left - across * shift, 0.0, down, top - down * shift))
-
-
-def _axis(data: Any, name: str, tolerance: float) -> tuple[float, float | None] | None:
-    """The first coordinate of an axis and the step between them, which a single coordinate does not have."""
-    if name not in data.coords:
-        return None
-    given = np.asarray(data.coords[name].values)
-    if given.dtype.kind not in "biufO":
-        raise TypeError(
-            f"data.coords[{name!r}] has values of type {given.dtype}, which are no coordinates on a map: give numbers, "
-            "or drop the coord"
-        )
-    values = given.astype(np.float64)
-    if values.size < 2:
-        return float(values[0]), None
-    with np.errstate(invalid="ignore"):
-        steps = np.diff(values)
-    usual = float(np.median(steps))
-    # Coordinates that were rounded to their type are as even as they can be.
-    rounded = given.dtype.kind == "f" and bool(np.isfinite(values).all())
-    rounding = 2 * float(np.finfo(given.dtype).eps) * float(np.abs(values).max()) if rounded else 0.0
-    is_coarse = rounded and given.dtype.itemsize < 8
-    step = float(values[-1] - values[0]) / (values.size - 1) if is_coarse else float(steps[0])
-    if usual == 0.0 or step == 0.0:
-        raise NonUniformCoordsError(f"data.coords[{name!r}] is constant: there is no pixel size in it")
-    drift = np.abs(steps - usual)
-    uneven = ~(drift <= tolerance * abs(usual) + rounding)
-    if uneven.any():
-        at = int(np.argmax(uneven))
-        raise NonUniformCoordsError(
-            f"data.coords[{name!r}] is non-uniform: step {usual!r} expected, but found {float(steps[at])!r} at index "
-            f"{at} (relative drift {float(drift[at]) / abs(usual):.2e}, {tolerance:g} is allowed); the coords are not "
-            "uniformly spaced, as a GeoTIFF needs. Resample to a uniform grid (``data.interp(...)``), or write each "
-            "even part on its own."
-        )
-    return float(values[0]), step
-
-
-def nodata_of(nodata: Any, attrs: Mapping[str, Any], encoding: Mapping[str, Any] | None = None) -> Number | None:
-    """The value that stands for nothing: the argument, else attrs['nodata'], 'nodatavals' or '_FillValue'.
-
-    rioxarray and xarray keep the '_FillValue' of arrays that they have masked in the encoding.
-    """
-    if nodata is not None:
-        return _number(nodata, "nodata")
-    per_band = _nodatavals(attrs)
-    scalar = attrs.get("nodata")
-    if scalar is not None:
-        value = _number(scalar, "attrs['nodata']")
-        if per_band and value not in per_band:
-            raise ConflictingNodataError(
-                f"attrs['nodata']={scalar!r} disagrees with every concrete entry in "
-                f"attrs['nodatavals']={attrs['nodatavals']!r}. Drop the stale attribute, or pass the value that is "
-                "meant as nodata=."
-            )
-    if len(per_band) > 1:
-        raise ConflictingNodataError(
-            f"attrs['nodatavals']={attrs['nodatavals']!r} declares distinct nodata values for different bands, but a "
-            "GeoTIFF has one for all. Make them one, or pass the value that is meant as nodata=."
-        )
-    if scalar is not None:
-        return value
-    if per_band:
-        return per_band[0]
-    fill = attrs.get("_FillValue", (encoding or {}).get("_FillValue"))
-    if fill is None:
-        return None
-    value = _number(fill, "attrs['_FillValue']")
-    return None if math.isnan(value) else value
-
-
-def _nodatavals(attrs: Mapping[str, Any]) -> list[Number]:
-    """The distinct values of rioxarray's attribute. None and NaN stand for bands without one."""
-    given = attrs.get("nodatavals")
-    if given is None:
-        return []
-    entries = [given] if isinstance(given, str) or np.ndim(given) == 0 else list(given)
-    found: list[Number] = []
-    foreign = 0
-    for entry in entries:
-        if entry is None:
-            continue
-        try:
-            value = _number(entry, "attrs['nodatavals']")
-        except ValueError:
-            foreign += 1
-            continue
-        if not math.isnan(value) and value not in found:
-            found.append(value)
-    if foreign and not found:
-        warnings.warn(
-            f"attrs['nodatavals']={given!r} contained only non-numeric entries, so there is no nodata value in it. "
-            "Pass nodata= or correct the attribute.",
-            UserWarning,
-            stacklevel=4,
-        )
-    return found
-
-
-def _number(value: Any, name: str) -> Number:
-    """A Python number. TypeError for truth values and texts of numbers, ValueError for what is none."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    if isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be numeric (int or float), got {value!r}")
-    if isinstance(value, numbers.Integral):
-        whole = int(value)
-        return whole if -(2**63) <= whole < 2**64 else float(whole)
-    if isinstance(value, np.floating) and value.dtype.itemsize < 8:
-        # As it is written: 0.1 as float32 means 0.1.
-        return float(str(value))
-    if isinstance(value, float | np.floating):
-        return float(value)
-    wrong = (
-        f"{name} must be numeric or None, got {value!r} (type {type(value).__name__}): it is not numeric, so no pixel "
-        "can have it"
-    )
-    try:
-        is_number_as_text = not np.ndim(value) and float(value) is not None
-    except (TypeError, ValueError):
-        is_number_as_text = False
-    raise TypeError(wrong) if is_number_as_text else ValueError(wrong)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._attrs import copy_of, nodata_attrs
+from ._attrs import copy_of, encoding_of, nodata_attrs, stands_for_missing
 from ._crs import warn_of_unknown
 from ._dataarray import data_array
 from ._errors import PixelSafetyLimitError
@@ -16,8 +16,9 @@ from ._header import Header, header_of
 from ._nodata import Finish, check_integer_nodata, scaling
 from ._plan import MAX_PIXELS, ReadPlan
 from ._report import remember
-from ._request import bands_of, check_max_pixels, coerce, level_of, window_of
+from ._request import bands_of, check_max_pixels, coerce, window_of
 from ._source import Handle
+from ._state import ReadState
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,15 +50,31 @@ class Prepared:
         return {
             **copy_of(self.header.attrs),
             **self.georef.attrs(self.plan.window),
-            **nodata_attrs(
-                self.plan.finish,
-                self.header.nodata,
-                masked=self.masked,
-                unpack=self.unpack,
-                cast=self.cast,
-                seen=seen,
-            ),
+            **nodata_attrs(self.plan.finish, self.header.nodata, masked=self.masked, cast=self.cast, seen=seen),
         }
+
+    def state(self) -> ReadState:
+        """What the read does to the samples."""
+        finish, header = self.plan.finish, self.header
+        scaling = {
+            number: (1.0 if info["scale"] is None else info["scale"], info["offset"] or 0.0)
+            for number, info in enumerate(header.description["band_info"])
+        }
+        if self.unpack:
+            count = len(self.plan.bands)
+            factors = (np.broadcast_to(part, count).tolist() for part in (finish.scale, finish.offset))
+            scaling |= dict(zip(self.plan.bands, zip(*factors, strict=True), strict=True))
+        return ReadState(
+            dtype=finish.source,
+            shape=(self.plan.shape[0], self.plan.shape[1]),
+            nodata=header.nodata,
+            masked=stands_for_missing(finish, header.nodata, self.masked),
+            unpacked=self.unpack,
+            scaling={number: pair for number, pair in scaling.items() if pair != (1.0, 0.0)},
+            cast=self.cast,
+            by_mask=finish.by_mask,
+            bands=header.bands,
+        )
 
     def coords(self, parse: object = True) -> dict[str, npt.NDArray[Any]]:
         """y and x unless they are not wanted, and the number of each band; of one of several as a scalar."""
@@ -108,7 +125,8 @@ class Prepared:
                 "y": axes[0].isel({"y": slice(top, bottom)}),
                 "x": axes[1].isel({"x": slice(left, right)}),
             } | coords
-        return data_array(data, plan.dims, coords, self.attrs(seen), self.name)
+        encoding = encoding_of(self.state(), plan.finish)
+        return data_array(data, plan.dims, coords, self.attrs(seen), self.name, encoding)
 
 
 def prepare(
@@ -132,7 +150,7 @@ def prepare(
     """Open a TIFF and decide what a read of it will do. Only headers are read."""
     source = coerce(source)
     header = header_of(source, **(remote or {}))
-    level = level_of(overview_level, len(header.levels))
+    level = header.level_of(overview_level)
     height, width = header.levels[level][:2]
     georef = header.georef(level, allow_unparseable_crs)
     georef.check_rotation(allow_rotated)

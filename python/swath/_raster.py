@@ -13,12 +13,16 @@ import numpy.typing as npt
 BAND_DIMS = ("band", "bands", "channel")
 Y_DIMS = ("y", "lat", "latitude", "row")
 X_DIMS = ("x", "lon", "longitude", "col")
+MANY_BANDS = 32
+"""A last axis longer than this is not taken for bands where the first could be."""
 _TIME_DIMS = {"time", "times", "t", "date", "dates", "datetime"}
 # DLPack's numbers of memory that the CPU can read: plain, and pinned by CUDA or ROCm.
 _HOST_MEMORY = {1, 3, 11}
 
 Step = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 """What is done to rows of pixels on their way into the file."""
+Validity = Callable[[npt.NDArray[Any], int, int], npt.NDArray[np.uint8]]
+"""The mask of rows of pixels, before any step, and of the range that they are: 255 where there is a pixel, else 0."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Raster:
     dtype: np.dtype[Any]
     """In native byte order."""
     steps: tuple[Step, ...] = ()
+    valid: Validity | None = None
+    """Which pixels are valid, where the file is to have a mask."""
 
     @property
     def is_dask(self) -> bool:
@@ -50,6 +56,12 @@ def is_data_array(data: Any) -> TypeGuard[Any]:
     """Whether this is xarray's DataArray; xarray is not imported to find out."""
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(data, xarray.DataArray)
+
+
+def is_dataset(data: Any) -> TypeGuard[Any]:
+    """Whether this is xarray's Dataset."""
+    xarray = sys.modules.get("xarray")
+    return xarray is not None and isinstance(data, xarray.Dataset)
 
 
 def is_dask(array: Any) -> bool:
@@ -69,12 +81,6 @@ def is_on_device(array: Any) -> bool:
 
 def raster_of(data: Any) -> Raster:
     """The image that `data` holds; it says what is wrong when it holds none."""
-    xarray = sys.modules.get("xarray")
-    if xarray is not None and isinstance(data, xarray.Dataset):
-        raise TypeError(
-            "to_geotiff writes one DataArray, not a Dataset: choose a variable, as in to_geotiff(ds['name'], path), "
-            "or call ds.swath.to_geotiff(path, var='name')"
-        )
     array = _array_of(data.data if is_data_array(data) else data)
     if len(array.shape) not in (2, 3):
         raise ValueError(f"Expected 2D or 3D array, got {len(array.shape)}D")
@@ -82,7 +88,10 @@ def raster_of(data: Any) -> Raster:
         raise ValueError(
             f"the shape {array.shape} of the dask array is not known: call compute_chunk_sizes() on it before writing"
         )
-    bands_first = is_data_array(data) and len(array.shape) == 3 and _has_bands_first(data.dims)
+    if is_data_array(data):
+        bands_first = len(array.shape) == 3 and _has_bands_first(data.dims)
+    else:
+        bands_first = len(array.shape) == 3 and _looks_bands_first(array.shape)
     height, width = array.shape[1:] if bands_first else array.shape[:2]
     bands = 1 if len(array.shape) == 2 else array.shape[0] if bands_first else array.shape[2]
     if height == 0 or width == 0:
@@ -96,6 +105,39 @@ def raster_of(data: Any) -> Raster:
             "least one band."
         )
     return Raster(array, bands_first, bands, height, width, _stored_type(array.dtype))
+
+
+def upright(data: Any) -> Any:
+    """A DataArray with its axes as (y, x), (band, y, x) or (y, x, band), where the names or CF attributes tell them."""
+    names = {dim: found for dim in data.dims if dim not in (*X_DIMS, *Y_DIMS) and (found := _of_cf(data, dim))}
+    if len(set(names.values())) == len(names) and not set(names.values()) & set(data.dims):
+        data = data.rename(names) if names else data
+    y, x, band = (next((dim for dim in data.dims if dim in known), None) for known in (Y_DIMS, X_DIMS, BAND_DIMS))
+    if y is None or x is None:
+        return data
+    if len(data.dims) == 2:
+        return data if data.dims == (y, x) else data.transpose(y, x)
+    if len(data.dims) != 3 or band is None or data.dims in ((band, y, x), (y, x, band)):
+        return data
+    return data.transpose(band, y, x)
+
+
+def _of_cf(data: Any, dim: Any) -> str | None:
+    """x or y for a dimension whose coordinate says so as CF has it."""
+    attrs = data.coords[dim].attrs if dim in data.coords else {}
+    standard_names = {"x": ("projection_x_coordinate", "longitude"), "y": ("projection_y_coordinate", "latitude")}
+    for name, standard in standard_names.items():
+        if str(attrs.get("axis", "")).lower() == name or attrs.get("standard_name") in standard:
+            return name
+    return None
+
+
+def _looks_bands_first(shape: tuple[int, ...]) -> bool:
+    """Whether the axes of a bare array are (band, y, x), as rasterio and PyTorch have them, and not (y, x, band).
+
+    They are where the first is the shortest and the last too long to be bands.
+    """
+    return shape[0] < min(shape[1:]) and shape[2] > MANY_BANDS
 
 
 def spatial_dims(data: Any) -> tuple[str, str]:

@@ -29,6 +29,9 @@ UNSET: Final = Unset()
 BandSelection = int | str | list[int] | list[str] | list[int | str] | tuple[int | str, ...]
 """What `band=` takes: the number of a band, its name, or several of these."""
 
+NO_LIMIT = (1 << 63) - 1
+"""More pixels, or bytes, than there can be."""
+
 # Frames between a warning here and the caller of open_geotiff.
 _CALLER = 3
 
@@ -195,7 +198,10 @@ def check_max_pixels(max_pixels: Any, default: int) -> float:
         return default
     if not isinstance(max_pixels, int | float | np.integer | np.floating):
         raise TypeError(f"max_pixels must be a number or None, got {type(max_pixels).__name__}: {max_pixels!r}")
-    return max_pixels if isinstance(max_pixels, int | float) else float(max_pixels)
+    if max_pixels != max_pixels:
+        raise ValueError("max_pixels must be a number or None, got NaN")
+    # The engine counts in 64 bits: infinity and more than that are no limit.
+    return min(max_pixels if isinstance(max_pixels, int | float) else float(max_pixels), NO_LIMIT)
 
 
 def level_of(overview_level: Any, levels: int) -> int:

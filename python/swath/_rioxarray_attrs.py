@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -103,10 +104,19 @@ def move_to_encoding(info: RasterInfo, plan: ReadPlan, attrs: dict[str, Any], st
         for name in ("scale_factor", "scales", "add_offset", "offsets"):
             if name in attrs:
                 encoding[name] = attrs.pop(name)
-    if state.masked and "_FillValue" in attrs:
-        encoding["_FillValue"] = attrs.pop("_FillValue")
-    if state.masked and _can_be_packed(info, encoding, state):
-        encoding["dtype"] = str(info.dtype)
+    if state.masked:
+        if "_FillValue" in attrs:
+            encoding["_FillValue"] = attrs.pop("_FillValue")
+        if _can_be_packed(info, encoding, state):
+            encoding["dtype"] = str(info.dtype)
+        else:
+            # That of packed numbers: among those that were unpacked it is a real one.
+            encoding.pop("_FillValue", None)
+        # odc-geo takes the value in the encoding for that of the pixels; and it is gone when values are computed.
+        attrs["nodata"] = math.nan
+    elif "_FillValue" in attrs and info.count > 1:
+        # So that the writer can tell an index of two bands, which has lost its label, from a band.
+        attrs["_swath_bands"] = info.count
     encoding["grid_mapping"] = NAME
     if info.name is not None:
         encoding["source"] = info.name

@@ -31,3 +31,8 @@ def seconds(name: str, default: float) -> float:
 def switched_on(name: str) -> bool:
     """Whether `SWATH_<name>` is 1, true, yes or on."""
     return os.environ.get(f"SWATH_{name}", "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+def is_strict() -> bool:
+    """Whether SWATH_STRICT turns fallbacks (to the CPU, to holes in mosaics) into errors."""
+    return switched_on("STRICT")

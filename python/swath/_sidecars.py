@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ._ramps import RAMPS
+from ._structured import Structured
 from ._xml import MAX_BYTES, add, parse_xml, replace_file, to_bytes, writable
 
 Color = tuple[int, int, int, int]
@@ -76,7 +77,7 @@ def _table_attrs(table: Element) -> dict[str, Any]:
     every = [rows.get(value, ("", (0, 0, 0, 0))) for value in range(max(rows) + 1)]
     attrs: dict[str, Any] = {"category_names": [name for name, _ in every]}
     if colored:
-        attrs["category_colors"] = [color for _, color in every]
+        attrs["category_colors"] = Structured([color for _, color in every])
     return attrs
 
 

@@ -34,10 +34,14 @@ class ReadState:
     """Whether scale and offset were applied."""
     scaling: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """Scale and offset of the bands of the file that have them, by band number from 0."""
+    cast: bool = False
+    """Whether the caller chose the type of the values (`dtype=`)."""
     by_mask: bool = False
     """Whether NaN also stands for what the file's mask leaves out."""
     bands: int = 1
     """Bands of the file."""
+    sample: int | None = None
+    """The band of the file, from 0, of a variable that has no `band` coordinate to say it."""
     first_label: int = 0
     """The label of the first band of the file in the `band` coordinate: 0 in `open_geotiff`, 1 in `open_rasterio`."""
     attrs: Mapping[str, Any] | None = None

@@ -20,6 +20,8 @@ class Source(NamedTuple):
     pixels: Any
     bands_last: bool = True
     chunk_rows: Sequence[int] | None = None
+    has_mask: bool = False
+    """Whether rows come with their mask."""
 
 
 def source_of(raster: Raster, *, on_device: bool = False) -> Source:
@@ -31,17 +33,17 @@ def source_of(raster: Raster, *, on_device: bool = False) -> Source:
     if raster.is_dask:
         axis = 1 if raster.bands_first else 0
         chunks = [int(rows) for rows in raster.array.chunks[axis] if rows]
-        return Source(_dask_rows(raster, on_device), chunk_rows=chunks)
+        return Source(_dask_rows(raster, on_device), chunk_rows=chunks, has_mask=raster.valid is not None)
     if on_device:
         if raster.steps or raster.array.dtype != raster.dtype:
             return Source(_finish_on_device(raster, raster.array))
         return Source(raster.array, bands_last=not raster.bands_first)
-    return _as_it_lies(raster) or Source(_array_rows(raster))
+    return _as_it_lies(raster) or Source(_array_rows(raster), has_mask=raster.valid is not None)
 
 
 def _as_it_lies(raster: Raster) -> Source | None:
     array = raster.array
-    if raster.steps or isinstance(array, np.ma.MaskedArray):
+    if raster.steps or raster.valid is not None or isinstance(array, np.ma.MaskedArray):
         return None
     if array.dtype == np.bool_:
         array = array.view(np.uint8)
@@ -60,8 +62,9 @@ Rows = Callable[[int, int], Any]
 
 
 def _array_rows(raster: Raster) -> Rows:
-    def rows(start: int, stop: int) -> npt.NDArray[Any]:
-        return finish(raster, raster.array[:, start:stop] if raster.bands_first else raster.array[start:stop])
+    def rows(start: int, stop: int) -> Any:
+        block = raster.array[:, start:stop] if raster.bands_first else raster.array[start:stop]
+        return _with_mask(raster, _on_host(block), start, stop)
 
     return rows
 
@@ -80,16 +83,32 @@ def _dask_rows(raster: Raster, on_device: bool) -> Rows:
                 f"the dask array says that rows {start} to {stop} have the shape {tuple(part.shape)}, but computing "
                 f"them gave {tuple(made.shape)}: the chunks that its graph makes are not as it declares them"
             )
-        if made.dtype != part.dtype and not np.can_cast(made.dtype, part.dtype, "safe"):
-            raise ValueError(
-                f"the dask array says that it is of type {part.dtype}, but computing rows {start} to {stop} gave "
-                f"{made.dtype}: the chunks that its graph makes are not as it declares them"
-            )
+        made = _as_announced(made, part.dtype, start, stop)
         if on_device:
             return _finish_on_device(raster, made)
-        return finish(raster, _on_host(made))
+        return _with_mask(raster, _on_host(made), start, stop)
 
     return rows
+
+
+def _as_announced(made: Any, dtype: np.dtype[Any], start: int, stop: int) -> Any:
+    """Rows in the type that the dask array says it has: chunks may be of another, where no value changes by that."""
+    if made.dtype == dtype:
+        return made
+    if np.can_cast(made.dtype, dtype, "safe"):
+        return made.astype(dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = made.astype(dtype)
+        is_rounded = made.dtype.kind == dtype.kind == "f"
+        # xarray's interp announces float32 and makes float64: more digits than that are not meant.
+        kept = np.isfinite(cast) == np.isfinite(made) if is_rounded else (cast == made) | ((made != made) & (cast != cast))
+    if bool(kept.all()):
+        return cast
+    raise ValueError(
+        f"the dask array says that it is of type {dtype}, but computing rows {start} to {stop} gave {made.dtype} with "
+        f"values that {dtype} cannot hold. Convert it with .astype(), or say the type that its chunks have with meta= "
+        "or dtype= where the graph is made (map_blocks, from_delayed, apply_ufunc)."
+    )
 
 
 def _on_host(block: Any) -> Any:
@@ -100,11 +119,22 @@ def _on_host(block: Any) -> Any:
     return to_host(block)
 
 
+def _with_mask(raster: Raster, block: Any, start: int, stop: int) -> Any:
+    """Rows as the file has them and, where it is to have a mask, the rows of that."""
+    pixels = finish(raster, block)
+    if raster.valid is None:
+        return pixels
+    return pixels, raster.valid(_bands_last(raster, block), start, stop)
+
+
+def _bands_last(raster: Raster, block: Any) -> npt.NDArray[Any]:
+    block = np.asanyarray(block)
+    return np.moveaxis(block, 0, 2) if raster.bands_first else block
+
+
 def finish(raster: Raster, block: Any) -> npt.NDArray[Any]:
     """A block of a raster's array as the file has it: (row, column, band), C order, native bytes."""
-    block = np.asanyarray(block)
-    if raster.bands_first:
-        block = np.moveaxis(block, 0, 2)
+    block = _bands_last(raster, block)
     for step in raster.steps:
         block = step(block)
     return np.ascontiguousarray(block, dtype=raster.dtype)

@@ -106,6 +106,8 @@ class File:
     def dtype(self) -> str: ...
     @property
     def levels(self) -> list[tuple[int, int, int, int]]: ...
+    def unreadable_sidecars(self) -> list[tuple[str, Exception]]:
+        """Overview and mask files beside the file that exist but cannot be read: the name of each, and why."""
     def describe(self) -> Description: ...
     def read_into(
         self,
@@ -216,9 +218,10 @@ class Options(TypedDict, total=False):
     extra_tags: list[tuple[int, int, int, Any]]
     """As `Description.tags` has them."""
 
-Producer = Callable[[int, int], npt.NDArray[Any]]
-"""Rows from start to stop as a C-contiguous (row, column, band) array. Called in the thread that called write(),
-once for each row."""
+Producer = Callable[[int, int], npt.NDArray[Any] | tuple[Any, npt.NDArray[np.uint8]]]
+"""Rows from start to stop as a C-contiguous (row, column, band) array; with mask=True a pair of that array and of the
+rows of the mask, a C-contiguous uint8 (row, column) array. Called in the thread that called write(), once for each
+row."""
 
 def write(
     target: str | Any,
@@ -236,14 +239,18 @@ def write(
     strict: bool = False,
     gpu_memory: int | None = None,
     rows_on_device: bool = False,
+    mask: npt.NDArray[np.uint8] | bool | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Report:
     """Write a file, complete or not at all. `shape` is (bands, height, width); an array is C-contiguous and in
     native byte order. `target` is a path or an object with write(bytes). `chunk_rows` are the row counts of the
     producer's chunks: it is always asked for whole ones, once each. A device source is a DeviceArray, or has
     __cuda_array_interface__ or __dlpack__ and lies on a CUDA device without gaps; it is cut there. So are the rows
-    of a producer that makes them on one, which `rows_on_device` says. `progress` gets rows done and in all; what it
-    raises stops the write."""
+    of a producer that makes them on one, which `rows_on_device` says. `mask` writes an internal mask, with one for each
+    overview: a C-contiguous uint8 (height, width) array on the host for an array or a device source, or True for a
+    producer that returns (pixels, mask); 0 is missing, any other value valid. Overviews and statistics leave missing
+    pixels out. A file with a mask is made by the CPU: with a device the report says so among its fallbacks, and with
+    `strict` it is an error. `progress` gets rows done and in all; what it raises stops the write."""
 
 def read_windows(
     jobs: Sequence[tuple[File, tuple[int, int, int, int], int]],

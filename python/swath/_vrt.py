@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _swath
-from ._attrs import CONTRACT, nodata_attrs
+from ._attrs import CONTRACT, encoding_of, nodata_attrs, stands_for_missing
 from ._canvas import Layer, open_member, other_system
 from ._crs import WKT_WORD
 from ._errors import (
@@ -25,7 +25,10 @@ from ._nodata import Finish, Number
 from ._plan import MAX_PIXELS, ReadPlan
 from ._report import remember
 from ._request import bands_of, check_max_pixels, window_of
+from ._settings import is_strict
 from ._source import Identity, identity_of
+from ._state import ReadState
+from ._structured import Structured
 from ._vrt_xml import Rect, Source, Vrt, read_vrt
 
 if TYPE_CHECKING:
@@ -88,11 +91,20 @@ def open_vrt(
         data = _upload(data)
     attrs = {
         "_swath_contract": CONTRACT,
-        **({"vrt_holes": holes} if holes else {}),
+        **({"vrt_holes": Structured(holes)} if holes else {}),
+        **({"_swath_bands": len(vrt.bands)} if len(vrt.bands) > 1 else {}),
         **place.attrs(region),
-        **nodata_attrs(finish, nodata, masked=masked, unpack=False, cast=dtype is not None, seen=seen),
+        **nodata_attrs(finish, nodata, masked=masked, cast=dtype is not None, seen=seen),
     }
-    return _array(data, plan, place, attrs, default_name, len(vrt.bands))
+    state = ReadState(
+        dtype=finish.source,
+        shape=(plan.shape[0], plan.shape[1]),
+        nodata=nodata,
+        masked=stands_for_missing(finish, nodata, masked),
+        cast=dtype is not None,
+        bands=len(vrt.bands),
+    )
+    return _array(data, plan, place, attrs, default_name, encoding_of(state, finish))
 
 
 def mosaic_of(path: str) -> Mosaic:
@@ -103,18 +115,17 @@ def mosaic_of(path: str) -> Mosaic:
 
 
 def _array(
-    data: Any, plan: ReadPlan, place: Georef, attrs: dict[str, Any], name: str | None, count: int
+    data: Any, plan: ReadPlan, place: Georef, attrs: dict[str, Any], name: str | None, encoding: dict[str, Any]
 ) -> xr.DataArray:
-    """The result; `count` is the number of bands of the mosaic."""
     from ._dataarray import data_array
 
     y, x = place.coords(plan.window)
     coords: Coords = {"y": y, "x": x}
     if not plan.flat:
         coords["band"] = np.array(plan.bands)
-    elif count > 1:
+    elif "_swath_bands" in attrs:
         coords["band"] = np.array(plan.bands[0])
-    return data_array(data, plan.dims, coords, attrs, name)
+    return data_array(data, plan.dims, coords, attrs, name, encoding)
 
 
 def _whole_sources(vrt: Vrt, lenient: bool) -> Vrt:
@@ -269,14 +280,14 @@ def _lazy(mosaic: Mosaic, plan: ReadPlan, chunks: Any, identities: list[Identity
 def _holes(mosaic: Mosaic, missing: list[Layer]) -> list[dict[str, Any]]:
     """The holes that are known before anything is computed: files that are not there."""
     holes = [hole for layer in missing for hole in layer.holes("FileNotFoundError: source file not found")]
+    if holes and (is_strict() or not mosaic.lenient):
+        some = ", ".join(f"{hole['source']!r} (band {hole['band']})" for hole in holes[:5])
+        raise FileNotFoundError(
+            f"VRT references missing source file(s) that intersect the requested window: {some}. The chunked VRT read "
+            "stops before a partial mosaic can go unnoticed. Pass missing_sources='warn' (without SWATH_STRICT) to "
+            f"leave holes, which are listed in attrs['vrt_holes']. {len(holes)} missing source(s) total."
+        )
     if not mosaic.lenient:
-        if holes:
-            some = ", ".join(f"{hole['source']!r} (band {hole['band']})" for hole in holes[:5])
-            raise FileNotFoundError(
-                f"VRT references missing source file(s) that intersect the requested window: {some}. The chunked VRT "
-                "read stops before a partial mosaic can go unnoticed. Pass missing_sources='warn' to leave holes, "
-                f"which are listed in attrs['vrt_holes']. {len(holes)} missing source(s) total."
-            )
         return []
     warnings.warn(
         "Chunked VRT read under missing_sources='warn': attrs['vrt_holes'] lists only missing files. A source that "

@@ -165,8 +165,7 @@ def _read(
     for number, (file, _, _) in enumerate(ready):
         by_type.setdefault(file.dtype, []).append(number)
     for dtype in by_type:
-        # Floats may lose digits, but no number becomes another one.
-        if not np.can_cast(dtype, out.dtype, "same_kind" if out.dtype.kind in "fc" else "safe"):
+        if not _holds(out.dtype, np.dtype(dtype)):
             number = by_type[dtype][0]
             raise ValueError(
                 f"job {number} is of type {dtype}, which cannot be cast to the {out.dtype} of out without loss"
@@ -178,5 +177,29 @@ def _read(
             return _swath.read_windows(ready, out, level=level, threads=threads)
         part = np.empty((len(numbers), *out.shape[1:]), dtype)
         report = _swath.read_windows([ready[n] for n in numbers], part, level=level, threads=threads)
-        out[numbers] = part
+        _put(part, out, numbers)
     return report
+
+
+def _holds(target: np.dtype[Any], source: np.dtype[Any]) -> bool:
+    """Whether a type can have all numbers of another, be it with fewer digits."""
+    if target.kind not in "fc" or source.kind not in "biu":
+        return np.can_cast(source, target, "same_kind" if target.kind in "fc" else "safe")
+    return source.kind == "b" or float(np.iinfo(source).max) <= float(np.finfo(target).max)
+
+
+def _put(part: npt.NDArray[Any], out: npt.NDArray[Any], numbers: list[int]) -> None:
+    """Into the places of these jobs. A float that is too large for the type of `out` would become infinite."""
+    try:
+        with np.errstate(over="raise"):
+            out[numbers] = part
+    except FloatingPointError:
+        where = next(n for n, block in zip(numbers, part, strict=True) if _overflows(block, out.dtype))
+        raise ValueError(
+            f"job {where} has numbers that are too large for the {out.dtype} of out: pass an out of type {part.dtype}"
+        ) from None
+
+
+def _overflows(block: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    with np.errstate(over="ignore"):
+        return bool((np.isfinite(block) & ~np.isfinite(block.astype(dtype))).any())

@@ -12,17 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _swath
+from ._bands import Bands, bands_of, unlabelled
 from ._geo_keys import crs_options
 from ._layout import block_options, codec_options, overview_options, predictor_of
+from ._mask import validity_of
 from ._metadata import metadata_options
-from ._pack import packed
-from ._placement import Number, nodata_of, raster_type_of, transform_of
+from ._pack import NotPackableError
+from ._placement import raster_type_of, transform_of
 from ._progress import Progress, shown
 from ._ramps import ramp_of, ramp_range_of
-from ._raster import Raster, Step, is_data_array, raster_of
+from ._raster import Raster, Step, is_data_array, is_dataset, raster_of, upright
 from ._report import remember
-from ._request import report_of, threads_of
+from ._request import NO_LIMIT, report_of, threads_of
 from ._sidecars import Color, categories_of, write_categories, write_color_ramp
+from ._state import Number, ReadState, state_of
+from ._storage import Storage, storage_of
 from ._stream import delayed, make_parent, source_of
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ def to_geotiff(
     data: Any,
     path: str | os.PathLike[str] | BinaryIO,
     *,
-    crs: int | str | None = None,
+    crs: Any = None,
     nodata: float | int | None = None,
     compression: str = "zstd",
     compression_level: int | None = None,
@@ -54,7 +58,7 @@ def to_geotiff(
     allow_experimental_codecs: bool = False,
     allow_unparseable_crs: bool = False,
     drop_rotation: bool = False,
-    pack: bool = False,
+    pack: bool | None = None,
     color_ramp: str | bool | None = None,
     color_ramp_range: tuple[float, float] | None = None,
     compute: bool = True,
@@ -64,6 +68,7 @@ def to_geotiff(
     quality: float | None = None,
     interleave: str = "pixel",
     keep_rotation: bool = False,
+    mask: Any = None,
     overwrite: bool = True,
     storage_options: Mapping[str, Any] | None = None,
     report: dict[str, Any] | None = None,
@@ -147,60 +152,97 @@ def to_geotiff(
     """
     ramp, span = ramp_of(color_ramp), ramp_range_of(color_ramp_range)
     target = _target_of(path)
-    if gpu is not None and not isinstance(gpu, bool):
+    if gpu is not None and not isinstance(gpu, bool | np.bool_):
         raise TypeError(f"gpu must be a bool or None, got {type(gpu).__name__}: {gpu!r}")
     options = codec_options(compression, compression_level, max_z_error, quality)
+    if is_dataset(data):
+        from ._dataset import array_of
+
+        data = array_of(data)
+    if is_data_array(data):
+        data = upright(data)
     raster = raster_of(data)
-    on_gpu = raster.is_on_device if gpu is None else gpu
+    on_gpu = raster.is_on_device if gpu is None else bool(gpu)
     if raster.is_on_device and not on_gpu and not raster.is_dask:
         from ._gpu import to_host
 
         raster = dataclasses.replace(raster, array=to_host(raster.array))
-    _check_combinations(target, on_gpu, cog=cog, tiled=tiled, overview_levels=overview_levels, max_z_error=max_z_error)
+    _check_combinations(
+        target, on_gpu, cog=cog, tiled=tiled, overview_levels=overview_levels, max_z_error=max_z_error, mask=mask
+    )
     options |= block_options(tiled, tile_size, cog, interleave)
 
     labelled = data if is_data_array(data) else None
-    attrs = {} if labelled is None else labelled.attrs
-    value = nodata_of(nodata, attrs, None if labelled is None else labelled.encoding)
-    raster = _without_mask(raster, value)
-    if pack:
-        raster = packed(raster, None if labelled is None else attrs, value)
-    options["predictor"] = predictor_of(predictor, options["compression"], raster.dtype)
-    _check_jpeg(options["compression"], raster)
-    options |= metadata_options(attrs, raster, photometric, bool(pack))
+    state = None if labelled is None else state_of(labelled.encoding)
+    attrs = {} if labelled is None else _attributes(labelled, state)
+    bands = unlabelled(raster) if labelled is None else bands_of(labelled, raster, attrs, state)
+    if mask is None and not _is_vrt(target):
+        mask = state is not None and state.by_mask
+    has_mask = mask is not None and mask is not False
+    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask)
     categories = _categories(attrs)
-    has_classes = categories is not None or options.get("colormap") is not None
-    options |= overview_options(cog, overview_levels, overview_resampling, raster, has_classes)
-    if bigtiff is not None:
-        options["big_tiff"] = bool(bigtiff)
-    options["nodata"] = value
-    options["nan_to_nodata"] = attrs.get("masked_nodata") is not False
     located = crs_options(crs, labelled, allow_unparseable=bool(allow_unparseable_crs))
-    options["raster_type"] = raster_type_of(attrs)
+    located["raster_type"] = raster_type_of(attrs)
     if labelled is not None:
-        options["transform"] = transform_of(
+        located["transform"] = transform_of(
             labelled, drop_rotation=bool(drop_rotation), keep_rotation=bool(keep_rotation)
         )
-    options |= located
-    if not located and options.get("transform") is None:
-        options["raster_type"] = "area"
+    if not {"wkt", "geo_keys"} & located.keys() and located.get("transform") is None:
+        located["raster_type"] = "area"
+    if bigtiff is not None:
+        options["big_tiff"] = bool(bigtiff)
     options["statistics"] = bool(statistics)
-    sidecars = _Sidecars(categories, ramp if raster.bands == 1 and not pack else None, span)
-    job = Job(
-        target,
-        raster,
-        options,
-        sidecars,
-        on_gpu=on_gpu,
-        tile_size=int(tile_size) if tiled else 0,
-        threads=threads_of(threads),
-        buffer_bytes=_bytes(streaming_buffer_bytes),
-        overwrite=bool(overwrite),
-        progress=progress,
-        storage_options=storage_options,
-        report=None if report is None else report_of(report),
-    )
+
+    def job_of(storage: Storage) -> Job:
+        """The write of one way to store the values."""
+        raster = _without_mask(storage.raster, storage.nodata, has_mask)
+        raster = dataclasses.replace(raster, valid=validity_of(mask, raster, storage.nodata))
+        made = options | located
+        made["predictor"] = predictor_of(predictor, options["compression"], raster.dtype)
+        _check_jpeg(options["compression"], raster)
+        made |= metadata_options(
+            attrs,
+            raster,
+            bands,
+            photometric,
+            scaling=storage.scaling,
+            is_raw=state is not None and not state.unpacked,
+            is_whole=_is_whole(state, raster, bands),
+        )
+        has_classes = categories is not None or made.get("colormap") is not None
+        made |= overview_options(cog, overview_levels, overview_resampling, raster, has_classes)
+        made["nodata"], made["nan_to_nodata"] = storage.nodata, storage.nan_to_nodata
+        is_packed = storage.scaling is not None and bool(raster.steps)
+        return Job(
+            target,
+            raster,
+            made,
+            _Sidecars(categories, ramp if raster.bands == 1 and not is_packed else None, span),
+            on_gpu=on_gpu,
+            tile_size=int(tile_size) if tiled else 0,
+            threads=threads_of(threads),
+            buffer_bytes=_bytes(streaming_buffer_bytes),
+            overwrite=bool(overwrite),
+            progress=progress,
+            storage_options=storage_options,
+            report=None if report is None else report_of(report),
+            otherwise=None if storage.otherwise is None else job_of(storage.otherwise),
+        )
+
+    job = job_of(storage)
     return job.run() if compute else delayed(job.run)
+
+
+def _attributes(data: Any, state: ReadState | None) -> dict[str, Any]:
+    """What a DataArray says of itself, and what its file says that it does not."""
+    if state is None or state.attrs is None:
+        return dict(data.attrs)
+    return {**state.attrs, **data.attrs}
+
+
+def _is_whole(state: ReadState | None, raster: Raster, bands: Bands) -> bool:
+    """Whether an array has the very pixels that were read, as far as anybody can tell."""
+    return state is None or (state.shape == (raster.height, raster.width) and None not in bands.samples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,9 +287,19 @@ class Job:
     progress: bool | Progress | None
     storage_options: Mapping[str, Any] | None
     report: dict[str, Any] | None
+    otherwise: Job | None = None
+    """The same with values as they are, where they turn out not to be those of the file's type any more."""
 
     def run(self) -> str | BinaryIO:
         """Write."""
+        try:
+            return self._run()
+        except NotPackableError:
+            if self.otherwise is None:
+                raise
+            return self.otherwise.run()
+
+    def _run(self) -> str | BinaryIO:
         raster = self.raster
         size = raster.bands * raster.height * raster.width * raster.dtype.itemsize
         with shown(self.progress, size) as progress:
@@ -290,9 +342,10 @@ class Job:
             "overwrite": self.overwrite,
             "progress": progress,
         }
-        stays = self.on_gpu and self.raster.is_on_device
-        pixels, bands_last, chunk_rows = source_of(self.raster, on_device=stays)
-        keywords |= {"bands_last": bands_last, "chunk_rows": chunk_rows}
+        # Masks are cut into tiles by the CPU, and so are their pixels.
+        stays = self.on_gpu and self.raster.is_on_device and self.raster.valid is None
+        pixels, bands_last, chunk_rows, has_mask = source_of(self.raster, on_device=stays)
+        keywords |= {"bands_last": bands_last, "chunk_rows": chunk_rows, "mask": has_mask or None}
         if self.on_gpu:
             from ._gpu import write_gpu
 
@@ -303,7 +356,7 @@ class Job:
 def write_array(array: npt.NDArray[Any], path: str, options: Options, *, threads: int | None = None) -> dict[str, Any]:
     """Write a NumPy array, (y, x) or (y, x, band), by options that are made already."""
     raster = raster_of(array)
-    pixels, bands_last, _ = source_of(raster)
+    pixels, bands_last, _, _ = source_of(raster)
     shape = raster.bands, raster.height, raster.width
     return _swath.write(
         path, pixels, shape=shape, dtype=str(raster.dtype), bands_last=bands_last, options=options, threads=threads
@@ -352,7 +405,7 @@ def _is_vrt(target: Any) -> bool:
 
 
 def _check_combinations(
-    target: Any, on_gpu: bool, *, cog: Any, tiled: Any, overview_levels: Any, max_z_error: Any
+    target: Any, on_gpu: bool, *, cog: Any, tiled: Any, overview_levels: Any, max_z_error: Any, mask: Any
 ) -> None:
     if not isinstance(target, str) and cog:
         raise ValueError(
@@ -368,6 +421,8 @@ def _check_combinations(
         return
     if cog:
         raise ValueError("cog=True is not compatible with VRT output: its tiles are plain GeoTIFFs.")
+    if mask is not None and mask is not False:
+        raise ValueError("mask= is not compatible with VRT output: the index has no mask. Write a .tif, or use nodata.")
     if overview_levels is not None:
         raise ValueError("overview_levels is not compatible with VRT output: its tiles have no overviews.")
     if not tiled:
@@ -389,13 +444,15 @@ def _categories(attrs: Mapping[str, Any]) -> tuple[list[str], list[Color] | None
     return categories_of(names, attrs.get("category_colors"))
 
 
-def _without_mask(raster: Raster, nodata: Number | None) -> Raster:
-    """What a masked array hides becomes nodata: that value, else NaN."""
+def _without_mask(raster: Raster, nodata: Number | None, has_mask: bool) -> Raster:
+    """What a masked array hides becomes nodata: that value, else NaN, or anything if the file gets a mask."""
     array = raster.array._meta if raster.is_dask else raster.array
     if not isinstance(array, np.ma.MaskedArray):
         return raster
     kind = raster.dtype.kind
-    fill: Number | None = math.nan if nodata is None and kind in "fc" else nodata
+    fill: Number | None = nodata
+    if nodata is None:
+        fill = math.nan if kind in "fc" else 0 if has_mask else None
     return dataclasses.replace(raster, steps=(_filling(fill), *raster.steps))
 
 
@@ -414,7 +471,8 @@ def _filling(fill: Number | None) -> Step:
 def _bytes(size: Any) -> int:
     if not isinstance(size, int | float | np.integer | np.floating) or size != size:
         raise TypeError(f"streaming_buffer_bytes must be a number of bytes, got {type(size).__name__}: {size!r}")
-    return max(int(size), 1)
+    # The engine counts in 64 bits: infinity and more than that are no limit.
+    return int(max(min(size, NO_LIMIT), 1))
 
 
 __all__ = ["Job", "to_geotiff", "write_array"]

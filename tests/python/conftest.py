@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
@@ -84,3 +85,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             {test.split("::")[0]: sum(t.startswith(test.split("::")[0]) for t in tests) for test in tests}.items()
         ):
             terminalreporter.write_line(f"    {count} of {file}", yellow=True)
+
+
+@pytest.fixture(scope="session")
+def search_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where the examples find Swath, and xarray its engine: a package that is not installed has no entry points."""
+    import swath
+
+    places = [str(Path(swath.__file__).parents[1])]
+    if not entry_points(group="xarray.backends", name="swath"):
+        folder = tmp_path_factory.mktemp("installed")
+        (folder / "swath-0.dist-info").mkdir()
+        (folder / "swath-0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: swath\nVersion: 0\n")
+        engine = "[xarray.backends]\nswath = swath._backend:SwathBackendEntrypoint\n"
+        (folder / "swath-0.dist-info" / "entry_points.txt").write_text(engine)
+        places.append(str(folder))
+    return os.pathsep.join(places)

@@ -87,6 +87,8 @@ READ: tuple[Difference, ...] = (
     ),
 )
 
+TRANSFORM = ("transform", "coord", "attrs transform")
+STALE = "coordinates place an array; attrs['transform'] counts only where there are none"
 CRS = ("crs", "warnings", "attrs crs_wkt", "attrs georef_status")
 LEVELS = ("levels",)
 
@@ -110,10 +112,26 @@ WRITE: tuple[Difference, ...] = (
     Difference("*crs=None: *", ("crs", "tags"), "a file without a CRS has no GeoKeys; GDAL calls theirs a LOCAL_CS"),
     Difference("transform too short: *", ("warnings",), "a transform that is left out is worth a warning"),
     Difference("transform is text: *", ("warnings",), "a transform that is left out is worth a warning"),
+    Difference("transform as list: *", TRANSFORM, STALE),
+    Difference("transform south-up: *", TRANSFORM, STALE),
+    Difference("transform of attrs wins: *", TRANSFORM, STALE),
+    Difference("transform with a hair of shear: *", TRANSFORM, STALE),
+    Difference("one pixel with transform: *", TRANSFORM, STALE),
+    Difference("marked as nowhere: *", (*TRANSFORM, *PLACE), "coordinates that are no pixel numbers place the array"),
     Difference(
-        "transform of nine: *",
-        ("transform", "coord", "attrs transform"),
-        "an Affine has nine numbers; the reference ignores it",
+        "dims x before y: *",
+        (*TRANSFORM, "profile", "pixels", "shape", "levels"),
+        "the names of the dims say which is which; the reference takes x for rows",
+    ),
+    Difference(
+        "names of others: *",
+        ("units", "descriptions", "attrs gdal_metadata", "attrs gdal_metadata_xml"),
+        "long_name and units are the name and unit of a band, as in rioxarray",
+    ),
+    Difference(
+        "attrs {'missing_value': 5}: *",
+        ("nodata", "pixels", "attrs nodata", "attrs masked_nodata", "attrs nodata_pixels_present", "levels"),
+        "missing_value is another name of nodata, as in rioxarray",
     ),
     Difference(
         "*crs='PROJCRS[*unknown*",

@@ -340,6 +340,26 @@ def test_target_keywords_without_a_target_are_errors(dem, keywords, match):
         open_dataset(dem[0], **keywords)
 
 
+def test_two_targets_are_one_too_many(dem):
+    target = swath.open_geotiff(dem[0])[10:20, 30:50]
+    for other in (target, target.to_dataset(name="v")):
+        with pytest.raises(ValueError, match="exactly one"):
+            open_dataset(dem[0], coregister=target, auto_reproject=other)
+
+
+@pytest.mark.parametrize("says_no", [None, 0, False])
+def test_target_of_auto_reproject_alone_does_not_resample(dem, says_no):
+    path, _ = dem
+    whole = swath.open_geotiff(path)
+    target = whole[10:20, 30:50]
+    between = target.assign_coords(x=target["x"] + 0.3 * float(whole["x"][1] - whole["x"][0]))
+    expected = between.swath.open_geotiff(path)
+    assert open_dataset(path, auto_reproject=between, coregister=says_no)["dem"].identical(expected)
+    # A flag beside the target says what the accessor's flag does.
+    both = between.swath.open_geotiff(path, coregister=True, auto_reproject=True)
+    assert open_dataset(path, auto_reproject=between, coregister=True)["dem"].identical(both)
+
+
 @pytest.mark.parametrize("keywords", [{"coregister": False}, {"coregister": None, "auto_reproject": False}])
 def test_target_keywords_that_say_no_are_fine(dem, keywords):
     assert open_dataset(dem[0], **keywords)["dem"].shape == (120, 150)

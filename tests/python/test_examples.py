@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-
-import swath
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 EXAMPLES = sorted(path.name for path in FOLDER.glob("*.py"))
@@ -18,20 +15,6 @@ EXAMPLES = sorted(path.name for path in FOLDER.glob("*.py"))
 
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 6
-
-
-@pytest.fixture(scope="module")
-def search_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where the examples find Swath, and xarray its engine: a package that is not installed has no entry points."""
-    places = [str(Path(swath.__file__).parents[1])]
-    if not entry_points(group="xarray.backends", name="swath"):
-        folder = tmp_path_factory.mktemp("installed")
-        (folder / "swath-0.dist-info").mkdir()
-        (folder / "swath-0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: swath\nVersion: 0\n")
-        engine = "[xarray.backends]\nswath = swath._backend:SwathBackendEntrypoint\n"
-        (folder / "swath-0.dist-info" / "entry_points.txt").write_text(engine)
-        places.append(str(folder))
-    return os.pathsep.join(places)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

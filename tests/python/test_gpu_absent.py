@@ -133,3 +133,12 @@ def test_gpu_true_is_refused_as_the_reference_refuses_it(tmp_path: Path, referen
 def test_package_does_not_import_cupy() -> None:
     code = "import sys, swath; assert not {'cupy', 'torch', 'dask', 'xarray'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_numpy_bools_are_bools(tmp_path: Path) -> None:
+    # A comparison of numbers from an array gives one.
+    path = tmp_path / "a.tif"
+    swath.to_geotiff(PIXELS, str(path), gpu=np.bool_(False))
+    np.testing.assert_array_equal(swath.open_geotiff(path, gpu=np.bool_(False)).values, PIXELS)
+    with pytest.warns(swath.GeoTIFFFallbackWarning, match="gpu=True"):
+        swath.to_geotiff(PIXELS, str(path), gpu=np.bool_(True))

@@ -15,6 +15,7 @@ import xarray as xr
 import swath
 from open_files import PIXELS, by_gdal, tagged
 from swath import open_geotiff
+from swath._state import ReadState
 
 INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 
@@ -27,9 +28,26 @@ def gdal_items(*items: tuple[str, str, int | None]) -> str:
     return f"<GDALMetadata>{''.join(lines)}</GDALMetadata>"
 
 
-def numbers(attrs: dict[str, Any]) -> dict[str, Any]:
+def said(**values: Any) -> dict[str, str]:
+    """Values by their repr: NaN equals NaN, and 1 is not True, which netCDF cannot store."""
+    return {name: repr(value) for name, value in values.items()}
+
+
+def numbers(attrs: dict[Any, Any]) -> dict[str, str]:
+    """All that attrs say of nodata, scale and type."""
     names = ("nodata", "masked_nodata", "nodata_pixels_present", "nodata_dtype_cast", "mask_and_scale_dtype")
-    return {name: attrs[name] for name in (*names, "scale_factor", "add_offset") if name in attrs}
+    return said(**{name: attrs[name] for name in (*names, "scale_factor", "add_offset") if name in attrs})
+
+
+def packing(array: xr.DataArray) -> dict[str, Any]:
+    """What the encoding says to xarray, which packs by it in netCDF and Zarr."""
+    names = ("_FillValue", "dtype", "scale_factor", "add_offset")
+    return {name: array.encoding[name] for name in names if name in array.encoding}
+
+
+def state(array: xr.DataArray) -> ReadState:
+    found: ReadState = array.encoding["swath"]
+    return found
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -37,14 +55,21 @@ def test_integers_become_float64_when_their_sentinel_can_occur(tmp_path: Path, d
     path = tagged(tmp_path / "a.tif", PIXELS.astype(dtype), nodata="3")
     plain, masked = open_geotiff(path), open_geotiff(path, masked=True)
     assert plain.dtype == dtype
-    assert numbers(plain.attrs) == {"nodata": 3, "masked_nodata": False, "nodata_pixels_present": True}
+    assert numbers(plain.attrs) == said(nodata=3, masked_nodata=0, nodata_pixels_present=1)
+    assert packing(plain) == {}
     assert masked.dtype == np.float64
-    assert numbers(masked.attrs) == {"nodata": 3, "masked_nodata": True, "nodata_pixels_present": True}
+    # Whoever looks finds NaN, the file's value is where xarray and rioxarray keep that of a masked array.
+    assert numbers(masked.attrs) == said(nodata=math.nan, masked_nodata=1, nodata_pixels_present=1)
+    assert packing(masked) == {"_FillValue": 3, "dtype": dtype}
+    assert masked.encoding["_FillValue"].dtype == dtype
+    for array, is_masked in ((plain, False), (masked, True)):
+        assert state(array) == ReadState(np.dtype(dtype), (4, 6), nodata=3, masked=is_masked)
     np.testing.assert_array_equal(masked, np.where(PIXELS == 3, np.nan, PIXELS))
     # The type does not depend on what is there, or chunks of one file would differ.
     nothing = open_geotiff(path, masked=True, window=(2, 0, 4, 6))
     assert nothing.dtype == np.float64
-    assert nothing.attrs["nodata_pixels_present"] is False
+    assert repr(nothing.attrs["nodata_pixels_present"]) == "0"
+    assert state(nothing).shape == (2, 6)
 
 
 @pytest.mark.parametrize("chunks", [None, 2])
@@ -52,14 +77,11 @@ def test_chunks_say_the_same_but_have_not_looked(tmp_path: Path, chunks: int | N
     path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), nodata="3", metadata=gdal_items(("SCALE", "2", None)))
     array = open_geotiff(path, unpack=True, chunks=chunks)
     np.testing.assert_array_equal(array, np.where(PIXELS == 3, np.nan, PIXELS * 2.0))
-    expected = {
-        "nodata": 3,
-        "masked_nodata": True,
-        "mask_and_scale_dtype": "uint8",
-        "scale_factor": 2.0,
-        "add_offset": 0.0,
-    }
-    assert numbers(array.attrs) == (expected if chunks else {**expected, "nodata_pixels_present": True})
+    expected = said(nodata=math.nan, masked_nodata=1)
+    assert numbers(array.attrs) == (expected if chunks else expected | said(nodata_pixels_present=1))
+    assert packing(array) == {"_FillValue": 3, "dtype": "uint8", "scale_factor": 2.0, "add_offset": 0.0}
+    found = ReadState(np.dtype("u1"), (4, 6), nodata=3, masked=True, unpacked=True, scaling={0: (2.0, 0.0)})
+    assert state(array) == found
 
 
 @pytest.mark.parametrize(
@@ -76,8 +98,8 @@ def test_a_sentinel_out_of_range_masks_nothing(tmp_path: Path, dtype: str, text:
     path = tagged(tmp_path / "a.tif", PIXELS.astype(dtype), nodata=text)
     array = open_geotiff(path, masked=True)
     assert array.dtype == dtype
-    assert numbers(array.attrs) == {"nodata": value, "masked_nodata": False, "nodata_pixels_present": False}
-    assert type(array.attrs["nodata"]) is type(value)
+    assert numbers(array.attrs) == said(nodata=value, masked_nodata=0, nodata_pixels_present=0)
+    assert packing(array) == {} and not state(array).masked
     assert open_geotiff(path, masked=True, dtype="int32").dtype == np.int32
 
 
@@ -85,7 +107,7 @@ def test_64_bit_sentinels_are_compared_exactly(tmp_path: Path) -> None:
     pixels = np.array([[2**53, 2**53 + 1, 2**63 - 1, 5]])
     path = tagged(tmp_path / "a.tif", pixels, nodata=str(2**53 + 1))
     array = open_geotiff(path, masked=True)
-    assert array.attrs["nodata"] == 2**53 + 1
+    assert array.encoding["_FillValue"] == state(array).nodata == 2**53 + 1
     assert np.isnan(array.values).tolist() == [[False, True, False, False]]
     unsigned = tagged(tmp_path / "b.tif", np.array([[2**64 - 1, 2**64 - 2]], np.uint64), nodata=str(2**64 - 1))
     assert np.isnan(open_geotiff(unsigned, masked=True).values).tolist() == [[True, False]]
@@ -124,8 +146,7 @@ def test_a_sentinel_that_no_integer_has_is_refused(tmp_path: Path, text: str, ki
             open_geotiff(path, **keywords)  # type: ignore[arg-type]
     array = open_geotiff(path, masked=True, allow_invalid_nodata=True)
     assert array.dtype == np.uint8
-    assert array.attrs["masked_nodata"] is False
-    assert repr(array.attrs["nodata"]) == repr(float(text))
+    assert numbers(array.attrs) == said(nodata=float(text), masked_nodata=0, nodata_pixels_present=0)
 
 
 @pytest.mark.parametrize(("text", "value"), [("1.#INF", math.inf), ("-1.#INF", -math.inf), ("1.#QNAN", math.nan)])
@@ -150,12 +171,17 @@ def test_floats_keep_their_type(tmp_path: Path, dtype: str, text: str, hits: lis
     path = tagged(tmp_path / "a.tif", pixels, nodata=text)
     plain = open_geotiff(path)
     np.testing.assert_array_equal(plain, pixels)
-    assert plain.attrs["nodata_pixels_present"] is bool(hits)
+    stated = int(text) if text in ("3", "7") else float(text)
+    assert numbers(plain.attrs) == said(nodata=stated, masked_nodata=0, nodata_pixels_present=int(bool(hits)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         masked = open_geotiff(path, masked=True)
     assert masked.dtype == dtype
-    assert masked.attrs["masked_nodata"] is True
+    assert numbers(masked.attrs) == said(nodata=math.nan, masked_nodata=1, nodata_pixels_present=int(bool(hits)))
+    assert repr(state(masked).nodata) == repr(stated)
+    # Floats are stored as they are; a value that the type does not have would be infinity there.
+    fill = None if (text, dtype) == ("1e39", "float32") else np.dtype(dtype).type(stated)
+    np.testing.assert_equal(packing(masked), {} if fill is None else {"_FillValue": fill})
     assert np.flatnonzero(np.isnan(masked.values)).tolist() == sorted({*hits, 4})
 
 
@@ -216,8 +242,13 @@ def test_scale_and_offset_are_applied_in_the_type_of_the_result(tmp_path: Path) 
     path = tagged(tmp_path / "i.tif", pixels.astype(np.int16), metadata=metadata)
     unpacked = open_geotiff(path, unpack=True)
     np.testing.assert_array_equal(unpacked, pixels.astype(np.int16).astype(np.float64) * 0.1 + 0.3)
-    assert numbers(unpacked.attrs) == {"mask_and_scale_dtype": "int16", "scale_factor": 0.1, "add_offset": 0.3}
-    assert open_geotiff(path, unpack=True, dtype="float32").dtype == np.float32
+    assert numbers(unpacked.attrs) == {}
+    assert state(unpacked) == ReadState(np.dtype("i2"), (50, 60), unpacked=True, scaling={0: (0.1, 0.3)})
+    # xarray would store a NaN that comes later as any integer.
+    assert packing(unpacked) == {}
+    cast = open_geotiff(path, unpack=True, dtype="float32")
+    assert cast.dtype == np.float32
+    assert state(cast).cast
 
 
 @pytest.mark.parametrize(
@@ -234,8 +265,9 @@ def test_unpack_masks_too(tmp_path: Path) -> None:
     path = tagged(tmp_path / "a.tif", PIXELS.astype(np.int16), nodata="3")
     array = open_geotiff(path, unpack=True)
     assert np.isnan(array.values[0, 3])
-    assert numbers(array.attrs)["mask_and_scale_dtype"] == "int16"
-    assert "scale_factor" not in array.attrs
+    assert numbers(array.attrs) == said(nodata=math.nan, masked_nodata=1, nodata_pixels_present=1)
+    assert packing(array) == {"_FillValue": 3, "dtype": "int16"}
+    assert state(array) == ReadState(np.dtype("i2"), (4, 6), nodata=3, masked=True, unpacked=True)
 
 
 @pytest.mark.parametrize(
@@ -281,8 +313,12 @@ def test_scales_of_bands(tmp_path: Path, items: Any, scales: Any, chunks: Any) -
     for band, scale in zip((None, 0, 1), scales, strict=True):
         expected = (pixels if band is None else pixels[..., band]) * np.float64(scale)
         unpacked = open_geotiff(path, unpack=True, band=band, chunks=chunks)
+        # A band that needs no scale stays what it is.
         assert unpacked.dtype == (np.int16 if scale == 1 else np.float64)
         np.testing.assert_array_equal(unpacked, expected)
+        read = dict(enumerate(np.broadcast_to(scale, 2).tolist())) if band is None else {band: scale}
+        assert state(unpacked).scaling == {number: (one, 0.0) for number, one in read.items() if one != 1}
+        assert state(unpacked).bands == 2
 
 
 @pytest.mark.parametrize("chunks", [None, 3, {"band": 1}])
@@ -296,6 +332,9 @@ def test_each_band_has_its_own_scale_and_offset_whichever_are_read(tmp_path: Pat
     expected[pixels == 3] = math.nan
     np.testing.assert_array_equal(whole := open_geotiff(path, unpack=True, chunks=chunks), expected)
     assert whole.dtype == work
+    # CF has one scale for all bands: by the type alone xarray would round to integers, by the fill value alone it would
+    # take real values of 3 for missing ones.
+    assert packing(whole) == {}
     picked = open_geotiff(path, unpack=True, chunks=chunks, band=[2, 0])
     np.testing.assert_array_equal(picked, expected[..., [2, 0]])
     np.testing.assert_array_equal(whole.isel(band=[2, 1]), expected[..., [2, 1]])
@@ -319,8 +358,9 @@ def test_nodata_of_pam_counts(tmp_path: Path) -> None:
     (tmp_path / "a.tif.aux.xml").write_text(
         '<PAMDataset><PAMRasterBand band="1"><NoDataValue>3</NoDataValue></PAMRasterBand></PAMDataset>'
     )
+    assert open_geotiff(path).attrs["nodata"] == 3
     array = open_geotiff(path, masked=True)
-    assert array.attrs["nodata"] == 3
+    assert array.encoding["_FillValue"] == 3
     assert np.isnan(array.values[0, 3])
 
 
@@ -346,8 +386,32 @@ def test_masks_of_files_become_nan_when_asked_for(tmp_path: Path, external: bool
     assert masked.dtype == np.float64
     expected = np.where(mask == 0, np.nan, pixels)[:, 2:40, 3:50]
     np.testing.assert_array_equal(masked, np.moveaxis(expected, 0, -1))
+    assert numbers(masked.attrs) == said(nodata=math.nan, masked_nodata=1)
+    assert state(masked).masked and state(masked).by_mask
+    assert packing(masked) == {}
     one = open_geotiff(path, masked=True, band=1, chunks=chunks, dtype="float32")
     np.testing.assert_array_equal(one, np.where(mask == 0, np.nan, pixels[1]).astype(np.float32))
+
+
+@pytest.mark.parametrize("band", [1, "green", [2, 0], ["blue"]])
+@pytest.mark.parametrize("chunks", [None, 3])
+def test_a_selected_band_keeps_its_number(tmp_path: Path, band: Any, chunks: Any) -> None:
+    """Without it, a writer takes any band for the first, and writes its name and scale."""
+    names = ["blue", "green", "red"]
+    path = by_gdal(tmp_path / "a.tif", np.stack([PIXELS] * 3).astype("u1"))
+    with rasterio.open(path, "r+") as file:
+        file.descriptions = names
+    picked = open_geotiff(path, band=band, chunks=chunks)
+    labels = [names.index(one) if isinstance(one, str) else one for one in np.atleast_1d(band).tolist()]
+    assert picked.coords["band"].dims == (("band",) if isinstance(band, list) else ())
+    assert np.atleast_1d(picked.coords["band"]).tolist() == labels
+    assert picked.attrs["_swath_bands"] == state(picked).bands == 3
+
+
+def test_a_file_of_one_band_has_no_band_coordinate(tmp_path: Path) -> None:
+    array = open_geotiff(by_gdal(tmp_path / "a.tif", PIXELS.astype("u1")), band=0)
+    assert set(array.coords) == {"y", "x"}
+    assert not {"_swath_bands", "colorinterp"} & array.attrs.keys()
 
 
 def test_reading_does_not_depend_on_how_the_file_was_read_before(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import rasterio
 from rasterio.transform import Affine
 
 import swath
-from open_files import PIXELS, UTM_KEYS, UTM_POINT_KEYS, WGS84_KEYS, by_gdal, tagged
+from open_files import FLOATS, PIXELS, UTM_KEYS, UTM_POINT_KEYS, WGS84_KEYS, by_gdal, tagged
 from swath import open_geotiff
 
 
@@ -158,6 +158,16 @@ def test_rotation_is_refused_or_dropped(tmp_path: Path, terms: Any) -> None:
     assert array.x.values.tolist() == [2, 3, 4]
     with pytest.raises(ValueError, match="axis-aligned"):
         open_geotiff(path, allow_rotated=True, bbox=(100, 150, 120, 200))
+
+
+def test_overview_with_a_transform_of_its_own_has_that_of_the_image(tmp_path: Path) -> None:
+    path = tagged(tmp_path / "a.tif")
+    # The `.ovr` of another image: other origin, other pixel size.
+    tagged(tmp_path / "a.tif.ovr", FLOATS[::2, ::2].copy(), scale=(33, 33, 0), tie=(0, 0, 0, 7, 9, 0), subfiletype=1)
+    array = open_geotiff(path, overview_level=1)
+    with rasterio.open(path, overview_level=0) as file:
+        assert array.attrs["transform"] == tuple(file.transform)[:6] == (20.0, 0.0, 100.0, 0.0, -20.0, 200.0)
+        assert array.attrs["crs"] == file.crs.to_epsg()
 
 
 def test_overviews_cover_the_same_ground(tmp_path: Path) -> None:

@@ -242,6 +242,17 @@ def test_too_many_pixels_are_refused_with_a_way_out(one: str, three: str) -> Non
         open_geotiff(one, max_pixels="a")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("limit", [float("inf"), np.inf, 1e300, 10**30], ids=str)
+@pytest.mark.parametrize("chunks", [None, 3])
+def test_max_pixels_may_be_infinite(one: str, tmp_path: Path, limit: float, chunks: int | None) -> None:
+    array = open_geotiff(one, max_pixels=limit, chunks=chunks)
+    np.testing.assert_array_equal(array.values, PIXELS)
+    swath.to_geotiff(array, str(tmp_path / "a.vrt"))
+    np.testing.assert_array_equal(open_geotiff(tmp_path / "a.vrt", max_pixels=limit, chunks=chunks).values, PIXELS)
+    with pytest.raises(ValueError, match="NaN"):
+        open_geotiff(one, max_pixels=float("nan"))
+
+
 def test_max_pixels_bounds_chunks_not_the_whole(one: str) -> None:
     assert open_geotiff(one, max_pixels=5, chunks=2).values.sum() == PIXELS.sum()
     with pytest.raises(swath.PixelSafetyLimitError, match="2 x 2 x 1"):

@@ -87,6 +87,21 @@ def test_chunks_fetch_the_header_once_and_nothing_else_before_they_are_computed(
     assert server.connections <= 9
 
 
+def test_a_page_in_place_of_overviews_is_reported_as_local_ones_are(
+    url: str, server: RangeServer, bucket: str, local: Path
+) -> None:
+    # Some servers answer every name with a page that says that there is no such page.
+    server.files["/data/scene.tif.ovr"] = b"<html>Not found</html>"
+    fsspec.filesystem("memory").pipe_file(f"{bucket.removeprefix('memory:/')}/scene.tif.ovr", b"<html>Not found</html>")
+    with pytest.warns(
+        RuntimeWarning, match=r"Ignoring unreadable sidecar '.*/scene\.tif\.ovr': .*not a TIFF"
+    ) as caught:
+        xr.testing.assert_identical(swath.open_geotiff(url), swath.open_geotiff(local))
+    assert len(caught) == 1
+    with pytest.raises(ValueError, match=r"overview_level=9 from external sidecar '.*/scene\.tif\.ovr'"):
+        swath.open_geotiff(url, overview_level=9)
+
+
 class TestStableOnly:
     def test_refuses_remote_files_before_they_are_asked_for(self, url: str, server: RangeServer) -> None:
         with pytest.raises(swath.RemoteStableSourcesOnlyError, match="stable_only"):

@@ -161,9 +161,3 @@ def test_overviews_beside_the_file_are_looked_for_once_and_other_files_never() -
     assert store.calls == []
     beside = file.sibling(file.name + ".ovr")
     assert beside is not None and beside.size == 104
-
-
-def test_a_page_that_says_not_found_is_no_overview() -> None:
-    file = RemoteFile(Recorder(beside={".ovr": b"<html>Not found</html>"}))
-    with pytest.warns(RuntimeWarning, match="not a TIFF and is ignored"):
-        assert file.sibling(file.name + ".ovr") is None

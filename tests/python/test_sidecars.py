@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import rasterio
+import tifffile
 import xarray as xr
 
 from mosaics import tif
-from swath import _sidecars, _xml
+from swath import _sidecars, _xml, open_geotiff
 from swath._ramps import RAMPS, ramp_of, ramp_range_of
 from swath._sidecars import categories_of, read_pam, write_categories, write_color_ramp
 
@@ -244,3 +245,79 @@ class TestAtomicity:
         finally:
             os.umask(before)
         assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o644
+
+
+BROKEN = {"text": b"not a TIFF", "empty": b"", "cut off": b"II*\0\x08\0\0\0", "far away": b"II*\0\xff\xff\xff\x0f"}
+
+
+class TestUnreadableOverviews:
+    """A sidecar that is ignored in silence takes overviews away without anyone noticing."""
+
+    @pytest.fixture(params=BROKEN.values(), ids=BROKEN.keys())
+    def path(self, request, tmp_path):
+        tif(tmp_path / "a.tif", np.arange(4096, dtype="u2").reshape(64, 64))
+        (tmp_path / "a.tif.ovr").write_bytes(request.param)
+        for each in (tmp_path / "a.tif", tmp_path / "a.tif.ovr", tmp_path):
+            os.utime(each, (1e9, 1e9))  # Headers of files that have just changed are not kept.
+        return str(tmp_path / "a.tif")
+
+    @pytest.mark.parametrize("call", [{}, {"chunks": 32}, {"window": (0, 0, 8, 8)}, {"overview_level": 0}], ids=str)
+    def test_each_open_warns_of_path_and_cause(self, path, call):
+        for _ in range(2):  # The second time the header is known.
+            with pytest.warns(
+                RuntimeWarning, match=r"Ignoring unreadable sidecar '.*a\.tif\.ovr': \w+Error: ."
+            ) as caught:
+                array = open_geotiff(path, **call)
+            assert len(caught) == 1
+            assert caught[0].filename == __file__
+            assert array[3, 5] == 3 * 64 + 5
+
+    def test_level_of_the_sidecar_is_an_error_with_its_cause(self, path):
+        for _ in range(2):
+            with pytest.raises(ValueError, match=r"overview_level=1 from external sidecar '.*a\.tif\.ovr'") as caught:
+                open_geotiff(path, overview_level=1)
+            assert isinstance(caught.value.__cause__, ValueError)
+            assert ".ovr" in str(caught.value.__cause__)
+
+    @pytest.mark.parametrize("level", [True, "1"])
+    def test_a_wrong_type_stays_a_type_error(self, path, level):
+        with pytest.raises(TypeError, match="overview_level"):
+            open_geotiff(path, overview_level=level)
+
+    def test_overviews_of_the_file_are_read(self, path):
+        with rasterio.open(path, "r+") as file:
+            file.build_overviews([2])
+        with pytest.warns(RuntimeWarning, match="Ignoring unreadable sidecar"):
+            assert open_geotiff(path, overview_level=1).shape == (32, 32)
+        with pytest.raises(ValueError, match="overview_level=2 from external sidecar"):
+            open_geotiff(path, overview_level=2)
+
+
+def test_overviews_beside_a_file_follow_those_inside(tmp_path):
+    pixels = np.arange(4096, dtype="u2").reshape(64, 64)
+    tif(tmp_path / "a.tif", pixels)
+    with rasterio.open(tmp_path / "a.tif", "r+") as file:
+        file.build_overviews([2])
+    tifffile.imwrite(tmp_path / "a.tif.ovr", pixels[::4, ::4].copy(), subfiletype=1, metadata=None)
+    path = str(tmp_path / "a.tif")
+    for chunks in (None, 8):
+        assert open_geotiff(path, overview_level=1, chunks=chunks).shape == (32, 32)
+        beside = open_geotiff(path, overview_level=2, chunks=chunks)
+        np.testing.assert_array_equal(beside.values, pixels[::4, ::4])
+        assert beside.attrs["transform"] == (4.0, 0.0, 100.0, 0.0, -4.0, 200.0)
+    with pytest.raises(ValueError, match="3 pyramid IFDs"):
+        open_geotiff(path, overview_level=3)
+
+
+def test_unreadable_mask_file_is_reported(tmp_path):
+    tif(tmp_path / "a.tif", np.zeros((4, 4), "u1"))
+    (tmp_path / "a.tif.msk").write_bytes(b"not a TIFF")
+    with pytest.warns(RuntimeWarning, match=r"Ignoring unreadable sidecar '.*a\.tif\.msk'"):
+        open_geotiff(str(tmp_path / "a.tif"), masked=True)
+
+
+def test_folder_with_the_name_of_a_sidecar_is_not_one(tmp_path, recwarn):
+    tif(tmp_path / "a.tif", np.zeros((4, 4), "u1"))
+    (tmp_path / "a.tif.ovr").mkdir()
+    open_geotiff(str(tmp_path / "a.tif"))
+    assert not recwarn.list

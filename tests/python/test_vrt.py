@@ -12,6 +12,7 @@ import warnings
 import dask
 import numpy as np
 import pytest
+import rasterio
 
 import swath
 from mosaics import as_gdal_reads, band, source, tif, vrt
@@ -577,6 +578,15 @@ class TestContainment:
         assert len(asked) <= 3
 
 
+@pytest.mark.parametrize("reading", [{}, {"chunks": 2}, {"allow_rotated": True}], ids=str)
+def test_the_transform_of_a_source_is_ignored(folder, reading):
+    with rasterio.open(folder / "a.tif", "r+") as file:
+        file.transform = rasterio.Affine(1, 0.3, 100, 0.3, -1, 200)
+    path = of(folder, band(BOTH))
+    check_pixels(path, **reading)
+    assert open_geotiff(path, **reading).attrs["transform"] == (1.0, 0.0, 100.0, 0.0, -1.0, 200.0)
+
+
 class TestMissingSources:
     SOURCES = source("a.tif") + source("gone.tif", dst=(4, 0, 4, 4))
 
@@ -614,8 +624,57 @@ class TestMissingSources:
 
     def test_strict_raises_in_spite_of_warn(self, folder, monkeypatch):
         monkeypatch.setenv("SWATH_STRICT", "1")
+        path = of(folder, band(self.SOURCES))
         with pytest.raises(FileNotFoundError):
-            open_geotiff(of(folder, band(self.SOURCES)), missing_sources="warn")
+            open_geotiff(path, missing_sources="warn")
+        # Chunks too, when they are opened: not hours later, when one of them is computed.
+        with pytest.raises(FileNotFoundError, match="1 missing source"):
+            open_geotiff(path, missing_sources="warn", chunks=4)
+        with pytest.warns(GeoTIFFFallbackWarning, match="Chunked"):
+            open_geotiff(path, missing_sources="warn", chunks=4, window=(0, 0, 4, 4))
+
+    @pytest.mark.filterwarnings("ignore::swath.GeoTIFFFallbackWarning")
+    @pytest.mark.parametrize("content", [None, b"II*\0garbage"], ids=["missing", "broken"])
+    @pytest.mark.parametrize("reading", [{}, {"chunks": 3}, {"masked": True}, {"dtype": "f8"}], ids=str)
+    @pytest.mark.parametrize("dtype", ["Float32", "Float64"])
+    def test_hole_of_floats_without_nodata_is_nan_and_not_a_measurement(self, folder, content, reading, dtype):
+        if content is not None:
+            (folder / "gone.tif").write_bytes(content)
+        # Four columns of a source, four of the hole, two that no source covers.
+        path = of(folder, band(self.SOURCES, dtype=dtype), size=(4, 10))
+        read = open_geotiff(path, missing_sources="warn", **reading).values
+        np.testing.assert_array_equal(read[:, :4], A)
+        assert np.isnan(read[:, 4:8]).all()
+        assert (read[:, 8:] == 0).all()
+        part = open_geotiff(path, missing_sources="warn", window=(1, 2, 3, 10), **reading).values
+        np.testing.assert_array_equal(part, read[1:3, 2:10])
+
+    @pytest.mark.filterwarnings("ignore::swath.GeoTIFFFallbackWarning")
+    @pytest.mark.parametrize("nodata, expected", [(-9, -9), (0, 0), ("nan", np.nan)])
+    def test_hole_of_a_band_with_nodata_keeps_it(self, folder, nodata, expected):
+        path = of(folder, band(self.SOURCES, dtype="Float32", nodata=nodata))
+        for reading in ({}, {"chunks": 3}):
+            read = open_geotiff(path, missing_sources="warn", **reading).values
+            np.testing.assert_array_equal(read[:, 4:], np.full((4, 4), expected, "f4"))
+
+    @pytest.mark.filterwarnings("ignore::swath.GeoTIFFFallbackWarning")
+    @pytest.mark.parametrize("first", [True, False])
+    def test_other_sources_show_in_a_hole(self, folder, first):
+        gone, below = source("gone.tif", dst=(2, 0, 4, 4)), source("a.tif", **COMPLEX, inside="<NODATA>3</NODATA>")
+        path = of(folder, band(gone + below if first else below + gone, dtype="Float32"))
+        read = open_geotiff(path, missing_sources="warn").values
+        expected = np.zeros((4, 8), "f4")
+        expected[:, :4] = A
+        expected[:, 4:6] = np.nan  # Nothing else covers it.
+        expected[0, 2] = np.nan  # The other source has no data there.
+        np.testing.assert_array_equal(read, expected)
+
+    @pytest.mark.filterwarnings("ignore::swath.GeoTIFFFallbackWarning")
+    def test_each_band_has_its_own_holes(self, folder):
+        path = of(folder, band(BOTH, dtype="Float32"), band(self.SOURCES, dtype="Float32"))
+        read = open_geotiff(path, missing_sources="warn").values
+        np.testing.assert_array_equal(read[:, :, 0], np.hstack([A, A + 50]))
+        np.testing.assert_array_equal(read[:, :, 1], np.hstack([A, np.full((4, 4), np.nan)]))
 
     def test_what_is_not_read_is_not_missed(self, folder):
         path = of(folder, band(self.SOURCES), band(source("a.tif")))
@@ -647,11 +706,38 @@ class TestLimits:
         lazy = open_geotiff(path, chunks=5000)
         np.testing.assert_array_equal(lazy[:4, :4].values, A)
 
-    def test_what_is_read_to_be_thinned_out_counts(self, folder):
-        tif(folder / "big.tif", np.zeros((100, 100), "u1"))
-        path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 8, 4))))
-        with pytest.raises(PixelSafetyLimitError, match="resampled"):
-            open_geotiff(path, max_pixels=100)
+    @pytest.mark.parametrize(
+        "reading, decoded",
+        [
+            ({}, 91 * 91),  # From the centre of the first cell of 10 x 10 pixels to that of the last.
+            ({"window": (4, 4, 5, 5)}, 1),
+            ({"window": (0, 0, 2, 10)}, 11 * 91),
+            ({"chunks": 5}, 41 * 41),
+        ],
+        ids=str,
+    )
+    def test_what_is_decoded_to_be_thinned_out_counts(self, folder, reference, reading, decoded):
+        tif(folder / "big.tif", np.arange(10_000, dtype="u2").reshape(100, 100))
+        path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 10, 10)), dtype="UInt16"), size=(10, 10))
+        for module in (swath, reference):
+            module.open_geotiff(path, max_pixels=decoded, **reading).compute()
+            with pytest.raises(ValueError, match="safety limit") as caught:
+                module.open_geotiff(path, max_pixels=decoded - 1, **reading).compute()
+            assert type(caught.value).__name__ == "PixelSafetyLimitError"
+
+    def test_only_what_is_held_at_once_counts(self, folder, monkeypatch):
+        tif(folder / "big.tif", np.arange(10_000, dtype="u2").reshape(100, 100))
+        path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 10, 10)), dtype="UInt16"), size=(10, 10))
+        whole = open_geotiff(path).values
+        monkeypatch.setattr(_canvas, "AT_ONCE", 2000)  # Two rows of the mosaic, which span eleven of the source.
+        np.testing.assert_array_equal(open_geotiff(path, max_pixels=11 * 91).values, whole)
+        with pytest.raises(PixelSafetyLimitError, match="11 x 91 x 1 = 1,001 pixels to be resampled"):
+            open_geotiff(path, max_pixels=11 * 91 - 1)
+
+    def test_only_bands_that_are_held_count(self, folder):
+        tif(folder / "big.tif", np.zeros((3, 100, 100), "u1"))
+        path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 10, 10), band=2)), size=(10, 10))
+        open_geotiff(path, max_pixels=91 * 91)
 
 
 class TestChunks:

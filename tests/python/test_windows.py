@@ -228,3 +228,31 @@ def test_jobs_that_are_none_are_refused(job: tuple[object, ...], error: type[Exc
         read_windows([job])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="overview_level"):
         read_windows([("a.tif", (0, 0, 1, 1))], overview_level=True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "value", "out", "holds"),
+    [
+        ("uint16", 65535, "float16", False),
+        ("uint16", 65535, "float32", True),
+        ("int16", -32768, "float16", True),
+        ("uint8", 255, "float16", True),
+        ("float64", 1e300, "float32", False),
+        ("float64", 1e30, "float32", True),
+        ("float64", np.inf, "float32", True),
+        ("float32", 1e38, "float16", False),
+    ],
+)
+def test_a_number_never_becomes_infinite_in_out(
+    tmp_path: Path, stored: str, value: float, out: str, holds: bool
+) -> None:
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.full((32, 32), value, stored))
+    pixels = np.zeros((1, 4, 4), out)
+    jobs = [(str(path), (0, 0, 4, 4))]
+    if holds:
+        read_windows(jobs, pixels)
+        assert np.allclose(pixels.astype("float64"), value, rtol=1e-6)
+    else:
+        with pytest.raises(ValueError, match="job 0"):
+            read_windows(jobs, pixels)

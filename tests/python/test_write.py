@@ -138,7 +138,10 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"compression_level": 6.0}, TypeError, "compression_level"),
     ({"compression_level": True}, TypeError, "compression_level"),
     ({"compression": "lzw", "compression_level": "x"}, TypeError, "compression_level"),
-    *(({"tile_size": size}, ValueError, "tile_size") for size in (0, -16, 15, 100, 256.0, "256", True, None)),
+    *(
+        ({"tile_size": size}, ValueError, "tile_size")
+        for size in (0, -16, 15, 100, 256.0, "256", True, None, 1 << 32, 10**30)
+    ),
     *(({"predictor": p}, ValueError, "predictor") for p in (4, -1, "2", None, "best")),
     ({"predictor": 3}, ValueError, "predictor=3"),
     ({"predictor": 2, "compression": "lerc"}, ValueError, "predictor=2 is not supported"),

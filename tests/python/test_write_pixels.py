@@ -83,7 +83,9 @@ def test_chunks_do_not_show_in_the_file(options: dict[str, Any], tmp_path: Path)
     for chunks in CHUNKS:
         lazy = da.from_array(array, chunks=chunks)
         assert bytes_of(lazy, tmp_path, nodata=-1.0, **options) == expected, chunks
-        assert bytes_of(lazy, tmp_path, nodata=-1.0, streaming_buffer_bytes=1, threads=1, **options) == expected
+        for limit in (1, 0, float("inf"), 10**30):
+            written = bytes_of(lazy, tmp_path, nodata=-1.0, streaming_buffer_bytes=limit, threads=1, **options)
+            assert written == expected
 
 
 def test_a_file_object_gets_the_same_bytes(tmp_path: Path) -> None:

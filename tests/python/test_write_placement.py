@@ -71,14 +71,64 @@ def test_points_lie_on_their_coordinates(tmp_path: Path) -> None:
         assert tuple(file.transform)[:6] == (10, 0, 500, 0, -10, 100)
 
 
-def test_the_attribute_counts_more_than_coordinates_and_stays_to_the_bit(tmp_path: Path) -> None:
-    odd = (0.1 + 0.2, 0.0, 1 / 3, 0.0, -np.nextafter(0.1, 1), 1e-300)
-    found = written(placed(transform=odd), tmp_path)
-    assert found["raw_transform"] == odd
+ODD = (0.1 + 0.2, 0.0, 1 / 3, 0.0, -np.nextafter(0.1, 1), 1e-300)
+"""A transform that coordinates do not give back to the bit."""
+
+
+def test_a_transform_without_coordinates_stays_to_the_bit(tmp_path: Path) -> None:
+    assert written(nowhere(transform=ODD), tmp_path)["raw_transform"] == ODD
     again = swath.open_geotiff(tmp_path / "it.tif")
-    assert again.attrs["transform"] == odd
+    assert again.attrs["transform"] == ODD
     swath.to_geotiff(again, tmp_path / "again.tif")
-    assert swath.open_geotiff(tmp_path / "again.tif").attrs["transform"] == odd
+    assert swath.open_geotiff(tmp_path / "again.tif").attrs["transform"] == ODD
+
+
+@pytest.mark.parametrize("raster_type", ["area", "point"])
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (slice(1, 3), slice(2, 6)),
+        (slice(None, None, 2), slice(1, None, 3)),
+        (slice(None, None, -1), slice(None, None, -2)),
+        (slice(2, 3), slice(None)),
+        (slice(None), slice(5, 6)),
+        ([0, 2], [1, 3, 5]),
+    ],
+)
+def test_selections_lie_on_the_grid_of_the_file_to_the_bit(
+    rows: Any, columns: Any, raster_type: str, tmp_path: Path
+) -> None:
+    whole = open_geotiff_of(nowhere(transform=ODD, raster_type=raster_type), tmp_path)
+    part = whole[rows, columns]
+    a, _, c, _, e, f = ODD
+    (top, high), (left, wide) = (
+        (picked[0], picked[1] - picked[0] if len(picked) > 1 else 1)
+        for picked in (np.arange(size)[some].tolist() for size, some in ((4, rows), (6, columns)))
+    )
+    if raster_type == "area":
+        # From the corner of the first pixel to that of a larger one around the same centre.
+        top, left = top + (1 - high) / 2, left + (1 - wide) / 2
+    found = written(part, tmp_path)
+    assert found["raw_transform"] == (wide * a, 0, c + left * a, 0, high * e, f + top * e)
+    again = swath.open_geotiff(tmp_path / "it.tif")
+    np.testing.assert_allclose(again.x, part.x, rtol=1e-15)
+    np.testing.assert_allclose(again.y, part.y, rtol=1e-14, atol=1e-16)
+
+
+def open_geotiff_of(data: Any, tmp_path: Path, **options: Any) -> xr.DataArray:
+    """As it comes back from a file."""
+    keywords = {name: options.pop(name) for name in ("allow_rotated", "parse_coordinates") if name in options}
+    swath.to_geotiff(data, tmp_path / "source.tif", **options)
+    return swath.open_geotiff(tmp_path / "source.tif", **keywords)
+
+
+@pytest.mark.parametrize("stale", [(10, 0, 700, 0, -10, 900), (1, 0, 500, 0, -1, 100), (0.3, 0, 7, 0, 0.7, 9)])
+def test_coordinates_count_more_than_the_attribute(stale: Any, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert written(placed(transform=stale), tmp_path)["transform"] == (10, 0, 500, 0, -10, 100)
+        moved = placed(transform=(10, 0, 500, 0, -10, 100)).assign_coords(x=7 + 2 * STEPS)
+        assert written(moved, tmp_path)["transform"] == (2, 0, 6, 0, -10, 100)
 
 
 @pytest.mark.parametrize("transform", [[10, 0, 500, 0, -10, 100], np.array([10.0, 0, 500, 0, -10, 100])])
@@ -136,15 +186,27 @@ def test_uneven_coordinates_are_refused(x: list[float], tmp_path: Path) -> None:
         written(grid(100 - ROWS, x), tmp_path)
     with pytest.raises(swath.NonUniformCoordsError):
         written(grid(ROWS[::-1], np.array(x) * 1.0)[:, ::-1], tmp_path)
-    assert written(grid(100 - ROWS, x, _swath_no_georef=True), tmp_path)["transform"] is None
+    # A place that the user gave to pixels without one must be sound too.
+    with pytest.raises(swath.NonUniformCoordsError):
+        written(grid(100 - ROWS, np.array(x) * 1.0, _swath_no_georef=1), tmp_path)
+
+
+@pytest.mark.parametrize("columns", [[0, 1, 2, 3, 4, 6], [5, 1, 1, 0, 2, 3]])
+def test_pixel_numbers_need_not_be_even(columns: list[int], tmp_path: Path) -> None:
+    assert written(grid(np.arange(4), columns, _swath_no_georef=1), tmp_path)["transform"] is None
 
 
 def test_an_attribute_does_not_excuse_uneven_coordinates(tmp_path: Path) -> None:
-    with pytest.raises(swath.NonUniformCoordsError):
-        written(grid(100 - ROWS, [0, 1, 2, 3, 4, 6], transform=(1, 0, 0, 0, -1, 0)), tmp_path)
+    (tmp_path / "it.tif").write_bytes(b"old")
+    for uneven in (1.0, 5e-6):
+        with pytest.raises(swath.NonUniformCoordsError):
+            written(grid(100 - ROWS, [0, 1, 2, 3, 4, 5 + uneven], transform=(1, 0, -0.5, 0, -1, 100.5)), tmp_path)
+    assert (tmp_path / "it.tif").read_bytes() == b"old"
+    # What is even enough is taken for the numbers of the grid that it is on.
     close = STEPS.copy()
-    close[-1] += 5e-6
-    assert written(grid(100 - ROWS, close, transform=(1, 0, 0, 0, -1, 0)), tmp_path)["transform"] == (1, 0, 0, 0, -1, 0)
+    close[-1] += 5e-7
+    found = written(grid(100 - ROWS, close, transform=(1, 0, -0.5, 0, -1, 100.5)), tmp_path)
+    assert found["transform"] == (1, 0, -0.5, 0, -1, 100.5)
 
 
 def test_coordinates_that_were_rounded_to_float32_are_even(tmp_path: Path) -> None:
@@ -163,8 +225,11 @@ def test_coordinates_must_be_numbers(y: Any, tmp_path: Path) -> None:
 def test_one_coordinate_has_no_pixel_size(y: Any, x: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="transform"):
         written(grid(y, x), tmp_path)
+    # The attribute has the size, the coordinate the place.
     stated = grid(y, x, transform=(2, 0, 1, 0, -2, 9))
-    assert written(stated, tmp_path)["transform"] == (2, 0, 1, 0, -2, 9)
+    wide, high = 2 if len(x) == 1 else 1, -2 if len(y) == 1 else 1
+    place = (wide, 0, x[0] - wide / 2, 0, high, y[0] - high / 2)
+    assert written(stated, tmp_path)["transform"] == place
     assert written(grid(y, x).drop_vars(["x", "y"]), tmp_path)["transform"] is None
 
 
@@ -190,7 +255,13 @@ def test_pixel_numbers_are_no_place(marker: str, tmp_path: Path) -> None:
     found = written(grid(np.arange(4), np.arange(6), **{marker: True}), tmp_path)
     assert found["transform"] is None and not found["geo_keys"]
     assert written(grid(np.arange(4), np.arange(6), **{marker: True}), tmp_path, crs=4326)["epsg"] == 4326
-    assert written(grid(np.arange(4), np.arange(6), **{marker: 1}), tmp_path)["transform"] is not None
+    # netCDF gives the marker back as a number.
+    assert written(grid(np.arange(4), np.arange(6), **{marker: np.int64(1)}), tmp_path)["transform"] is None
+    for no in (0, False):
+        assert written(grid(np.arange(4), np.arange(6), **{marker: no}), tmp_path)["transform"] is not None
+    # Coordinates that are no numbers of pixels were given to it afterwards.
+    later = grid(100 - ROWS, STEPS, **{marker: True})
+    assert written(later, tmp_path)["transform"] == (1, 0, -0.5, 0, -1, 100.5)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +298,7 @@ def test_codes_that_are_none_are_refused(crs: int, tmp_path: Path) -> None:
         written(placed(), tmp_path, crs=crs)
 
 
-@pytest.mark.parametrize("crs", [4326.0, [4326], {"init": "epsg:4326"}, b"EPSG:4326", np.True_, pyproj.CRS(4326)])
+@pytest.mark.parametrize("crs", [4326.0, [4326], {"init": "epsg:4326"}, b"EPSG:4326", np.True_, object()])
 def test_a_crs_of_another_type_is_refused(crs: Any, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="crs must be"):
         written(placed(), tmp_path, crs=crs)
@@ -284,12 +355,38 @@ def test_which_crs_counts(tmp_path: Path) -> None:
     assert written(placed(crs=LAEA, crs_wkt=same), tmp_path)["wkt"] is not None
 
 
-def test_rioxarray_keeps_its_crs_at_a_coordinate(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [32633, 4326])
+def test_crs_objects_of_other_libraries(code: int, tmp_path: Path) -> None:
+    from odc.geo import CRS
+
+    for crs in (pyproj.CRS(code), rasterio.CRS.from_epsg(code), CRS(code)):
+        assert written(placed(), tmp_path, crs=crs)["epsg"] == code
+        assert written(placed(crs=crs), tmp_path)["epsg"] == code
+        assert written(placed(crs=5773), tmp_path, crs=crs)["epsg"] == code
+    with rasterio.open(tmp_path / "it.tif") as file:
+        assert file.crs.to_epsg() == code
+
+
+def test_a_crs_object_without_a_code_is_written_in_full(tmp_path: Path) -> None:
+    for crs in (pyproj.CRS(LAEA), rasterio.CRS.from_string(LAEA)):
+        written(placed(), tmp_path, crs=crs)
+        with rasterio.open(tmp_path / "it.tif") as file:
+            assert pyproj.CRS(file.crs.to_wkt()).to_dict()["proj"] == "laea"
+    with pytest.raises(swath.UnparseableCRSError):
+        written(placed(), tmp_path, crs=pyproj.CRS(5773))
+
+
+def test_rioxarray_keeps_its_crs_at_a_coordinate_that_counts_more_than_attrs(tmp_path: Path) -> None:
     import rioxarray  # noqa: F401
 
     data = placed().rio.write_crs(32633)
     assert written(data, tmp_path)["epsg"] == 32633
-    assert written(data.assign_attrs(crs=4326), tmp_path)["epsg"] == 4326
+    # Reprojection by rioxarray and odc-geo changes the coordinate, and the attribute is stale.
+    for stale in ({"crs": 4326}, {"crs_wkt": pyproj.CRS(4326).to_wkt()}, {"crs": 4326, "crs_wkt": UTM}):
+        assert written(data.assign_attrs(stale), tmp_path)["epsg"] == 32633
+    assert written(data.assign_attrs(crs=4326), tmp_path, crs=3857)["epsg"] == 3857
+    empty = placed(crs=4326).assign_coords(spatial_ref=0)
+    assert written(empty, tmp_path)["epsg"] == 4326
 
 
 @pytest.mark.parametrize(
@@ -315,10 +412,44 @@ def test_64_bits_of_nodata_stay(code: str, value: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nodata", [-9999, 256, 1.5, float("nan"), float("inf")])
-def test_nodata_that_no_pixel_can_have_is_kept_as_it_is(nodata: float, tmp_path: Path) -> None:
-    assert float(written(nowhere(code="u1"), tmp_path, nodata=nodata)["nodata_text"]) == pytest.approx(
-        nodata, nan_ok=True
-    )
+@pytest.mark.parametrize("data", [nowhere(code="u1"), np.zeros((4, 6), "u1"), nowhere(code="u1", nodata=7)])
+def test_nodata_that_no_pixel_can_have_is_refused(nodata: float, data: Any, tmp_path: Path) -> None:
+    """open_geotiff refuses files that have one."""
+    (tmp_path / "it.tif").write_bytes(b"old")
+    with pytest.raises(swath.InvalidIntegerNodataError, match="uint8.*astype"):
+        written(data, tmp_path, nodata=nodata)
+    assert issubclass(swath.InvalidIntegerNodataError, ValueError)
+    assert (tmp_path / "it.tif").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("name", ["nodata", "_FillValue", "nodatavals"])
+@pytest.mark.parametrize("nodata", [-9999, 256, 1.5])
+def test_nodata_of_attrs_that_no_pixel_can_have_is_left_out(name: str, nodata: float, tmp_path: Path) -> None:
+    """It is what astype left: -9999 of floats that are bytes now."""
+    data = nowhere(code="u1", **{name: (nodata,) if name == "nodatavals" else nodata})
+    with pytest.warns(UserWarning, match="uint8 and is not written"):
+        assert written(data, tmp_path)["nodata"] is None
+    assert written(data, tmp_path, nodata=3)["nodata"] == 3
+
+
+@pytest.mark.parametrize("nodata", [float("nan"), float("inf")])
+def test_integers_that_were_masked_floats_have_nothing_missing(nodata: float, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert written(nowhere(code="u1", nodata=nodata), tmp_path)["nodata"] is None
+    assert swath.open_geotiff(tmp_path / "it.tif").dtype == np.uint8
+
+
+@pytest.mark.parametrize("text", ["-9999", "256", "1.5", "nan"])
+def test_a_file_with_such_a_nodata_survives_a_plain_round_trip(text: str, tmp_path: Path) -> None:
+    from open_files import PIXELS, tagged
+
+    path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), nodata=text)
+    array = swath.open_geotiff(path, allow_invalid_nodata=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert float(written(array, tmp_path)["nodata_text"]) == pytest.approx(float(text), nan_ok=True)
+        assert written(array[::2], tmp_path)["nodata_text"] is not None
 
 
 @pytest.mark.parametrize("nodata", [True, np.True_, "5", b"5", Fraction(1, 3)])
@@ -338,7 +469,10 @@ def test_nodata_must_be_one_number(nodata: Any, tmp_path: Path) -> None:
     ("attrs", "found"),
     [
         ({"_FillValue": -5}, -5),
-        ({"_FillValue": float("nan")}, None),
+        ({"_FillValue": float("nan")}, float("nan")),
+        ({"missing_value": -5}, -5),
+        ({"fill_value": -5}, -5),
+        ({"_FillValue": -5, "missing_value": -6}, -5),
         ({"nodatavals": (-1.0, -1)}, -1),
         ({"nodatavals": (None, -1)}, -1),
         ({"nodatavals": (float("nan"), 1)}, 1),
@@ -353,7 +487,9 @@ def test_nodata_must_be_one_number(nodata: Any, tmp_path: Path) -> None:
     ],
 )
 def test_which_nodata_counts(attrs: dict[str, Any], found: float | None, tmp_path: Path) -> None:
-    assert written(nowhere(**attrs), tmp_path)["nodata"] == found
+    assert written(nowhere(**attrs), tmp_path)["nodata"] == (
+        found if found is None else pytest.approx(found, nan_ok=True)
+    )
     assert written(nowhere(**attrs), tmp_path, nodata=77)["nodata"] == 77
 
 
@@ -389,15 +525,127 @@ def test_rioxarray_that_reprojects_is_believed_and_not_the_text_that_it_left(tmp
     np.testing.assert_allclose(found.x, moved.x)
 
 
-def test_a_slice_whose_transform_is_that_of_the_whole_is_written_with_a_warning(tmp_path):
-    array = xr.DataArray(
-        np.ones((40, 50), "f4"), dims=("y", "x"), coords={"y": 40 - np.arange(40.0), "x": np.arange(50.0)}
-    )
-    swath.to_geotiff(array, tmp_path / "whole.tif")
-    whole = swath.open_geotiff(tmp_path / "whole.tif")
-    with pytest.warns(UserWarning, match="delete attrs\\['transform'\\]"):
-        swath.to_geotiff(whole[10:20, 5:9], tmp_path / "part.tif")
-    part = whole[10:20, 5:9]
-    del part.attrs["transform"]
-    swath.to_geotiff(part, tmp_path / "part.tif")
-    np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "part.tif").x, part.x)
+OPERATIONS: dict[str, Any] = {
+    "slice": lambda a: a[10:20, 5:9],
+    "stride": lambda a: a[::2, 1::3],
+    "flip": lambda a: a[::-1, ::-1],
+    "sel": lambda a: a.sel(x=slice(600, 900), y=slice(4800, 4700)),
+    "coarsen": lambda a: a.coarsen(y=4, x=5).mean(),
+    "interp": lambda a: a.interp(x=np.linspace(600, 700, 7), y=np.linspace(4900, 4800, 5)),
+    "concat": lambda a: xr.concat([a[:, 30:], a[:, 30:].assign_coords(x=a.x[30:] + 200)], "x"),
+    "where": lambda a: a.where((a > 30 * 50).compute(), drop=True),
+    "sortby": lambda a: a.sortby("y"),
+    "assign_coords": lambda a: a.assign_coords(x=a.x / 2 + 7, y=a.y * 3),
+    "pad": lambda a: a.pad(x=(2, 0)).assign_coords(x=np.r_[a.x.values[0] - [20, 10], a.x.values]),
+    "arithmetic": lambda a: (a * 2 + 1)[3:, 3:],
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("lazy", [False, True])
+def test_what_operations_do_to_the_place_is_written_without_a_word(name: str, lazy: bool, tmp_path: Path) -> None:
+    # Of the type that interpolation gives: dask is told the type of the source.
+    pixels = np.arange(2000, dtype="f8").reshape(40, 50)
+    source = xr.DataArray(pixels, dims=("y", "x"), attrs={"transform": (10, 0, 500, 0, -10, 5000), "crs": 32633})
+    swath.to_geotiff(source, tmp_path / "source.tif")
+    array = OPERATIONS[name](swath.open_geotiff(tmp_path / "source.tif", chunks=16 if lazy else None))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        swath.to_geotiff(array, tmp_path / "it.tif")
+    with rasterio.open(tmp_path / "it.tif") as file:
+        np.testing.assert_allclose([file.xy(0, column)[0] for column in range(file.width)], array.x, rtol=1e-12)
+        np.testing.assert_allclose([file.xy(row, 0)[1] for row in range(file.height)], array.y, rtol=1e-12)
+        np.testing.assert_array_equal(file.read(1), array)
+        assert file.crs.to_epsg() == 32633
+
+
+@pytest.mark.parametrize("name", ["row", "column", "pixel"])
+@pytest.mark.parametrize("door", ["open_geotiff", "open_rasterio"])
+def test_a_single_row_or_column_keeps_its_size_and_finds_its_place(name: str, door: str, tmp_path: Path) -> None:
+    swath.to_geotiff(nowhere((8, 9), transform=(3, 0, 100, 0, -7, 200)), tmp_path / "source.tif")
+    whole = getattr(swath, door)(tmp_path / "source.tif").squeeze()
+    part = whole.isel({"row": {"y": [5]}, "column": {"x": [4]}, "pixel": {"y": [5], "x": [4]}}[name])
+    left, top = (100 if name == "row" else 112), (200 if name == "column" else 165)
+    assert written(part, tmp_path)["transform"] == (3, 0, left, 0, -7, top)
+    # Of a row that moved since, only the size is known.
+    moved = part.assign_coords(y=part.y + 0.25)
+    assert written(moved, tmp_path)["transform"] == (3, 0, left, 0, -7, top + 0.25)
+
+
+def test_a_row_without_a_dimension_is_no_image(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="1D"):
+        written(placed().isel(y=0), tmp_path)
+
+
+def test_a_part_without_coordinates_is_nowhere_that_is_known(tmp_path: Path) -> None:
+    whole = open_geotiff_of(placed(), tmp_path, parse_coordinates=False)
+    assert written(whole, tmp_path)["transform"] == (10, 0, 500, 0, -10, 100)
+    for part in (whole[:, 1:], whole[::2]):
+        with pytest.raises(ValueError, match="no coordinates.*assign coordinates"):
+            written(part, tmp_path)
+        del part.attrs["transform"]
+        assert written(part, tmp_path)["transform"] is None
+
+
+ROTATED = (8.0, 6.0, 100.0, 6.0, -8.0, 200.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (slice(None), slice(None)),
+        (slice(1, 4), slice(2, 5)),
+        (slice(None, None, 2), slice(1, None, 3)),
+        (slice(None, None, -1), slice(None)),
+        (slice(2, 3), slice(4, 5)),
+    ],
+)
+@pytest.mark.parametrize("raster_type", ["area", "point"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_rotated_image_keeps_its_pixels_in_place_through_slices_and_strides(
+    rows: slice, columns: slice, raster_type: str, lazy: bool, tmp_path: Path
+) -> None:
+    data = nowhere((5, 7), transform=ROTATED, raster_type=raster_type, crs=32633)
+    swath.to_geotiff(data, tmp_path / "source.tif", keep_rotation=True)
+    whole = swath.open_geotiff(tmp_path / "source.tif", allow_rotated=True, chunks=3 if lazy else None)
+    part = whole[rows, columns]
+    swath.to_geotiff(part, tmp_path / "it.tif", keep_rotation=True, crs=32633)
+    with rasterio.open(tmp_path / "source.tif") as one, rasterio.open(tmp_path / "it.tif") as two:
+        assert two.crs.to_epsg() == 32633
+        for row, from_row in enumerate(np.arange(5)[rows]):
+            for column, from_column in enumerate(np.arange(7)[columns]):
+                assert two.xy(row, column) == pytest.approx(one.xy(from_row, from_column))
+        a, b, _, d, e, _ = two.transform[:6]
+        assert np.hypot(a, d) == pytest.approx(10 * abs(columns.step or 1))
+        assert np.hypot(b, e) == pytest.approx(10 * abs(rows.step or 1))
+    for refused in ({}, {"crs": 32633}):
+        with pytest.raises(ValueError, match="keep_rotation"):
+            written(part, tmp_path, **refused)
+
+
+def test_a_part_of_a_rotated_image_without_coordinates_is_refused(tmp_path: Path) -> None:
+    swath.to_geotiff(nowhere((5, 7), transform=ROTATED), tmp_path / "source.tif", keep_rotation=True)
+    whole = swath.open_geotiff(tmp_path / "source.tif", allow_rotated=True, parse_coordinates=False)
+    assert written(whole, tmp_path, keep_rotation=True)["transform"] == ROTATED
+    with pytest.raises(ValueError, match="no coordinates"):
+        written(whole[2:], tmp_path, keep_rotation=True)
+
+
+@pytest.mark.parametrize("dims", [("x", "y"), ("lon", "lat"), ("col", "row"), ("x", "latitude")])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_transposed_image_is_not_mirrored(dims: tuple[str, str], lazy: bool, tmp_path: Path) -> None:
+    x, y = dims
+    array = grid(100 - ROWS, STEPS, (y, x)).copy(data=np.arange(24, dtype="f4").reshape(4, 6))
+    turned = array.transpose(x, y)
+    found = written(turned.chunk(2) if lazy else turned, tmp_path)
+    assert found["transform"] == (1, 0, -0.5, 0, -1, 100.5)
+    np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "it.tif"), array)
+
+
+def test_cf_attributes_tell_the_axes_whatever_their_names(tmp_path: Path) -> None:
+    array = grid(100 - ROWS, STEPS, ("northing", "easting")).copy(data=np.arange(24, dtype="f4").reshape(4, 6))
+    array["northing"].attrs["axis"] = "Y"
+    array["easting"].attrs["standard_name"] = "projection_x_coordinate"
+    for given in (array, array.T):
+        assert written(given, tmp_path)["transform"] == (1, 0, -0.5, 0, -1, 100.5)
+        np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "it.tif"), array)

@@ -10,9 +10,7 @@ use crate::read::write_file;
 /// Read what the request asks for and write it as a picture.
 pub(crate) fn write(out: &str, image: &Image, request: ReadRequest<'_>) -> Result<Report, Failure> {
     let bands = request.chosen_bands().map_or_else(|| default_bands(image), <[usize]>::to_vec);
-    if bands.len() > 4 || bands.is_empty() {
-        return Err(Failure::Misuse(format!("a picture has 1 to 4 bands, not {}: choose with --bands", bands.len())));
-    }
+    check_channels(image, &bands)?;
     let request = request.bands(bands.clone()).layout(Layout::BandsFirst);
     let raster = image.read(&request)?;
     let mask = image.read_mask(&request)?;
@@ -31,8 +29,8 @@ pub(crate) fn write(out: &str, image: &Image, request: ReadRequest<'_>) -> Resul
         }
         None => (0..bands.len())
             .map(|band| {
-                let alpha = image.about().alpha_band() == Some(bands[band]);
-                stretch(&raster.pixels, band * count..(band + 1) * count, &mask.values, alpha)
+                let range = band * count..(band + 1) * count;
+                stretch(&raster.pixels, range, &mask.values, is_alpha(image, bands[band]))
             })
             .collect(),
     };
@@ -72,6 +70,26 @@ fn default_bands(image: &Image) -> Vec<usize> {
     let mut bands: Vec<usize> = (0..colors).collect();
     bands.extend(image.about().alpha_band().filter(|&band| band >= colors));
     bands
+}
+
+/// Checks that PNG has a color type for these bands: gray or RGB, each with or without alpha (PNG 1.2, section 4.1.1).
+fn check_channels(image: &Image, bands: &[usize]) -> Result<(), Failure> {
+    let reason = match *bands {
+        [_] | [_, _, _] => return Ok(()),
+        // A band that does not exist is reported by the read.
+        [_, last] | [_, _, _, last] if is_alpha(image, last) || last >= image.bands() => return Ok(()),
+        [_, last] | [_, _, _, last] => format!(" of which the last, band {}, is not alpha", last + 1),
+        _ => String::new(),
+    };
+    Err(Failure::Misuse(format!(
+        "a PNG cannot hold {} bands{reason}; choose 1 or 3 bands with --bands, or write a .npy file, or a .tif file with \
+         'swath convert'",
+        bands.len()
+    )))
+}
+
+fn is_alpha(image: &Image, band: usize) -> bool {
+    image.about().bands.get(band).is_some_and(|band| band.color == "alpha")
 }
 
 /// One band as bytes: bytes stay as they are, everything else is stretched from the 2nd to the 98th percentile.

@@ -18,8 +18,8 @@ pub(crate) const COMMAND: Command = Command {
     operands: &["FILE", "OUT"],
     summary: "Read pixels into a .npy array or a .png picture",
     details: "OUT ends in .npy: the samples as they are, shape (bands, rows, columns), little-endian. A single band has the shape\n\
-              (1, rows, columns). OUT ends in .png: a picture to look at: 1 to 4 bands, stretched from the 2nd to the 98th percentile\n\
-              unless they are bytes, nodata transparent, the palette applied.\n\n\
+              (1, rows, columns). OUT ends in .png: a picture to look at: 1 or 3 bands, or 2 or 4 of which the last is alpha in the\n\
+              file; stretched from the 2nd to the 98th percentile unless they are bytes, nodata transparent, the palette applied.\n\n\
               Examples:\n  \
               swath read dem.tif dem.npy\n  \
               swath read scene.tif chip.npy --window 0,0,256,256 --bands 4,3,2 --layout bands-last\n  \

@@ -14,9 +14,14 @@ pub(crate) fn of_class(py: Python<'_>, class: &str, message: String) -> PyErr {
 
 /// The exception that says what the engine says.
 pub(crate) fn to_python(error: Error) -> PyErr {
+    exception_of(&error)
+}
+
+/// As [`to_python`], by reference.
+pub(crate) fn exception_of(error: &Error) -> PyErr {
     Python::attach(|py| {
         let message = error.to_string();
-        let class = match &error {
+        let class = match error {
             Error::Source(swath::io::Error::Open { source, .. }) => return of_io(source, message),
             Error::Source(_) => return PyOSError::new_err(message),
             Error::Fetch { source, .. } => return of_io(source, message),

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use half::f16;
 use numpy::PyUntypedArray;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyBaseException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swath::codec::sample::widen_complex_int;
@@ -16,7 +16,7 @@ use swath::{
 
 use crate::array::Bytes;
 use crate::device::DeviceArray;
-use crate::errors::to_python;
+use crate::errors::{exception_of, to_python};
 use crate::ranges::Ranges;
 use crate::{describe, device, report, waiting};
 
@@ -102,14 +102,6 @@ impl Drop for File {
     }
 }
 
-/// The limits in force: `SWATH_MAX_TILE_BYTES` changes how large a compressed block may be.
-fn limits() -> Limits {
-    let mut limits = Limits::default();
-    let told = std::env::var("SWATH_MAX_TILE_BYTES").ok().and_then(|text| text.trim().parse().ok());
-    limits.max_block_bytes = told.filter(|bytes| *bytes > 0).unwrap_or(limits.max_block_bytes);
-    limits
-}
-
 /// What to read, as Python says it.
 #[derive(Default)]
 pub(crate) struct Wish<'a> {
@@ -138,11 +130,10 @@ impl Wish<'_> {
         if let Some(threads) = self.threads {
             request = request.threads(threads.max(1));
         }
-        if let Some(max_pixels) = self.max_pixels {
-            let mut limits = limits();
-            limits.max_pixels = max_pixels;
-            request = request.limits(limits);
-        }
+        // As the environment is now: files stay open.
+        let mut limits = Limits::from_env();
+        limits.max_pixels = self.max_pixels.unwrap_or(limits.max_pixels);
+        request = request.limits(limits);
         if let Some(name) = self.device {
             request = request.device(device::named(name).map_err(to_python)?);
         }
@@ -155,20 +146,22 @@ impl File {
     /// Open a file of this machine.
     #[staticmethod]
     fn open(py: Python<'_>, path: std::path::PathBuf) -> PyResult<File> {
-        py.detach(|| File::new(Dataset::from_source(Arc::new(LocalFile::open(path)?), limits())?)).map_err(to_python)
+        py.detach(|| File::new(Dataset::from_source(Arc::new(LocalFile::open(path)?), Limits::from_env())?))
+            .map_err(to_python)
     }
 
     /// Open a file that is in memory.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<File> {
-        py.detach(|| File::new(Dataset::from_source(Arc::new(Memory::new(data)), limits())?)).map_err(to_python)
+        py.detach(|| File::new(Dataset::from_source(Arc::new(Memory::new(data)), Limits::from_env())?))
+            .map_err(to_python)
     }
 
     /// Open what an object of Python reads.
     #[staticmethod]
     fn from_ranges(py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<File> {
         let ranges = Ranges::new(ranges)?;
-        py.detach(|| File::new(Dataset::from_source(Arc::new(ranges), limits())?)).map_err(to_python)
+        py.detach(|| File::new(Dataset::from_source(Arc::new(ranges), Limits::from_env())?)).map_err(to_python)
     }
 
     #[getter]
@@ -196,6 +189,12 @@ impl File {
     pub(crate) fn levels(&self) -> Vec<(u64, u64, u64, u64)> {
         let size = |grid: &swath::tiff::BlockGrid| (grid.height, grid.width, grid.block_height, grid.block_width);
         self.image.levels().map(|layout| size(&layout.grid)).collect()
+    }
+
+    /// Overview and mask files beside the file that exist but cannot be read: name and exception of each.
+    fn unreadable_sidecars(&self, py: Python<'_>) -> Vec<(String, Py<PyBaseException>)> {
+        let sidecars = self.dataset.unreadable_sidecars().iter();
+        sidecars.map(|sidecar| (sidecar.name.clone(), exception_of(&sidecar.error).into_value(py))).collect()
     }
 
     /// All that is known of the file but its pixels.

@@ -3,6 +3,8 @@
 //! So a producer of rows runs where the user called, with the user's dask scheduler and context, and Ctrl-C ends it as it ends any other
 //! Python code.
 
+mod mask;
+
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -25,11 +27,13 @@ use crate::options::options;
 use crate::waiting::LOOK;
 use crate::{device, report};
 
+use self::mask::{Mask, MaskedRaster};
+
 /// Write a file, complete or not at all.
 #[pyfunction]
 #[pyo3(signature = (target, source, *, shape, dtype, bands_last = true, options, chunk_rows = None, threads = None,
                     buffer_bytes = None, overwrite = true, device = None, strict = false, gpu_memory = None,
-                    rows_on_device = false, progress = None))]
+                    rows_on_device = false, mask = None, progress = None))]
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of a Python function")]
 pub(crate) fn write<'py>(
     py: Python<'py>,
@@ -47,11 +51,15 @@ pub(crate) fn write<'py>(
     strict: bool,
     gpu_memory: Option<u64>,
     rows_on_device: bool,
+    mask: Option<Bound<'py, PyAny>>,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dtype = named(dtype)?;
     let (bands, height, width) = shape;
-    let plan = Plan::new(width, height, bands, dtype, self::options(options, dtype)?).map_err(plan_to_python)?;
+    let mask = Mask::of(mask.as_ref(), height, width)?;
+    let mut options = self::options(options, dtype)?;
+    options.mask = mask.is_written();
+    let plan = Plan::new(width, height, bands, dtype, options).map_err(plan_to_python)?;
     let cancel = Cancel::new();
     let (ask, asked) = channel();
     let shared = Mutex::new(ask.clone());
@@ -83,44 +91,64 @@ pub(crate) fn write<'py>(
     let image = Expected { dtype, bands, rows: height, cols: width, bands_last };
     let caller = Caller { image, producer: None, target: None, progress };
     let report = if let Ok(array) = source.cast::<PyUntypedArray>() {
-        let bytes = Bytes::of(array)?;
-        if bytes.dtype != dtype {
-            return Err(PyTypeError::new_err(format!("the array holds {}, not {}", bytes.dtype.name(), dtype.name())));
-        }
-        let layout = if bands_last { Layout::BandsLast } else { Layout::BandsFirst };
-        // SAFETY: the array is alive until the call ends. That nobody writes to it meanwhile is for the caller to see to, as with every
-        // function that reads an array without the GIL.
-        let samples = unsafe { bytes.slice() };
-        let source = ArraySource::from_bytes(samples, dtype, bands, height, width, layout).map_err(to_python)?;
+        let source = array_source(array, &image, mask.for_array()?)?;
         caller.serve(py, &plan, source, &target, &running, ask, &asked, &cancel)?
     } else if let Some(raster) = raster_of(source, &image)? {
         // Where the pixels are is where they are cut, unless somebody wants it otherwise.
         let device = if device.is_none() { raster.gpu().into() } else { running.device.clone() };
-        caller.serve(py, &plan, raster, &target, &Running { device, ..running }, ask, &asked, &cancel)?
+        // SAFETY: as for the samples in `array_source`.
+        let mask = mask.for_array()?.map(|mask| unsafe { mask.slice() });
+        let source = MaskedRaster { raster, mask };
+        caller.serve(py, &plan, source, &target, &Running { device, ..running }, ask, &asked, &cancel)?
     } else if source.is_callable() {
-        let rows = chunk_rows.unwrap_or_default();
-        let ends: Vec<u64> = rows
-            .iter()
-            .scan(0, |end, rows| {
-                Some({
-                    *end += rows;
-                    *end
-                })
-            })
-            .collect();
-        if ends.last().is_some_and(|end| *end != height) {
-            return Err(PyValueError::new_err(format!(
-                "the chunks have {} rows, the image {height}",
-                rows.iter().sum::<u64>()
-            )));
-        }
-        let rows = Rows { ask: ask.clone(), shape: (width, height, bands, dtype), ends, on_device: rows_on_device };
+        let rows = Rows {
+            ask: ask.clone(),
+            shape: (width, height, bands, dtype),
+            ends: chunk_ends(&chunk_rows.unwrap_or_default(), height)?,
+            // The engine takes pixels with a mask on the host only.
+            on_device: !mask.for_rows()? && rows_on_device,
+        };
         let caller = Caller { producer: Some(source.clone()), ..caller };
         caller.serve(py, &plan, rows, &target, &running, ask, &asked, &cancel)?
     } else {
         return Err(PyTypeError::new_err("the source is neither an array nor a function that makes rows"));
     };
     report::of_write(py, &report)
+}
+
+/// The source of an array that holds the whole image.
+fn array_source<'a>(
+    array: &'a Bound<'_, PyUntypedArray>,
+    image: &Expected,
+    mask: Option<Bytes>,
+) -> PyResult<ArraySource<'a>> {
+    let Expected { dtype, bands, rows, cols, bands_last } = *image;
+    let bytes = Bytes::of(array)?;
+    if bytes.dtype != dtype {
+        return Err(PyTypeError::new_err(format!("the array holds {}, not {}", bytes.dtype.name(), dtype.name())));
+    }
+    let layout = if bands_last { Layout::BandsLast } else { Layout::BandsFirst };
+    // SAFETY: both arrays are alive until the call of `write` ends. The caller must not write to them meanwhile, as with every function
+    // that reads an array without the GIL.
+    let (samples, mask) = unsafe { (bytes.slice(), mask.map(|mask| mask.slice())) };
+    let source = ArraySource::from_bytes(samples, dtype, bands, rows, cols, layout).map_err(to_python)?;
+    mask.map_or(Ok(source), |mask| source.with_mask(mask)).map_err(to_python)
+}
+
+/// The end row of each chunk of a producer. Chunks are optional; where there are any, they must cover all rows of the image.
+fn chunk_ends(rows: &[u64], height: u64) -> PyResult<Vec<u64>> {
+    let mut end = 0;
+    let ends: Vec<u64> = rows
+        .iter()
+        .map(|rows| {
+            end += rows;
+            end
+        })
+        .collect();
+    if !rows.is_empty() && end != height {
+        return Err(PyValueError::new_err(format!("the chunks have {end} rows, the image {height}")));
+    }
+    Ok(ends)
 }
 
 enum Target {
@@ -130,8 +158,13 @@ enum Target {
 
 /// What the engine asks the calling thread.
 enum Ask {
-    /// Fill the buffer, which is alive until the answer comes, with rows.
-    Rows(Range<u64>, Address, Sender<bool>),
+    /// Fill the buffers, which are alive until the answer comes, with rows of pixels and of the mask.
+    Rows {
+        rows: Range<u64>,
+        pixels: Address,
+        mask: Option<Address>,
+        answer: Sender<bool>,
+    },
     /// Fill the first rows of the raster with rows.
     RowsOn(Range<u64>, DeviceRaster, Sender<bool>),
     /// Write the bytes, which are alive until the answer comes.
@@ -151,6 +184,10 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 impl Address {
+    fn of(bytes: &mut [u8]) -> Address {
+        Address(bytes.as_mut_ptr(), bytes.len())
+    }
+
     /// Fill it with the bytes of an array.
     ///
     /// # Safety
@@ -181,10 +218,10 @@ impl BandSource for Rows {
         self.ends.get(next).copied().unwrap_or(if self.ends.is_empty() { row + 1 } else { self.shape.1 })
     }
 
-    fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], _mask: Option<&mut [u8]>) -> swath::Result<()> {
+    fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> swath::Result<()> {
         let (answer, answered) = channel();
-        let address = Address(pixels.as_mut_ptr(), pixels.len());
-        let sent = self.ask.send(Ask::Rows(rows, address, answer));
+        let (pixels, mask) = (Address::of(pixels), mask.map(Address::of));
+        let sent = self.ask.send(Ask::Rows { rows, pixels, mask, answer });
         // What Python raised is with the calling thread.
         if sent.is_ok() && answered.recv() == Ok(true) { Ok(()) } else { Err(Error::Cancelled) }
     }
@@ -288,8 +325,8 @@ impl<'py> Caller<'py> {
 
     fn answer(&self, py: Python<'py>, ask: Ask) -> PyResult<()> {
         match ask {
-            Ask::Rows(rows, place, answer) => {
-                let done = self.rows(py, &rows, place);
+            Ask::Rows { rows, pixels, mask, answer } => {
+                let done = self.rows(py, &rows, pixels, mask);
                 // The engine waits for every answer.
                 answer.send(done.is_ok()).ok();
                 done
@@ -312,12 +349,21 @@ impl<'py> Caller<'py> {
         }
     }
 
-    fn rows(&self, py: Python<'py>, rows: &Range<u64>, place: Address) -> PyResult<()> {
+    fn rows(&self, py: Python<'py>, rows: &Range<u64>, pixels: Address, mask: Option<Address>) -> PyResult<()> {
         let Some(producer) = &self.producer else { return Ok(()) };
         let made = producer.call1((rows.start, rows.end))?;
+        let Some(mask) = mask else { return self.put_pixels(py, rows, &made, pixels) };
+        let (made, valid) = mask::pair(&made)?;
+        let bytes = mask::bytes_of(&valid, rows.end - rows.start, self.image.cols)?;
+        // SAFETY: both have a byte for each pixel of the rows; the array is alive, and the engine keeps its buffer until it is answered.
+        py.detach(|| unsafe { mask.copy_from(bytes) });
+        self.put_pixels(py, rows, &made, pixels)
+    }
+
+    fn put_pixels(&self, py: Python<'py>, rows: &Range<u64>, made: &Bound<'py, PyAny>, place: Address) -> PyResult<()> {
         let Address(pointer, len) = place;
         let Ok(array) = made.cast::<PyUntypedArray>() else {
-            let raster = raster_of(&made, &self.expected(rows))?
+            let raster = raster_of(made, &self.expected(rows))?
                 .ok_or_else(|| PyTypeError::new_err("the producer of rows gave no array"))?;
             // SAFETY: the engine keeps the buffer, of this length, until it is answered.
             let out = unsafe { std::slice::from_raw_parts_mut(pointer, len) };

@@ -111,6 +111,18 @@ pub enum Error {
         /// The rule that it breaks.
         rule: &'static str,
     },
+    /// A planar image has fewer entries in its block table than blocks: whole bands would read as zeros.
+    #[error("{ifd}: the planar image has {wanted} blocks, but tag {tag} has only {found} entries")]
+    ShortTable {
+        /// The IFD.
+        ifd: Place,
+        /// The table.
+        tag: Tag,
+        /// Its entries.
+        found: u64,
+        /// Blocks of all bands.
+        wanted: u64,
+    },
     /// The image has more blocks, bytes or samples than 64 bits can count.
     #[error("{ifd}: the image size overflows: {width} x {height} pixels of {samples} samples of {bits} bits")]
     Overflow {

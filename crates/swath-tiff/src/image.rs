@@ -259,7 +259,7 @@ impl ImageLayout {
                 .collect(),
             subfile_type: subfile_type(&fields),
             grid,
-            table: block_table(&fields, tiled, limits)?,
+            table: block_table(&fields, &grid, limits)?,
             order: ifd.order,
             ifd_offset: ifd.offset,
         })
@@ -315,7 +315,11 @@ fn per_sample<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag, samples: u16
 }
 
 /// The block table. Tiled files that use the strip tags, and the reverse, exist and are unambiguous.
-fn block_table<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tiled: bool, limits: &Limits) -> Result<BlockTable> {
+///
+/// A table that is too short leaves out blocks at the bottom of a chunky image, which libtiff takes for sparse. Of a
+/// planar image it leaves out bands, so that is an error.
+fn block_table<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, grid: &BlockGrid, limits: &Limits) -> Result<BlockTable> {
+    let tiled = grid.tiled;
     let pick = |tile: Tag, strip: Tag| {
         let (first, second) = if tiled { (tile, strip) } else { (strip, tile) };
         fields.entry(first).or_else(|| fields.entry(second)).cloned()
@@ -333,6 +337,9 @@ fn block_table<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tiled: bool, limits: 
         if entry.count > limits.max_blocks {
             let (value, limit) = (entry.count, limits.max_blocks);
             return Err(Error::Limit { what: "the size of the block table", name: "max_blocks", value, limit });
+        }
+        if let Some(wanted) = grid.count().filter(|&wanted| grid.planes > 1 && entry.count < wanted) {
+            return Err(Error::ShortTable { ifd: fields.ifd, tag: entry.tag, found: entry.count, wanted });
         }
     }
     Ok(BlockTable { ifd: fields.ifd, offsets, counts })

@@ -19,7 +19,7 @@ pub struct Limits {
     pub max_pixels: u64,
     /// Pixels times samples of one block (1e9).
     pub max_block_pixels: u64,
-    /// Compressed bytes of one block (256 MiB).
+    /// Compressed bytes of one block (256 MiB; see [`Limits::from_env`]).
     pub max_block_bytes: u64,
     /// Bytes of an XML document: GDAL metadata, PAM (64 MiB).
     pub max_xml_bytes: usize,
@@ -37,5 +37,15 @@ impl Default for Limits {
             max_block_bytes: 256 << 20,
             max_xml_bytes: 64 << 20,
         }
+    }
+}
+
+impl Limits {
+    /// The defaults, with `max_block_bytes` as the environment variable `SWATH_MAX_TILE_BYTES` says, if it is a positive number.
+    pub fn from_env() -> Limits {
+        let mut limits = Limits::default();
+        let bytes = std::env::var("SWATH_MAX_TILE_BYTES").ok().and_then(|text| text.trim().parse().ok());
+        limits.max_block_bytes = bytes.filter(|bytes| *bytes > 0).unwrap_or(limits.max_block_bytes);
+        limits
     }
 }

@@ -250,6 +250,28 @@ fn table_is_read_by_index_and_blocks_beyond_it_are_sparse() {
 }
 
 #[test]
+fn planar_table_that_leaves_out_bands_is_an_error_not_zeros() {
+    let planar = |offsets: usize, counts: usize| {
+        let mut tags = with(Tag::ROWS_PER_STRIP, Value::Long(vec![2]));
+        tags.retain(|(tag, _)| {
+            !matches!(*tag, Tag::STRIP_OFFSETS | Tag::STRIP_BYTE_COUNTS | Tag::BITS_PER_SAMPLE | Tag::SAMPLES_PER_PIXEL)
+        });
+        tags.push((Tag::BITS_PER_SAMPLE, Value::Short(vec![8; 3])));
+        tags.push((Tag::SAMPLES_PER_PIXEL, Value::Short(vec![3])));
+        tags.push((Tag::PLANAR_CONFIGURATION, Value::Short(vec![2])));
+        tags.push((Tag::STRIP_OFFSETS, Value::Long(vec![8; offsets])));
+        tags.push((Tag::STRIP_BYTE_COUNTS, Value::Long(vec![8; counts])));
+        layout(&tags)
+    };
+    assert_eq!(planar(6, 6).unwrap().grid.count(), Some(6));
+    for (offsets, counts) in [(2, 2), (5, 6), (6, 5)] {
+        let error = planar(offsets, counts).unwrap_err();
+        let found = offsets.min(counts) as u64;
+        assert!(matches!(error, Error::ShortTable { wanted: 6, found: short, .. } if short == found), "{error}");
+    }
+}
+
+#[test]
 fn pages_overviews_and_masks_are_told_apart() {
     let mut builder = Builder::new(ByteOrder::Little, false);
     let of_kind = |kind: u32| with(Tag::NEW_SUBFILE_TYPE, Value::Long(vec![kind]));

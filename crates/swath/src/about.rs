@@ -86,6 +86,8 @@ impl About {
         about.place(level, &fields, sidecars.pam.as_ref());
         about.describe(level, &fields, sidecars.pam.as_ref(), limits);
         about.color(level, &fields, sidecars.pam.as_ref());
+        let unreadable = sidecars.unreadable.iter();
+        about.warnings.extend(unreadable.map(|sidecar| format!("ignoring unreadable sidecar: {}", sidecar.error)));
         about
     }
 

@@ -8,7 +8,7 @@ use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
 use crate::error::{Error, Result};
 use crate::image::Image;
-use crate::sidecar::Sidecars;
+use crate::sidecar::{Sidecars, UnreadableSidecar};
 
 /// An opened file. Opening reads headers only; it can be shared between threads and read from all of them at once.
 ///
@@ -42,20 +42,20 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Open a file of this machine.
+    /// Open a file of this machine, under [`Limits::from_env`].
     ///
     /// # Errors
     /// [`Error::Source`] when it cannot be opened, [`Error::Container`] when it is not a sound TIFF.
     pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
-        Dataset::from_source(Arc::new(LocalFile::open(path)?), Limits::default())
+        Dataset::from_source(Arc::new(LocalFile::open(path)?), Limits::from_env())
     }
 
-    /// Open a file that is in memory.
+    /// Open a file that is in memory, under [`Limits::from_env`].
     ///
     /// # Errors
     /// [`Error::Container`] when the bytes are not a sound TIFF.
     pub fn from_bytes(bytes: impl Into<Arc<[u8]>>) -> Result<Dataset> {
-        Dataset::from_source(Arc::new(Memory::new(bytes)), Limits::default())
+        Dataset::from_source(Arc::new(Memory::new(bytes)), Limits::from_env())
     }
 
     /// Open any source, under any limits.
@@ -93,6 +93,11 @@ impl Dataset {
     /// The limits that the file was opened with.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Overview and mask files beside the file that exist but cannot be read. Reads do without them.
+    pub fn unreadable_sidecars(&self) -> &[UnreadableSidecar] {
+        &self.sidecars.unreadable
     }
 
     /// What lies beside the file.

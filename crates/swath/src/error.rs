@@ -87,6 +87,20 @@ pub enum Error {
         /// The size of the file.
         size: u64,
     },
+    /// A block has more compressed bytes than [`Limits::max_block_bytes`](crate::Limits::max_block_bytes).
+    #[error(
+        "{file}: {block} has {len} compressed bytes, the limit is {limit} (set SWATH_MAX_TILE_BYTES if the file is trusted)"
+    )]
+    BlockBytes {
+        /// The file.
+        file: String,
+        /// The block.
+        block: BlockName,
+        /// Its compressed size.
+        len: u64,
+        /// The limit in force.
+        limit: u64,
+    },
     /// A block is corrupt.
     #[error("{file}: {block}: {source}")]
     Block {

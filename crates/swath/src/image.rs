@@ -50,8 +50,8 @@ impl Image {
         let mut levels = vec![full];
         // An overview that cannot be used is one that is not there: the full resolution does not depend on it.
         let internal = roles.overviews.iter().map(|&ifd| (source, ifd));
+        // GDAL looks beside the file only if there are none inside. The levels that it shows come first here too.
         let external = sidecars.overviews.iter().map(|(source, ifd)| (source, ifd));
-        let external = external.filter(|_| roles.overviews.is_empty());
         for (source, ifd) in internal.chain(external) {
             if let Ok(level) = Level::new(Arc::clone(source), ifd.clone(), levels.len(), limits)
                 && (level.bands(), level.dtype) == (levels[0].bands(), levels[0].dtype)

@@ -56,6 +56,7 @@ pub use pixels::{Pixels, Sample};
 pub use read_on_device::DEFAULT_GPU_MEMORY_BUDGET;
 pub use report::{DeviceReport, Fallback, Report};
 pub use request::{Cancel, FallbackPolicy, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
+pub use sidecar::UnreadableSidecar;
 pub use swath_codec::{Compress, DType, Predictor};
 pub use swath_gpu::{CodecChoice, DeviceRaster, Gpu, Storage};
 pub use swath_tiff::Limits;

@@ -111,8 +111,8 @@ pub(crate) fn locate(
         }
         let Span { offset, len } = *span;
         if len > limits.max_block_bytes && decoder.row_access() != RowAccess::Any {
-            let (what, name, limit) = ("a compressed block", "max_block_bytes", limits.max_block_bytes);
-            return Err(Error::Limit { what, name, value: len, limit });
+            let (file, block) = (level.file.clone(), wanted.place.name(level));
+            return Err(Error::BlockBytes { file, block, len, limit: limits.max_block_bytes });
         }
         if offset.checked_add(len).is_none_or(|end| end > size) {
             let (file, block) = (level.file.clone(), wanted.place.name(level));

@@ -10,8 +10,20 @@ use swath_tiff::world_file::{GeorefSource, TabFile};
 use swath_tiff::xml::XmlLimits;
 use swath_tiff::{Header, Ifd, Limits, read_chain, world_file};
 
+use crate::error::{Error, Result};
+
 /// Larger world files and tables than this are something else.
 const MAX_TEXT: u64 = 64 << 10;
+
+/// A TIFF beside an image (`.ovr` or `.msk`) that exists but cannot be read. The image is read without it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct UnreadableSidecar {
+    /// Its path or URL.
+    pub name: String,
+    /// Why it cannot be read.
+    pub error: Error,
+}
 
 /// What lies beside an image. A sidecar that cannot be understood is left out: it is not the image.
 #[derive(Debug, Default)]
@@ -22,17 +34,28 @@ pub(crate) struct Sidecars {
     pub(crate) masks: Vec<(Arc<dyn Source>, Ifd)>,
     /// The `.aux.xml` file.
     pub(crate) pam: Option<Pam>,
+    /// Overview and mask files that exist but cannot be read.
+    pub(crate) unreadable: Vec<UnreadableSidecar>,
 }
 
 impl Sidecars {
     /// Look beside `source`.
     pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Sidecars {
         let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
+        let mut unreadable = Vec::new();
+        let mut directories = |suffix: &str| {
+            directories(source, suffix, limits).unwrap_or_else(|error| {
+                let name = with_suffix(Path::new(&source.name()), suffix).to_string_lossy().into_owned();
+                unreadable.push(UnreadableSidecar { name, error });
+                Vec::new()
+            })
+        };
         Sidecars {
-            overviews: directories(source, ".ovr", limits),
-            masks: directories(source, ".msk", limits),
+            overviews: directories(".ovr"),
+            masks: directories(".msk"),
             pam: bytes(source, &|path| with_suffix(path, ".aux.xml"), limits.max_xml_bytes as u64)
                 .and_then(|bytes| Pam::parse(&bytes, &xml).ok()),
+            unreadable,
         }
     }
 }
@@ -70,11 +93,44 @@ fn bytes(source: &dyn Source, change: &dyn Fn(&Path) -> PathBuf, max: u64) -> Op
     Some(bytes)
 }
 
-/// The directories of a TIFF beside `source`.
-fn directories(source: &dyn Source, suffix: &str, limits: &Limits) -> Vec<(Arc<dyn Source>, Ifd)> {
-    let Some(sibling) = source.sibling(&|path| with_suffix(path, suffix)).ok().flatten() else { return Vec::new() };
+/// The directories of a TIFF beside `source`; none when there is no such file.
+fn directories(source: &dyn Source, suffix: &str, limits: &Limits) -> Result<Vec<(Arc<dyn Source>, Ifd)>> {
+    let Some(sibling) = source.sibling(&|path| with_suffix(path, suffix))? else { return Ok(Vec::new()) };
     let sibling: Arc<dyn Source> = sibling.into();
-    let chain = Header::read(sibling.as_ref()).and_then(|header| read_chain(sibling.as_ref(), header, limits));
-    let links = chain.map(|chain| chain.links).unwrap_or_default();
-    links.into_iter().map(|link| (Arc::clone(&sibling), link.ifd)).collect()
+    let chain = Header::read(sibling.as_ref())
+        .and_then(|header| read_chain(sibling.as_ref(), header, limits))
+        .map_err(|source| Error::Container { file: sibling.name(), source })?;
+    Ok(chain.links.into_iter().map(|link| (Arc::clone(&sibling), link.ifd)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use swath_tiff::{Builder, ByteOrder, Tag, Value};
+
+    use crate::Dataset;
+
+    #[test]
+    fn unreadable_overviews_are_reported_and_the_image_is_read_without_them() {
+        let mut file = Builder::new(ByteOrder::Little, false);
+        let data = file.append(&[7]);
+        file.ifd(&[
+            (Tag::IMAGE_WIDTH, Value::Short(vec![1])),
+            (Tag::IMAGE_LENGTH, Value::Short(vec![1])),
+            (Tag::BITS_PER_SAMPLE, Value::Short(vec![8])),
+            (Tag::STRIP_OFFSETS, Value::offsets(&[data.offset])),
+            (Tag::STRIP_BYTE_COUNTS, Value::offsets(&[data.len])),
+        ]);
+        let dir = std::env::temp_dir().join(format!("swath-unreadable-sidecar-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("temporary directory");
+        let path = dir.join("a.tif");
+        std::fs::write(&path, file.finish()).expect("image");
+        std::fs::write(dir.join("a.tif.ovr"), "not a TIFF").expect("sidecar");
+        let dataset = Dataset::open(&path).expect("the sidecar is not the image");
+        std::fs::remove_dir_all(&dir).expect("temporary directory");
+        let [found] = dataset.unreadable_sidecars() else { panic!("{:?}", dataset.unreadable_sidecars()) };
+        assert_eq!(found.name, dir.join("a.tif.ovr").to_string_lossy());
+        assert!(found.error.to_string().contains("not a TIFF file"), "{}", found.error);
+        let image = dataset.image(0).expect("the sidecar is not the image");
+        assert!(image.about().warnings[0].starts_with("ignoring unreadable sidecar"), "{:?}", image.about().warnings);
+    }
 }

@@ -115,12 +115,11 @@ impl StoredBlocks {
             .map_err(|source| Error::Container { file: self.file.clone(), source })?;
         let size = self.source.size();
         for (&Span { offset, len }, col) in spans.iter().zip(run.cols.clone()) {
+            let block = plan.name(run, col, false);
             if len > self.max_block_bytes {
-                let (what, name, limit) = ("a compressed block", "max_block_bytes", self.max_block_bytes);
-                return Err(Error::Limit { what, name, value: len, limit });
+                return Err(Error::BlockBytes { file: self.file.clone(), block, len, limit: self.max_block_bytes });
             }
             if offset.checked_add(len).is_none_or(|end| end > size) {
-                let block = plan.name(run, col, false);
                 return Err(Error::BlockPastEnd { file: self.file.clone(), block, offset, len, size });
             }
         }

@@ -1,0 +1,76 @@
+"""Lists and dicts in attrs that netCDF and Zarr can store.
+
+Both refuse attributes that are dicts or nested lists. `Structured` is text to them and, to Python, the list or dict
+that it holds; what they give back is the plain text, which `value_of` turns into the list again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class Structured(str):
+    """A list or dict with a text form. It compares, iterates and indexes as its value and must not be changed."""
+
+    value: Any
+
+    def __new__(cls, value: Any, text: str | None = None) -> Structured:
+        """The text is JSON unless another is given."""
+        made = super().__new__(cls, json.dumps(value, default=_plain) if text is None else text)
+        made.value = value
+        return made
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.value[key]
+
+    def __iter__(self) -> Any:
+        return iter(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.value
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Structured):
+            return bool(self.value == other.value)
+        return str.__eq__(self, other) if isinstance(other, str) else bool(self.value == other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Structured, (self.value, str.__str__(self))
+
+    def __getattr__(self, name: str) -> Any:
+        # keys, items, get of a dict. Those that str has too are str's.
+        if name in ("keys", "values", "items", "get"):
+            return getattr(self.value, name)
+        raise AttributeError(f"'Structured' object has no attribute {name!r}")
+
+
+def value_of(attribute: Any) -> Any:
+    """The list or dict that an attribute holds or, after a round trip through a file, has the JSON text of."""
+    if isinstance(attribute, Structured):
+        return attribute.value
+    if isinstance(attribute, str):
+        try:
+            return json.loads(attribute)
+        except ValueError:
+            return attribute
+    return attribute
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form of: bytes of a tag."""
+    if isinstance(value, bytes):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
