@@ -199,6 +199,16 @@ def would_be_destroyed(found: Found, case: Case) -> bool:
     return by_mask or len(scales) > 1
 
 
+def is_nan_of_masked(found: Found, case: Case) -> bool:
+    keywords = CALLS[case.call]
+    masked = keywords.get("masked") or keywords.get("mask_and_scale")
+    return bool(masked) and same(found.theirs, ABSENT) and math.isnan(found.ours)
+
+
+def has_bands_and_nodata(found: Found, case: Case) -> bool:
+    return same(found.theirs, ABSENT) and found.ours == case.info["bands"] > 1 and case.info["nodata"] is not None
+
+
 def is_no_number(found: Found, case: Case) -> bool:
     text = case.info["nodata_text"]
     return text is not None and swath._nodata.parse_nodata(text) is None
@@ -290,6 +300,9 @@ DIFFERENCES = (
     Difference("encoding rasterio_dtype", is_half, "half floats are read as float32"),
     Difference("* _FillValue", is_of_halves, "half floats are read as float32"),
     Difference("encoding dtype", would_be_destroyed, "to_netcdf would cast NaN, or scaled values, to integers"),
+    Difference("encoding _FillValue", would_be_destroyed, "the value of packed numbers may be one of the unpacked"),
+    Difference("attrs nodata", is_nan_of_masked, "NaN is missing to odc-geo too, and when encoding is gone"),
+    Difference("attrs _swath_bands", has_bands_and_nodata, "the writer can tell an index of two bands from a band"),
     # Nodata.
     Difference("* _FillValue", is_no_number, "a nodata text that is no number is none; GDAL takes it for 0"),
     Difference("pixels", is_no_number, "a nodata text that is no number is none; GDAL takes it for 0"),
