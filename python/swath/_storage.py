@@ -299,8 +299,16 @@ def _encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
     """The value that NaN stands for: rioxarray and xarray keep it in the encoding of arrays that are masked."""
     for name in (*_FILL_NAMES, "nodata"):
         if encoding.get(name) is not None:
-            return number(encoding[name], f"encoding[{name!r}]")
+            return _as_in_file(number(encoding[name], f"encoding[{name!r}]"), state_of(encoding))
     return None
+
+
+def _as_in_file(value: Number, state: ReadState | None) -> Number:
+    """The nodata value of the file, where this is it in the type of the samples: -9999 is not -9999.0 in a text."""
+    if state is None or state.nodata is None:
+        return value
+    own, other = (matchable(each, state.dtype) for each in (value, state.nodata))
+    return state.nodata if own is not None and _equal(own, other) else value
 
 
 def _of_accessors(data: Any) -> Number | None:
