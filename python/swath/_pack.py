@@ -41,10 +41,7 @@ class Packing:
             missing = None
         values = self._unscaled(block)
         if self.dtype.kind == "f":
-            result = values.astype(self.dtype)
-            if missing is not None and self.fill is not None and not math.isnan(self.fill):
-                result[missing] = self.fill
-            return result
+            return self._narrowed(values, missing)
         return self._whole(values, block.dtype, missing)
 
     def _unscaled(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -61,6 +58,18 @@ class Packing:
         values /= scales
         return values
 
+    def _narrowed(self, values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
+        """As floats of the file's type."""
+        with np.errstate(over="ignore"):
+            result: npt.NDArray[Any] = values.astype(self.dtype)
+        if self.exact:
+            if bool((np.isinf(result) & np.isfinite(values)).any()):
+                raise NotPackableError(f"values are too large for {self.dtype}")
+            self._check_nodata(result, missing)
+        if missing is not None and self.fill is not None and not math.isnan(self.fill):
+            result[missing] = self.fill
+        return result
+
     def _whole(
         self, values: npt.NDArray[Any], source: np.dtype[Any], missing: npt.NDArray[np.bool_] | None
     ) -> npt.NDArray[Any]:
@@ -75,8 +84,9 @@ class Packing:
                 values[missing] = 0.0
             whole = np.rint(values)
             if self.exact:
-                slack = _WHOLE + 4 * float(np.finfo(source).eps) * np.abs(values) if source.kind == "f" else _WHOLE
-                if not (np.abs(values - whole) <= slack).all():
+                with np.errstate(invalid="ignore"):
+                    is_whole = np.abs(values - whole) <= self._slack(values, source)
+                if not is_whole.all():
                     raise NotPackableError(f"values lie between those that {self.dtype} samples of the file stand for")
             values = whole
         limits = np.iinfo(self.dtype)
@@ -91,19 +101,43 @@ class Packing:
                 "rescale it"
             )
         result = values.astype(self.dtype)
-        if self.exact and self.nodata is not None and self._takes_nodata(result, missing):
-            raise NotPackableError(f"a valid value would become {self.nodata}, which stands for missing pixels")
+        if self.exact:
+            self._check_nodata(result, missing)
         if missing is not None:
             result[missing] = self.fill
         return result
 
-    def _takes_nodata(self, result: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> bool:
-        """Whether a pixel that is not missing has the value that stands for missing ones."""
-        hit = result == self.nodata
-        return bool((hit if missing is None else hit & ~missing).any())
+    def _slack(self, values: npt.NDArray[Any], source: np.dtype[Any]) -> Any:
+        """How far samples may be from whole numbers by the rounding of scale, product and sum in the type of values."""
+        if source.kind != "f":
+            return _WHOLE
+        shifts = [abs(offset / scale) for scale, offset in self.scaling]
+        shift = shifts[0] if len(set(shifts)) == 1 else np.array(shifts, like=values)
+        return _WHOLE + 2 * float(np.finfo(source).eps) * (np.abs(values) + shift)
+
+    def _check_nodata(self, result: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> None:
+        """Refuse pixels that are not missing and have the value that stands for missing ones."""
+        if self.nodata is None:
+            return
+        hit = result == result.dtype.type(self.nodata)
+        if bool((hit if missing is None else hit & ~missing).any()):
+            raise NotPackableError(f"a valid value would become {self.nodata}, which stands for missing pixels")
 
     def _refusal(self, why: str) -> ValueError:
         return NotPackableError(why) if self.exact else ValueError(f"pack=True: {why}.")
+
+
+@dataclass(frozen=True)
+class NodataGuard:
+    """A step of a raster that changes nothing, and refuses values that equal the one that NaN becomes."""
+
+    nodata: Number
+
+    def __call__(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A block of floats."""
+        if bool((block == block.dtype.type(self.nodata)).any()):
+            raise NotPackableError(f"{self.nodata} is among the values, and stands for missing pixels")
+        return block
 
 
 def check_packed_nodata(nodata: Number, dtype: np.dtype[Any]) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from ._bands import Bands, as_sequence, is_mixed
 from ._errors import ConflictingNodataError, InvalidIntegerNodataError
 from ._nodata import matchable
-from ._pack import Packing, check_packed_nodata, per_band
+from ._pack import NodataGuard, Packing, check_packed_nodata, per_band
 from ._raster import Raster
 from ._state import Number, ReadState, state_of
 
@@ -60,11 +60,16 @@ def storage_of(raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bo
     if pack and packing is None:
         packing = _legacy_packing(data.attrs, raster, explicit)
     plain = _plain(raster, data, bands, explicit)
-    if packing is None:
-        return plain
-    values = replace(raster, dtype=packing.dtype, steps=(*raster.steps, packing))
     # Among values that are not the file's any more, its nodata value may be a real one.
     otherwise = plain if explicit is not None else replace(plain, nodata=math.nan)
+    if packing is None:
+        # NaN becomes this value, so nothing else may have it.
+        nodata = plain.nodata if explicit is None and _encoded_fill(data.encoding) is not None else None
+        if nodata is None or raster.dtype.kind != "f" or math.isnan(nodata):
+            return plain
+        checked = replace(raster, steps=(*raster.steps, NodataGuard(nodata)))
+        return replace(plain, raster=checked, otherwise=otherwise)
+    values = replace(raster, dtype=packing.dtype, steps=(*raster.steps, packing))
     # Values that were only masked are packed numbers still.
     stated = _needed(packing.scaling) or plain.scaling
     return Storage(values, packing.nodata, False, stated, otherwise if packing.exact else None)
@@ -76,7 +81,7 @@ def _plain(raster: Raster, data: Any, bands: Bands, explicit: Number | None) -> 
     if explicit is not None:
         value: Number | None = _fitting(explicit, raster.dtype)
     else:
-        value = _stated_nodata(data, raster, state)
+        value = _stated_nodata(data, raster, bands, state)
     if state is not None:
         from_nan = state.masked
     else:
@@ -254,7 +259,7 @@ def _stated_scaling(data: Any, bands: Bands, state: ReadState | None) -> Scaling
 # -- nodata
 
 
-def _stated_nodata(data: Any, raster: Raster, state: ReadState | None) -> Number | None:
+def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | None) -> Number | None:
     """What the array says of missing pixels, as samples of the raster's type can have it."""
     attrs, encoding = data.attrs, data.encoding
     is_float = raster.dtype.kind in "fc"
@@ -262,7 +267,8 @@ def _stated_nodata(data: Any, raster: Raster, state: ReadState | None) -> Number
         return None  # Of a comparison, whose operands had a nodata value.
     fill = _encoded_fill(encoding)
     if fill is not None:
-        was_scaled = state.unpacked if state is not None else bool({"scales", "scale_factor"} & encoding.keys())
+        scaling = _applied_scaling(data, bands)
+        was_scaled = scaling is None or _needed(scaling) is not None
         return _fitting_or_none(math.nan if was_scaled and is_float else fill, raster.dtype)
     stated = nodata_of_attrs(attrs)
     if stated is None:
@@ -295,8 +301,16 @@ def _encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
     """The value that NaN stands for: rioxarray and xarray keep it in the encoding of arrays that are masked."""
     for name in _ENCODED_FILL_NAMES:
         if encoding.get(name) is not None:
-            return number(encoding[name], f"encoding[{name!r}]")
+            return _as_in_file(number(encoding[name], f"encoding[{name!r}]"), state_of(encoding))
     return None
+
+
+def _as_in_file(value: Number, state: ReadState | None) -> Number:
+    """The nodata value of the file, where this is it in the type of the samples: -9999 is not -9999.0 in a text."""
+    if state is None or state.nodata is None:
+        return value
+    own, other = (matchable(each, state.dtype) for each in (value, state.nodata))
+    return state.nodata if own is not None and _equal(own, other) else value
 
 
 def _of_accessors(data: Any) -> Number | None:

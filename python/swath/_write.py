@@ -28,6 +28,7 @@ from ._sidecars import Color, categories_of, write_categories, write_color_ramp
 from ._state import Number, ReadState, state_of
 from ._storage import Storage, storage_of
 from ._stream import delayed, make_parent, source_of
+from ._structured import value_of
 
 if TYPE_CHECKING:
     from ._swath import Options
@@ -441,7 +442,9 @@ def _categories(attrs: Mapping[str, Any]) -> tuple[list[str], list[Color] | None
     names = attrs.get("category_names")
     if names is None or not len(names):
         return None
-    return categories_of(names, attrs.get("category_colors"))
+    if isinstance(names, str) and "_swath_contract" in attrs:
+        names = [names]  # netCDF has no lists of one.
+    return categories_of(names, value_of(attrs.get("category_colors")))
 
 
 def _without_mask(raster: Raster, nodata: Number | None, has_mask: bool) -> Raster:

@@ -112,11 +112,18 @@ def test_array_is_written_as_the_function_writes_it(path, tmp_path):
     assert (tmp_path / "out.tif").read_bytes() == (tmp_path / "same.tif").read_bytes()
 
 
-def test_dataset_writes_the_variable_that_is_named_or_the_first_raster(path, tmp_path):
+def test_dataset_writes_the_variable_that_is_named_or_all(path, tmp_path):
     array = swath.open_geotiff(path)
     dataset = xr.Dataset({"t": ("q", [1, 2]), "v": array, "w": array + 1})
     out = tmp_path / "out.tif"
-    dataset.swath.to_geotiff(str(out))
+    with pytest.raises(ValueError, match=r"\['t'\].*cannot be bands"):
+        dataset.swath.to_geotiff(str(out))
+    assert not out.exists()
+    dataset[["v", "w"]].swath.to_geotiff(str(out))
+    assert (swath.open_geotiff(out).values == np.stack([array.values, array.values + 1], -1)).all()
+    assert (swath.open_geotiff(out, band="w").values == array.values + 1).all()
+    # Beside one image there is nothing that it could be mixed with.
+    dataset[["t", "v"]].swath.to_geotiff(str(out))
     assert (swath.open_geotiff(out).values == array.values).all()
     dataset.swath.to_geotiff(str(out), var="w")
     assert (swath.open_geotiff(out).values == array.values + 1).all()

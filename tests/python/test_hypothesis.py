@@ -208,7 +208,13 @@ def test_missing_pixels_come_back_as_nan(data: st.DataObject, tmp_path: Path) ->
         wide[expected == sentinel] = np.nan
         np.testing.assert_array_equal(opened.values, wide, strict=True)
         same(swath.open_geotiff(path).values, expected)
-    assert opened.attrs["nodata"] == sentinel or np.isnan(sentinel)
+    plain = swath.open_geotiff(path)
+    assert np.isnan(opened.attrs["nodata"])
+    np.testing.assert_equal([plain.attrs["nodata"], opened.encoding["swath"].nodata], [sentinel, sentinel])
+    # Masked or not, it is written again as it was.
+    for number, array_again in enumerate((plain, opened)):
+        swath.to_geotiff(array_again, tmp_path / f"{number}.tif", **options)
+    assert (tmp_path / "0.tif").read_bytes() == (tmp_path / "1.tif").read_bytes()
 
 
 @examples(25)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -170,15 +172,45 @@ def test_overviews_have_the_metadata_of_the_image(tmp_path: Path) -> None:
     whole, level = open_geotiff(path), open_geotiff(path, overview_level=1)
     assert level.attrs["gdal_metadata"] == whole.attrs["gdal_metadata"]
     assert level.attrs["nodata"] == 7
-    assert open_geotiff(path, overview_level=1, unpack=True).attrs["scale_factor"] == 2.0
+    unpacked = open_geotiff(path, overview_level=1, unpack=True)
+    assert unpacked.encoding["scale_factor"] == 2.0
+    assert unpacked.encoding["swath"].scaling == {0: (2.0, 0.0)}
+    assert unpacked.encoding["swath"].shape == (32, 32)
 
 
 def test_what_users_change_in_attrs_stays_theirs(tmp_path: Path) -> None:
     path = tagged(tmp_path / "a.tif", metadata="<GDALMetadata><Item name='A'>1</Item></GDALMetadata>", description="d")
     expected = open_geotiff(path)
     spoiled = open_geotiff(path)
-    spoiled.attrs["gdal_metadata"]["A"] = "2"
-    spoiled.attrs["extra_tags"].append(None)
+    # What all arrays of a file share cannot be changed, only replaced.
+    with pytest.raises(TypeError):
+        spoiled.attrs["gdal_metadata"]["A"] = "2"
+    with pytest.raises(AttributeError):
+        spoiled.attrs["extra_tags"].append(None)
+    spoiled.attrs["gdal_metadata"] = {**spoiled.attrs["gdal_metadata"], "A": "2"}
+    spoiled.attrs["extra_tags"] = [*spoiled.attrs["extra_tags"], (65000, 3, 1, 1)]
     spoiled.attrs["nodata"] = 5
     del spoiled.attrs["crs"]
+    spoiled.encoding["_FillValue"] = 5
     assert open_geotiff(path).identical(expected)
+    assert open_geotiff(path).encoding == expected.encoding
+
+
+def test_structured_attributes_are_used_as_what_they_hold(tmp_path: Path) -> None:
+    metadata = "<GDALMetadata><Item name='A'>1</Item><Item name='B' sample='0'>2</Item></GDALMetadata>"
+    path = tagged(tmp_path / "a.tif", metadata=metadata, extra=[(65000, "H", 2, (3, 4), True)])
+    attrs = open_geotiff(path).attrs
+    found = attrs["gdal_metadata"]
+    assert found == {"A": "1", ("B", 0): "2"} and found != {"A": "1"}
+    assert found["A"] == found.get("A") == "1" and found.get("C") is None
+    assert "A" in found and "1" not in found
+    assert (len(found), list(found), dict(found.items())) == (2, ["A", ("B", 0)], {"A": "1", ("B", 0): "2"})
+    with pytest.raises(KeyError):
+        found["C"]
+    tags = attrs["extra_tags"]
+    assert (65000, 3, 2, (3, 4)) in tags and tags[-1] == (65000, 3, 2, (3, 4))
+    for one in (found, tags):
+        # Texts to netCDF and Zarr; the same to everyone else after copying and pickling.
+        assert isinstance(one, str)
+        assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one.value == one
+        assert repr(one) == repr(one.value)

@@ -15,6 +15,7 @@ import pytest
 import rasterio
 
 import swath
+from agreement import as_the_reference_says_it, public
 from mosaics import as_gdal_reads, band, source, tif, vrt
 from swath import (
     DegeneratePixelSizeError,
@@ -272,7 +273,7 @@ class TestWhatAttrsSay:
 
     def test_nowhere(self, folder):
         read = open_geotiff(of(folder, band(BOTH), place=""), window=(1, 2, 3, 7))
-        assert read.attrs["georef_status"] == "none" and read.attrs["_swath_no_georef"] is True
+        assert read.attrs["georef_status"] == "none" and repr(read.attrs["_swath_no_georef"]) == "1"
         assert read.x.values.tolist() == [2, 3, 4, 5, 6] and read.x.dtype == np.int64
 
     def test_points(self, folder):
@@ -330,7 +331,10 @@ class TestNodata:
         read = open_geotiff(of(folder, band(BOTH, nodata=5)), masked=True)
         assert read.dtype == np.float64
         assert np.isnan(read.values).sum() == 1 and np.isnan(read.values[1, 0])
-        assert read.attrs["masked_nodata"] is True and read.attrs["nodata_pixels_present"] is True
+        said = [read.attrs[name] for name in ("nodata", "masked_nodata", "nodata_pixels_present")]
+        assert repr(said) == "[nan, 1, 1]"
+        assert read.encoding["_FillValue"] == read.encoding["swath"].nodata == 5
+        assert read.encoding["dtype"] == "uint8"
 
     def test_masked_holes(self, folder):
         read = open_geotiff(of(folder, band(source("a.tif"), dtype="Float32", nodata=-1)), masked=True)
@@ -338,7 +342,8 @@ class TestNodata:
 
     def test_a_value_that_no_pixel_can_have_masks_nothing(self, folder):
         read = open_geotiff(of(folder, band(BOTH, nodata=-9999)), masked=True)
-        assert read.dtype == np.uint8 and read.attrs["masked_nodata"] is False
+        assert read.dtype == np.uint8 and repr(read.attrs["masked_nodata"]) == "0"
+        assert read.attrs["nodata"] == -9999 and "_FillValue" not in read.encoding
 
     def test_bands_that_disagree(self, folder):
         path = of(folder, band(BOTH, nodata=1), band(BOTH, nodata=2))
@@ -857,6 +862,6 @@ def outcome(read, path, reading):
         array = read(path, **reading)
     except Exception as error:
         return type(error).__name__
-    attrs = {name.replace("_xrspatial_geotiff", "_swath"): value for name, value in array.attrs.items()}
+    attrs = public(as_the_reference_says_it(array))
     coords = {name: (values.values.tolist(), values.dtype) for name, values in array.coords.items()}
     return str(array.values), array.dtype, array.dims, attrs, coords, array.name

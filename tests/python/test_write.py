@@ -50,8 +50,9 @@ def test_the_names_of_dims_tell_where_the_bands_are(dims: tuple[str, str, str], 
         (("date", "lat", "lon"), "temporal leading"),
         (("y", "x", "wavelength"), "non-band trailing"),
         (("z", "y", "x"), "ambiguous dims"),
-        (("band", "x", "y"), "ambiguous dims"),
-        (("y", "band", "x"), "ambiguous dims"),
+        (("band", "x", "z"), "ambiguous dims"),
+        (("y", "band", "lat"), "ambiguous dims"),
+        (("y", "time", "x"), "ambiguous dims"),
         (("dim_0", "dim_1", "dim_2"), "ambiguous dims"),
         (("time", "a", "b"), "ambiguous dims"),
     ],
@@ -60,6 +61,44 @@ def test_three_dims_that_do_not_tell_are_refused(dims: tuple[str, ...], words: s
     with pytest.raises(ValueError, match=words):
         write(xr.DataArray(np.zeros((2, 3, 4)), dims=dims), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dims", [("band", "x", "y"), ("y", "band", "x"), ("x", "y", "band"), ("x", "channel", "lat")])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_an_order_of_dims_that_no_file_has_is_undone(dims: tuple[str, ...], lazy: bool, tmp_path: Path) -> None:
+    sizes = {"band": 2, "channel": 2, "y": 3, "lat": 3, "x": 4}
+    array = xr.DataArray(np.arange(24, dtype="u1").reshape([sizes[dim] for dim in dims]), dims=dims)
+    found = write(array.chunk(2) if lazy else array, tmp_path)
+    assert (found["bands"], found["height"], found["width"]) == (2, 3, 4)
+    y, x, band = (next(dim for dim in dims if dim in names) for names in (("y", "lat"), ("x",), ("band", "channel")))
+    np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "it.tif"), array.transpose(y, x, band))
+
+
+@pytest.mark.parametrize(
+    ("shape", "found"),
+    [
+        ((3, 100, 200), (3, 100, 200)),
+        ((1, 100, 200), (1, 100, 200)),
+        ((40, 100, 200), (40, 100, 200)),
+        ((100, 200, 3), (3, 100, 200)),
+        ((100, 200, 1), (1, 100, 200)),
+        ((2, 100, 3), (3, 2, 100)),
+        ((3, 3, 3), (3, 3, 3)),
+        ((200, 100, 50), (50, 200, 100)),
+        ((2, 3, 32), (32, 2, 3)),
+    ],
+)
+@pytest.mark.parametrize("lazy", [False, True])
+def test_axes_of_bare_arrays_are_those_of_rasterio_where_bands_come_first(
+    shape: tuple[int, ...], found: tuple[int, ...], lazy: bool, tmp_path: Path
+) -> None:
+    """Two hundred bands of three rows are not what anybody means by (3, 100, 200)."""
+    array = (np.arange(np.prod(shape)) % 251).astype("u1").reshape(shape)
+    write(da.from_array(array, chunks=17) if lazy else array, tmp_path)
+    with rasterio.open(tmp_path / "it.tif") as file:
+        assert (file.count, file.height, file.width) == found
+        bands_first = array if found == shape and shape != (3, 3, 3) else np.moveaxis(array, -1, 0)
+        np.testing.assert_array_equal(file.read(), bands_first)
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (1, 2, 3, 4)])
@@ -74,10 +113,12 @@ def test_empty_images_are_refused(shape: tuple[int, ...], tmp_path: Path) -> Non
         write(np.zeros(shape), tmp_path)
 
 
-def test_a_dataset_is_no_image_and_a_list_is(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="Dataset"):
-        write(xr.Dataset({"a": (("y", "x"), BYTES)}), tmp_path)
+def test_a_dataset_and_a_list_are_images(tmp_path: Path) -> None:
+    assert write(xr.Dataset({"a": (("y", "x"), BYTES)}), tmp_path)["dtype"] == "uint8"
+    np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "it.tif"), BYTES)
     assert write([[1, 2], [3, 4]], tmp_path)["dtype"] == "int64"
+    with pytest.raises(ValueError, match="no variable with 'y' and 'x'"):
+        write(xr.Dataset(), tmp_path)
 
 
 LOSSLESS = ["none", "deflate", "lzw", "packbits", "zstd", "lz4", "lzma", "lerc", "lerc_deflate", "lerc_zstd"]
