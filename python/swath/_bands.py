@@ -88,17 +88,17 @@ def unlabelled(raster: Raster) -> Bands:
     return Bands(Labels(None, raster.bands, 0), [None] * raster.bands, None)
 
 
-def is_mixed(data: Any) -> bool:
-    """Whether an array was computed from several bands of a file: an index, a mean over bands.
+def is_mixed(data: Any, bands: Bands) -> bool:
+    """Whether an array was computed from several bands of a file: an index, a mean over bands, a stack of these.
 
     xarray drops the label when bands with different labels meet, and the state when values are computed.
     """
-    as_read = state_of(data.encoding) is not None or "rasterio_dtype" in data.encoding
-    if as_read or len(data.dims) > 2 or _values(data) is not None:
+    if state_of(data.encoding) is not None or "rasterio_dtype" in data.encoding:
         return False
     attrs = data.attrs
     listed = (as_sequence(attrs.get(name)) for name in ("long_name", "scales", "offsets", "units", "colorinterp"))
-    return max([int(attrs.get("_swath_bands", 1)), *(len(each) for each in listed if each is not None)]) > 1
+    total = max([int(attrs.get("_swath_bands", 1)), *(len(each) for each in listed if each is not None)])
+    return total > 1 and all(place is None for place in bands.labels.positions(total, _source_names(attrs, total)))
 
 
 def as_sequence(value: Any) -> list[Any] | None:

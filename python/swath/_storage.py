@@ -275,7 +275,7 @@ def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | N
         stated = _of_accessors(data)
     if stated is None:
         return None
-    if is_mixed(data):
+    if is_mixed(data, bands):
         return math.nan if is_float else None
     if state is not None and not state.masked and _equal(stated, state.nodata) and state.dtype == data.dtype:
         return stated  # As the file has it, sensible or not.
