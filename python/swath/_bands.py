@@ -74,7 +74,7 @@ def bands_of(data: Any, raster: Raster, attrs: Mapping[str, Any], state: ReadSta
     """The bands of a DataArray."""
     labels = Labels(_values(data), raster.bands, _first_label(attrs, state))
     total = _total(attrs, state)
-    source_names = _source_names(attrs, total)
+    source_names = source_names(attrs, total)
     samples: list[int | None] = [None] * raster.bands
     if total:
         samples = labels.positions(total, source_names)
@@ -98,7 +98,7 @@ def is_mixed(data: Any, bands: Bands) -> bool:
     attrs = data.attrs
     listed = (as_sequence(attrs.get(name)) for name in ("long_name", "scales", "offsets", "units", "colorinterp"))
     total = max([int(attrs.get("_swath_bands", 1)), *(len(each) for each in listed if each is not None)])
-    return total > 1 and all(place is None for place in bands.labels.positions(total, _source_names(attrs, total)))
+    return total > 1 and all(place is None for place in bands.labels.positions(total, source_names(attrs, total)))
 
 
 def as_sequence(value: Any) -> list[Any] | None:
@@ -134,7 +134,8 @@ def _total(attrs: Mapping[str, Any], state: ReadState | None) -> int:
     return 1 if "_swath_contract" in attrs else 0
 
 
-def _source_names(attrs: Mapping[str, Any], total: int) -> list[str | None]:
+def source_names(attrs: Mapping[str, Any], total: int) -> list[str | None]:
+    """The names of the bands of the source."""
     listed = as_sequence(attrs.get("long_name"))
     if listed is not None and len(listed) == total:
         return listed

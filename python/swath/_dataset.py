@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._bands import Labels, source_names
 from ._errors import ConflictingCRSError, ConflictingNodataError
 from ._raster import X_DIMS, Y_DIMS
 from ._state import KEY, ReadState, state_of
@@ -84,7 +86,7 @@ def _stacked(dataset: xr.Dataset, arrays: list[xr.DataArray]) -> xr.DataArray:
     else:
         data = np.stack(parts) if isinstance(parts[0], np.ndarray) else type(parts[0]).stack(parts)
     stacked = xr.DataArray(data, dims=("band", *arrays[0].dims), coords=_shared_coords(arrays))
-    states = [state_of(array.encoding) for array in arrays]
+    states = [_state_of(array) for array in arrays]
     labels, state = _one_state([each for each in states if each is not None], len(arrays))
     stacked.attrs = _shared(dict(dataset.attrs), [array.attrs for array in arrays], keep_file=state is not None)
     stacked.attrs["units"] = [str(array.attrs.get("units", "")) for array in arrays]
@@ -92,13 +94,40 @@ def _stacked(dataset: xr.Dataset, arrays: list[xr.DataArray]) -> xr.DataArray:
         stacked.encoding = {KEY: state}
     shared = _shared({}, [array.encoding for array in arrays], keep_file=False)
     stacked.encoding |= {name: shared[name] for name in _OF_VALUES if name in shared}
+    _list_scales(stacked.attrs, [array.attrs for array in arrays])
+    _list_scales(stacked.encoding, [array.encoding for array in arrays])
     names = [_name(array) for array in arrays]
     named: xr.DataArray = stacked.assign_coords(band=labels, long_name=("band", names))
     return named
 
 
+def _state_of(array: xr.DataArray) -> ReadState | None:
+    """How a variable was read, and of which band of its file: the one that it is named after, as `to_dataset` does."""
+    state = state_of(array.encoding)
+    if state is None or state.sample is not None or state.bands == 1:
+        return state
+    labels = Labels([array.name], 1, state.first_label)
+    (sample,) = labels.positions(state.bands, source_names({**(state.attrs or {}), **array.attrs}, state.bands))
+    if sample is None and len(set(state.scaling.values())) > 1:
+        warnings.warn(
+            f"the bands of the source have different scales, and which of them the variable {array.name!r} is cannot "
+            "be told by its name, so it is written without a scale",
+            UserWarning,
+            stacklevel=5,
+        )
+    return replace(state, sample=sample)
+
+
 def _shared_coords(arrays: list[xr.DataArray]) -> dict[Any, Any]:
     return {name: coord for name, coord in arrays[0].coords.items() if name not in ("band", "long_name")}
+
+
+def _list_scales(stacked: dict[Any, Any], each: list[Any]) -> None:
+    """Scale and offset of each variable, as rioxarray lists those of bands."""
+    for one, many, plain in (("scale_factor", "scales", 1.0), ("add_offset", "offsets", 0.0)):
+        if any(one in where for where in each):
+            stacked.pop(one, None)
+            stacked[many] = tuple(float(where.get(one, plain)) for where in each)
 
 
 def _name(array: xr.DataArray) -> str:
@@ -134,11 +163,18 @@ def _one_state(states: list[ReadState], count: int) -> tuple[list[int], ReadStat
     samples = [state.sample for state in states]
     if None not in samples and len(set(samples)) == count and all(_alike(state, first) for state in states):
         return [sample + first.first_label for sample in samples if sample is not None], first
-    if any(state.bands != 1 or not _alike(replace(state, scaling={}), replace(first, scaling={})) for state in states):
+    factors = [_only_scaling(state) for state in states]
+    if None in factors or not all(_alike(replace(state, scaling={}), replace(first, scaling={})) for state in states):
         return numbers, None
-    scaling = {number: state.scaling[0] for number, state in enumerate(states) if 0 in state.scaling}
+    scaling = {number: pair for number, pair in enumerate(factors) if pair is not None and pair != (1.0, 0.0)}
     return numbers, replace(first, scaling=scaling, bands=count, first_label=0, attrs=None)
 
 
+def _only_scaling(state: ReadState) -> tuple[float, float] | None:
+    """Scale and offset of a variable: of the only band of its file, or of all bands where they have the same."""
+    every = {state.scaling.get(number, (1.0, 0.0)) for number in range(state.bands)}
+    return every.pop() if len(every) == 1 else None
+
+
 def _alike(one: ReadState, two: ReadState) -> bool:
-    return replace(one, sample=None, attrs=None) == replace(two, sample=None, attrs=None)
+    return replace(one, sample=None, attrs=None, bands=1) == replace(two, sample=None, attrs=None, bands=1)
