@@ -74,10 +74,9 @@ def bands_of(data: Any, raster: Raster, attrs: Mapping[str, Any], state: ReadSta
     """The bands of a DataArray."""
     labels = Labels(_values(data), raster.bands, _first_label(attrs, state))
     total = _total(attrs, state)
-    source_names = source_names(attrs, total)
     samples: list[int | None] = [None] * raster.bands
     if total:
-        samples = labels.positions(total, source_names)
+        samples = labels.positions(total, source_names(attrs, total))
     if state is not None and state.sample is not None and raster.bands == 1:
         samples = [state.sample]
     return Bands(labels, samples, _names(data, attrs, labels))

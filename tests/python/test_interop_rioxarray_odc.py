@@ -20,8 +20,8 @@ from rioxarray.merge import merge_arrays
 from shapely.geometry import Polygon, mapping
 
 import swath
-from swath._structured import Structured
 from operations import FIRST_LABEL, OTHER_UTM, OUR_DOORS, SOURCES, band_first, open_source
+from swath._structured import Structured
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
