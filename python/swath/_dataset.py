@@ -89,7 +89,8 @@ def _stacked(dataset: xr.Dataset, arrays: list[xr.DataArray]) -> xr.DataArray:
     states = [_state_of(array) for array in arrays]
     labels, state = _one_state([each for each in states if each is not None], len(arrays))
     stacked.attrs = _shared(dict(dataset.attrs), [array.attrs for array in arrays], keep_file=state is not None)
-    stacked.attrs["units"] = [str(array.attrs.get("units", "")) for array in arrays]
+    if any(isinstance(array.attrs.get("units"), str) for array in arrays):
+        stacked.attrs["units"] = [str(array.attrs.get("units", "")) for array in arrays]
     if state is not None:
         stacked.encoding = {KEY: state}
     shared = _shared({}, [array.encoding for array in arrays], keep_file=False)

@@ -134,7 +134,7 @@ def _name_bands(options: Options, attrs: Mapping[str, Any], bands: Bands) -> Non
     listed = [units] if isinstance(units, str) and len(bands.samples) == 1 else as_sequence(units)
     if listed is not None:
         for info, unit in zip(options["band_info"], bands.labels.pick(listed), strict=True):
-            if isinstance(unit, str):
+            if unit and isinstance(unit, str):
                 info["units"] = unit
     colors = as_sequence(attrs.get("colorinterp"))
     for info, sample in zip(options["band_info"], bands.samples, strict=True):

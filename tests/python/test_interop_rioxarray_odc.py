@@ -334,7 +334,7 @@ def test_stores_keep_computed_values(way: str, store: str, files: dict[str, Path
     """After arithmetic nothing of the packed type is left that could round the values."""
     array = ours(files["scene4"], way, "masked") * 1e-4
     if way == "open_rasterio":
-        # As in rioxarray, scale and offset of packed values are in attrs, where xarray keeps them and netCDF applies them.
+        # As in rioxarray, the scale of packed values is in attrs, where xarray keeps it and netCDF applies it.
         array = array.drop_attrs(deep=False)
     elif store == "h5netcdf":
         array.attrs = {name: value for name, value in array.attrs.items() if not isinstance(value, Structured)}
