@@ -138,9 +138,9 @@ def source_names(attrs: Mapping[str, Any], total: int) -> list[str | None]:
     listed = as_sequence(attrs.get("long_name"))
     if listed is not None and len(listed) == total:
         return listed
-    from ._metadata import descriptions
+    from ._metadata import band_infos
 
-    return descriptions(attrs, total)
+    return [info.get("description") for info in band_infos(attrs, total)]
 
 
 def _names(data: Any, attrs: Mapping[str, Any], labels: Labels) -> list[str | None] | None:
@@ -152,7 +152,7 @@ def _names(data: Any, attrs: Mapping[str, Any], labels: Labels) -> list[str | No
         if coord is not None and (coord.dims == (dim,) or (coord.ndim == 0 and labels.count == 1)):
             values = np.atleast_1d(coord.values).tolist()
             if all(isinstance(value, str) for value in values):
-                return list(values)
+                return [value or None for value in values]
     given = attrs.get("long_name")
     if isinstance(given, str):
         return [given] if labels.count == 1 else None

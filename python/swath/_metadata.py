@@ -109,9 +109,9 @@ def metadata_options(
     return options
 
 
-def descriptions(attrs: Mapping[str, Any], total: int) -> list[str | None]:
-    """The names that GDAL_METADATA gives to the bands of the source."""
-    return [info.get("description") for info in _band_info(_items(attrs)[0], total)]
+def band_infos(attrs: Mapping[str, Any], total: int) -> list[BandInfo]:
+    """What GDAL_METADATA says of the bands of the source by the roles of its items."""
+    return _band_info(_items(attrs)[0], total)
 
 
 def _of_these_bands(items: list[Item], bands: Bands, attrs: Mapping[str, Any]) -> list[Item]:

@@ -74,6 +74,7 @@ class Prepared:
             cast=self.cast,
             by_mask=finish.by_mask,
             bands=header.bands,
+            sample=self.plan.bands[0] if self.plan.flat and header.bands > 1 else None,
         )
 
     def coords(self, parse: object = True) -> dict[str, npt.NDArray[Any]]:

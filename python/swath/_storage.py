@@ -25,9 +25,9 @@ from ._state import Number, ReadState, state_of
 
 Scaling = tuple[tuple[float, float], ...]
 
-_FILL_NAMES = ("_FillValue", "missing_value", "fill_value")
+FILL_NAMES = ("_FillValue", "missing_value", "fill_value")
 # Without fill_value: xarray keeps Zarr's there, which is 0 where an array has no missing pixels.
-_ENCODED_FILL_NAMES = ("_FillValue", "missing_value", "nodata")
+_ENCODEDFILL_NAMES = ("_FillValue", "missing_value", "nodata")
 _LEGACY = ("scale_factor", "add_offset", "mask_and_scale_dtype")
 """What the reference leaves in attrs after `unpack=True`."""
 
@@ -64,7 +64,7 @@ def storage_of(raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bo
     otherwise = plain if explicit is not None else replace(plain, nodata=math.nan)
     if packing is None:
         # NaN becomes this value, so nothing else may have it.
-        nodata = plain.nodata if explicit is None and _encoded_fill(data.encoding) is not None else None
+        nodata = plain.nodata if explicit is None and encoded_fill(data.encoding) is not None else None
         if nodata is None or raster.dtype.kind != "f" or math.isnan(nodata):
             return plain
         checked = replace(raster, steps=(*raster.steps, NodataGuard(nodata)))
@@ -265,7 +265,7 @@ def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | N
     is_float = raster.dtype.kind in "fc"
     if data.dtype.kind == "b":
         return None  # Of a comparison, whose operands had a nodata value.
-    fill = _encoded_fill(encoding)
+    fill = encoded_fill(encoding)
     if fill is not None:
         scaling = _applied_scaling(data, bands)
         was_scaled = scaling is None or _needed(scaling) is not None
@@ -292,14 +292,14 @@ def _equal(one: Number, two: Number | None) -> bool:
 def _packed_fill(encoding: Mapping[Any, Any]) -> Number | None:
     """What stands for NaN among the samples of the file. Of unpacked bands with several scales the state says it."""
     state = state_of(encoding)
-    if state is None or not state.masked or not encoding.keys().isdisjoint(_ENCODED_FILL_NAMES):
-        return _encoded_fill(encoding)
+    if state is None or not state.masked or not encoding.keys().isdisjoint(_ENCODEDFILL_NAMES):
+        return encoded_fill(encoding)
     return state.nodata
 
 
-def _encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
+def encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
     """The value that NaN stands for: rioxarray and xarray keep it in the encoding of arrays that are masked."""
-    for name in _ENCODED_FILL_NAMES:
+    for name in _ENCODEDFILL_NAMES:
         if encoding.get(name) is not None:
             return _as_in_file(number(encoding[name], f"encoding[{name!r}]"), state_of(encoding))
     return None
@@ -348,7 +348,7 @@ def nodata_of_attrs(attrs: Mapping[str, Any]) -> Number | None:
     """attrs['nodata'], 'nodatavals', or '_FillValue' and its other names."""
     per_band_values = _nodatavals(attrs)
     scalar = attrs.get("nodata")
-    fill = next((attrs[name] for name in _FILL_NAMES if attrs.get(name) is not None), None)
+    fill = next((attrs[name] for name in FILL_NAMES if attrs.get(name) is not None), None)
     if scalar is not None and fill is not None and "_swath_contract" in attrs:
         # A read of ours makes attrs['nodata'] only; rio.write_nodata came after it.
         scalar = None

@@ -103,6 +103,7 @@ def open_vrt(
         masked=stands_for_missing(finish, nodata, masked),
         cast=dtype is not None,
         bands=len(vrt.bands),
+        sample=bands[0] if plan.flat and len(vrt.bands) > 1 else None,
     )
     return _array(data, plan, place, attrs, default_name, encoding_of(state, finish))
 

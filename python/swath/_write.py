@@ -159,7 +159,7 @@ def to_geotiff(
     if is_dataset(data):
         from ._dataset import array_of
 
-        data = array_of(data)
+        data = array_of(data, has_crs=crs is not None, has_nodata=nodata is not None)
     if is_data_array(data):
         data = upright(data)
     raster = raster_of(data)
