@@ -87,7 +87,7 @@ def unlabelled(raster: Raster) -> Bands:
     return Bands(Labels(None, raster.bands, 0), [None] * raster.bands, None)
 
 
-def is_mixed(data: Any, bands: Bands) -> bool:
+def is_mixed(data: Any) -> bool:
     """Whether an array was computed from several bands of a file: an index, a mean over bands, a stack of these.
 
     xarray drops the label when bands with different labels meet, and the state when values are computed.
@@ -97,7 +97,9 @@ def is_mixed(data: Any, bands: Bands) -> bool:
     attrs = data.attrs
     listed = (as_sequence(attrs.get(name)) for name in ("long_name", "scales", "offsets", "units", "colorinterp"))
     total = max([int(attrs.get("_swath_bands", 1)), *(len(each) for each in listed if each is not None)])
-    return total > 1 and all(place is None for place in bands.labels.positions(total, source_names(attrs, total)))
+    dim = next((name for name in data.dims if name in BAND_DIMS), None)
+    labels = Labels(_values(data), 1 if dim is None else data.sizes[dim], _first_label(attrs, None))
+    return total > 1 and all(place is None for place in labels.positions(total, source_names(attrs, total)))
 
 
 def as_sequence(value: Any) -> list[Any] | None:

@@ -81,7 +81,7 @@ def _plain(raster: Raster, data: Any, bands: Bands, explicit: Number | None) -> 
     if explicit is not None:
         value: Number | None = _fitting(explicit, raster.dtype)
     else:
-        value = _stated_nodata(data, raster, bands, state)
+        value = _stated_nodata(data, raster, state)
     if state is not None:
         from_nan = state.masked
     else:
@@ -259,7 +259,7 @@ def _stated_scaling(data: Any, bands: Bands, state: ReadState | None) -> Scaling
 # -- nodata
 
 
-def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | None) -> Number | None:
+def _stated_nodata(data: Any, raster: Raster, state: ReadState | None) -> Number | None:
     """What the array says of missing pixels, as samples of the raster's type can have it."""
     attrs, encoding = data.attrs, data.encoding
     is_float = raster.dtype.kind in "fc"
@@ -275,7 +275,7 @@ def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | N
         stated = _of_accessors(data)
     if stated is None:
         return None
-    if is_mixed(data, bands):
+    if is_mixed(data):
         return math.nan if is_float else None
     if state is not None and not state.masked and _equal(stated, state.nodata) and state.dtype == data.dtype:
         return stated  # As the file has it, sensible or not.

@@ -123,7 +123,10 @@ def test_scales_of_several_files_stay_with_their_pixels(keywords: dict[str, Any]
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_masked_floats_get_their_sentinel_again(dtype: str, tmp_path: Path) -> None:
     heights = np.where(BYTES == 0, -9999, BYTES.astype("i2")).astype(dtype)
-    paths = [file(tmp_path / f"{name}.tif", (heights + (heights > 0) * n).astype(dtype), -9999) for n, name in enumerate("ab")]
+    paths = [
+        file(tmp_path / f"{name}.tif", (heights + (heights > 0) * n).astype(dtype), -9999)
+        for n, name in enumerate("ab")
+    ]
     dataset = xr.Dataset({path.stem: open_geotiff(path, masked=True) for path in paths})
     found = written(dataset, tmp_path)
     assert (found["dtypes"], found["nodata"]) == ({dtype}, -9999)
