@@ -81,7 +81,7 @@ def _plain(raster: Raster, data: Any, bands: Bands, explicit: Number | None) -> 
     if explicit is not None:
         value: Number | None = _fitting(explicit, raster.dtype)
     else:
-        value = _stated_nodata(data, raster, state)
+        value = _stated_nodata(data, raster, bands, state)
     if state is not None:
         from_nan = state.masked
     else:
@@ -259,7 +259,7 @@ def _stated_scaling(data: Any, bands: Bands, state: ReadState | None) -> Scaling
 # -- nodata
 
 
-def _stated_nodata(data: Any, raster: Raster, state: ReadState | None) -> Number | None:
+def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | None) -> Number | None:
     """What the array says of missing pixels, as samples of the raster's type can have it."""
     attrs, encoding = data.attrs, data.encoding
     is_float = raster.dtype.kind in "fc"
