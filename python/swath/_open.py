@@ -122,12 +122,12 @@ def open_geotiff(
         Of a mosaic whose bands have different nodata values: None refuses it, "first" takes that of the first band.
     masked
         Turn nodata into NaN, and what a mask of the file (or its `.msk`) leaves out. Integers become float64 when there
-        is a mask or when their type has the nodata value.
+        is a mask or when their type has the nodata value. attrs["nodata"] is NaN then; the value of the file is in
+        encoding["_FillValue"], and `to_geotiff` restores it.
     mask_nodata
         Deprecated: `masked`.
     unpack
-        Apply the scale and offset of the file's metadata to each band, and mask. They are in attrs["scale_factor"] and
-        attrs["add_offset"].
+        Apply the scale and offset of each band, and mask. They are in `encoding`, and `to_geotiff` packs again.
     mask_and_scale
         Deprecated: `unpack`.
     parse_coordinates

@@ -79,21 +79,28 @@ def to_geotiff(
     A dask array is computed some rows at a time, each of its chunks once, COGs included. The bytes of the file depend
     on pixels and options only: not on chunks, strides, threads or memory.
 
+    What is written is what the array says now. Coordinates place it (evenly spaced, else NonUniformCoordsError), labels
+    of the `band` coordinate name its bands, NaN is missing in floats. Scale, offset, nodata and type of the file that
+    an array was read from are in its `encoding`, which xarray drops when values are computed. docs/from-rioxarray.md
+    has the whole list.
+
     Parameters
     ----------
     data
-        DataArray, or a bare array: NumPy, dask, CuPy, anything with DLPack. 2D; 3D as (band, y, x) or (y, x, band),
-        where the names of the dims tell (band / bands / channel, y / lat / latitude / row, x / lon / longitude / col);
-        bare arrays are (y, x, band). float16 is stored as float32, bool as uint8; masked pixels become nodata.
+        DataArray, Dataset, or a bare array: NumPy, dask, CuPy, anything with DLPack. The dims of a DataArray may have
+        any order, their names tell (band / bands / channel, y / lat / latitude / row, x / lon / longitude / col).
+        Variables of a Dataset become bands with their names. Bare arrays are (y, x), (y, x, band), or (band, y, x)
+        where the first axis is the shortest and the last has more than 32 entries. float16 is stored as float32, bool
+        as uint8; pixels that a NumPy masked array hides become nodata.
     path
         Path, PathLike, fsspec URI, or a binary file object, which is emptied first. A name that ends with `.vrt` makes
         a directory of tiles with an index.
     crs
-        EPSG code, WKT or PROJ text (the last needs pyproj). Without it attrs['crs'], attrs['crs_wkt'], rioxarray's
-        `spatial_ref`.
+        EPSG code, WKT or PROJ text (the last needs pyproj), or an object of pyproj, rasterio or odc-geo. Without it the
+        coordinate `spatial_ref`, attrs['crs'], attrs['crs_wkt'].
     nodata
-        The value that stands for nothing; NaN becomes it, unless attrs['masked_nodata'] is False. Without it
-        attrs['nodata'], 'nodatavals', '_FillValue'.
+        The value of missing pixels; NaN becomes it. One that the stored type cannot hold is an error. Without it
+        encoding['_FillValue'], attrs['nodata'], 'nodatavals', '_FillValue'.
     compression
         none, deflate, lzw, packbits, zstd, lz4, lzma, lerc, lerc_deflate, lerc_zstd, jpeg, jpeg2000 (j2k), webp.
     compression_level
@@ -117,8 +124,8 @@ def to_geotiff(
     max_z_error, quality
         How far lerc may change a value; jpeg, webp, jpeg2000 from 1 to 100.
     photometric
-        auto (MinIsBlack; a palette where attrs['colormap'] has one), minisblack, miniswhite, rgb, rgba, or the number
-        for the tag. Pixels are never inverted.
+        auto (RGB where attrs['colorinterp'] says so, a palette where attrs['colormap'] has one, else MinIsBlack),
+        minisblack, miniswhite, rgb, rgba, or the number for the tag. Pixels are never inverted.
     allow_internal_only_jpeg, allow_experimental_codecs
         Accepted, without effect: no codec needs a permission.
     allow_unparseable_crs
@@ -126,7 +133,9 @@ def to_geotiff(
     drop_rotation, keep_rotation
         What to do with a rotated transform: write the pixels without it, write it, or refuse (neither).
     pack
-        The inverse of open_geotiff(unpack=True).
+        Store values that were masked or unpacked when they were read in the type of their file again, with its scale
+        and nodata. None: where no value changes by that. True: in any case, rounded. False: store the values as they
+        are.
     color_ramp, color_ramp_range
         Write a `.qml` style (viridis, plasma, magma, inferno, cividis, greys, spectral, terrain) and statistics beside
         the file.
@@ -140,6 +149,9 @@ def to_geotiff(
         Put exact statistics of each band into the file.
     interleave
         'pixel' keeps the bands of a pixel together, 'band' each band in blocks of its own.
+    mask
+        Write a mask: an array (y, x), non-zero where pixels are valid, or True for all but NaN and nodata pixels. None:
+        where the array was read with one (masked=True).
     overwrite
         False raises FileExistsError when there is such a file.
     storage_options
