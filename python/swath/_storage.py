@@ -245,7 +245,7 @@ def _stated_scaling(data: Any, bands: Bands, state: ReadState | None) -> Scaling
     if "_swath_contract" in attrs:
         return none
     # rioxarray's arrays keep these attributes when values are computed, and lose the encoding.
-    computed = "AREA_OR_POINT" in attrs and not {"rasterio_dtype", "source"} & encoding.keys()
+    computed = "AREA_OR_POINT" in attrs and "rasterio_dtype" not in encoding
     if computed or {"scales", "offsets", "scale_factor", "add_offset"} & encoding.keys():
         return none
     if listed := _listed(attrs, bands):
