@@ -154,7 +154,7 @@ class _Variable:
     def name(self) -> str:
         """What the band is called; empty for a number that `to_dataset` made a name."""
         name, given = self.array.name, self.array.attrs.get("long_name")
-        if isinstance(name, str):
+        if isinstance(name, str) and not (_NUMBERED.fullmatch(name) and self.state is not None):
             return given if isinstance(given, str) and _NUMBERED.fullmatch(name) else name
         return self._said("long_name", "description")
 

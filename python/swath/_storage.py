@@ -275,6 +275,8 @@ def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | N
         stated = _of_accessors(data)
     if stated is None:
         return None
+    if state is not None and state.masked and state.nodata is None and math.isnan(stated):
+        return None  # NaN is what a mask leaves out, or a float file has without saying so.
     if is_mixed(data):
         return math.nan if is_float else None
     if state is not None and not state.masked and _equal(stated, state.nodata) and state.dtype == data.dtype:
