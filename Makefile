@@ -88,7 +88,9 @@ bench: build setup python
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/latency.py --dir $(BENCH_DIR)
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/write.py --dir $(BENCH_DIR)
 
+# Links between Markdown files, and rustdoc without warnings.
 docs:
+	@scripts/links
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 clean:

@@ -52,14 +52,14 @@ def plain(name: str, product: str, flags: list[object], **options: object) -> Ca
 
 
 def deflate(predictor: int) -> list[object]:
-    return ["--compression", "deflate", "--level", 6, "--predictor", predictor]
+    return ["--compression", "deflate", "--compression-level", 6, "--predictor", predictor]
 
 
 CASES = [
     cog("dem, COG, deflate 6", "dem", deflate(3), COMPRESS="DEFLATE", LEVEL=6, PREDICTOR="FLOATING_POINT"),
     plain("scene, deflate 6", "scene", deflate(2), COMPRESS="DEFLATE", ZLEVEL=6, PREDICTOR=2),
     plain(
-        "scene, zstd 9", "scene", ["--compression", "zstd", "--level", 9, "--predictor", 2],
+        "scene, zstd 9", "scene", ["--compression", "zstd", "--compression-level", 9, "--predictor", 2],
         COMPRESS="ZSTD", ZSTD_LEVEL=9, PREDICTOR=2,
     ),
     plain("scene, lzw", "scene", ["--compression", "lzw", "--predictor", 2], COMPRESS="LZW", PREDICTOR=2),

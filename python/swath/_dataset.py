@@ -154,7 +154,7 @@ class _Variable:
     def name(self) -> str:
         """What the band is called; empty for a number that `to_dataset` made a name."""
         name, given = self.array.name, self.array.attrs.get("long_name")
-        if isinstance(name, str):
+        if isinstance(name, str) and not (_NUMBERED.fullmatch(name) and self.state is not None):
             return given if isinstance(given, str) and _NUMBERED.fullmatch(name) else name
         return self._said("long_name", "description")
 
@@ -334,7 +334,8 @@ def _one_state(variables: list[_Variable], dtype: np.dtype[Any]) -> tuple[list[i
 
 def _of_any_file(state: ReadState, packed: np.dtype[Any]) -> ReadState:
     """Without what is true of the bands of one file only."""
-    return replace(state, dtype=packed, scaling={}, bands=1, first_label=0, sample=None, attrs=None)
+    alone = replace(state, dtype=packed, scaling={}, bands=1, first_label=0, sample=None, attrs=None)
+    return replace(alone, mask_in_samples=False)
 
 
 def _alike(one: ReadState, two: ReadState) -> bool:

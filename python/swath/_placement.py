@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +48,8 @@ def transform_of(data: Any, *, drop_rotation: bool, keep_rotation: bool) -> Tran
     if _counts_pixels(data, y) and _counts_pixels(data, x):
         return None
     rows, columns = _axis(data, y), _axis(data, x)
+    if stated is not None and "spec" in data.attrs:
+        rows, columns = _from_corner(rows, stated[5], stated[4]), _from_corner(columns, stated[2], stated[0])
     if rows is None and columns is None:
         if stated is not None:
             _check_shape(data, (y, x))
@@ -77,6 +79,15 @@ class Axis:
         if round(stride) == 0 or not drift <= _ON_GRID:
             return None
         return origin + round(shift) / 2 * size, round(stride) * size
+
+
+def _from_corner(axis: Axis | None, origin: float, size: float) -> Axis | None:
+    """An axis of stackstac, whose coordinates are those of upper left corners unless it was asked for centres."""
+    if axis is None:
+        return None
+    pixels = (axis.first - origin) / size
+    is_corner = abs(pixels - round(pixels)) <= _ON_GRID
+    return replace(axis, first=axis.first + size / 2) if is_corner else axis
 
 
 def _of_axes(data: Any, rows: Axis | None, columns: Axis | None, stated: Transform | None, half: float) -> Any:

@@ -161,6 +161,7 @@ class Reading:
             unpacked=self.unpacked,
             scaling={band: pair for band, pair in enumerate(info.scaling) if pair != (1.0, 0.0)},
             by_mask=plan.finish.by_mask,
+            mask_in_samples=info.validity == "alpha",
             bands=info.count,
             sample=plan.bands[0] if plan.flat else None,
             first_label=1,

@@ -38,6 +38,8 @@ class ReadState:
     """Whether the caller chose the type of the values (`dtype=`)."""
     by_mask: bool = False
     """Whether NaN also stands for what the file's mask leaves out."""
+    mask_in_samples: bool = False
+    """Whether that mask is the last band of the file (alpha), which a write of that band writes again."""
     bands: int = 1
     """Bands of the file."""
     sample: int | None = None

@@ -189,10 +189,11 @@ def to_geotiff(
     state = None if labelled is None else state_of(labelled.encoding)
     attrs = {} if labelled is None else _attributes(labelled, state)
     bands = unlabelled(raster) if labelled is None else bands_of(labelled, raster, attrs, state)
+    alpha = None if state is None or not state.mask_in_samples else bands.position(state.bands - 1)
     if mask is None and not _is_vrt(target):
-        mask = state is not None and state.by_mask
+        mask = state is not None and state.by_mask and alpha is None
     has_mask = is_wanted(mask)
-    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask)
+    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask, alpha=alpha)
     categories = _categories(attrs)
     located = crs_options(crs, labelled, allow_unparseable=bool(allow_unparseable_crs))
     located["raster_type"] = raster_type_of(attrs)

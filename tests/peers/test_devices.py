@@ -38,9 +38,9 @@ def test_missing_library_is_a_sentence_that_says_where_it_was_looked_for(image, 
 
 
 def test_auto_without_a_gpu_is_the_cpu_and_says_so(image, tmp_path):
-    run = swath("read", image, tmp_path / "out.npy", "--device", "auto", "--stats", env=NONE)
+    run = swath("read", image, tmp_path / "out.npy", "--device", "auto", "--timings", env=NONE)
     assert run.returncode == 0 and "device cpu" in run.stderr and "everything on the CPU" in run.stderr
-    run = swath("read", image, tmp_path / "out.npy", "--device", "auto", "--fallback", "strict", env=NONE)
+    run = swath("read", image, tmp_path / "strict.npy", "--device", "auto", "--fallback", "strict", env=NONE)
     assert run.returncode == 1 and "ruled out" in run.stderr
 
 
@@ -66,9 +66,9 @@ def test_pixels_and_bytes_are_those_of_the_cpu(image, tmp_path):
 def test_fallback_is_told_and_strict_refuses_it(image, tmp_path):
     lerc = tmp_path / "lerc.tif"
     assert swath("convert", image, lerc, "--compression", "lerc").returncode == 0
-    run = swath("read", lerc, tmp_path / "out.npy", "--device", "opencl", "--stats")
+    run = swath("read", lerc, tmp_path / "out.npy", "--device", "opencl", "--timings")
     assert run.returncode == 0 and "decoding on the CPU: no kernel decodes LERC" in run.stderr
-    run = swath("read", lerc, tmp_path / "out.npy", "--device", "opencl", "--fallback", "strict")
+    run = swath("read", lerc, tmp_path / "strict.npy", "--device", "opencl", "--fallback", "strict")
     assert run.returncode == 1 and "no kernel decodes LERC" in run.stderr
 
 

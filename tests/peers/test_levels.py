@@ -27,7 +27,7 @@ def test_generator_makes_two_levels(case: Case, written) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_same_level_as_peer(case: Case, level: int, swath: Swath, written) -> None:
     path, _ = written(case)
-    assert_same(swath.read(path, "--level", level), gdal_pixels(path, level), case.lossy)
+    assert_same(swath.read(path, "--overview", level), gdal_pixels(path, level), case.lossy)
 
 
 # An .ovr beside an internal mask has no mask of its own, and no right answer.
@@ -40,11 +40,11 @@ def test_same_mask_of_a_level_as_peer(case: Case, level: int, swath: Swath, writ
     path, _ = written(case)
     mask = gdal_mask(path, level)
     assert set(np.unique(mask)) == {0, 255}
-    assert_same(swath.read(path, "--mask", "--level", level), mask)
+    assert_same(swath.read(path, "--mask", "--overview", level), mask)
 
 
 def test_level_that_is_not_there_is_an_error(swath: Swath, written, tmp_path: Path) -> None:
     path, _ = written(CASES[0])
-    run = swath.run("read", path, tmp_path / "out.npy", "--level", LEVELS + 1)
+    run = swath.run("read", path, tmp_path / "out.npy", "--overview", LEVELS + 1)
     assert run.code in (1, 2)
     assert len(run.stderr.splitlines()) == 1

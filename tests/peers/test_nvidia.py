@@ -36,7 +36,7 @@ KINDS = [(codec, dtype, predictor) for codec in DECODE for dtype in DTYPES for p
 
 def on_gpu(simulated: dict[str, str], *arguments: object) -> str:
     """Run `swath` with the simulated GPU, on which everything must be done; what it said."""
-    device = ["--device", "cuda", "--fallback", "strict", "--verbose"]
+    device = ["--device", "cuda", "--fallback", "strict", "--timings"]
     run = subprocess.run([PATH, *map(str, arguments), *device], capture_output=True, text=True, env=simulated)
     assert run.returncode == 0, run.stderr
     return run.stderr

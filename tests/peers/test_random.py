@@ -33,9 +33,9 @@ def test_same_as_peer_in_every_way(made: Recipe, swath: Swath, tmp_path: Path, r
     sizes = list(zip(facts["level heights"], facts["level widths"], strict=True))
     for level in range(len(sizes)):
         whole = gdal_pixels(path, level)
-        assert_same(swath.read(path, "--level", level), whole, made.lossy)
+        assert_same(swath.read(path, "--overview", level), whole, made.lossy)
         if (level == 0 or made.masks_levels) and not made.has_broken_mask:
-            assert_same(swath.read(path, "--level", level, "--mask"), gdal_mask(path, level))
+            assert_same(swath.read(path, "--overview", level, "--mask"), gdal_mask(path, level))
     rng = Random(made.number)
     for _ in range(WINDOWS):
         level = rng.randrange(min(len(sizes), 2))
@@ -44,7 +44,7 @@ def test_same_as_peer_in_every_way(made: Recipe, swath: Swath, tmp_path: Path, r
         bands_last = rng.random() < 0.5
         want = gdal_pixels(path, level, Window.from_slices((top, bottom), (left, right)), bands)
         flags = ["--window", f"{top},{left},{bottom},{right}", "--bands", ",".join(map(str, bands))]
-        flags += ["--level", level, "--threads", rng.choice([1, 3])]
+        flags += ["--overview", level, "--threads", rng.choice([1, 3])]
         flags += ["--layout", "bands-last" if bands_last else "bands-first"]
         want = np.ascontiguousarray(np.moveaxis(want, 0, -1)) if bands_last else want
         assert_same(swath.read(path, *flags), want, made.lossy)

@@ -35,7 +35,7 @@ class Request:
 
     def flags(self) -> list[str]:
         flags = ["--window", f"{self.rows[0]},{self.cols[0]},{self.rows[1]},{self.cols[1]}"]
-        flags += ["--level", str(self.level), "--threads", str(self.threads)]
+        flags += ["--overview", str(self.level), "--threads", str(self.threads)]
         if self.bands is not None:
             flags += ["--bands", ",".join(map(str, self.bands))]
         return flags + (["--layout", "bands-last"] if self.bands_last else [])

@@ -30,7 +30,7 @@ def test_three_readers_agree_with_what_went_in(made: Conversion, swath: Swath, t
     assert run.code == 0, run.stderr
     assert [file.name for file in tmp_path.iterdir() if file != source] == ["out.tif"]
     want = made.expected()
-    levels = [swath.read(path, "--level", level) for level in range(len(made.level_sizes()))]
+    levels = [swath.read(path, "--overview", level) for level in range(len(made.level_sizes()))]
     assert_close(levels[0], want, made)
     assert [level.shape[1:] for level in levels] == made.level_sizes()
 

@@ -36,8 +36,9 @@ def names(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--frobnicate"], ["--compression", "gzip"], ["--compression"], ["--compression", "jxl"], ["--level", "x"],
-        ["--level", "23"], ["--level", "0"], ["--compression", "lzw", "--level", "3"], ["--quality", "75"],
+        ["--frobnicate"], ["--compression", "gzip"], ["--compression"], ["--compression", "jxl"],
+        ["--compression-level", "x"], ["--compression-level", "23"], ["--compression-level", "0"],
+        ["--compression", "lzw", "--compression-level", "3"], ["--quality", "75"],
         ["--compression", "jpeg", "--quality", "101"], ["--compression", "webp", "--quality", "nan"],
         ["--max-z-error", "1"], ["--compression", "lerc", "--max-z-error", "-1"], ["--subsampling", "420"],
         ["--compression", "lerc", "--max-z-error", "inf"], ["--compression", "jpeg", "--subsampling", "411"],

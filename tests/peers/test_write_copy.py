@@ -23,7 +23,7 @@ CODECS += [("lzma", 1)]
 
 
 def copied(run: Run) -> int:
-    """How many blocks `--verbose` says were taken over."""
+    """The number of copied blocks that `--timings` reports."""
     return int(re.search(r"(\d+) copied", run.stderr).group(1))
 
 
@@ -45,7 +45,7 @@ def test_kept_blocks_are_the_same_bytes(codec, predictor, layout, interleave, sw
     more = {"predictor": predictor} if predictor > 1 else {}
     array = pixels("copy", "uint16", 3, *SIZE)
     write_gdal(source, array, compress=codec, interleave=interleave, **more, **options)
-    run = swath.succeed("convert", source, path, "--compression", "keep", "--verbose", *flags)
+    run = swath.succeed("convert", source, path, "--compression", "keep", "--timings", *flags)
     assert segments(path) == segments(source)
     assert copied(run) == (count if interleave == "pixel" else 3 * count)
     assert_same(gdal_pixels(path), array)
@@ -68,25 +68,25 @@ def test_lossy_blocks_do_not_lose_twice(name: str, cog: list[str], swath: Swath,
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     bands, options = LOSSY[name]
     write_gdal(source, photo("copy", bands, *SIZE), **options, **TILES)
-    run = swath.succeed("convert", source, path, "--compression", "keep", "--tile", "32x16", "--verbose", *cog)
+    run = swath.succeed("convert", source, path, "--compression", "keep", "--tile", "32x16", "--timings", *cog)
     assert copied(run) == len(segments(source))
     assert_same(gdal_pixels(path), gdal_pixels(source))
     assert_same(swath.read(path), swath.read(source))
     for level in range(1, 4 if cog else 1):
-        assert_same(swath.read(path, "--level", level), gdal_pixels(path, level), lossy=True)
+        assert_same(swath.read(path, "--overview", level), gdal_pixels(path, level), lossy=True)
 
 
 def test_kept_blocks_of_a_cog(swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     source_file(source, "deflate", 2)
-    run = swath.succeed("convert", source, path, "--compression", "keep", "--cog", "--tile", "32x16", "--verbose")
+    run = swath.succeed("convert", source, path, "--compression", "keep", "--cog", "--tile", "32x16", "--timings")
     assert segments(path) == segments(source)
     assert copied(run) == 20
     with rasterio.open(path) as dataset:
         assert dataset.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
         assert dataset.overviews(1)
     again = tmp_path / "again.tif"
-    run = swath.succeed("convert", path, again, "--compression", "keep", "--cog", "--tile", "32x16", "--verbose")
+    run = swath.succeed("convert", path, again, "--compression", "keep", "--cog", "--tile", "32x16", "--timings")
     assert copied(run) == 20
     assert again.read_bytes() == path.read_bytes()
 
@@ -94,16 +94,16 @@ def test_kept_blocks_of_a_cog(swath: Swath, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--level", 9], ["--tile", "16"], ["--tile", "16x32"], ["--strips", 16], ["--predictor", 1], ["--bands", "1,2"],
-        ["--bands", "3,2,1"], ["--window", "1,0,70,99"], ["--window", "0,1,70,99"], ["--interleave", "band"],
-        ["--compression", "lzw"], ["--compression", "zstd"],
+        ["--compression-level", 9], ["--tile", "16"], ["--tile", "16x32"], ["--strips", 16], ["--predictor", 1],
+        ["--bands", "1,2"], ["--bands", "3,2,1"], ["--window", "1,0,70,99"], ["--window", "0,1,70,99"],
+        ["--interleave", "band"], ["--compression", "lzw"], ["--compression", "zstd"],
     ],
     ids=lambda flags: " ".join(map(str, flags)),
 )  # fmt: skip
 def test_what_changes_blocks_encodes_them_again(flags: list, swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     source_file(source, "deflate", 2, interleave="pixel")
-    base = {"--compression": "keep", "--tile": "32x16", "--verbose": None}
+    base = {"--compression": "keep", "--tile": "32x16", "--timings": None}
     if "--strips" in flags:
         del base["--tile"]
     words = [word for name, value in base.items() if name not in flags for word in (name, value) if word]
@@ -117,7 +117,7 @@ def test_what_changes_blocks_encodes_them_again(flags: list, swath: Swath, tmp_p
 def test_level_makes_other_bytes_of_the_same_pixels(swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     source_file(source, "deflate", zlevel=1)
-    swath.succeed("convert", source, path, "--compression", "keep", "--tile", "32x16", "--level", 12)
+    swath.succeed("convert", source, path, "--compression", "keep", "--tile", "32x16", "--compression-level", 12)
     assert sum(map(len, segments(path))) < sum(map(len, segments(source)))
     assert_same(gdal_pixels(path), gdal_pixels(source))
 
@@ -125,7 +125,7 @@ def test_level_makes_other_bytes_of_the_same_pixels(swath: Swath, tmp_path: Path
 def test_window_on_tile_borders_keeps_its_tiles(swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     source_file(source, "lzw")
-    flags = ["--compression", "keep", "--tile", "32x16", "--window", "16,32,70,99", "--verbose"]
+    flags = ["--compression", "keep", "--tile", "32x16", "--window", "16,32,70,99", "--timings"]
     run = swath.succeed("convert", source, path, *flags)
     grid = np.arange(20).reshape(5, 4)[1:, 1:].ravel()
     stored = segments(source)
@@ -138,7 +138,7 @@ def test_window_on_tile_borders_keeps_its_tiles(swath: Swath, tmp_path: Path) ->
 def test_big_endian_blocks_are_not_taken_over(endianness: str, swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     source_file(source, "deflate", endianness=endianness)
-    run = swath.succeed("convert", source, path, "--compression", "keep", "--tile", "32x16", "--verbose")
+    run = swath.succeed("convert", source, path, "--compression", "keep", "--tile", "32x16", "--timings")
     assert copied(run) == (20 if endianness == "LITTLE" else 0)
     assert_same(gdal_pixels(path), gdal_pixels(source))
 
@@ -147,7 +147,7 @@ def test_nan_that_becomes_nodata_is_not_kept(swath: Swath, tmp_path: Path) -> No
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     array = pixels("nan", "float32", 1, *SIZE)
     write_gdal(source, array, compress="lzw", **TILES)
-    flags = ["--compression", "keep", "--tile", "32x16", "--nodata", -9999, "--verbose"]
+    flags = ["--compression", "keep", "--tile", "32x16", "--nodata", -9999, "--timings"]
     run = swath.succeed("convert", source, path, *flags)
     assert copied(run) == 0
     assert_same(gdal_pixels(path), np.where(np.isnan(array), np.float32(-9999), array))
@@ -160,7 +160,7 @@ def test_empty_blocks_are_left_out(nodata: int | None, layout: str, swath: Swath
     array = pixels("sparse", "uint16", 2, *SIZE) | 8
     array[:, 16:48, 32:64] = nodata or 0
     write_gdal(source, array, nodata=nodata)
-    flags = [layout, *([2] if layout == "--threads" else []), "--tile", "32x16", "--overviews", "none", "--verbose"]
+    flags = [layout, *([2] if layout == "--threads" else []), "--tile", "32x16", "--overviews", "none", "--timings"]
     assert sparse(swath.succeed("convert", source, path, *flags)) == 0
     assert sparse(swath.succeed("convert", source, again, *flags, "--skip-empty")) == 2
     assert [i for i, block in enumerate(segments(again)) if not block] == [5, 9]
@@ -190,7 +190,7 @@ IDENTICAL = {
     "cog": ["--cog", "--tile", 32], "cog-band": ["--cog", "--tile", "48x16", "--interleave", "band"],
     "strips": ["--strips", 7, "--compression", "lzw"], "tiles": ["--tile", 16, "--compression", "deflate"],
     "odd-levels": ["--cog", "--tile", 16, "--overviews", "3,5,12", "--resampling", "cubic"],
-    "lerc": ["--cog", "--tile", 64, "--compression", "lerc_zstd"], "stats": ["--cog", "--tile", 32, "--stats"],
+    "lerc": ["--cog", "--tile", 64, "--compression", "lerc_zstd"], "stats": ["--cog", "--tile", 32, "--statistics"],
     "sparse": ["--cog", "--tile", 16, "--skip-empty", "--resampling", "mode"], "none": ["--compression", "none"],
 }  # fmt: skip
 

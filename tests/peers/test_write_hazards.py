@@ -26,8 +26,8 @@ def gray(tmp_path: Path) -> Path:
 
 def test_statistics_are_not_appended_to_a_file_on_standard_output(swath: Swath, gray: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain.tif"
-    swath.succeed("convert", gray, plain, "--stats")
-    run = swath.run("convert", gray, "-", "--stats")
+    swath.succeed("convert", gray, plain, "--statistics")
+    run = swath.run("convert", gray, "-", "--statistics")
     assert run.code == 0 and "valid" in run.stderr
     assert "pixels valid" not in run.stdout
 
@@ -86,7 +86,7 @@ def test_nodata_that_no_sample_can_have_is_kept_and_can_be_taken_away(swath: Swa
 
 def test_statistics_of_another_nodata_do_not_survive(swath: Swath, gray: Path, tmp_path: Path) -> None:
     measured, changed = tmp_path / "measured.tif", tmp_path / "changed.tif"
-    swath.succeed("convert", gray, measured, "--stats")
+    swath.succeed("convert", gray, measured, "--statistics")
     swath.succeed("convert", measured, changed, "--nodata", 7)
     with rasterio.open(measured) as before, rasterio.open(changed) as after:
         assert "STATISTICS_MEAN" in before.tags(1) and "STATISTICS_MEAN" not in after.tags(1)
@@ -99,7 +99,7 @@ def test_premultiplied_colours_stay_below_their_alpha(swath: Swath, tmp_path: Pa
         source, target = tmp_path / f"{kind}.tif", tmp_path / f"{kind}-out.tif"
         tifffile.imwrite(source, rows, photometric="rgb", extrasamples=[kind])
         swath.succeed("convert", source, target, "--cog", "--tile", 16)
-        assert tuple(swath.read(target, "--level", 1)[:, 3, 3]) == expected
+        assert tuple(swath.read(target, "--overview", 1)[:, 3, 3]) == expected
 
 
 def test_tag_that_cannot_be_carried_over_is_an_error(swath: Swath, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_sidecar_of_nobody_is_not_taken_for_that_of_the_new_file(swath: Swath, g
     target, sidecar = tmp_path / "out.tif", tmp_path / "out.tif.aux.xml"
     sidecar.write_text("<PAMDataset></PAMDataset>")
     run = swath.run("convert", gray, target)
-    assert run.code == 1 and "out.tif.aux.xml exists" in run.stderr and not target.exists()
+    assert run.code == 1 and "out.tif.aux.xml already exists" in run.stderr and not target.exists()
     swath.succeed("convert", gray, target, "--overwrite")
     assert not sidecar.exists()
 

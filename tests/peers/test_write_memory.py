@@ -134,8 +134,8 @@ def test_memory_does_not_grow_with_the_height(name: str, swath: Swath, tmp_path:
 
 FITTING = {
     "very small blocks": Case(FLOATS, (2048, 8192), tile=32),
-    "deflate": Case(FLOATS, (4096, 16384), codec="deflate", flags=["--level", 1]),
-    "zstd 9": Case(FLOATS, (4096, 16384), codec="zstd", flags=["--level", 9]),
+    "deflate": Case(FLOATS, (4096, 16384), codec="deflate", flags=["--compression-level", 1]),
+    "zstd 9": Case(FLOATS, (4096, 16384), codec="zstd", flags=["--compression-level", 9]),
     # The file grows slower than the blocks are encoded: they pile up, but not beyond a band.
     "blocks that do not compress": Case(Image(8192, "<f4", tile=256), (4096, 16384), codec="none"),
 }

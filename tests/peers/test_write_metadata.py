@@ -151,7 +151,7 @@ def test_statistics_of_the_whole_are_not_those_of_a_part(swath: Swath, tmp_path:
 def test_statistics_are_those_of_the_pixels(swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     described(source)
-    run = swath.succeed("convert", source, path, "--stats", "--nodata", 7)
+    run = swath.succeed("convert", source, path, "--statistics", "--nodata", 7)
     with rasterio.open(path) as dataset:
         for band in dataset.indexes:
             values = dataset.read(band, masked=True).compressed().astype(float)

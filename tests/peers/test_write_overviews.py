@@ -124,11 +124,11 @@ def test_overviews_are_those_of_the_oracle(made: Pyramid, swath: Swath, tmp_path
     flags = ["--overviews", ",".join(map(str, factors)), "--resampling", made.method]
     swath.succeed("convert", source, path, "--cog", "--tile", 16, "--compression", "deflate", *flags)
     for level, (want, valid) in enumerate(made.levels()[: len(factors) + 1]):
-        assert_same(canonical(swath.read(path, "--level", level)), canonical(want))
+        assert_same(canonical(swath.read(path, "--overview", level)), canonical(want))
         assert_same(canonical(gdal_pixels(path, level)), canonical(want))
         if valid is not None:
             mask = np.where(valid, 255, 0).astype(np.uint8)
-            assert_same(swath.read(path, "--mask", "--level", level), mask)
+            assert_same(swath.read(path, "--mask", "--overview", level), mask)
             assert_same(gdal_mask(path, level), mask)
 
 

@@ -113,7 +113,7 @@ def clear(path: Path) -> None:
 
 
 CODECS = {
-    "decoded": ["--compression", "zstd", "--level", 3],
+    "decoded": ["--compression", "zstd", "--compression-level", 3],
     "taken over": ["--compression", "deflate", "--predictor", 1, "--tile", 128],
 }
 

@@ -40,7 +40,7 @@ FLAGS = {
     "bigtiff": ["--bigtiff", "yes"],
     "flat tiles": ["--tile", "256x128"],
     "odd factors": ["--overviews", "3,9"],
-    "cubic": ["--resampling", "cubic", "--stats"],
+    "cubic": ["--resampling", "cubic", "--statistics"],
     "deflate in little memory": ["--compression", "deflate", "--memory", "1", "--threads", 3],
 }
 # GDAL's script belongs to the system's GDAL, which may be older than these types.

@@ -218,7 +218,7 @@ def draw_tuning(made: Conversion, rng: Random) -> None:
         made.max_z_error = rng.choice([0.5, 0.01, 1, 3, 17])
     levels = {"deflate": 12, "zstd": 19, "lzma": 9, "lerc_deflate": 12, "lerc_zstd": 19}
     if made.codec in levels and rng.random() < 0.3:
-        made.flags += ["--level", rng.randint(1, levels[made.codec])]
+        made.flags += ["--compression-level", rng.randint(1, levels[made.codec])]
 
 
 def draw_blocks(made: Conversion, rng: Random) -> None:

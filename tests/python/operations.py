@@ -193,12 +193,12 @@ def open_source(path: Path, door: str, mode: str = "plain", backend: str = "nump
         if mode != "plain":
             options["masked" if mode == "masked" else "unpack"] = True
         if backend == "dask":
-            options["chunks"] = (10, 12)
+            options["chunks"] = (13, 20)
         return swath.open_geotiff(path, **options)
     if mode != "plain":
         options["masked" if mode == "masked" else "mask_and_scale"] = True
     if backend == "dask":
-        options["chunks"] = {"band": 1, "y": 10, "x": 12}
+        options["chunks"] = {"band": 2, "y": 13, "x": 20}
     module = swath if door == "open_rasterio" else rioxarray
     return module.open_rasterio(path, **options)
 
@@ -373,7 +373,7 @@ OPERATIONS: tuple[Operation, ...] = (
     selects("copy", lambda a: a.copy(), same=True),
     selects("compute", lambda a: a.compute(), same=True),
     selects("persist", lambda a: a.persist(), same=True, backends=("dask",)),
-    selects("rechunk", lambda a: a.chunk({"y": 7, "x": 13}), same=True),
+    selects("rechunk", lambda a: a.chunk({"y": 11, "x": 16}), same=True),
     selects("one_chunk", lambda a: a.chunk(), same=True),
     selects("pickle", lambda a: pickle.loads(pickle.dumps(a)), everywhere=True, same=True),
     selects("rename_array", lambda a: a.rename("reflectance"), same=True),

@@ -5,11 +5,12 @@ The expected file is computed from the array in numpy and from the facts of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 import rasterio
@@ -86,6 +87,13 @@ def irregular_cases() -> list[Case]:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("sources")
     return {name: source.write(folder) for name, source in SOURCES.items()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads cost more than these chunks; other tests use them."""
+    with dask.config.set(scheduler="synchronous"):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from conftest import leave_out
 CASES: dict[str, tuple[list[str], dict[str, Any]]] = {
     "zstd": ([], {}),
     "deflate 9, predictor 2": (
-        ["--compression", "deflate", "--level", "9", "--predictor", "2"],
+        ["--compression", "deflate", "--compression-level", "9", "--predictor", "2"],
         {"compression": "deflate", "compression_level": 9, "predictor": 2},
     ),
     "lzw": (["--compression", "lzw"], {"compression": "lzw"}),
@@ -34,7 +34,7 @@ CASES: dict[str, tuple[list[str], dict[str, Any]]] = {
             "max_z_error": 0.5,
         },
     ),
-    "bands apart, statistics": (["--interleave", "band", "--stats"], {"interleave": "band", "statistics": True}),
+    "bands apart, statistics": (["--interleave", "band", "--statistics"], {"interleave": "band", "statistics": True}),
     "bigtiff": (["--bigtiff", "yes"], {"bigtiff": True}),
     "threads": (["--threads", "1", "--memory", "1MiB"], {"threads": 2}),
 }

@@ -1,106 +1,131 @@
 //! `swath bench`: how fast a file is opened and read, in this process.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use clap::Args;
 use swath::{Dataset, ReadRequest};
 
-use crate::command::{Arguments, Command, DECODER, DEVICE, FALLBACK, Failure, Flag, GPU_MEMORY, STORAGE, THREADS};
+use crate::failure::Failure;
+use crate::flags::{DeviceFlags, Threads, Window, at_least_one, number};
 
-pub(crate) const COMMAND: Command = Command {
-    name: "bench",
-    operands: &["[FILE]"],
-    summary: "Measure how fast a file is opened and read",
-    details: "Opens and reads the file again and again, each time into fresh memory, and prints the time of each repeat.\n\
-              With a device and no FILE, synthetic terrain is read and written by the CPU and by the device, in every codec that the device\n\
-              decodes, by our kernels and by each of NVIDIA's libraries that is installed, with every predictor. First everything is\n\
-              compared; a pixel or byte that differs is exit code 1 and names the case. Then each codec is timed from file to pixels and\n\
-              back, and stage by stage. That takes a minute or two; progress goes to stderr.\n\
-              With --device sim there is no FILE: tiles are moved one by one and as one batch from a source whose reads take 1 ms to a\n\
-              simulated device whose transfers take 1 ms, and back. That shows what batching buys, not how fast a GPU is.\n\n\
-              Examples:\n  \
-              swath bench dem.tif --threads 2\n  \
-              swath bench cog.tif --windows 200 --size 256\n  \
-              swath bench --device cuda\n  \
-              swath bench --device cuda --size 16384 --scratch /mnt/nvme --json > bench.json\n  \
-              swath bench --device sim\n",
-    flags: &[
-        Flag {
-            name: "--repeat",
-            value: Some("N"),
-            help: "How often. Default: 5; with a device and no FILE fewer where that would take long.",
-        },
-        Flag { name: "--window", value: Some("R0,C0,R1,C1"), help: "Read only this window." },
-        Flag {
-            name: "--windows",
-            value: Some("K"),
-            help: "Read K windows at random places instead of the whole image.",
-        },
-        Flag {
-            name: "--size",
-            value: Some("S"),
-            help: "Width and height of the random windows. Default: 256. Of the terrain: 4096 on a GPU, else 2048.",
-        },
-        Flag { name: "--seed", value: Some("N"), help: "Seed of the random places. Default: 1." },
-        THREADS,
-        Flag {
-            help: "Where to do the work, as in 'swath read'; or sim, a simulated device. Default: cpu, or SWATH_DEVICE.",
-            ..DEVICE
-        },
-        FALLBACK,
-        DECODER,
-        STORAGE,
-        GPU_MEMORY,
-        Flag {
-            name: "--scratch",
-            value: Some("DIR"),
-            help: "Where the files of the terrain are while it runs. Default: the folder for temporary files.",
-        },
-        Flag {
-            name: "--json",
-            value: None,
-            help: "Print JSON: seconds of each repeat, bytes of one repeat; with a device and no FILE all that was found (docs/gpu.md); \
-                   with --device sim the milliseconds of each way.",
-        },
-    ],
-    run,
-};
+/// Measure how fast a file is opened and read
+///
+/// Opens and reads the file repeatedly, each time into fresh memory, and prints the time of the fastest repeat.
+///
+/// With a device and no FILE, synthetic terrain is read and written by the CPU and by the device, in every codec that the
+/// device decodes, by Swath's kernels and by each of NVIDIA's libraries that is installed, with every predictor. First all
+/// results are compared; if a pixel or byte differs, the exit code is 1 and the message names the case. Then each codec is
+/// timed from file to pixels and back, and stage by stage. That takes a minute or two; progress goes to stderr.
+///
+/// With --device sim and no FILE, tiles are moved one by one and as one batch from a source whose reads take 1 ms to a
+/// simulated device whose transfers take 1 ms, and back. That shows the effect of batching, not the speed of a GPU.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  swath bench dem.tif --threads 2
+  swath bench cog.tif --windows 200 --size 256
+  swath bench --device cuda
+  swath bench --device cuda --size 16384 --scratch /mnt/nvme \\
+      --json > bench.json
+  swath bench --device sim")]
+pub(crate) struct Bench {
+    /// The file to read. Leave it out to test a device.
+    pub(crate) file: Option<PathBuf>,
 
-fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
-    let repeat = arguments.number::<usize>("--repeat")?.unwrap_or(5).max(1);
-    let variable = std::env::var("SWATH_DEVICE").ok();
-    if arguments.text("--device").or(variable.as_deref()) == Some("sim") {
-        return crate::bench_sim::run(arguments, repeat);
-    }
-    let Some(file) = arguments.optional_operand(0) else { return crate::bench_device::run(arguments) };
-    if arguments.has("--scratch") {
-        return Err(Failure::Misuse("--scratch means nothing with a FILE".into()));
-    }
-    let request = crate::read::request(arguments)?;
-    let windows = arguments.number::<u64>("--windows")?;
-    let size = arguments.number::<u64>("--size")?.unwrap_or(256);
-    let seed = arguments.number::<u64>("--seed")?.unwrap_or(1);
+    /// Number of repeats. Default: 5; with a device and no FILE fewer where that would take long.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) repeat: Option<usize>,
 
-    let mut seconds = Vec::with_capacity(repeat);
-    let mut bytes = 0;
-    for _ in 0..repeat {
-        let start = Instant::now();
-        bytes = match windows {
-            Some(count) => read_windows(file, &request, count, size, seed)?,
-            None => Dataset::open(file)?.image(0)?.read(&request)?.pixels.as_bytes().len(),
-        };
-        seconds.push(start.elapsed().as_secs_f64());
+    /// Read only this window.
+    #[arg(long, value_name = "R0,C0,R1,C1")]
+    window: Option<Window>,
+
+    /// Read K windows at random positions instead of the whole image.
+    #[arg(long, value_name = "K", value_parser = number::<u64>)]
+    windows: Option<u64>,
+
+    /// Width and height of the random windows, or of the terrain.
+    ///
+    /// Default: 256 for windows; for the terrain 4096 on a GPU, else 2048.
+    #[arg(long, value_name = "S", value_parser = number::<u64>)]
+    pub(crate) size: Option<u64>,
+
+    /// Seed of the random positions. Default: 1.
+    #[arg(long, value_name = "N", value_parser = number::<u64>)]
+    seed: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+
+    #[command(flatten)]
+    pub(crate) device: DeviceFlags,
+
+    /// Folder for the files of the terrain while it runs. Default: the folder for temporary files.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+
+    /// Print JSON.
+    ///
+    /// With a FILE: the seconds of each repeat and the bytes of one repeat. With a device and no FILE: all results
+    /// (docs/gpu.md). With --device sim: the milliseconds of each way.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Bench {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let repeat = self.repeat.unwrap_or(5);
+        if self.device.device_name() == "sim" {
+            return crate::bench_sim::run(self, repeat);
+        }
+        let Some(file) = &self.file else { return crate::bench_device::run(self) };
+        if self.scratch.is_some() {
+            return Err(Failure::Usage("--scratch does not apply when a FILE is given".into()));
+        }
+        let mut request = self.threads.apply(ReadRequest::new());
+        if let Some(window) = &self.window {
+            request = window.apply(request);
+        }
+        let request = self.device.apply(request, &self.device.device()?, self.device.gpu_memory())?;
+
+        let mut seconds = Vec::with_capacity(repeat);
+        let mut bytes = 0;
+        for _ in 0..repeat {
+            let start = Instant::now();
+            bytes = match self.windows {
+                Some(count) => read_windows(file, &request, count, self.size.unwrap_or(256), self.seed.unwrap_or(1))?,
+                None => Dataset::open(file)?.image(0)?.read(&request)?.pixels.as_bytes().len(),
+            };
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+        if self.json {
+            println!("{}", serde_json::json!({ "seconds": seconds, "bytes": bytes }));
+            return Ok(());
+        }
+        let best = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        println!("best of {repeat}: {:.3} ms, {:.0} MB/s", best * 1e3, bytes as f64 / 1e6 / best);
+        Ok(())
     }
-    if arguments.has("--json") {
-        println!("{}", serde_json::json!({ "seconds": seconds, "bytes": bytes }));
-        return Ok(());
+
+    /// The flags that need a FILE, and whether they were given.
+    pub(crate) fn file_flags(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        [("--window", self.window.is_some()), ("--windows", self.windows.is_some()), ("--seed", self.seed.is_some())]
+            .into_iter()
     }
-    let best = seconds.iter().copied().fold(f64::INFINITY, f64::min);
-    println!("best of {repeat}: {:.3} ms, {:.0} MB/s", best * 1e3, bytes as f64 / 1e6 / best);
-    Ok(())
+
+    /// The other flags that do not apply to a simulated device, and whether they were given.
+    pub(crate) fn device_flags(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let own = [
+            ("--size", self.size.is_some()),
+            ("--threads", self.threads.threads.is_some()),
+            ("--scratch", self.scratch.is_some()),
+        ];
+        own.into_iter().chain(self.device.given())
+    }
 }
 
 /// Open the file once and read `count` windows at places that depend on the seed alone.
-fn read_windows(file: &str, request: &ReadRequest<'_>, count: u64, size: u64, seed: u64) -> Result<usize, Failure> {
+fn read_windows(file: &Path, request: &ReadRequest<'_>, count: u64, size: u64, seed: u64) -> Result<usize, Failure> {
     let dataset = Dataset::open(file)?;
     let image = dataset.image(0)?;
     let (height, width) = (size.min(image.height()), size.min(image.width()));

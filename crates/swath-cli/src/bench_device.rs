@@ -11,7 +11,6 @@ mod print;
 mod scratch;
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use swath::gpu::Api;
@@ -22,23 +21,9 @@ use self::case::{Case, Picture, cases};
 use self::check::{Checked, check};
 use self::measure::{Measured, Repeat, measure};
 use self::scratch::Scratch;
-use crate::command::{Arguments, Failure};
+use crate::bench::Bench as Flags;
 use crate::devices::Libraries;
-use crate::read::on_device;
-
-/// The flags that mean something here.
-const FLAGS: [&str; 10] = [
-    "--device",
-    "--repeat",
-    "--size",
-    "--threads",
-    "--fallback",
-    "--decoder",
-    "--storage",
-    "--gpu-memory",
-    "--scratch",
-    "--json",
-];
+use crate::failure::Failure;
 
 /// Rows and columns of the terrain that is only compared: several tiles each way, the last of them not whole.
 const CHECKED_SIDE: usize = 601;
@@ -103,33 +88,33 @@ impl Outcome {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
-    if let Some(flag) = arguments.flags().find(|flag| !FLAGS.contains(flag)) {
-        return Err(Failure::Misuse(format!("{flag} needs a FILE")));
+pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
+    if let Some(flag) = flags.file_flags().find(|flag| flag.1) {
+        return Err(Failure::Usage(format!("{} needs a FILE", flag.0)));
     }
-    let device = arguments.device()?;
+    let device = flags.device.device()?;
     let gpu = match &device {
         Device::Gpu(gpu) => gpu.clone(),
         Device::NoGpu(reason) => return Err(Failure::Failed(reason.clone())),
-        Device::Cpu => return Err(Failure::Misuse("FILE is missing; see 'swath bench --help'".into())),
+        Device::Cpu => return Err(Failure::Usage("FILE is missing; see 'swath bench --help'".into())),
     };
     let side = if gpu.info().is_gpu { GPU_SIDE } else { OTHER_SIDE };
-    let side = arguments.number::<usize>("--size")?.unwrap_or(side).max(1);
-    let (decoder, storage) = (arguments.codec("--decoder")?, arguments.storage()?);
-    let folder = arguments.text("--scratch").map_or_else(std::env::temp_dir, PathBuf::from);
+    let side = flags.size.unwrap_or(side as u64).max(1) as usize;
+    let (decoder, storage) = (flags.device.decoder()?, flags.device.storage()?);
+    let folder = flags.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let is_cuda = gpu.info().api == Api::Cuda;
     let bench = Bench {
         libraries: is_cuda.then(|| Library::ALL.map(|library| (library, nvidia::find(library)))),
         scratch: Scratch::new(&folder)?,
-        repeat: match arguments.number::<usize>("--repeat")? {
+        repeat: match flags.repeat {
             Some(times) => Repeat { times: times.max(1), patience: Duration::MAX },
             None => Repeat { times: REPEAT, patience: PATIENCE },
         },
-        request: on_device(crate::read::part(arguments)?, &device, arguments, arguments.gpu_memory()?)?,
+        request: flags.device.apply(flags.threads.apply(ReadRequest::new()), &device, flags.device.gpu_memory())?,
         running: Running {
-            threads: arguments.number("--threads")?,
-            fallback: arguments.fallback()?,
-            gpu_memory_budget: arguments.gpu_memory()?,
+            threads: flags.threads.threads,
+            fallback: flags.device.fallback(),
+            gpu_memory_budget: flags.device.gpu_memory(),
             ..Running::default()
         },
         gpu,
@@ -137,7 +122,7 @@ pub(crate) fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
     let mut outcomes = compare(&bench, cases(bench.libraries.as_ref(), decoder, storage), side);
     time(&bench, &mut outcomes, side);
     other_storage(&bench, &mut outcomes, side, storage);
-    match arguments.has("--json") {
+    match flags.json {
         true => print::json(&bench, &outcomes, side),
         false => print::table(&bench, &outcomes, side),
     }

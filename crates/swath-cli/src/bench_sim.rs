@@ -10,7 +10,8 @@ use swath::gpu::{DeviceRaster, DeviceStats, Sim};
 use swath::io::{Fetch, Memory, ReadAt, Source, Span};
 use swath::{DType, Gpu};
 
-use crate::command::{Arguments, Failure};
+use crate::bench::Bench;
+use crate::failure::Failure;
 use crate::latency::Latency;
 
 const TILES: usize = 256;
@@ -23,9 +24,6 @@ const TILE_STEP: usize = TILE_BYTES + 8192;
 const LATENCY: Duration = Duration::from_millis(1);
 /// Reads that may be under way at once.
 const IN_FLIGHT: usize = 8;
-/// The flags that mean something here.
-const FLAGS: [&str; 3] = ["--device", "--repeat", "--json"];
-
 /// The best time of a way to do it, and what the device was made to do each time.
 struct Cost {
     milliseconds: f64,
@@ -40,12 +38,12 @@ struct Comparison {
     batched: Cost,
 }
 
-pub(crate) fn run(arguments: &Arguments<'_>, repeat: usize) -> Result<(), Failure> {
-    if let Some(file) = arguments.optional_operand(0) {
-        return Err(Failure::Misuse(format!("--device sim reads no file: '{file}' is one operand too many")));
+pub(crate) fn run(bench: &Bench, repeat: usize) -> Result<(), Failure> {
+    if let Some(file) = &bench.file {
+        return Err(Failure::Usage(format!("--device sim reads no file; remove '{}'", file.display())));
     }
-    if let Some(flag) = arguments.flags().find(|flag| !FLAGS.contains(flag)) {
-        return Err(Failure::Misuse(format!("{flag} means nothing with --device sim")));
+    if let Some(flag) = bench.file_flags().chain(bench.device_flags()).find(|flag| flag.1) {
+        return Err(Failure::Usage(format!("{} does not apply to --device sim", flag.0)));
     }
     let file = generate();
     let source = Latency::new(Memory::new(file.clone()), LATENCY, IN_FLIGHT);
@@ -65,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments<'_>, repeat: usize) -> Result<(), Failur
         Comparison { key: "read", label: "source to device", one_by_one: one_by_one_up, batched: batched_up },
         Comparison { key: "back", label: "device to host", one_by_one: one_by_one_down, batched: batched_down },
     ];
-    print(&comparisons, repeat, arguments.has("--json"));
+    print(&comparisons, repeat, bench.json);
     Ok(())
 }
 

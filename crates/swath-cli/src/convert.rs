@@ -1,7 +1,10 @@
 //! `swath convert`: write an image again, as a COG or otherwise.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
 use swath::codec::Tuning;
 use swath::codec::jpeg::EncodeColour;
 use swath::tiff::nodata::NoData;
@@ -11,272 +14,341 @@ use swath::{
     PredictorChoice, Resampling, Running, WriteOptions, WriteReport,
 };
 
-use crate::command::{
-    Arguments, BANDS, Command, DECODER, DEVICE, ENCODER, FALLBACK, Failure, Flag, GPU_MEMORY, STORAGE, THREADS, WINDOW,
-};
+use crate::failure::Failure;
+use crate::flags::{DeviceFlags, Encoder, Selection, number, numbers};
 use crate::progress::Bar;
-use crate::read::{on_device, part, print_device};
+use crate::read::print_device;
 
-pub(crate) const COMMAND: Command = Command {
-    name: "convert",
-    operands: &["IN", "OUT"],
-    summary: "Write an image again: as a Cloud Optimized GeoTIFF, with another codec, a part of it",
-    details: "Streams: the memory needed does not depend on the height of the image. OUT appears complete or not at all; the bytes are the\n\
-              same on every run and with any number of threads. Georeferencing, nodata, colours, names, metadata, masks and unknown tags\n\
-              carry over (docs/writing.md has the exceptions). Blocks whose codec and layout do not change are taken over as they are, without a\n\
-              look inside, unless --level, --quality, --subsampling, --max-z-error or --skip-empty is given. OUT may be - (standard output).\n\n\
-              Examples:\n  \
-              swath convert scene.tif scene_cog.tif --cog\n  \
-              swath convert dem.tif dem_cog.tif --cog --compression deflate --level 9 --stats\n  \
-              swath convert scene.tif chip.tif --window 0,0,512,512 --bands 4,3,2 --compression jpeg --quality 85\n",
-    flags: &[
-        Flag {
-            name: "--cog",
-            value: None,
-            help: "Write a Cloud Optimized GeoTIFF, with overviews unless told otherwise.",
-        },
-        Flag {
-            name: "--compression",
-            value: Some("NAME"),
-            help: "none, lzw, deflate, zstd, packbits, lz4, lzma, lerc, lerc_deflate, lerc_zstd, jpeg, jpeg2000, webp, or keep: that \
-                   of IN. Default: zstd.",
-        },
-        Flag {
-            name: "--level",
-            value: Some("N"),
-            help: "Fast to small: deflate 1 to 12, zstd 1 to 22, lzma 0 to 9. Default: 6.",
-        },
-        Flag {
-            name: "--quality",
-            value: Some("Q"),
-            help: "jpeg 1 to 100 (default 75), webp 0 to 100, jpeg2000 above 0 to 100 (both lossless by default).",
-        },
-        Flag {
-            name: "--subsampling",
-            value: Some("420|422|444|rgb"),
-            help: "How jpeg stores three bands: YCbCr with less chroma or with all of it, or RGB. Default: 420.",
-        },
-        Flag {
-            name: "--max-z-error",
-            value: Some("E"),
-            help: "lerc: no value changes by more than this. Default: 0, lossless.",
-        },
-        Flag {
-            name: "--predictor",
-            value: Some("auto|1|2|3"),
-            help: "1 none, 2 differences, 3 for floats; auto takes 3 for floats and 2 for integers. Default: auto, or that of IN where the codec stays.",
-        },
-        Flag { name: "--tile", value: Some("N or WxH"), help: "Size of the tiles, in multiples of 16. Default: 512." },
-        Flag { name: "--strips", value: Some("ROWS"), help: "Strips of so many rows instead of tiles." },
-        Flag {
-            name: "--interleave",
-            value: Some("pixel|band"),
-            help: "Bands side by side, or each in blocks of its own. Default: that of IN.",
-        },
-        Flag {
-            name: "--overviews",
-            value: Some("auto|none|2,4,8"),
-            help: "By factors of two until one fits in a tile; none; or by these factors. Default: auto with --cog, else none.",
-        },
-        Flag {
-            name: "--resampling",
-            value: Some("METHOD"),
-            help: "How overviews are made: nearest, mean (average), min, max, median, mode, bilinear, cubic, gauss. Default: mean, and \
-                   nearest for palettes and classes.",
-        },
-        Flag {
-            name: "--nodata",
-            value: Some("X"),
-            help: "The nodata value; NaN becomes X where X is a number. 'none' takes it away. Default: that of IN.",
-        },
-        Flag {
-            name: "--bigtiff",
-            value: Some("auto|yes|no"),
-            help: "BigTIFF when the file is really too large for a classic TIFF, always, never. Default: auto.",
-        },
-        WINDOW,
-        BANDS,
-        Flag { name: "--image", value: Some("N"), help: "Which image (page) of IN, counted from 0. Default: 0." },
-        Flag { name: "--stats", value: None, help: "Write exact statistics of each band, and print them." },
-        Flag {
-            name: "--skip-empty",
-            value: None,
-            help: "Leave out blocks that hold nothing but nodata (or 0, where there is none).",
-        },
-        THREADS,
-        DEVICE,
-        FALLBACK,
-        DECODER,
-        ENCODER,
-        STORAGE,
-        GPU_MEMORY,
-        Flag {
-            name: "--memory",
-            value: Some("256MiB"),
-            help: "Memory for rows of pixels. One row of tiles and of the blocks of IN is kept in any case. Default: 256MiB.",
-        },
-        Flag { name: "--overwrite", value: None, help: "Replace OUT if it exists." },
-        Flag { name: "--verbose", value: None, help: "Print what was done and how long it took to stderr." },
-    ],
-    run,
-};
+/// Write an image again: as a Cloud Optimized GeoTIFF, with another codec, or a part of it
+///
+/// Streams: the memory needed does not depend on the height of the image. OUT appears complete or not at all; the bytes
+/// are the same on every run and with any number of threads. Georeferencing, nodata, colours, names, metadata, masks and
+/// unknown tags carry over (docs/writing.md lists the exceptions).
+///
+/// Blocks whose codec and layout do not change are copied without being decoded, unless --compression-level, --quality,
+/// --subsampling, --max-z-error or --skip-empty is given.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  swath convert scene.tif scene_cog.tif --cog
+  swath convert dem.tif dem_cog.tif --cog --statistics \\
+      --compression deflate --compression-level 9
+  swath convert scene.tif chip.tif --window 0,0,512,512 --bands 4,3,2 \\
+      --compression jpeg --quality 85")]
+pub(crate) struct Convert {
+    /// The file to read.
+    #[arg(value_name = "IN")]
+    input: PathBuf,
 
-fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
-    let (input, output) = (arguments.operand(0), arguments.operand(1));
-    let device = arguments.device()?;
-    // What is read and what is written share the memory.
-    let gpu_memory = arguments.gpu_memory()?.map(|bytes| bytes / 2);
-    let dataset = Dataset::open(input)?;
-    let image = dataset.image(arguments.number("--image")?.unwrap_or(0))?;
-    let mut source = ImageSource::new(&image, on_device(part(arguments)?, &device, arguments, gpu_memory)?)?;
-    let options = options(arguments, &image, &source)?;
-    if ["--level", "--quality", "--max-z-error", "--subsampling"].iter().any(|flag| arguments.has(flag)) {
-        source = source.recompress();
-    }
-    let (width, height, bands, dtype) = source.shape();
-    let plan = Plan::new(width, height, bands, dtype, options)
-        .map_err(|error| Failure::Failed(format!("{output}: {error}")))?;
+    /// The file to write, or - for standard output.
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
 
-    let bar = Bar::of(width as f64 * height as f64 * bands as f64 * dtype.size() as f64);
-    let show = |progress| bar.show(progress);
-    let running = Running {
-        threads: arguments.number("--threads")?,
-        buffer_bytes: arguments.text("--memory").map(bytes).transpose()?,
-        device: device.clone(),
-        fallback: arguments.fallback()?,
-        encoder: arguments.codec("--encoder")?,
-        storage: arguments.storage()?,
-        gpu_memory_budget: gpu_memory,
-        progress: Some(&show),
-        ..Running::default()
-    };
-    let report = if output == "-" {
-        let mut stdout = std::io::stdout().lock();
-        let report = plan.write_to(&mut stdout, &mut source, &running)?;
-        stdout.flush().map_err(|error| Failure::file("write", "standard output", error))?;
-        report
-    } else {
-        plan.write_file(output, arguments.has("--overwrite"), &mut source, &running)?
-    };
-    drop(bar);
-    if arguments.has("--stats") {
-        print_statistics(&report, output == "-");
-    }
-    if arguments.has("--verbose") {
-        print_report(&plan, &report);
-    }
-    Ok(())
+    /// Write a Cloud Optimized GeoTIFF, with overviews unless --overviews none is given.
+    #[arg(long)]
+    cog: bool,
+
+    /// Codec of the pixels; "keep" is the codec of IN.
+    #[arg(long, value_name = "NAME", ignore_case = true, value_parser = codecs(), default_value = "zstd")]
+    compression: String,
+
+    /// Compression level, from fast to small: deflate 1 to 12, zstd 1 to 22, lzma 0 to 9. Default: 6.
+    #[arg(long, value_name = "N", value_parser = number::<i32>, allow_negative_numbers = true)]
+    compression_level: Option<i32>,
+
+    /// Quality of lossy codecs: jpeg 1 to 100, webp 0 to 100, jpeg2000 above 0 to 100.
+    ///
+    /// Default: 75 for jpeg; webp and jpeg2000 are lossless by default.
+    #[arg(long, value_name = "Q")]
+    quality: Option<f32>,
+
+    /// How jpeg stores three bands: as YCbCr with less or full chroma resolution, or as RGB. Default: 420.
+    #[arg(long, value_name = "MODE", value_enum)]
+    subsampling: Option<Subsampling>,
+
+    /// lerc: no value changes by more than this. Default: 0, lossless.
+    #[arg(long, value_name = "E")]
+    max_z_error: Option<f64>,
+
+    /// Predictor: 1 none, 2 differences, 3 for floats; auto uses 3 for floats and 2 for integers.
+    ///
+    /// Default: the predictor of IN if the codec stays the same, else auto.
+    #[arg(long, value_parser = ["auto", "1", "2", "3"])]
+    predictor: Option<String>,
+
+    /// Size of the tiles, such as 512 or 256x512 (width x height), in multiples of 16. Default: 512.
+    #[arg(long, value_name = "SIZE", value_parser = tile, conflicts_with = "strips")]
+    tile: Option<BlockSize>,
+
+    /// Strips of so many rows instead of tiles.
+    #[arg(long, value_name = "ROWS", value_parser = strips)]
+    strips: Option<BlockSize>,
+
+    /// Store the bands of a pixel together, or each band in its own blocks. Default: as in IN.
+    #[arg(long, value_name = "ORDER", value_enum)]
+    interleave: Option<Interleave>,
+
+    /// Overviews: auto, none, or factors such as 2,4,8. Default: auto with --cog, else none.
+    ///
+    /// "auto" makes overviews by factors of two until one fits in a tile.
+    #[arg(long, value_name = "auto|none|FACTORS", value_parser = overviews)]
+    overviews: Option<Overviews>,
+
+    /// How overviews are made. Default: mean, and nearest for palettes and classes.
+    #[arg(long, value_name = "METHOD", value_parser = resampling_methods())]
+    resampling: Option<String>,
+
+    /// The nodata value, or "none" to remove it. Default: that of IN.
+    ///
+    /// If the value is a number, NaN pixels become that number.
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    nodata: Option<String>,
+
+    /// BigTIFF: only if the file is too large for a classic TIFF, always, or never. Default: auto.
+    #[arg(long, value_name = "WHEN", value_enum)]
+    bigtiff: Option<Big>,
+
+    #[command(flatten)]
+    selection: Selection,
+
+    /// Which image (page) of IN, counted from 0.
+    #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
+    image: usize,
+
+    /// Compute exact statistics of each band, write them to OUT, and print them.
+    #[arg(long)]
+    statistics: bool,
+
+    /// Leave out blocks that contain only nodata (or 0, if there is no nodata value).
+    #[arg(long)]
+    skip_empty: bool,
+
+    #[command(flatten)]
+    device: DeviceFlags,
+
+    #[command(flatten)]
+    encoder: Encoder,
+
+    /// Memory for rows of pixels, such as 256MiB or 1GB. Default: 256MiB.
+    ///
+    /// One row of tiles and of the blocks of IN is kept in any case.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    memory: Option<u64>,
+
+    /// Replace OUT if it exists.
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Print what was done and how long it took to stderr.
+    #[arg(long)]
+    timings: bool,
 }
 
-fn options(arguments: &Arguments<'_>, image: &Image, source: &ImageSource<'_>) -> Result<WriteOptions, Failure> {
-    let cog = arguments.has("--cog");
-    let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
-    options = options.like(image, source)?;
-    options.compress = compress(arguments, image)?;
-    options.predictor = match arguments.text("--predictor") {
-        None if image.layout().compression.0 == options.compress.tag() && options.compress.takes_predictor() => {
-            // The codec stays, so the blocks can.
-            let whole = matches!(image.layout().bits, 8 | 16 | 32 | 64);
-            let stored = Predictor::from_tag(image.layout().predictor).filter(|_| whole);
-            stored.map_or(PredictorChoice::Auto, PredictorChoice::Always)
+#[derive(Clone, Copy, ValueEnum)]
+enum Subsampling {
+    #[value(name = "420")]
+    Half,
+    #[value(name = "422")]
+    HalfColumns,
+    #[value(name = "444")]
+    Full,
+    Rgb,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Interleave {
+    Pixel,
+    Band,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Big {
+    Auto,
+    Yes,
+    No,
+}
+
+impl Convert {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let device = self.device.device()?;
+        // Reading and writing share the memory.
+        let gpu_memory = self.device.gpu_memory().map(|bytes| bytes / 2);
+        let dataset = Dataset::open(&self.input)?;
+        let image = dataset.image(self.image)?;
+        let request = self.device.apply(self.selection.request(), &device, gpu_memory)?;
+        let mut source = ImageSource::new(&image, request)?;
+        let options = self.options(&image, &source)?;
+        if self.tunes_the_codec() {
+            source = source.recompress();
         }
-        None | Some("auto") => PredictorChoice::Auto,
-        Some(number) => {
-            let predictor = number.parse().ok().and_then(Predictor::from_tag);
-            PredictorChoice::Always(predictor.ok_or_else(|| one_of("--predictor", "auto, 1, 2 or 3", number))?)
+        let (width, height, bands, dtype) = source.shape();
+        let plan = Plan::new(width, height, bands, dtype, options)
+            .map_err(|error| Failure::Failed(format!("{}: {error}", self.output.display())))?;
+
+        let pixels = width.saturating_mul(height).saturating_mul(bands as u64);
+        let bar = Bar::of(pixels.saturating_mul(dtype.size() as u64));
+        let show = |progress| bar.show(progress);
+        let running = Running {
+            threads: self.selection.threads.threads,
+            buffer_bytes: self.memory,
+            device: device.clone(),
+            fallback: self.device.fallback(),
+            encoder: self.encoder.choice()?,
+            storage: self.device.storage()?,
+            gpu_memory_budget: gpu_memory,
+            progress: Some(&show),
+            ..Running::default()
+        };
+        let to_stdout = self.output == Path::new("-");
+        let report = if to_stdout {
+            let mut stdout = std::io::stdout().lock();
+            let report = plan.write_to(&mut stdout, &mut source, &running)?;
+            stdout.flush().map_err(|error| Failure::file("write", Path::new("standard output"), error))?;
+            report
+        } else {
+            plan.write_file(&self.output, self.overwrite, &mut source, &running)?
+        };
+        drop(bar);
+        if self.statistics {
+            print_statistics(&report, to_stdout);
         }
-    };
-    if let Some(text) = arguments.text("--tile") {
-        let (width, height) = text.split_once(['x', 'X']).unwrap_or((text, text));
-        let side =
-            |text: &str| text.trim().parse().map_err(|_| one_of("--tile", "a size such as 512 or 256x512", text));
-        options.blocks = BlockSize::Tiles { width: side(width)?, height: side(height)? };
-    }
-    if let Some(rows) = arguments.number("--strips")? {
-        if arguments.has("--tile") {
-            return Err(Failure::Misuse("--tile and --strips exclude each other".into()));
+        if self.timings {
+            print_timings(&plan, &report);
         }
-        options.blocks = BlockSize::Strips { rows };
+        Ok(())
     }
-    options.planar = match arguments.text("--interleave") {
-        None => image.layout().planar,
-        Some("pixel") => Planar::Chunky,
-        Some("band") => Planar::Separate,
-        Some(other) => return Err(one_of("--interleave", "pixel or band", other)),
-    };
-    match arguments.text("--overviews") {
-        None => {}
-        Some("auto") => options.overviews = Overviews::Auto,
-        Some("none") => options.overviews = Overviews::None,
-        Some(_) => options.overviews = Overviews::Factors(arguments.numbers("--overviews")?.unwrap_or_default()),
+
+    /// Whether a flag asks for other compressed bytes, even if the codec stays the same.
+    fn tunes_the_codec(&self) -> bool {
+        self.compression_level.is_some()
+            || self.quality.is_some()
+            || self.max_z_error.is_some()
+            || self.subsampling.is_some()
     }
-    if let Some(name) = arguments.text("--resampling") {
-        let method = Resampling::from_name(name);
-        options.resampling = Some(method.ok_or_else(|| one_of("--resampling", &Resampling::NAMES.join(", "), name))?);
-    }
-    match arguments.text("--nodata") {
-        None => {}
-        Some("none") => options.set_nodata(None),
-        Some(text) => {
-            let nodata = NoData::stated(text, image.layout().kind(), u32::from(image.layout().bits));
-            let nodata = nodata.ok_or_else(|| one_of("--nodata", "a number, nan or none", text))?;
-            if nodata.value_f64().is_infinite() && !text.to_ascii_lowercase().contains("inf") {
-                return Err(Failure::Misuse(format!(
-                    "--nodata {text} is not a value that {} samples can have",
-                    image.dtype()
-                )));
+
+    fn options(&self, image: &Image, source: &ImageSource<'_>) -> Result<WriteOptions, Failure> {
+        let mut options = if self.cog { WriteOptions::cog() } else { WriteOptions::default() };
+        options = options.like(image, source)?;
+        options.compress = self.compress(image)?;
+        options.predictor = self.predictor(image, &options.compress);
+        if let Some(blocks) = self.tile.or(self.strips) {
+            options.blocks = blocks;
+        }
+        options.planar = match self.interleave {
+            None => image.layout().planar,
+            Some(Interleave::Pixel) => Planar::Chunky,
+            Some(Interleave::Band) => Planar::Separate,
+        };
+        if let Some(overviews) = &self.overviews {
+            options.overviews = overviews.clone();
+        }
+        if let Some(name) = &self.resampling {
+            options.resampling = Resampling::from_name(name);
+        }
+        match self.nodata.as_deref() {
+            None => {}
+            Some("none") => options.set_nodata(None),
+            Some(text) => {
+                options.set_nodata(Some(nodata(text, image)?));
+                options.nan_to_nodata = true;
             }
-            options.set_nodata(Some(nodata));
-            options.nan_to_nodata = true;
         }
+        options.big_tiff = match self.bigtiff {
+            None | Some(Big::Auto) => BigTiff::Auto,
+            Some(Big::Yes) => BigTiff::Yes,
+            Some(Big::No) => BigTiff::No,
+        };
+        let lossy =
+            matches!(options.compress, Compress::Jpeg { .. }) || self.quality.is_some() || self.max_z_error.is_some();
+        if lossy && image.codec_name() != Some(options.compress.name()) {
+            options.drop_statistics();
+        }
+        if self.statistics {
+            options.statistics = Measure::Store;
+        }
+        options.skip_empty = self.skip_empty;
+        Ok(options)
     }
-    options.big_tiff = match arguments.text("--bigtiff") {
-        None | Some("auto") => BigTiff::Auto,
-        Some("yes") => BigTiff::Yes,
-        Some("no") => BigTiff::No,
-        Some(other) => return Err(one_of("--bigtiff", "auto, yes or no", other)),
-    };
-    let lossy = matches!(options.compress, Compress::Jpeg { .. })
-        || arguments.has("--quality")
-        || arguments.has("--max-z-error");
-    if lossy && image.codec_name() != Some(options.compress.name()) {
-        options.drop_statistics();
+
+    /// The predictor that the flags choose. If the codec stays the same, so does the predictor: then the blocks can be copied.
+    fn predictor(&self, image: &Image, compress: &Compress) -> PredictorChoice {
+        let stored = || {
+            let whole = matches!(image.layout().bits, 8 | 16 | 32 | 64);
+            Predictor::from_tag(image.layout().predictor).filter(|_| whole)
+        };
+        let predictor = match self.predictor.as_deref() {
+            None if image.layout().compression.0 == compress.tag() && compress.takes_predictor() => stored(),
+            None => None,
+            // "auto" is no number.
+            Some(text) => text.parse().ok().and_then(Predictor::from_tag),
+        };
+        predictor.map_or(PredictorChoice::Auto, PredictorChoice::Always)
     }
-    if arguments.has("--stats") {
-        options.statistics = Measure::Store;
+
+    /// The codec that the flags choose.
+    fn compress(&self, image: &Image) -> Result<Compress, Failure> {
+        let colour = self.subsampling.map(|subsampling| match subsampling {
+            Subsampling::Half => EncodeColour::YCbCr { subsampling: (2, 2) },
+            Subsampling::HalfColumns => EncodeColour::YCbCr { subsampling: (2, 1) },
+            Subsampling::Full => EncodeColour::YCbCr { subsampling: (1, 1) },
+            Subsampling::Rgb => EncodeColour::Stored,
+        });
+        let name = self.compression.to_ascii_lowercase();
+        // A JPEG that stays one keeps its colours as they are stored, so that its blocks can be copied.
+        let stays_jpeg = image.layout().compression == Compression::JPEG && matches!(name.as_str(), "jpeg" | "keep");
+        let colour = colour.or_else(|| stays_jpeg.then(|| stored_colour(image)).flatten());
+        let tuning =
+            Tuning { level: self.compression_level, quality: self.quality, max_z_error: self.max_z_error, colour };
+        let name = match name.as_str() {
+            "keep" => image.codec_name().ok_or_else(|| {
+                let kept = image.layout().compression.name();
+                Failure::Failed(format!("compression {kept} cannot be kept; there is no encoder for it"))
+            })?,
+            name => name,
+        };
+        Compress::named(name, tuning).map_err(|error| Failure::Usage(error.to_string()))
     }
-    options.skip_empty = arguments.has("--skip-empty");
-    Ok(options)
 }
 
-/// The codec that the flags choose.
-fn compress(arguments: &Arguments<'_>, image: &Image) -> Result<Compress, Failure> {
-    let colour = match arguments.text("--subsampling") {
-        None => None,
-        Some("420") => Some(EncodeColour::YCbCr { subsampling: (2, 2) }),
-        Some("422") => Some(EncodeColour::YCbCr { subsampling: (2, 1) }),
-        Some("444") => Some(EncodeColour::YCbCr { subsampling: (1, 1) }),
-        Some("rgb") => Some(EncodeColour::Stored),
-        Some(other) => return Err(one_of("--subsampling", "420, 422, 444 or rgb", other)),
-    };
-    let name = arguments.text("--compression").unwrap_or("zstd");
-    // A JPEG that stays one keeps its colours as they are stored, so that its blocks can be taken over.
-    let stays_jpeg = image.layout().compression == Compression::JPEG && matches!(name, "jpeg" | "keep");
-    let colour = colour.or_else(|| stays_jpeg.then(|| stored_colour(image)).flatten());
-    let tuning = Tuning {
-        level: arguments.number("--level")?,
-        quality: arguments.number("--quality")?,
-        max_z_error: arguments.number("--max-z-error")?,
-        colour,
-    };
-    let name = match name {
-        "keep" => image.codec_name().ok_or_else(|| {
-            let kept = image.layout().compression.name();
-            Failure::Failed(format!("compression {kept} cannot be kept: there is no encoder for it"))
-        })?,
-        name => name,
-    };
-    Compress::named(name, tuning).map_err(|error| Failure::Misuse(error.to_string()))
+/// The names of the codecs, and "keep".
+fn codecs() -> PossibleValuesParser {
+    PossibleValuesParser::new(Compress::NAMES.iter().copied().chain(["keep"]))
+}
+
+/// The names of the methods; GDAL's name for the mean is accepted too.
+fn resampling_methods() -> PossibleValuesParser {
+    PossibleValuesParser::new(Resampling::NAMES.map(|name| match name {
+        "mean" => PossibleValue::new(name).alias("average"),
+        _ => PossibleValue::new(name),
+    }))
+}
+
+fn nodata(text: &str, image: &Image) -> Result<NoData, Failure> {
+    let nodata = NoData::stated(text, image.layout().kind(), u32::from(image.layout().bits));
+    let nodata =
+        nodata.ok_or_else(|| Failure::Usage(format!("--nodata must be a number, nan or none, not '{text}'")))?;
+    if nodata.value_f64().is_infinite() && !text.to_ascii_lowercase().contains("inf") {
+        return Err(Failure::Usage(format!("--nodata {text} is not a value that {} samples can have", image.dtype())));
+    }
+    Ok(nodata)
+}
+
+fn tile(text: &str) -> Result<BlockSize, String> {
+    let (width, height) = text.split_once(['x', 'X']).unwrap_or((text, text));
+    let side = |text: &str| text.trim().parse().map_err(|_| "a size such as 512 or 256x512 is needed".to_owned());
+    Ok(BlockSize::Tiles { width: side(width)?, height: side(height)? })
+}
+
+fn strips(text: &str) -> Result<BlockSize, String> {
+    let rows = text.parse().map_err(|_| "a number of rows is needed".to_owned())?;
+    Ok(BlockSize::Strips { rows })
+}
+
+fn overviews(text: &str) -> Result<Overviews, String> {
+    match text {
+        "auto" => Ok(Overviews::Auto),
+        "none" => Ok(Overviews::None),
+        factors => numbers(factors).map(Overviews::Factors),
+    }
 }
 
 /// How the blocks of a JPEG store three bands.
@@ -290,12 +362,8 @@ fn stored_colour(image: &Image) -> Option<EncodeColour> {
     }
 }
 
-fn one_of(flag: &str, wanted: &str, found: &str) -> Failure {
-    Failure::Misuse(format!("{flag} is {wanted}, not '{found}'"))
-}
-
 /// A size such as `256MiB`, `1GB` or `1000000`.
-fn bytes(text: &str) -> Result<u64, Failure> {
+fn bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 10] = [
         ("kib", 1 << 10),
         ("mib", 1 << 20),
@@ -312,7 +380,7 @@ fn bytes(text: &str) -> Result<u64, Failure> {
     let unit = UNITS.iter().find_map(|(name, size)| lower.strip_suffix(name).map(|rest| (rest.trim(), *size)));
     let (number, size) = unit.unwrap_or((&lower, 1));
     let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(size));
-    bytes.ok_or_else(|| one_of("--memory", "a size such as 256MiB", text))
+    bytes.ok_or_else(|| "a size such as 256MiB is needed".to_owned())
 }
 
 fn print_statistics(report: &WriteReport, to_stderr: bool) {
@@ -337,7 +405,7 @@ fn print_statistics(report: &WriteReport, to_stderr: bool) {
     }
 }
 
-fn print_report(plan: &Plan, report: &WriteReport) {
+fn print_timings(plan: &Plan, report: &WriteReport) {
     let mb = |bytes: u64| bytes as f64 / 1e6;
     eprintln!(
         "{} x {} x {} {}, {} levels, {}; {} threads; {} blocks ({} sparse, {} copied)",

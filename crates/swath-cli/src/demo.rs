@@ -4,62 +4,73 @@ use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use clap::Args;
 use swath::codec::Tuning;
 use swath::tiff::geo::{GeoKeys, GeoTransform, RasterType};
 use swath::tiff::nodata::NoData;
 use swath::{ArraySource, Compress, DType, Dataset, Layout, Plan, ReadRequest, Running, WriteOptions, validate};
 
-use crate::command::{Arguments, Command, Failure, Flag};
+use crate::failure::Failure;
+use crate::flags::number;
 use crate::{npy, picture, read::write_file};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "demo",
-    operands: &[],
-    summary: "Make a raster, write it as COG, validate it, read it back, and tell how fast that was",
-    details: "Makes synthetic terrain, writes it as Cloud Optimized GeoTIFF with several codecs, validates each file, reads it back and\n\
-              compares, and leaves the files, a picture and an array to look at.\n",
-    flags: &[
-        Flag { name: "--dir", value: Some("DIR"), help: "Where the files go. Default: demo." },
-        Flag { name: "--size", value: Some("N"), help: "Rows and columns of the raster. Default: 2048." },
-    ],
-    run,
-};
 
 const CODECS: [&str; 5] = ["none", "lzw", "deflate", "zstd", "lerc"];
 
-fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
-    let dir = PathBuf::from(arguments.text("--dir").unwrap_or("demo"));
-    let size = arguments.number::<usize>("--size")?.unwrap_or(2048).clamp(1, 16384);
-    std::fs::create_dir_all(&dir).map_err(|error| Failure::file("create", &dir.display().to_string(), error))?;
+/// Make a raster, write it as COG, validate it, read it back, and show how fast that was
+///
+/// Makes synthetic terrain, writes it as Cloud Optimized GeoTIFF with several codecs, validates each file, reads it back
+/// and compares, and leaves the files, a picture and an array to look at. Files of an earlier run are replaced.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  swath demo
+  swath demo --dir terrain --size 4096")]
+pub(crate) struct Demo {
+    /// Where the files go.
+    #[arg(long, default_value = "demo")]
+    dir: PathBuf,
 
-    println!("Swath {}: synthetic terrain, {size} x {size} float32, as COG with overviews", env!("CARGO_PKG_VERSION"));
-    let terrain = terrain(size);
-    let megabytes = (terrain.len() * 4) as f64 / 1e6;
-    println!("{:10}{:>12}{:>16}{:>16}{:>12}", "codec", "file MB", "write MB/s", "read MB/s", "overviews");
-    for codec in CODECS {
-        let path = dir.join(format!("terrain_{codec}.tif"));
-        let start = Instant::now();
-        let bytes = write(&path, &terrain, size, codec)?;
-        let written = start.elapsed().as_secs_f64();
+    /// Rows and columns of the raster, at most 16384.
+    #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 2048)]
+    size: usize,
+}
 
-        let dataset = Dataset::open(&path)?;
-        if !validate(&dataset)?.is_valid() {
-            return Err(Failure::Failed(format!("{} is not a valid COG", path.display())));
-        }
-        let mut read = f64::INFINITY;
-        for _ in 0..3 {
+impl Demo {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let (dir, size) = (&self.dir, self.size.clamp(1, 16384));
+        std::fs::create_dir_all(dir).map_err(|error| Failure::file("create", dir, error))?;
+
+        println!(
+            "Swath {}: synthetic terrain, {size} x {size} float32, as COG with overviews",
+            env!("CARGO_PKG_VERSION")
+        );
+        let terrain = terrain(size);
+        let megabytes = (terrain.len() * 4) as f64 / 1e6;
+        println!("{:10}{:>12}{:>16}{:>16}{:>12}", "codec", "file MB", "write MB/s", "read MB/s", "overviews");
+        for codec in CODECS {
+            let path = dir.join(format!("terrain_{codec}.tif"));
             let start = Instant::now();
-            let raster = Dataset::open(&path)?.image(0)?.read(&ReadRequest::new())?;
-            read = read.min(start.elapsed().as_secs_f64());
-            if raster.pixels.as_slice::<f32>() != Some(terrain.as_slice()) {
-                return Err(Failure::Failed(format!("{} did not come back as it was written", path.display())));
+            let bytes = write(&path, &terrain, size, codec)?;
+            let written = start.elapsed().as_secs_f64();
+
+            let dataset = Dataset::open(&path)?;
+            if !validate(&dataset)?.is_valid() {
+                return Err(Failure::Failed(format!("{} is not a valid COG", path.display())));
             }
+            let mut read = f64::INFINITY;
+            for _ in 0..3 {
+                let start = Instant::now();
+                let raster = Dataset::open(&path)?.image(0)?.read(&ReadRequest::new())?;
+                read = read.min(start.elapsed().as_secs_f64());
+                if raster.pixels.as_slice::<f32>() != Some(terrain.as_slice()) {
+                    return Err(Failure::Failed(format!("{} did not come back as it was written", path.display())));
+                }
+            }
+            let overviews = dataset.image(0)?.levels().len() - 1;
+            let (file, written, read) = (bytes as f64 / 1e6, megabytes / written, megabytes / read);
+            println!("{codec:10}{file:>12.2}{written:>16.0}{read:>16.0}{overviews:>12}");
         }
-        let overviews = dataset.image(0)?.levels().len() - 1;
-        let (file, written, read) = (bytes as f64 / 1e6, megabytes / written, megabytes / read);
-        println!("{codec:10}{file:>12.2}{written:>16.0}{read:>16.0}{overviews:>12}");
+        leave_files(dir, size)
     }
-    leave_files(&dir, size)
 }
 
 /// Write a COG in the middle of Europe. Returns its size.
@@ -82,10 +93,10 @@ fn leave_files(dir: &Path, size: usize) -> Result<(), Failure> {
     let tif = dir.join("terrain_zstd.tif");
     let (png, array) = (dir.join("terrain.png"), dir.join("window.npy"));
     let image = Dataset::open(&tif)?.image(0)?;
-    picture::write(&png.display().to_string(), &image, ReadRequest::new())?;
+    picture::write(&png, true, &image, ReadRequest::new())?;
     let side = (size as u64).min(256);
     let raster = image.read(&ReadRequest::new().window(0..side, 0..side))?;
-    write_file(&array.display().to_string(), |out| npy::write(out, &raster.pixels, &raster.shape))?;
+    write_file(&array, true, |out| npy::write(out, &raster.pixels, &raster.shape))?;
     println!(
         "\nAll files are valid COGs and came back bit for bit. Look at {} and {}, or try:",
         png.display(),
@@ -94,7 +105,7 @@ fn leave_files(dir: &Path, size: usize) -> Result<(), Failure> {
     println!("  swath info {}", tif.display());
     println!("  swath validate {}", tif.display());
     println!("  swath convert {} chip.tif --window 0,0,{side},{side} --compression deflate", tif.display());
-    println!("  swath read {} chip.npy --window 0,0,{side},{side} --stats", tif.display());
+    println!("  swath read {} chip.npy --window 0,0,{side},{side} --timings", tif.display());
     Ok(())
 }
 

@@ -1,78 +1,81 @@
 //! `swath devices`: the devices of this machine and what they can do.
 
+use clap::Args;
 use swath::Compress;
 use swath::gpu::nvidia::{self, Found, Library, Missing};
 use swath::gpu::{Cuda, DeviceCodec, DeviceInfo, OpenCl};
 
-use crate::command::{Arguments, Command, Failure, Flag};
+use crate::failure::Failure;
 
-pub(crate) const COMMAND: Command = Command {
-    name: "devices",
-    operands: &[],
-    summary: "List the devices that can be used, and which codecs run on them",
-    details: "Lists what CUDA and OpenCL find, with their memory and driver, or what is missing and where it was looked for.\n\
-              SWATH_OPENCL_DEVICE chooses an OpenCL device: its number, 'gpu', 'cpu', or a part of its name.\n\
-              NVIDIA's libraries are used where they are found: by SWATH_NVCOMP_PATH, SWATH_NVJPEG2K_PATH, SWATH_NVJPEG_PATH and\n\
-              SWATH_CUFILE_PATH (a file, a folder, or 'none'), in the library path, in pip packages, in conda and in /usr/local/cuda.\n\n\
-              Examples:\n  \
-              swath devices -v\n  \
-              SWATH_NVCOMP_PATH=none swath devices -v\n  \
-              SWATH_OPENCL_DEVICE=pocl swath read dem.tif dem.npy --device opencl --stats\n",
-    flags: &[
-        Flag {
-            name: "--verbose",
-            value: None,
-            help: "Tell version and place of each of NVIDIA's libraries, or where it was looked for and what to install.",
-        },
-        Flag { name: "--json", value: None, help: "Print JSON." },
-    ],
-    run,
-};
+/// List the devices that can be used, and which codecs run on them
+///
+/// Lists the devices that CUDA and OpenCL report, with their memory and driver, or what is missing and which places were
+/// searched. SWATH_OPENCL_DEVICE chooses an OpenCL device: its number, 'gpu', 'cpu', or a part of its name.
+///
+/// NVIDIA's libraries are used where they are found: by SWATH_NVCOMP_PATH, SWATH_NVJPEG2K_PATH, SWATH_NVJPEG_PATH and
+/// SWATH_CUFILE_PATH (a file, a folder, or 'none'), in the library path, in pip packages, in conda and in /usr/local/cuda.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  swath devices -v
+  SWATH_NVCOMP_PATH=none swath devices -v
+  SWATH_OPENCL_DEVICE=pocl swath read dem.tif dem.npy --device opencl --timings")]
+pub(crate) struct Devices {
+    /// Show the version and path of each of NVIDIA's libraries, or which places were searched and what to install.
+    #[arg(short, long)]
+    verbose: bool,
 
-fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
-    let found = [("cuda", Cuda::list()), ("opencl", OpenCl::list())];
-    let on_device: Vec<&str> = DeviceCodec::ALL.iter().map(|codec| codec.name()).collect();
-    let by_library: Vec<&str> = DeviceCodec::BY_LIBRARY.iter().map(|codec| codec.name()).collect();
-    let others = Compress::NAMES.iter().copied().filter(|name| !on_device.contains(name) && !by_library.contains(name));
-    let on_cpu: Vec<&str> = others.collect();
-    let libraries = Library::ALL.map(|library| (library, nvidia::find(library)));
-    if arguments.has("--json") {
-        let devices = |found: &Result<Vec<DeviceInfo>, swath::gpu::Error>| match found {
-            Ok(devices) => devices.iter().map(json).collect::<Vec<_>>().into(),
-            Err(error) => serde_json::json!({ "missing": error.to_string() }),
-        };
-        let listed = found.iter().map(|(api, found)| ((*api).to_owned(), devices(found))).collect();
-        let json = serde_json::json!({
-            "devices": serde_json::Value::Object(listed),
-            "decoded_on_device": on_device,
-            "decoded_on_cpu": on_cpu,
-            "decoded_by_libraries": by_library,
-            "compressed_on_device": ["packbits"],
-            "compressed_by_libraries": by_library,
-            "libraries": libraries_json(&libraries),
-        });
-        println!("{json}");
-        return Ok(());
-    }
-    println!("cpu: {} threads", swath::default_threads());
-    for (api, found) in found {
-        match found {
-            Ok(devices) => devices.iter().for_each(|device| describe(api, device)),
-            Err(error) => println!("{api}: {error}"),
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Devices {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let found = [("cuda", Cuda::list()), ("opencl", OpenCl::list())];
+        let on_device: Vec<&str> = DeviceCodec::ALL.iter().map(|codec| codec.name()).collect();
+        let by_library: Vec<&str> = DeviceCodec::BY_LIBRARY.iter().map(|codec| codec.name()).collect();
+        let others =
+            Compress::NAMES.iter().copied().filter(|name| !on_device.contains(name) && !by_library.contains(name));
+        let on_cpu: Vec<&str> = others.collect();
+        let libraries = Library::ALL.map(|library| (library, nvidia::find(library)));
+        if self.json {
+            let devices = |found: &Result<Vec<DeviceInfo>, swath::gpu::Error>| match found {
+                Ok(devices) => devices.iter().map(json).collect::<Vec<_>>().into(),
+                Err(error) => serde_json::json!({ "missing": error.to_string() }),
+            };
+            let listed = found.iter().map(|(api, found)| ((*api).to_owned(), devices(found))).collect();
+            let json = serde_json::json!({
+                "devices": serde_json::Value::Object(listed),
+                "decoded_on_device": on_device,
+                "decoded_on_cpu": on_cpu,
+                "decoded_by_libraries": by_library,
+                "compressed_on_device": ["packbits"],
+                "compressed_by_libraries": by_library,
+                "libraries": libraries_json(&libraries),
+            });
+            println!("{json}");
+            return Ok(());
         }
+        println!("cpu: {} threads", swath::default_threads());
+        for (api, found) in found {
+            match found {
+                Ok(devices) => devices.iter().for_each(|device| describe(api, device)),
+                Err(error) => println!("{api}: {error}"),
+            }
+        }
+        println!("{}", describe_libraries(&libraries, self.verbose));
+        println!("\nDecoded on a device: {}.", on_device.join(", "));
+        println!(
+            "Decoded and compressed on CUDA devices by NVIDIA's libraries, where they are: {}.",
+            by_library.join(", ")
+        );
+        println!("Decoded by the CPU whatever the device, as one batch: {} and all other codecs.", on_cpu.join(", "));
+        println!(
+            "Written: blocks are cut and predicted on the device, and overviews made there; packbits is compressed there too, what"
+        );
+        println!("no library of NVIDIA's compresses by the CPU.");
+        Ok(())
     }
-    println!("{}", describe_libraries(&libraries, arguments.has("--verbose")));
-    println!("\nDecoded on a device: {}.", on_device.join(", "));
-    println!(
-        "Decoded and compressed on CUDA devices by NVIDIA's libraries, where they are: {}.",
-        by_library.join(", ")
-    );
-    println!("Decoded by the CPU whatever the device, as one batch: {} and all other codecs.", on_cpu.join(", "));
-    println!(
-        "Written: blocks are cut and predicted on the device, and overviews made there; packbits is compressed there too, what"
-    );
-    println!("no library of NVIDIA's compresses by the CPU.");
-    Ok(())
 }
 
 fn describe(api: &str, device: &DeviceInfo) {

@@ -1,5 +1,8 @@
 //! `swath info`: everything that is known of a file but its pixels.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use serde_json::{Map, Value, json};
 use swath::tiff::gdal_metadata::Item;
 use swath::tiff::geo::KeyValue;
@@ -8,43 +11,53 @@ use swath::tiff::world_file::GeorefSource;
 use swath::tiff::{ByteOrder, FieldType, Fields, ImageLayout, Planar, ReadAt};
 use swath::{Dataset, Image};
 
-use crate::command::{Arguments, Command, Failure, Flag};
+use crate::failure::Failure;
+use crate::flags::number;
 
 /// Values of a tag that `--tags` prints at most.
 const SHOWN_VALUES: u64 = 16;
 
-pub(crate) const COMMAND: Command = Command {
-    name: "info",
-    operands: &["FILE"],
-    summary: "Tell what is in a file: size, type, georeferencing, overviews, metadata",
-    details: "Reads headers only, however large the file is. The JSON is stable: docs/info.md describes each field.\n\n\
-              Examples:\n  \
-              swath info dem.tif\n  \
-              swath info dem.tif --json\n  \
-              swath info odd.tif --tags\n",
-    flags: &[
-        Flag { name: "--json", value: None, help: "Print JSON." },
-        Flag { name: "--tags", value: None, help: "Also list every directory (IFD) with its tags." },
-        Flag { name: "--image", value: Some("N"), help: "Which image (page) of the file, counted from 0. Default: 0." },
-    ],
-    run,
-};
+/// Show what is in a file: size, type, georeferencing, overviews, metadata
+///
+/// Reads headers only, regardless of the size of the file. The JSON is stable: docs/info.md describes each field.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  swath info dem.tif
+  swath info dem.tif --json
+  swath info odd.tif --tags")]
+pub(crate) struct Info {
+    /// The file to describe.
+    file: PathBuf,
 
-fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
-    let dataset = Dataset::open(arguments.operand(0))?;
-    let number = arguments.number("--image")?.unwrap_or(0);
-    let image = dataset.image(number)?;
-    let mut info = describe(&dataset, number, &image);
-    if arguments.has("--tags") {
-        info.insert("ifds".into(), tags(&dataset));
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Also list every directory (IFD) with its tags.
+    #[arg(long)]
+    tags: bool,
+
+    /// Which image (page) of the file, counted from 0.
+    #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
+    image: usize,
+}
+
+impl Info {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let dataset = Dataset::open(&self.file)?;
+        let image = dataset.image(self.image)?;
+        let mut info = describe(&dataset, self.image, &image);
+        if self.tags {
+            info.insert("ifds".into(), tags(&dataset));
+        }
+        if self.json {
+            let text = serde_json::to_string_pretty(&info).map_err(|error| Failure::Failed(error.to_string()))?;
+            println!("{text}");
+        } else {
+            print!("{}", human(&info));
+        }
+        Ok(())
     }
-    if arguments.has("--json") {
-        let text = serde_json::to_string_pretty(&info).map_err(|error| Failure::Failed(error.to_string()))?;
-        println!("{text}");
-    } else {
-        print!("{}", human(&info));
-    }
-    Ok(())
 }
 
 /// The fields of the JSON, in the order in which they are printed.

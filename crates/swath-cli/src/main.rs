@@ -1,6 +1,6 @@
 //! The `swath` command: a thin face over the `swath` library.
 //!
-//! Errors are one sentence on stderr. Exit code 1: it failed; 2: it was called wrongly.
+//! An error is one sentence on stderr. Exit code 0: done; 1: failed; 2: wrong usage.
 
 #[macro_use]
 mod output;
@@ -8,29 +8,31 @@ mod output;
 mod bench;
 mod bench_device;
 mod bench_sim;
-mod command;
+mod cli;
 mod convert;
 mod demo;
 mod devices;
+mod failure;
+mod flags;
 mod info;
 mod latency;
 mod npy;
 mod picture;
 mod progress;
 mod read;
+mod shell;
 mod validate;
 
-use std::io::Write;
 use std::process::ExitCode;
 
+use crate::failure::Failure;
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned()).collect();
-    match command::run(&arguments) {
+    match cli::run(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if !matches!(failure, command::Failure::No) {
-                // Nobody to tell is no reason to fail otherwise.
-                let _ = writeln!(std::io::stderr(), "swath: {failure}");
+            if !matches!(failure, Failure::No) {
+                eprintln!("swath: {failure}");
             }
             failure.exit_code()
         }

@@ -1,14 +1,15 @@
 //! Pictures that a person can look at: PNG, 8 bits, stretched, nodata transparent, palette applied.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use swath::{Image, Layout, Pixels, ReadRequest, Report};
 
-use crate::command::Failure;
+use crate::failure::Failure;
 use crate::read::write_file;
 
 /// Read what the request asks for and write it as a picture.
-pub(crate) fn write(out: &str, image: &Image, request: ReadRequest<'_>) -> Result<Report, Failure> {
+pub(crate) fn write(out: &Path, overwrite: bool, image: &Image, request: ReadRequest<'_>) -> Result<Report, Failure> {
     let bands = request.chosen_bands().map_or_else(|| default_bands(image), <[usize]>::to_vec);
     check_channels(image, &bands)?;
     let request = request.bands(bands.clone()).layout(Layout::BandsFirst);
@@ -36,31 +37,16 @@ pub(crate) fn write(out: &str, image: &Image, request: ReadRequest<'_>) -> Resul
     };
     // A band of transparency of its own when the bands have none and something is invalid.
     let transparent = planes.len() % 2 == 1 && mask.values.contains(&0);
-    write_file(out, |writer| {
-        let channels = planes.len() + usize::from(transparent);
-        let mut rows = Vec::with_capacity(height * (1 + width * channels));
-        for row in 0..height {
-            rows.push(0);
-            for at in row * width..(row + 1) * width {
-                rows.extend(planes.iter().map(|plane| plane[at]));
-                if transparent {
-                    rows.push(mask.values[at]);
-                }
-            }
-        }
-        png(writer, width, height, channels, &rows)
-    })?;
+    let channels: Vec<&[u8]> =
+        planes.iter().map(Vec::as_slice).chain(transparent.then_some(mask.values.as_slice())).collect();
+    let samples: Vec<u8> = (0..count).flat_map(|at| channels.iter().map(move |channel| channel[at])).collect();
+    write_file(out, overwrite, |writer| png(writer, width, height, channels.len(), &samples))?;
     Ok(raster.report)
 }
 
 /// Write one band of bytes as it is.
 pub(crate) fn write_gray(out: &mut dyn Write, pixels: &Pixels, width: usize, height: usize) -> io::Result<()> {
-    let mut rows = Vec::with_capacity(height * (1 + width));
-    for row in pixels.as_bytes().chunks(width.max(1)) {
-        rows.push(0);
-        rows.extend_from_slice(row);
-    }
-    png(out, width, height, 1, &rows)
+    png(out, width, height, 1, pixels.as_bytes())
 }
 
 /// Red, green and blue (and alpha) where the image says that it has them, else the first band.
@@ -81,7 +67,7 @@ fn check_channels(image: &Image, bands: &[usize]) -> Result<(), Failure> {
         [_, last] | [_, _, _, last] => format!(" of which the last, band {}, is not alpha", last + 1),
         _ => String::new(),
     };
-    Err(Failure::Misuse(format!(
+    Err(Failure::Usage(format!(
         "a PNG cannot hold {} bands{reason}; choose 1 or 3 bands with --bands, or write a .npy file, or a .tif file with \
          'swath convert'",
         bands.len()
@@ -115,60 +101,21 @@ fn stretch(pixels: &Pixels, range: std::ops::Range<usize>, mask: &[u8], alpha: b
     values.iter().map(|value| ((value - low) * scale).round() as u8).collect()
 }
 
-/// Write a PNG of 8-bit channels; each row starts with its filter byte.
-fn png(out: &mut dyn Write, width: usize, height: usize, channels: usize, rows: &[u8]) -> io::Result<()> {
-    let color_type = [0, 4, 2, 6][channels - 1];
-    let mut header = Vec::new();
-    header.extend_from_slice(&(width as u32).to_be_bytes());
-    header.extend_from_slice(&(height as u32).to_be_bytes());
-    header.extend_from_slice(&[8, color_type, 0, 0, 0]);
-    let mut data = Vec::new();
-    swath::codec::deflate::Encoder::new(6).map_err(io::Error::other)?.encode(rows, &mut data);
-    out.write_all(b"\x89PNG\r\n\x1a\n")?;
-    chunk(out, b"IHDR", &header)?;
-    for part in data.chunks(1 << 30) {
-        chunk(out, b"IDAT", part)?;
-    }
-    chunk(out, b"IEND", &[])
-}
-
-fn chunk(out: &mut dyn Write, name: &[u8; 4], data: &[u8]) -> io::Result<()> {
-    out.write_all(&(data.len() as u32).to_be_bytes())?;
-    out.write_all(name)?;
-    out.write_all(data)?;
-    out.write_all(&crc32(&[name, data]).to_be_bytes())
-}
-
-/// The CRC of PNG chunks (ISO 3309), a byte at a time over a table of 256.
-fn crc32(parts: &[&[u8]]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let mut i = 0;
-        while i < 256 {
-            let mut value = i as u32;
-            let mut bit = 0;
-            while bit < 8 {
-                value = if value & 1 == 1 { 0xedb8_8320 ^ (value >> 1) } else { value >> 1 };
-                bit += 1;
-            }
-            table[i] = value;
-            i += 1;
-        }
-        table
-    };
-    let bytes = parts.iter().flat_map(|part| part.iter());
-    !bytes.fold(!0, |crc, &byte| TABLE[((crc ^ u32::from(byte)) & 255) as usize] ^ (crc >> 8))
+/// Write a PNG of 8-bit channels that are interleaved by pixel.
+fn png(out: &mut dyn Write, width: usize, height: usize, channels: usize, samples: &[u8]) -> io::Result<()> {
+    use png::ColorType::{Grayscale, GrayscaleAlpha, Rgb, Rgba};
+    let side = |pixels: usize| u32::try_from(pixels).map_err(io::Error::other);
+    let mut encoder = png::Encoder::new(out, side(width)?, side(height)?);
+    encoder.set_color([Grayscale, GrayscaleAlpha, Rgb, Rgba][channels - 1]);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(samples)?;
+    Ok(writer.finish()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn crc_is_the_one_of_the_png_specification() {
-        assert_eq!(crc32(&[b"IEND"]), 0xae42_6082);
-        assert_eq!(crc32(&[b"123", b"456789"]), 0xcbf4_3926);
-    }
 
     #[test]
     fn stretch_keeps_bytes_and_spreads_everything_else() {

@@ -1,59 +1,74 @@
 //! A progress bar on a terminal, for work that takes longer than a moment.
 
-use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use swath::Progress;
 
 /// Work shorter than this shows no bar.
-const PATIENCE: Duration = Duration::from_millis(400);
+const DELAY: Duration = Duration::from_millis(400);
+
+const WITHOUT_RATE: &str = "[{bar:40}] {percent:>3} %  {eta} left";
+const WITH_RATE: &str = "[{bar:40}] {percent:>3} %  {decimal_bytes_per_sec}, {eta} left";
 
 /// Draws at most ten times a second, on stderr, and only if that is a terminal.
 pub(crate) struct Bar {
+    bar: ProgressBar,
     start: Instant,
-    drawn: Mutex<Option<Instant>>,
-    terminal: bool,
-    /// Megabytes of all the work, to tell the rate; 0 when nobody knows.
-    megabytes: f64,
+    shown: Once,
+    /// Bytes of all the work, to show the rate; `None` if they are unknown.
+    bytes: Option<u64>,
 }
 
 impl Bar {
+    /// A bar for an unknown number of bytes.
     pub(crate) fn new() -> Bar {
-        Bar::of(0.0)
+        Bar::with(None, WITHOUT_RATE)
     }
 
     /// A bar for work on so many bytes.
-    pub(crate) fn of(bytes: f64) -> Bar {
-        let terminal = std::io::stderr().is_terminal();
-        Bar { start: Instant::now(), drawn: Mutex::new(None), terminal, megabytes: bytes / 1e6 }
+    pub(crate) fn of(bytes: u64) -> Bar {
+        Bar::with(Some(bytes), WITH_RATE)
+    }
+
+    fn with(bytes: Option<u64>, template: &str) -> Bar {
+        let bar = ProgressBar::with_draw_target(bytes, ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("== "));
+        }
+        Bar { bar, start: Instant::now(), shown: Once::new(), bytes }
     }
 
     /// Show how far the work has come.
     pub(crate) fn show(&self, progress: Progress) {
-        let now = Instant::now();
-        if !self.terminal || now - self.start < PATIENCE {
-            return;
+        if self.start.elapsed() >= DELAY {
+            self.shown.call_once(|| self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10)));
         }
-        let Ok(mut drawn) = self.drawn.try_lock() else { return };
-        if drawn.is_some_and(|last| now - last < Duration::from_millis(100)) {
-            return;
+        let (done, total) = (progress.done, progress.total.max(1));
+        match self.bytes {
+            Some(bytes) => self.bar.set_position((bytes as f64 * done as f64 / total as f64) as u64),
+            None => {
+                self.bar.set_length(total);
+                self.bar.set_position(done);
+            }
         }
-        *drawn = Some(now);
-        let part = progress.done as f64 / progress.total.max(1) as f64;
-        let filled = (part * 40.0) as usize;
-        let left = (now - self.start).as_secs_f64() * (1.0 - part) / part.max(1e-9);
-        let bar = format!("{}{}", "=".repeat(filled), " ".repeat(40 - filled.min(40)));
-        let rate = self.megabytes * part / (now - self.start).as_secs_f64();
-        let rate = if rate > 0.0 { format!("{rate:.0} MB/s, ") } else { String::new() };
-        let _ = write!(std::io::stderr(), "\r[{bar}] {:3.0} %  {rate}{left:.0} s left  ", part * 100.0);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if self.drawn.lock().is_ok_and(|drawn| drawn.is_some()) {
-            let _ = write!(std::io::stderr(), "\r{}\r", " ".repeat(78));
-        }
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_valid() {
+        assert!(ProgressStyle::with_template(WITHOUT_RATE).is_ok());
+        assert!(ProgressStyle::with_template(WITH_RATE).is_ok());
     }
 }

@@ -1,173 +1,172 @@
 //! `swath read`: pixels to .npy or to a picture.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::{Args, ValueEnum};
 use swath::io::NewFile;
-use swath::{Dataset, Device, DeviceReport, Image, Layout, OnCorrupt, Pixels, ReadRequest, Report};
+use swath::{Dataset, DeviceReport, Image, Layout, OnCorrupt, Pixels, ReadRequest, Report};
 
-use crate::command::{
-    Arguments, BANDS, Command, DECODER, DEVICE, FALLBACK, Failure, Flag, GPU_MEMORY, STORAGE, THREADS, WINDOW,
-};
+use crate::failure::Failure;
+use crate::flags::{DeviceFlags, Selection, number};
 use crate::progress::Bar;
 use crate::{npy, picture};
 
-pub(crate) const COMMAND: Command = Command {
-    name: "read",
-    operands: &["FILE", "OUT"],
-    summary: "Read pixels into a .npy array or a .png picture",
-    details: "OUT ends in .npy: the samples as they are, shape (bands, rows, columns), little-endian. A single band has the shape\n\
-              (1, rows, columns). OUT ends in .png: a picture to look at: 1 or 3 bands, or 2 or 4 of which the last is alpha in the\n\
-              file; stretched from the 2nd to the 98th percentile unless they are bytes, nodata transparent, the palette applied.\n\n\
-              Examples:\n  \
-              swath read dem.tif dem.npy\n  \
-              swath read scene.tif chip.npy --window 0,0,256,256 --bands 4,3,2 --layout bands-last\n  \
-              swath read scene.tif look.png --level 3\n",
-    flags: &[
-        WINDOW,
-        BANDS,
-        Flag { name: "--level", value: Some("N"), help: "0 is the full resolution, 1 the first overview. Default: 0." },
-        Flag { name: "--image", value: Some("N"), help: "Which image (page) of the file, counted from 0. Default: 0." },
-        Flag {
-            name: "--layout",
-            value: Some("bands-first|bands-last"),
-            help: "Order of the axes in a .npy file. Default: bands-first.",
-        },
-        Flag {
-            name: "--mask",
-            value: None,
-            help: "Read the validity mask instead of pixels: uint8 of shape (rows, columns), 255 valid, 0 not.",
-        },
-        Flag {
-            name: "--on-corrupt",
-            value: Some("fail|fill"),
-            help: "What to do with a block that cannot be decoded: fail, or fill it with nodata and say so. Default: fail.",
-        },
-        THREADS,
-        DEVICE,
-        FALLBACK,
-        DECODER,
-        STORAGE,
-        GPU_MEMORY,
-        Flag { name: "--stats", value: None, help: "Print what was done and how long it took to stderr." },
-    ],
-    run,
-};
+/// Read pixels into a .npy array or a .png picture
+///
+/// OUT ends in .npy: the samples as they are, shape (bands, rows, columns), little-endian. A single band has the shape
+/// (1, rows, columns).
+///
+/// OUT ends in .png: a picture to look at, of 1 or 3 bands, or of 2 or 4 bands of which the last is alpha in the file. Samples
+/// are stretched from the 2nd to the 98th percentile unless they are bytes, nodata is transparent, the palette is applied.
+///
+/// OUT appears complete or not at all.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  swath read dem.tif dem.npy
+  swath read scene.tif chip.npy --window 0,0,256,256 --bands 4,3,2 \\
+      --layout bands-last
+  swath read scene.tif look.png --overview 3 --overwrite")]
+pub(crate) struct Read {
+    /// The file to read.
+    file: PathBuf,
 
-fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
-    let (file, out) = (arguments.operand(0), arguments.operand(1));
-    let lower = out.to_ascii_lowercase();
-    let as_picture = lower.ends_with(".png");
-    if !as_picture && !lower.ends_with(".npy") {
-        return Err(Failure::Misuse(format!("{out} must end in .npy or .png")));
-    }
-    let bar = Bar::new();
-    let show = |progress| bar.show(progress);
-    let request = request(arguments)?.progress(&show);
+    /// The file to write, which ends in .npy or .png.
+    out: PathBuf,
 
-    let dataset = Dataset::open(file)?;
-    let image = dataset.image(arguments.number("--image")?.unwrap_or(0))?;
-    let report = if arguments.has("--mask") {
-        let mask = image.read_mask(&request)?;
-        let pixels = Pixels::U8(mask.values);
-        write_file(out, |writer| match as_picture {
-            true => picture::write_gray(writer, &pixels, mask.width, mask.height),
-            false => npy::write(writer, &pixels, &[mask.height, mask.width]),
-        })?;
-        mask.report
-    } else if as_picture {
-        picture::write(out, &image, request)?
-    } else {
-        let raster = image.read(&request)?;
-        write_file(out, |writer| npy::write(writer, &raster.pixels, &raster.shape))?;
-        raster.report
-    };
-    drop(bar);
-    for (block, reason) in &report.filled {
-        eprintln!("swath: warning: {block} was filled: {reason}");
-    }
-    let unlisted = report.filled_blocks - report.filled.len() as u64;
-    if unlisted > 0 {
-        eprintln!("swath: warning: {unlisted} more blocks were filled");
-    }
-    if arguments.has("--stats") {
-        print_stats(&image, &report);
-    }
-    Ok(())
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Resolution to read: 0 is the full resolution, 1 the first overview.
+    #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
+    overview: usize,
+
+    /// Which image (page) of the file, counted from 0.
+    #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
+    image: usize,
+
+    /// Order of the axes in a .npy file.
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = Axes::BandsFirst)]
+    layout: Axes,
+
+    /// Read the validity mask instead of pixels: uint8 of shape (rows, columns), 255 valid, 0 not.
+    #[arg(long)]
+    mask: bool,
+
+    /// What to do with a block that cannot be decoded: fail, or fill it with nodata and print a warning.
+    #[arg(long, value_name = "ACTION", value_enum, default_value_t = Corrupt::Fail)]
+    on_corrupt: Corrupt,
+
+    #[command(flatten)]
+    device: DeviceFlags,
+
+    /// Replace OUT if it exists.
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Print what was done and how long it took to stderr.
+    #[arg(long)]
+    timings: bool,
 }
 
-/// The part of a request that the flags decide.
-pub(crate) fn request<'a>(arguments: &Arguments<'_>) -> Result<ReadRequest<'a>, Failure> {
-    let mut request = part(arguments)?.level(arguments.number("--level")?.unwrap_or(0));
-    request = match arguments.text("--layout") {
-        None | Some("bands-first") => request.layout(Layout::BandsFirst),
-        Some("bands-last") => request.layout(Layout::BandsLast),
-        Some(other) => return Err(Failure::Misuse(format!("--layout is bands-first or bands-last, not '{other}'"))),
-    };
-    request = on_device(request, &arguments.device()?, arguments, arguments.gpu_memory()?)?;
-    request = match arguments.text("--on-corrupt") {
-        None | Some("fail") => request.on_corrupt(OnCorrupt::Fail),
-        Some("fill") => request.on_corrupt(OnCorrupt::Fill),
-        Some(other) => return Err(Failure::Misuse(format!("--on-corrupt is fail or fill, not '{other}'"))),
-    };
-    Ok(request)
+#[derive(Clone, Copy, ValueEnum)]
+enum Axes {
+    BandsFirst,
+    BandsLast,
 }
 
-/// The same request on a device, as the flags say, with so much memory of it.
-pub(crate) fn on_device<'a>(
-    request: ReadRequest<'a>,
-    device: &Device,
-    arguments: &Arguments<'_>,
-    memory: Option<u64>,
-) -> Result<ReadRequest<'a>, Failure> {
-    let request = request.device(device).fallback(arguments.fallback()?);
-    let request = request.decoder(arguments.codec("--decoder")?).storage(arguments.storage()?);
-    Ok(match memory {
-        Some(bytes) => request.gpu_memory_budget(bytes),
-        None => request,
-    })
+#[derive(Clone, Copy, ValueEnum)]
+enum Corrupt {
+    Fail,
+    Fill,
 }
 
-/// Window, bands and threads.
-pub(crate) fn part<'a>(arguments: &Arguments<'_>) -> Result<ReadRequest<'a>, Failure> {
-    let mut request = ReadRequest::new();
-    if let Some(window) = arguments.numbers::<u64>("--window")? {
-        let &[r0, c0, r1, c1] = window.as_slice() else {
-            return Err(Failure::Misuse("--window takes four numbers: R0,C0,R1,C1".into()));
+impl Read {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let out = self.out.as_path();
+        let extension = out.extension().map(|text| text.to_string_lossy().to_ascii_lowercase());
+        let as_picture = match extension.as_deref() {
+            Some("png") => true,
+            Some("npy") => false,
+            _ => return Err(Failure::Usage(format!("{} must end in .npy or .png", out.display()))),
         };
-        request = request.window(r0..r1, c0..c1);
-    }
-    if let Some(bands) = arguments.numbers::<usize>("--bands")? {
-        if bands.contains(&0) {
-            return Err(Failure::Misuse("--bands counts from 1".into()));
+        // Before the work; the file that appears during it is found by `write_file`.
+        if !self.overwrite && out.exists() {
+            return Err(Failure::exists(out.display()));
         }
-        request = request.bands(bands.into_iter().map(|band| band - 1).collect::<Vec<_>>());
+        let bar = Bar::new();
+        let show = |progress| bar.show(progress);
+        let request = self.request()?.progress(&show);
+
+        let dataset = Dataset::open(&self.file)?;
+        let image = dataset.image(self.image)?;
+        let report = if self.mask {
+            let mask = image.read_mask(&request)?;
+            let pixels = Pixels::U8(mask.values);
+            write_file(out, self.overwrite, |writer| match as_picture {
+                true => picture::write_gray(writer, &pixels, mask.width, mask.height),
+                false => npy::write(writer, &pixels, &[mask.height, mask.width]),
+            })?;
+            mask.report
+        } else if as_picture {
+            picture::write(out, self.overwrite, &image, request)?
+        } else {
+            let raster = image.read(&request)?;
+            write_file(out, self.overwrite, |writer| npy::write(writer, &raster.pixels, &raster.shape))?;
+            raster.report
+        };
+        drop(bar);
+        for (block, reason) in &report.filled {
+            eprintln!("swath: warning: {block} was filled: {reason}");
+        }
+        let unlisted = report.filled_blocks - report.filled.len() as u64;
+        if unlisted > 0 {
+            eprintln!("swath: warning: {unlisted} more blocks were filled");
+        }
+        if self.timings {
+            print_timings(&image, &report);
+        }
+        Ok(())
     }
-    match arguments.number::<usize>("--threads")? {
-        Some(0) => Err(Failure::Misuse("--threads must be at least 1".into())),
-        Some(threads) => Ok(request.threads(threads)),
-        None => Ok(request),
+
+    /// The request that the flags describe.
+    fn request<'a>(&self) -> Result<ReadRequest<'a>, Failure> {
+        let request = self.selection.request().level(self.overview);
+        let request = request.layout(match self.layout {
+            Axes::BandsFirst => Layout::BandsFirst,
+            Axes::BandsLast => Layout::BandsLast,
+        });
+        let request = request.on_corrupt(match self.on_corrupt {
+            Corrupt::Fail => OnCorrupt::Fail,
+            Corrupt::Fill => OnCorrupt::Fill,
+        });
+        self.device.apply(request, &self.device.device()?, self.device.gpu_memory())
     }
 }
 
-/// Write a file that appears complete or not at all.
+/// Write a file that appears complete or not at all. Without `overwrite` an existing file is an error.
 pub(crate) fn write_file(
-    path: &str,
+    path: &Path,
+    overwrite: bool,
     write: impl FnOnce(&mut BufWriter<&File>) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
     let attempt = || {
-        let new = NewFile::create(path.as_ref())?;
+        let new = NewFile::create(path)?;
         let mut writer = BufWriter::with_capacity(1 << 20, new.file());
         write(&mut writer)?;
         writer.flush()?;
         drop(writer);
-        new.publish(true)
+        new.publish(overwrite)
     };
-    attempt().map_err(|error| Failure::file("write", path, error))
+    attempt().map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::exists(path.display()),
+        _ => Failure::file("write", path, error),
+    })
 }
 
-fn print_stats(image: &Image, report: &Report) {
+fn print_timings(image: &Image, report: &Report) {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let mb = |bytes: u64| bytes as f64 / 1e6;
     eprintln!(

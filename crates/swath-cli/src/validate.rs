@@ -1,46 +1,54 @@
 //! `swath validate`: is a file a Cloud Optimized GeoTIFF?
 
+use std::path::PathBuf;
+
+use clap::Args;
 use serde_json::{Map, Value, json};
 use swath::{Dataset, Finding, LevelSummary, Severity, Subject, Validation};
 
-use crate::command::{Arguments, Command, Failure, Flag};
+use crate::failure::Failure;
 
-pub(crate) const COMMAND: Command = Command {
-    name: "validate",
-    operands: &["FILE"],
-    summary: "Check that a file is a valid Cloud Optimized GeoTIFF, and tell what is wrong and where",
-    details: "Checks what GDAL's validate_cloud_optimized_geotiff --full-check=yes, rio cogeo validate and OGC 21-026 ask for, \
-              and that the blocks are where they should be. Reads directories, block tables, leaders and trailers; \
-              decodes no pixels. docs/validate.md lists the rules and describes the JSON.\n\n\
-              Exit code 0: valid; 1: not valid, or the file cannot be read.\n\n\
-              Examples:\n  \
-              swath validate cog.tif\n  \
-              swath validate cog.tif --strict\n  \
-              swath validate cog.tif --json\n",
-    flags: &[
-        Flag { name: "--json", value: None, help: "Print JSON." },
-        Flag {
-            name: "--strict",
-            value: None,
-            help: "Warnings make the file invalid too: what rio cogeo validate --strict and the requirements of OGC 21-026 ask for.",
-        },
-    ],
-    run,
-};
+/// Check that a file is a valid Cloud Optimized GeoTIFF, and report what is wrong and where
+///
+/// Checks what GDAL's validate_cloud_optimized_geotiff --full-check=yes, rio cogeo validate and OGC 21-026 require, and
+/// that the blocks are where they should be. Reads directories, block tables, leaders and trailers; decodes no pixels.
+/// docs/validate.md lists the rules and describes the JSON.
+///
+/// Exit code 0: valid; 1: not valid, or the file cannot be read.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  swath validate cog.tif
+  swath validate cog.tif --strict
+  swath validate cog.tif --json")]
+pub(crate) struct Validate {
+    /// The file to check.
+    file: PathBuf,
 
-fn run(arguments: &Arguments<'_>) -> Result<(), Failure> {
-    let dataset = Dataset::open(arguments.operand(0))?;
-    let validation = swath::validate(&dataset)?;
-    let strict = arguments.has("--strict");
-    let valid = if strict { validation.is_strictly_valid() } else { validation.is_valid() };
-    if arguments.has("--json") {
-        let info = describe(&dataset.name(), &validation, valid, strict);
-        let text = serde_json::to_string_pretty(&info).map_err(|error| Failure::Failed(error.to_string()))?;
-        println!("{text}");
-    } else {
-        print!("{}", human(&validation, valid));
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Treat warnings as errors.
+    ///
+    /// This is what rio cogeo validate --strict and the requirements of OGC 21-026 demand.
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Validate {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let dataset = Dataset::open(&self.file)?;
+        let validation = swath::validate(&dataset)?;
+        let valid = if self.strict { validation.is_strictly_valid() } else { validation.is_valid() };
+        if self.json {
+            let info = describe(&dataset.name(), &validation, valid, self.strict);
+            let text = serde_json::to_string_pretty(&info).map_err(|error| Failure::Failed(error.to_string()))?;
+            println!("{text}");
+        } else {
+            print!("{}", human(&validation, valid));
+        }
+        if valid { Ok(()) } else { Err(Failure::No) }
     }
-    if valid { Ok(()) } else { Err(Failure::No) }
 }
 
 /// The fields of the JSON, in the order in which they are printed.

@@ -10,9 +10,9 @@ use swath::{
     WriteOptions,
 };
 
-use crate::command::Failure;
 use crate::demo::terrain;
 use crate::devices::Libraries;
+use crate::failure::Failure;
 
 /// The codecs that a library of NVIDIA's decodes and encodes.
 fn codecs(library: Library) -> &'static [&'static str] {

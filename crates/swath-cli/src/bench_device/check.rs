@@ -4,7 +4,7 @@ use swath::{CodecChoice, Dataset, DeviceReport, Layout};
 
 use super::Bench;
 use super::case::{Case, Picture};
-use crate::command::Failure;
+use crate::failure::Failure;
 
 /// No two decoders or encoders of JPEG round alike: samples may differ by so much, and on average by no more than this.
 const JPEG_MOST: u8 = 32;
@@ -129,9 +129,7 @@ pub(super) fn check(bench: &Bench, case: &Case, picture: &Picture) -> Result<Che
     plan.write_file(&by_cpu, true, &mut picture.source()?, &bench.running)?;
     let written = plan.write_file(&by_device, true, &mut picture.source()?, &bench.running(case))?;
     checked.note(written.gpu.as_ref());
-    let contents = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|error| Failure::file("read", &path.display().to_string(), error))
-    };
+    let contents = |path: &std::path::Path| std::fs::read(path).map_err(|error| Failure::file("read", path, error));
     checked.compare_bytes(&contents(&by_cpu)?, &contents(&by_device)?);
 
     let (image, other) = (Dataset::open(&by_cpu)?.image(0)?, Dataset::open(&by_device)?.image(0)?);

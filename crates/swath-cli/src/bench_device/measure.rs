@@ -8,7 +8,7 @@ use swath::{Dataset, Gpu, Layout, Predictor};
 use super::Bench;
 use super::case::{Case, Picture};
 use super::check::Checked;
-use crate::command::Failure;
+use crate::failure::Failure;
 
 /// How often something is done to find its best time.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::command::Failure;
+use crate::failure::Failure;
 
 /// A folder of this process alone; it is removed with all that is in it.
 pub(super) struct Scratch(PathBuf);
@@ -10,7 +10,7 @@ pub(super) struct Scratch(PathBuf);
 impl Scratch {
     pub(super) fn new(within: &Path) -> Result<Scratch, Failure> {
         let folder = within.join(format!("swath-bench-{}", std::process::id()));
-        let failed = |error| Failure::file("create", &folder.display().to_string(), error);
+        let failed = |error| Failure::file("create", &folder, error);
         // Not one that somebody else has put there.
         std::fs::create_dir(&folder).map_err(failed)?;
         Ok(Scratch(folder))

@@ -1,0 +1,67 @@
+//! Reasons for a command to end without success, and their exit codes.
+
+use std::fmt::{self, Display};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments are wrong: exit code 2.
+    Usage(String),
+    /// The arguments are right and the work failed: exit code 1.
+    Failed(String),
+    /// The work is done, the answer is no and has been printed: exit code 1, no message.
+    No,
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::Usage(_) => ExitCode::from(2),
+            Failure::Failed(_) | Failure::No => ExitCode::from(1),
+        }
+    }
+
+    /// A failed operation on a file. `operation` is a verb, such as "write".
+    pub(crate) fn file(operation: &str, path: &Path, error: impl Display) -> Failure {
+        Failure::Failed(format!("cannot {operation} {}: {error}", path.display()))
+    }
+
+    /// The output file exists, and `--overwrite` was not given.
+    pub(crate) fn exists(file: impl Display) -> Failure {
+        Failure::Failed(format!("{file} already exists; pass --overwrite to replace it"))
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Failure::Usage(message) | Failure::Failed(message)) = self else { return Ok(()) };
+        // One sentence on one line, even if a file name or a library message contains line breaks.
+        let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        f.write_str(&line)
+    }
+}
+
+impl From<swath::Error> for Failure {
+    fn from(error: swath::Error) -> Failure {
+        match error {
+            // The flags count bands from 1.
+            swath::Error::Band { band, count } => {
+                Failure::Failed(format!("band {} does not exist; the image has {count}", band + 1))
+            }
+            swath::Error::Level { level, count: 0 | 1 } => {
+                Failure::Failed(format!("overview {level} does not exist; the image has no overviews"))
+            }
+            swath::Error::Level { level, count } => {
+                Failure::Failed(format!("overview {level} does not exist; the last overview is {}", count - 1))
+            }
+            swath::Error::Source(swath::io::Error::Open { path, .. }) if path.to_string_lossy().contains("://") => {
+                let text = "is an address; the command reads local files only, the Python package also reads addresses";
+                Failure::Failed(format!("{} {text}", path.display()))
+            }
+            swath::Error::Exists { file } => Failure::exists(file),
+            other => Failure::Failed(other.to_string()),
+        }
+    }
+}

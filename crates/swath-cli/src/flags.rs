@@ -1,0 +1,271 @@
+//! Flags that several commands share, and the parsers of their values.
+
+use std::ops::Range;
+use std::str::FromStr;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use swath::{CodecChoice, Device, FallbackPolicy, ReadRequest, Storage};
+
+use crate::failure::Failure;
+
+/// Flags that choose the part of an image to read.
+#[derive(Args)]
+pub(crate) struct Selection {
+    /// Rows R0 to R1 and columns C0 to C1, the ends not included. Default: the whole image.
+    ///
+    /// Rows and columns are counted in the resolution that is read.
+    #[arg(long, value_name = "R0,C0,R1,C1")]
+    pub(crate) window: Option<Window>,
+
+    /// Bands to read, counted from 1, in this order. Default: all bands.
+    #[arg(long, value_name = "B1,B2,...")]
+    pub(crate) bands: Option<Bands>,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+}
+
+impl Selection {
+    /// A request for this part.
+    pub(crate) fn request<'a>(&self) -> ReadRequest<'a> {
+        let mut request = self.threads.apply(ReadRequest::new());
+        if let Some(window) = &self.window {
+            request = window.apply(request);
+        }
+        match &self.bands {
+            Some(bands) => request.bands(bands.0.clone()),
+            None => request,
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct Threads {
+    /// Threads to use. Default: the value of SWATH_THREADS, or else the cores this process may use.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) threads: Option<usize>,
+}
+
+impl Threads {
+    pub(crate) fn apply<'a>(&self, request: ReadRequest<'a>) -> ReadRequest<'a> {
+        match self.threads {
+            Some(threads) => request.threads(threads),
+            None => request,
+        }
+    }
+}
+
+/// Flags that choose the device and how it is used.
+#[derive(Args)]
+pub(crate) struct DeviceFlags {
+    /// Where to do the work. Default: the value of SWATH_DEVICE, or else cpu.
+    ///
+    /// One of cpu, opencl, opencl:N, cuda, cuda:N, auto. "auto" uses the first GPU, or the CPU if there is no GPU.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+
+    /// What to do with work that the device cannot do: "auto" leaves it to the CPU, "strict" is an error. Default: auto.
+    #[arg(long, value_name = "POLICY", value_parser = fallback_parser())]
+    fallback: Option<FallbackPolicy>,
+
+    /// Decoder on a CUDA device. Default: the value of SWATH_DECODER, or else auto.
+    ///
+    /// "nvcomp" uses NVIDIA's libraries. "own" uses Swath's kernels, which are safe with files from untrusted sources.
+    /// "auto" uses NVIDIA's libraries where they are installed.
+    #[arg(long, value_parser = names(CodecChoice::NAMES, CodecChoice::named))]
+    decoder: Option<CodecChoice>,
+
+    /// How bytes move between storage and a CUDA device. Default: the value of SWATH_STORAGE, or else auto.
+    ///
+    /// "cufile" uses cuFile, "posix" goes through host memory. "auto" uses cuFile where it needs no host memory.
+    #[arg(long, value_parser = names(Storage::NAMES, Storage::named))]
+    storage: Option<Storage>,
+
+    /// Device memory to use at most, in millions of bytes.
+    ///
+    /// Default: 256 MiB to read; to write, what the rows of one row of tiles need.
+    #[arg(long, value_name = "MB", value_parser = number::<u64>)]
+    gpu_memory: Option<u64>,
+}
+
+impl DeviceFlags {
+    /// The name of the device: the flag, or else the environment variable.
+    pub(crate) fn device_name(&self) -> String {
+        self.device.clone().or_else(|| variable("SWATH_DEVICE")).unwrap_or_else(|| "cpu".into())
+    }
+
+    pub(crate) fn device(&self) -> Result<Device, Failure> {
+        Device::named(&self.device_name()).map_err(|error| match error {
+            swath::Error::DeviceName { .. } => Failure::Usage(format!("--device: {error}")),
+            other => other.into(),
+        })
+    }
+
+    pub(crate) fn fallback(&self) -> FallbackPolicy {
+        self.fallback.unwrap_or(FallbackPolicy::Auto)
+    }
+
+    pub(crate) fn decoder(&self) -> Result<CodecChoice, Failure> {
+        flag_or_variable(self.decoder, "SWATH_DECODER", CodecChoice::NAMES, CodecChoice::named)
+    }
+
+    pub(crate) fn storage(&self) -> Result<Storage, Failure> {
+        flag_or_variable(self.storage, "SWATH_STORAGE", Storage::NAMES, Storage::named)
+    }
+
+    /// The device memory to use at most, in bytes.
+    pub(crate) fn gpu_memory(&self) -> Option<u64> {
+        self.gpu_memory.map(|megabytes| megabytes.saturating_mul(1_000_000))
+    }
+
+    /// The request, executed on `device` with at most `memory` bytes of device memory.
+    pub(crate) fn apply<'a>(
+        &self,
+        request: ReadRequest<'a>,
+        device: &Device,
+        memory: Option<u64>,
+    ) -> Result<ReadRequest<'a>, Failure> {
+        let request = request.device(device).fallback(self.fallback());
+        let request = request.decoder(self.decoder()?).storage(self.storage()?);
+        Ok(match memory {
+            Some(bytes) => request.gpu_memory_budget(bytes),
+            None => request,
+        })
+    }
+
+    /// The flags that were given, except `--device` and `--fallback`.
+    pub(crate) fn given(&self) -> [(&'static str, bool); 4] {
+        [
+            ("--fallback", self.fallback.is_some()),
+            ("--decoder", self.decoder.is_some()),
+            ("--storage", self.storage.is_some()),
+            ("--gpu-memory", self.gpu_memory.is_some()),
+        ]
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct Encoder {
+    /// Encoder when a CUDA device writes. Default: the value of SWATH_ENCODER, or else auto.
+    ///
+    /// "nvcomp" uses NVIDIA's libraries, which make other bytes of the same pixels. "own" uses Swath's encoders.
+    /// "auto" uses NVIDIA's libraries where they are installed.
+    #[arg(long, value_parser = names(CodecChoice::NAMES, CodecChoice::named))]
+    encoder: Option<CodecChoice>,
+}
+
+impl Encoder {
+    pub(crate) fn choice(&self) -> Result<CodecChoice, Failure> {
+        flag_or_variable(self.encoder, "SWATH_ENCODER", CodecChoice::NAMES, CodecChoice::named)
+    }
+}
+
+/// A window, as `R0,C0,R1,C1`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Window {
+    rows: Range<u64>,
+    columns: Range<u64>,
+}
+
+impl Window {
+    pub(crate) fn apply<'a>(&self, request: ReadRequest<'a>) -> ReadRequest<'a> {
+        request.window(self.rows.clone(), self.columns.clone())
+    }
+}
+
+impl FromStr for Window {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Window, String> {
+        match numbers(text)?[..] {
+            [r0, c0, r1, c1] => Ok(Window { rows: r0..r1, columns: c0..c1 }),
+            _ => Err("a window has four numbers: R0,C0,R1,C1".into()),
+        }
+    }
+}
+
+/// Bands, counted from 0; the text counts them from 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bands(pub(crate) Vec<usize>);
+
+impl FromStr for Bands {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Bands, String> {
+        let from_zero = |band: usize| band.checked_sub(1).ok_or_else(|| "bands are counted from 1".to_owned());
+        numbers(text)?.into_iter().map(from_zero).collect::<Result<_, _>>().map(Bands)
+    }
+}
+
+/// Numbers separated by commas.
+pub(crate) fn numbers<T: FromStr>(text: &str) -> Result<Vec<T>, String> {
+    text.split(',').map(number).collect()
+}
+
+pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.trim().parse().map_err(|_| format!("'{text}' is not a whole number in the allowed range"))
+}
+
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a whole number of at least 1 is needed".into()),
+        Ok(number) => Ok(number),
+    }
+}
+
+/// A parser of the names in `list`, which are separated by `|`.
+fn names<T: Clone + Send + Sync + 'static>(
+    list: &'static str,
+    named: fn(&str) -> Option<T>,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(list.split('|')).try_map(move |name| named(&name).ok_or("this name is not supported"))
+}
+
+fn fallback_parser() -> impl TypedValueParser<Value = FallbackPolicy> {
+    names("auto|strict", |name| match name {
+        "auto" => Some(FallbackPolicy::Auto),
+        "strict" => Some(FallbackPolicy::Strict),
+        _ => None,
+    })
+}
+
+/// The value of a flag, or else of an environment variable, or else the default.
+fn flag_or_variable<T: Default>(
+    flag: Option<T>,
+    name: &str,
+    names: &str,
+    named: impl Fn(&str) -> Option<T>,
+) -> Result<T, Failure> {
+    match (flag, variable(name)) {
+        (Some(value), _) => Ok(value),
+        (None, None) => Ok(T::default()),
+        (None, Some(text)) => {
+            named(&text).ok_or_else(|| Failure::Usage(format!("{name} must be one of {names}, not '{text}'")))
+        }
+    }
+}
+
+/// An environment variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_has_four_numbers() {
+        assert_eq!("0, 1,2,3".parse(), Ok(Window { rows: 0..2, columns: 1..3 }));
+        for wrong in ["", "1,2,3", "1,2,3,4,5", "a,b,c,d", "-1,0,1,1"] {
+            assert!(wrong.parse::<Window>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bands_are_counted_from_one() {
+        assert_eq!("4,3,2".parse(), Ok(Bands(vec![3, 2, 1])));
+        assert!("0".parse::<Bands>().is_err() && "1,x".parse::<Bands>().is_err());
+    }
+}
