@@ -83,7 +83,7 @@ def _dask_rows(raster: Raster, on_device: bool) -> Rows:
                 f"the dask array says that rows {start} to {stop} have the shape {tuple(part.shape)}, but computing "
                 f"them gave {tuple(made.shape)}: the chunks that its graph makes are not as it declares them"
             )
-        made = _as_announced(made, part.dtype, start, stop)
+        made = as_announced(made, part.dtype, f"rows {start} to {stop}")
         if on_device:
             return _finish_on_device(raster, made)
         return _with_mask(raster, _on_host(made), start, stop)
@@ -91,24 +91,27 @@ def _dask_rows(raster: Raster, on_device: bool) -> Rows:
     return rows
 
 
-def _as_announced(made: Any, dtype: np.dtype[Any], start: int, stop: int) -> Any:
-    """Rows in the type that the dask array says it has: chunks may be of another, where no value changes by that."""
+def as_announced(made: Any, dtype: np.dtype[Any], what: str) -> Any:
+    """Pixels in the type that the dask array says it has: chunks may be of another, where no value changes by that."""
     if made.dtype == dtype:
         return made
-    if np.can_cast(made.dtype, dtype, "safe"):
+    from_whole, to_float = made.dtype.kind in "iu", dtype.kind in "fc"
+    if np.can_cast(made.dtype, dtype, "safe") and not (from_whole and to_float and made.dtype.itemsize == 8):
         return made.astype(dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         cast = made.astype(dtype)
-        is_rounded = made.dtype.kind == dtype.kind == "f"
-        # xarray's interp announces float32 and makes float64: more digits than that are not meant.
-        kept = (
-            np.isfinite(cast) == np.isfinite(made) if is_rounded else (cast == made) | ((made != made) & (cast != cast))
-        )
+        if made.dtype.kind == dtype.kind == "f":
+            # xarray's interp announces float32 and makes float64: more digits than that are not meant.
+            kept = np.isfinite(cast) == np.isfinite(made)
+        elif from_whole and to_float:
+            kept = cast.astype(made.dtype) == made
+        else:
+            kept = (cast == made) | ((made != made) & (cast != cast))
     if bool(kept.all()):
         return cast
     raise ValueError(
-        f"the dask array says that it is of type {dtype}, but computing rows {start} to {stop} gave {made.dtype} with "
-        f"values that {dtype} cannot hold. Convert it with .astype(), or say the type that its chunks have with meta= "
+        f"the dask array says that it is of type {dtype}, but computing {what} gave {made.dtype} with values that "
+        f"{dtype} cannot hold. Convert it with .astype(), or say the type that its chunks have with meta= "
         "or dtype= where the graph is made (map_blocks, from_delayed, apply_ufunc)."
     )
 

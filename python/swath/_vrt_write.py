@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element
 from ._crs import crs_of
 from ._raster import is_on_device
 from ._sidecars import STATISTICS, number_text, pam_path
-from ._stream import finish, make_parent
+from ._stream import as_announced, finish, make_parent
 from ._swath import File, default_threads
 from ._vrt_xml import DTYPES, METADATA_DOMAIN, POINT_TRANSFORM
 from ._xml import add, replace_file, to_bytes
@@ -149,6 +149,7 @@ def _batches(job: Job, tiles: list[Tile]) -> Iterator[list[Tile]]:
 def _write_tile(job: Job, tile: Tile, block: Any, folder: str, threads: int) -> Report:
     from ._write import write_array
 
+    block = as_announced(block, job.raster.array.dtype, f"the chunk at row {tile.row} and column {tile.column}")
     if is_on_device(block):
         from ._gpu import to_host
 
