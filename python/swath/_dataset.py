@@ -19,7 +19,7 @@ from ._nodata import matchable
 from ._placement import grid_mappings
 from ._raster import X_DIMS, Y_DIMS, is_dask
 from ._state import KEY, Number, ReadState, state_of
-from ._storage import FILL_NAMES, encoded_fill, nodata_of_attrs
+from ._storage import FILL_NAMES, encoded_fill, fill_of, nodata_of_attrs
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -144,7 +144,7 @@ class _Variable:
         kind = self.array.dtype.kind
         if kind == "b":
             return None
-        if encoded_fill(self.array.encoding) is not None or (self.state is not None and self.state.masked):
+        if fill_of(self.array) is not None or (self.state is not None and self.state.masked):
             return math.nan
         if is_mixed(self.array):
             return math.nan if kind == "f" else None

@@ -70,7 +70,7 @@ def storage_of(
     otherwise = plain if explicit is not None else replace(plain, nodata=math.nan)
     if packing is None:
         # NaN becomes this value, so nothing else may have it.
-        nodata = plain.nodata if explicit is None and encoded_fill(data.encoding) is not None else None
+        nodata = plain.nodata if explicit is None and fill_of(data) is not None else None
         if nodata is None or raster.dtype.kind != "f" or math.isnan(nodata):
             return plain
         checked = replace(raster, steps=(*raster.steps, NodataGuard(nodata)))
@@ -268,11 +268,11 @@ def _stated_scaling(data: Any, bands: Bands, state: ReadState | None) -> Scaling
 
 def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | None) -> Number | None:
     """What the array says of missing pixels, as samples of the raster's type can have it."""
-    attrs, encoding = data.attrs, data.encoding
+    attrs = data.attrs
     is_float = raster.dtype.kind in "fc"
     if data.dtype.kind == "b":
         return None  # Of a comparison, whose operands had a nodata value.
-    fill = encoded_fill(encoding)
+    fill = fill_of(data)
     if fill is not None:
         scaling = _applied_scaling(data, bands)
         was_scaled = scaling is None or _needed(scaling) is not None
@@ -304,6 +304,16 @@ def _packed_fill(encoding: Mapping[Any, Any]) -> Number | None:
     if state is None or not state.masked or not encoding.keys().isdisjoint(_ENCODEDFILL_NAMES):
         return encoded_fill(encoding)
     return state.nodata
+
+
+def fill_of(data: Any) -> Number | None:
+    """The value that NaN stands for in an array; None where it is not masked.
+
+    xarray states NaN for all floats that it stores, also for those that have another value.
+    """
+    fill = encoded_fill(data.encoding)
+    is_default = fill is not None and math.isnan(fill) and nodata_of_attrs(data.attrs) is not None
+    return None if is_default else fill
 
 
 def encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
