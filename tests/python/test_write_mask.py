@@ -222,3 +222,52 @@ def test_an_index_of_tiles_has_no_mask_and_loses_no_pixel(tmp_path: Path) -> Non
     array = open_geotiff(path, masked=True)
     to_geotiff(array, tmp_path / "it.vrt")
     np.testing.assert_array_equal(open_geotiff(tmp_path / "it.vrt", masked=True), array)
+
+
+@pytest.fixture
+def transparent(tmp_path: Path) -> tuple[str, Any]:
+    """Red, green, blue and alpha, and where alpha is 0."""
+    pixels = np.concatenate([RGB, (VALID * np.uint8(200))[None]])
+    return by_gdal(tmp_path / "alpha.tif", pixels, photometric="RGB", alpha="YES"), pixels
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_alpha_needs_no_mask_as_long_as_it_is_written(lazy: bool, transparent: Any, tmp_path: Path) -> None:
+    path, pixels = transparent
+    array = swath.open_rasterio(path, masked=True, chunks=32 if lazy else None)
+    to_geotiff(array, tmp_path / "it.tif")
+    with rasterio.open(tmp_path / "it.tif") as file:
+        assert set(file.dtypes) == {"uint8"} and file.colorinterp[3] == rasterio.enums.ColorInterp.alpha
+        np.testing.assert_array_equal(file.read()[:, VALID], pixels[:, VALID])
+        np.testing.assert_array_equal(file.read(4), pixels[3])
+    # The colours alone say by a mask what alpha said.
+    to_geotiff(array.isel(band=[0, 1, 2]), tmp_path / "it.tif")
+    assert_masked(tmp_path / "it.tif", VALID, RGB)
+    to_geotiff(array.isel(band=1), tmp_path / "it.tif")
+    assert_masked(tmp_path / "it.tif", VALID, RGB[1])
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_missing_pixel_that_is_not_transparent_is_not_made_black(
+    lazy: bool, transparent: Any, tmp_path: Path
+) -> None:
+    path, _ = transparent
+    array = swath.open_rasterio(path, masked=True).compute()
+    array.values[1, 50, 60] = np.nan
+    given = array.chunk(32) if lazy else array
+    given.encoding = array.encoding
+    to_geotiff(given, tmp_path / "it.tif")
+    again = open_geotiff(tmp_path / "it.tif", masked=True).transpose("band", "y", "x")
+    np.testing.assert_array_equal(again, array)
+
+
+def test_pixels_that_are_missing_by_their_colour_get_a_mask(tmp_path: Path) -> None:
+    pixels = np.where(VALID, np.maximum(RGB, 9), np.array([1, 2, 3])[:, None, None]).astype("u1")
+    path = by_gdal(tmp_path / "values.tif", pixels)
+    with rasterio.open(path, "r+") as file:
+        file.update_tags(NODATA_VALUES="1 2 3")
+    array = swath.open_rasterio(path, masked=True)
+    np.testing.assert_array_equal(np.isnan(array.values).all(axis=0), ~VALID)
+    to_geotiff(array, tmp_path / "it.tif")
+    again = swath.open_rasterio(tmp_path / "it.tif", masked=True)
+    np.testing.assert_array_equal(again.values, array.values)
