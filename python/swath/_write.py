@@ -191,6 +191,8 @@ def to_geotiff(
     bands = unlabelled(raster) if labelled is None else bands_of(labelled, raster, attrs, state)
     if mask is None and not _is_vrt(target):
         mask = state is not None and state.by_mask and not state.mask_in_samples
+        if state is not None and state.mask is not None:
+            mask = state.mask.of(labelled, raster)
     has_mask = (mask is not None and mask is not False) or (state is not None and state.by_mask)
     storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask)
     categories = _categories(attrs)
