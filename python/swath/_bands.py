@@ -69,6 +69,10 @@ class Bands:
     names: list[str | None] | None
     """What the array calls them; None where it leaves that to the metadata of the source."""
 
+    def position(self, sample: int) -> int | None:
+        """Where a band of the source file is in the array."""
+        return self.samples.index(sample) if sample in self.samples else None
+
 
 def bands_of(data: Any, raster: Raster, attrs: Mapping[str, Any], state: ReadState | None) -> Bands:
     """The bands of a DataArray."""

@@ -334,7 +334,8 @@ def _one_state(variables: list[_Variable], dtype: np.dtype[Any]) -> tuple[list[i
 
 def _of_any_file(state: ReadState, packed: np.dtype[Any]) -> ReadState:
     """Without what is true of the bands of one file only."""
-    return replace(state, dtype=packed, scaling={}, bands=1, first_label=0, sample=None, attrs=None)
+    alone = replace(state, dtype=packed, scaling={}, bands=1, first_label=0, sample=None, attrs=None)
+    return replace(alone, mask_in_samples=False)
 
 
 def _alike(one: ReadState, two: ReadState) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._nodata import matchable
+from ._pack import NotPackableError, Packing
 from ._raster import Raster, Validity, is_dask, is_data_array, spatial_dims, upright
 from ._source import Handle
 from ._state import Number
@@ -70,17 +71,36 @@ def _numbers(data: Any, dim: str, count: int, ends: tuple[float, ...], total: in
     return numbers.astype(np.int64) if on_grid else None
 
 
-def validity_of(mask: Any, raster: Raster, nodata: Number | None) -> Validity | None:
-    """The rows of a mask: an array, non-zero where pixels are valid; or True, for where they are not missing."""
-    if mask is None or mask is False:
+def validity_of(mask: Any, data: Any, raster: Raster, nodata: Number | None) -> Validity | None:
+    """The rows of a mask: an array, non-zero where pixels are valid; or True, for where they are not missing.
+
+    `data` is the DataArray that the raster was made of, None for a bare array.
+    """
+    if not is_wanted(mask):
         return None
     if callable(mask):
         rows_of: Validity = mask
         return rows_of
-    if mask is True:
-        return _not_missing(matchable(nodata, raster.array.dtype))
+    if isinstance(mask, bool | np.bool_):
+        # Where values are packed, NaN alone stands for missing ones: the sentinel is one of the packed values.
+        is_packed = any(isinstance(step, Packing) for step in raster.steps)
+        valid = _not_missing(None if is_packed else matchable(nodata, raster.array.dtype))
+    else:
+        valid = _given(mask, data, raster)
+    return _without_gaps(valid) if nodata is None and raster.dtype.kind in "iu" else valid
+
+
+def is_wanted(mask: Any) -> bool:
+    """Whether the file is to have a mask."""
+    return mask is not None and not (isinstance(mask, bool | np.bool_) and not mask)
+
+
+def _given(mask: Any, data: Any, raster: Raster) -> Validity:
     if is_data_array(mask):
-        mask = upright(mask).data
+        mask = upright(mask)
+        if data is not None and mask.ndim == 2:
+            _check_place(mask, data)
+        mask = mask.data
     given: Any = mask if is_dask(mask) else np.asarray(mask)
     if tuple(given.shape) != (raster.height, raster.width):
         raise ValueError(
@@ -99,18 +119,55 @@ def validity_of(mask: Any, raster: Raster, nodata: Number | None) -> Validity | 
     return rows
 
 
+def _check_place(mask: Any, data: Any) -> None:
+    """A mask with coordinates must have those of the image, in their order: a flipped one would hide other pixels."""
+    for own, other in zip(spatial_dims(data), mask.dims, strict=True):
+        if own in data.coords and other in mask.coords and data.sizes[own] == mask.sizes[other]:
+            image, hidden = data.coords[own].values, mask.coords[other].values
+            if image.dtype.kind not in "biuf" or hidden.dtype.kind not in "biuf":
+                continue
+            step = abs(float(image[-1]) - float(image[0])) / max(1, len(image) - 1)
+            if not np.allclose(image, hidden, rtol=1e-12, atol=1e-3 * step):
+                raise ValueError(
+                    f"the coordinates of mask along {other!r} are not those of the image: align them "
+                    "(``mask.reindex_like(data)``), or pass mask.values"
+                )
+
+
 def _not_missing(nodata: Number | None) -> Validity:
     def rows(block: npt.NDArray[Any], start: int, stop: int) -> npt.NDArray[np.uint8]:
-        missing: npt.NDArray[np.bool_] = np.ma.getmaskarray(block).copy()
+        missing = _missing(block)
         plain = np.ma.getdata(block)
-        if plain.dtype.kind in "fc":
-            missing |= np.isnan(plain)
         if nodata is not None and not math.isnan(nodata):
             missing |= plain == plain.dtype.type(nodata)
         # A pixel that one band has is there.
         return _as_mask(~(missing if missing.ndim == 2 else missing.all(axis=2)))
 
     return rows
+
+
+def _without_gaps(valid: Validity) -> Validity:
+    """The same for integers without a nodata value, which have nothing else than the mask to say what is missing."""
+
+    def rows(block: npt.NDArray[Any], start: int, stop: int) -> npt.NDArray[np.uint8]:
+        mask = valid(block, start, stop)
+        if isinstance(block, np.ma.MaskedArray) or block.dtype.kind in "fc":
+            missing = _missing(block)
+            if bool(((missing if missing.ndim == 2 else missing.any(axis=2)) & (mask != 0)).any()):
+                raise NotPackableError(
+                    "pixels are missing that the mask has, or in some of their bands only, and there is no nodata "
+                    "value that they could become: pass one as nodata="
+                )
+        return mask
+
+    return rows
+
+
+def _missing(block: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where samples are NaN or hidden by a masked array."""
+    missing: npt.NDArray[np.bool_] = np.ma.getmaskarray(block).copy()
+    plain = np.ma.getdata(block)
+    return missing | np.isnan(plain) if plain.dtype.kind in "fc" else missing
 
 
 def _as_mask(valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:

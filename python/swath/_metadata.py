@@ -27,6 +27,7 @@ _DESCRIPTION, _PHOTOMETRIC, _X_RESOLUTION, _Y_RESOLUTION, _RESOLUTION_UNIT = 270
 _COLOR_MAP, _EXTRA_SAMPLES, _GDAL_METADATA, _RPC = 320, 338, 42112, 50844
 _MIN_IS_BLACK, _RGB, _PALETTE = 1, 2, 3
 _UNSPECIFIED, _ALPHA = 0, 2
+_ALPHAS = (1, 2)  # Premultiplied or not.
 _UNITS = {"none": 1, "inch": 2, "centimeter": 3}
 # Samples that an interpretation takes for itself; the others are extra.
 _COLOR_SAMPLES = {_RGB: 3, 5: 4, 6: 3, 8: 3, 9: 3, 10: 3}
@@ -137,9 +138,17 @@ def _name_bands(options: Options, attrs: Mapping[str, Any], bands: Bands) -> Non
             if unit and isinstance(unit, str):
                 info["units"] = unit
     colors = as_sequence(attrs.get("colorinterp"))
-    for info, sample in zip(options["band_info"], bands.samples, strict=True):
-        if colors is not None:
-            info["color"] = "undefined" if sample is None or sample >= len(colors) else str(colors[sample])
+    if colors is not None:
+        for info, color in zip(options["band_info"], _by_sample(colors, bands), strict=True):
+            info["color"] = "undefined" if color is None else str(color)
+
+
+def _by_sample(listed: list[Any], bands: Bands) -> list[Any]:
+    """The entry of each band in a list of those of the source; None where it has none."""
+    if all(sample is None for sample in bands.samples):
+        return bands.labels.pick(listed)
+    known = [-1 if sample is None else sample for sample in bands.samples]
+    return [listed[sample] if 0 <= sample < len(listed) else None for sample in known]
 
 
 def _foreign_items(attrs: Mapping[str, Any]) -> list[Item]:
@@ -204,7 +213,16 @@ def _meaning(
     is_same = bands.samples == list(range(raster.bands)) or "_swath_contract" not in attrs
     if is_same and len(known) == extra:
         return code, known
-    return code, [_ALPHA if color == "alpha" else _UNSPECIFIED for color in colors[raster.bands - extra :]]
+    pairs = zip(_extra_bands(known, attrs), known, strict=True)
+    alphas: dict[int | None, int] = {sample: kind for sample, kind in pairs if kind in _ALPHAS}
+    extras = zip(bands.samples[raster.bands - extra :], colors[raster.bands - extra :], strict=True)
+    return code, [alphas.get(sample, _ALPHA) if color == "alpha" else _UNSPECIFIED for sample, color in extras]
+
+
+def _extra_bands(known: list[int], attrs: Mapping[str, Any]) -> range:
+    """The bands of the source that its ExtraSamples are about, which are the last."""
+    total = int(attrs.get("_swath_bands", 1))
+    return range(total - len(known), total)
 
 
 def _whole_numbers(value: Any) -> list[int]:

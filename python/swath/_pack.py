@@ -140,6 +140,22 @@ class NodataGuard:
         return block
 
 
+@dataclass(frozen=True)
+class AlphaGuard:
+    """A step of a raster that changes nothing, and refuses missing pixels that are not transparent."""
+
+    band: int
+
+    def __call__(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A block of floats."""
+        missing = np.isnan(block)
+        if missing.ndim == 3:
+            missing = missing.any(axis=2) & (block[..., self.band] != 0)
+        if bool(missing.any()):
+            raise NotPackableError("pixels are missing that are not transparent, and there is no nodata value")
+        return block
+
+
 def check_packed_nodata(nodata: Number, dtype: np.dtype[Any]) -> None:
     """ValueError where NaN pixels cannot become the nodata value of packed integers."""
     limits = np.iinfo(dtype)

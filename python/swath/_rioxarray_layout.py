@@ -162,7 +162,7 @@ class Reading:
             unpacked=self.unpacked,
             scaling={band: pair for band, pair in enumerate(info.scaling) if pair != (1.0, 0.0)},
             by_mask=plan.finish.by_mask,
-            mask_in_samples=info.validity != "mask",
+            mask_in_samples=info.validity == "alpha",
             mask=self._mask(plan),
             bands=info.count,
             sample=plan.bands[0] if plan.flat else None,

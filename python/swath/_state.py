@@ -39,7 +39,7 @@ class ReadState:
     by_mask: bool = False
     """Whether NaN also stands for what the file's mask leaves out."""
     mask_in_samples: bool = False
-    """Whether that mask is made of samples (alpha, NODATA_VALUES), which a write of all bands writes again."""
+    """Whether that mask is the last band of the file (alpha), which a write of that band writes again."""
     mask: Any = field(default=None, compare=False)
     """The file's mask (`FileMask`) where the read did not apply it; a write of the same pixels writes it again."""
     bands: int = 1

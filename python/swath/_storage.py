@@ -19,7 +19,7 @@ import numpy as np
 from ._bands import Bands, as_sequence, is_mixed
 from ._errors import ConflictingNodataError, InvalidIntegerNodataError
 from ._nodata import matchable
-from ._pack import NodataGuard, Packing, check_packed_nodata, per_band
+from ._pack import AlphaGuard, NodataGuard, Packing, check_packed_nodata, per_band
 from ._raster import Raster
 from ._state import Number, ReadState, state_of
 
@@ -46,8 +46,13 @@ class Storage:
     """Where the values turn out not to be those of the file's type any more."""
 
 
-def storage_of(raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bool | None, has_mask: bool) -> Storage:
-    """For a DataArray, or None for a bare array. `pack`: None restores the type of the file where nothing is lost."""
+def storage_of(
+    raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bool | None, has_mask: bool, alpha: int | None
+) -> Storage:
+    """For a DataArray, or None for a bare array. `pack`: None restores the type of the file where nothing is lost.
+
+    `has_mask`: the file gets a mask; `alpha`: the band that says what is missing.
+    """
     explicit = None if nodata is None else number(nodata, "nodata")
     if data is None:
         if pack:
@@ -56,7 +61,8 @@ def storage_of(raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bo
                 "array with no metadata to reverse."
             )
         return Storage(raster, _fitting(explicit, raster.dtype), nan_to_nodata=True)
-    packing = None if pack is False else _packing(data, bands, raster, explicit, has_mask, exact=not pack)
+    by_other = has_mask or alpha is not None
+    packing = None if pack is False else _packing(data, bands, raster, explicit, by_other, exact=not pack)
     if pack and packing is None:
         packing = _legacy_packing(data.attrs, raster, explicit)
     plain = _plain(raster, data, bands, explicit)
@@ -69,7 +75,8 @@ def storage_of(raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bo
             return plain
         checked = replace(raster, steps=(*raster.steps, NodataGuard(nodata)))
         return replace(plain, raster=checked, otherwise=otherwise)
-    values = replace(raster, dtype=packing.dtype, steps=(*raster.steps, packing))
+    guards = () if alpha is None or packing.nodata is not None or has_mask else (AlphaGuard(alpha),)
+    values = replace(raster, dtype=packing.dtype, steps=(*raster.steps, *guards, packing))
     # Values that were only masked are packed numbers still.
     stated = _needed(packing.scaling) or plain.scaling
     return Storage(values, packing.nodata, False, stated, otherwise if packing.exact else None)
@@ -275,7 +282,7 @@ def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | N
         stated = _of_accessors(data)
     if stated is None:
         return None
-    if state is not None and state.masked and state.nodata is None and math.isnan(stated):
+    if state is not None and state.masked and state.nodata is None and state.dtype.kind in "fc" and math.isnan(stated):
         return None  # NaN is what a mask leaves out, or a float file has without saying so.
     if is_mixed(data):
         return math.nan if is_float else None

@@ -15,7 +15,7 @@ from . import _swath
 from ._bands import Bands, bands_of, unlabelled
 from ._geo_keys import crs_options
 from ._layout import block_options, codec_options, overview_options, predictor_of
-from ._mask import validity_of
+from ._mask import is_wanted, validity_of
 from ._metadata import metadata_options
 from ._pack import NotPackableError
 from ._placement import raster_type_of, transform_of
@@ -189,12 +189,13 @@ def to_geotiff(
     state = None if labelled is None else state_of(labelled.encoding)
     attrs = {} if labelled is None else _attributes(labelled, state)
     bands = unlabelled(raster) if labelled is None else bands_of(labelled, raster, attrs, state)
+    alpha = None if state is None or not state.mask_in_samples else bands.position(state.bands - 1)
     if mask is None and not _is_vrt(target):
-        mask = state is not None and state.by_mask and not state.mask_in_samples
+        mask = state is not None and state.by_mask and alpha is None
         if state is not None and state.mask is not None:
             mask = state.mask.of(labelled, raster)
-    has_mask = (mask is not None and mask is not False) or (state is not None and state.by_mask)
-    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask)
+    has_mask = is_wanted(mask)
+    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask, alpha=alpha)
     categories = _categories(attrs)
     located = crs_options(crs, labelled, allow_unparseable=bool(allow_unparseable_crs))
     located["raster_type"] = raster_type_of(attrs)
@@ -211,7 +212,7 @@ def to_geotiff(
     def job_of(storage: Storage) -> Job:
         """The write of one way to store the values."""
         raster = _without_mask(storage.raster, storage.nodata, has_mask)
-        raster = dataclasses.replace(raster, valid=validity_of(mask, raster, storage.nodata))
+        raster = dataclasses.replace(raster, valid=validity_of(mask, labelled, raster, storage.nodata))
         made = options | located
         made["predictor"] = predictor_of(predictor, options["compression"], raster.dtype)
         _check_jpeg(options["compression"], raster)
@@ -436,7 +437,7 @@ def _check_combinations(
         return
     if cog:
         raise ValueError("cog=True is not compatible with VRT output: its tiles are plain GeoTIFFs.")
-    if mask is not None and mask is not False:
+    if is_wanted(mask):
         raise ValueError("mask= is not compatible with VRT output: the index has no mask. Write a .tif, or use nodata.")
     if overview_levels is not None:
         raise ValueError("overview_levels is not compatible with VRT output: its tiles have no overviews.")
