@@ -257,7 +257,7 @@ def _attributes(data: Any, state: ReadState | None) -> dict[str, Any]:
 
 
 def _is_whole(state: ReadState | None, raster: Raster, bands: Bands) -> bool:
-    """Whether an array has the very pixels that were read, as far as anybody can tell."""
+    """Whether an array has all pixels that were read and no others, judged by its shape and band labels."""
     return state is None or (state.shape == (raster.height, raster.width) and None not in bands.samples)
 
 
