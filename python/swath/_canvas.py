@@ -100,7 +100,7 @@ class Canvas:
     lenient: bool = False
     """A source that fails must leave the canvas as it was."""
     painted: npt.NDArray[np.bool_] | None = None
-    """Which samples of `planes` a source has set; None where nobody needs it."""
+    """Which samples of `planes` a source has set; None where holes keep the value that they have."""
 
     def pieces(self, layer: Layer) -> list[Layer]:
         """A layer in parts that are decoded one after the other: some rows, to where blocks of the file end.

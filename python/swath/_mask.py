@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,62 @@ import numpy.typing as npt
 from ._nodata import matchable
 from ._pack import NotPackableError, Packing
 from ._raster import Raster, Validity, is_dask, is_data_array, spatial_dims, upright
+from ._source import Handle
 from ._state import Number
+
+# How far from a pixel, in pixels, a coordinate may be.
+_ON_GRID = 1e-3
+
+
+@dataclass(frozen=True)
+class FileMask:
+    """The mask of a file that was read without `masked=True`: what a plain read and write would lose."""
+
+    handle: Handle
+    window: tuple[int, int, int, int]
+    level: int
+    ends: tuple[float, ...]
+    """The first and last coordinate of y and x."""
+
+    def of(self, data: Any, raster: Raster) -> Validity | None:
+        """For the pixels of an array, by their coordinates; None where they are no pixels of the file."""
+        down, across = spatial_dims(data)
+        top, left, bottom, right = self.window
+        rows = _numbers(data, down, raster.height, self.ends[:2], bottom - top)
+        columns = _numbers(data, across, raster.width, self.ends[2:], right - left)
+        if rows is None or columns is None:
+            return None
+        try:
+            self.handle.file()
+        except OSError as error:
+            warnings.warn(
+                f"the mask of {self.handle.name} cannot be read any more ({error}) and is not written; pass mask=",
+                UserWarning,
+                stacklevel=4,
+            )
+            return None
+        first, last = left + int(np.min(columns)), left + int(np.max(columns)) + 1
+
+        def read(_: npt.NDArray[Any], start: int, stop: int) -> npt.NDArray[np.uint8]:
+            some = rows[start:stop]
+            above, below = top + int(np.min(some)), top + int(np.max(some)) + 1
+            valid = np.full((below - above, last - first), 255, np.uint8)
+            self.handle.file().read_mask_into(valid, window=(above, first, below, last), level=self.level)
+            picked: npt.NDArray[np.uint8] = valid[np.ix_(some + top - above, columns + left - first)]
+            return picked
+
+        return read
+
+
+def _numbers(data: Any, dim: str, count: int, ends: tuple[float, ...], total: int) -> npt.NDArray[Any] | None:
+    """Which of the `total` rows or columns that were read an array has; None where it has others."""
+    if dim not in data.coords:
+        return np.arange(count) if count == total else None
+    step = (ends[1] - ends[0]) / (total - 1) if total > 1 else 1.0
+    places = (np.asarray(data.coords[dim].values, np.float64) - ends[0]) / step
+    numbers = np.rint(places)
+    on_grid = np.abs(places - numbers).max() < _ON_GRID and numbers.min() >= 0 and numbers.max() < total
+    return numbers.astype(np.int64) if on_grid else None
 
 
 def validity_of(mask: Any, data: Any, raster: Raster, nodata: Number | None) -> Validity | None:
@@ -21,6 +78,9 @@ def validity_of(mask: Any, data: Any, raster: Raster, nodata: Number | None) -> 
     """
     if not is_wanted(mask):
         return None
+    if callable(mask):
+        rows_of: Validity = mask
+        return rows_of
     if isinstance(mask, bool | np.bool_):
         # Where values are packed, NaN alone stands for missing ones: the sentinel is one of the packed values.
         is_packed = any(isinstance(step, Packing) for step in raster.steps)

@@ -13,11 +13,12 @@ from ._crs import warn_of_unknown
 from ._dataarray import data_array
 from ._errors import PixelSafetyLimitError
 from ._header import Header, header_of
+from ._mask import FileMask
 from ._nodata import Finish, check_integer_nodata, scaling
 from ._plan import MAX_PIXELS, ReadPlan
 from ._report import remember
 from ._request import bands_of, check_max_pixels, coerce, window_of
-from ._source import Handle
+from ._source import Handle, is_remote
 from ._state import ReadState
 
 if TYPE_CHECKING:
@@ -73,9 +74,23 @@ class Prepared:
             scaling={number: pair for number, pair in scaling.items() if pair != (1.0, 0.0)},
             cast=self.cast,
             by_mask=finish.by_mask,
+            mask=self._mask(),
             bands=header.bands,
             sample=self.plan.bands[0] if self.plan.flat and header.bands > 1 else None,
         )
+
+    def _mask(self) -> FileMask | None:
+        """The mask of a local file, where it is not applied."""
+        is_local = isinstance(self.source, str) and not is_remote(self.source)
+        if not is_local or not self.header.has_mask or self.plan.finish.by_mask:
+            return None
+        top, left, bottom, right = self.plan.window
+        first, last = (
+            self.georef.coords((row, column, row + 1, column + 1))
+            for row, column in ((top, left), (bottom - 1, right - 1))
+        )
+        ends = tuple(float(part[0]) for axis in (0, 1) for part in (first[axis], last[axis]))
+        return FileMask(self.handle, self.plan.window, self.plan.level, ends)
 
     def coords(self, parse: object = True) -> dict[str, npt.NDArray[Any]]:
         """y and x unless they are not wanted, and the number of each band; of one of several as a scalar."""

@@ -213,5 +213,5 @@ def _wkt(text: str) -> str | None:
     try:
         return str(crs.to_wkt("WKT1_GDAL"))
     except CRSError:
-        # Not all systems can be told in the older form.
+        # WKT 1 cannot describe every system.
         return str(crs.to_wkt())

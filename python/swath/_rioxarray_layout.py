@@ -11,10 +11,12 @@ from . import _netcdf_tags
 from ._errors import PixelSafetyLimitError
 from ._georef import SHEAR
 from ._grid_mapping import NAME, grid_mapping_attrs
+from ._mask import FileMask
 from ._nodata import Finish
 from ._pixels import Pixels
 from ._plan import MAX_PIXELS, ReadPlan
 from ._rioxarray_attrs import band_attrs, color_attrs, file_attrs, move_to_encoding
+from ._source import Handle, is_remote
 from ._state import ReadState
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from ._mosaic import Mosaic
     from ._raster_info import RasterInfo
-    from ._source import Handle
 
 
 @dataclass(frozen=True)
@@ -162,11 +163,25 @@ class Reading:
             scaling={band: pair for band, pair in enumerate(info.scaling) if pair != (1.0, 0.0)},
             by_mask=plan.finish.by_mask,
             mask_in_samples=info.validity == "alpha",
+            mask=self._mask(plan),
             bands=info.count,
             sample=plan.bands[0] if plan.flat else None,
             first_label=1,
             attrs=info.attrs,
         )
+
+    def _mask(self, plan: ReadPlan) -> FileMask | None:
+        """The mask of a local file, where it is not applied."""
+        info, handle = self.info, self.raster.handle
+        if not isinstance(handle, Handle) or not isinstance(handle.source, str) or is_remote(handle.source):
+            return None
+        if info.validity != "mask" or plan.finish.by_mask:
+            return None
+        coords = self._coords()
+        if not {"x", "y"} <= coords.keys():
+            return None
+        ends = tuple(float(coords[name][1][at]) for name in ("y", "x") for at in (0, -1))
+        return FileMask(handle, plan.window, plan.level, ends)
 
     def _coords(self) -> dict[str, Any]:
         """x and y of pixel centres; of a rotated image two-dimensional, by other names."""

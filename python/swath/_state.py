@@ -40,6 +40,8 @@ class ReadState:
     """Whether NaN also stands for what the file's mask leaves out."""
     mask_in_samples: bool = False
     """Whether that mask is the last band of the file (alpha), which a write of that band writes again."""
+    mask: Any = field(default=None, compare=False)
+    """The file's mask (`FileMask`) where the read did not apply it; a write of the same pixels writes it again."""
     bands: int = 1
     """Bands of the file."""
     sample: int | None = None

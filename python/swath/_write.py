@@ -192,6 +192,8 @@ def to_geotiff(
     alpha = None if state is None or not state.mask_in_samples else bands.position(state.bands - 1)
     if mask is None and not _is_vrt(target):
         mask = state is not None and state.by_mask and alpha is None
+        if state is not None and state.mask is not None:
+            mask = state.mask.of(labelled, raster)
     has_mask = is_wanted(mask)
     storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask, alpha=alpha)
     categories = _categories(attrs)
@@ -255,7 +257,7 @@ def _attributes(data: Any, state: ReadState | None) -> dict[str, Any]:
 
 
 def _is_whole(state: ReadState | None, raster: Raster, bands: Bands) -> bool:
-    """Whether an array has the very pixels that were read, as far as anybody can tell."""
+    """Whether an array has all pixels that were read and no others, judged by its shape and band labels."""
     return state is None or (state.shape == (raster.height, raster.width) and None not in bands.samples)
 
 

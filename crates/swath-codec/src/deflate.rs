@@ -12,6 +12,7 @@ use miniz_oxide::inflate::core::inflate_flags::{
 };
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
+use crate::inflate::{Inflater, Stream};
 use crate::{Error, Result};
 
 const NAME: &str = "Deflate";
@@ -35,10 +36,14 @@ const PATTERN: [u8; MARK.end - MARK.start] = {
     pattern
 };
 
+/// Fewest streams to decode at once. One alone takes 1.2 times as long as with libdeflate.
+const FEWEST: usize = 2;
+
 /// A reusable Deflate decoder.
 pub struct Decoder {
     whole: Decompressor,
     partial: Option<Box<DecompressorOxide>>,
+    several: Option<Inflater>,
 }
 
 impl Default for Decoder {
@@ -56,7 +61,7 @@ impl fmt::Debug for Decoder {
 impl Decoder {
     /// A decoder ready for use.
     pub fn new() -> Self {
-        Self { whole: Decompressor::new(), partial: None }
+        Self { whole: Decompressor::new(), partial: None, several: None }
     }
 
     /// Decodes `src` until it ends or `dst` is full, and returns how many bytes of `dst` are decoded.
@@ -69,6 +74,20 @@ impl Decoder {
             Ok(len) => Ok(len),
             Err(_) => self.decode_partly(src, dst),
         }
+    }
+
+    /// Decodes each of `streams` as [`decode`](Self::decode) does, with the same results. Those that gain from it are decoded at
+    /// once: the more streams, the better, up to what fits into the cache.
+    pub fn decode_batch(&mut self, streams: &mut [Stream<'_>]) -> Vec<Result<usize>> {
+        if streams.iter().filter(|stream| stream.gains()).count() >= FEWEST {
+            let several = self.several.get_or_insert_default();
+            several.decode(streams.iter_mut().filter(|stream| stream.gains()));
+        }
+        let decode = |Stream { src, dst, len }: &mut Stream<'_>| match len.take() {
+            Some(len) => Ok(len),
+            None => self.decode(src, dst),
+        };
+        streams.iter_mut().map(decode).collect()
     }
 
     /// Decodes the first `want` bytes of a stream that may hold many more, at the speed of libdeflate. `dst` has

@@ -10,6 +10,7 @@ mod decoder;
 pub mod deflate;
 mod encoder;
 mod error;
+pub mod inflate;
 pub mod jpeg;
 pub mod jpeg2000;
 pub mod jxl;

@@ -1,0 +1,110 @@
+//! Deflate in zlib framing, several streams at once in one thread.
+//!
+//! The blocks of a raster are independent streams, so their decoding can overlap: see [`interleave`]. This decoder accepts a
+//! subset of what libdeflate accepts and gives the same bytes; a stream that it refuses may still be fine, and the caller gives
+//! it to [`deflate::Decoder`](crate::deflate::Decoder), which decides what is an error.
+
+mod interleave;
+mod lane;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use interleave::Event;
+use lane::{Lane, Progress, Refused};
+use table::Tables;
+
+/// Streams that are decoded at once.
+const LANES: usize = 4;
+
+/// A stream and the place for what it holds.
+#[derive(Debug)]
+pub struct Stream<'a> {
+    /// The zlib stream, with anything behind it.
+    pub src: &'a [u8],
+    /// Takes the decoded bytes. All of it may be written to.
+    pub dst: &'a mut [u8],
+    /// How many bytes of `dst` are decoded. `None` before decoding, and when the stream is refused.
+    pub len: Option<usize>,
+}
+
+impl<'a> Stream<'a> {
+    /// A stream that is not decoded yet.
+    pub fn new(src: &'a [u8], dst: &'a mut [u8]) -> Self {
+        Self { src, dst, len: None }
+    }
+
+    /// Whether decoding this stream beside others is likely to be faster than libdeflate. Streams that compress well consist of
+    /// long matches, which are limited by copying and not by the table look-ups that interleaving overlaps.
+    pub fn gains(&self) -> bool {
+        self.dst.len() / 4 < self.src.len()
+    }
+}
+
+/// A reusable decoder of several streams.
+pub struct Inflater {
+    tables: Box<[Tables; LANES]>,
+}
+
+impl Default for Inflater {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Inflater {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inflater").finish_non_exhaustive()
+    }
+}
+
+impl Inflater {
+    /// A decoder ready for use.
+    pub fn new() -> Self {
+        Self { tables: Box::new(std::array::from_fn(|_| Tables::new())) }
+    }
+
+    /// Decodes `streams`, each on its own: a damaged one does not affect the others. Sets [`Stream::len`] of each.
+    pub fn decode<'a, 's: 'a>(&mut self, streams: impl IntoIterator<Item = &'a mut Stream<'s>>) {
+        let mut waiting = streams.into_iter();
+        let mut lanes = Vec::with_capacity(LANES);
+        for tables in self.tables.iter_mut() {
+            lanes.extend(next_lane(&mut waiting, tables));
+        }
+        while !lanes.is_empty() {
+            let (number, progress) = match interleave::run(&mut lanes, &self.tables) {
+                Event::Moved => continue,
+                Event::Symbol(number) => (number, lanes[number].step(&mut self.tables[number])),
+                Event::NearEnd(number) => (number, lanes[number].run(&mut self.tables[number])),
+            };
+            if matches!(progress, Ok(Progress::More)) {
+                continue;
+            }
+            let lane = match next_lane(&mut waiting, &mut self.tables[number]) {
+                Some(next) => std::mem::replace(&mut lanes[number], next),
+                None => {
+                    self.tables.swap(number, lanes.len() - 1);
+                    lanes.swap_remove(number)
+                }
+            };
+            if progress.is_ok() {
+                lane.finish();
+            }
+        }
+    }
+}
+
+/// The next stream that does not end at its start.
+fn next_lane<'a, 's: 'a>(
+    waiting: &mut impl Iterator<Item = &'a mut Stream<'s>>,
+    tables: &mut Tables,
+) -> Option<Lane<'a>> {
+    waiting.find_map(|stream| match Lane::start(stream, tables) {
+        Ok((lane, Progress::More)) => Some(lane),
+        Ok((lane, Progress::Done)) => {
+            lane.finish();
+            None
+        }
+        Err(Refused) => None,
+    })
+}

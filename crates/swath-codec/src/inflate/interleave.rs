@@ -1,0 +1,162 @@
+//! The loop that decodes several streams at once.
+//!
+//! Each look-up in a table needs the bits that the one before it left, so a single stream runs at the latency of these loads.
+//! Streams do not wait for each other: a step of one lane is made while those of the others are under way.
+
+use super::LANES;
+use super::lane::Lane;
+use super::table::{LITERAL, Tables};
+
+/// Lanes with fewer steps than this are decoded to their end one symbol at a time.
+const FEW_STEPS: usize = 4;
+
+/// Why the loop stopped.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Event {
+    /// The next symbol of a lane is none that the loop handles.
+    Symbol(usize),
+    /// A lane is near its end.
+    NearEnd(usize),
+    /// The lanes have moved on.
+    Moved,
+}
+
+/// Decodes `lanes` by equal numbers of steps, until one of them needs something else.
+pub(super) fn run(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("bmi1") && std::arch::is_x86_feature_detected!("bmi2") {
+        // SAFETY: the processor has these instructions.
+        return unsafe { run_bmi(lanes, tables) };
+    }
+    run_any(lanes, tables)
+}
+
+/// [`run_any`] with shifts that take their count from any register.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi1,bmi2")]
+fn run_bmi(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
+    run_any(lanes, tables)
+}
+
+#[inline(always)]
+fn run_any(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
+    let mut steps = usize::MAX;
+    for (number, lane) in lanes.iter().enumerate() {
+        let own = lane.steps();
+        if own < FEW_STEPS {
+            return Event::NearEnd(number);
+        }
+        steps = steps.min(own);
+    }
+    match lanes {
+        [a] => run_1([a], tables, steps),
+        [a, b] => run_2([a, b], tables, steps),
+        [a, b, c] => run_3([a, b, c], tables, steps),
+        [a, b, c, d] => run_4([a, b, c, d], tables, steps),
+        _ => Event::Moved,
+    }
+}
+
+/// Eight bytes of a stream from the byte of `bit` on, without the bits before it.
+///
+/// # Safety
+/// The eight bytes must belong to a live slice whose address is exposed.
+#[inline(always)]
+unsafe fn word(bit: u64) -> u64 {
+    let from = std::ptr::with_exposed_provenance::<[u8; 8]>((bit >> 3) as usize);
+    // SAFETY: the caller vouches for the bytes, which need no alignment.
+    let bytes = unsafe { *from };
+    u64::from_le_bytes(bytes) >> (bit & 7)
+}
+
+/// A loop over the lanes named, which leaves it with the number of the lane whose next symbol is another than a literal and a
+/// short match.
+macro_rules! interleaved {
+    ($name:ident, $count:literal, $($lane:literal $bit:ident $out:ident $reach:ident),*) => {
+        #[inline(always)]
+        fn $name(lanes: [&mut Lane<'_>; $count], tables: &[Tables; LANES], mut steps: usize) -> Event {
+            $(
+                let ($bit, $out) = lanes[$lane].cursor();
+                let (mut $bit, mut $out, $reach) = ($bit, $out, lanes[$lane].reach());
+            )*
+            let event = loop {
+                if steps == 0 {
+                    break Event::Moved;
+                }
+                steps -= 1;
+                $(
+                    // SAFETY: `Lane::steps` has counted for each lane how often this may be done.
+                    match unsafe { step(&tables[$lane], $bit, $out, $reach) } {
+                        (bit, out, true) => ($bit, $out) = (bit, out),
+                        (bit, out, false) => {
+                            ($bit, $out) = (bit, out);
+                            break Event::Symbol($lane);
+                        }
+                    }
+                )*
+            };
+            $( lanes[$lane].advance(($bit, $out)); )*
+            event
+        }
+    };
+}
+
+interleaved!(run_1, 1, 0 bit0 out0 reach0);
+interleaved!(run_2, 2, 0 bit0 out0 reach0, 1 bit1 out1 reach1);
+interleaved!(run_3, 3, 0 bit0 out0 reach0, 1 bit1 out1 reach1, 2 bit2 out2 reach2);
+interleaved!(run_4, 4, 0 bit0 out0 reach0, 1 bit1 out1 reach1, 2 bit2 out2 reach2, 3 bit3 out3 reach3);
+
+/// Decodes up to one literal and a short match, or up to five literals. Returns where the lane is then, and whether it has come
+/// to a symbol that needs more than this.
+///
+/// # Safety
+/// The 8 bytes from that of `bit` on must be readable, the 32 bytes from `out` on writable, and `reach` + 16 bytes before `out`
+/// must be decoded.
+#[inline(always)]
+unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mut u8, bool) {
+    // SAFETY: the caller vouches for it.
+    let word = unsafe { word(bit) };
+    // The entry of anything but a literal takes no bits here: the same entry is found again.
+    let first = tables.literal(word);
+    // SAFETY: 1 of 32 bytes.
+    unsafe { out.write((first >> 16) as u8) };
+    let word = word >> (first & 63);
+    let second = tables.literal(word);
+    if second & LITERAL == 0 {
+        let bit = bit + u64::from(first & 63);
+        // SAFETY: stays inside the 32 bytes.
+        let out = unsafe { out.add((first >> 6 & 1) as usize) };
+        let used = second >> 9 & 63;
+        let word = word >> used;
+        let entry = tables.distance(word);
+        let distance = (entry >> 16) + ((word & !(u64::MAX << (entry & 63))) >> (entry >> 8 & 63)) as u32;
+        let length = second >> 16;
+        if distance.wrapping_sub(length) > reach {
+            return (bit, out, false);
+        }
+        // SAFETY: the test has ruled out all symbols but a match of at most 16 bytes at a distance of at least its length, and
+        // of at most `reach` + 16 bytes. So all bytes of the match are decoded, and 17 of 32 bytes are written.
+        let out = unsafe {
+            let bytes = out.sub(distance as usize).cast::<[u8; 16]>().read();
+            out.cast::<[u8; 16]>().write(bytes);
+            out.add(length as usize)
+        };
+        (bit + u64::from(used + (entry & 63)), out, true)
+    } else {
+        // The first is a literal too, or the second would not be one. Of those that follow, all after one that is not a literal
+        // are that one again, take no bits and count for nothing. 5 literals of 10 bits are fewer than the 57 of a word.
+        let mut sum = first + second;
+        let mut word = word >> (second & 63);
+        // SAFETY: 5 of 32 bytes.
+        unsafe {
+            out.add(1).write((second >> 16) as u8);
+            for place in 2..5 {
+                let entry = tables.literal(word);
+                out.add(place).write((entry >> 16) as u8);
+                sum = sum.wrapping_add(entry);
+                word >>= entry & 63;
+            }
+            (bit + u64::from(sum & 63), out.add((sum >> 6 & 7) as usize), true)
+        }
+    }
+}
