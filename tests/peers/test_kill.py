@@ -27,8 +27,13 @@ class Ground:
         self.folder.mkdir()
         write_source(self.source)
         self.flags = [*FLAGS, *LAYOUTS[layout]]
-        self.seconds = run_seconds(self.source, self.target, *self.flags)
+        self.measure()
         self.new, self.size = digest(self.target), self.target.stat().st_size
+
+    def measure(self) -> None:
+        """How long a run takes now."""
+        self.prepare(exists=False)
+        self.seconds = run_seconds(self.source, self.target, *self.flags)
 
     def prepare(self, exists: bool) -> None:
         for path in self.folder.iterdir():
@@ -94,12 +99,17 @@ def moments(ground: Ground, rng: random.Random) -> list[Callable[[Conversion], o
 
 @pytest.mark.parametrize("exists", [False, True], ids=["new", "overwritten"])
 def test_sigkill_leaves_the_old_file_or_the_new_one(exists: bool, ground: Ground) -> None:
-    codes = []
-    for moment in moments(ground, random.Random(7)):
-        codes.append(ground.kill(exists, signal.SIGKILL, moment))
-        ground.assert_clean(exists)
-    killed = codes.count(-signal.SIGKILL)
-    assert killed >= len(codes) // 2, f"only {killed} of {len(codes)} were killed: the rest tells nothing"
+    wanted = (UNIFORM + GROWING + COMPLETE) // 2
+    killed = 0
+    for attempt in range(3):
+        for moment in moments(ground, random.Random(7 + attempt)):
+            killed += ground.kill(exists, signal.SIGKILL, moment) == -signal.SIGKILL
+            ground.assert_clean(exists)
+        if killed >= wanted:
+            break
+        # Other work on the machine has ended since a run was timed: most kills came too late.
+        ground.measure()
+    assert killed >= wanted, f"only {killed} runs were killed: the rest tells nothing"
 
 
 def test_what_others_left_behind_is_not_touched(ground: Ground) -> None:
