@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+import tifffile
 
 from binary import Run, Swath
 from case import assert_same, gdal_pixels
@@ -212,3 +213,17 @@ def test_same_bytes_with_any_threads_and_memory(name: str, mask: bool, swath: Sw
         swath.succeed("convert", source, path, *flags)
         found.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), (threads, memory))
     assert len(found) == 1, found
+
+
+@pytest.mark.parametrize("stated", [1000, 1 << 23], ids=["some bytes more", "more than the file has"])
+def test_strip_that_states_too_many_bytes_is_copied(stated: int, swath: Swath, tmp_path: Path) -> None:
+    """It can be read, since only the bytes of its pixels count; so it can be converted."""
+    source, target = tmp_path / "in.tif", tmp_path / "out.tif"
+    image = np.arange(30 * 20, dtype="uint8").reshape(30, 20)
+    tifffile.imwrite(source, image, rowsperstrip=30, metadata=None)
+    with tifffile.TiffFile(source, mode="r+") as file:
+        file.pages[0].tags["StripByteCounts"].overwrite([stated])
+    run = swath.succeed("convert", source, target, "--compression", "keep", "--strips", 30, "--timings")
+    assert copied(run) == 1
+    with rasterio.open(target) as file:
+        np.testing.assert_array_equal(file.read(1), image)

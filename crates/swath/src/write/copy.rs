@@ -113,6 +113,13 @@ impl StoredBlocks {
         self.table
             .spans(self.source.as_ref(), self.grid.index(run.plane, row, col), count, &mut spans)
             .map_err(|source| Error::Container { file: self.file.clone(), source })?;
+        if plan.encoder.compress.tag() == Compression::NONE.0 {
+            // The bytes behind the pixels mean nothing, and some files state more of them than they have.
+            let pixels = plan.block_shape(0, plan.levels[0].grid.decoded_height(run.row)).len() as u64;
+            for span in &mut spans {
+                span.len = span.len.min(pixels);
+            }
+        }
         let size = self.source.size();
         for (&Span { offset, len }, col) in spans.iter().zip(run.cols.clone()) {
             let block = plan.name(run, col, false);
