@@ -39,7 +39,7 @@ Metadata = dict[str | tuple[str, int], str]
 """GDAL_METADATA by name, or by name and band (from 0)."""
 
 
-COLORLESS = frozenset(["gray", "undefined", "palette"])
+COLORLESS = frozenset(["", "gray", "undefined", "palette"])
 """Colour interpretations that say nothing of colours."""
 
 MARKS = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}

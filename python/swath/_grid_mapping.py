@@ -11,7 +11,6 @@ from . import _swath
 if TYPE_CHECKING:
     from ._raster_info import Gcp, RasterInfo
 
-NAME = "spatial_ref"
 WGS84 = 4326
 RPC_SCALARS = (
     *("err_bias", "err_rand", "line_off", "samp_off", "lat_off", "long_off", "height_off"),

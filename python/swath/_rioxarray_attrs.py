@@ -6,7 +6,8 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ._grid_mapping import NAME
+from ._attrs import COLORLESS
+from ._spatial_ref import NAME
 from ._state import KEY, ReadState
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 UNWANTED = ("_FillValue", "missing_value", "fill_value", "nodata", "nodatavals", "is_tiled", "res")
 """Tags that would contradict what is said of nodata and resolution."""
-COLORLESS = {"", "gray", "undefined", "palette"}
 
 
 def parse_tags(tags: Tags) -> dict[str, Any]:

@@ -10,13 +10,14 @@ import numpy as np
 from . import _netcdf_tags
 from ._errors import PixelSafetyLimitError
 from ._georef import SHEAR
-from ._grid_mapping import NAME, grid_mapping_attrs
+from ._grid_mapping import grid_mapping_attrs
 from ._mask import FileMask
 from ._nodata import Finish
 from ._pixels import Pixels
 from ._plan import MAX_PIXELS, ReadPlan
 from ._rioxarray_attrs import band_attrs, color_attrs, file_attrs, move_to_encoding
 from ._source import Handle, is_remote
+from ._spatial_ref import NAME
 from ._state import ReadState
 
 if TYPE_CHECKING:

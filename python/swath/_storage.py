@@ -27,7 +27,7 @@ Scaling = tuple[tuple[float, float], ...]
 
 FILL_NAMES = ("_FillValue", "missing_value", "fill_value")
 # Without fill_value: xarray keeps Zarr's there, which is 0 where an array has no missing pixels.
-_ENCODEDFILL_NAMES = ("_FillValue", "missing_value", "nodata")
+_ENCODED_FILL_NAMES = ("_FillValue", "missing_value", "nodata")
 _LEGACY = ("scale_factor", "add_offset", "mask_and_scale_dtype")
 """What the reference leaves in attrs after `unpack=True`."""
 
@@ -301,7 +301,7 @@ def _equal(one: Number, two: Number | None) -> bool:
 def _packed_fill(encoding: Mapping[Any, Any]) -> Number | None:
     """What stands for NaN among the samples of the file. Of unpacked bands with several scales the state says it."""
     state = state_of(encoding)
-    if state is None or not state.masked or not encoding.keys().isdisjoint(_ENCODEDFILL_NAMES):
+    if state is None or not state.masked or not encoding.keys().isdisjoint(_ENCODED_FILL_NAMES):
         return encoded_fill(encoding)
     return state.nodata
 
@@ -318,7 +318,7 @@ def fill_of(data: Any) -> Number | None:
 
 def encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
     """The value that NaN stands for: rioxarray and xarray keep it in the encoding of arrays that are masked."""
-    for name in _ENCODEDFILL_NAMES:
+    for name in _ENCODED_FILL_NAMES:
         if encoding.get(name) is not None:
             return _as_in_file(number(encoding[name], f"encoding[{name!r}]"), state_of(encoding))
     return None
