@@ -223,7 +223,7 @@ def to_geotiff(
             photometric,
             scaling=storage.scaling,
             is_raw=state is not None and not state.unpacked,
-            is_whole=_is_whole(state, raster, bands),
+            is_whole=_is_whole(attrs, state, raster, bands),
         )
         has_classes = categories is not None or made.get("colormap") is not None
         made |= overview_options(cog, overview_levels, overview_resampling, raster, has_classes)
@@ -256,9 +256,11 @@ def _attributes(data: Any, state: ReadState | None) -> dict[str, Any]:
     return {**state.attrs, **data.attrs}
 
 
-def _is_whole(state: ReadState | None, raster: Raster, bands: Bands) -> bool:
+def _is_whole(attrs: Mapping[str, Any], state: ReadState | None, raster: Raster, bands: Bands) -> bool:
     """Whether an array has all pixels that were read and no others, judged by its shape and band labels."""
-    return state is None or (state.shape == (raster.height, raster.width) and None not in bands.samples)
+    if state is None:
+        return "_swath_contract" not in attrs  # Computed from what was read; or made by the user, with its metadata.
+    return state.shape == (raster.height, raster.width) and None not in bands.samples
 
 
 @dataclasses.dataclass(frozen=True)

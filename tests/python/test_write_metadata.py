@@ -379,3 +379,19 @@ def test_arrays_of_the_reference_are_understood(tmp_path: Path) -> None:
     theirs = {"_xrspatial_geotiff_contract": 5, "_xrspatial_no_georef": True, "georef_status": "none"}
     data = image(**theirs).assign_coords(y=np.arange(40), x=np.arange(50))
     assert written(data, tmp_path)["transform"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [(lambda a: a, True), (lambda a: a[2:], False), (lambda a: a * 2, False)],
+    ids=["as read", "slice", "computed"],
+)
+def test_statistics_of_other_pixels_are_not_written(change: Any, kept: bool, tmp_path: Path) -> None:
+    source, target = tmp_path / "in.tif", tmp_path / "out.tif"
+    with rasterio.open(source, "w", driver="GTiff", width=8, height=8, count=1, dtype="uint8") as file:
+        file.write(np.arange(64, dtype="uint8").reshape(1, 8, 8))
+        file.update_tags(1, STATISTICS_MEAN="31.5", source="survey")
+    swath.to_geotiff(change(swath.open_geotiff(source)), target)
+    with rasterio.open(target) as file:
+        assert ("STATISTICS_MEAN" in file.tags(1)) == kept
+        assert file.tags(1)["source"] == "survey"
