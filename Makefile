@@ -10,12 +10,12 @@ BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint test rust-test ptx ptx-check corpus peers wheel python python-lint python-test demo bench docs clean
+.PHONY: all setup opencl nvidia-wheels build lint test rust-test ptx ptx-check corpus interop wheel python python-lint python-test demo bench docs clean
 
 all: build
 
 # A Python with the peers in it. rasterio's newest wheels want Python 3.12, so the newest Python of the machine is taken.
-$(VENV)/.ready: tests/peers/requirements.txt tests/python/requirements.txt
+$(VENV)/.ready: tests/interop/requirements.txt tests/python/requirements.txt
 	@scripts/venv $(VENV)
 	@touch $@
 
@@ -53,8 +53,8 @@ corpus:
 	$(CARGO) test --release --workspace --test corpus -- --nocapture --test-threads 1
 
 # What GDAL and tifffile write is read back equal; hostile files end in one sentence.
-peers: build setup
-	SWATH_BIN=$(SWATH) $(PYTHON) -m pytest tests/peers -q
+interop: build setup
+	SWATH_BIN=$(SWATH) $(PYTHON) -m pytest tests/interop -q
 
 # The Python package. maturin takes what cargo has built already.
 wheel: $(VENV)/.ready
@@ -79,7 +79,7 @@ python-test: build setup python-lint
 demo: build
 	$(SWATH) demo --dir target/demo --size 512
 
-test: lint ptx-check rust-test corpus demo peers python-test fuzz-short
+test: lint ptx-check rust-test corpus demo interop python-test fuzz-short
 
 bench: build setup python
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt

@@ -11,8 +11,8 @@ use swath::codec::Tuning;
 use swath::io::{Memory, ReadAt, Source};
 use swath::tiff::Planar;
 use swath::{
-    BandSource, BlockSize, Compress, Dataset, Image, ImageSource, Layout, Limits, Measure, OnCorrupt, Overviews, Plan,
-    Raster, ReadRequest, Resampling, Running, WriteOptions, validate,
+    RowSource, BlockSize, Compress, Dataset, Image, ImageSource, Layout, Limits, Statistics, OnCorrupt, Overviews, Plan,
+    Raster, ReadRequest, Resampling, WriteConfig, WriteOptions, validate,
 };
 
 /// What one input may cost: small enough that the fuzzer sees thousands of them per second.
@@ -175,10 +175,10 @@ fn write(image: &Image, data: &[u8]) {
     }
     options.resampling = Resampling::from_name(Resampling::NAMES[choose(Resampling::NAMES.len())]);
     options.skip_empty = choose(2) == 1;
-    options.statistics = if choose(2) == 1 { Measure::Store } else { Measure::Nothing };
+    options.statistics = if choose(2) == 1 { Statistics::Embed } else { Statistics::Off };
     let (width, height, bands, dtype) = source.shape();
     let Ok(plan) = Plan::new(width, height, bands, dtype, options) else { return };
-    let running = Running { threads: Some(1), buffer_bytes: Some(1 << choose(20)), ..Running::default() };
+    let running = WriteConfig { threads: Some(1), buffer_bytes: Some(1 << choose(20)), ..WriteConfig::default() };
     let bytes = match plan.to_bytes(&mut source, &running) {
         Ok((bytes, _)) => bytes,
         // A mask may be broken where the pixels are not.

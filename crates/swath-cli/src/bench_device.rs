@@ -14,8 +14,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use swath::gpu::Api;
-use swath::gpu::nvidia::{self, Library};
-use swath::{Device, Gpu, ReadRequest, Running, Storage};
+use swath::gpu::vendor::{self, Library};
+use swath::{Device, Gpu, ReadRequest, Storage, WriteConfig};
 
 use self::case::{Case, Picture, cases};
 use self::check::{Checked, check};
@@ -50,7 +50,7 @@ struct Bench {
     /// On the device.
     request: ReadRequest<'static>,
     /// By the CPU.
-    running: Running<'static>,
+    running: WriteConfig<'static>,
 }
 
 impl Bench {
@@ -62,9 +62,9 @@ impl Bench {
         self.request.clone().device(Device::Cpu)
     }
 
-    fn running(&self, case: &Case) -> Running<'static> {
+    fn running(&self, case: &Case) -> WriteConfig<'static> {
         let device = Device::Gpu(self.gpu.clone());
-        Running { device, encoder: case.by, storage: case.storage, ..self.running.clone() }
+        WriteConfig { device, encoder: case.by, storage: case.storage, ..self.running.clone() }
     }
 }
 
@@ -104,18 +104,18 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let folder = flags.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let is_cuda = gpu.info().api == Api::Cuda;
     let bench = Bench {
-        libraries: is_cuda.then(|| Library::ALL.map(|library| (library, nvidia::find(library)))),
+        libraries: is_cuda.then(|| Library::ALL.map(|library| (library, vendor::find(library)))),
         scratch: Scratch::new(&folder)?,
         repeat: match flags.repeat {
             Some(times) => Repeat { times: times.max(1), patience: Duration::MAX },
             None => Repeat { times: REPEAT, patience: PATIENCE },
         },
         request: flags.device.apply(flags.threads.apply(ReadRequest::new()), &device, flags.device.gpu_memory())?,
-        running: Running {
+        running: WriteConfig {
             threads: flags.threads.threads,
             fallback: flags.device.fallback(),
             gpu_memory_budget: flags.device.gpu_memory(),
-            ..Running::default()
+            ..WriteConfig::default()
         },
         gpu,
     };

@@ -10,8 +10,8 @@ use swath::codec::jpeg::EncodeColour;
 use swath::tiff::nodata::NoData;
 use swath::tiff::{Compression, Photometric, Planar};
 use swath::{
-    BandSource, BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Measure, Overviews, Plan, Predictor,
-    PredictorChoice, Resampling, Running, WriteOptions, WriteReport,
+    BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Overviews, Plan, Predictor, PredictorChoice, Resampling,
+    RowSource, Statistics, WriteConfig, WriteOptions, WriteReport,
 };
 
 use crate::failure::Failure;
@@ -187,7 +187,7 @@ impl Convert {
         let pixels = width.saturating_mul(height).saturating_mul(bands as u64);
         let bar = Bar::of(pixels.saturating_mul(dtype.size() as u64));
         let show = |progress| bar.show(progress);
-        let running = Running {
+        let running = WriteConfig {
             threads: self.selection.threads.threads,
             buffer_bytes: self.memory,
             device: device.clone(),
@@ -196,7 +196,7 @@ impl Convert {
             storage: self.device.storage()?,
             gpu_memory_budget: gpu_memory,
             progress: Some(&show),
-            ..Running::default()
+            ..WriteConfig::default()
         };
         let to_stdout = self.output == Path::new("-");
         let report = if to_stdout {
@@ -263,7 +263,7 @@ impl Convert {
             options.drop_statistics();
         }
         if self.statistics {
-            options.statistics = Measure::Store;
+            options.statistics = Statistics::Embed;
         }
         options.skip_empty = self.skip_empty;
         Ok(options)

@@ -8,7 +8,7 @@ use clap::Args;
 use swath::codec::Tuning;
 use swath::tiff::geo::{GeoKeys, GeoTransform, RasterType};
 use swath::tiff::nodata::NoData;
-use swath::{ArraySource, Compress, DType, Dataset, Layout, Plan, ReadRequest, Running, WriteOptions, validate};
+use swath::{ArraySource, Compress, DType, Dataset, Layout, Plan, ReadRequest, WriteConfig, WriteOptions, validate};
 
 use crate::failure::Failure;
 use crate::flags::number;
@@ -85,7 +85,7 @@ fn write(path: &Path, terrain: &[f32], size: usize, codec: &str) -> Result<u64, 
     let side = size as u64;
     let plan = Plan::new(side, side, 1, DType::F32, options).map_err(|error| failed(&error))?;
     let mut source = ArraySource::new(terrain, 1, side, side, Layout::BandsFirst)?;
-    Ok(plan.write_file(path, true, &mut source, &Running::default())?.file_bytes)
+    Ok(plan.write_file(path, true, &mut source, &WriteConfig::default())?.file_bytes)
 }
 
 /// A picture and an array of the last file, and what to try next.

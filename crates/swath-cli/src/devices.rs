@@ -2,7 +2,7 @@
 
 use clap::Args;
 use swath::Compress;
-use swath::gpu::nvidia::{self, Found, Library, Missing};
+use swath::gpu::vendor::{self, Found, Library, Missing};
 use swath::gpu::{Cuda, DeviceCodec, DeviceInfo, OpenCl};
 
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ impl Devices {
         let others =
             Compress::NAMES.iter().copied().filter(|name| !on_device.contains(name) && !by_library.contains(name));
         let on_cpu: Vec<&str> = others.collect();
-        let libraries = Library::ALL.map(|library| (library, nvidia::find(library)));
+        let libraries = Library::ALL.map(|library| (library, vendor::find(library)));
         if self.json {
             let devices = |found: &Result<Vec<DeviceInfo>, swath::gpu::Error>| match found {
                 Ok(devices) => devices.iter().map(json).collect::<Vec<_>>().into(),
@@ -119,7 +119,7 @@ pub(crate) fn describe_libraries(libraries: &Libraries, verbose: bool) -> String
     let lines = libraries.iter().map(|(_, library)| match library {
         Ok(Found { library, version, path, detail }) => {
             let detail = detail.map_or_else(String::new, |detail| format!(" ({detail})"));
-            let others = nvidia::passed_over(*library).into_iter().map(|other| format!("; {other}"));
+            let others = vendor::passed_over(*library).into_iter().map(|other| format!("; {other}"));
             format!("    {} {version} in {}{detail}{}", library.name(), path.display(), others.collect::<String>())
         }
         Err(missing) => format!("    {missing}"),
@@ -131,7 +131,7 @@ pub(crate) fn libraries_json(libraries: &Libraries) -> serde_json::Value {
     let entries = libraries.iter().map(|(library, found)| {
         let value = match found {
             Ok(Found { version, path, detail, .. }) => {
-                let passed_over = nvidia::passed_over(*library);
+                let passed_over = vendor::passed_over(*library);
                 let path = path.to_string_lossy();
                 serde_json::json!({ "version": version, "path": path, "detail": detail, "passed_over": passed_over })
             }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn libraries_are_told_in_one_line_unless_more_is_asked_for() {
-        let missing = |library| (library, nvidia::find(library));
+        let missing = |library| (library, vendor::find(library));
         let found = Found {
             library: Library::NvComp,
             version: "6.0.0".to_owned(),

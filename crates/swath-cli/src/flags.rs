@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use swath::{CodecChoice, Device, FallbackPolicy, ReadRequest, Storage};
+use swath::{CodecBackend, Device, FallbackPolicy, ReadRequest, Storage};
 
 use crate::failure::Failure;
 
@@ -71,10 +71,10 @@ pub(crate) struct DeviceFlags {
 
     /// Decoder on a CUDA device. Default: the value of SWATH_DECODER, or else auto.
     ///
-    /// "nvcomp" uses NVIDIA's libraries. "own" uses Swath's kernels, which are safe with files from untrusted sources.
+    /// "nvcomp" uses NVIDIA's libraries. "builtin" uses Swath's kernels, which are safe with files from untrusted sources.
     /// "auto" uses NVIDIA's libraries where they are installed.
-    #[arg(long, value_parser = names(CodecChoice::NAMES, CodecChoice::named))]
-    decoder: Option<CodecChoice>,
+    #[arg(long, value_parser = names(CodecBackend::NAMES, CodecBackend::named))]
+    decoder: Option<CodecBackend>,
 
     /// How bytes move between storage and a CUDA device. Default: the value of SWATH_STORAGE, or else auto.
     ///
@@ -106,8 +106,8 @@ impl DeviceFlags {
         self.fallback.unwrap_or(FallbackPolicy::Auto)
     }
 
-    pub(crate) fn decoder(&self) -> Result<CodecChoice, Failure> {
-        flag_or_variable(self.decoder, "SWATH_DECODER", CodecChoice::NAMES, CodecChoice::named)
+    pub(crate) fn decoder(&self) -> Result<CodecBackend, Failure> {
+        flag_or_variable(self.decoder, "SWATH_DECODER", CodecBackend::NAMES, CodecBackend::named)
     }
 
     pub(crate) fn storage(&self) -> Result<Storage, Failure> {
@@ -149,15 +149,15 @@ impl DeviceFlags {
 pub(crate) struct Encoder {
     /// Encoder when a CUDA device writes. Default: the value of SWATH_ENCODER, or else auto.
     ///
-    /// "nvcomp" uses NVIDIA's libraries, which make other bytes of the same pixels. "own" uses Swath's encoders.
+    /// "nvcomp" uses NVIDIA's libraries, which make other bytes of the same pixels. "builtin" uses Swath's encoders.
     /// "auto" uses NVIDIA's libraries where they are installed.
-    #[arg(long, value_parser = names(CodecChoice::NAMES, CodecChoice::named))]
-    encoder: Option<CodecChoice>,
+    #[arg(long, value_parser = names(CodecBackend::NAMES, CodecBackend::named))]
+    encoder: Option<CodecBackend>,
 }
 
 impl Encoder {
-    pub(crate) fn choice(&self) -> Result<CodecChoice, Failure> {
-        flag_or_variable(self.encoder, "SWATH_ENCODER", CodecChoice::NAMES, CodecChoice::named)
+    pub(crate) fn choice(&self) -> Result<CodecBackend, Failure> {
+        flag_or_variable(self.encoder, "SWATH_ENCODER", CodecBackend::NAMES, CodecBackend::named)
     }
 }
 

@@ -3,13 +3,18 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use swath::{Image, Layout, Pixels, ReadRequest, Report};
+use swath::{Image, Layout, Pixels, ReadReport, ReadRequest};
 
 use crate::failure::Failure;
 use crate::read::write_file;
 
 /// Read what the request asks for and write it as a picture.
-pub(crate) fn write(out: &Path, overwrite: bool, image: &Image, request: ReadRequest<'_>) -> Result<Report, Failure> {
+pub(crate) fn write(
+    out: &Path,
+    overwrite: bool,
+    image: &Image,
+    request: ReadRequest<'_>,
+) -> Result<ReadReport, Failure> {
     let bands = request.chosen_bands().map_or_else(|| default_bands(image), <[usize]>::to_vec);
     check_channels(image, &bands)?;
     let request = request.bands(bands.clone()).layout(Layout::BandsFirst);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use swath::io::NewFile;
-use swath::{Dataset, DeviceReport, Image, Layout, OnCorrupt, Pixels, ReadRequest, Report};
+use swath::{Dataset, DeviceReport, Image, Layout, OnCorrupt, Pixels, ReadReport, ReadRequest};
 
 use crate::failure::Failure;
 use crate::flags::{DeviceFlags, Selection, number};
@@ -166,7 +166,7 @@ pub(crate) fn write_file(
     })
 }
 
-fn print_timings(image: &Image, report: &Report) {
+fn print_timings(image: &Image, report: &ReadReport) {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let mb = |bytes: u64| bytes as f64 / 1e6;
     eprintln!(

@@ -4,23 +4,26 @@
 //! Two batches are under way at a time, each in a lane of its own: while the device decodes one, the next is fetched and
 //! uploaded. Lanes keep their memory, so that a steady sequence of batches allocates nothing.
 
+pub(crate) mod block;
 mod blocks;
 mod interchange;
+pub(crate) mod job;
 mod lane;
 mod layout;
 mod pictures;
+pub(crate) mod route;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::block::{Block, Status};
+use crate::backend::kernel::{Arg, Kernel};
+use crate::decode::block::{Block, Status};
+use crate::decode::job::DecodeJob;
+use crate::decode::route::Route;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
-use crate::job::DecodeJob;
-use crate::kernel::{Arg, Kernel};
-use crate::raster::{DeviceRaster, Geometry};
-use crate::route::Route;
-use crate::slot::Budget;
+use crate::memory::raster::{DeviceRaster, Geometry};
+use crate::memory::slot::Budget;
 use crate::storage::{DeviceFile, Transfer};
 
 use self::blocks::{Batch, Chunks, Wave};

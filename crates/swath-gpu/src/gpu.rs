@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::buffer::{Buffer, Pinned, Shared};
-use crate::cuda::Cuda;
+use crate::backend::cuda::Cuda;
+use crate::backend::opencl::OpenCl;
+use crate::backend::{Device, DeviceInfo, MemoryInfo, Queue};
 use crate::decode::Lane;
-use crate::device::{Device, DeviceInfo, MemoryInfo, Queue};
 use crate::error::{Error, Result};
-use crate::opencl::OpenCl;
+use crate::memory::buffer::{Buffer, Pinned, Shared};
 use crate::stats::DeviceStats;
 use crate::stream::Stream;
 

@@ -5,42 +5,33 @@
 //! anything to be installed to build, and neither is linked: a library that is missing is an [`Error::NoDevice`].
 //! [`Gpu`] is a device that is guarded and counted: what the engine uses.
 
-mod block;
-mod buffer;
-mod context;
-mod cuda;
-mod cut;
+mod backend;
 mod decode;
-mod device;
+mod encode;
 mod error;
 mod gpu;
-mod job;
-mod kernel;
-pub mod nvidia;
-mod opencl;
+mod memory;
 mod profile;
-mod raster;
-mod route;
 mod sim;
-mod slot;
 mod stats;
 mod storage;
 mod stream;
+pub mod vendor;
 
-pub use block::{Block, Status};
-pub use buffer::{Buffer, Pinned};
-pub use cuda::Cuda;
-pub use cut::{CutJob, CutLevel, Cutting, Halving, LevelTiles, RowsIn, TileCodec, Tiles};
+pub use backend::cuda::Cuda;
+pub use backend::kernel::{Arg, Kernel, PTX};
+pub use backend::opencl::OpenCl;
+pub use backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
+pub use decode::block::{Block, Status};
+pub use decode::job::{DecodeJob, DeviceCodec, Unfit};
+pub use decode::route::CodecBackend;
 pub use decode::{Decoding, Finished, LANES, Target};
-pub use device::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
+pub use encode::{CutJob, CutLevel, Downsample, LevelTiles, RowsIn, TileCodec, TileEncoder, Tiles};
 pub use error::{Error, Result};
 pub use gpu::Gpu;
-pub use job::{DecodeJob, DeviceCodec, Unfit};
-pub use kernel::{Arg, Kernel, PTX};
-pub use opencl::OpenCl;
+pub use memory::buffer::{Buffer, Pinned};
+pub use memory::raster::{DeviceRaster, Geometry};
 pub use profile::Stage;
-pub use raster::{DeviceRaster, Geometry};
-pub use route::CodecChoice;
 pub use sim::Sim;
 pub use stats::DeviceStats;
 pub use storage::{DeviceFile, Storage, Transfer};

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use crate::buffer::Buffer;
-use crate::kernel::{Arg, Kernel};
+use crate::backend::kernel::{Arg, Kernel};
+use crate::memory::buffer::Buffer;
 use crate::{Gpu, OpenCl};
 
 fn pocl() -> Gpu {

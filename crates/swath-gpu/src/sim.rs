@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::device::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
+use crate::backend::kernel::{Arg, Kernel};
+use crate::backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
 use crate::error::{Error, Result};
-use crate::kernel::{Arg, Kernel};
 
 /// What lies in device memory that nobody has written to.
 const POISON: u8 = 0xA5;

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::buffer::{Buffer, Shared};
-use crate::device::Api;
+use crate::backend::Api;
 use crate::error::Result;
 use crate::gpu::Gpu;
-pub use crate::nvidia::cufile::Transfer;
-use crate::nvidia::cufile::{CuFile, FileHandle, Inside, Mode, PAGE};
+use crate::memory::buffer::{Buffer, Shared};
+pub use crate::vendor::cufile::Transfer;
+use crate::vendor::cufile::{CuFile, FileHandle, Inside, Mode, PAGE};
 
 /// By what the compressed bytes of a file reach the device and leave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::buffer::{Buffer, Shared};
-use crate::device::Queue;
+use crate::backend::Queue;
+use crate::backend::kernel::{Arg, Kernel};
 use crate::error::{Error, Result};
-use crate::kernel::{Arg, Kernel};
-use crate::nvidia::nvcomp::CudaStream;
+use crate::memory::buffer::{Buffer, Shared};
+use crate::vendor::nvcomp::CudaStream;
 
 /// A queue whose work is counted. Everything returns before it is done; [`synchronize`](Stream::synchronize) waits.
 ///

@@ -3,20 +3,20 @@
 //! A [`Source`] delivers ranges of bytes. All ranges of a batch are asked for at once ([`Source::fetch`]) and land in
 //! one contiguous buffer, so that a source can merge neighbours into one request.
 
-mod batch;
+mod atomic_file;
+mod coalesce;
 mod error;
 mod huge;
 mod local;
 mod memory;
-mod publish;
 mod spool;
 
-pub use batch::{Batch, Fetch};
+pub use atomic_file::{NewFile, folder_of, insert_front, scratch_file};
+pub use coalesce::{Batch, Fetch};
 pub use error::{Error, Result};
 pub use huge::advise_huge_pages;
 pub use local::LocalFile;
 pub use memory::Memory;
-pub use publish::{NewFile, folder_of, insert_front, scratch_file};
 pub use spool::{Output, Spool};
 pub use swath_tiff::{ReadAt, Span};
 
@@ -42,7 +42,7 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
     }
 
     /// Whether every request waits for somebody else: then all blocks of a window are asked for at once, before any is decoded.
-    fn waits(&self) -> bool {
+    fn is_high_latency(&self) -> bool {
         false
     }
 

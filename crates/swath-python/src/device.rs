@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueErro
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use swath::gpu::Api;
-use swath::{BandSource, Cancel, DType, DeviceRaster, Error};
+use swath::{Cancel, DType, DeviceRaster, Error, RowSource};
 
 use crate::array::{Bytes, named as dtype_named};
 use crate::errors::to_python;

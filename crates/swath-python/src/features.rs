@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use swath::codec::Tuning;
-use swath::gpu::{Cuda, DeviceInfo, OpenCl, nvidia};
+use swath::gpu::{Cuda, DeviceInfo, OpenCl, vendor};
 use swath::tiff::Compression;
 use swath::{Compress, can_decode};
 
@@ -69,7 +69,7 @@ pub(crate) fn features(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// Where NVIDIA's wheels may lie.
 #[pyfunction]
 pub(crate) fn search_libraries_in(folder: std::path::PathBuf) {
-    nvidia::search_also(folder);
+    vendor::search_also(folder);
 }
 
 /// Threads that a read takes unless told otherwise.

@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use swath::codec::sample::widen_complex_int;
 use swath::io::{LocalFile, Memory};
 use swath::{
-    BlockCache, Cancel, DType, Dataset, FallbackPolicy, Image, Layout, Limits, MaskOrigin, ReadRequest, Report,
+    BlockCache, Cancel, DType, Dataset, FallbackPolicy, Image, Layout, Limits, MaskOrigin, ReadReport, ReadRequest,
 };
 
 use crate::array::Bytes;
@@ -63,7 +63,7 @@ impl File {
     }
 
     /// Read into a buffer of that type.
-    pub(crate) fn read(&self, request: &ReadRequest<'_>, out: &mut [u8]) -> swath::Result<Report> {
+    pub(crate) fn read(&self, request: &ReadRequest<'_>, out: &mut [u8]) -> swath::Result<ReadReport> {
         let (stored, wanted) = (self.image.dtype(), self.dtype());
         if stored == wanted {
             return self.image.read_bytes_into(request, out);

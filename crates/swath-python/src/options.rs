@@ -11,8 +11,8 @@ use swath::tiff::nodata::{Kind, NoData};
 use swath::tiff::palette::Palette;
 use swath::tiff::{FieldType, Photometric, Planar, Tag, Value};
 use swath::{
-    About, Arrangement, BandAbout, BigTiff, BlockSize, Compress, DType, Measure, Overviews, Predictor, PredictorChoice,
-    Resampling, WriteOptions,
+    BandMetadata, BigTiff, BlockSize, Compress, DType, FileLayout, ImageMetadata, Overviews, Predictor,
+    PredictorChoice, Resampling, Statistics, WriteOptions,
 };
 
 use crate::errors::crs_to_python;
@@ -21,7 +21,7 @@ use crate::errors::crs_to_python;
 pub(crate) fn options(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<WriteOptions> {
     let mut options = WriteOptions::default();
     if get(dict, "cog")?.unwrap_or(false) {
-        options.arrangement = Arrangement::Cog;
+        options.arrangement = FileLayout::Cog;
     }
     let tile: u32 = get(dict, "tile")?.unwrap_or(256);
     options.blocks = match tile {
@@ -63,9 +63,9 @@ pub(crate) fn options(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<WriteO
         Some(false) => BigTiff::No,
     };
     options.statistics = match (get(dict, "statistics")?.unwrap_or(false), get(dict, "measure")?.unwrap_or(false)) {
-        (true, _) => Measure::Store,
-        (false, true) => Measure::Tell,
-        (false, false) => Measure::Nothing,
+        (true, _) => Statistics::Embed,
+        (false, true) => Statistics::Report,
+        (false, false) => Statistics::Off,
     };
     options.skip_empty = get(dict, "skip_empty")?.unwrap_or(false);
     options.nan_to_nodata = get(dict, "nan_to_nodata")?.unwrap_or(false);
@@ -118,8 +118,8 @@ fn nodata(dict: &Bound<'_, PyDict>, dtype: DType, options: &mut WriteOptions) ->
     Ok(())
 }
 
-fn about(dict: &Bound<'_, PyDict>) -> PyResult<About> {
-    let mut about = About::default();
+fn about(dict: &Bound<'_, PyDict>) -> PyResult<ImageMetadata> {
+    let mut about = ImageMetadata::default();
     about.raster_type = match get::<String>(dict, "raster_type")?.as_deref() {
         Some("point") => RasterType::Point,
         _ => RasterType::Area,
@@ -151,8 +151,8 @@ fn about(dict: &Bound<'_, PyDict>) -> PyResult<About> {
     Ok(about)
 }
 
-fn band_about(dict: &Bound<'_, PyDict>) -> PyResult<BandAbout> {
-    let mut band = BandAbout::default();
+fn band_about(dict: &Bound<'_, PyDict>) -> PyResult<BandMetadata> {
+    let mut band = BandMetadata::default();
     band.description = get(dict, "description")?;
     band.units = get(dict, "units")?;
     band.scale = get(dict, "scale")?;

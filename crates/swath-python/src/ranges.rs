@@ -75,7 +75,7 @@ impl Source for Ranges {
         self.ask(spans, |i, bytes| out[reads[i].1.clone()].copy_from_slice(bytes))
     }
 
-    fn waits(&self) -> bool {
+    fn is_high_latency(&self) -> bool {
         true
     }
 

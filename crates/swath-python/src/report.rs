@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use swath::{BandStatistics, DeviceReport, Report, WriteReport};
+use swath::{BandStatistics, DeviceReport, ReadReport, WriteReport};
 
 /// What a read did.
-pub(crate) fn of_read<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn of_read<'py>(py: Python<'py>, report: &ReadReport) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("device", report.device)?;
     dict.set_item("codec", report.codec)?;

@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use swath::gpu::Api;
 use swath::{
-    ArraySource, BandSource, Cancel, DType, Device, DeviceRaster, Error, FallbackPolicy, Gpu, Layout, Plan, Progress,
-    Running, WriteReport,
+    ArraySource, Cancel, DType, Device, DeviceRaster, Error, FallbackPolicy, Gpu, Layout, Plan, Progress, RowSource,
+    WriteConfig, WriteReport,
 };
 
 use crate::array::{Bytes, named};
@@ -73,7 +73,7 @@ pub(crate) fn write<'py>(
             answered.recv().ok();
         }
     };
-    let running = Running {
+    let running = WriteConfig {
         threads,
         buffer_bytes,
         // A device that is opened for the first time takes its time.
@@ -82,7 +82,7 @@ pub(crate) fn write<'py>(
         gpu_memory_budget: gpu_memory,
         progress: progress.is_some().then_some(&show),
         cancel: Some(cancel.clone()),
-        ..Running::default()
+        ..WriteConfig::default()
     };
     let target = match target.extract::<std::path::PathBuf>() {
         Ok(path) => Target::Path(path, overwrite),
@@ -99,7 +99,7 @@ pub(crate) fn write<'py>(
         // SAFETY: as for the samples in `array_source`.
         let mask = mask.for_array()?.map(|mask| unsafe { mask.slice() });
         let source = MaskedRaster { raster, mask };
-        caller.serve(py, &plan, source, &target, &Running { device, ..running }, ask, &asked, &cancel)?
+        caller.serve(py, &plan, source, &target, &WriteConfig { device, ..running }, ask, &asked, &cancel)?
     } else if source.is_callable() {
         let rows = Rows {
             ask: ask.clone(),
@@ -208,7 +208,7 @@ struct Rows {
     on_device: bool,
 }
 
-impl BandSource for Rows {
+impl RowSource for Rows {
     fn shape(&self) -> (u64, u64, usize, DType) {
         self.shape
     }
@@ -268,13 +268,13 @@ struct Caller<'py> {
 impl<'py> Caller<'py> {
     /// Let the engine work, and do what it asks for until it is done.
     #[expect(clippy::too_many_arguments, reason = "both ends of one conversation")]
-    fn serve<S: BandSource>(
+    fn serve<S: RowSource>(
         mut self,
         py: Python<'py>,
         plan: &Plan,
         mut source: S,
         target: &Target,
-        running: &Running<'_>,
+        running: &WriteConfig<'_>,
         ask: Sender<Ask>,
         asked: &Receiver<Ask>,
         cancel: &Cancel,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use swath_gpu::Cuda;
-use swath_gpu::nvidia::{self, Library};
+use swath_gpu::vendor::{self, Library};
 use swath_sim::{folder, rerun, without};
 
 /// A folder of a test, empty and by its whole name; it stays until the next run, as its child uses it.
@@ -54,12 +54,12 @@ fn copy_for_cuda_12_behind_one_for_cuda_13_is_used() {
         return;
     }
     for (library, file) in LIBRARIES {
-        let found = nvidia::find(library).unwrap_or_else(|missing| panic!("{missing}"));
+        let found = vendor::find(library).unwrap_or_else(|missing| panic!("{missing}"));
         assert_eq!(found.path, simulator(), "{library:?}");
         let told = format!("{} is made for CUDA 13.1, but the driver knows CUDA 12.8", new.join(file).display());
-        assert_eq!(nvidia::passed_over(library), [told]);
+        assert_eq!(vendor::passed_over(library), [told]);
     }
-    assert_eq!(nvidia::passed_over(Library::CuFile), [""; 0]);
+    assert_eq!(vendor::passed_over(Library::CuFile), [""; 0]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn library_for_a_newer_cuda_alone_is_refused_and_says_what_to_install() {
         return;
     }
     for (library, file) in LIBRARIES {
-        let said = nvidia::find(library).expect_err("the driver does not know CUDA 13").to_string();
+        let said = vendor::find(library).expect_err("the driver does not know CUDA 13").to_string();
         assert!(said.contains(&format!("; {file} is made for CUDA 13.0, but the driver knows CUDA 12.8; ")), "{said}");
         assert!(said.contains(&format!("; pip install {}", library.install())), "{said}");
         assert!(!said.contains('\n'), "{said}");
@@ -95,7 +95,7 @@ fn library_for_cuda_is_listed_where_there_is_no_driver() {
     // A machine with a driver knows some version.
     if Cuda::list().is_err_and(|error| error.to_string().contains("it comes with NVIDIA's driver")) {
         for (library, _) in LIBRARIES {
-            nvidia::find(library).unwrap_or_else(|missing| panic!("{missing}"));
+            vendor::find(library).unwrap_or_else(|missing| panic!("{missing}"));
         }
     }
 }

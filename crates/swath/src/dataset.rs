@@ -1,14 +1,21 @@
 //! A file: its header, its images, its sidecars.
 
+pub(crate) mod band_color;
+pub(crate) mod image;
+pub(crate) mod level;
+pub(crate) mod mask;
+pub(crate) mod metadata;
+pub(crate) mod sidecar;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use swath_io::{LocalFile, Memory, Source};
 use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
+use crate::dataset::image::Image;
+use crate::dataset::sidecar::{Sidecars, UnreadableSidecar};
 use crate::error::{Error, Result};
-use crate::image::Image;
-use crate::sidecar::{Sidecars, UnreadableSidecar};
 
 /// An opened file. Opening reads headers only; it can be shared between threads and read from all of them at once.
 ///

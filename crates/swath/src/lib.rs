@@ -15,56 +15,38 @@
 //! caller's buffer. There is no global state: threads live as long as the read that uses them.
 #![forbid(unsafe_code)]
 
-mod about;
-mod ahead;
-mod band_color;
-mod cache;
-mod color;
 mod dataset;
-mod decoder;
 mod device;
 mod error;
-mod held;
-mod image;
-mod level;
-mod locate;
-mod mask;
-mod missing;
-mod nan;
-mod pixels;
-mod place;
+mod nodata;
 mod read;
-mod read_on_device;
 mod report;
-mod request;
-mod scatter;
-mod sidecar;
 mod validate;
 mod write;
 
-pub use about::{About, BandAbout};
-pub use band_color::from_name as band_color_named;
-pub use cache::BlockCache;
 pub use dataset::Dataset;
-pub use decoder::can_decode;
+pub use dataset::band_color::from_name as band_color_named;
+pub use dataset::image::{Image, Raster};
+pub use dataset::mask::{Mask, MaskOrigin};
+pub use dataset::metadata::{BandMetadata, ImageMetadata};
+pub use dataset::sidecar::UnreadableSidecar;
 pub use device::Device;
 pub use error::{BlockName, Error, Result};
-pub use image::{Image, Raster};
-pub use mask::{Mask, MaskOrigin};
-pub use nan::nodata_to_nan;
-pub use pixels::{Pixels, Sample};
-pub use read_on_device::DEFAULT_GPU_MEMORY_BUDGET;
-pub use report::{DeviceReport, Fallback, Report};
-pub use request::{Cancel, FallbackPolicy, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
-pub use sidecar::UnreadableSidecar;
+pub use nodata::to_nan::nodata_to_nan;
+pub use read::cache::BlockCache;
+pub use read::decoder::can_decode;
+pub use read::gpu::DEFAULT_GPU_MEMORY_BUDGET;
+pub use read::pixels::{Pixels, Sample};
+pub use read::request::{Cancel, FallbackPolicy, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
+pub use report::{DeviceReport, Fallback, ReadReport};
 pub use swath_codec::{Compress, DType, Predictor};
-pub use swath_gpu::{CodecChoice, DeviceRaster, Gpu, Storage};
+pub use swath_gpu::{CodecBackend, DeviceRaster, Gpu, Storage};
 pub use swath_tiff::Limits;
 pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
 pub use write::{
-    Arrangement, ArraySource, Assembly, BandSource, BandStatistics, BigTiff, BlockSize, ClosureSource,
-    DEFAULT_BUFFER_BYTES, Encoded, EncodedBlock, ImageSource, Measure, Overviews, Plan, PlanError, PredictorChoice,
-    Resampling, Running, StoredBlocks, WriteOptions, WriteReport,
+    ArraySource, BandStatistics, BigTiff, BlockSize, DEFAULT_BUFFER_BYTES, EncodedBatch, EncodedBlock, FileLayout,
+    ImageSource, Overviews, PartialFile, PassthroughBlocks, Plan, PlanError, PredictorChoice, Resampling, RowFn,
+    RowSource, Statistics, WriteConfig, WriteOptions, WriteReport,
 };
 
 /// The crates below this one, for those who need more than reading.

@@ -89,7 +89,7 @@ impl DeviceReport {
 /// What a read did: how much of what, how long each stage took, what went wrong and was filled.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Report {
+pub struct ReadReport {
     /// Where the pixels were decoded: `cpu`, `opencl`, `cuda`.
     pub device: &'static str,
     /// What a device did, if one was asked to.
@@ -120,25 +120,25 @@ pub struct Report {
     pub working_bytes: u64,
     /// Corrupt blocks that were filled because the caller asked for it.
     pub filled_blocks: u64,
-    /// Those blocks, each with what was wrong: the first [`MAX_LISTED`](Report::MAX_LISTED) of them, as a list of millions would
+    /// Those blocks, each with what was wrong: the first [`MAX_LISTED`](ReadReport::MAX_LISTED) of them, as a list of millions would
     /// take more memory than the pixels.
     pub filled: Vec<(BlockName, String)>,
 }
 
-impl Report {
-    /// The most blocks that [`filled`](Report::filled) lists.
+impl ReadReport {
+    /// The most blocks that [`filled`](ReadReport::filled) lists.
     pub const MAX_LISTED: usize = 1000;
 
     /// Note a block that was filled.
     pub(crate) fn note_filled(&mut self, block: BlockName, reason: impl ToString) {
         self.filled_blocks += 1;
-        if self.filled.len() < Report::MAX_LISTED {
+        if self.filled.len() < ReadReport::MAX_LISTED {
             self.filled.push((block, reason.to_string()));
         }
     }
 
     /// Add what another thread did.
-    pub(crate) fn merge(&mut self, other: Report) {
+    pub(crate) fn merge(&mut self, other: ReadReport) {
         self.blocks += other.blocks;
         self.sparse_blocks += other.sparse_blocks;
         self.kept_blocks += other.kept_blocks;
@@ -149,7 +149,7 @@ impl Report {
         self.decode_time += other.decode_time;
         self.working_bytes += other.working_bytes;
         self.filled_blocks += other.filled_blocks;
-        let room = Report::MAX_LISTED.saturating_sub(self.filled.len());
+        let room = ReadReport::MAX_LISTED.saturating_sub(self.filled.len());
         self.filled.extend(other.filled.into_iter().take(room));
     }
 }

@@ -1,6 +1,6 @@
 //! Writing: plan, encode, commit.
 //!
-//! [`Plan`] says what the file will be. A [`BandSource`] gives its rows, band by band; `stream.rs` takes them through `encode.rs` and
+//! [`Plan`] says what the file will be. A [`RowSource`] gives its rows, band by band; `stream.rs` takes them through `encode.rs` and
 //! `pyramid.rs` into a spool of compressed blocks; `commit.rs` lays the file out and publishes it, complete or not at all.
 
 mod assembly;
@@ -28,17 +28,17 @@ use std::time::Instant;
 
 use swath_io::{Output, Spool, scratch_file};
 
-pub use assembly::Assembly;
-pub use copy::StoredBlocks;
-pub use encode::{Encoded, EncodedBlock};
+pub use assembly::PartialFile;
+pub use copy::PassthroughBlocks;
+pub use encode::{EncodedBatch, EncodedBlock};
 pub use error::PlanError;
-pub use options::{Arrangement, BigTiff, BlockSize, Measure, Overviews, PredictorChoice, WriteOptions};
+pub use options::{BigTiff, BlockSize, FileLayout, Overviews, PredictorChoice, Statistics, WriteOptions};
 pub use plan::Plan;
 pub use reduce::Resampling;
 pub use report::WriteReport;
-pub use source::{ArraySource, BandSource, ClosureSource, ImageSource};
+pub use source::{ArraySource, ImageSource, RowFn, RowSource};
 pub use statistics::BandStatistics;
-pub use stream::{DEFAULT_BUFFER_BYTES, Running};
+pub use stream::{DEFAULT_BUFFER_BYTES, WriteConfig};
 
 use crate::error::{Error, Result};
 use assembly::named;
@@ -56,8 +56,8 @@ impl Plan {
         &self,
         path: impl AsRef<Path>,
         overwrite: bool,
-        source: &mut dyn BandSource,
-        running: &Running<'_>,
+        source: &mut dyn RowSource,
+        running: &WriteConfig<'_>,
     ) -> Result<WriteReport> {
         let path = path.as_ref();
         let failed = |source| Error::Write { file: path.display().to_string(), source };
@@ -83,8 +83,8 @@ impl Plan {
     pub fn write_to<W: Write>(
         &self,
         writer: &mut W,
-        source: &mut dyn BandSource,
-        running: &Running<'_>,
+        source: &mut dyn RowSource,
+        running: &WriteConfig<'_>,
     ) -> Result<WriteReport> {
         let failed = |source| Error::Write { file: "the spool".into(), source };
         let scratch = || scratch_file(&std::env::temp_dir()).map(|file| Spool::in_file(file, 0, false)).map_err(failed);
@@ -96,7 +96,7 @@ impl Plan {
     ///
     /// # Errors
     /// What the source and the codec say.
-    pub fn to_bytes(&self, source: &mut dyn BandSource, running: &Running<'_>) -> Result<(Vec<u8>, WriteReport)> {
+    pub fn to_bytes(&self, source: &mut dyn RowSource, running: &WriteConfig<'_>) -> Result<(Vec<u8>, WriteReport)> {
         let mut spools = Spools { full: Spool::Memory(Vec::new()), overviews: Spool::Memory(Vec::new()) };
         let mut bytes = Vec::new();
         let report = self.write_through(&mut bytes, source, running, &mut spools)?;
@@ -106,8 +106,8 @@ impl Plan {
     fn write_through<W: Write>(
         &self,
         writer: &mut W,
-        source: &mut dyn BandSource,
-        running: &Running<'_>,
+        source: &mut dyn RowSource,
+        running: &WriteConfig<'_>,
         spools: &mut Spools,
     ) -> Result<WriteReport> {
         let mut streamed = Streamed::new(self);

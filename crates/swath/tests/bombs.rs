@@ -117,7 +117,7 @@ fn list_of_corrupt_blocks_does_not_outgrow_the_pixels() {
         let image = Dataset::from_bytes(bytes).unwrap().image(0).unwrap();
         let request = ReadRequest::new().threads(1).on_corrupt(swath::OnCorrupt::Fill);
         let report = image.read(&request).unwrap().report;
-        assert_eq!((report.filled_blocks, report.filled.len()), (BLOCKS as u64, swath::Report::MAX_LISTED));
+        assert_eq!((report.filled_blocks, report.filled.len()), (BLOCKS as u64, swath::ReadReport::MAX_LISTED));
     });
     assert!(peak < 16 * MIB, "{peak} bytes");
 }

@@ -2,7 +2,7 @@
 
 use swath::{
     ArraySource, BlockCache, BlockSize, Compress, Dataset, Layout, Plan, Predictor, PredictorChoice, ReadRequest,
-    Running, WriteOptions,
+    WriteConfig, WriteOptions,
 };
 
 const SIDE: u64 = 300;
@@ -14,7 +14,7 @@ fn file(compress: Compress) -> Dataset {
     options.predictor = PredictorChoice::Always(Predictor::None);
     let mut source = ArraySource::new(&samples, 2, SIDE, SIDE, Layout::BandsFirst).unwrap();
     let plan = Plan::new(SIDE, SIDE, 2, swath::DType::U16, options).unwrap();
-    let (bytes, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+    let (bytes, _) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
     Dataset::from_bytes(bytes).unwrap()
 }
 

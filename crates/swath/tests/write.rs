@@ -5,8 +5,8 @@ use std::ops::Range;
 use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
-    Arrangement, ArraySource, BandSource, BlockSize, Cancel, ClosureSource, Compress, DType, Dataset, Error, Layout,
-    Measure, Overviews, Plan, PlanError, ReadRequest, Resampling, Result, Running, WriteOptions,
+    ArraySource, BlockSize, Cancel, Compress, DType, Dataset, Error, FileLayout, Layout, Overviews, Plan, PlanError,
+    ReadRequest, Resampling, Result, RowFn, RowSource, Statistics, WriteConfig, WriteOptions,
 };
 
 const WIDTH: u64 = 203;
@@ -38,7 +38,7 @@ fn options() -> WriteOptions {
     options.blocks = BlockSize::Tiles { width: 48, height: 32 };
     options.compress = Compress::Deflate { level: 1 };
     options.about.nodata = Some(NoData::Float(-9999.0));
-    options.statistics = Measure::Store;
+    options.statistics = Statistics::Embed;
     options
 }
 
@@ -49,7 +49,7 @@ struct Chunks<'a> {
     next: u64,
 }
 
-impl BandSource for Chunks<'_> {
+impl RowSource for Chunks<'_> {
     fn shape(&self) -> (u64, u64, usize, DType) {
         self.array.shape()
     }
@@ -71,7 +71,7 @@ impl BandSource for Chunks<'_> {
 
 fn written(plan: &Plan, array: ArraySource<'_>, chunk: u64, threads: usize, buffer: u64) -> Vec<u8> {
     let mut source = Chunks { array, rows: chunk, next: 0 };
-    let mut running = Running::default();
+    let mut running = WriteConfig::default();
     (running.threads, running.buffer_bytes) = (Some(threads), Some(buffer));
     let (bytes, _) = plan.to_bytes(&mut source, &running).unwrap();
     assert_eq!(source.next, HEIGHT);
@@ -103,14 +103,14 @@ fn check_identity(options: WriteOptions, bands: usize) {
         assert!(other == eager, "{name}: {} bytes instead of {}", other.len(), eager.len());
     }
     let mut through = Vec::new();
-    plan.write_to(&mut through, &mut by_pixel.clone(), &Running::default()).unwrap();
+    plan.write_to(&mut through, &mut by_pixel.clone(), &WriteConfig::default()).unwrap();
     assert!(through == eager, "through a writer");
     let path = std::env::temp_dir().join(format!(
         "swath-identity-{}-{:?}.tif",
         std::process::id(),
         std::thread::current().id()
     ));
-    plan.write_file(&path, false, &mut by_pixel.clone(), &Running::default()).unwrap();
+    plan.write_file(&path, false, &mut by_pixel.clone(), &WriteConfig::default()).unwrap();
     assert!(std::fs::read(&path).unwrap() == eager, "to a file");
     std::fs::remove_file(path).unwrap();
 
@@ -145,7 +145,7 @@ fn planar_cog_has_the_same_bytes_however_it_was_written() {
 #[test]
 fn plain_file_has_the_same_bytes_however_it_was_written() {
     let mut options = options();
-    options.arrangement = Arrangement::Plain;
+    options.arrangement = FileLayout::Plain;
     options.resampling = Some(Resampling::Gauss);
     options.overviews = Overviews::Factors(vec![2, 3, 4, 12]);
     check_identity(options, 2);
@@ -154,7 +154,7 @@ fn plain_file_has_the_same_bytes_however_it_was_written() {
 #[test]
 fn striped_file_has_the_same_bytes_however_it_was_written() {
     let mut options = options();
-    options.arrangement = Arrangement::Plain;
+    options.arrangement = FileLayout::Plain;
     options.blocks = BlockSize::Strips { rows: 13 };
     options.mask = true;
     check_identity(options, 3);
@@ -166,7 +166,7 @@ fn overviews_do_not_average_nodata_or_nan_and_masks_agree() {
     let with_nan: Vec<f32> = last.iter().enumerate().map(|(i, &x)| if i % 31 == 0 { f32::NAN } else { x }).collect();
     let mut source = ArraySource::new(&with_nan, 1, HEIGHT, WIDTH, Layout::BandsLast).unwrap();
     let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options()).unwrap();
-    let (bytes, report) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+    let (bytes, report) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
     let image = Dataset::from_bytes(bytes).unwrap().image(0).unwrap();
     for level in 1..image.levels().len() {
         let raster = image.read(&ReadRequest::new().level(level)).unwrap();
@@ -190,7 +190,7 @@ fn any_shape_gets_overviews_down_to_a_pixel() {
         options.blocks = BlockSize::Tiles { width: 16, height: 16 };
         let plan = Plan::new(width, height, 1, DType::U16, options).unwrap();
         let mut source = ArraySource::new(&samples, 1, height, width, Layout::BandsFirst).unwrap();
-        let (bytes, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+        let (bytes, _) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
         let image = Dataset::from_bytes(bytes).unwrap().image(0).unwrap();
         let last = image.levels().last().unwrap().grid;
         assert!(last.width <= 16 && last.height <= 16, "{width} x {height} ends at {} x {}", last.width, last.height);
@@ -204,11 +204,11 @@ fn file_that_outgrows_a_classic_tiff_is_a_bigtiff_only_then() {
     let samples = vec![7_u8; 64];
     let mut source = ArraySource::new(&samples, 1, 8, 8, Layout::BandsFirst).unwrap();
     for (choice, big) in [(swath::BigTiff::Auto, false), (swath::BigTiff::Yes, true), (swath::BigTiff::No, false)] {
-        for arrangement in [Arrangement::Cog, Arrangement::Plain] {
+        for arrangement in [FileLayout::Cog, FileLayout::Plain] {
             let mut options = WriteOptions::default();
             (options.arrangement, options.big_tiff) = (arrangement, choice);
             let plan = Plan::new(8, 8, 1, DType::U8, options).unwrap();
-            let (bytes, report) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+            let (bytes, report) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
             assert_eq!((report.big_tiff, report.file_bytes), (big, bytes.len() as u64));
             assert_eq!(Dataset::from_bytes(bytes).unwrap().header().big, big);
         }
@@ -241,27 +241,21 @@ fn failing_source_and_cancel_leave_nothing_behind() {
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("out.tif");
     std::fs::write(&path, "old").unwrap();
-    for arrangement in [Arrangement::Cog, Arrangement::Plain] {
+    for arrangement in [FileLayout::Cog, FileLayout::Plain] {
         let mut options = options();
         options.arrangement = arrangement;
         let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
-        let mut failing = ClosureSource::new(
-            WIDTH,
-            HEIGHT,
-            1,
-            DType::F32,
-            40,
-            |rows: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| {
+        let mut failing =
+            RowFn::new(WIDTH, HEIGHT, 1, DType::F32, 40, |rows: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| {
                 if rows.end > 200 { Err(Error::Producer { rows, source: "the sensor broke".into() }) } else { Ok(()) }
-            },
-        );
-        let mut running = Running { buffer_bytes: Some(1), ..Running::default() };
+            });
+        let mut running = WriteConfig { buffer_bytes: Some(1), ..WriteConfig::default() };
         let error = plan.write_file(&path, true, &mut failing, &running).unwrap_err();
         assert!(error.to_string().contains("the sensor broke"), "{error}");
 
         let cancel = Cancel::new();
         let stop = cancel.clone();
-        let mut endless = ClosureSource::new(
+        let mut endless = RowFn::new(
             WIDTH,
             HEIGHT,
             1,
@@ -277,17 +271,14 @@ fn failing_source_and_cancel_leave_nothing_behind() {
         running.cancel = Some(cancel);
         assert!(matches!(plan.write_file(&path, true, &mut endless, &running), Err(Error::Cancelled)));
 
-        let mut fine = ClosureSource::new(
-            WIDTH,
-            HEIGHT,
-            1,
-            DType::F32,
-            40,
-            |_: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| Ok(()),
-        );
-        assert!(matches!(plan.write_file(&path, false, &mut fine, &Running::default()), Err(Error::Exists { .. })));
+        let mut fine =
+            RowFn::new(WIDTH, HEIGHT, 1, DType::F32, 40, |_: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| Ok(()));
+        assert!(matches!(plan.write_file(&path, false, &mut fine, &WriteConfig::default()), Err(Error::Exists { .. })));
         let nowhere = folder.join("missing").join("out.tif");
-        assert!(matches!(plan.write_file(nowhere, false, &mut fine, &Running::default()), Err(Error::Write { .. })));
+        assert!(matches!(
+            plan.write_file(nowhere, false, &mut fine, &WriteConfig::default()),
+            Err(Error::Write { .. })
+        ));
     }
     assert_eq!(std::fs::read(&path).unwrap(), b"old");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no temporary file is left");
@@ -304,11 +295,11 @@ fn large_cog_in_a_file_has_the_bytes_of_one_in_memory() {
         options.planar = planar;
         let plan = Plan::new(1100, 750, 2, DType::U32, options.clone()).unwrap();
         let mut source = ArraySource::new(&samples, 2, 750, 1100, Layout::BandsFirst).unwrap();
-        let (bytes, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+        let (bytes, _) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
         assert!(swath::validate(&Dataset::from_bytes(bytes.clone()).unwrap()).unwrap().is_valid());
         for folder in [std::env::temp_dir(), "/dev/shm".into(), ".".into()].iter().filter(|folder| folder.is_dir()) {
             let path = folder.join(format!("swath-large-{}.tif", std::process::id()));
-            plan.write_file(&path, false, &mut source, &Running::default()).unwrap();
+            plan.write_file(&path, false, &mut source, &WriteConfig::default()).unwrap();
             let written = std::fs::read(&path).unwrap();
             std::fs::remove_file(&path).unwrap();
             assert!(written == bytes, "{} differs", folder.display());
@@ -321,16 +312,16 @@ fn file_without_a_single_block_is_a_file() {
     let samples = vec![0_u8; 64 * 64];
     let path = std::env::temp_dir().join(format!("swath-empty-{}.tif", std::process::id()));
     for overviews in [Overviews::None, Overviews::Factors(vec![2, 4])] {
-        for arrangement in [Arrangement::Cog, Arrangement::Plain] {
+        for arrangement in [FileLayout::Cog, FileLayout::Plain] {
             let mut options = WriteOptions::default();
             (options.arrangement, options.overviews, options.skip_empty) = (arrangement, overviews.clone(), true);
             let plan = Plan::new(64, 64, 1, DType::U8, options).unwrap();
             let mut source = ArraySource::new(&samples, 1, 64, 64, Layout::BandsFirst).unwrap();
-            let report = plan.write_file(&path, true, &mut source, &Running::default()).unwrap();
+            let report = plan.write_file(&path, true, &mut source, &WriteConfig::default()).unwrap();
             assert_eq!(report.blocks, report.sparse_blocks);
             let raster = Dataset::open(&path).unwrap().image(0).unwrap().read(&ReadRequest::new()).unwrap();
             assert!(raster.pixels.as_slice() == Some(&samples[..]));
-            let (bytes, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+            let (bytes, _) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
             assert_eq!(std::fs::read(&path).unwrap(), bytes);
         }
     }
@@ -347,8 +338,8 @@ fn image_that_nobody_could_hold_is_an_error_not_the_end() {
     options.overviews = Overviews::None;
     let plan = Plan::new(side, 16384, 3, DType::U8, options).unwrap();
     let make = |_: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| Ok(());
-    let mut source = ClosureSource::new(side, 16384, 3, DType::U8, 16384, make);
-    assert!(matches!(plan.to_bytes(&mut source, &Running::default()), Err(Error::Memory { .. })));
+    let mut source = RowFn::new(side, 16384, 3, DType::U8, 16384, make);
+    assert!(matches!(plan.to_bytes(&mut source, &WriteConfig::default()), Err(Error::Memory { .. })));
 }
 
 #[test]
@@ -356,14 +347,14 @@ fn source_of_another_shape_is_refused() {
     let plan = Plan::new(10, 10, 1, DType::U8, WriteOptions::default()).unwrap();
     let samples = [0_u8; 99];
     let mut source = ArraySource::new(&samples, 1, 9, 11, Layout::BandsFirst).unwrap();
-    assert!(matches!(plan.to_bytes(&mut source, &Running::default()), Err(Error::SourceShape { .. })));
+    assert!(matches!(plan.to_bytes(&mut source, &WriteConfig::default()), Err(Error::SourceShape { .. })));
 }
 
 #[test]
 fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete() {
     let last = pixels(1);
     let mut options = options();
-    (options.overviews, options.statistics) = (Overviews::None, Measure::Nothing);
+    (options.overviews, options.statistics) = (Overviews::None, Statistics::Off);
     let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
     let bytes: Vec<u8> = last.iter().flat_map(|x| x.to_ne_bytes()).collect();
     let row = WIDTH as usize * 4;
@@ -386,7 +377,7 @@ fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete(
     }
     assembly.commit().unwrap();
     let mut source = ArraySource::new(&last, 1, HEIGHT, WIDTH, Layout::BandsLast).unwrap();
-    let (streamed, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+    let (streamed, _) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
     assert!(std::fs::read(&path).unwrap() == streamed);
     std::fs::remove_file(path).unwrap();
 }
@@ -395,7 +386,7 @@ fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete(
 fn bands_encoded_apart_are_the_blocks_of_the_file() {
     let last = pixels(1);
     let mut options = options();
-    options.arrangement = Arrangement::Plain;
+    options.arrangement = FileLayout::Plain;
     options.overviews = Overviews::None;
     let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
     let bytes: Vec<u8> = last.iter().flat_map(|x| x.to_ne_bytes()).collect();
@@ -406,7 +397,7 @@ fn bands_encoded_apart_are_the_blocks_of_the_file() {
         apart.extend(plan.encode(0, rows, band, None).unwrap().bytes);
     }
     let mut source = ArraySource::new(&last, 1, HEIGHT, WIDTH, Layout::BandsLast).unwrap();
-    let (file, _) = plan.to_bytes(&mut source, &Running::default()).unwrap();
+    let (file, _) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
     assert!(file[16..].starts_with(&apart));
     assert!(matches!(plan.encode(0, 0..33, &bytes[..33 * row], None), Err(Error::Rows { .. })));
     assert!(matches!(plan.encode(0, 0..32, &bytes[..31 * row], None), Err(Error::Rows { .. })));

@@ -4,9 +4,9 @@ use std::fmt;
 
 use swath::codec::Tuning;
 use swath::gpu::DeviceCodec;
-use swath::gpu::nvidia::Library;
+use swath::gpu::vendor::Library;
 use swath::{
-    ArraySource, BlockSize, CodecChoice, Compress, DType, Layout, Plan, Predictor, PredictorChoice, Storage,
+    ArraySource, BlockSize, CodecBackend, Compress, DType, Layout, Plan, Predictor, PredictorChoice, Storage,
     WriteOptions,
 };
 
@@ -29,7 +29,7 @@ fn codecs(library: Library) -> &'static [&'static str] {
 pub(super) struct Case {
     pub(super) codec: &'static str,
     /// Who decodes and encodes.
-    pub(super) by: CodecChoice,
+    pub(super) by: CodecBackend,
     pub(super) predictor: Predictor,
     pub(super) storage: Storage,
     /// Whether it is timed too.
@@ -55,12 +55,12 @@ impl fmt::Display for Case {
 }
 
 /// All cases of a device: every codec by each decoder that there is and that is wanted, with each predictor that it takes.
-pub(super) fn cases(libraries: Option<&Libraries>, decoder: CodecChoice, storage: Storage) -> Vec<Case> {
-    let own = DeviceCodec::ALL.map(|codec| (codec.name(), CodecChoice::Own));
+pub(super) fn cases(libraries: Option<&Libraries>, decoder: CodecBackend, storage: Storage) -> Vec<Case> {
+    let own = DeviceCodec::ALL.map(|codec| (codec.name(), CodecBackend::Builtin));
     let usable = libraries.into_iter().flatten().filter(|(_, found)| found.is_ok());
-    let nvidia = usable.flat_map(|(library, _)| codecs(*library).iter().map(|codec| (*codec, CodecChoice::NvComp)));
+    let nvidia = usable.flat_map(|(library, _)| codecs(*library).iter().map(|codec| (*codec, CodecBackend::NvComp)));
     let mut ways: Vec<_> = own.into_iter().chain(nvidia).collect();
-    ways.retain(|(_, by)| decoder == CodecChoice::Auto || decoder == *by);
+    ways.retain(|(_, by)| decoder == CodecBackend::Auto || decoder == *by);
     // Who decodes the same codec stands side by side.
     let order: Vec<&str> = DeviceCodec::ALL.iter().map(|codec| codec.name()).collect();
     ways.sort_by_key(|(codec, _)| order.iter().position(|known| known == codec).unwrap_or(order.len()));

@@ -1,6 +1,6 @@
 //! Is what a device reads and writes what the CPU reads and writes.
 
-use swath::{CodecChoice, Dataset, DeviceReport, Layout};
+use swath::{CodecBackend, Dataset, DeviceReport, Layout};
 
 use super::Bench;
 use super::case::{Case, Picture};
@@ -35,7 +35,7 @@ impl Checked {
         Checked {
             read: true,
             written: true,
-            same_bytes: (case.by == CodecChoice::Own).then_some(true),
+            same_bytes: (case.by == CodecBackend::Builtin).then_some(true),
             largest_difference: case.is_lossy().then_some(0),
             read_by: String::new(),
             decoded_by: String::new(),
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn checked(codec: &'static str) -> Checked {
-        let (by, predictor, storage) = (CodecChoice::Own, Predictor::None, Storage::Auto);
+        let (by, predictor, storage) = (CodecBackend::Builtin, Predictor::None, Storage::Auto);
         Checked::new(&Case { codec, by, predictor, storage, timed: false })
     }
 

@@ -1,4 +1,4 @@
-//! Running sums and differences along a row, the arithmetic under both predictors.
+//! WriteConfig sums and differences along a row, the arithmetic under both predictors.
 //!
 //! Sums wrap, as the format demands; a sample is an unsigned integer of 1, 2, 4 or 8 bytes whatever it stands for.
 

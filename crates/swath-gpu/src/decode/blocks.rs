@@ -3,14 +3,14 @@
 //! nvCOMP is given what a kernel of ours has looked at before, and what it says of each block, the bytes that it wrote and their
 //! checksum are looked at by a kernel afterwards: nothing of it passes through the host.
 
-use crate::block::Block;
-use crate::buffer::Buffer;
+use crate::backend::kernel::{Arg, Kernel, zstd_scratch};
+use crate::decode::block::Block;
+use crate::decode::job::{DecodeJob, scratch_share, zstd_groups};
+use crate::decode::route::Route;
 use crate::error::Result;
-use crate::job::{DecodeJob, scratch_share, zstd_groups};
-use crate::kernel::{Arg, Kernel, zstd_scratch};
-use crate::nvidia::nvcomp::{Chunked, Decompress, NvComp};
-use crate::route::Route;
+use crate::memory::buffer::Buffer;
 use crate::stream::Stream;
+use crate::vendor::nvcomp::{Chunked, Decompress, NvComp};
 
 /// Blocks that are looked at by one group of `chunk_admit`.
 const ADMITTED_BY_GROUP: u32 = 32;

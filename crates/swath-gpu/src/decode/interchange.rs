@@ -1,7 +1,7 @@
 //! Blocks of JPEG in TIFF as complete streams, which is what nvJPEG takes: the tables that all blocks share stand in a tag, and the
 //! tag for the colours says what markers of the stream may contradict.
 
-use crate::block::Status;
+use crate::decode::block::Status;
 
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;

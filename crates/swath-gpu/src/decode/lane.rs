@@ -3,8 +3,8 @@
 use super::pictures::Pictures;
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::raster::DeviceRaster;
-use crate::slot::{Budget, PinnedSlot, Slot};
+use crate::memory::raster::DeviceRaster;
+use crate::memory::slot::{Budget, PinnedSlot, Slot};
 use crate::stream::Stream;
 
 /// Bytes of device memory that a batch needs.

@@ -1,9 +1,9 @@
 //! What lies where in a batch.
 
 use super::blocks::{Chunks, stand_in};
-use crate::block::Block;
-use crate::job::DecodeJob;
-use crate::route::Route;
+use crate::decode::block::Block;
+use crate::decode::job::DecodeJob;
+use crate::decode::route::Route;
 
 /// Compressed bytes begin at a multiple of this in a batch: no stream is wanted at a larger one.
 pub(crate) const PAYLOAD_ALIGN: usize = 16;

@@ -7,16 +7,16 @@
 use swath_codec::{SampleFormat, Shape, jpeg2000};
 
 use super::interchange::splice;
-use crate::block::{Block, Status};
-use crate::buffer::Buffer;
-use crate::context::InContext;
+use crate::decode::block::{Block, Status};
+use crate::decode::job::DecodeJob;
+use crate::decode::route::Route;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
-use crate::job::DecodeJob;
-use crate::nvidia::nvjpeg::{self, NvJpeg, Output, Planes, Subsampling};
-use crate::nvidia::nvjpeg2k::{self, Codestream, NvJpeg2000, Picture, PixelType};
-use crate::route::Route;
+use crate::memory::buffer::Buffer;
 use crate::stream::Stream;
+use crate::vendor::context::InContext;
+use crate::vendor::nvjpeg::{self, NvJpeg, Output, Planes, Subsampling};
+use crate::vendor::nvjpeg2k::{self, Codestream, NvJpeg2000, Picture, PixelType};
 
 /// What a lane keeps of the libraries from batch to batch. Nothing of it is touched between the start of a batch and its end.
 #[derive(Debug)]

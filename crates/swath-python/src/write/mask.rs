@@ -5,7 +5,7 @@ use std::ops::Range;
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use swath::{BandSource, DType, DeviceRaster};
+use swath::{DType, DeviceRaster, RowSource};
 
 use crate::array::Bytes;
 
@@ -93,7 +93,7 @@ pub(super) struct MaskedRaster<'a> {
     pub(super) mask: Option<&'a [u8]>,
 }
 
-impl BandSource for MaskedRaster<'_> {
+impl RowSource for MaskedRaster<'_> {
     fn shape(&self) -> (u64, u64, usize, DType) {
         self.raster.shape()
     }

@@ -8,15 +8,15 @@ use swath_io::{NewFile, Output, Span, Spool, folder_of, scratch_file};
 use crate::error::{Error, Result};
 use crate::write::beside;
 use crate::write::commit::{PLAIN_START, lay_out};
-use crate::write::encode::Encoded;
+use crate::write::encode::EncodedBatch;
 use crate::write::index::BlockIndex;
 use crate::write::plan::Plan;
 use crate::write::report::WriteReport;
 use crate::write::stream::{Spools, Streamed};
 
-/// A file under way: batches of [`Plan::encode`] go in, and [`commit`](Assembly::commit) makes a file of them, or nothing.
+/// A file under way: batches of [`Plan::encode`] go in, and [`commit`](PartialFile::commit) makes a file of them, or nothing.
 #[derive(Debug)]
-pub struct Assembly<'a> {
+pub struct PartialFile<'a> {
     plan: &'a Plan,
     path: PathBuf,
     overwrite: bool,
@@ -30,7 +30,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Exists`] when it exists and is not to be overwritten, [`Error::Write`] when the system refuses.
-    pub fn assemble(&self, path: impl AsRef<Path>, overwrite: bool) -> Result<Assembly<'_>> {
+    pub fn assemble(&self, path: impl AsRef<Path>, overwrite: bool) -> Result<PartialFile<'_>> {
         let path = path.as_ref().to_owned();
         let file = path.display().to_string();
         let failed = |source| Error::Write { file: file.clone(), source };
@@ -47,16 +47,16 @@ impl Plan {
         let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
         let overviews = Spool::in_file(scratch_file(folder_of(&path)).map_err(failed)?, 0, false);
         let spools = Spools { full, overviews };
-        Ok(Assembly { plan: self, path, overwrite, new, spools, streamed: Streamed::new(self) })
+        Ok(PartialFile { plan: self, path, overwrite, new, spools, streamed: Streamed::new(self) })
     }
 }
 
-impl Assembly<'_> {
+impl PartialFile<'_> {
     /// Add blocks. In a COG their order does not matter; a plain file has them in the order in which they come.
     ///
     /// # Errors
     /// [`Error::BlockTwice`] when a block was there already, [`Error::Write`] when the system refuses.
-    pub fn add(&mut self, encoded: &Encoded) -> Result<()> {
+    pub fn add(&mut self, encoded: &EncodedBatch) -> Result<()> {
         let Streamed { index, report, .. } = &mut self.streamed;
         self.spools.append(encoded, index, report).map_err(|error| named(error, &self.path))
     }
@@ -88,7 +88,12 @@ impl Assembly<'_> {
 
 impl Spools {
     /// Append a batch, and note where its blocks lie.
-    pub(crate) fn append(&mut self, encoded: &Encoded, index: &mut BlockIndex, report: &mut WriteReport) -> Result<()> {
+    pub(crate) fn append(
+        &mut self,
+        encoded: &EncodedBatch,
+        index: &mut BlockIndex,
+        report: &mut WriteReport,
+    ) -> Result<()> {
         let start = Instant::now();
         let spool = if encoded.level == 0 { &mut self.full } else { &mut self.overviews };
         let written = spool.append(&encoded.bytes);

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use swath_io::NewFile;
 use swath_tiff::pam::{self, Pam, PamBand, Srs};
 
-use crate::about::About;
+use crate::dataset::metadata::ImageMetadata;
 
 /// What the tags cannot hold; `None` when they hold all.
-fn leftovers(about: &About) -> Option<Pam> {
+fn leftovers(about: &ImageMetadata) -> Option<Pam> {
     let bands = about.bands.iter().enumerate().filter(|(_, band)| !band.categories.is_empty());
     let bands = bands.map(|(band, about)| PamBand {
         band: band + 1,
@@ -46,7 +46,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Replace what lay beside a file that was replaced: its overviews, mask and metadata would be taken for those of the new one.
-pub(super) fn replace(path: &Path, about: &About, overwrite: bool) -> std::io::Result<()> {
+pub(super) fn replace(path: &Path, about: &ImageMetadata, overwrite: bool) -> std::io::Result<()> {
     if overwrite {
         for suffix in SIDECARS {
             match std::fs::remove_file(beside(path, suffix)) {

@@ -9,7 +9,7 @@ use swath_tiff::{BlockGrid, ByteOrder, Planar, Tag, Value, encode_directories, e
 use crate::error::{Error, Result};
 use crate::write::index::{BlockIndex, LevelBlocks};
 use crate::write::options::BigTiff;
-use crate::write::options::Measure;
+use crate::write::options::Statistics;
 use crate::write::plan::Plan;
 use crate::write::stream::{Spools, Streamed};
 use crate::write::tags;
@@ -135,8 +135,8 @@ struct Placed {
 impl<'a> Directories<'a> {
     fn new(plan: &'a Plan, streamed: &'a Streamed) -> Result<Directories<'a>> {
         let statistics = match plan.options.statistics {
-            Measure::Store => streamed.report.statistics.as_slice(),
-            Measure::Nothing | Measure::Tell => &[],
+            Statistics::Embed => streamed.report.statistics.as_slice(),
+            Statistics::Off | Statistics::Report => &[],
         };
         let tags_of = |(level, mask)| {
             let stored = streamed.stored_tags.as_deref().filter(|_| level == 0);

@@ -7,17 +7,17 @@ use swath_io::{Batch, Source, Span};
 use swath_tiff::cog::framed;
 use swath_tiff::{BlockGrid, BlockTable, ByteOrder, Compression, Limits, Tag, Value};
 
-use crate::color::announced_subsampling;
+use crate::dataset::level::Level;
 use crate::error::{Error, Result};
-use crate::level::Level;
-use crate::write::encode::{Encoded, EncodedBlock, Run, Scratch, What};
+use crate::read::color::announced_subsampling;
+use crate::write::encode::{EncodedBatch, EncodedBlock, Run, Scratch, What};
 use crate::write::like::lerc_wrapper;
 use crate::write::plan::Plan;
 use crate::write::rows::RowsView;
 
 /// The blocks of a source's full resolution as they are stored.
 #[derive(Debug)]
-pub struct StoredBlocks {
+pub struct PassthroughBlocks {
     source: Arc<dyn Source>,
     file: String,
     table: BlockTable,
@@ -39,10 +39,10 @@ const CODEC_TAGS: [Tag; 6] = [
     Tag::LERC_PARAMETERS,
 ];
 
-impl StoredBlocks {
+impl PassthroughBlocks {
     /// The blocks of the part of a level whose first pixel is (`row`, `col`), if the plan would store the same blocks in the same way.
     /// Whether the bands are all there and in order is the caller's to know.
-    pub(crate) fn of(level: &Level, row: u64, col: u64, plan: &Plan, limits: &Limits) -> Option<StoredBlocks> {
+    pub(crate) fn of(level: &Level, row: u64, col: u64, plan: &Plan, limits: &Limits) -> Option<PassthroughBlocks> {
         let layout = &level.layout;
         let (grid, planned) = (layout.grid, &plan.levels[0].grid);
         let compression = match layout.compression {
@@ -51,8 +51,8 @@ impl StoredBlocks {
         };
         let encoder = &plan.encoder;
         let same_samples = layout.bits == plan.bits
-            && crate::decoder::dtype(layout) == Some(plan.dtype)
-            && crate::decoder::sample_format(layout) == plan.dtype.format()
+            && crate::read::decoder::dtype(layout) == Some(plan.dtype)
+            && crate::read::decoder::sample_format(layout) == plan.dtype.format()
             && usize::from(layout.samples) == plan.bands
             && level.conversion.is_none()
             && level.subsampling == (1, 1)
@@ -84,7 +84,7 @@ impl StoredBlocks {
         if !(same_samples && same_codec && same_blocks && whole) {
             return None;
         }
-        Some(StoredBlocks {
+        Some(PassthroughBlocks {
             source: Arc::clone(&level.source),
             file: level.file.clone(),
             table: layout.table.clone(),
@@ -102,7 +102,7 @@ impl StoredBlocks {
         run: &Run,
         rows: &RowsView<'_>,
         scratch: &mut Scratch,
-        encoded: &mut Encoded,
+        encoded: &mut EncodedBatch,
     ) -> Result<()> {
         if run.what == What::Mask {
             return plan.encode_run(run, rows, scratch, encoded);

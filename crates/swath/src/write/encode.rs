@@ -15,7 +15,7 @@ use crate::write::rows::RowsView;
 
 /// Compressed blocks: one buffer and what lies where in it. In a COG each block has its frame.
 #[derive(Debug, Default)]
-pub struct Encoded {
+pub struct EncodedBatch {
     /// The level that the blocks are of.
     pub level: usize,
     /// The bytes of all blocks, one after another.
@@ -72,7 +72,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Rows`] when the rows are not whole block rows or the buffers have another size, [`Error::Encode`] when the codec refuses
     /// a value.
-    pub fn encode(&self, level: usize, rows: Range<u64>, pixels: &[u8], mask: Option<&[u8]>) -> Result<Encoded> {
+    pub fn encode(&self, level: usize, rows: Range<u64>, pixels: &[u8], mask: Option<&[u8]>) -> Result<EncodedBatch> {
         let planned = self.levels.get(level).ok_or(Error::Level { level, count: self.levels.len() })?;
         let grid = &planned.grid;
         let (row_bytes, mask_bytes) = (self.row_bytes(level), if self.has_mask() { grid.width as usize } else { 0 });
@@ -85,7 +85,7 @@ impl Plan {
             return Err(Error::Rows { rows, block_height: grid.block_height, height: grid.height });
         }
         let view = RowsView { samples: pixels, mask, first: rows.start, row_bytes, mask_bytes };
-        let mut encoded = Encoded { level, ..Encoded::default() };
+        let mut encoded = EncodedBatch { level, ..EncodedBatch::default() };
         let mut scratch = Scratch::default();
         for row in rows.start / grid.block_height..rows.end.div_ceil(grid.block_height) {
             for run in self.runs(level, row) {
@@ -123,7 +123,7 @@ impl Plan {
         run: &Run,
         rows: &RowsView<'_>,
         scratch: &mut Scratch,
-        encoded: &mut Encoded,
+        encoded: &mut EncodedBatch,
     ) -> Result<()> {
         for col in run.cols.clone() {
             if run.what != What::Mask {
@@ -142,7 +142,7 @@ impl Plan {
         run: &Run,
         tiles: &Tiles,
         scratch: &mut Scratch,
-        encoded: &mut Encoded,
+        encoded: &mut EncodedBatch,
     ) -> Result<()> {
         let grid = &self.levels[run.level].grid;
         let shape = self.block_shape(run.level, grid.decoded_height(run.row));
@@ -198,7 +198,7 @@ impl Plan {
         col: u64,
         rows: &RowsView<'_>,
         scratch: &mut Scratch,
-        encoded: &mut Encoded,
+        encoded: &mut EncodedBatch,
     ) -> Result<()> {
         let grid = &self.levels[run.level].grid;
         let shape = self.block_shape(run.level, grid.decoded_height(run.row));
@@ -219,7 +219,7 @@ impl Plan {
         col: u64,
         rows: &RowsView<'_>,
         scratch: &mut Scratch,
-        encoded: &mut Encoded,
+        encoded: &mut EncodedBatch,
     ) -> Result<()> {
         let grid = self.levels[run.level].mask_grid();
         let shape = self.mask_shape(run.level, grid.decoded_height(run.row));
@@ -240,7 +240,7 @@ impl Plan {
         index: u64,
         mask: bool,
         scratch: &mut Scratch,
-        encoded: &mut Encoded,
+        encoded: &mut EncodedBatch,
     ) -> swath_codec::Result<()> {
         let block = &mut scratch.block[..shape.len()];
         self.append_with(index, mask, encoded, |out| encoder.encode(block, shape, out, &mut scratch.encode))
@@ -251,7 +251,7 @@ impl Plan {
         &self,
         index: u64,
         mask: bool,
-        encoded: &mut Encoded,
+        encoded: &mut EncodedBatch,
         mut encode: impl FnMut(&mut Vec<u8>) -> swath_codec::Result<()>,
     ) -> swath_codec::Result<()> {
         let start = encoded.bytes.len();

@@ -7,11 +7,11 @@ use swath_tiff::geo::{Crs, GeoKeys};
 use swath_tiff::nodata::NoData;
 use swath_tiff::{Compression, FieldType, Limits, Photometric, Tag, Value};
 
-use crate::about::About;
+use crate::dataset::image::Image;
+use crate::dataset::level::Level;
+use crate::dataset::mask::MaskOrigin;
+use crate::dataset::metadata::ImageMetadata;
 use crate::error::Result;
-use crate::image::Image;
-use crate::level::Level;
-use crate::mask::MaskOrigin;
 use crate::write::options::WriteOptions;
 use crate::write::plan::can_hold;
 use crate::write::source::ImageSource;
@@ -80,7 +80,7 @@ impl WriteOptions {
 }
 
 /// What an image is about, for the part of it that a source reads.
-fn part(image: &Image, source: &ImageSource<'_>) -> About {
+fn part(image: &Image, source: &ImageSource<'_>) -> ImageMetadata {
     let mut about = image.about().clone();
     let (rows, cols) = source.window();
     let size = |level: usize| (image.levels[level].layout.grid.width, image.levels[level].layout.grid.height);
@@ -122,7 +122,7 @@ fn part(image: &Image, source: &ImageSource<'_>) -> About {
     about
 }
 
-fn drop_statistics(about: &mut About) {
+fn drop_statistics(about: &mut ImageMetadata) {
     about.metadata.retain(|item| !item.name.to_ascii_uppercase().starts_with("STATISTICS_"));
     about.bands.iter_mut().for_each(|band| band.statistics = None);
 }

@@ -3,7 +3,7 @@
 use swath_codec::{Compress, Predictor};
 use swath_tiff::{Photometric, Planar, Tag, Value};
 
-use crate::about::About;
+use crate::dataset::metadata::ImageMetadata;
 use crate::write::reduce::Resampling;
 
 /// How a file is laid out and encoded. The default is a tiled GeoTIFF, 512 x 512 tiles, ZSTD.
@@ -11,7 +11,7 @@ use crate::write::reduce::Resampling;
 #[non_exhaustive]
 pub struct WriteOptions {
     /// Cloud optimized or plain.
-    pub arrangement: Arrangement,
+    pub arrangement: FileLayout,
     /// Tiles or strips.
     pub blocks: BlockSize,
     /// Samples of a pixel side by side, or each band in blocks of its own.
@@ -37,11 +37,11 @@ pub struct WriteOptions {
     /// Leave blocks out that hold nothing but nodata (or 0, where there is none).
     pub skip_empty: bool,
     /// Exact statistics of each band.
-    pub statistics: Measure,
+    pub statistics: Statistics,
     /// Turn NaN into the nodata value.
     pub nan_to_nodata: bool,
     /// Place on Earth, nodata, colours, names, metadata.
-    pub about: About,
+    pub about: ImageMetadata,
     /// Other tags, written to the full resolution as they are.
     pub extra_tags: Vec<(Tag, Value)>,
 }
@@ -49,7 +49,7 @@ pub struct WriteOptions {
 impl Default for WriteOptions {
     fn default() -> WriteOptions {
         WriteOptions {
-            arrangement: Arrangement::Plain,
+            arrangement: FileLayout::Plain,
             blocks: BlockSize::Tiles { width: 512, height: 512 },
             planar: Planar::Chunky,
             compress: Compress::Zstd { level: 6 },
@@ -62,9 +62,9 @@ impl Default for WriteOptions {
             extra_samples: None,
             big_tiff: BigTiff::Auto,
             skip_empty: false,
-            statistics: Measure::Nothing,
+            statistics: Statistics::Off,
             nan_to_nodata: false,
-            about: About::default(),
+            about: ImageMetadata::default(),
             extra_tags: Vec::new(),
         }
     }
@@ -73,13 +73,13 @@ impl Default for WriteOptions {
 impl WriteOptions {
     /// A Cloud Optimized GeoTIFF with its overviews.
     pub fn cog() -> WriteOptions {
-        WriteOptions { arrangement: Arrangement::Cog, overviews: Overviews::Auto, ..WriteOptions::default() }
+        WriteOptions { arrangement: FileLayout::Cog, overviews: Overviews::Auto, ..WriteOptions::default() }
     }
 }
 
 /// The order of things in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrangement {
+pub enum FileLayout {
     /// Cloud Optimized GeoTIFF: directories first, then the smallest overview, the full resolution last, as GDAL's COG driver
     /// writes it.
     Cog,
@@ -124,15 +124,15 @@ pub enum Overviews {
     Factors(Vec<u32>),
 }
 
-/// Whether the pixels are measured, and who is told.
+/// Whether to compute statistics and where to store them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
-    /// They are not.
-    Nothing,
-    /// The report has the statistics, the file has not.
-    Tell,
-    /// The file has them too, as GDAL writes them.
-    Store,
+pub enum Statistics {
+    /// Computes none.
+    Off,
+    /// Puts them in the [`WriteReport`](crate::WriteReport) only.
+    Report,
+    /// Puts them in the report and in the file, in the form that GDAL writes.
+    Embed,
 }
 
 /// Which kind of TIFF to write.

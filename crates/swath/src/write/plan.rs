@@ -4,10 +4,10 @@ use swath_codec::{Compress, DType, Encoder, Predictor, SampleFormat, Shape, jpeg
 use swath_tiff::nodata::NoData;
 use swath_tiff::{BlockGrid, Photometric, Planar, Tag, Value};
 
-use crate::about::fill_bytes;
-use crate::pixels::kind_of;
+use crate::dataset::metadata::fill_bytes;
+use crate::read::pixels::kind_of;
 use crate::write::error::PlanError;
-use crate::write::options::{Arrangement, BlockSize, Measure, Overviews, PredictorChoice, WriteOptions};
+use crate::write::options::{BlockSize, FileLayout, Overviews, PredictorChoice, Statistics, WriteOptions};
 use crate::write::reduce::{Reduction, Resampling};
 
 /// The most that one block may hold decoded. The frame of a COG has 32 bits for its encoded size.
@@ -173,7 +173,7 @@ impl Plan {
 
     /// Whether pixels are measured.
     pub(crate) fn measures(&self) -> bool {
-        self.options.statistics != Measure::Nothing
+        self.options.statistics != Statistics::Off
     }
 
     /// Whether a mask is written.
@@ -217,7 +217,7 @@ impl Plan {
     }
 
     pub(crate) fn is_cog(&self) -> bool {
-        self.options.arrangement == Arrangement::Cog
+        self.options.arrangement == FileLayout::Cog
     }
 
     /// The tables that all blocks of JPEG share; `None` for other codecs.
@@ -311,7 +311,7 @@ fn grid(width: u64, height: u64, planes: u64, options: &WriteOptions) -> std::re
             }
             (u64::from(width), u64::from(height), true)
         }
-        BlockSize::Strips { .. } if options.arrangement == Arrangement::Cog => return Err(PlanError::StripsInCog),
+        BlockSize::Strips { .. } if options.arrangement == FileLayout::Cog => return Err(PlanError::StripsInCog),
         BlockSize::Strips { rows: 0 } => return Err(PlanError::StripRows),
         BlockSize::Strips { rows } => (width, u64::from(rows).min(height), false),
     };

@@ -4,8 +4,8 @@
 //! output row is computed from its source rows alone and as a whole, so that it does not matter how rows are grouped
 //! into calls.
 //!
-//! A source pixel is missing when the mask says so, when it is nodata ([`Missing`] says what is) or when it is not a
-//! number, whatever nodata is. Missing pixels take no part. An output pixel to which no pixel contributes is nodata;
+//! A source pixel is missing when the mask says so, when it is nodata ([`NodataTest`] says what is) or when it is not a
+//! number, whatever nodata is. NodataTest pixels take no part. An output pixel to which no pixel contributes is nodata;
 //! without a nodata value that the type can hold it is NaN or, for integers, 0. A computed value that happens to be
 //! nodata is moved to the next value that is not, as GDAL does, so that no hole appears where there is data.
 //!
@@ -29,7 +29,7 @@ use swath_tiff::nodata::NoData;
 use self::blocks::Summable;
 use self::kernels::Kernel;
 pub(crate) use self::scratch::ReduceScratch;
-use crate::missing::{Missing, Number, with_number};
+use crate::nodata::nodata_test::{NodataTest, Number, with_number};
 
 /// How overviews are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -166,14 +166,14 @@ impl<'a> Plane<'a> {
 struct Rules<T> {
     method: Resampling,
     factor: usize,
-    missing: Missing<T>,
+    missing: NodataTest<T>,
     /// The value of pixels to which nothing contributes.
     fill: T,
 }
 
 impl<T: Number> Rules<T> {
     fn new(reduction: &Reduction) -> Self {
-        let missing = Missing::new(reduction.nodata);
+        let missing = NodataTest::new(reduction.nodata);
         let fill = missing.sample().unwrap_or(if T::FLOAT { T::from_f64(f64::NAN) } else { T::ZERO });
         Self { method: reduction.method, factor: reduction.factor, missing, fill }
     }
@@ -283,7 +283,7 @@ impl Reduction {
         scratch: &mut ReduceScratch,
     ) {
         let real = Rules::<T>::new(self);
-        let imaginary = Rules { missing: Missing::new(None), fill: T::ZERO, ..real };
+        let imaginary = Rules { missing: NodataTest::new(None), fill: T::ZERO, ..real };
         let Range { start: first, end } = self.source_rows(rows.clone(), src.height);
         let skip = (first - src.first) as usize * src.width;
         let count = (end - first) as usize * src.width;

@@ -6,16 +6,16 @@ use swath_codec::DType;
 use swath_codec::place::{Every, copy};
 use swath_gpu::{DeviceRaster, Gpu};
 
+use crate::dataset::image::Image;
 use crate::error::{Error, Result};
-use crate::image::Image;
-use crate::pixels::Sample;
-use crate::report::{DeviceReport, Report};
-use crate::request::{Layout, ReadRequest};
-use crate::write::copy::StoredBlocks;
+use crate::read::pixels::Sample;
+use crate::read::request::{Layout, ReadRequest};
+use crate::report::{DeviceReport, ReadReport};
+use crate::write::copy::PassthroughBlocks;
 use crate::write::plan::Plan;
 
 /// Gives the rows of an image from top to bottom: a file, an array, a computation.
-pub trait BandSource: Send {
+pub trait RowSource: Send {
     /// Width and height in pixels, bands, and type of the samples.
     fn shape(&self) -> (u64, u64, usize, DType);
 
@@ -37,16 +37,16 @@ pub trait BandSource: Send {
         None
     }
 
-    /// Whether [`read_on`](BandSource::read_on) puts rows into rasters on that device.
+    /// Whether [`read_on`](RowSource::read_on) puts rows into rasters on that device.
     fn reads_on(&self, _gpu: &Gpu) -> bool {
         false
     }
 
-    /// Fill the first rows of a raster, whose bands lie side by side, with rows `rows`: as [`read`](BandSource::read), without passing
+    /// Fill the first rows of a raster, whose bands lie side by side, with rows `rows`: as [`read`](RowSource::read), without passing
     /// through the host.
     ///
     /// # Errors
-    /// As [`read`](BandSource::read).
+    /// As [`read`](RowSource::read).
     fn read_on(&mut self, _rows: Range<u64>, _raster: &DeviceRaster) -> Result<()> {
         Err(Error::Fallback { stage: "reading", reason: "this source makes its rows on the host".into() })
     }
@@ -57,7 +57,7 @@ pub trait BandSource: Send {
     }
 
     /// The blocks of the source as they are stored, if the plan would store the very same.
-    fn stored(&self, _plan: &Plan) -> Option<StoredBlocks> {
+    fn stored(&self, _plan: &Plan) -> Option<PassthroughBlocks> {
         None
     }
 }
@@ -115,7 +115,7 @@ impl<'a> ArraySource<'a> {
     }
 }
 
-impl BandSource for ArraySource<'_> {
+impl RowSource for ArraySource<'_> {
     fn shape(&self) -> (u64, u64, usize, DType) {
         (self.width, self.height, self.bands, self.dtype)
     }
@@ -146,7 +146,7 @@ impl BandSource for ArraySource<'_> {
 }
 
 /// A raster on a device: written with that device it does not pass through the host.
-impl BandSource for DeviceRaster {
+impl RowSource for DeviceRaster {
     fn shape(&self) -> (u64, u64, usize, DType) {
         (self.cols(), self.rows(), self.bands(), self.dtype())
     }
@@ -192,7 +192,7 @@ impl<'a> ImageSource<'a> {
     /// When the request does not fit the image.
     pub fn new(image: &'a Image, request: ReadRequest<'a>) -> Result<Self> {
         let level = image.level(request.level)?;
-        let checked = crate::read::Checked::window_and_bands(level, &request)?;
+        let checked = crate::read::cpu::ReadPlan::window_and_bands(level, &request)?;
         let request = request.layout(Layout::BandsLast);
         Ok(ImageSource {
             image,
@@ -228,7 +228,7 @@ impl<'a> ImageSource<'a> {
     }
 
     /// Keep what did the work, and what the CPU did in place of a device.
-    fn note(&mut self, report: Report) {
+    fn note(&mut self, report: ReadReport) {
         if let Some(device) = report.gpu {
             let known = self.device.get_or_insert_default();
             known.take_fallbacks(Some(&device));
@@ -243,7 +243,7 @@ impl<'a> ImageSource<'a> {
     }
 }
 
-impl BandSource for ImageSource<'_> {
+impl RowSource for ImageSource<'_> {
     fn shape(&self) -> (u64, u64, usize, DType) {
         let (width, height) = (self.cols.end - self.cols.start, self.rows.end - self.rows.start);
         (width, height, self.bands.len(), self.image.dtype())
@@ -282,33 +282,33 @@ impl BandSource for ImageSource<'_> {
         self.device.as_ref()
     }
 
-    fn stored(&self, plan: &Plan) -> Option<StoredBlocks> {
+    fn stored(&self, plan: &Plan) -> Option<PassthroughBlocks> {
         let level = self.image.level(self.request.level).ok()?;
         let all_bands = self.bands.iter().copied().eq(0..level.bands());
         let limits = self.request.limits.as_ref().unwrap_or(&self.image.limits);
         (all_bands && self.take_stored)
-            .then(|| StoredBlocks::of(level, self.rows.start, self.cols.start, plan, limits))?
+            .then(|| PassthroughBlocks::of(level, self.rows.start, self.cols.start, plan, limits))?
     }
 }
 
 /// Rows that a closure makes.
-pub struct ClosureSource<F> {
+pub struct RowFn<F> {
     shape: (u64, u64, usize, DType),
     chunk_rows: u64,
     make: F,
 }
 
-impl<F> ClosureSource<F>
+impl<F> RowFn<F>
 where
     F: FnMut(Range<u64>, &mut [u8], Option<&mut [u8]>) -> Result<()> + Send,
 {
-    /// `make` fills rows as [`BandSource::read`] does, `chunk_rows` at a time or a multiple of that.
+    /// `make` fills rows as [`RowSource::read`] does, `chunk_rows` at a time or a multiple of that.
     pub fn new(width: u64, height: u64, bands: usize, dtype: DType, chunk_rows: u64, make: F) -> Self {
-        ClosureSource { shape: (width, height, bands, dtype), chunk_rows: chunk_rows.max(1), make }
+        RowFn { shape: (width, height, bands, dtype), chunk_rows: chunk_rows.max(1), make }
     }
 }
 
-impl<F> BandSource for ClosureSource<F>
+impl<F> RowSource for RowFn<F>
 where
     F: FnMut(Range<u64>, &mut [u8], Option<&mut [u8]>) -> Result<()> + Send,
 {
@@ -325,8 +325,8 @@ where
     }
 }
 
-impl<F> std::fmt::Debug for ClosureSource<F> {
+impl<F> std::fmt::Debug for RowFn<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClosureSource").field("shape", &self.shape).finish_non_exhaustive()
+        f.debug_struct("RowFn").field("shape", &self.shape).finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use swath_codec::DType;
 use swath_tiff::gdal_metadata::Statistics;
 use swath_tiff::nodata::NoData;
 
-use crate::missing::{Missing, Number, with_number};
+use crate::nodata::nodata_test::{NodataTest, Number, with_number};
 
 /// Samples that are measured at a time: so few that they stay in the first cache and their sums in few bits.
 const CHUNK: usize = 4096;
@@ -88,7 +88,7 @@ enum Moments {
     /// Of integers of up to 32 bits, exact.
     Whole { sum: i128, squares: u128 },
     /// The mean, and the sum of the squared distances from it.
-    Running { mean: f64, squares: f64 },
+    WriteConfig { mean: f64, squares: f64 },
 }
 
 /// The values of a row, or of several that follow each other.
@@ -151,7 +151,7 @@ impl Measured {
                 let (count, more) = (self.count as f64, next.count as f64);
                 let distance = next_mean - mean;
                 let part = more / (count + more);
-                Moments::Running {
+                Moments::WriteConfig {
                     mean: mean + distance * part,
                     squares: squares + next_squares + distance * distance * count * part,
                 }
@@ -168,7 +168,7 @@ impl Measured {
     /// The mean, and the sum of the squared distances from it.
     fn running(&self) -> (f64, f64) {
         match self.moments {
-            Moments::Running { mean, squares } => (mean, squares),
+            Moments::WriteConfig { mean, squares } => (mean, squares),
             Moments::Whole { sum, squares } => {
                 let count = i128::from(self.count);
                 // Around the whole number below the mean everything is exact and as small as it can be.
@@ -189,7 +189,7 @@ impl Measured {
 
 /// Measures the numbers that lie `stride` bytes apart.
 fn of_samples<T: Measurable>(bytes: &[u8], stride: usize, nodata: Option<NoData>, valid: Option<&[u8]>) -> Partial {
-    let missing = Missing::<T>::new(nodata);
+    let missing = NodataTest::<T>::new(nodata);
     let mut copied = [T::ZERO; CHUNK];
     let mut row = Partial { total: (bytes.len() / stride) as u64, measured: None };
     for (at, bytes) in bytes.chunks(CHUNK * stride).enumerate() {
@@ -218,7 +218,7 @@ fn of_samples<T: Measurable>(bytes: &[u8], stride: usize, nodata: Option<NoData>
 }
 
 /// Copies the valid samples and returns how many they are.
-fn keep_valid<T: Number>(samples: &[T], missing: &Missing<T>, mask: Option<&[u8]>, kept: &mut [T; CHUNK]) -> usize {
+fn keep_valid<T: Number>(samples: &[T], missing: &NodataTest<T>, mask: Option<&[u8]>, kept: &mut [T; CHUNK]) -> usize {
     let mut count = 0;
     for (at, samples) in samples.chunks(RUN).enumerate() {
         let mask = mask.map(|mask| &mask[at * RUN..][..samples.len()]);
@@ -316,7 +316,7 @@ macro_rules! wide {
                 let distance = |value: $type| (i128::from(value) - near) as f64;
                 let around = fold(values, 0.0, |sum, value| sum + distance(value) * distance(value), |a, b| a + b);
                 let rest = (sum - count * near) as f64;
-                let moments = Moments::Running {
+                let moments = Moments::WriteConfig {
                     mean: sum as f64 / count as f64,
                     squares: (around - rest * (rest / count as f64)).max(0.0),
                 };
@@ -340,7 +340,7 @@ macro_rules! floats {
                     sum + distance * distance
                 };
                 let squares = fold(values, 0.0, square, |a, b| a + b);
-                let moments = Moments::Running { mean, squares };
+                let moments = Moments::WriteConfig { mean, squares };
                 (count > 0.0).then_some(Measured { count: values.len() as u64, minimum, maximum, moments })
             }
         })*

@@ -16,23 +16,23 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use swath_gpu::{CodecChoice, CutJob, Gpu, Storage, TileCodec, Tiles};
+use swath_gpu::{CodecBackend, CutJob, Gpu, Storage, TileCodec, Tiles};
 use swath_io::Spool;
 use swath_tiff::{Tag, Value};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::nan::nan_to_nodata;
+use crate::nodata::to_nan::nan_to_nodata;
+use crate::read::request::{Cancel, FallbackPolicy, Progress, default_threads};
 use crate::report::DeviceReport;
-use crate::request::{Cancel, FallbackPolicy, Progress, default_threads};
-use crate::write::copy::StoredBlocks;
-use crate::write::encode::{Encoded, Run, Scratch};
+use crate::write::copy::PassthroughBlocks;
+use crate::write::encode::{EncodedBatch, Run, Scratch};
 use crate::write::index::BlockIndex;
 use crate::write::plan::Plan;
 use crate::write::pyramid::{self, PyramidScratch};
 use crate::write::report::WriteReport;
 use crate::write::rows::{Rows, RowsView};
-use crate::write::source::BandSource;
+use crate::write::source::RowSource;
 use crate::write::statistics::{BandStatistics, Partial};
 
 /// Bytes of rows that a write keeps in memory unless told otherwise.
@@ -47,10 +47,10 @@ const REDUCE_BYTES: u64 = 1 << 20;
 /// More threads than this only cost memory.
 const MAX_THREADS: usize = 512;
 
-/// How a write is run. It does not change a byte of the file, but for one thing: what [`encoder`](Running::encoder) a device compresses
+/// How a write is run. It does not change a byte of the file, but for one thing: what [`encoder`](WriteConfig::encoder) a device compresses
 /// with. The pixels are the same whoever compresses.
 #[derive(Clone, Default)]
-pub struct Running<'a> {
+pub struct WriteConfig<'a> {
     /// Threads that encode; the default is [`default_threads`].
     pub threads: Option<usize>,
     /// Bytes of rows to keep in memory, [`DEFAULT_BUFFER_BYTES`] unless told otherwise. One row of blocks and one chunk of the source are
@@ -61,7 +61,7 @@ pub struct Running<'a> {
     /// What to do when the device cannot.
     pub fallback: FallbackPolicy,
     /// Who compresses where a device could: nvCOMP makes other bytes than the CPU's encoders, in the same formats.
-    pub encoder: CodecChoice,
+    pub encoder: CodecBackend,
     /// By what blocks that a device compressed reach the file.
     pub storage: Storage,
     /// The most device memory to use; what is free, unless told otherwise. A band of rows and its tiles are needed in any case.
@@ -72,10 +72,13 @@ pub struct Running<'a> {
     pub cancel: Option<Cancel>,
 }
 
-impl std::fmt::Debug for Running<'_> {
+impl std::fmt::Debug for WriteConfig<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Running { threads, buffer_bytes, .. } = self;
-        f.debug_struct("Running").field("threads", threads).field("buffer_bytes", buffer_bytes).finish_non_exhaustive()
+        let WriteConfig { threads, buffer_bytes, .. } = self;
+        f.debug_struct("WriteConfig")
+            .field("threads", threads)
+            .field("buffer_bytes", buffer_bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -105,8 +108,8 @@ impl Streamed {
 /// Take all rows of a source through the plan into the spools.
 pub(crate) fn stream(
     plan: &Plan,
-    source: &mut dyn BandSource,
-    running: &Running<'_>,
+    source: &mut dyn RowSource,
+    running: &WriteConfig<'_>,
     spools: &mut Spools,
     streamed: &mut Streamed,
 ) -> Result<()> {
@@ -192,7 +195,7 @@ enum By<'a> {
     Cpu(Option<String>),
 }
 
-fn worker_for<'a>(plan: &Plan, running: &'a Running<'_>, taken_over: bool, place: PixelsOn) -> Result<By<'a>> {
+fn worker_for<'a>(plan: &Plan, running: &'a WriteConfig<'_>, taken_over: bool, place: PixelsOn) -> Result<By<'a>> {
     let strict = running.fallback == FallbackPolicy::Strict;
     let gpu = match &running.device {
         Device::Cpu => return Ok(By::Cpu(None)),
@@ -249,7 +252,7 @@ enum PixelsOn {
 
 /// The bands in which the rows are asked for: whole chunks of the source, at least a row of blocks where the source allows it, and no
 /// larger than is useful.
-fn bands(plan: &Plan, source: &dyn BandSource, buffer_bytes: u64) -> Vec<Range<u64>> {
+fn bands(plan: &Plan, source: &dyn RowSource, buffer_bytes: u64) -> Vec<Range<u64>> {
     let (height, row_bytes) = (plan.height(), plan.row_bytes(0) as u64);
     // Two bands and the overviews' rows lie in memory at once: together about four bands.
     let most = (buffer_bytes / 4).min(BAND_BYTES) / row_bytes.max(1);
@@ -271,7 +274,7 @@ fn bands(plan: &Plan, source: &dyn BandSource, buffer_bytes: u64) -> Vec<Range<u
 /// The thread of the source: fill each buffer that comes.
 fn produce(
     plan: &Plan,
-    source: &mut dyn BandSource,
+    source: &mut dyn RowSource,
     needs_pixels: bool,
     empty: &Receiver<(Rows, Range<u64>)>,
     full: &Sender<Result<Rows>>,
@@ -293,8 +296,8 @@ fn produce(
 /// A write under way.
 struct State<'a> {
     plan: &'a Plan,
-    stored: Option<&'a StoredBlocks>,
-    running: &'a Running<'a>,
+    stored: Option<&'a PassthroughBlocks>,
+    running: &'a WriteConfig<'a>,
     /// The rows of each level that are being encoded and reduced.
     current: Vec<Rows>,
     /// The rows of each overview that are being made.
@@ -319,16 +322,16 @@ struct State<'a> {
 
 /// Buffers of batches that were appended, for batches to come.
 #[derive(Default)]
-struct Spare(Mutex<Vec<Encoded>>);
+struct Spare(Mutex<Vec<EncodedBatch>>);
 
 impl Spare {
     /// An empty batch of blocks of a level.
-    fn take(&self, level: usize) -> Encoded {
+    fn take(&self, level: usize) -> EncodedBatch {
         let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Encoded { level, ..spare.unwrap_or_default() }
+        EncodedBatch { level, ..spare.unwrap_or_default() }
     }
 
-    fn give_back(&self, mut encoded: Encoded) {
+    fn give_back(&self, mut encoded: EncodedBatch) {
         encoded.bytes.clear();
         encoded.blocks.clear();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(encoded);
@@ -347,12 +350,12 @@ enum Job<'a> {
     Encode(Run),
     Compress { run: Run, tiles: &'a Tiles },
     Reduce { level: usize, rows: Range<u64>, out: &'a mut [u8], mask: Option<&'a mut [u8]> },
-    Measure(Range<u64>),
+    Statistics(Range<u64>),
 }
 
 /// What came of it.
 enum Outcome {
-    Encoded(Encoded),
+    EncodedBatch(EncodedBatch),
     Reduced,
     Measured(Vec<Vec<Partial>>),
 }
@@ -360,8 +363,8 @@ enum Outcome {
 impl<'a> State<'a> {
     fn new(
         plan: &'a Plan,
-        stored: Option<&'a StoredBlocks>,
-        running: &'a Running<'a>,
+        stored: Option<&'a PassthroughBlocks>,
+        running: &'a WriteConfig<'a>,
         threads: usize,
         streamed: &'a mut Streamed,
     ) -> State<'a> {
@@ -392,7 +395,7 @@ impl<'a> State<'a> {
     /// Take all bands of the source through the CPU.
     fn run_on_cpu(
         &mut self,
-        source: &mut dyn BandSource,
+        source: &mut dyn RowSource,
         bands: &[Range<u64>],
         needs_pixels: bool,
         spools: &mut Spools,
@@ -544,7 +547,7 @@ impl<'a> State<'a> {
             let end = current[0].end();
             let step = (REDUCE_BYTES / self.plan.row_bytes(0).max(1) as u64).max(1);
             let starts = (self.measured..end).step_by(step as usize);
-            jobs.extend(starts.map(|start| Job::Measure(start..(start + step).min(end))));
+            jobs.extend(starts.map(|start| Job::Statistics(start..(start + step).min(end))));
             self.measured = end;
         }
         Ok(jobs)
@@ -623,7 +626,7 @@ impl<'a> State<'a> {
                     self.partials.iter_mut().zip(row).for_each(|(partial, row)| partial.merge(&row));
                 }
             }
-            Outcome::Encoded(encoded) => {
+            Outcome::EncodedBatch(encoded) => {
                 let Streamed { index, report, .. } = &mut *self.streamed;
                 spools.append(&encoded, index, report)?;
                 if self.stored.is_some() && encoded.level == 0 {
@@ -657,7 +660,7 @@ impl<'a> State<'a> {
 
 fn do_job(
     plan: &Plan,
-    stored: Option<&StoredBlocks>,
+    stored: Option<&PassthroughBlocks>,
     spare: &Spare,
     job: Job<'_>,
     views: &[RowsView<'_>],
@@ -670,18 +673,18 @@ fn do_job(
                 Some(stored) => stored.copy_run(plan, &run, &views[run.level], &mut worker.encode, &mut encoded)?,
                 None => plan.encode_run(&run, &views[run.level], &mut worker.encode, &mut encoded)?,
             }
-            Ok(Outcome::Encoded(encoded))
+            Ok(Outcome::EncodedBatch(encoded))
         }
         Job::Compress { run, tiles } => {
             let mut encoded = spare.take(run.level);
             plan.compress_run(&run, tiles, &mut worker.encode, &mut encoded)?;
-            Ok(Outcome::Encoded(encoded))
+            Ok(Outcome::EncodedBatch(encoded))
         }
         Job::Reduce { level, rows, out, mask } => {
             let view = &views[plan.levels[level].parent];
             pyramid::reduce(plan, level, view, rows, out, mask, &mut worker.pyramid);
             Ok(Outcome::Reduced)
         }
-        Job::Measure(rows) => Ok(Outcome::Measured(pyramid::measure(plan, &views[0], rows, &mut worker.pyramid))),
+        Job::Statistics(rows) => Ok(Outcome::Measured(pyramid::measure(plan, &views[0], rows, &mut worker.pyramid))),
     }
 }

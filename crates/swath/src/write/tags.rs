@@ -6,7 +6,7 @@ use swath_tiff::geo::{GeoKeys, KeyValue, RasterType, georef_tags};
 use swath_tiff::xml::XmlLimits;
 use swath_tiff::{BlockGrid, FieldType, Photometric, Planar, Tag, Value};
 
-use crate::about::{About, RASTER_TYPE_KEY};
+use crate::dataset::metadata::{ImageMetadata, RASTER_TYPE_KEY};
 use crate::write::error::PlanError;
 use crate::write::plan::Plan;
 use crate::write::statistics::BandStatistics;
@@ -153,7 +153,7 @@ pub(crate) fn tables(grid: &BlockGrid, big: bool, offsets: Vec<u64>, lens: Vec<u
 /// Place on Earth, names, metadata.
 fn about_tags(
     plan: &Plan,
-    about: &About,
+    about: &ImageMetadata,
     statistics: &[BandStatistics],
 ) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
     // Half a pixel there and back may cost the last bit: what the tags said is said again, where it is the same.
@@ -217,7 +217,7 @@ fn geo_key_tags(keys: &GeoKeys) -> std::result::Result<Vec<(Tag, Value)>, PlanEr
 }
 
 /// The items of the GDAL_METADATA tag: those of the image, then what is known of each band.
-fn items(plan: &Plan, about: &About, statistics: &[BandStatistics]) -> Vec<Item> {
+fn items(plan: &Plan, about: &ImageMetadata, statistics: &[BandStatistics]) -> Vec<Item> {
     let measured = |item: &Item| !statistics.is_empty() && item.name.to_ascii_uppercase().starts_with("STATISTICS_");
     let of_a_band_that_is_there = |item: &Item| item.sample.is_none_or(|band| band < plan.bands);
     // The roles that are written anew, from what is known of the bands.

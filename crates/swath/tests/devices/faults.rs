@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use swath::codec::predictor::Predictor;
 use swath::gpu::Error as DeviceError;
 use swath::tiff::Compression;
-use swath::{CodecChoice, Error, FallbackPolicy, Gpu, OnCorrupt, ReadRequest, Storage};
+use swath::{CodecBackend, Error, FallbackPolicy, Gpu, OnCorrupt, ReadRequest, Storage};
 use swath_sim::{device_bytes, events, pinned_bytes, reset};
 
 use self::operation::{Asked, Done, Operation, is_typed, reads, writes};
@@ -367,9 +367,12 @@ fn damage_that_nvcomp_does_not_see_stays_in_its_block() {
             let what = format!("{compression:?}, round {round}, block {bad}");
             let fill = ReadRequest::new().on_corrupt(OnCorrupt::Fill).threads(1);
             let expected = image.read(&fill).expect("what is corrupt is filled");
-            let nvcomp = CodecChoice::NvComp;
-            let choices: &[CodecChoice] =
-                if compression == Compression::DEFLATE { &[nvcomp, CodecChoice::Own] } else { &[CodecChoice::Own] };
+            let nvcomp = CodecBackend::NvComp;
+            let choices: &[CodecBackend] = if compression == Compression::DEFLATE {
+                &[nvcomp, CodecBackend::Builtin]
+            } else {
+                &[CodecBackend::Builtin]
+            };
             for &choice in choices {
                 // Bits that nobody needs may be damaged too: then the CPU may have to tell.
                 let on_device = fill.clone().device(&gpu).decoder(choice);
@@ -470,7 +473,7 @@ fn no_driver() {
 }
 
 /// What is asked for and cannot be had is told, or refused where nothing else will do.
-fn told_or_refused(operation: &Arc<Operation>, codec: CodecChoice, storage: Storage, word: &str) {
+fn told_or_refused(operation: &Arc<Operation>, codec: CodecBackend, storage: Storage, word: &str) {
     let (gpu, name) = (device(), operation.name);
     let auto = Asked { policy: FallbackPolicy::Auto, codec, storage };
     let done = operation.run(&gpu, auto).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -486,7 +489,7 @@ fn told_or_refused(operation: &Arc<Operation>, codec: CodecChoice, storage: Stor
 
 /// What nobody asked for is not missed.
 fn not_missed(operation: &Arc<Operation>) -> Done {
-    let asked = Asked { policy: FallbackPolicy::Strict, codec: CodecChoice::Auto, storage: Storage::Auto };
+    let asked = Asked { policy: FallbackPolicy::Strict, codec: CodecBackend::Auto, storage: Storage::Auto };
     works(operation.name, operation, &device(), asked)
 }
 
@@ -500,10 +503,10 @@ fn no_nvcomp() {
             }
             // There is no kernel for it.
             "LZ4 to the host" | "LZ4 to a raster" => {
-                told_or_refused(operation, CodecChoice::Auto, Storage::Auto, &word)
+                told_or_refused(operation, CodecBackend::Auto, Storage::Auto, &word)
             }
             _ => {
-                told_or_refused(operation, CodecChoice::NvComp, Storage::Auto, &word);
+                told_or_refused(operation, CodecBackend::NvComp, Storage::Auto, &word);
                 let by = not_missed(operation).report;
                 assert!(!by.decoded_by.contains("nvCOMP") && !by.compressed_by.contains("nvCOMP"), "{by:?}");
             }
@@ -518,13 +521,13 @@ fn no_pictures() {
     let concerned: Vec<_> = operations.iter().filter(|operation| operation.name.contains(codec)).collect();
     assert!(concerned.len() > 1, "a read and a write");
     for operation in concerned {
-        told_or_refused(operation, CodecChoice::NvComp, Storage::Auto, &symbol);
+        told_or_refused(operation, CodecBackend::NvComp, Storage::Auto, &symbol);
     }
 }
 
 fn no_cufile() {
     for operation in reads().iter().chain(&writes()).filter(|operation| operation.uses_cufile()) {
-        told_or_refused(operation, CodecChoice::Auto, Storage::CuFile, "cuFile");
+        told_or_refused(operation, CodecBackend::Auto, Storage::CuFile, "cuFile");
         let by = not_missed(operation).report;
         assert!(!by.read_by.contains("cuFile") && by.written_by.is_empty(), "{by:?}");
     }

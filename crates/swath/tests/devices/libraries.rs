@@ -4,8 +4,8 @@
 use swath::codec::{Predictor, SampleFormat};
 use swath::tiff::{ByteOrder, Compression};
 use swath::{
-    ArraySource, BlockSize, CodecChoice, Compress, DType, Dataset, Device, DeviceReport, FallbackPolicy, Image, Layout,
-    Plan, ReadRequest, Running, Storage, WriteOptions, WriteReport,
+    ArraySource, BlockSize, CodecBackend, Compress, DType, Dataset, Device, DeviceReport, FallbackPolicy, Image,
+    Layout, Plan, ReadRequest, Storage, WriteConfig, WriteOptions, WriteReport,
 };
 
 use crate::files::{Cut, Dice, File, Missing, open};
@@ -94,9 +94,9 @@ pub(crate) fn choice_of_decoder_and_of_storage_is_kept(subject: &Subject) {
     let image = file.open();
     let strict = |decoder, storage| subject.strict(&ReadRequest::new()).decoder(decoder).storage(storage);
     for (decoder, decoded_by, nvcomp) in [
-        (CodecChoice::Own, "kernel inflate", 0),
-        (CodecChoice::NvComp, "nvCOMP 6.0.0", 1),
-        (CodecChoice::Auto, "nvCOMP 6.0.0", 1),
+        (CodecBackend::Builtin, "kernel inflate", 0),
+        (CodecBackend::NvComp, "nvCOMP 6.0.0", 1),
+        (CodecBackend::Auto, "nvCOMP 6.0.0", 1),
     ] {
         for (storage, cufile) in [(Storage::Posix, false), (Storage::CuFile, true), (Storage::Auto, true)] {
             swath_sim::forget();
@@ -109,13 +109,13 @@ pub(crate) fn choice_of_decoder_and_of_storage_is_kept(subject: &Subject) {
     }
     // LZ4 has no kernel of our own.
     let image = File { compression: Compression::LZ4, ..file }.open();
-    let error = image.read(&strict(CodecChoice::Own, Storage::Auto)).expect_err("no kernel decodes it");
+    let error = image.read(&strict(CodecBackend::Builtin, Storage::Auto)).expect_err("no kernel decodes it");
     assert!(error.to_string().contains("no kernel decodes LZ4"), "{error}");
     // A file in memory is none that a device could read by itself.
     let image = Dataset::from_bytes(file.build()).and_then(|dataset| dataset.image(0)).expect("it opens");
-    let error = image.read(&strict(CodecChoice::Auto, Storage::CuFile)).expect_err("there is no file");
+    let error = image.read(&strict(CodecBackend::Auto, Storage::CuFile)).expect_err("there is no file");
     assert!(error.to_string().contains("only files of this machine can be read by cuFile"), "{error}");
-    let report = device(&image, &strict(CodecChoice::Auto, Storage::CuFile).fallback(FallbackPolicy::Auto));
+    let report = device(&image, &strict(CodecBackend::Auto, Storage::CuFile).fallback(FallbackPolicy::Auto));
     assert_eq!(report.fallbacks[0].stage, "reading by cuFile");
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn nvcomp_5_decodes_and_compresses_too(subject: &Subject) {
     }
     let plan = plan(64, 64, 1, DType::U8, Compress::Deflate { level: 6 }, true);
     let pixels = vec![7_u8; 64 * 64];
-    let (bytes, report) = write(subject, &plan, &pixels, CodecChoice::NvComp);
+    let (bytes, report) = write(subject, &plan, &pixels, CodecBackend::NvComp);
     assert_eq!(report.gpu.expect("a device did it").compressed_by, "nvCOMP 5.3.0");
     reads_back("nvCOMP 5", &bytes, &pixels);
 }
@@ -138,7 +138,7 @@ pub(crate) fn nvcomp_of_another_version_is_refused(subject: &Subject) {
     let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
     let report = device(&image, &subject.strict(&ReadRequest::new()));
     assert_eq!(report.decoded_by, "kernel inflate");
-    let asked = subject.strict(&ReadRequest::new()).decoder(CodecChoice::NvComp);
+    let asked = subject.strict(&ReadRequest::new()).decoder(CodecBackend::NvComp);
     let said = image.read(&asked).expect_err("it was asked for").to_string();
     assert!(said.contains("4.2"), "{said}");
     let report = device(&image, &asked.fallback(FallbackPolicy::Auto));
@@ -179,7 +179,7 @@ pub(crate) fn files_are_opened_past_the_page_cache(subject: &Subject) {
     let pixels = vec![7_u8; 64 * 64];
     let mut source = ArraySource::from_bytes(&pixels, DType::U8, 1, 64, 64, Layout::BandsLast).expect("an array");
     let (device, storage) = (Device::Gpu(subject.gpu.clone()), Storage::CuFile);
-    let running = Running { device, fallback: FallbackPolicy::Strict, storage, ..Running::default() };
+    let running = WriteConfig { device, fallback: FallbackPolicy::Strict, storage, ..WriteConfig::default() };
     let mut written = Vec::new();
     let report = plan.write_to(&mut written, &mut source, &running).expect("it writes");
     assert_eq!(
@@ -196,15 +196,15 @@ fn plan(width: u64, height: u64, bands: usize, dtype: DType, compress: Compress,
     Plan::new(width, height, bands, dtype, options).expect("a plan")
 }
 
-fn write(subject: &Subject, plan: &Plan, pixels: &[u8], encoder: CodecChoice) -> (Vec<u8>, WriteReport) {
+fn write(subject: &Subject, plan: &Plan, pixels: &[u8], encoder: CodecBackend) -> (Vec<u8>, WriteReport) {
     let (width, height, bands, dtype) = (plan.width(), plan.height(), plan.bands(), plan.dtype());
     let mut source = ArraySource::from_bytes(pixels, dtype, bands, height, width, Layout::BandsLast).expect("an array");
-    let running = Running {
+    let running = WriteConfig {
         device: Device::Gpu(subject.gpu.clone()),
         fallback: FallbackPolicy::Strict,
         encoder,
         buffer_bytes: Some(1),
-        ..Running::default()
+        ..WriteConfig::default()
     };
     plan.to_bytes(&mut source, &running).expect("it is written")
 }
@@ -236,11 +236,11 @@ pub(crate) fn what_nvcomp_compresses_is_read_by_the_cpu(subject: &Subject) {
                 false => crate::files::texture(7, len),
             };
             let name = format!("{compress:?} {dtype} {width} x {height} x {bands}");
-            let (bytes, report) = write(subject, &plan, &pixels, CodecChoice::Auto);
+            let (bytes, report) = write(subject, &plan, &pixels, CodecBackend::Auto);
             assert_eq!(report.gpu.expect("a device did it").compressed_by, "nvCOMP 6.0.0", "{name}");
             reads_back(&name, &bytes, &pixels);
             // The overviews are those that the CPU makes: whoever compresses, the pixels are the same.
-            let (expected, _) = write(subject, &plan, &pixels, CodecChoice::Own);
+            let (expected, _) = write(subject, &plan, &pixels, CodecBackend::Builtin);
             let (ours, theirs) = (open(bytes), open(expected));
             assert_eq!(ours.levels().len(), theirs.levels().len(), "{name}");
             for level in 0..ours.levels().len() {
@@ -270,7 +270,7 @@ pub(crate) fn library_that_did_nothing_is_not_believed(subject: &Subject) {
     let plan = plan(100, 80, 1, DType::U16, Compress::Zstd { level: 3 }, true);
     let pixels = crate::files::texture(9, 100 * 80 * 2);
     let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
-    let running = Running { device: Device::Gpu(subject.gpu.clone()), ..Running::default() };
+    let running = WriteConfig { device: Device::Gpu(subject.gpu.clone()), ..WriteConfig::default() };
     let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
     reads_back("did nothing", &bytes, &pixels);
     let report = report.gpu.expect("a device did it");
@@ -283,7 +283,7 @@ pub(crate) fn compressed_size_that_cannot_be_is_not_believed(subject: &Subject) 
         let plan = plan(100, 80, 1, DType::U16, compress, true);
         let pixels = crate::files::texture(9, 100 * 80 * 2);
         let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
-        let running = Running { device: Device::Gpu(subject.gpu.clone()), ..Running::default() };
+        let running = WriteConfig { device: Device::Gpu(subject.gpu.clone()), ..WriteConfig::default() };
         let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
         reads_back("too large", &bytes, &pixels);
         assert!(!report.gpu.expect("a device did it").fallbacks.is_empty());
@@ -326,7 +326,7 @@ pub(crate) fn blocks_that_nvcomp_may_not_see_are_decoded_by_our_kernel(subject: 
         let fallbacks = raster.report.gpu.expect("a device did it").fallbacks;
         assert!(fallbacks.len() == 1 && fallbacks[0].blocks == 0, "{fallback:?}: {fallbacks:?}");
     }
-    let nvcomp = subject.strict(&ReadRequest::new().decoder(CodecChoice::NvComp));
+    let nvcomp = subject.strict(&ReadRequest::new().decoder(CodecBackend::NvComp));
     let refused = wide.read(&nvcomp).expect_err("nvCOMP alone was asked for");
     assert!(matches!(refused, swath::Error::Fallback { .. }), "{refused}");
 
@@ -356,12 +356,12 @@ pub(crate) fn block_that_nvcomp_has_no_memory_for_is_decoded_by_our_kernel(subje
         image.read(&subject.strict(&request)).map(|raster| raster.report.gpu.expect("a device did it"))
     };
     let bytes = file.block_bytes() as u64;
-    let budget = (8..).map(|quarters| quarters * bytes / 4).find(|&budget| read(CodecChoice::Own, budget).is_ok());
+    let budget = (8..).map(|quarters| quarters * bytes / 4).find(|&budget| read(CodecBackend::Builtin, budget).is_ok());
     let budget = budget.expect("there is one");
-    let refused = read(CodecChoice::NvComp, budget).expect_err("there is too little for nvCOMP");
+    let refused = read(CodecBackend::NvComp, budget).expect_err("there is too little for nvCOMP");
     assert!(matches!(refused, swath::Error::Fallback { .. }), "{refused}");
-    let gpu = read(CodecChoice::Auto, budget).unwrap_or_else(|error| panic!("{budget}: {error}"));
+    let gpu = read(CodecBackend::Auto, budget).unwrap_or_else(|error| panic!("{budget}: {error}"));
     assert_eq!(gpu.decoded_by, "kernel zstd");
     assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("budget")), "{:?}", gpu.fallbacks);
-    assert!(read(CodecChoice::Auto, 16 * bytes).expect("more than enough").decoded_by.contains("nvCOMP"));
+    assert!(read(CodecBackend::Auto, 16 * bytes).expect("more than enough").decoded_by.contains("nvCOMP"));
 }

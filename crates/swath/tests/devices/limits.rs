@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use swath::{
     ArraySource, BlockSize, Compress, DType, Device, DeviceReport, Error, FallbackPolicy, Layout, Overviews, Plan,
-    ReadRequest, Running, Storage, WriteOptions,
+    ReadRequest, Storage, WriteConfig, WriteOptions,
 };
 
 use crate::files::{open, texture};
@@ -43,20 +43,20 @@ impl Square {
         ArraySource::from_bytes(pixels, DType::U16, 1, *side, *side, Layout::BandsLast).expect("an array")
     }
 
-    fn write(&self, running: &Running<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
+    fn write(&self, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
         let (bytes, report) = self.plan.to_bytes(&mut self.array(), running)?;
         Ok((bytes, report.gpu.expect("a device did it")))
     }
 
     /// To a file, to which the device may write by itself.
-    fn write_file(&self, path: &Path, running: &Running<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
+    fn write_file(&self, path: &Path, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
         let report = self.plan.write_file(path, true, &mut self.array(), running)?;
         Ok((fs::read(path).expect("it was just written"), report.gpu.expect("a device did it")))
     }
 
     /// Every level holds what the CPU would have written.
     fn check(&self, name: &str, file: &[u8]) {
-        let (expected, _) = self.plan.to_bytes(&mut self.array(), &Running::default()).expect("the CPU writes it");
+        let (expected, _) = self.plan.to_bytes(&mut self.array(), &WriteConfig::default()).expect("the CPU writes it");
         let (expected, found) = (open(expected), open(file.to_vec()));
         assert_eq!(found.levels().len(), expected.levels().len(), "{name}");
         for level in 0..expected.levels().len() {
@@ -70,9 +70,9 @@ impl Square {
 }
 
 /// One row of tiles at a time.
-fn running(subject: &Subject, storage: Storage, fallback: FallbackPolicy) -> Running<'static> {
+fn running(subject: &Subject, storage: Storage, fallback: FallbackPolicy) -> WriteConfig<'static> {
     let device = Device::Gpu(subject.gpu.clone());
-    Running { device, fallback, threads: Some(2), storage, buffer_bytes: Some(1), ..Running::default() }
+    WriteConfig { device, fallback, threads: Some(2), storage, buffer_bytes: Some(1), ..WriteConfig::default() }
 }
 
 fn path(name: &str) -> PathBuf {
@@ -144,7 +144,7 @@ pub(crate) fn library_that_compresses_nothing_is_told_whatever_memory_there_is(s
     let square = Square::new(1500, 1456, Compress::Lz4, true);
     let mut done = 0;
     for budget in (4..100).map(|quarters| quarters << 18) {
-        let with = |fallback| Running {
+        let with = |fallback| WriteConfig {
             gpu_memory_budget: Some(budget),
             buffer_bytes: None,
             ..running(subject, Storage::Posix, fallback)
@@ -183,7 +183,8 @@ pub(crate) fn nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_wri
         // Nothing of it is in the file, and it is not asked again.
         assert_eq!((gpu.compressed_by.as_str(), gpu.stats.file_writes), ("the CPU", 0), "{name}: {gpu:?}");
         assert_eq!(calls("nvcompBatchedDeflateCompressAsync"), 1, "{name}");
-        let (expected, _) = square.plan.to_bytes(&mut square.array(), &Running::default()).expect("the CPU writes it");
+        let (expected, _) =
+            square.plan.to_bytes(&mut square.array(), &WriteConfig::default()).expect("the CPU writes it");
         assert!(bytes == expected, "{name}: other bytes than the CPU's");
         assert_eq!(swath_sim::device_bytes(), 0, "{name}: everything was given back");
 

@@ -5,11 +5,11 @@ use std::env;
 
 use swath::codec::jpeg::EncodeColour;
 use swath::codec::{SampleFormat, jpeg2000};
-use swath::gpu::{CodecChoice, Error as DeviceError};
+use swath::gpu::{CodecBackend, Error as DeviceError};
 use swath::tiff::{Compression, Photometric, Planar};
 use swath::{
     ArraySource, BlockSize, Compress, DType, Dataset, Device, Error, FallbackPolicy, Image, Layout, OnCorrupt,
-    Overviews, Plan, ReadRequest, Running, WriteOptions, WriteReport,
+    Overviews, Plan, ReadRequest, WriteConfig, WriteOptions, WriteReport,
 };
 
 use crate::files::{Cut, File, Missing, open};
@@ -145,7 +145,7 @@ fn to_bytes(
     device: Device,
     fallback: FallbackPolicy,
 ) -> swath::Result<(Vec<u8>, WriteReport)> {
-    let mut running = Running::default();
+    let mut running = WriteConfig::default();
     (running.device, running.fallback, running.threads) = (device, fallback, Some(2));
     let (dtype, bands) = (plan.dtype(), plan.bands());
     let array = ArraySource::from_bytes(pixels, dtype, bands, plan.height(), plan.width(), Layout::BandsLast);
@@ -213,13 +213,13 @@ pub(crate) fn jpeg_with_shared_tables_is_spliced(subject: &Subject) {
 
 pub(crate) fn libraries_are_left_alone_when_they_are_ruled_out(subject: &Subject) {
     let file = tiles();
-    let request = ReadRequest::new().device(&subject.gpu).decoder(CodecChoice::Own);
+    let request = ReadRequest::new().device(&subject.gpu).decoder(CodecBackend::Builtin);
     swath_sim::forget();
     let report = file.open().read(&request).expect("the CPU reads it").report;
     assert_eq!(report.gpu.expect("a device was asked").fallbacks[0].reason, "no kernel decodes JPEG 2000");
     let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |_| {});
-    let mut running = Running::default();
-    (running.device, running.encoder) = (Device::Gpu(subject.gpu.clone()), CodecChoice::Own);
+    let mut running = WriteConfig::default();
+    (running.device, running.encoder) = (Device::Gpu(subject.gpu.clone()), CodecBackend::Builtin);
     let array = ArraySource::from_bytes(&pixels, DType::U8, 1, plan.height(), plan.width(), Layout::BandsLast);
     plan.to_bytes(&mut array.expect("as planned"), &running).expect("the CPU encodes it");
     let events = swath_sim::events();

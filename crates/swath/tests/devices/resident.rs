@@ -2,7 +2,7 @@
 
 use swath::codec::predictor::Predictor;
 use swath::tiff::Compression;
-use swath::{Device, FallbackPolicy, Image, Layout, OnCorrupt, ReadRequest, Report};
+use swath::{Device, FallbackPolicy, Image, Layout, OnCorrupt, ReadReport, ReadRequest};
 
 use crate::files::{Cut, File, Missing, open};
 use crate::pixels::CODECS;
@@ -24,7 +24,7 @@ fn check(subject: &Subject, name: &str, image: &Image, request: &ReadRequest<'_>
     let shape = if raster.bands_last() { [rows, cols, raster.bands()] } else { [raster.bands(), rows, cols] };
     assert_eq!((shape, raster.dtype()), (expected.shape, image.dtype()), "{name}");
     // In planar files the CPU goes band by band and the device place by place.
-    let sorted = |report: &Report| {
+    let sorted = |report: &ReadReport| {
         let mut filled: Vec<_> =
             report.filled.iter().map(|(block, reason)| (block.to_string(), reason.clone())).collect();
         filled.sort();

@@ -5,9 +5,9 @@ use std::ops::Range;
 use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
-    Arrangement, ArraySource, BlockSize, ClosureSource, CodecChoice, Compress, DType, Dataset, Device, DeviceRaster,
-    DeviceReport, Error, FallbackPolicy, ImageSource, Layout, Measure, Overviews, Plan, Predictor, PredictorChoice,
-    ReadRequest, Resampling, Running, WriteOptions, WriteReport,
+    ArraySource, BlockSize, CodecBackend, Compress, DType, Dataset, Device, DeviceRaster, DeviceReport, Error,
+    FallbackPolicy, FileLayout, ImageSource, Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest,
+    Resampling, RowFn, Statistics, WriteConfig, WriteOptions, WriteReport,
 };
 
 use crate::subject::Subject;
@@ -54,14 +54,14 @@ pub(crate) fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8
     out
 }
 
-fn running(device: Device, fallback: FallbackPolicy) -> Running<'static> {
+fn running(device: Device, fallback: FallbackPolicy) -> WriteConfig<'static> {
     // Whose bytes are the CPU's; what nvCOMP makes is looked at elsewhere.
-    let mut running = Running { encoder: CodecChoice::Own, ..Running::default() };
+    let mut running = WriteConfig { encoder: CodecBackend::Builtin, ..WriteConfig::default() };
     (running.device, running.fallback, running.threads) = (device, fallback, Some(2));
     running
 }
 
-fn write(plan: &Plan, array: ArraySource<'_>, running: &Running<'_>) -> (Vec<u8>, WriteReport) {
+fn write(plan: &Plan, array: ArraySource<'_>, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
     plan.to_bytes(&mut { array }, running).unwrap()
 }
 
@@ -87,7 +87,7 @@ fn plan(random: &mut Random, side: u64) -> (Plan, u64, u64, usize, DType) {
     let (width, height) = (1 + random.below(side), 1 + random.below(side + 10));
     let bands = random.pick(&[1, 1, 2, 3, 5]);
     let mut options = if random.below(2) == 0 { WriteOptions::cog() } else { WriteOptions::default() };
-    let tiled = options.arrangement == Arrangement::Cog || random.below(3) > 0;
+    let tiled = options.arrangement == FileLayout::Cog || random.below(3) > 0;
     options.blocks = if tiled {
         BlockSize::Tiles { width: 16 * (1 + random.below(4) as u32), height: 16 * (1 + random.below(3) as u32) }
     } else {
@@ -120,7 +120,7 @@ fn plan(random: &mut Random, side: u64) -> (Plan, u64, u64, usize, DType) {
         random.pick(&[Resampling::Nearest, Resampling::Mean, Resampling::Min, Resampling::Max, Resampling::Mode])
     });
     options.skip_empty = random.below(4) == 0;
-    options.statistics = if random.below(3) == 0 && !complex { Measure::Store } else { Measure::Nothing };
+    options.statistics = if random.below(3) == 0 && !complex { Statistics::Embed } else { Statistics::Off };
     if random.below(2) == 0 && !complex {
         options.about.nodata = Some(if float { NoData::Float(-9999.0) } else { NoData::Uint(7) });
         if dtype == DType::F16 {
@@ -161,7 +161,7 @@ pub(crate) fn bytes_are_those_of_the_cpu_however_bands_are_made(subject: &Subjec
             out.copy_from_slice(&pixels[rows.start as usize * row_bytes..rows.end as usize * row_bytes]);
             Ok(())
         };
-        let mut source = ClosureSource::new(width, height, bands, dtype, chunk, &mut rows);
+        let mut source = RowFn::new(width, height, bands, dtype, chunk, &mut rows);
         let (bytes, _) = plan.to_bytes(&mut source, &streamed).unwrap();
         assert!(bytes == expected, "in chunks of {chunk} rows, {}", named());
     }
@@ -203,7 +203,7 @@ pub(crate) fn raster_on_the_device_is_written_without_passing_through_the_host(s
             options.about.nodata = Some(NoData::Uint(9));
             let plan = Plan::new(width, height, bands, dtype, options).unwrap();
             let array = ArraySource::from_bytes(&pixels, dtype, bands, height, width, layout).unwrap();
-            let (expected, _) = write(&plan, array, &Running::default());
+            let (expected, _) = write(&plan, array, &WriteConfig::default());
             let raster = DeviceRaster::upload(&gpu, dtype, (bands, height, width), bands_last, &pixels).unwrap();
             let before = gpu.stats();
             let on_device = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
@@ -225,7 +225,7 @@ pub(crate) fn raster_on_the_device_is_written_without_passing_through_the_host(s
                 assert_eq!(report.gpu.unwrap().fallbacks[0].stage, "moving the raster");
             }
             // The CPU can write it too.
-            let (bytes, _) = plan.to_bytes(&mut raster.clone(), &Running::default()).unwrap();
+            let (bytes, _) = plan.to_bytes(&mut raster.clone(), &WriteConfig::default()).unwrap();
             assert!(bytes == expected);
         }
     }
@@ -245,7 +245,8 @@ pub(crate) fn image_is_converted_without_its_pixels_passing_through_the_host(sub
         let mut options = WriteOptions::default();
         options.blocks = BlockSize::Tiles { width: 48, height: 16 };
         (options.planar, options.compress) = (planar, compress);
-        let file = write(&Plan::new(width, height, bands, DType::U16, options).unwrap(), array, &Running::default()).0;
+        let file =
+            write(&Plan::new(width, height, bands, DType::U16, options).unwrap(), array, &WriteConfig::default()).0;
         let dataset = Dataset::from_bytes(file).unwrap();
         let image = dataset.image(0).unwrap();
         let mut options = WriteOptions::cog();
@@ -307,7 +308,7 @@ pub(crate) fn peak_of_device_memory_is_a_band_and_not_the_image(subject: &Subjec
     options.compress = Compress::Zstd { level: 1 };
     let plan = Plan::new(8192, 8192, 1, DType::F32, options).unwrap();
     let path = std::env::temp_dir().join(format!("swath-device-large-{}.tif", std::process::id()));
-    let mut source = ClosureSource::new(8192, 8192, 1, DType::F32, 512, large);
+    let mut source = RowFn::new(8192, 8192, 1, DType::F32, 512, large);
     let report =
         plan.write_file(&path, true, &mut source, &running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict)).unwrap();
     let stats = report.gpu.unwrap().stats;
@@ -343,7 +344,7 @@ pub(crate) fn budget_too_small_for_a_band_halves_it_and_then_names_what_is_missi
     let mut options = WriteOptions::default();
     options.blocks = BlockSize::Tiles { width: 32, height: 32 };
     let plan = Plan::new(width, height, 1, DType::U8, options).unwrap();
-    let (expected, _) = write(&plan, array, &Running::default());
+    let (expected, _) = write(&plan, array, &WriteConfig::default());
     let mut small = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
     // Eight rows of tiles of 8 KiB each, and their tiles.
     small.gpu_memory_budget = Some(40_000);
@@ -380,7 +381,7 @@ pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subje
     for (mut options, word) in [(masked, "mask"), (packed, "bytes"), (cubic, "cubic"), (third, "3 pixels")] {
         options.blocks = tiles;
         let plan = Plan::new(width, height, 1, DType::U8, options).unwrap();
-        let (expected, _) = write(&plan, array, &Running::default());
+        let (expected, _) = write(&plan, array, &WriteConfig::default());
         let (bytes, report) = write(&plan, array, &running(Device::Gpu(gpu.clone()), FallbackPolicy::Auto));
         assert!(bytes == expected);
         let fallbacks = report.gpu.unwrap().fallbacks;

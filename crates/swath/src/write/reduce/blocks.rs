@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{ReduceScratch, Resampling, Rows, Rules};
-use crate::missing::Number;
+use crate::nodata::nodata_test::Number;
 
 /// Source pixels of a row that are worked on at a time: few enough that everything stays in the first cache.
 const SEGMENT: usize = 2048;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::blocks::clean;
 use super::{ReduceScratch, Rows, Rules};
-use crate::missing::Number;
+use crate::nodata::nodata_test::Number;
 
 /// The shape of the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::blocks::{Sum, Summable};
 use super::{ReduceScratch, Resampling, Rows, Rules};
-use crate::missing::Number;
+use crate::nodata::nodata_test::Number;
 
 /// Blocks of up to this many values are searched pair by pair, larger ones are sorted.
 const FEW: usize = 16;
@@ -44,7 +44,7 @@ pub(super) fn row<T: Summable>(
     }
 }
 
-/// Missing values are gone, and with them those that have no order.
+/// NodataTest values are gone, and with them those that have no order.
 fn compare<T: Number>(a: &T, b: &T) -> Ordering {
     a.partial_cmp(b).unwrap_or(Ordering::Equal)
 }

@@ -1,7 +1,7 @@
 //! What can go wrong in an overview.
 
 use super::*;
-use crate::pixels::Pixels;
+use crate::read::pixels::Pixels;
 
 const METHODS: [Resampling; 9] = [
     Resampling::Nearest,

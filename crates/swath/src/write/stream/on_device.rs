@@ -11,17 +11,18 @@ use std::time::Instant;
 
 use swath_codec::Predictor;
 use swath_gpu::{
-    CodecChoice, CutJob, CutLevel, Cutting, DeviceRaster, Gpu, Halving, Pinned, RowsIn, Storage, TileCodec, Tiles,
+    CodecBackend, CutJob, CutLevel, DeviceRaster, Downsample, Gpu, Pinned, RowsIn, Storage, TileCodec, TileEncoder,
+    Tiles,
 };
 use swath_io::{Span, Spool};
 use swath_tiff::BlockGrid;
 
 use super::{COMPRESSING, Job, REDUCE_BYTES, State, Streamed, WRITING};
 use crate::error::{Error, Result};
-use crate::nan::nan_to_nodata;
+use crate::nodata::to_nan::nan_to_nodata;
 use crate::write::plan::Plan;
 use crate::write::rows::RowsView;
-use crate::write::source::BandSource;
+use crate::write::source::RowSource;
 use crate::write::stream::Spools;
 
 /// Bands of pinned memory that go round: one that is made, one on the device, one that is measured.
@@ -95,7 +96,7 @@ pub(super) fn job(plan: &Plan, gpu: &Gpu) -> std::result::Result<CutJob, String>
                 if rules.needs_doubles() && !gpu.info().doubles {
                     return Err("the device has no double precision for the means of floats".into());
                 }
-                Some(Halving {
+                Some(Downsample {
                     parent: planned.parent,
                     dtype: rules.dtype,
                     method: rules.method,
@@ -137,7 +138,7 @@ pub(super) fn job(plan: &Plan, gpu: &Gpu) -> std::result::Result<CutJob, String>
 }
 
 /// What compresses the tiles on the device; the error says why nvCOMP cannot, where it was asked to.
-pub(super) fn compress(plan: &Plan, gpu: &Gpu, encoder: CodecChoice) -> std::result::Result<TileCodec, String> {
+pub(super) fn compress(plan: &Plan, gpu: &Gpu, encoder: CodecBackend) -> std::result::Result<TileCodec, String> {
     let shape = plan.block_shape(0, plan.levels[0].grid.block_height);
     let codec = TileCodec::new(gpu, &plan.encoder.compress, shape, encoder)?;
     let by_library = matches!(codec, TileCodec::NvComp(_) | TileCodec::Picture(_));
@@ -151,7 +152,7 @@ pub(super) fn compress(plan: &Plan, gpu: &Gpu, encoder: CodecChoice) -> std::res
     } else {
         return Ok(codec);
     };
-    if encoder == CodecChoice::NvComp { Err(unable) } else { Ok(TileCodec::None) }
+    if encoder == CodecBackend::NvComp { Err(unable) } else { Ok(TileCodec::None) }
 }
 
 impl State<'_> {
@@ -160,7 +161,7 @@ impl State<'_> {
         &mut self,
         gpu: &Gpu,
         job: CutJob,
-        source: &mut dyn BandSource,
+        source: &mut dyn RowSource,
         bands: &[Range<u64>],
         spools: &mut Spools,
     ) -> Result<()> {
@@ -205,7 +206,7 @@ impl State<'_> {
 
     /// Places for the bands that are under way at once: in the raster that is written, if it is one on this device; in rasters on the
     /// device, if the source makes its rows there; else on the host, and so from a raster on another device.
-    fn places(&self, gpu: &Gpu, source: &dyn BandSource, tallest: u64, bands: usize) -> Result<Vec<Place>> {
+    fn places(&self, gpu: &Gpu, source: &dyn RowSource, tallest: u64, bands: usize) -> Result<Vec<Place>> {
         let count = BANDS_IN_TURN.min(bands);
         let measured = self.plan.measures();
         let pin = || gpu.pin(tallest as usize * self.plan.row_bytes(0));
@@ -258,7 +259,7 @@ impl State<'_> {
     }
 
     /// Let the device write by itself what it compresses, if that is wanted and it can.
-    fn write_by_device(&mut self, gpu: &Gpu, cutting: &mut Cutting, spools: &Spools) -> Result<()> {
+    fn write_by_device(&mut self, gpu: &Gpu, cutting: &mut TileEncoder, spools: &Spools) -> Result<()> {
         let storage = self.running.storage;
         let open = |spool: &Spool| match spool.file() {
             Some((file, end)) => Ok(gpu.open_file(file, true, storage)?.map(|file| (file, end))),
@@ -304,7 +305,7 @@ impl State<'_> {
             views.push(RowsView { samples, mask: None, first: band.rows.start, row_bytes, mask_bytes: 0 });
             let step = (REDUCE_BYTES / row_bytes.max(1) as u64).max(1);
             let starts = band.rows.clone().step_by(step as usize);
-            jobs.extend(starts.map(|start| Job::Measure(start..(start + step).min(band.rows.end))));
+            jobs.extend(starts.map(|start| Job::Statistics(start..(start + step).min(band.rows.end))));
         }
         let mut workers = std::mem::take(&mut self.workers);
         let outcome = self.work(jobs, &views, &mut workers, spools);
@@ -329,7 +330,7 @@ fn spawn<'scope>(
 
 /// The thread of the source: fill each place that comes back.
 fn produce(
-    source: &mut dyn BandSource,
+    source: &mut dyn RowSource,
     bands: &[Range<u64>],
     row_bytes: usize,
     empty: &Receiver<Place>,
@@ -352,7 +353,7 @@ fn produce(
 
 /// The thread of the device: cut each band that comes.
 fn work_on_device(
-    mut cutting: Cutting,
+    mut cutting: TileEncoder,
     row_bytes: usize,
     min_rows: u64,
     full: &Receiver<Result<Band>>,
@@ -375,7 +376,7 @@ fn work_on_device(
 
 /// Push rows; if the memory is not enough for all at once, in halves.
 fn push(
-    cutting: &mut Cutting,
+    cutting: &mut TileEncoder,
     rows: RowsIn<'_>,
     count: u64,
     row_bytes: usize,
@@ -399,7 +400,7 @@ fn push(
             push(cutting, rows, half, row_bytes, min_rows, spent, tiles)?;
             push(cutting, second, count - half, row_bytes, min_rows, spent, tiles)
         }
-        // Cutting needs less memory than compressing does too.
+        // TileEncoder needs less memory than compressing does too.
         Err(error) if error.is_memory() && cutting.compress_no_more(error.clone()) => {
             push(cutting, rows, count, row_bytes, min_rows, spent, tiles)
         }

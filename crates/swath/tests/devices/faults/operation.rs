@@ -12,8 +12,9 @@ use swath::codec::jpeg2000::Quality;
 use swath::codec::predictor::Predictor;
 use swath::tiff::Compression;
 use swath::{
-    ArraySource, BlockSize, CodecChoice, Compress, DType, Dataset, Device, DeviceReport, Error, FallbackPolicy, Gpu,
-    Image, ImageSource, Layout, Overviews, Plan, PredictorChoice, ReadRequest, Result, Running, Storage, WriteOptions,
+    ArraySource, BlockSize, CodecBackend, Compress, DType, Dataset, Device, DeviceReport, Error, FallbackPolicy, Gpu,
+    Image, ImageSource, Layout, Overviews, Plan, PredictorChoice, ReadRequest, Result, Storage, WriteConfig,
+    WriteOptions,
 };
 
 use crate::files::{Cut, Dice, File, open, texture};
@@ -46,14 +47,14 @@ enum Work {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) policy: FallbackPolicy,
-    pub(super) codec: CodecChoice,
+    pub(super) codec: CodecBackend,
     pub(super) storage: Storage,
 }
 
 impl Asked {
     /// By NVIDIA's libraries, else that is a fallback.
     pub(super) fn of_libraries(policy: FallbackPolicy) -> Asked {
-        Asked { policy, codec: CodecChoice::NvComp, storage: Storage::CuFile }
+        Asked { policy, codec: CodecBackend::NvComp, storage: Storage::CuFile }
     }
 }
 
@@ -88,7 +89,7 @@ impl Operation {
 
     fn write_as(name: &'static str, plan: Plan, pixels: Vec<u8>, to_file: bool) -> Operation {
         let pictures = matches!(plan.options().compress, Compress::Jpeg2000(_) | Compress::Jpeg { .. });
-        let (bytes, _) = plan.to_bytes(&mut array(&plan, &pixels), &Running::default()).expect("the CPU writes it");
+        let (bytes, _) = plan.to_bytes(&mut array(&plan, &pixels), &WriteConfig::default()).expect("the CPU writes it");
         let expected = levels(&plan, Dataset::from_bytes(bytes).expect("a file"));
         Operation { name, work: Work::Write { plan: Box::new(plan), pixels, to_file }, pictures, expected }
     }
@@ -97,7 +98,7 @@ impl Operation {
         let (plan, file) = (cog(compress), file.build());
         let image = Dataset::from_bytes(file.clone()).and_then(|dataset| dataset.image(0)).expect("a file");
         let mut source = ImageSource::new(&image, ReadRequest::new()).expect("an image");
-        let (bytes, _) = plan.to_bytes(&mut source, &Running::default()).expect("the CPU writes it");
+        let (bytes, _) = plan.to_bytes(&mut source, &WriteConfig::default()).expect("the CPU writes it");
         let expected = levels(&plan, Dataset::from_bytes(bytes).expect("a file"));
         Operation { name, work: Work::Convert { plan: Box::new(plan), file }, pictures: false, expected }
     }
@@ -137,7 +138,7 @@ impl Operation {
             asked.storage = Storage::Auto;
         }
         let request = ReadRequest::new().device(gpu).fallback(asked.policy).decoder(asked.codec).storage(asked.storage);
-        let running = Running {
+        let running = WriteConfig {
             threads: Some(1),
             // A row of blocks at a time.
             buffer_bytes: Some(1),
@@ -145,7 +146,7 @@ impl Operation {
             fallback: asked.policy,
             encoder: asked.codec,
             storage: asked.storage,
-            ..Running::default()
+            ..WriteConfig::default()
         };
         match &self.work {
             Work::Read { file, budget, to_device } => {
@@ -296,7 +297,7 @@ fn build(file: &File) -> Vec<u8> {
 /// A file that the CPU writes.
 fn written(compress: Compress) -> Vec<u8> {
     let (plan, pixels) = (cog(compress), ramps());
-    plan.to_bytes(&mut array(&plan, &pixels), &Running::default()).expect("the CPU writes it").0
+    plan.to_bytes(&mut array(&plan, &pixels), &WriteConfig::default()).expect("the CPU writes it").0
 }
 
 const JPEG_2000: Compress = Compress::Jpeg2000(Quality::Lossless);

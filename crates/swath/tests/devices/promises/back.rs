@@ -7,7 +7,7 @@ use std::path::Path;
 use swath::codec::{Codec, Decoder, Predictor, SampleFormat, Shape};
 use swath::gpu::{Block, DecodeJob, Decoding, Error as DeviceError, Target, Transfer};
 use swath::tiff::Compression;
-use swath::{CodecChoice, DType, Error, FallbackPolicy, Gpu, Image, OnCorrupt, Raster, ReadRequest, Storage};
+use swath::{CodecBackend, DType, Error, FallbackPolicy, Gpu, Image, OnCorrupt, Raster, ReadRequest, Storage};
 
 use super::timeline::Timeline;
 use crate::files::{Cut, Dice, File, compress, open, texture};
@@ -58,7 +58,7 @@ impl Batch {
             lsb_first: false,
             subsampling: (1, 1),
         };
-        let job = DecodeJob::new(gpu, CodecChoice::Auto, &decoder, shape, DType::U8, false, &[0]).expect("a kernel");
+        let job = DecodeJob::new(gpu, CodecBackend::Auto, &decoder, shape, DType::U8, false, &[0]).expect("a kernel");
         let blocks = pieces.iter().enumerate().map(|(i, &(src, len))| Block {
             src,
             src_len: len as u32,

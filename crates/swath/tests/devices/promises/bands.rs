@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
-    Arrangement, ArraySource, BlockSize, ClosureSource, Compress, DType, Dataset, Device, DeviceReport, Error,
-    FallbackPolicy, Gpu, Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest, Running, Storage,
-    WriteOptions, WriteReport,
+    ArraySource, BlockSize, Compress, DType, Dataset, Device, DeviceReport, Error, FallbackPolicy, FileLayout, Gpu,
+    Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest, RowFn, Storage, WriteConfig, WriteOptions,
+    WriteReport,
 };
 
 use super::stored;
@@ -21,9 +21,16 @@ use crate::writing::{Random, large, samples};
 /// The codecs that nvCOMP has.
 const CODECS: [Compress; 3] = [Compress::Deflate { level: 6 }, Compress::Zstd { level: 3 }, Compress::Lz4];
 
-fn running(gpu: &Gpu, storage: Storage, buffer_bytes: Option<u64>) -> Running<'static> {
+fn running(gpu: &Gpu, storage: Storage, buffer_bytes: Option<u64>) -> WriteConfig<'static> {
     let device = Device::Gpu(gpu.clone());
-    Running { device, fallback: FallbackPolicy::Strict, threads: Some(2), storage, buffer_bytes, ..Running::default() }
+    WriteConfig {
+        device,
+        fallback: FallbackPolicy::Strict,
+        threads: Some(2),
+        storage,
+        buffer_bytes,
+        ..WriteConfig::default()
+    }
 }
 
 /// A place for a file that is gone when this is.
@@ -66,30 +73,30 @@ impl Picture {
     }
 
     /// A file in memory, by way of the host.
-    fn to_bytes(&self, running: &Running<'_>) -> (Vec<u8>, WriteReport) {
+    fn to_bytes(&self, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
         self.plan.to_bytes(&mut self.array(), running).expect("it writes")
     }
 
     /// The same, the rows made in chunks of so many.
-    fn in_chunks(&self, chunk: u64, running: &Running<'_>) -> (Vec<u8>, WriteReport) {
+    fn in_chunks(&self, chunk: u64, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
         let (width, height, bands) = self.size;
         let row_bytes = width as usize * bands * self.dtype.size();
         let mut rows = |rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>| {
             out.copy_from_slice(&self.pixels[rows.start as usize * row_bytes..rows.end as usize * row_bytes]);
             Ok(())
         };
-        let mut source = ClosureSource::new(width, height, bands, self.dtype, chunk, &mut rows);
+        let mut source = RowFn::new(width, height, bands, self.dtype, chunk, &mut rows);
         self.plan.to_bytes(&mut source, running).expect("it writes")
     }
 
-    fn to_file(&self, path: &Path, running: &Running<'_>) -> swath::Result<(Vec<u8>, WriteReport)> {
+    fn to_file(&self, path: &Path, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, WriteReport)> {
         let report = self.plan.write_file(path, true, &mut self.array(), running)?;
         Ok((fs::read(path).expect("it was just written"), report))
     }
 
     /// Every level holds what the CPU would have written.
     fn check(&self, name: &str, bytes: &[u8]) {
-        let on_cpu = Running { threads: Some(2), ..Running::default() };
+        let on_cpu = WriteConfig { threads: Some(2), ..WriteConfig::default() };
         let images = [self.to_bytes(&on_cpu).0, bytes.to_vec()]
             .map(|bytes| Dataset::from_bytes(bytes).and_then(|dataset| dataset.image(0)).expect("a file"));
         let [expected, found] = &images;
@@ -171,7 +178,7 @@ pub(super) fn seed5_device_holds_a_band_and_not_the_image(subject: &Subject) {
             options.overviews = if cog { Overviews::Factors(vec![2, 4]) } else { Overviews::None };
             let plan = Plan::new(side, height, 1, DType::F32, options).expect("a plan");
             let file = Temporary::new("peak");
-            let mut source = ClosureSource::new(side, height, 1, DType::F32, tile, large);
+            let mut source = RowFn::new(side, height, 1, DType::F32, tile, large);
             subject.gpu.trim();
             subject.gpu.reset_peak();
             let running = running(&subject.gpu, Storage::Auto, Some(1));
@@ -202,7 +209,7 @@ pub(super) fn seed5_device_holds_a_band_and_not_the_image(subject: &Subject) {
 pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
     for dtype in [DType::F32, DType::F64] {
         let mut options = WriteOptions::cog();
-        options.arrangement = Arrangement::Cog;
+        options.arrangement = FileLayout::Cog;
         options.compress = Compress::Deflate { level: 6 };
         options.overviews = Overviews::Factors(vec![2]);
         options.nan_to_nodata = true;
@@ -238,7 +245,7 @@ pub(super) fn seed5_band_that_completes_no_tile_does_not_end_writing_by_cufile(s
     let picture = Picture::new((64, 300, 1), DType::U8, options);
     let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
     let file = Temporary::new("no-tile");
-    let mut source = ClosureSource::new(64, 300, 1, DType::U8, 20, |rows: Range<u64>, to: &mut [u8], _| {
+    let mut source = RowFn::new(64, 300, 1, DType::U8, 20, |rows: Range<u64>, to: &mut [u8], _| {
         to.copy_from_slice(&picture.pixels[rows.start as usize * 64..rows.end as usize * 64]);
         Ok(())
     });
@@ -268,13 +275,13 @@ pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_thro
             // The sizes of all tiles, each once, and nothing else.
             assert_eq!(timeline.numbers("download").iter().sum::<u64>(), report.blocks * 4, "{name}: {timeline:?}");
             assert_eq!(gpu.stats.downloaded_bytes, report.blocks * 4, "{name}: {}", gpu.stats);
-            let framing = if picture.plan.options().arrangement == Arrangement::Cog { 8 * report.blocks } else { 0 };
+            let framing = if picture.plan.options().arrangement == FileLayout::Cog { 8 * report.blocks } else { 0 };
             assert_eq!(gpu.stats.file_written_bytes, report.bytes_encoded + framing, "{name}: {}", gpu.stats);
             assert_eq!(timeline.numbers("cuFileWrite").iter().sum::<u64>(), gpu.stats.file_written_bytes, "{name}");
             // A write for each band and file, not one for each tile.
             assert_eq!(gpu.stats.file_writes, timeline.count("cuFileWrite") as u64, "{name}: {}", gpu.stats);
             assert!(gpu.stats.file_writes <= 2 * timeline.count("launch chunk_frame") as u64, "{name}: {}", gpu.stats);
-            let files = if picture.plan.options().arrangement == Arrangement::Cog { 2 } else { 1 };
+            let files = if picture.plan.options().arrangement == FileLayout::Cog { 2 } else { 1 };
             assert_eq!(timeline.count("cuFileHandleRegister"), files, "{name}: {timeline:?}");
             let tiles: u64 = stored(&bytes, 0).iter().map(|span| span.len).sum();
             assert!(tiles <= report.bytes_encoded, "{name}");
@@ -288,7 +295,7 @@ fn other_way(subject: &Subject, some_by_cufile: bool) {
         let file = Temporary::new("failing");
         let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
         let streamed = running(&subject.gpu, Storage::Auto, Some(1));
-        let auto = Running { fallback: FallbackPolicy::Auto, ..streamed.clone() };
+        let auto = WriteConfig { fallback: FallbackPolicy::Auto, ..streamed.clone() };
         let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&file.0, &auto).expect("the host writes"));
         assert!(bytes == expected, "{name}: other bytes");
         let gpu = device(&report);

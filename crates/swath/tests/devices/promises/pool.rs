@@ -4,7 +4,7 @@ use swath::codec::{deflate, lz4, zstd};
 use swath::tiff::Compression;
 use swath::{
     ArraySource, BlockSize, Compress, DType, Dataset, Device, FallbackPolicy, Layout, Plan, Predictor, PredictorChoice,
-    ReadRequest, Running, WriteOptions, WriteReport,
+    ReadRequest, WriteConfig, WriteOptions, WriteReport,
 };
 
 use super::stored;
@@ -35,7 +35,7 @@ fn write(subject: &Subject, compress: Compress, side: u64, pixels: &[u8]) -> (Ve
     let plan = Plan::new(side, side, 1, DType::U8, options).expect("a plan");
     let mut array = ArraySource::new::<u8>(pixels, 1, side, side, Layout::BandsFirst).expect("an array");
     let device = Device::Gpu(subject.gpu.clone());
-    let running = Running { device, fallback: FallbackPolicy::Strict, threads: Some(2), ..Running::default() };
+    let running = WriteConfig { device, fallback: FallbackPolicy::Strict, threads: Some(2), ..WriteConfig::default() };
     let ((bytes, report), timeline) = Timeline::of(|| plan.to_bytes(&mut array, &running).expect("it writes"));
     (bytes, report, timeline)
 }
@@ -158,7 +158,7 @@ pub(super) fn seed3_every_tile_is_a_stream_that_others_read(subject: &Subject) {
                 let plan = Plan::new(cols, rows, bands, dtype, options).expect("a plan");
                 let array = ArraySource::from_bytes(&pixels, dtype, bands, rows, cols, Layout::BandsLast);
                 let device = Device::Gpu(subject.gpu.clone());
-                let running = Running { device, fallback: FallbackPolicy::Strict, ..Running::default() };
+                let running = WriteConfig { device, fallback: FallbackPolicy::Strict, ..WriteConfig::default() };
                 let (bytes, report) = plan.to_bytes(&mut array.expect("an array"), &running).expect("it writes");
                 assert!(report.gpu.expect("a device did it").compressed_by.contains("nvCOMP"));
                 let name = format!("{dtype} {predictor:?} {compress:?}");

@@ -8,7 +8,7 @@ use std::{env, fs};
 use swath::codec::{Codec, Decoder, Predictor, SampleFormat, Shape};
 use swath::gpu::{Block, DecodeJob, DeviceFile, DeviceStats, Error as DeviceError, Target, Transfer};
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
-use swath::{CodecChoice, DType, DeviceReport, Error, FallbackPolicy, Gpu, Raster, ReadRequest, Storage};
+use swath::{CodecBackend, DType, DeviceReport, Error, FallbackPolicy, Gpu, Raster, ReadRequest, Storage};
 
 use super::stored;
 use super::timeline::Timeline;
@@ -220,7 +220,7 @@ pub(super) fn seed2_reads_wait_side_by_side(subject: &Subject) {
         subsampling: (1, 1),
     };
     let job =
-        DecodeJob::new(&subject.gpu, CodecChoice::Auto, &decoder, shape, DType::U8, false, &[0]).expect("it fits");
+        DecodeJob::new(&subject.gpu, CodecBackend::Auto, &decoder, shape, DType::U8, false, &[0]).expect("it fits");
     let mut decoding = subject.gpu.decode(job, &[0], 1 << 30).expect("a queue");
     let (cols, tile) = (256 * side as u64, (side * side) as u32);
     let target = Target::Host { bands: 1, rows: side as u64, cols, bands_last: false };

@@ -1,0 +1,208 @@
+//! CUDA devices.
+//!
+//! Nothing of CUDA is linked: the driver's library is opened when a device is first asked for, and all that is needed of the
+//! machine is NVIDIA's driver. The kernels come as PTX, which the driver compiles for its device.
+
+mod context;
+mod driver;
+mod queue;
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{
+    CU_MEMHOSTALLOC_PORTABLE, CUdevice, CUdevice_attribute_enum as Attribute,
+    CUpointer_attribute_enum as PointerAttribute,
+};
+
+use self::context::Context;
+pub(crate) use self::driver::is_installed;
+use self::driver::{Driver, no_device, visible_devices};
+use self::queue::CudaQueue;
+use crate::backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
+use crate::error::{Error, Result};
+
+/// The least compute capability that the PTX runs on: what `make ptx` compiles for.
+const CAPABILITY: c_int = 7;
+
+/// The newest CUDA that the driver of this machine knows (12090 is 12.9); `None` where there is no driver.
+pub(crate) fn driver_version() -> Option<u32> {
+    Driver::version()
+}
+
+/// A CUDA device.
+#[derive(Debug)]
+pub struct Cuda {
+    context: Arc<Context>,
+    driver: &'static Driver,
+    info: DeviceInfo,
+}
+
+impl Cuda {
+    /// The device of that number, with all kernels loaded.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] says what is missing and where it was looked for; [`Error::Build`] what the driver does not like
+    /// about the kernels; [`Error::Unable`] that the device is too old for them.
+    pub fn open(index: usize) -> Result<Cuda> {
+        let driver = Driver::get()?;
+        let (device, info, capability) = describe(driver, index, count(driver)?)?;
+        if capability < CAPABILITY {
+            return Err(Error::Unable { device: info.name, what: "run kernels of compute capability 7.0" });
+        }
+        Ok(Cuda { context: Arc::new(Context::new(driver, device, &info.name)?), driver, info })
+    }
+
+    /// All devices, in the order of their numbers. None is opened.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] when there is none: it says what is missing and where it was looked for.
+    pub fn list() -> Result<Vec<DeviceInfo>> {
+        let driver = Driver::get()?;
+        let count = count(driver)?;
+        (0..count).map(|index| describe(driver, index, count).map(|(_, info, _)| info)).collect()
+    }
+
+    /// The number of the device that an address of device memory, whoever allocated it, lies on.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] when there is none at all; what the driver says when it knows no such address.
+    pub fn device_of(address: u64) -> Result<usize> {
+        let driver = Driver::get()?;
+        let mut ordinal: c_uint = 0;
+        // SAFETY: for this attribute the driver writes an unsigned int, for which there is room; it only looks the address up.
+        let code = unsafe {
+            (driver.pointer_attribute)(
+                ptr::from_mut(&mut ordinal).cast(),
+                PointerAttribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                address,
+            )
+        };
+        driver.check("cuPointerGetAttribute", code)?;
+        Ok(ordinal as usize)
+    }
+}
+
+// SAFETY: `cuMemAlloc` and `cuMemHostAlloc` give memory of the size asked for, which is freed by `release` and `unpin` alone.
+unsafe impl Device for Cuda {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn memory(&self, _held: u64) -> Result<MemoryInfo> {
+        let (mut free, mut total) = (0, 0);
+        let _current = self.context.enter()?;
+        // SAFETY: two numbers are written where there is room for them.
+        let code = unsafe { (self.driver.memory_info)(&mut free, &mut total) };
+        self.driver.check("cuMemGetInfo", code)?;
+        Ok(MemoryInfo { total: total as u64, free: free as u64 })
+    }
+
+    fn allocate(&self, stage: &'static str, bytes: u64) -> Result<Handle> {
+        let size = usize::try_from(bytes).map_err(|_| Error::OutOfMemory { stage, needed: bytes })?;
+        let mut address = 0;
+        let _current = self.context.enter()?;
+        // SAFETY: an address is written where there is room for it.
+        let code = unsafe { (self.driver.memory_alloc)(&mut address, size) };
+        self.driver.check_memory("cuMemAlloc", code, stage, bytes)?;
+        Ok(address)
+    }
+
+    unsafe fn release(&self, handle: Handle) {
+        // When the driver fails here it has said why before, and there is nothing else to do about it.
+        if let Ok(_current) = self.context.enter() {
+            // SAFETY: the caller promises that the address came from `allocate`, once, and that nobody uses it.
+            unsafe { (self.driver.memory_free)(handle) };
+        }
+    }
+
+    fn pin(&self, bytes: usize) -> Result<(Handle, *mut u8)> {
+        let mut memory = ptr::null_mut();
+        let _current = self.context.enter()?;
+        // SAFETY: an address is written where there is room for it.
+        let code = unsafe { (self.driver.host_alloc)(&mut memory, bytes, CU_MEMHOSTALLOC_PORTABLE) };
+        self.driver.check_memory("cuMemHostAlloc", code, "pinned host memory", bytes as u64)?;
+        Ok((memory.addr() as Handle, memory.cast()))
+    }
+
+    unsafe fn unpin(&self, _handle: Handle, memory: *mut u8) {
+        if let Ok(_current) = self.context.enter() {
+            // SAFETY: the caller promises that the memory came from `pin`, once, and that nobody uses it.
+            unsafe { (self.driver.host_free)(memory.cast()) };
+        }
+    }
+
+    fn in_cuda_context(&self, work: &mut dyn FnMut()) -> bool {
+        self.context.enter().map(|_current| work()).is_ok()
+    }
+
+    unsafe fn wait_for_stream(&self, stream: u64) -> Result<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: the caller promises that the stream is a default one or alive in this context; a handle is an address or one of two
+        // numbers.
+        let code = unsafe { (self.driver.stream_synchronize)(ptr::without_provenance_mut(stream as usize)) };
+        self.driver.check("cuStreamSynchronize", code)
+    }
+
+    fn queue(&self) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(CudaQueue::new(Arc::clone(&self.context))?))
+    }
+}
+
+fn count(driver: &Driver) -> Result<usize> {
+    let mut count = 0;
+    // SAFETY: a number is written where there is room for it.
+    let code = unsafe { (driver.device_count)(&mut count) };
+    driver.check("cuDeviceGetCount", code)?;
+    match usize::try_from(count) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => {
+            Err(no_device(format!("NVIDIA's driver is installed and runs, but it has no device{}", visible_devices())))
+        }
+    }
+}
+
+/// A device, what is known of it and the first number of its compute capability.
+fn describe(driver: &Driver, index: usize, count: usize) -> Result<(CUdevice, DeviceInfo, c_int)> {
+    let number = c_int::try_from(index).ok().filter(|_| index < count).ok_or_else(|| {
+        no_device(format!("device {index} was asked for, but there are {count}, from 0 on{}", visible_devices()))
+    })?;
+    let mut device = 0;
+    // SAFETY: a device is written where there is room for it.
+    let code = unsafe { (driver.device_get)(&mut device, number) };
+    driver.check("cuDeviceGet", code)?;
+
+    let mut name = [0_u8; 256];
+    // SAFETY: at most as many bytes are written as the name has room for.
+    let code = unsafe { (driver.device_name)(name.as_mut_ptr().cast::<c_char>(), name.len() as c_int, device) };
+    driver.check("cuDeviceGetName", code)?;
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+
+    let attribute = |attribute: Attribute| {
+        let mut value = 0;
+        // SAFETY: a number is written where there is room for it.
+        let code = unsafe { (driver.device_attribute)(&mut value, attribute, device) };
+        driver.check("cuDeviceGetAttribute", code).map(|()| value)
+    };
+    let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+
+    let (mut version, mut memory) = (0, 0);
+    // SAFETY: a number is written where there is room for it.
+    driver.check("cuDriverGetVersion", unsafe { (driver.driver_version)(&mut version) })?;
+    // SAFETY: as above.
+    driver.check("cuDeviceTotalMem", unsafe { (driver.device_memory)(&mut memory, device) })?;
+
+    let info = DeviceInfo {
+        api: Api::Cuda,
+        index,
+        name: String::from_utf8_lossy(&name[..end]).into_owned(),
+        driver: format!("CUDA {}.{}, compute capability {major}.{minor}", version / 1000, version % 1000 / 10),
+        is_gpu: true,
+        memory: memory as u64,
+        largest_buffer: memory as u64,
+        doubles: true,
+    };
+    Ok((device, info, major))
+}

@@ -1,0 +1,130 @@
+//! The primary context of a device and the kernels in it.
+
+use std::ffi::{CString, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUjit_option_enum, CUmodule};
+
+use super::driver::Driver;
+use crate::backend::kernel::{Kernel, PTX};
+use crate::error::{Error, Result};
+
+/// What the device and its queues share. It is the primary context, which every library of the process that uses CUDA works
+/// in, so that their pointers are ours.
+#[derive(Debug)]
+pub(super) struct Context {
+    driver: &'static Driver,
+    device: CUdevice,
+    context: CUcontext,
+    /// Null until the kernels are loaded.
+    module: CUmodule,
+    /// The functions of the module, in the order of `Kernel::ALL`.
+    functions: Vec<CUfunction>,
+}
+
+// SAFETY: contexts, modules and functions belong to no thread; the driver locks what it must.
+unsafe impl Send for Context {}
+// SAFETY: as above, and nothing is changed through a shared reference.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Retain the context of a device and load all kernels into it. `name` is the device's.
+    pub(super) fn new(driver: &'static Driver, device: CUdevice, name: &str) -> Result<Context> {
+        let mut context = ptr::null_mut();
+        // SAFETY: the device came from `cuDeviceGet`, and the context is written where there is room for it.
+        let code = unsafe { (driver.context_retain)(&mut context, device) };
+        driver.check("cuDevicePrimaryCtxRetain", code)?;
+        // From here on the drop gives back what there is, whatever fails.
+        let mut this = Context { driver, device, context, module: ptr::null_mut(), functions: Vec::new() };
+        this.module = this.load(PTX, name)?;
+        this.functions = Kernel::ALL.iter().map(|&kernel| this.find(kernel, name)).collect::<Result<_>>()?;
+        Ok(this)
+    }
+
+    /// Make the context current on this thread until the guard is dropped. What was current before is current then again: it
+    /// may be another library's, of another device.
+    pub(super) fn enter(&self) -> Result<Current<'_>> {
+        // SAFETY: the context is retained until the drop.
+        let code = unsafe { (self.driver.context_push)(self.context) };
+        self.driver.check("cuCtxPushCurrent", code)?;
+        Ok(Current { driver: self.driver, thread: PhantomData })
+    }
+
+    pub(super) fn function(&self, kernel: Kernel) -> CUfunction {
+        // `new` found all of `Kernel::ALL`, which has every variant in its order.
+        self.functions[kernel as usize]
+    }
+
+    /// Let the driver compile the kernels for its device. It keeps the result in a cache of its own.
+    fn load(&self, ptx: &str, name: &str) -> Result<CUmodule> {
+        let failed = |log: String| Error::Build { kernel: "kernels.ptx", device: name.to_owned(), log };
+        // PTX is a text for the driver: it looks for its end.
+        let image = CString::new(ptx).map_err(|_| failed("the text has a zero in it".to_owned()))?;
+        let mut log = vec![0_u8; 16 << 10];
+        // An option of a number carries it in place of a pointer.
+        let mut options =
+            [CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER, CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log.len())];
+        let mut module = ptr::null_mut();
+        let current = self.enter()?;
+        // SAFETY: the image ends in a zero; there are two options with a value each; the log has the size that they say and
+        // outlives the call.
+        let code = unsafe {
+            (current.driver.module_load)(
+                &mut module,
+                image.as_ptr().cast(),
+                options.len() as u32,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        current.driver.check("cuModuleLoadDataEx", code).map_err(|error| {
+            let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+            let said = String::from_utf8_lossy(&log[..end]);
+            failed(format!("{error}{}{}", if end > 0 { ": " } else { "" }, said.trim_end()))
+        })?;
+        Ok(module)
+    }
+
+    fn find(&self, kernel: Kernel, name: &str) -> Result<CUfunction> {
+        let failed = |log: String| Error::Build { kernel: kernel.name(), device: name.to_owned(), log };
+        let symbol = CString::new(kernel.name()).map_err(|_| failed("its name has a zero in it".to_owned()))?;
+        let mut function = ptr::null_mut();
+        let current = self.enter()?;
+        // SAFETY: the module was loaded into this context, and the name ends in a zero.
+        let code = unsafe { (current.driver.module_function)(&mut function, self.module, symbol.as_ptr()) };
+        current.driver.check("cuModuleGetFunction", code).map_err(|error| failed(error.to_string()))?;
+        Ok(function)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if !self.module.is_null()
+            && let Ok(current) = self.enter()
+        {
+            // SAFETY: it was loaded into this context and is unloaded once. Queues hold the context and wait for their work
+            // before they let go of it: no kernel is running.
+            unsafe { (current.driver.module_unload)(self.module) };
+        }
+        // SAFETY: `new` retained it once.
+        unsafe { (self.driver.context_release)(self.device) };
+    }
+}
+
+/// The context is current on this thread.
+#[derive(Debug)]
+pub(super) struct Current<'a> {
+    pub(super) driver: &'static Driver,
+    /// A raw pointer keeps it on the thread that it was made on.
+    thread: PhantomData<(&'a Context, *mut c_void)>,
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        let mut popped = ptr::null_mut();
+        // SAFETY: `enter` pushed a context on this thread, and guards are dropped in the reverse order of their making.
+        unsafe { (self.driver.context_pop)(&mut popped) };
+    }
+}

@@ -1,0 +1,127 @@
+//! A stream of CUDA.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUdeviceptr, CUstream, CUstream_flags_enum};
+
+use super::context::Context;
+use crate::backend::kernel::{Arg, Kernel};
+use crate::backend::{Handle, Queue};
+use crate::error::Result;
+
+/// A stream that waits for no other: the legacy default stream, which other users of the process may work in, neither.
+#[derive(Debug)]
+pub(super) struct CudaQueue {
+    context: Arc<Context>,
+    stream: CUstream,
+}
+
+// SAFETY: a stream belongs to its context, not to a thread; each call makes the context current on the thread that it is made on.
+unsafe impl Send for CudaQueue {}
+
+impl CudaQueue {
+    pub(super) fn new(context: Arc<Context>) -> Result<CudaQueue> {
+        let mut stream = ptr::null_mut();
+        {
+            let current = context.enter()?;
+            // SAFETY: the stream is written where there is room for it.
+            let code = unsafe {
+                (current.driver.stream_create)(&mut stream, CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32)
+            };
+            current.driver.check("cuStreamCreate", code)?;
+        }
+        Ok(CudaQueue { context, stream })
+    }
+}
+
+impl Queue for CudaQueue {
+    unsafe fn upload(&mut self, from: &[u8], to: Handle, at: u64) -> Result<()> {
+        let to = address(to, at);
+        let current = self.context.enter()?;
+        // SAFETY: the caller promises that the range lies in the buffer and that `from` stays until the queue is synchronised.
+        let code = unsafe { (current.driver.upload)(to, from.as_ptr().cast(), from.len(), self.stream) };
+        current.driver.check("cuMemcpyHtoDAsync", code)
+    }
+
+    unsafe fn download(&mut self, from: Handle, at: u64, to: &mut [u8]) -> Result<()> {
+        let from = address(from, at);
+        let current = self.context.enter()?;
+        // SAFETY: the caller promises that the range lies in the buffer and that `to` is left alone until the queue is
+        // synchronised.
+        let code = unsafe { (current.driver.download)(to.as_mut_ptr().cast(), from, to.len(), self.stream) };
+        current.driver.check("cuMemcpyDtoHAsync", code)
+    }
+
+    unsafe fn copy(&mut self, from: Handle, from_at: u64, to: Handle, to_at: u64, bytes: u64) -> Result<()> {
+        let (from, to) = (address(from, from_at), address(to, to_at));
+        let current = self.context.enter()?;
+        // SAFETY: the caller promises that both ranges lie in their buffers and do not overlap; the sizes of buffers are
+        // `usize`.
+        let code = unsafe { (current.driver.copy)(to, from, bytes as usize, self.stream) };
+        current.driver.check("cuMemcpyDtoDAsync", code)
+    }
+
+    unsafe fn launch(&mut self, kernel: Kernel, groups: u32, args: &[Arg<'_>]) -> Result<()> {
+        let function = self.context.function(kernel);
+        // The driver copies the values that these point to before it returns; it only reads them.
+        let mut values: Vec<*mut c_void> = args.iter().map(value).collect();
+        let current = self.context.enter()?;
+        // SAFETY: the function belongs to a module of this context, which lives as long as the context. The caller promises
+        // that the arguments are those of the kernel, so that there is a pointer for each, and that all it touches lies in
+        // the buffers.
+        let code = unsafe {
+            (current.driver.launch)(
+                function,
+                groups,
+                1,
+                1,
+                kernel.group(),
+                1,
+                1,
+                0,
+                self.stream,
+                values.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        current.driver.check("cuLaunchKernel", code)
+    }
+
+    fn in_cuda_stream(&mut self, call: &mut dyn FnMut(*mut c_void) -> Result<()>) -> Option<Result<()>> {
+        Some(self.context.enter().and_then(|_current| call(self.stream.cast())))
+    }
+
+    fn synchronize(&mut self) -> Result<()> {
+        let current = self.context.enter()?;
+        // SAFETY: the stream is alive until the drop.
+        let code = unsafe { (current.driver.stream_synchronize)(self.stream) };
+        current.driver.check("cuStreamSynchronize", code)
+    }
+}
+
+impl Drop for CudaQueue {
+    fn drop(&mut self) {
+        // The module that kernels run from may be unloaded right after this, with the context: nothing may be under way then.
+        let _ = self.synchronize();
+        if let Ok(current) = self.context.enter() {
+            // SAFETY: the stream was made by `new` and is destroyed once.
+            unsafe { (current.driver.stream_destroy)(self.stream) };
+        }
+    }
+}
+
+/// Where an argument's value lies.
+fn value(arg: &Arg<'_>) -> *mut c_void {
+    match arg {
+        Arg::Buffer(buffer) => ptr::from_ref(&buffer.handle).cast_mut().cast(),
+        Arg::U32(number) => ptr::from_ref(number).cast_mut().cast(),
+        Arg::U64(number) => ptr::from_ref(number).cast_mut().cast(),
+    }
+}
+
+/// A byte of a buffer: handles of CUDA are addresses, and those of a buffer do not wrap.
+fn address(handle: Handle, at: u64) -> CUdeviceptr {
+    handle.wrapping_add(at)
+}

@@ -1,0 +1,382 @@
+//! What is to be done with every block of an image, decided once: which kernels run, and with which numbers.
+
+use swath_codec::byteorder::{is_foreign, swap_width};
+use swath_codec::sample::is_packed;
+use swath_codec::{Codec, DType, Decoder, Predictor, SampleFormat, Shape, jpeg2000};
+
+use crate::Gpu;
+use crate::backend::kernel::{Kernel, zstd_scratch};
+use crate::decode::route::{CodecBackend, Route};
+use crate::vendor::nvcomp::Chunked;
+use crate::vendor::nvjpeg2k::PixelType;
+
+/// Groups that decode ZSTD at a time: each has working memory of its own, together no more than a quarter of a lane's. The largest GPUs
+/// run about so many at once: 130 to 150 cores, whose shared memory has room for 16 groups.
+pub(crate) fn zstd_groups(blocks: u64, lane_bytes: u64) -> u64 {
+    (scratch_share(lane_bytes) / zstd_scratch().max(1)).clamp(1, 2048).min(blocks)
+}
+
+/// What of the bytes of a lane may be working memory.
+pub(crate) fn scratch_share(lane_bytes: u64) -> u64 {
+    lane_bytes / 4
+}
+
+/// A codec that a device decodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceCodec {
+    /// Stored as is.
+    None,
+    /// LZW.
+    Lzw,
+    /// Deflate in zlib framing.
+    Deflate,
+    /// PackBits.
+    PackBits,
+    /// ZSTD.
+    Zstd,
+    /// LZ4.
+    Lz4,
+    /// JPEG 2000.
+    Jpeg2000,
+    /// JPEG.
+    Jpeg,
+}
+
+/// The value of PhotometricInterpretation for YCbCr.
+const YCBCR: u16 = 6;
+
+impl DeviceCodec {
+    /// Every codec that a device decodes by a kernel of its own.
+    pub const ALL: [DeviceCodec; 5] =
+        [DeviceCodec::None, DeviceCodec::Lzw, DeviceCodec::Deflate, DeviceCodec::PackBits, DeviceCodec::Zstd];
+
+    /// Every codec that libraries of NVIDIA's decode and encode.
+    pub const BY_LIBRARY: [DeviceCodec; 5] =
+        [DeviceCodec::Deflate, DeviceCodec::Zstd, DeviceCodec::Lz4, DeviceCodec::Jpeg2000, DeviceCodec::Jpeg];
+
+    /// The codec, if a device may decode it.
+    pub fn of(codec: &Codec) -> Option<DeviceCodec> {
+        match codec {
+            Codec::None => Some(DeviceCodec::None),
+            Codec::Lzw => Some(DeviceCodec::Lzw),
+            Codec::Deflate => Some(DeviceCodec::Deflate),
+            Codec::PackBits => Some(DeviceCodec::PackBits),
+            Codec::Zstd => Some(DeviceCodec::Zstd),
+            Codec::Lz4 => Some(DeviceCodec::Lz4),
+            Codec::Jpeg2000(jpeg2000::Colour::Stored) => Some(DeviceCodec::Jpeg2000),
+            Codec::Jpeg { .. } => Some(DeviceCodec::Jpeg),
+            _ => None,
+        }
+    }
+
+    /// The name that commands use.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceCodec::None => "none",
+            DeviceCodec::Lzw => "lzw",
+            DeviceCodec::Deflate => "deflate",
+            DeviceCodec::PackBits => "packbits",
+            DeviceCodec::Zstd => "zstd",
+            DeviceCodec::Lz4 => "lz4",
+            DeviceCodec::Jpeg2000 => "jpeg2000",
+            DeviceCodec::Jpeg => "jpeg",
+        }
+    }
+
+    /// The kernel that decodes it.
+    pub(crate) fn kernel(self) -> Option<Kernel> {
+        match self {
+            DeviceCodec::None | DeviceCodec::Lz4 | DeviceCodec::Jpeg2000 | DeviceCodec::Jpeg => None,
+            DeviceCodec::Lzw => Some(Kernel::Lzw),
+            DeviceCodec::Deflate => Some(Kernel::Inflate),
+            DeviceCodec::PackBits => Some(Kernel::PackBits),
+            DeviceCodec::Zstd => Some(Kernel::Zstd),
+        }
+    }
+}
+
+/// Why the blocks of an image cannot be decoded on a device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// No kernel decodes the codec.
+    #[error("no kernel decodes {0}")]
+    Codec(&'static str),
+    /// A library of NVIDIA's would decode it, but cannot be used.
+    #[error("{0}")]
+    Library(String),
+    /// Colours that are converted.
+    #[error("no kernel converts these colours")]
+    Colours,
+    /// Chroma that is shared between pixels.
+    #[error("no kernel expands subsampled chroma")]
+    Chroma,
+    /// Samples of another width than the kernels know.
+    #[error("no kernel unpacks such samples")]
+    Samples,
+    /// Differences of samples that are not whole bytes.
+    #[error("no kernel undoes this predictor on such samples")]
+    Predictor,
+    /// The sizes do not fit the numbers that kernels count with.
+    #[error("its blocks are larger than the kernels can count")]
+    Size,
+}
+
+/// How stored samples lie in a decoded row: the modes of `kernels/place.c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Plain,
+    Planes,
+    Bits,
+    /// A plane for each sample of a pixel: rows are those of a plane.
+    Components,
+}
+
+/// Undoing differences: the arguments of `kernels/sum.c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) width: u32,
+    pub(crate) stride: u32,
+    pub(crate) swap: bool,
+}
+
+/// What is done with every block of an image.
+#[derive(Debug, Clone)]
+pub struct DecodeJob {
+    pub(crate) codec: DeviceCodec,
+    pub(crate) route: Route,
+    pub(crate) lsb_first: bool,
+    pub(crate) sums: Option<Sums>,
+    pub(crate) mode: Mode,
+    /// Bytes of the units whose order is reversed, or 0.
+    pub(crate) swap: u32,
+    pub(crate) width: u32,
+    pub(crate) samples: u32,
+    pub(crate) bits: u32,
+    pub(crate) row_bytes: u32,
+    /// Bytes of a sample in the output.
+    pub(crate) size: u32,
+    pub(crate) planar: bool,
+    /// The sample that pixels of blocks that are not stored have.
+    pub(crate) fill: [u8; 16],
+    /// The tables that all blocks of JPEG share.
+    pub(crate) tables: Vec<u8>,
+}
+
+impl DecodeJob {
+    /// What must be done on a device with blocks of this shape to get samples of that type; `planar` when each block has one band.
+    ///
+    /// # Errors
+    /// [`Unfit`] says why it must be the CPU.
+    pub fn new(
+        gpu: &Gpu,
+        choice: CodecBackend,
+        decoder: &Decoder,
+        shape: Shape,
+        dtype: DType,
+        planar: bool,
+        fill: &[u8],
+    ) -> Result<DecodeJob, Unfit> {
+        let codec = DeviceCodec::of(&decoder.codec).ok_or(Unfit::Codec(decoder.name))?;
+        if matches!(codec, DeviceCodec::Jpeg2000 | DeviceCodec::Jpeg) {
+            let route = picture(&decoder.codec, shape, dtype).ok_or(Unfit::Codec(decoder.name))?;
+            let route = route.picture(gpu, decoder.name, choice)?;
+            return DecodeJob::of_pictures(codec, route, decoder, shape, dtype, planar, fill);
+        }
+        let route = Route::new(gpu, codec, decoder.name, choice)?;
+        if decoder.subsampling != (1, 1) {
+            return Err(Unfit::Chroma);
+        }
+        let packed = is_packed(shape.format, shape.bits);
+        // Floats of 24 bits, 64-bit pairs of half floats and integers in the odd order of big-endian files.
+        let plain_integers = matches!(shape.format, SampleFormat::Uint | SampleFormat::Int);
+        let foreign = is_foreign(decoder.big_endian);
+        if packed && (!plain_integers || shape.bits > 64 || (foreign && shape.bits == 24)) {
+            return Err(Unfit::Samples);
+        }
+        let narrow = |value: usize| u32::try_from(value).map_err(|_| Unfit::Size);
+        let bits = narrow(shape.bits)?;
+        let unit = swap_width(shape.format, shape.bits);
+        let swap = if foreign && unit > 1 && !packed { narrow(unit)? } else { 0 };
+        // As the CPU has it: what is not compressed has no predictor, whatever the tag says.
+        let predictor = if codec == DeviceCodec::None { Predictor::None } else { decoder.predictor };
+        let (mode, swap, sums) = match predictor {
+            Predictor::None if packed => (Mode::Bits, 0, None),
+            Predictor::None => (Mode::Plain, swap, None),
+            Predictor::Horizontal => {
+                if !matches!(bits, 8 | 16 | 32 | 64) {
+                    return Err(Unfit::Predictor);
+                }
+                let sums = Sums { width: bits / 8, stride: narrow(shape.samples)?, swap: foreign && bits > 8 };
+                (Mode::Plain, 0, Some(sums))
+            }
+            Predictor::FloatingPoint => {
+                if shape.format != SampleFormat::Float || !matches!(bits, 16 | 32 | 64) {
+                    return Err(Unfit::Predictor);
+                }
+                (Mode::Planes, 0, Some(Sums { width: 1, stride: narrow(shape.samples)?, swap: false }))
+            }
+        };
+        check_size(shape)?;
+        Ok(DecodeJob {
+            codec,
+            route,
+            lsb_first: decoder.lsb_first,
+            sums,
+            mode,
+            swap,
+            width: narrow(shape.width)?,
+            samples: narrow(shape.samples)?,
+            bits,
+            row_bytes: narrow(shape.row_bytes())?,
+            size: dtype.size() as u32,
+            planar,
+            fill: sample(fill),
+            tables: Vec::new(),
+        })
+    }
+
+    /// The same for blocks that a library decodes to whole native samples.
+    fn of_pictures(
+        codec: DeviceCodec,
+        route: Route,
+        decoder: &Decoder,
+        shape: Shape,
+        dtype: DType,
+        planar: bool,
+        fill: &[u8],
+    ) -> Result<DecodeJob, Unfit> {
+        let narrow = |value: usize| u32::try_from(value).map_err(|_| Unfit::Size);
+        check_size(shape)?;
+        // nvJPEG converts to interleaved colours; all else comes in planes.
+        let interleaved = matches!(route, Route::NvJpeg { ycbcr: true });
+        let mode = if interleaved { Mode::Plain } else { Mode::Components };
+        let row_samples = if interleaved { shape.samples } else { 1 };
+        let tables = match &decoder.codec {
+            Codec::Jpeg { tables: Some(tables), .. } => tables.clone(),
+            _ => Vec::new(),
+        };
+        Ok(DecodeJob {
+            codec,
+            route,
+            // Pictures are defined as bytes, and samples have no order in them.
+            lsb_first: false,
+            sums: None,
+            mode,
+            swap: 0,
+            width: narrow(shape.width)?,
+            samples: narrow(shape.samples)?,
+            bits: narrow(shape.bits)?,
+            row_bytes: narrow(shape.width * row_samples * dtype.size())?,
+            size: dtype.size() as u32,
+            planar,
+            fill: sample(fill),
+            tables,
+        })
+    }
+
+    /// Bytes of a row of pixels in a decoded block, wherever they lie in it.
+    pub(crate) fn pixel_row_bytes(&self) -> u64 {
+        let planes = if self.mode == Mode::Components { self.samples } else { 1 };
+        u64::from(self.row_bytes) * u64::from(planes)
+    }
+
+    /// The most blocks that a batch may have.
+    pub fn most_blocks(&self) -> usize {
+        self.route.most_blocks()
+    }
+
+    /// Whether what decodes takes compressed bytes from the host, so that there is nothing for the device to read by itself.
+    pub fn is_fed_by_host(&self) -> bool {
+        self.route.is_of_pictures()
+    }
+
+    /// The codec.
+    pub fn codec(&self) -> DeviceCodec {
+        self.codec
+    }
+
+    /// What must be done to place pixels that are decoded already: rows of `cols` pixels, all bands of each side by side.
+    pub(crate) fn placing(dtype: DType, bands: usize, cols: u64) -> Option<DecodeJob> {
+        let (size, samples, width) = (dtype.size() as u32, u32::try_from(bands).ok()?, u32::try_from(cols).ok()?);
+        Some(DecodeJob {
+            codec: DeviceCodec::None,
+            route: Route::Stored,
+            lsb_first: false,
+            sums: None,
+            mode: Mode::Plain,
+            swap: 0,
+            width,
+            samples,
+            bits: size * 8,
+            row_bytes: width.checked_mul(samples)?.checked_mul(size)?,
+            size,
+            planar: false,
+            fill: [0; 16],
+            tables: Vec::new(),
+        })
+    }
+
+    /// Whether blocks are stored as they are: their bytes are their samples.
+    pub fn is_stored(&self) -> bool {
+        self.route == Route::Stored
+    }
+
+    /// Whether nvCOMP decodes the blocks.
+    pub fn is_by_nvcomp(&self) -> bool {
+        matches!(self.route, Route::NvComp(..))
+    }
+
+    /// What decodes the blocks, in words.
+    pub fn decoded_by(&self) -> String {
+        self.route.to_string()
+    }
+
+    /// Whether blocks are decoded as a whole or not at all, so that their first rows alone cannot be asked for.
+    pub fn takes_whole_blocks(&self) -> bool {
+        matches!(self.route, Route::NvComp(..) | Route::NvJpeg2000(_) | Route::NvJpeg { .. })
+    }
+
+    /// Where blocks must begin in the payload of a batch: at a multiple of the first number, and the second behind that.
+    pub fn alignment(&self) -> (usize, usize) {
+        self.route.alignment()
+    }
+
+    /// Bytes of device memory that a batch may need beside its blocks, in a lane that may hold so many bytes.
+    pub fn scratch_bytes(&self, blocks: u64, lane_bytes: u64) -> u64 {
+        match self.route {
+            Route::Kernel(Kernel::Zstd) => zstd_groups(blocks, lane_bytes) * zstd_scratch(),
+            // Of the codecs of nvCOMP ZSTD alone has working memory; should another have some, batches are halved.
+            Route::NvComp(Chunked::Zstd, _) => scratch_share(lane_bytes),
+            _ => 0,
+        }
+    }
+}
+
+/// The way of a codec for pictures, if the library knows such samples.
+fn picture(codec: &Codec, shape: Shape, dtype: DType) -> Option<Route> {
+    let integers = matches!(shape.format, SampleFormat::Uint | SampleFormat::Int);
+    if !integers || shape.bits != dtype.size() * 8 || !(1..=4).contains(&shape.samples) {
+        return None;
+    }
+    match codec {
+        Codec::Jpeg2000(_) => PixelType::of(dtype).map(Route::NvJpeg2000),
+        Codec::Jpeg { photometric, .. } if dtype == DType::U8 && matches!(shape.samples, 1 | 3) => {
+            Some(Route::NvJpeg { ycbcr: *photometric == YCBCR && shape.samples == 3 })
+        }
+        _ => None,
+    }
+}
+
+/// A block must fit what `Block` counts with.
+fn check_size(shape: Shape) -> Result<(), Unfit> {
+    let bits = shape.width.checked_mul(shape.samples).and_then(|samples| samples.checked_mul(shape.bits));
+    let bytes = bits.and_then(|bits| bits.div_ceil(8).checked_mul(shape.height)).ok_or(Unfit::Size)?;
+    u32::try_from(bytes).map(|_| ()).map_err(|_| Unfit::Size)
+}
+
+/// A sample, with zeros behind it.
+fn sample(bytes: &[u8]) -> [u8; 16] {
+    let mut sample = [0; 16];
+    sample[..bytes.len()].copy_from_slice(bytes);
+    sample
+}

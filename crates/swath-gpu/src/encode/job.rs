@@ -1,0 +1,140 @@
+//! What is to be cut.
+
+use super::TileCodec;
+use crate::decode::MAX_GROUPS;
+
+/// Tiles begin where any sample may begin.
+pub(super) const TILE_ALIGN: u64 = 16;
+
+/// Bytes of the types of samples, as `kernels/reduce.c` numbers them.
+const SAMPLE_SIZES: [usize; 12] = [1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 16];
+
+/// How a level is made by halving another: the numbers of `kernels/reduce.c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Downsample {
+    /// The level that it is made from, which comes before it.
+    pub parent: usize,
+    /// The type of the samples, as the kernel numbers them.
+    pub dtype: u32,
+    /// The method, as the kernel numbers them.
+    pub method: u32,
+    /// The band that tells which pixels are there; [`u32::MAX`] for none.
+    pub alpha: u32,
+    /// The bits of the least sample that is nodata.
+    pub low: u64,
+    /// The bits of the greatest sample that is nodata.
+    pub high: u64,
+    /// The bits of a sample to which nothing contributes.
+    pub fill: u64,
+    /// The bits of what a computed sample becomes that happens to be nodata.
+    pub beside: u64,
+    /// 1 if any number is nodata.
+    pub any: u32,
+}
+
+/// One level that is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CutLevel {
+    /// Width in pixels.
+    pub width: u64,
+    /// Height in pixels.
+    pub height: u64,
+    /// Width of a block.
+    pub block_width: u64,
+    /// Height of a block.
+    pub block_height: u64,
+    /// Whether all blocks are stored whole, as tiles are; the last strip has only the rows that there are.
+    pub tiled: bool,
+    /// 1, or the number of bands where each has blocks of its own.
+    pub planes: u64,
+    /// How it is made; `None` for the first.
+    pub halving: Option<Downsample>,
+}
+
+impl CutLevel {
+    pub(super) fn across(&self) -> u64 {
+        self.width.div_ceil(self.block_width)
+    }
+
+    pub(super) fn down(&self) -> u64 {
+        self.height.div_ceil(self.block_height)
+    }
+
+    /// The rows that the blocks of a block row hold.
+    pub(super) fn stored_rows(&self, block_row: u64) -> u64 {
+        if self.tiled { self.block_height } else { self.block_height.min(self.height - block_row * self.block_height) }
+    }
+}
+
+/// What is to be cut.
+#[derive(Debug, Clone)]
+pub struct CutJob {
+    /// The levels, the full resolution first.
+    pub levels: Vec<CutLevel>,
+    /// Bands of a pixel.
+    pub bands: usize,
+    /// Bytes of a sample.
+    pub size: usize,
+    /// The value of the Predictor tag.
+    pub predictor: u32,
+    /// The bits that NaN becomes, if it is to.
+    pub nan_to_nodata: Option<u64>,
+    /// How tiles are compressed before they come back.
+    pub compress: TileCodec,
+}
+
+impl CutJob {
+    pub(super) fn row_bytes(&self, level: usize) -> u64 {
+        self.levels[level].width * (self.bands * self.size) as u64
+    }
+
+    /// Bytes of a tile of a level.
+    pub fn tile_bytes(&self, level: usize) -> u64 {
+        let level = &self.levels[level];
+        let bands = if level.planes > 1 { 1 } else { self.bands as u64 };
+        level.block_width * level.block_height * bands * self.size as u64
+    }
+
+    /// Bytes of the largest tile of all levels.
+    pub(super) fn largest_tile(&self) -> u64 {
+        (0..self.levels.len()).map(|level| self.tile_bytes(level)).max().unwrap_or(0)
+    }
+
+    pub(super) fn tile_stride(&self, level: usize) -> u64 {
+        self.tile_bytes(level).next_multiple_of(TILE_ALIGN)
+    }
+
+    pub(super) fn tile_row_bytes(&self, level: usize) -> u64 {
+        self.tile_bytes(level) / self.levels[level].block_height
+    }
+
+    /// Whether the kernels can count with these numbers: they trust them.
+    pub(super) fn is_sound(&self) -> bool {
+        let fits = |(number, level): (usize, &CutLevel)| {
+            let sizes = [level.width, level.height, level.block_width, level.block_height, level.planes];
+            let narrow = sizes.iter().all(|&size| size > 0 && u32::try_from(size).is_ok());
+            // All blocks together have at most four times the pixels of this, and then there is room to align them.
+            let (width, height) = (level.width.max(level.block_width), level.height.max(level.block_height));
+            let sizes = [width, height, self.bands as u64, self.size as u64];
+            let bytes = sizes.iter().try_fold(1_u64, |product, &size| product.checked_mul(size));
+            let tile_row = level.block_width.checked_mul((self.bands * self.size) as u64);
+            narrow
+                && tile_row.is_some_and(|bytes| bytes <= MAX_GROUPS)
+                && bytes.is_some_and(|bytes| bytes > 0 && bytes < 1 << 58)
+                && (level.planes == 1 || level.planes == self.bands as u64)
+                && (number > 0) == level.halving.is_some()
+                && level.halving.is_none_or(|halving| {
+                    self.levels[..number].get(halving.parent).is_some_and(|parent| {
+                        (level.width, level.height) == (parent.width.div_ceil(2), parent.height.div_ceil(2))
+                    }) && SAMPLE_SIZES.get(halving.dtype as usize) == Some(&self.size)
+                })
+        };
+        let sound = match self.predictor {
+            1 => matches!(self.size, 1 | 2 | 4 | 8 | 16),
+            2 => matches!(self.size, 1 | 2 | 4 | 8),
+            3 => matches!(self.size, 2 | 4 | 8),
+            _ => false,
+        } && (self.nan_to_nodata.is_none() || matches!(self.size, 2 | 4 | 8));
+        sound && !self.levels.is_empty() && self.levels.iter().enumerate().all(fits)
+    }
+}

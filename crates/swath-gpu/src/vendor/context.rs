@@ -1,0 +1,55 @@
+//! What libraries of NVIDIA's made in a CUDA context, which must be given back in it.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use crate::gpu::Gpu;
+use crate::memory::buffer::Shared;
+
+/// Something that is dropped with the CUDA context of its device current.
+#[derive(Debug)]
+pub(crate) struct InContext<T> {
+    /// There until the drop.
+    value: Option<T>,
+    shared: Arc<Shared>,
+}
+
+impl<T> InContext<T> {
+    pub(crate) fn new(gpu: &Gpu, value: T) -> InContext<T> {
+        InContext { value: Some(value), shared: Arc::clone(&gpu.shared) }
+    }
+}
+
+impl<T> InContext<Option<T>> {
+    /// Give back what there is.
+    pub(crate) fn clear(&mut self) {
+        if self.is_some() {
+            let value = &mut self.value;
+            self.shared.device.in_cuda_context(&mut || *value = Some(None));
+        }
+    }
+}
+
+impl<T> Deref for InContext<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value.as_ref().expect("it is there until the drop")
+    }
+}
+
+impl<T> DerefMut for InContext<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value.as_mut().expect("it is there until the drop")
+    }
+}
+
+impl<T> Drop for InContext<T> {
+    fn drop(&mut self) {
+        let value = &mut self.value;
+        if !self.shared.device.in_cuda_context(&mut || drop(value.take())) {
+            // In another context, or in none, the library would give back something else.
+            std::mem::forget(value.take());
+        }
+    }
+}

@@ -1,0 +1,535 @@
+//! cuFile, the library of GPUDirect Storage: between files and device memory without a copy in host memory.
+//!
+//! Where the kernel module `nvidia-fs` or the file system is not up to it, cuFile copies through host memory itself; [`Mode`] tells.
+
+use std::ffi::c_void;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Found, Library, Loaded, Missing, Reason, Refusal, functions};
+use crate::backend::cuda;
+use crate::error::{Error, Result};
+
+mod pool;
+
+use pool::{Direction, Patience};
+
+pub(crate) use pool::{Inside, PAGE};
+
+const API: &str = "cuFile";
+
+/// A `CUfileHandle_t`.
+type Handle = *mut c_void;
+
+/// `CUfileError_t`: a code of cuFile, and one of the CUDA driver if that was what failed.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Code {
+    cufile: i32,
+    cuda: i32,
+}
+
+const SUCCESS: i32 = 0;
+const CUDA_DRIVER_ERROR: i32 = 5011;
+const ALREADY_OPEN: i32 = 5026;
+
+/// `CUfileDescr_t`.
+#[repr(C)]
+struct Descriptor {
+    /// 1: a file descriptor of Linux.
+    kind: i32,
+    /// A union of it and a pointer.
+    file: FileOrPointer,
+    /// Functions of a file system in user space; null, which is none.
+    operations: *const c_void,
+}
+
+#[repr(C)]
+union FileOrPointer {
+    descriptor: i32,
+    pointer: *mut c_void,
+}
+
+const OPAQUE_FD: i32 = 1;
+
+/// `CUfileDrvProps_t`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Properties {
+    /// Of the kernel module; 0.0 without it.
+    major: u32,
+    minor: u32,
+    poll_threshold: u64,
+    largest_direct: u64,
+    /// A bit for each kind of storage that data can come from directly.
+    storage: u32,
+    control: u32,
+    features: u32,
+    device_cache: u32,
+    buffer_cache: u32,
+    pinned: u32,
+    /// Transfers in a batch.
+    batch: u32,
+    batch_timeout: u32,
+    /// Not theirs: a newer library may know more properties.
+    spare: [u64; 16],
+}
+
+/// The bit of storage for NVMe disks that the kernel itself can copy from directly, without `nvidia-fs`; libraries for CUDA 13 have
+/// [`P2P`] in its place.
+const NVME_P2P: u32 = 1 << 11;
+/// The feature that the kernel itself can copy directly, from the kinds of storage that are told.
+const P2P: u32 = 1 << 4;
+
+functions! {
+    /// The functions.
+    Functions {
+        version: "cuFileGetVersion" (*mut i32) -> Code;
+        driver_open: "cuFileDriverOpen" () -> Code;
+        driver_properties: "cuFileDriverGetProperties" (*mut Properties) -> Code;
+        handle_register: "cuFileHandleRegister" (*mut Handle, *mut Descriptor) -> Code;
+        handle_deregister: "cuFileHandleDeregister" (Handle);
+        buffer_register: "cuFileBufRegister" (u64, u64, i32) -> Code;
+        buffer_deregister: "cuFileBufDeregister" (u64) -> Code;
+        read: "cuFileRead" (Handle, *mut c_void, usize, i64, i64) -> isize;
+        write: "cuFileWrite" (Handle, *mut c_void, usize, i64, i64) -> isize;
+    }
+}
+
+/// How data comes to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// From the disk, where the disk and its file system are up to it.
+    Direct,
+    /// Through host memory, copied by cuFile.
+    Compatible,
+}
+
+/// The library, with its driver open.
+#[derive(Debug)]
+pub(crate) struct CuFile {
+    found: Found,
+    functions: Functions,
+    mode: Mode,
+    patience: Patience,
+}
+
+impl CuFile {
+    /// The library of this process.
+    pub(crate) fn get() -> std::result::Result<&'static CuFile, &'static Missing> {
+        static CUFILE: OnceLock<std::result::Result<CuFile, Missing>> = OnceLock::new();
+        let open = || super::load(Library::CuFile, bind).and_then(|(functions, found)| CuFile::new(functions, found));
+        CUFILE.get_or_init(open).as_ref()
+    }
+
+    /// Open the driver. It is never closed: what else in the process uses cuFile may still need it.
+    pub(super) fn new(functions: Functions, found: Found) -> std::result::Result<CuFile, Missing> {
+        let unusable = |why: String| Missing {
+            library: Library::CuFile,
+            reason: Reason::Unusable { version: found.version.clone(), path: found.path.clone(), why },
+        };
+        // Without it the library would complain on standard error and leave a log in the working folder.
+        if !cuda::is_installed() {
+            return Err(unusable("NVIDIA's driver, libcuda.so.1, is not there".to_owned()));
+        }
+        if reads_modules(&found) && File::open("/proc/modules").is_err() {
+            let why = "there is no /proc/modules here, and without it cuFileDriverOpen never returns";
+            return Err(unusable(why.to_owned()));
+        }
+        // SAFETY: any thread may call it, at any time.
+        let code = unsafe { (functions.driver_open)() };
+        if !matches!(code.cufile, SUCCESS | ALREADY_OPEN) {
+            return Err(unusable(format!("cuFileDriverOpen failed with {}", describe(code))));
+        }
+        let mut properties = Properties::default();
+        // SAFETY: there is room for the answer.
+        let code = unsafe { (functions.driver_properties)(&mut properties) };
+        if code.cufile != SUCCESS {
+            return Err(unusable(format!("cuFileDriverGetProperties failed with {}", describe(code))));
+        }
+        let mode = mode(&properties);
+        let detail = match mode {
+            Mode::Direct => "GPUDirect Storage",
+            Mode::Compatible => "compatibility mode: no nvidia-fs, so data goes through host memory",
+        };
+        let patience = Patience::of_process();
+        Ok(CuFile { functions, mode, patience, found: Found { detail: Some(detail), ..found } })
+    }
+
+    /// What was found.
+    pub(super) fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// How data comes to the device.
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Make a file known. It is opened once more, past the page cache if its file system allows that, and may be closed.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or cuFile cannot use it.
+    pub(crate) fn register_file(&'static self, file: &File, writable: bool) -> Result<FileHandle> {
+        let (file, uncached) = open_again(file, writable).map_err(|error| failed("open", error.to_string()))?;
+        let mut descriptor = Descriptor {
+            kind: OPAQUE_FD,
+            file: FileOrPointer { pointer: std::ptr::null_mut() },
+            operations: std::ptr::null(),
+        };
+        descriptor.file.descriptor = raw_descriptor(&file);
+        let mut handle = std::ptr::null_mut();
+        let _name = Name::lend(&file);
+        // SAFETY: the descriptor is open until the handle is given back, and there is room for the handle.
+        check("cuFileHandleRegister", unsafe { (self.functions.handle_register)(&mut handle, &mut descriptor) })?;
+        let mode = if uncached { self.mode } else { Mode::Compatible };
+        Ok(FileHandle { cufile: self, handle, file: Some(file), mode, stalled: AtomicBool::new(false) })
+    }
+
+    /// Make device memory known, so that data comes into it without another copy. The CUDA context must be current.
+    ///
+    /// # Errors
+    /// When cuFile cannot use it.
+    pub(crate) fn register_buffer(&'static self, address: u64, bytes: u64) -> Result<Registration> {
+        // SAFETY: cuFile asks the driver whether this is device memory; it reads and writes nothing.
+        check("cuFileBufRegister", unsafe { (self.functions.buffer_register)(address, bytes, 0) })?;
+        Ok(Registration { cufile: self, address })
+    }
+}
+
+/// Look up the functions and ask for the version.
+pub(super) fn bind(loaded: &Loaded) -> std::result::Result<(Functions, Found), Refusal> {
+    let functions = Functions::load(loaded, "")?;
+    let mut version = 0;
+    // SAFETY: there is room for the answer.
+    let code = unsafe { (functions.version)(&mut version) };
+    if code.cufile != SUCCESS {
+        return Err(Refusal::Unversioned { call: "cuFileGetVersion", code: code.cufile });
+    }
+    // 1000 times the major version and 10 times the minor one.
+    let text = format!("{}.{}", version / 1000, version % 1000 / 10);
+    if version / 1000 != 1 {
+        return Err(Refusal::Version { found: text, wanted: "1" });
+    }
+    let path = loaded.path(loaded.symbol("cuFileGetVersion")?);
+    Ok((functions, Found { library: Library::CuFile, version: text, path, detail: None }))
+}
+
+/// What opening the driver says, without the look for CUDA that [`CuFile::new`] has before it.
+#[cfg(test)]
+pub(super) fn try_open(functions: &Functions) -> String {
+    // SAFETY: any thread may call it, at any time.
+    let code = unsafe { (functions.driver_open)() };
+    if code.cufile == SUCCESS { "yes".to_owned() } else { describe(code) }
+}
+
+/// Whether this is NVIDIA's library, which looks for kernel modules when it is opened. The simulator, under the same soname, does not.
+fn reads_modules(found: &Found) -> bool {
+    found.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcufile"))
+}
+
+fn mode(properties: &Properties) -> Mode {
+    let module = (properties.major, properties.minor) != (0, 0);
+    let p2p = properties.storage & NVME_P2P != 0 || properties.features & P2P != 0;
+    let direct = properties.storage != 0 && (module || p2p);
+    if direct { Mode::Direct } else { Mode::Compatible }
+}
+
+/// The same file again, so that the flags of the caller's descriptor stay as they are; and whether the system reads it without its cache,
+/// which it must to let a device do so.
+#[cfg(target_os = "linux")]
+fn open_again(file: &File, writable: bool) -> io::Result<(File, bool)> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = format!("/proc/self/fd/{}", raw_descriptor(file));
+    let mut options = OpenOptions::new();
+    options.read(true).write(writable);
+    match options.custom_flags(libc::O_DIRECT).open(&path) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok((options.custom_flags(0).open(&path)?, false)),
+        opened => Ok((opened?, true)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_again(_: &File, _: bool) -> io::Result<(File, bool)> {
+    let _ = OpenOptions::new();
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A name for a file that has none, while it lives. cuFile looks up the name of a file that it is given, and opens it once more for parts
+/// of pages; a file that is being written has no name before it is complete. A link leads from where the system says that it was to
+/// where it is: the file itself gets no name, which it could not lose again.
+struct Name(Option<PathBuf>);
+
+impl Name {
+    #[cfg(target_os = "linux")]
+    fn lend(file: &File) -> Name {
+        let here = format!("/proc/self/fd/{}", raw_descriptor(file));
+        let missing =
+            std::fs::read_link(&here).ok().filter(|name| name.is_absolute() && name.symlink_metadata().is_err());
+        Name(missing.filter(|name| std::os::unix::fs::symlink(&here, name).is_ok()))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn lend(_: &File) -> Name {
+        Name(None)
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if let Some(name) = &self.0 {
+            let _ = std::fs::remove_file(name);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn raw_descriptor(file: &File) -> i32 {
+    std::os::fd::AsRawFd::as_raw_fd(file)
+}
+
+#[cfg(not(unix))]
+fn raw_descriptor(_: &File) -> i32 {
+    -1
+}
+
+/// A file that cuFile knows.
+#[derive(Debug)]
+pub(crate) struct FileHandle {
+    cufile: &'static CuFile,
+    handle: Handle,
+    /// Open as long as the handle is.
+    file: Option<File>,
+    mode: Mode,
+    /// Whether a transfer was given up that may still be under way.
+    stalled: AtomicBool,
+}
+
+// SAFETY: a handle belongs to no thread, and cuFile locks what it must: its functions may be called by many threads at once.
+unsafe impl Send for FileHandle {}
+// SAFETY: as above, and nothing is changed through a shared reference.
+unsafe impl Sync for FileHandle {}
+
+impl Drop for FileHandle {
+    fn drop(&mut self) {
+        if self.stalled.load(Ordering::Relaxed) {
+            std::mem::forget(self.file.take());
+            return;
+        }
+        // SAFETY: it was registered once, and no transfer is under way: those were waited for.
+        unsafe { (self.cufile.functions.handle_deregister)(self.handle) };
+    }
+}
+
+/// A range of a file, and where in a buffer its bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// Where in the file.
+    pub file_offset: u64,
+    /// Where in the buffer.
+    pub buffer_offset: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+impl FileHandle {
+    /// Whether its bytes reach the device without passing through host memory, as far as that can be told: cuFile may still find that it
+    /// cannot for a file system that it does not know, and does not say so.
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whether a transfer was given up, so that nothing more should be asked of it.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed)
+    }
+
+    /// Read ranges of the file into a buffer: all are submitted before the first is waited for. `inside` enters the buffer's context.
+    ///
+    /// # Errors
+    /// When one could not be read as a whole; the buffer's bytes are then anything. [`Error::Stalled`] is the only one after which cuFile
+    /// may still use the buffer.
+    ///
+    /// # Safety
+    /// The ranges of the buffer are device memory that lives until this returns, or for ever after [`Error::Stalled`], and nothing else
+    /// uses them.
+    pub(crate) unsafe fn read(&self, buffer: u64, transfers: &[Transfer], inside: &Inside) -> Result<()> {
+        // SAFETY: as the caller says.
+        unsafe { self.transfer(Direction::Read, buffer, transfers, inside) }
+    }
+
+    /// Write ranges of a buffer to the file, as [`read`](FileHandle::read) reads them.
+    ///
+    /// # Errors
+    /// When one could not be written as a whole; the file's bytes are then anything.
+    ///
+    /// # Safety
+    /// As for [`read`](FileHandle::read), but that others may read them.
+    pub(crate) unsafe fn write(&self, buffer: u64, transfers: &[Transfer], inside: &Inside) -> Result<()> {
+        // SAFETY: as the caller says.
+        unsafe { self.transfer(Direction::Write, buffer, transfers, inside) }
+    }
+
+    /// # Safety
+    /// As for [`read`](FileHandle::read).
+    unsafe fn transfer(
+        &self,
+        direction: Direction,
+        buffer: u64,
+        transfers: &[Transfer],
+        inside: &Inside,
+    ) -> Result<()> {
+        let CuFile { functions, patience, .. } = self.cufile;
+        // SAFETY: as the caller says; the handle is registered, and stays so if something may still be under way.
+        let submitted =
+            unsafe { pool::submit(*functions, (self.handle, direction), buffer, transfers, inside, *patience) };
+        let done = submitted.and_then(pool::Submitted::wait);
+        if matches!(done, Err(Error::Stalled { .. })) {
+            self.stalled.store(true, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+/// Device memory that cuFile knows, until it is dropped. It must be dropped before the memory is freed.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    cufile: &'static CuFile,
+    address: u64,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: it was registered once. What it returns helps nobody here.
+        unsafe { (self.cufile.functions.buffer_deregister)(self.address) };
+    }
+}
+
+fn failed(call: &'static str, code: String) -> Error {
+    Error::Call { api: API, call, code }
+}
+
+/// An error of its code, if it is one.
+fn check(call: &'static str, code: Code) -> Result<()> {
+    if code.cufile == SUCCESS { Ok(()) } else { Err(failed(call, describe(code))) }
+}
+
+fn describe(code: Code) -> String {
+    match code {
+        Code { cufile: CUDA_DRIVER_ERROR, cuda } => format!("{} and CUDA's code {cuda}", name(CUDA_DRIVER_ERROR)),
+        Code { cufile, .. } => name(cufile),
+    }
+}
+
+/// A code of cuFile by name and number.
+fn name(code: i32) -> String {
+    let name = match code {
+        5001 => "CU_FILE_DRIVER_NOT_INITIALIZED",
+        5002 => "CU_FILE_DRIVER_INVALID_PROPS",
+        5003 => "CU_FILE_DRIVER_UNSUPPORTED_LIMIT",
+        5004 => "CU_FILE_DRIVER_VERSION_MISMATCH",
+        5005 => "CU_FILE_DRIVER_VERSION_READ_ERROR",
+        5006 => "CU_FILE_DRIVER_CLOSING",
+        5007 => "CU_FILE_PLATFORM_NOT_SUPPORTED",
+        5008 => "CU_FILE_IO_NOT_SUPPORTED",
+        5009 => "CU_FILE_DEVICE_NOT_SUPPORTED",
+        5010 => "CU_FILE_NVFS_DRIVER_ERROR",
+        CUDA_DRIVER_ERROR => "CU_FILE_CUDA_DRIVER_ERROR",
+        5012 => "CU_FILE_CUDA_POINTER_INVALID",
+        5013 => "CU_FILE_CUDA_MEMORY_TYPE_INVALID",
+        5014 => "CU_FILE_CUDA_POINTER_RANGE_ERROR",
+        5015 => "CU_FILE_CUDA_CONTEXT_MISMATCH",
+        5016 => "CU_FILE_INVALID_MAPPING_SIZE",
+        5017 => "CU_FILE_INVALID_MAPPING_RANGE",
+        5018 => "CU_FILE_INVALID_FILE_TYPE",
+        5019 => "CU_FILE_INVALID_FILE_OPEN_FLAG",
+        5020 => "CU_FILE_DIO_NOT_SET",
+        5022 => "CU_FILE_INVALID_VALUE",
+        5023 => "CU_FILE_MEMORY_ALREADY_REGISTERED",
+        5024 => "CU_FILE_MEMORY_NOT_REGISTERED",
+        5025 => "CU_FILE_PERMISSION_DENIED",
+        ALREADY_OPEN => "CU_FILE_DRIVER_ALREADY_OPEN",
+        5027 => "CU_FILE_HANDLE_NOT_REGISTERED",
+        5028 => "CU_FILE_HANDLE_ALREADY_REGISTERED",
+        5029 => "CU_FILE_DEVICE_NOT_FOUND",
+        5030 => "CU_FILE_INTERNAL_ERROR",
+        5031 => "CU_FILE_GETNEWFD_FAILED",
+        5033 => "CU_FILE_NVFS_SETUP_ERROR",
+        5034 => "CU_FILE_IO_DISABLED",
+        5035 => "CU_FILE_BATCH_SUBMIT_FAILED",
+        5036 => "CU_FILE_GPU_MEMORY_PINNING_FAILED",
+        5037 => "CU_FILE_BATCH_FULL",
+        5038 => "CU_FILE_ASYNC_NOT_SUPPORTED",
+        5039 => "CU_FILE_INTERNAL_BATCH_SETUP_ERROR",
+        5040 => "CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR",
+        5041 => "CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR",
+        5042 => "CU_FILE_INTERNAL_BATCH_CANCEL_ERROR",
+        5043 => "CU_FILE_NOMEM_ERROR",
+        5044 => "CU_FILE_IO_ERROR",
+        5045 => "CU_FILE_INTERNAL_BUF_REGISTER_ERROR",
+        5046 => "CU_FILE_HASH_OPR_ERROR",
+        5047 => "CU_FILE_INVALID_CONTEXT_ERROR",
+        5048 => "CU_FILE_NVFS_INTERNAL_DRIVER_ERROR",
+        5049 => "CU_FILE_BATCH_NOCOMPAT_ERROR",
+        _ => return format!("code {code}"),
+    };
+    format!("{name} ({code})")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+
+    #[test]
+    fn structures_have_the_sizes_of_the_c_header() {
+        assert_eq!((size_of::<Code>(), size_of::<Descriptor>()), (8, 24));
+        assert_eq!((offset_of!(Descriptor, file), offset_of!(Descriptor, operations)), (8, 16));
+        assert_eq!((offset_of!(Properties, storage), offset_of!(Properties, batch)), (24, 48));
+        assert_eq!(offset_of!(Properties, spare), 56);
+    }
+
+    #[test]
+    fn copies_through_host_memory_are_not_called_direct() {
+        let with = |major, storage| mode(&Properties { major, storage, features: 15, ..Properties::default() });
+        assert_eq!(with(0, 0), Mode::Compatible);
+        assert_eq!(with(2, 0), Mode::Compatible, "no storage that can");
+        assert_eq!(with(0, 1 << 4), Mode::Compatible, "no nvidia-fs");
+        assert_eq!(with(2, 1 << 4), Mode::Direct);
+        assert_eq!(with(0, NVME_P2P), Mode::Direct, "the kernel does it itself");
+        let p2p = |storage| mode(&Properties { storage, features: 15 | P2P, ..Properties::default() });
+        assert_eq!(p2p(1 << 4), Mode::Direct, "it is told otherwise for CUDA 13");
+        assert_eq!(p2p(0), Mode::Compatible);
+    }
+
+    #[test]
+    fn codes_are_told_by_name_and_cuda_codes_with_them() {
+        assert_eq!(describe(Code { cufile: 5033, cuda: 0 }), "CU_FILE_NVFS_SETUP_ERROR (5033)");
+        let cuda = describe(Code { cufile: CUDA_DRIVER_ERROR, cuda: 201 });
+        assert_eq!(cuda, "CU_FILE_CUDA_DRIVER_ERROR (5011) and CUDA's code 201");
+        assert_eq!(describe(Code { cufile: 7, cuda: 0 }), "code 7");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn file_is_opened_again_although_it_was_deleted_and_is_not_writable_unless_asked() {
+        use std::io::{Read, Seek, Write};
+        let path = std::env::temp_dir().join(format!("swath-cufile-{}", std::process::id()));
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.write_all(b"tile").unwrap();
+        let (again, _) = open_again(&file, false).unwrap();
+        assert_eq!(again.metadata().unwrap().len(), 4);
+        assert!((&again).write(b"x").is_err(), "opened for reading");
+        open_again(&file, true).unwrap();
+        // The caller's own descriptor is as it was: unaligned reads work.
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "tile");
+    }
+}

@@ -1,0 +1,193 @@
+//! An image: its levels, bands, georeferencing and metadata.
+
+use std::sync::Arc;
+
+use swath_codec::DType;
+use swath_gpu::{DeviceRaster, Gpu};
+use swath_io::Source;
+use swath_tiff::{Ifd, ImageLayout, ImageRoles, Limits};
+
+use crate::dataset::level::Level;
+use crate::dataset::metadata::{ImageMetadata, fill_bytes};
+use crate::dataset::sidecar::Sidecars;
+use crate::error::{Error, Result};
+use crate::read::color::announced_subsampling;
+use crate::read::cpu::{ReadPlan, read_into};
+use crate::read::gpu;
+use crate::read::pixels::{Pixels, Sample};
+use crate::read::request::{Layout, ReadRequest};
+use crate::report::ReadReport;
+
+/// One image of a file, at all its resolutions. Reading needs no lock: share it between threads as you like.
+#[derive(Debug)]
+pub struct Image {
+    pub(crate) levels: Vec<Level>,
+    pub(crate) masks: Vec<Level>,
+    pub(crate) limits: Limits,
+    about: ImageMetadata,
+}
+
+/// Pixels that were read.
+#[derive(Debug, Clone)]
+pub struct Raster {
+    /// The samples.
+    pub pixels: Pixels,
+    /// Their axes: bands, rows, columns; or rows, columns, bands.
+    pub shape: [usize; 3],
+    /// What the read did.
+    pub report: ReadReport,
+}
+
+impl Image {
+    pub(crate) fn new(
+        source: &Arc<dyn Source>,
+        roles: &ImageRoles<'_>,
+        sidecars: &Sidecars,
+        limits: &Limits,
+    ) -> Result<Image> {
+        let full = Level::new(Arc::clone(source), roles.full.clone(), 0, limits)?;
+        let about = ImageMetadata::gather(&full, sidecars, limits);
+        let mut levels = vec![full];
+        // An overview that cannot be used is one that is not there: the full resolution does not depend on it.
+        let internal = roles.overviews.iter().map(|&ifd| (source, ifd));
+        // GDAL looks beside the file only if there are none inside. The levels that it shows come first here too.
+        let external = sidecars.overviews.iter().map(|(source, ifd)| (source, ifd));
+        for (source, ifd) in internal.chain(external) {
+            if let Ok(level) = Level::new(Arc::clone(source), ifd.clone(), levels.len(), limits)
+                && (level.bands(), level.dtype) == (levels[0].bands(), levels[0].dtype)
+            {
+                levels.push(level);
+            }
+        }
+        for level in &mut levels {
+            level.fill = fill_bytes(about.nodata, level.dtype);
+        }
+
+        let mut masks = Vec::new();
+        let internal = roles.mask.iter().chain(&roles.mask_overviews).map(|&ifd| (source, ifd));
+        let external = sidecars.masks.iter().map(|(source, ifd)| (source, ifd)).filter(|_| roles.mask.is_none());
+        for (source, ifd) in internal.chain(external) {
+            if let Ok(mut mask) = Level::new(Arc::clone(source), ifd.clone(), 0, limits) {
+                mask.is_mask = true;
+                masks.push(mask);
+            }
+        }
+        Ok(Image { levels, masks, limits: limits.clone(), about })
+    }
+
+    /// Width of the full resolution in pixels.
+    pub fn width(&self) -> u64 {
+        self.levels[0].layout.grid.width
+    }
+
+    /// Height of the full resolution in pixels.
+    pub fn height(&self) -> u64 {
+        self.levels[0].layout.grid.height
+    }
+
+    /// Bands.
+    pub fn bands(&self) -> usize {
+        self.levels[0].bands()
+    }
+
+    /// The type of the samples.
+    pub fn dtype(&self) -> DType {
+        self.levels[0].dtype
+    }
+
+    /// How the levels are stored, the full resolution first, then the overviews in file order.
+    pub fn levels(&self) -> impl ExactSizeIterator<Item = &ImageLayout> {
+        self.levels.iter().map(|level| &level.layout)
+    }
+
+    /// How the masks are stored: the one of the full resolution, then those of overviews.
+    pub fn masks(&self) -> impl ExactSizeIterator<Item = &ImageLayout> {
+        self.masks.iter().map(|level| &level.layout)
+    }
+
+    /// The directory of the full resolution.
+    pub fn ifd(&self) -> &Ifd {
+        &self.levels[0].ifd
+    }
+
+    /// How the full resolution is stored.
+    pub fn layout(&self) -> &ImageLayout {
+        &self.levels[0].layout
+    }
+
+    /// How many pixels share their chroma, across and down, if colours are stored as YCbCr.
+    pub fn chroma_subsampling(&self) -> (usize, usize) {
+        let level = &self.levels[0];
+        announced_subsampling(&level.ifd.fields(level.source.as_ref(), &self.limits))
+    }
+
+    /// What the image is about: place on Earth, nodata, colours, names, metadata.
+    pub fn about(&self) -> &ImageMetadata {
+        &self.about
+    }
+
+    /// A level by number.
+    pub(crate) fn level(&self, number: usize) -> Result<&Level> {
+        self.levels.get(number).ok_or(Error::Level { level: number, count: self.levels.len() })
+    }
+
+    /// Read pixels into memory of their own.
+    ///
+    /// # Errors
+    /// When the request does not fit the image ([`Error::Window`], [`Error::Band`], [`Error::Level`], [`Error::Limit`]), a block
+    /// is missing or corrupt ([`Error::BlockPastEnd`], [`Error::Fetch`], [`Error::Block`]), the compression is not supported
+    /// ([`Error::Codec`]) or the read was cancelled.
+    pub fn read(&self, request: &ReadRequest<'_>) -> Result<Raster> {
+        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
+        let checked = ReadPlan::new(level, request, limits)?;
+        let mut pixels = Pixels::zeroed(level.dtype, checked.samples);
+        swath_io::advise_huge_pages(pixels.as_bytes_mut());
+        let report = read_into(level, request, &checked, limits, pixels.as_bytes_mut())?;
+        let (bands, rows, cols) =
+            (checked.bands.len(), checked.window.height() as usize, checked.window.width() as usize);
+        let shape = match request.layout {
+            Layout::BandsFirst => [bands, rows, cols],
+            Layout::BandsLast => [rows, cols, bands],
+        };
+        Ok(Raster { pixels, shape, report })
+    }
+
+    /// Read pixels into memory of a device, where they stay. The layout is that of the request; its device is not looked at.
+    ///
+    /// # Errors
+    /// As [`Image::read`], and [`Error::Device`] when the device has no memory for it or stops.
+    pub fn read_to_device(&self, request: &ReadRequest<'_>, gpu: &Gpu) -> Result<(DeviceRaster, ReadReport)> {
+        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
+        let checked = ReadPlan::new(level, request, limits)?;
+        gpu::read(level, gpu, request, &checked, limits)
+    }
+
+    /// Read pixels, all bands of each side by side, into the first rows of a raster on a device.
+    pub(crate) fn read_into_raster(&self, request: &ReadRequest<'_>, raster: &DeviceRaster) -> Result<ReadReport> {
+        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
+        let checked = ReadPlan::new(level, request, limits)?;
+        gpu::read_into_raster(level, request, &checked, limits, raster)
+    }
+
+    /// Read pixels straight into a buffer of the image's type and of the exact size.
+    ///
+    /// # Errors
+    /// As [`Image::read`], and [`Error::DType`] or [`Error::BufferSize`] when the buffer does not fit.
+    pub fn read_into<T: Sample>(&self, request: &ReadRequest<'_>, out: &mut [T]) -> Result<ReadReport> {
+        let level = self.level(request.level)?;
+        if level.dtype != T::DTYPE {
+            return Err(Error::DType { buffer: T::DTYPE.name(), image: level.dtype });
+        }
+        self.read_bytes_into(request, bytemuck::cast_slice_mut(out))
+    }
+
+    /// Read pixels straight into bytes in native order; the buffer has the exact size.
+    ///
+    /// # Errors
+    /// As [`Image::read`], and [`Error::BufferSize`] when the buffer does not fit.
+    pub fn read_bytes_into(&self, request: &ReadRequest<'_>, out: &mut [u8]) -> Result<ReadReport> {
+        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
+        let checked = ReadPlan::new(level, request, limits)?;
+        read_into(level, request, &checked, limits, out)
+    }
+}

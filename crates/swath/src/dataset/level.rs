@@ -1,0 +1,222 @@
+//! One resolution of an image: where its blocks lie and how they are decoded.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use swath_codec::{Codec, DType, Decoder, SampleFormat, Shape};
+use swath_gpu::{DeviceFile, Gpu, Storage};
+use swath_io::{Source, Span};
+use swath_tiff::{BlockGrid, Compression, Ifd, ImageLayout, Limits};
+
+use crate::error::{Error, Result};
+use crate::read::cache;
+use crate::read::color::{Conversion, subsampling};
+use crate::read::decoder;
+use crate::read::plan::Place;
+
+/// Bytes of a piece of a large uncompressed strip.
+const PIECE_BYTES: u64 = 512 << 10;
+
+/// One resolution of an image, or of its mask.
+#[derive(Debug, Clone)]
+pub(crate) struct Level {
+    /// A number of its own, by which its decoded blocks are kept.
+    pub(crate) id: u64,
+    pub(crate) source: Arc<dyn Source>,
+    /// The name of the file, for messages.
+    pub(crate) file: String,
+    pub(crate) ifd: Ifd,
+    pub(crate) layout: ImageLayout,
+    pub(crate) blocks: Blocks,
+    pub(crate) dtype: DType,
+    /// 0 for the full resolution.
+    pub(crate) number: usize,
+    pub(crate) is_mask: bool,
+    /// The conversion of its colours.
+    pub(crate) conversion: Option<Conversion>,
+    /// How many pixels share their chroma, across and down.
+    pub(crate) subsampling: (usize, usize),
+    /// Read the masks of the LERC blobs instead of their pixels.
+    lerc_mask: bool,
+    /// The bytes of one sample of nodata, or zeros: what blocks that are not stored are filled with.
+    pub(crate) fill: Vec<u8>,
+    /// The file as a device reads it by itself, once one was asked to.
+    device_file: Arc<Mutex<Option<Arc<DeviceFile>>>>,
+}
+
+impl Level {
+    pub(crate) fn new(source: Arc<dyn Source>, ifd: Ifd, number: usize, limits: &Limits) -> Result<Level> {
+        let file = source.name();
+        let layout = ImageLayout::read(&ifd, source.as_ref(), limits)
+            .map_err(|source| Error::Container { file: file.clone(), source })?;
+        let dtype = decoder::dtype(&layout).ok_or_else(|| Error::SampleType {
+            file: file.clone(),
+            format: layout.sample_format,
+            bits: layout.bits,
+        })?;
+        let fields = ifd.fields(source.as_ref(), limits);
+        let conversion = Conversion::of(&layout, &fields);
+        let subsampling = subsampling(&layout, &fields);
+        let blocks = Blocks::new(&layout, subsampling);
+        let fill = vec![0; dtype.size()];
+        let (is_mask, lerc_mask) = (false, false);
+        let device_file = Arc::default();
+        Ok(Level {
+            id: cache::new_id(),
+            source,
+            file,
+            ifd,
+            layout,
+            blocks,
+            dtype,
+            number,
+            is_mask,
+            conversion,
+            subsampling,
+            lerc_mask,
+            fill,
+            device_file,
+        })
+    }
+
+    /// Bands that a read gives.
+    pub(crate) fn bands(&self) -> usize {
+        self.conversion.as_ref().map_or(usize::from(self.layout.samples), Conversion::bands)
+    }
+
+    /// The same level, read from another source of the same bytes.
+    pub(crate) fn with_source(&self, source: Arc<dyn Source>) -> Level {
+        Level { source, ..self.clone() }
+    }
+
+    /// The masks of this level's LERC blobs as a level of its own. A block that is not stored is zeros, which are valid.
+    pub(crate) fn lerc_mask(&self) -> Level {
+        Level {
+            id: cache::new_id(),
+            blocks: Blocks { grid: self.blocks.grid, pieces: None },
+            dtype: DType::U8,
+            is_mask: true,
+            conversion: None,
+            lerc_mask: true,
+            fill: vec![255],
+            ..self.clone()
+        }
+    }
+
+    /// The file as the device reads it by itself: registered once, however often it is read. `None` when it is read by the host.
+    ///
+    /// # Errors
+    /// Why the device cannot, in a sentence, when it was asked to.
+    pub(crate) fn device_file(
+        &self,
+        gpu: &Gpu,
+        storage: Storage,
+    ) -> std::result::Result<Option<Arc<DeviceFile>>, String> {
+        let by_host = |why: &str| if storage == Storage::CuFile { Err(why.to_owned()) } else { Ok(None) };
+        let Some(file) = self.source.file() else {
+            return by_host("only files of this machine can be read by cuFile");
+        };
+        let mut known = self.device_file.lock().unwrap_or_else(PoisonError::into_inner);
+        // What did not come to an end once would be waited for in vain by each window.
+        if known.as_ref().is_some_and(|known| known.is_for(gpu) && !known.is_alive()) {
+            return by_host("a transfer of this file was given up before");
+        }
+        // One that was opened because it was asked for may be one that goes through host memory.
+        let usable = |known: &Arc<DeviceFile>| known.is_for(gpu) && (storage == Storage::CuFile || known.is_direct());
+        if known.as_ref().is_some_and(usable) && storage != Storage::Posix {
+            return Ok(known.clone());
+        }
+        let opened = gpu.open_file(file, false, storage)?.map(Arc::new);
+        if opened.is_some() {
+            known.clone_from(&opened);
+        }
+        Ok(opened)
+    }
+
+    /// The shape of `height` rows of a block as they are decoded.
+    pub(crate) fn shape(&self, height: usize) -> Shape {
+        let pixels = self.pixel_shape(height);
+        if self.lerc_mask { Shape { samples: 1, bits: 8, format: SampleFormat::Uint, ..pixels } } else { pixels }
+    }
+
+    /// The shape of `height` rows of pixels.
+    fn pixel_shape(&self, height: usize) -> Shape {
+        Shape {
+            width: self.blocks.grid.block_width as usize,
+            height,
+            samples: usize::from(self.layout.block_samples()),
+            bits: decoder::decoded_bits(&self.layout),
+            format: decoder::sample_format(&self.layout),
+        }
+    }
+
+    /// Decoded bytes of a whole block.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.shape(self.blocks.grid.block_height as usize).len() as u64
+    }
+
+    /// Bytes of a whole block as the file announces it, which for a mask inside of blocks is not what is decoded.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        let BlockGrid { block_width, block_height, .. } = self.layout.grid;
+        let bits = block_width * u64::from(self.layout.block_samples()) * u64::from(self.layout.bits);
+        bits.div_ceil(8).saturating_mul(block_height)
+    }
+
+    /// The decoder of this level's blocks.
+    pub(crate) fn decoder(&self, limits: &Limits) -> Result<Decoder> {
+        let mut decoder = decoder::build(self, limits)?;
+        if let (Codec::Lerc(params), true) = (&decoder.codec, self.lerc_mask) {
+            decoder.codec = Codec::LercMask(*params, self.pixel_shape(0));
+        }
+        Ok(decoder)
+    }
+
+    pub(crate) fn container_error(&self, source: swath_tiff::Error) -> Error {
+        Error::Container { file: self.file.clone(), source }
+    }
+}
+
+/// The blocks as they are read: as stored, except that one large uncompressed strip is read in pieces, so that it
+/// needs neither a second copy in memory nor a single thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Blocks {
+    pub(crate) grid: BlockGrid,
+    /// Bytes of a row, when a strip is read in pieces.
+    pieces: Option<u64>,
+}
+
+impl Blocks {
+    fn new(layout: &ImageLayout, subsampling: (usize, usize)) -> Blocks {
+        let grid = layout.grid;
+        let row_bytes = (grid.width * u64::from(layout.block_samples()) * u64::from(layout.bits)).div_ceil(8);
+        let rows = (PIECE_BYTES / row_bytes.max(1)).max(1);
+        let one_strip = !grid.tiled && grid.down() == 1 && subsampling == (1, 1);
+        if one_strip && layout.compression == Compression::NONE && rows < grid.block_height {
+            return Blocks { grid: BlockGrid { block_height: rows, ..grid }, pieces: Some(row_bytes) };
+        }
+        Blocks { grid, pieces: None }
+    }
+
+    /// The row of the stored block that holds block row `row`.
+    pub(crate) fn stored_row(&self, row: u64) -> u64 {
+        if self.pieces.is_some() { 0 } else { row }
+    }
+
+    /// Where the blocks at the given places lie: neighbours in the table are looked up at once.
+    pub(crate) fn spans(&self, level: &Level, places: &[Place], spans: &mut Vec<Span>) -> swath_tiff::Result<()> {
+        let table = &level.layout.table;
+        let index = |at: &Place| level.layout.grid.index(at.plane, self.stored_row(at.row), at.col);
+        for run in places.chunk_by(|a, b| index(b) == index(a) + 1) {
+            table.spans(level.source.as_ref(), index(&run[0]), run.len() as u64, spans)?;
+        }
+        if level.layout.grid.count() == Some(1) {
+            // A single block that is there but has no size: some writers did not bother to count.
+            spans.iter_mut().filter(|span| span.offset != 0 && span.len == 0).for_each(|span| span.len = u64::MAX);
+        }
+        if let Some(row_bytes) = self.pieces {
+            for (span, place) in spans.iter_mut().zip(places).filter(|(span, _)| !span.is_sparse()) {
+                span.offset = span.offset.saturating_add(place.row * self.grid.block_height * row_bytes);
+            }
+        }
+        Ok(())
+    }
+}

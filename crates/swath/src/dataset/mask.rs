@@ -1,0 +1,200 @@
+//! Which pixels are valid: the mask, read on its own.
+
+use swath_codec::DType;
+use swath_tiff::Compression;
+
+use crate::dataset::image::Image;
+use crate::dataset::level::Level;
+use crate::error::Result;
+use crate::read::cpu::{ReadPlan, read_into};
+use crate::read::pixels::Pixels;
+use crate::read::request::{Layout, ReadRequest};
+use crate::report::ReadReport;
+
+/// Which pixels of a window are valid.
+#[derive(Debug, Clone)]
+pub struct Mask {
+    /// 255 where the pixel is valid, 0 where it is not; row by row.
+    pub values: Vec<u8>,
+    /// Columns.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Where the mask came from.
+    pub origin: MaskOrigin,
+    /// What the read did.
+    pub report: ReadReport,
+}
+
+/// Where a mask comes from, in the order in which they are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaskOrigin {
+    /// A mask in the file or in its `.msk` sidecar.
+    MaskImage,
+    /// The NODATA_VALUES metadata item: a pixel is invalid when every band has its value.
+    NoDataValues,
+    /// The nodata value, if it lies in the range of the type: a pixel is valid when any of its bands is.
+    NoData,
+    /// The alpha band, the last of two or four.
+    Alpha,
+    /// The masks of the LERC blobs.
+    Lerc,
+    /// None: all pixels are valid.
+    AllValid,
+}
+
+impl MaskOrigin {
+    /// The name in `swath info` and in Python.
+    pub fn name(self) -> &'static str {
+        match self {
+            MaskOrigin::MaskImage => "mask",
+            MaskOrigin::NoDataValues => "nodata-values",
+            MaskOrigin::NoData => "nodata",
+            MaskOrigin::Alpha => "alpha",
+            MaskOrigin::Lerc => "lerc",
+            MaskOrigin::AllValid => "all-valid",
+        }
+    }
+}
+
+impl Image {
+    /// Where [`read_mask`](Image::read_mask) takes the mask from.
+    pub fn mask_origin(&self) -> MaskOrigin {
+        if !self.masks.is_empty() {
+            MaskOrigin::MaskImage
+        } else if self.about().nodata_values().is_some_and(|values| values.len() == self.bands()) {
+            MaskOrigin::NoDataValues
+        } else if self
+            .about()
+            .nodata
+            .is_some_and(|nodata| nodata.in_range(self.layout().kind(), self.layout().bits.into()))
+        {
+            MaskOrigin::NoData
+        } else if self.has_alpha_mask() {
+            MaskOrigin::Alpha
+        } else if self.layout().compression == Compression::LERC {
+            MaskOrigin::Lerc
+        } else {
+            MaskOrigin::AllValid
+        }
+    }
+
+    /// Whether the alpha band is a mask. GDAL's rule: it is the last of two or four, and has 8 or 16 bits.
+    fn has_alpha_mask(&self) -> bool {
+        let bands = self.bands();
+        let last = self.about().bands.last();
+        matches!(bands, 2 | 4)
+            && last.is_some_and(|band| band.color == "alpha")
+            && matches!(self.dtype(), DType::U8 | DType::U16)
+    }
+
+    /// Whether the bands are red, green, blue and alpha, in this order.
+    fn is_rgba(&self) -> bool {
+        self.about().bands.iter().map(|band| band.color).eq(["red", "green", "blue", "alpha"])
+    }
+
+    /// Read which pixels of the request's window are valid. The bands and layout of the request do not matter, except that a
+    /// nodata value is looked for in the bands asked for.
+    ///
+    /// # Errors
+    /// As [`Image::read`].
+    pub fn read_mask(&self, request: &ReadRequest<'_>) -> Result<Mask> {
+        let level = self.level(request.level)?;
+        let limits = request.limits.as_ref().unwrap_or(&self.limits);
+        let checked = ReadPlan::new(level, &request.clone().bands([0]), limits)?;
+        let (width, height) = (checked.window.width() as usize, checked.window.height() as usize);
+        let origin = self.mask_origin();
+        let (values, report) = match origin {
+            MaskOrigin::AllValid => (vec![255; width * height], ReadReport::default()),
+            MaskOrigin::MaskImage => self.read_mask_image(level, request, &checked)?,
+            MaskOrigin::Alpha => {
+                let raster = self.read(&request.clone().bands([self.bands() - 1]))?;
+                (valid_where(&raster.pixels, 1, |_, value| value != 0.0), raster.report)
+            }
+            MaskOrigin::NoDataValues => {
+                let values = self.about().nodata_values().unwrap_or_default();
+                let all: Vec<usize> = (0..self.bands()).collect();
+                let raster = self.read(&request.clone().bands(all).layout(Layout::BandsFirst))?;
+                (valid_where(&raster.pixels, values.len(), |band, value| value != values[band]), raster.report)
+            }
+            MaskOrigin::NoData => {
+                let mut request = request.clone().layout(Layout::BandsFirst);
+                // rasterio's rule: nodata in the alpha band of RGBA decides, so nodata 0 means transparent, not black.
+                if request.bands.is_none() && self.is_rgba() {
+                    request = request.bands([3]);
+                }
+                let raster = self.read(&request)?;
+                let valid = self.about().nodata.map(|nodata| raster.pixels.valid_mask(raster.shape[0], nodata));
+                (valid.unwrap_or_else(|| vec![255; width * height]), raster.report)
+            }
+            // Overviews in an .ovr may have another codec, which has no mask.
+            MaskOrigin::Lerc if level.layout.compression != Compression::LERC => {
+                (vec![255; width * height], ReadReport::default())
+            }
+            MaskOrigin::Lerc => {
+                let mask = level.lerc_mask();
+                self.read_plane(&mask, &request.clone().bands([0]))?
+            }
+        };
+        Ok(Mask { values, width, height, origin, report })
+    }
+
+    /// Read the mask image of a level. A level without one of its own size takes the mask of the full resolution, nearest
+    /// neighbour.
+    fn read_mask_image(
+        &self,
+        level: &Level,
+        request: &ReadRequest<'_>,
+        checked: &ReadPlan,
+    ) -> Result<(Vec<u8>, ReadReport)> {
+        let size = |level: &Level| (level.layout.grid.width, level.layout.grid.height);
+        let (width, height) = size(level);
+        if let Some(mask) = self.masks.iter().find(|mask| size(mask) == (width, height)) {
+            return self.read_plane(mask, &request.clone().bands([0]));
+        }
+        let full = &self.masks[0];
+        let (full_width, full_height) = size(full);
+        // Two sizes of 32 bits and the factor of 2 are one bit more than 64.
+        let scale = |at: u64, full: u64, size: u64| {
+            let middle = u128::from(at * 2 + 1) * u128::from(full) / u128::from(2 * size);
+            (middle as u64).min(full - 1)
+        };
+        let window = &checked.window;
+        let rows: Vec<u64> = window.rows().map(|row| scale(row, full_height, height)).collect();
+        let cols: Vec<u64> = window.cols().map(|col| scale(col, full_width, width)).collect();
+        let (top, left) = (rows[0], cols[0]);
+        let (bottom, right) = (rows[rows.len() - 1] + 1, cols[cols.len() - 1] + 1);
+        let part = request.clone().bands([0]).window(top..bottom, left..right);
+        let (values, report) = self.read_plane(full, &part)?;
+        let stride = right - left;
+        let at = |row: u64, col: u64| values[((row - top) * stride + col - left) as usize];
+        let values = rows.iter().flat_map(|&row| cols.iter().map(move |&col| at(row, col))).collect();
+        Ok((values, report))
+    }
+
+    /// Read one band of a mask level; everything but 0 is valid.
+    fn read_plane(&self, mask: &Level, request: &ReadRequest<'_>) -> Result<(Vec<u8>, ReadReport)> {
+        let limits = request.limits.as_ref().unwrap_or(&self.limits);
+        let request = request.clone().layout(Layout::BandsFirst);
+        let checked = ReadPlan::new(mask, &request, limits)?;
+        let mut pixels = Pixels::zeroed(mask.dtype, checked.samples);
+        let report = read_into(mask, &request, &checked, limits, pixels.as_bytes_mut())?;
+        Ok((valid_where(&pixels, 1, |_, value| value != 0.0), report))
+    }
+}
+
+/// 255 where any of `bands` band-sequential planes has a valid sample, else 0.
+pub(crate) fn valid_where(pixels: &Pixels, bands: usize, valid: impl Fn(usize, f64) -> bool) -> Vec<u8> {
+    let count = pixels.as_bytes().len() / pixels.dtype().size();
+    let plane = count / bands.max(1);
+    let mut mask = vec![0; plane];
+    for band in 0..bands {
+        let samples = pixels.to_f64(band * plane..(band + 1) * plane);
+        for (out, value) in mask.iter_mut().zip(samples) {
+            if valid(band, value) {
+                *out = 255;
+            }
+        }
+    }
+    mask
+}

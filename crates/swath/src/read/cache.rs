@@ -1,0 +1,208 @@
+//! Decoded blocks that may be asked for again.
+//!
+//! Windows that lie anywhere cut blocks, and the next window wants the rest of them. So a block of which a read uses a part is kept,
+//! and one that a read uses whole is not: reading a file once from end to end keeps nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use swath_tiff::BlockGrid;
+
+use crate::dataset::image::Image;
+use crate::dataset::level::Level;
+use crate::read::cpu::ReadPlan;
+use crate::read::plan::Place;
+
+/// The largest block that is kept.
+const LARGEST: u64 = 4 << 20;
+
+/// How often a lock is tried that somebody else holds: it is held for the time of a look into a table.
+const TRIES: usize = 1000;
+
+/// Decoded blocks of any number of files, up to so many bytes; those that were not used for longest go first.
+///
+/// Hand one to [`ReadRequest::cache`](crate::ReadRequest::cache). It is shared by its clones and by all threads.
+#[derive(Debug, Clone)]
+pub struct BlockCache(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: u64,
+    blocks: Mutex<Blocks>,
+}
+
+#[derive(Debug, Default)]
+struct Blocks {
+    kept: HashMap<Key, Kept>,
+    /// The keys by the time of their last use.
+    by_age: BTreeMap<u64, Key>,
+    now: u64,
+    bytes: u64,
+}
+
+/// The level and the place in it: plane, row, column.
+type Key = (u64, u64, u64, u64);
+
+#[derive(Debug)]
+struct Kept {
+    pixels: Arc<Vec<u8>>,
+    used: u64,
+}
+
+impl BlockCache {
+    /// A cache of so many bytes; none is one that keeps nothing.
+    pub fn new(limit: u64) -> BlockCache {
+        BlockCache(Arc::new(Shared { limit, blocks: Mutex::default() }))
+    }
+
+    /// The bytes that are kept.
+    pub fn bytes(&self) -> u64 {
+        self.lock().map_or(0, |blocks| blocks.bytes)
+    }
+
+    /// Forget the blocks of an image: nobody will ask for them again.
+    pub fn forget(&self, image: &Image) {
+        let Some(mut blocks) = self.lock() else { return };
+        let gone = |key: &Key| image.levels.iter().chain(&image.masks).any(|level| level.id == key.0);
+        let keys: Vec<Key> = blocks.kept.keys().copied().filter(gone).collect();
+        keys.into_iter().for_each(|key| blocks.remove(key));
+    }
+
+    /// The pixels of a block, if they are kept.
+    pub(crate) fn get(&self, level: &Level, place: Place) -> Option<Arc<Vec<u8>>> {
+        self.lock()?.get(key(level, place))
+    }
+
+    /// How many blocks of a window are kept: those need no thread. A window of many blocks is not looked through.
+    pub(crate) fn count(&self, level: &Level, checked: &ReadPlan) -> u64 {
+        const MOST: u64 = 256;
+        let (grid, window) = (&level.blocks.grid, &checked.window);
+        let (rows, cols) = (grid.block_rows(window), grid.block_cols(window));
+        let planes = if grid.planes > 1 { checked.bands.len() as u64 } else { 1 };
+        if (rows.end - rows.start).saturating_mul(cols.end - cols.start).saturating_mul(planes) > MOST {
+            return 0;
+        }
+        let Some(blocks) = self.lock() else { return 0 };
+        let plane = |plane: u64| if grid.planes > 1 { checked.bands[plane as usize] as u64 } else { 0 };
+        let places = rows.flat_map(|row| cols.clone().map(move |col| (row, col)));
+        let keys = places.flat_map(|(row, col)| (0..planes).map(move |i| (i, row, col)));
+        keys.filter(|&(i, row, col)| blocks.kept.contains_key(&(level.id, plane(i), row, col))).count() as u64
+    }
+
+    /// Whether a block is to be kept of which these rows and columns of the image are used. A block that is kept is decoded whole, and a
+    /// large one costs more than the next window may save.
+    pub(crate) fn wants(&self, level: &Level, block: (u64, u64), rows: &Range<u64>, cols: &Range<u64>) -> bool {
+        level.block_bytes() <= LARGEST.min(self.0.limit / 4) && cuts(&level.blocks.grid, block, rows, cols)
+    }
+
+    /// Keep the pixels of a block, and let others go.
+    pub(crate) fn keep(&self, level: &Level, place: Place, pixels: Vec<u8>) {
+        let pixels = Arc::new(pixels);
+        if let Some(mut blocks) = self.lock() {
+            blocks.insert(key(level, place), pixels);
+            while blocks.bytes > self.0.limit {
+                let Some((_, oldest)) = blocks.by_age.pop_first() else { return };
+                blocks.remove(oldest);
+            }
+        }
+    }
+
+    /// A cache that is busy is one that has nothing. Waiting for it could take forever: in the child of a process that forked while
+    /// another of its threads held the lock.
+    fn lock(&self) -> Option<MutexGuard<'_, Blocks>> {
+        for _ in 0..TRIES {
+            match self.0.blocks.try_lock() {
+                Ok(blocks) => return Some(blocks),
+                Err(TryLockError::Poisoned(_)) => return None,
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        None
+    }
+}
+
+impl Blocks {
+    fn get(&mut self, key: Key) -> Option<Arc<Vec<u8>>> {
+        self.now += 1;
+        let kept = self.kept.get_mut(&key)?;
+        self.by_age.remove(&kept.used);
+        kept.used = self.now;
+        self.by_age.insert(self.now, key);
+        Some(Arc::clone(&kept.pixels))
+    }
+
+    fn insert(&mut self, key: Key, pixels: Arc<Vec<u8>>) {
+        self.remove(key);
+        self.now += 1;
+        self.bytes += pixels.len() as u64;
+        self.by_age.insert(self.now, key);
+        self.kept.insert(key, Kept { pixels, used: self.now });
+    }
+
+    fn remove(&mut self, key: Key) {
+        if let Some(kept) = self.kept.remove(&key) {
+            self.bytes -= kept.pixels.len() as u64;
+            self.by_age.remove(&kept.used);
+        }
+    }
+}
+
+/// Whether these rows and columns of the image are a part only of the block that they lie in.
+fn cuts(grid: &BlockGrid, (row, col): (u64, u64), rows: &Range<u64>, cols: &Range<u64>) -> bool {
+    let high = grid.decoded_height(row).min(grid.height - row * grid.block_height);
+    let wide = grid.block_width.min(grid.width - col * grid.block_width);
+    (rows.end - rows.start, cols.end - cols.start) != (high, wide)
+}
+
+fn key(level: &Level, place: Place) -> Key {
+    (level.id, place.plane, place.row, place.col)
+}
+
+/// A number that no other level has.
+pub(crate) fn new_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pixels(value: u8) -> Arc<Vec<u8>> {
+        Arc::new(vec![value; 100])
+    }
+
+    #[test]
+    fn the_block_that_was_not_used_for_longest_goes_first() {
+        let cache = BlockCache::new(1000);
+        let mut blocks = cache.lock().unwrap();
+        blocks.insert((0, 0, 0, 0), pixels(0));
+        blocks.insert((0, 0, 0, 1), pixels(1));
+        assert_eq!(blocks.get((0, 0, 0, 0)).unwrap()[0], 0);
+        let (_, oldest) = blocks.by_age.pop_first().unwrap();
+        assert_eq!(oldest, (0, 0, 0, 1));
+        blocks.remove(oldest);
+        assert_eq!((blocks.bytes, blocks.kept.len(), blocks.by_age.len()), (100, 1, 1));
+    }
+
+    #[test]
+    fn a_block_that_comes_twice_is_counted_once() {
+        let mut blocks = Blocks::default();
+        blocks.insert((0, 0, 0, 0), pixels(0));
+        blocks.insert((0, 0, 0, 0), pixels(1));
+        assert_eq!((blocks.bytes, blocks.by_age.len()), (100, 1));
+        assert_eq!(blocks.get((0, 0, 0, 0)).unwrap()[0], 1);
+    }
+
+    #[test]
+    fn a_busy_cache_is_an_empty_one_and_no_deadlock() {
+        let cache = BlockCache::new(1000);
+        let held = cache.0.blocks.lock().unwrap();
+        assert_eq!(cache.bytes(), 0);
+        assert!(cache.lock().is_none());
+        drop(held);
+        assert!(cache.lock().is_some());
+    }
+}

@@ -1,0 +1,188 @@
+//! From tags to a decoder: what each codec needs beside its streams.
+
+use swath_codec::{Codec, DType, Decoder, OldJpeg, Predictor, SampleFormat, ccitt, jpeg2000, lerc, sgilog};
+use swath_tiff::nodata::Kind;
+use swath_tiff::{ByteOrder, Compression, Fields, ImageLayout, Limits, ReadAt, Tag};
+
+use crate::dataset::level::Level;
+use crate::error::{Error, Result};
+use crate::read::color::ycbcr;
+
+/// How the bits of a sample are to be understood, as the codecs know it.
+pub(crate) fn sample_format(layout: &ImageLayout) -> SampleFormat {
+    match layout.kind() {
+        Kind::Uint => SampleFormat::Uint,
+        Kind::Int => SampleFormat::Int,
+        Kind::Float => SampleFormat::Float,
+        Kind::ComplexInt => SampleFormat::ComplexInt,
+        Kind::ComplexFloat => SampleFormat::ComplexFloat,
+    }
+}
+
+/// The type that the samples have in memory.
+pub(crate) fn dtype(layout: &ImageLayout) -> Option<DType> {
+    DType::for_stored(sample_format(layout), usize::from(layout.bits))
+}
+
+/// Codecs for pictures give whole samples: 12 bits come out of a JPEG as 16.
+pub(crate) fn decoded_bits(layout: &ImageLayout) -> usize {
+    let bits = usize::from(layout.bits);
+    if layout.compression.is_picture() || layout.compression == Compression::LERC {
+        dtype(layout).map_or(bits, |dtype| dtype.size() * 8)
+    } else {
+        bits
+    }
+}
+
+/// Make the decoder of a level's blocks.
+pub(crate) fn build(level: &Level, limits: &Limits) -> Result<Decoder> {
+    let layout = &level.layout;
+    let codec = codec(level, limits)?;
+    let failed = |source| Error::Codec { file: level.file.clone(), source };
+    // Pictures and bit strings have no predictor, whatever the tag says: libtiff looks at it only for byte codecs.
+    let predictor = match codec {
+        Codec::Lzw | Codec::Deflate | Codec::Zstd | Codec::Lzma | Codec::Lz4 => Predictor::from_tag(layout.predictor)
+            .ok_or_else(|| {
+            failed(swath_codec::Error::Unsupported { name: "with an unknown predictor", code: layout.predictor })
+        })?,
+        _ => Predictor::None,
+    };
+    Ok(Decoder {
+        codec,
+        name: layout.compression.name(),
+        predictor,
+        big_endian: layout.order == ByteOrder::Big,
+        lsb_first: layout.lsb_first,
+        subsampling: level.subsampling,
+    })
+}
+
+/// What there is a decoder for.
+const DECODED: [Compression; 25] = [
+    Compression::NONE,
+    Compression::LZW,
+    Compression::DEFLATE,
+    Compression::OLD_DEFLATE,
+    Compression::PACKBITS,
+    Compression::ZSTD,
+    Compression::LZ4,
+    Compression::LZMA,
+    Compression::CCITT_RLE,
+    Compression::CCITT_RLE_WORD,
+    Compression::CCITT_G3,
+    Compression::CCITT_G4,
+    Compression::NEXT,
+    Compression::THUNDERSCAN,
+    Compression::LERC,
+    Compression::JPEG,
+    Compression::JPEG_2000,
+    Compression::APERIO_J2K_RGB,
+    Compression::APERIO_J2K_YCBCR,
+    Compression::SGI_LOG,
+    Compression::SGI_LOG_24,
+    Compression::OLD_JPEG,
+    Compression::WEBP,
+    Compression::JPEG_XL,
+    Compression::JPEG_XL_DNG,
+];
+
+/// Whether blocks that are compressed so can be decoded.
+pub fn can_decode(compression: Compression) -> bool {
+    DECODED.contains(&compression)
+}
+
+fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
+    let layout = &level.layout;
+    let fields = level.ifd.fields(level.source.as_ref(), limits);
+    let container = |error| level.container_error(error);
+    let failed = |source| Error::Codec { file: level.file.clone(), source };
+    let uints = |tag| fields.uints(tag).map(Option::unwrap_or_default).map_err(container);
+    let fax = |scheme, options: u64| {
+        Codec::Ccitt(ccitt::Params { scheme, lsb_first: layout.lsb_first, uncompressed: options & 2 != 0 })
+    };
+    Ok(match layout.compression {
+        Compression::NONE => Codec::None,
+        Compression::LZW => Codec::Lzw,
+        Compression::DEFLATE | Compression::OLD_DEFLATE => Codec::Deflate,
+        Compression::PACKBITS => Codec::PackBits,
+        Compression::ZSTD => Codec::Zstd,
+        Compression::LZ4 => Codec::Lz4,
+        Compression::LZMA => Codec::Lzma,
+        Compression::CCITT_RLE => fax(ccitt::Scheme::Rle, 0),
+        Compression::CCITT_RLE_WORD => fax(ccitt::Scheme::RleWord, 0),
+        Compression::CCITT_G3 => {
+            let options = uints(Tag::T4_OPTIONS)?.first().copied().unwrap_or(0);
+            fax(ccitt::Scheme::Group3 { two_dimensional: options & 1 != 0 }, options)
+        }
+        Compression::CCITT_G4 => fax(ccitt::Scheme::Group4, uints(Tag::T6_OPTIONS)?.first().copied().unwrap_or(0)),
+        Compression::NEXT => Codec::Next,
+        Compression::THUNDERSCAN => Codec::ThunderScan,
+        Compression::LERC => {
+            let values: Vec<u32> = uints(Tag::LERC_PARAMETERS)?.iter().map(|&value| value as u32).collect();
+            Codec::Lerc(lerc::Params::from_tag(&values).map_err(failed)?)
+        }
+        Compression::JPEG => Codec::Jpeg {
+            tables: fields.bytes(Tag::JPEG_TABLES).map_err(container)?.map(check_tables).transpose().map_err(failed)?,
+            photometric: layout.photometric.0,
+        },
+        Compression::JPEG_2000 | Compression::APERIO_J2K_RGB => Codec::Jpeg2000(jpeg2000::Colour::Stored),
+        Compression::APERIO_J2K_YCBCR => Codec::Jpeg2000(jpeg2000::Colour::Ycc),
+        Compression::SGI_LOG | Compression::SGI_LOG_24 => {
+            let kind = sgilog::Kind::from_tags(layout.compression.0, layout.photometric.0);
+            let (name, code) = (layout.compression.name(), layout.compression.0);
+            Codec::SgiLog(kind.ok_or_else(|| failed(swath_codec::Error::Unsupported { name, code }))?)
+        }
+        Compression::OLD_JPEG => Codec::OldJpeg(Box::new(old_jpeg(level, &fields))),
+        Compression::WEBP => Codec::WebP,
+        Compression::JPEG_XL | Compression::JPEG_XL_DNG => Codec::JpegXl,
+        other => {
+            return Err(failed(swath_codec::Error::Unsupported { name: other.name(), code: other.0 }));
+        }
+    })
+}
+
+/// The JPEGTables tag. All tables that there can be take 3 KB, and they are read again for each block, so a tag that is
+/// far too long would cost minutes.
+fn check_tables(tables: Vec<u8>) -> swath_codec::Result<Vec<u8>> {
+    const MOST: usize = 64 << 10;
+    if tables.len() > MOST {
+        return Err(swath_codec::Error::Corrupt { codec: "JPEG", what: "its tables are longer than tables can be" });
+    }
+    Ok(tables)
+}
+
+/// The tables of an old-style JPEG file. They lie anywhere in the file; the tags give offsets, and lengths at best.
+fn old_jpeg<R: ReadAt + ?Sized>(level: &Level, fields: &Fields<'_, R>) -> OldJpeg {
+    /// Tables are small; a wrong length must not cost more than this.
+    const MAX_TABLES: u64 = 1 << 20;
+    let source = level.source.as_ref();
+    let uints = |tag| fields.uints(tag).ok().flatten().unwrap_or_default();
+    let first = |tag| uints(tag).first().copied().unwrap_or(0);
+    let bytes = |offset: u64, len: u64| {
+        let mut bytes = vec![0; len.min(source.size().saturating_sub(offset)) as usize];
+        source.read_at(offset, &mut bytes).ok().map(|()| bytes)
+    };
+    // One for each component: a list of a million offsets would make a million copies.
+    let tables = |tag, len| uints(tag).iter().take(4).filter_map(|&offset| bytes(offset, len)).collect();
+
+    let start = first(Tag::JPEG_INTERCHANGE_FORMAT);
+    let mut spans = Vec::new();
+    let blocks = level.layout.grid.count().unwrap_or(0).min(level.layout.table.offsets().count).min(4096);
+    let _ = level.layout.table.spans(source, 0, blocks, &mut spans);
+    let next_block = spans.iter().map(|span| span.offset).filter(|&offset| offset > start).min();
+    let announced = first(Tag::JPEG_INTERCHANGE_FORMAT_LENGTH);
+    let len = if announced > 0 { announced } else { next_block.unwrap_or(source.size()).saturating_sub(start) };
+    OldJpeg {
+        interchange: (start > 0).then(|| bytes(start, len.min(MAX_TABLES))).flatten(),
+        quant_tables: tables(Tag::JPEG_Q_TABLES, 64),
+        dc_tables: tables(Tag::JPEG_DC_TABLES, 16 + 256),
+        ac_tables: tables(Tag::JPEG_AC_TABLES, 16 + 256),
+        restart_interval: first(Tag::JPEG_RESTART_INTERVAL) as u16,
+        subsampling: match uints(Tag::YCBCR_SUBSAMPLING).as_slice() {
+            &[h, v] => Some((h as u16, v as u16)),
+            _ => None,
+        },
+        photometric: level.layout.photometric.0,
+        ycbcr: ycbcr(fields),
+    }
+}

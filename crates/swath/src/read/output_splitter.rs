@@ -1,0 +1,182 @@
+//! Handing out the caller's buffer in pieces: each block gets the rows that it fills, and no two blocks share a byte.
+//!
+//! The buffer is split with `split_at_mut` one block row at a time, so blocks are placed by any number of threads without
+//! a copy, a lock or a pointer. Jobs are made when they are asked for: a row of a million tiles costs no memory.
+
+use std::ops::Range;
+
+use swath_tiff::{BlockGrid, Window};
+
+use crate::read::request::Layout;
+
+/// A part of the output with its own sequence of rows, and the bands that go there.
+struct Plane<'a> {
+    rest: &'a mut [u8],
+    row_bytes: usize,
+    /// Bytes of one pixel in this plane.
+    pixel_bytes: usize,
+}
+
+/// Blocks at one position that fill the same pixels, and the output rows that they fill.
+pub(crate) struct Job<'a> {
+    /// Block row.
+    pub(crate) row: u64,
+    /// Block column.
+    pub(crate) col: u64,
+    /// Which group of [`OutputSplitter`] this belongs to.
+    pub(crate) group: usize,
+    /// Image rows to place.
+    pub(crate) rows: Range<u64>,
+    /// Image columns to place.
+    pub(crate) cols: Range<u64>,
+    /// For each plane of the group, one after another: one piece of the output per row, or one for all rows when no other
+    /// block has a part in them.
+    pub(crate) pieces: Vec<&'a mut [u8]>,
+    /// Rows in a piece.
+    rows_per_piece: usize,
+}
+
+impl Job<'_> {
+    /// The output of row `at` of the job in plane `plane` of its group.
+    pub(crate) fn row(&mut self, plane: usize, at: usize) -> &mut [u8] {
+        let row = plane * (self.rows.end - self.rows.start) as usize + at;
+        let piece = &mut *self.pieces[row / self.rows_per_piece];
+        let len = piece.len() / self.rows_per_piece;
+        &mut piece[row % self.rows_per_piece * len..][..len]
+    }
+}
+
+/// A set of output planes that are filled together: all of them, or one band's when blocks and output are both planar.
+struct Group<'a> {
+    planes: Vec<Plane<'a>>,
+}
+
+/// The output buffer, handed out in [`Job`]s in block order.
+pub(crate) struct OutputSplitter<'a> {
+    grid: BlockGrid,
+    window: Window,
+    groups: Vec<Group<'a>>,
+    group: usize,
+    row: u64,
+    /// What is left of the rows of the block row that is handed out, with the bytes of a pixel of each.
+    open: Vec<(&'a mut [u8], usize)>,
+    /// The block columns that are left of it.
+    cols: Range<u64>,
+}
+
+impl<'a> OutputSplitter<'a> {
+    /// Split `out` for a window of `bands.len()` bands of `sample_bytes` each. Blocks of a planar file fill one output
+    /// plane each when the output is bands first; in all other cases the blocks at one position share their pixels.
+    pub(crate) fn new(
+        out: &'a mut [u8],
+        grid: BlockGrid,
+        window: Window,
+        bands: &[usize],
+        sample_bytes: usize,
+        layout: Layout,
+    ) -> OutputSplitter<'a> {
+        let (width, height) = (window.width() as usize, window.height() as usize);
+        let groups = match layout {
+            Layout::BandsLast => {
+                let pixel_bytes = sample_bytes * bands.len();
+                vec![Group { planes: vec![Plane { rest: out, row_bytes: width * pixel_bytes, pixel_bytes }] }]
+            }
+            Layout::BandsFirst => {
+                let row_bytes = width * sample_bytes;
+                let planes = out.chunks_exact_mut((row_bytes * height).max(1)).map(|rest| Plane {
+                    rest,
+                    row_bytes,
+                    pixel_bytes: sample_bytes,
+                });
+                if grid.planes > 1 {
+                    planes.map(|plane| Group { planes: vec![plane] }).collect()
+                } else {
+                    vec![Group { planes: planes.collect() }]
+                }
+            }
+        };
+        let row = grid.block_rows(&window).start;
+        OutputSplitter { grid, window, groups, group: 0, row, open: Vec::new(), cols: 0..0 }
+    }
+
+    /// How many groups there are: 1, or one per band.
+    pub(crate) fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The next job in block order.
+    pub(crate) fn next(&mut self) -> Option<Job<'a>> {
+        if self.cols.is_empty() {
+            self.open_block_row()?;
+        }
+        let col = self.cols.next()?;
+        let (rows, cols) = (self.grid.rows_in(self.row - 1, &self.window), self.grid.cols_in(col, &self.window));
+        let rows_per_piece = self.rows_per_piece();
+        let width = (cols.end - cols.start) as usize * rows_per_piece;
+        let pieces = self.open.iter_mut().map(|(rest, pixel_bytes)| {
+            let (piece, tail) = std::mem::take(rest).split_at_mut(width * *pixel_bytes);
+            *rest = tail;
+            piece
+        });
+        let pieces = pieces.collect();
+        Some(Job { row: self.row - 1, col, group: self.group, rows, cols, pieces, rows_per_piece })
+    }
+
+    /// Rows that lie side by side in the output and can be handed out as one: all of a block that has them for itself.
+    fn rows_per_piece(&self) -> usize {
+        let cols = self.grid.block_cols(&self.window);
+        let rows = self.grid.rows_in(self.row - 1, &self.window);
+        if cols.end - cols.start == 1 { (rows.end - rows.start) as usize } else { 1 }
+    }
+
+    /// Cut the next block row of the current group, or of the next one, into rows; `None` when there is none left.
+    fn open_block_row(&mut self) -> Option<()> {
+        let block_rows = self.grid.block_rows(&self.window);
+        if self.row == block_rows.end {
+            self.group += 1;
+            self.row = block_rows.start;
+        }
+        self.row += 1;
+        let (height, rows_per_piece) = {
+            let rows = self.grid.rows_in(self.row - 1, &self.window);
+            ((rows.end - rows.start) as usize, self.rows_per_piece())
+        };
+        let group = self.groups.get_mut(self.group)?;
+        self.cols = self.grid.block_cols(&self.window);
+        self.open.clear();
+        for plane in &mut group.planes {
+            let (band, rest) = std::mem::take(&mut plane.rest).split_at_mut(height * plane.row_bytes);
+            plane.rest = rest;
+            let pixel_bytes = plane.pixel_bytes;
+            self.open.extend(band.chunks_exact_mut(rows_per_piece * plane.row_bytes).map(|piece| (piece, pixel_bytes)));
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_cover_every_byte_of_the_output_exactly_once() {
+        for planes in [1, 3] {
+            for layout in [Layout::BandsFirst, Layout::BandsLast] {
+                let grid = BlockGrid { width: 50, height: 40, block_width: 16, block_height: 8, planes, tiled: true };
+                let window = Window::new(5..33, 7..50, 50, 40).unwrap();
+                let mut out = vec![0_u8; 28 * 43 * 3 * 2];
+                let mut scatter = OutputSplitter::new(&mut out, grid, window, &[0, 1, 2], 2, layout);
+                let mut jobs = 0;
+                while let Some(mut job) = scatter.next() {
+                    jobs += 1;
+                    for piece in &mut job.pieces {
+                        piece.iter_mut().for_each(|byte| *byte += 1);
+                    }
+                }
+                let groups = if planes == 3 && layout == Layout::BandsFirst { 3 } else { 1 };
+                assert_eq!((jobs, scatter.group_count()), (5 * 4 * groups, groups));
+                assert!(out.iter().all(|&byte| byte == 1));
+            }
+        }
+    }
+}

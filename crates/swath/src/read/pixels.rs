@@ -1,0 +1,162 @@
+//! Pixels in memory, typed.
+
+use swath_codec::DType;
+use swath_tiff::nodata::{Kind, NoData};
+
+use crate::nodata::nodata_test::{NodataTest, with_number};
+
+/// A Rust type that samples can be read into.
+pub trait Sample: bytemuck::Pod + Send + Sync {
+    /// The sample type in the file that this corresponds to.
+    const DTYPE: DType;
+
+    /// The value as a float; the magnitude of a complex sample.
+    fn to_f64(self) -> f64;
+}
+
+/// The one place where sample types and Rust types meet.
+macro_rules! sample_types {
+    ($($variant:ident $type:ty, $value:ident => $float:expr;)*) => {
+        $(impl Sample for $type {
+            const DTYPE: DType = DType::$variant;
+
+            fn to_f64(self) -> f64 {
+                let $value = self;
+                $float
+            }
+        })*
+
+        /// Samples of one type, in the order that was asked for.
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub enum Pixels {
+            $(#[doc = concat!("Samples of type `", stringify!($type), "`.")] $variant(Vec<$type>),)*
+        }
+
+        impl Pixels {
+            /// `count` samples of value 0.
+            pub fn zeroed(dtype: DType, count: usize) -> Pixels {
+                match dtype {
+                    $(DType::$variant => Pixels::$variant(bytemuck::zeroed_vec(count)),)*
+                }
+            }
+
+            /// The type of the samples.
+            pub fn dtype(&self) -> DType {
+                match self {
+                    $(Pixels::$variant(_) => DType::$variant,)*
+                }
+            }
+
+            /// The samples as bytes in native order.
+            pub fn as_bytes(&self) -> &[u8] {
+                match self {
+                    $(Pixels::$variant(samples) => bytemuck::cast_slice(samples),)*
+                }
+            }
+
+            /// The samples as bytes in native order, to be written.
+            pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+                match self {
+                    $(Pixels::$variant(samples) => bytemuck::cast_slice_mut(samples),)*
+                }
+            }
+
+            /// The samples of a range as floats, the magnitude of complex samples.
+            ///
+            /// # Panics
+            /// If the range is not inside the pixels.
+            pub fn to_f64(&self, range: std::ops::Range<usize>) -> Vec<f64> {
+                match self {
+                    $(Pixels::$variant(samples) => samples[range].iter().map(|&sample| sample.to_f64()).collect(),)*
+                }
+            }
+        }
+    };
+}
+
+sample_types! {
+    U8 u8, x => f64::from(x);
+    I8 i8, x => f64::from(x);
+    U16 u16, x => f64::from(x);
+    I16 i16, x => f64::from(x);
+    U32 u32, x => f64::from(x);
+    I32 i32, x => f64::from(x);
+    U64 u64, x => x as f64;
+    I64 i64, x => x as f64;
+    F16 half::f16, x => f64::from(x);
+    F32 f32, x => f64::from(x);
+    F64 f64, x => x;
+    CI16 [i16; 2], x => f64::from(x[0]).hypot(f64::from(x[1]));
+    CI32 [i32; 2], x => f64::from(x[0]).hypot(f64::from(x[1]));
+    CF32 [f32; 2], x => f64::from(x[0]).hypot(f64::from(x[1]));
+    CF64 [f64; 2], x => x[0].hypot(x[1]);
+}
+
+impl Pixels {
+    /// 255 where any of `bands` band-sequential planes is not nodata.
+    ///
+    /// [`NodataTest`] says what is nodata. Of complex samples the real part counts, and NaN is nodata only if nodata is.
+    pub(crate) fn valid_mask(&self, bands: usize, nodata: NoData) -> Vec<u8> {
+        fn fill<T: Copy>(samples: &[T], bands: usize, valid: impl Fn(T) -> bool) -> Vec<u8> {
+            let plane = samples.len() / bands.max(1);
+            let mut mask = vec![0; plane];
+            for band in samples.chunks_exact(plane.max(1)) {
+                mask.iter_mut().zip(band).for_each(|(out, &sample)| *out |= if valid(sample) { 255 } else { 0 });
+            }
+            mask
+        }
+        let bytes = self.as_bytes();
+        with_number!(self.dtype(), T => {
+            let missing = NodataTest::<T>::new(Some(nodata));
+            fill(bytemuck::cast_slice::<u8, T>(bytes), bands, |sample| !missing.is_nodata(sample))
+        }, complex => {
+            let missing = NodataTest::<T>::new(Some(nodata));
+            fill(bytemuck::cast_slice::<u8, [T; 2]>(bytes), bands, |sample| !missing.is_nodata(sample[0]))
+        })
+    }
+
+    /// The samples as a slice of `T`, `None` when they are of another type.
+    pub fn as_slice<T: Sample>(&self) -> Option<&[T]> {
+        (self.dtype() == T::DTYPE).then(|| bytemuck::cast_slice(self.as_bytes()))
+    }
+}
+
+/// A sample type as nodata values know it.
+pub(crate) fn kind_of(dtype: DType) -> (Kind, u32) {
+    let kind = match dtype {
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => Kind::Uint,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => Kind::Int,
+        DType::F16 | DType::F32 | DType::F64 => Kind::Float,
+        DType::CI16 | DType::CI32 => Kind::ComplexInt,
+        DType::CF32 | DType::CF64 => Kind::ComplexFloat,
+    };
+    (kind, dtype.size() as u32 * 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nan_is_nodata_only_where_nodata_is_nan() {
+        let pixels = Pixels::F32(vec![f32::NAN, -9999.0, 1.0]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(-9999.0)), [255, 0, 255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(f64::NAN)), [0, 255, 255]);
+    }
+
+    #[test]
+    fn nodata_that_went_through_single_precision_is_still_found_in_doubles() {
+        let pixels = Pixels::F64(vec![f64::from(0.1_f32), 0.1001, f64::NEG_INFINITY]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(0.1)), [0, 255, 255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(f64::NEG_INFINITY)), [255, 255, 0]);
+    }
+
+    #[test]
+    fn wide_integers_differ_in_the_last_bit() {
+        let pixels = Pixels::I64(vec![(1 << 53) + 1, 1 << 53]);
+        assert_eq!(pixels.valid_mask(1, NoData::Int((1 << 53) + 1)), [0, 255]);
+        assert_eq!(pixels.valid_mask(2, NoData::Int((1 << 53) + 1)), [255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(0.5)), [255, 255]);
+    }
+}

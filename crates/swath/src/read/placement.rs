@@ -1,0 +1,105 @@
+//! From decoded blocks to the caller's rows.
+
+use swath_codec::place::{Every, copy};
+use swath_codec::sample::{is_packed, unpack_row};
+use swath_codec::{Result, Shape};
+
+use crate::dataset::level::Level;
+use crate::read::cpu::ReadPlan;
+use crate::read::output_splitter::Job;
+use crate::read::request::Layout;
+
+/// How the samples of a block get to their place in the output.
+pub(crate) struct Placement {
+    pub(crate) layout: Layout,
+    bands: Vec<usize>,
+    planar: bool,
+    sample_bytes: usize,
+    block_width: u64,
+    packed: bool,
+}
+
+impl Placement {
+    pub(crate) fn new(level: &Level, checked: &ReadPlan, layout: Layout) -> Placement {
+        let shape = level.shape(1);
+        Placement {
+            layout,
+            bands: checked.bands.clone(),
+            planar: level.blocks.grid.planes > 1,
+            sample_bytes: level.dtype.size(),
+            block_width: level.blocks.grid.block_width,
+            packed: is_packed(shape.format, shape.bits),
+        }
+    }
+
+    /// Place the decoded rows of a block: `pixels` holds the rows of `shape`, the first of which is image row
+    /// `first_row`. `row` is scratch memory for samples that are not stored as they lie in memory.
+    pub(crate) fn place(
+        &self,
+        job: &mut Job<'_>,
+        band: usize,
+        shape: Shape,
+        first_row: u64,
+        pixels: &[u8],
+        row: &mut Vec<u8>,
+    ) -> Result<()> {
+        let skip = (job.cols.start - job.col * self.block_width) as usize;
+        let count = (job.cols.end - job.cols.start) as usize;
+        let pixel_bytes = shape.samples * self.sample_bytes;
+        let row_bytes = shape.row_bytes();
+        for (at, image_row) in job.rows.clone().enumerate() {
+            let start = (image_row - first_row) as usize * row_bytes;
+            let stored = &pixels[start..start + row_bytes];
+            let samples = if self.packed {
+                row.resize((skip + count) * pixel_bytes, 0);
+                unpack_row(shape, stored, row)?;
+                &row[skip * pixel_bytes..]
+            } else {
+                &stored[skip * pixel_bytes..(skip + count) * pixel_bytes]
+            };
+            self.place_row(job, at, band, shape.samples, samples);
+        }
+        Ok(())
+    }
+
+    /// Place the samples of one row, from the first column that is wanted.
+    fn place_row(&self, job: &mut Job<'_>, at: usize, band: usize, samples: usize, row: &[u8]) {
+        let size = self.sample_bytes;
+        match (self.planar, self.layout) {
+            // A band of its own: one plane to one plane.
+            (true, Layout::BandsFirst) => copy(size, row, Every::SAMPLE, job.row(0, at), Every::SAMPLE),
+            (true, Layout::BandsLast) => {
+                copy(size, row, Every::SAMPLE, job.row(0, at), Every::nth(band, self.bands.len()))
+            }
+            (false, Layout::BandsFirst) => {
+                for (i, &from) in self.bands.iter().enumerate() {
+                    copy(size, row, Every::nth(from, samples), job.row(i, at), Every::SAMPLE);
+                }
+            }
+            (false, Layout::BandsLast) if self.bands.iter().copied().eq(0..samples) => {
+                job.row(0, at).copy_from_slice(row);
+            }
+            (false, Layout::BandsLast) => {
+                for (i, &from) in self.bands.iter().enumerate() {
+                    copy(size, row, Every::nth(from, samples), job.row(0, at), Every::nth(i, self.bands.len()));
+                }
+            }
+        }
+    }
+
+    /// Fill the pixels of a block with copies of one sample.
+    pub(crate) fn fill(&self, job: &mut Job<'_>, band: usize, sample: &[u8]) {
+        let interleaved = self.planar && self.layout == Layout::BandsLast;
+        for piece in &mut job.pieces {
+            if interleaved {
+                for pixel in piece.chunks_exact_mut(sample.len() * self.bands.len()) {
+                    pixel[band * sample.len()..][..sample.len()].copy_from_slice(sample);
+                }
+            } else if sample.iter().all(|&byte| byte == sample[0]) {
+                piece.fill(sample[0]);
+            } else {
+                piece.chunks_exact_mut(sample.len()).for_each(|out| out.copy_from_slice(sample));
+            }
+        }
+    }
+}

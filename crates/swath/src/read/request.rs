@@ -1,0 +1,242 @@
+//! What to read and how.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use swath_gpu::{CodecBackend, Storage};
+use swath_tiff::Limits;
+
+use crate::device::Device;
+use crate::read::cache::BlockCache;
+
+/// The order of the samples in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// `(band, row, column)`: band sequential.
+    #[default]
+    BandsFirst,
+    /// `(row, column, band)`: pixel interleaved.
+    BandsLast,
+}
+
+/// What to do with a block that cannot be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnCorrupt {
+    /// Fail and name the block.
+    #[default]
+    Fail,
+    /// Fill it with nodata (or 0) and list it in the report.
+    Fill,
+}
+
+/// What to do when a device cannot do a part of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FallbackPolicy {
+    /// Let the CPU do that part, as one batch, and say so in the report.
+    #[default]
+    Auto,
+    /// Fail with [`Error::Fallback`](crate::Error::Fallback).
+    Strict,
+}
+
+/// A handle to cancel a read from another thread.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// A handle that is not cancelled.
+    pub fn new() -> Cancel {
+        Cancel::default()
+    }
+
+    /// Stop the read at its next block.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`cancel`](Cancel::cancel) was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How far a read has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Blocks done.
+    pub done: u64,
+    /// Blocks in all.
+    pub total: u64,
+}
+
+type ProgressFn<'a> = dyn Fn(Progress) + Send + Sync + 'a;
+
+/// What to read: window, bands, level; and how: layout, threads, limits, progress, cancellation.
+///
+/// ```
+/// use swath::{Layout, ReadRequest};
+/// let request = ReadRequest::new().window(0..256, 512..768).bands([2, 0]).layout(Layout::BandsLast).threads(2);
+/// ```
+#[derive(Clone, Default)]
+pub struct ReadRequest<'a> {
+    pub(crate) window: Option<(Range<u64>, Range<u64>)>,
+    pub(crate) bands: Option<Vec<usize>>,
+    pub(crate) level: usize,
+    pub(crate) layout: Layout,
+    pub(crate) threads: Option<usize>,
+    pub(crate) on_corrupt: OnCorrupt,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) progress: Option<&'a ProgressFn<'a>>,
+    pub(crate) cancel: Option<Cancel>,
+    pub(crate) device: Device,
+    pub(crate) fallback: FallbackPolicy,
+    pub(crate) decoder: CodecBackend,
+    pub(crate) storage: Storage,
+    pub(crate) gpu_memory_budget: Option<u64>,
+    pub(crate) cache: Option<BlockCache>,
+}
+
+impl<'a> ReadRequest<'a> {
+    /// The whole full resolution, all bands, band sequential.
+    pub fn new() -> Self {
+        ReadRequest::default()
+    }
+
+    /// Only these rows and columns (of the level that is read).
+    #[must_use]
+    pub fn window(mut self, rows: Range<u64>, cols: Range<u64>) -> Self {
+        self.window = Some((rows, cols));
+        self
+    }
+
+    /// Only these bands, counted from 0, in this order; a band may be asked for more than once.
+    #[must_use]
+    pub fn bands(mut self, bands: impl Into<Vec<usize>>) -> Self {
+        self.bands = Some(bands.into());
+        self
+    }
+
+    /// The bands asked for, `None` for all.
+    pub fn chosen_bands(&self) -> Option<&[usize]> {
+        self.bands.as_deref()
+    }
+
+    /// Another level: 0 is the full resolution, 1 the first overview.
+    #[must_use]
+    pub fn level(mut self, level: usize) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// The order of the samples in the output.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Threads to use, the calling one included; the default is [`default_threads`].
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// What to do with blocks that cannot be decoded.
+    #[must_use]
+    pub fn on_corrupt(mut self, on_corrupt: OnCorrupt) -> Self {
+        self.on_corrupt = on_corrupt;
+        self
+    }
+
+    /// Other limits than those the file was opened with.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Call this after each batch of blocks, from any of the worker threads.
+    #[must_use]
+    pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Where to decode: the CPU, or a [`Gpu`](crate::Gpu).
+    #[must_use]
+    pub fn device(mut self, device: impl Into<Device>) -> Self {
+        self.device = device.into();
+        self
+    }
+
+    /// What to do when the device cannot do a part of the work.
+    #[must_use]
+    pub fn fallback(mut self, fallback: FallbackPolicy) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// Who decodes on the device where there is a choice; see [`CodecBackend`] for files from strangers.
+    #[must_use]
+    pub fn decoder(mut self, decoder: CodecBackend) -> Self {
+        self.decoder = decoder;
+        self
+    }
+
+    /// By what compressed bytes reach the device.
+    #[must_use]
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// The most device memory that the batches of a read may hold together; [`DEFAULT_GPU_MEMORY_BUDGET`](crate::DEFAULT_GPU_MEMORY_BUDGET)
+    /// unless told otherwise. A [`DeviceRaster`](crate::DeviceRaster) that is read into does not count.
+    #[must_use]
+    pub fn gpu_memory_budget(mut self, bytes: u64) -> Self {
+        self.gpu_memory_budget = Some(bytes);
+        self
+    }
+
+    /// Keep decoded blocks that the window uses a part of, for the next window. Reads by the CPU use it; what lies uncompressed in a
+    /// file of this machine is not kept, because the system keeps it already.
+    #[must_use]
+    pub fn cache(mut self, cache: &BlockCache) -> Self {
+        self.cache = Some(cache.clone());
+        self
+    }
+
+    /// Let the read be cancelled.
+    #[must_use]
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+}
+
+impl std::fmt::Debug for ReadRequest<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadRequest")
+            .field("window", &self.window)
+            .field("bands", &self.bands)
+            .field("level", &self.level)
+            .field("layout", &self.layout)
+            .field("threads", &self.threads)
+            .field("on_corrupt", &self.on_corrupt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The threads that a read uses unless told otherwise: `SWATH_THREADS` if it is set to a number above 0, else the
+/// cores that this process may use.
+pub fn default_threads() -> usize {
+    /// Asking reads files of the system, which takes longer than a small window.
+    static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    std::env::var("SWATH_THREADS")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .filter(|&threads| threads > 0)
+        .unwrap_or_else(|| *PROCESSORS)
+}
