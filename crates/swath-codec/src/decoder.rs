@@ -11,6 +11,7 @@ use crate::{
 
 /// A compression scheme with what its streams need beside themselves.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Codec {
     /// Stored as is.
     None,

@@ -23,6 +23,7 @@ const CODEC: &str = "JPEG 2000";
 
 /// What the first three components are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Colour {
     /// The samples of the TIFF, as they are.
     Stored,
@@ -32,6 +33,7 @@ pub enum Colour {
 
 /// How much of the image is kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Quality {
     /// Everything: the reversible 5/3 wavelet.
     Lossless,

@@ -141,6 +141,7 @@ pub enum Error {
 
 /// A part of the file that an error points at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Location {
     /// The first 8 or 16 bytes.
     Header,

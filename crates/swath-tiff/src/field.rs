@@ -84,6 +84,7 @@ impl std::fmt::Display for FieldType {
 
 /// One entry of an IFD. The values stay in the file until they are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The tag.
     pub tag: Tag,

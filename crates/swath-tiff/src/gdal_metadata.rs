@@ -91,6 +91,7 @@ impl Statistics {
 
 /// What the tag says about one band.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Band<'a> {
     /// As [`GdalMetadata::scale`].
     pub scale: Option<f64>,
@@ -108,6 +109,7 @@ pub struct Band<'a> {
 
 /// The content of the tag.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GdalMetadata {
     /// All items in the order of the file, roles included.
     pub items: Vec<Item>,

@@ -17,6 +17,7 @@ pub struct Resolution {
 
 /// Where the image lies.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Placement {
     /// GDAL's geotransform.
     pub geo_transform: Option<[f64; 6]>,
@@ -26,6 +27,7 @@ pub struct Placement {
 
 /// Esri's description of how an image was georeferenced.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct GeodataXform {
     /// The kind of transform without its prefix: `PolynomialXform`, `IdentityXform` ...
     pub kind: String,
@@ -150,6 +152,7 @@ impl GeodataXform {
 
 /// The number of a coordinate system in a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SrsCode {
     /// The registry: `EPSG`, `Esri`.
     pub authority: String,

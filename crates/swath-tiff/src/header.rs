@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 
 /// What the header says of the whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Header {
     /// Byte order of everything outside compressed data.
     pub order: ByteOrder,

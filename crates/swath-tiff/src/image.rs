@@ -128,6 +128,7 @@ pub enum Planar {
 
 /// The layout of the pixels of one IFD, checked: whoever has one need not check its numbers again.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ImageLayout {
     /// Samples per pixel.
     pub samples: u16,

@@ -10,6 +10,7 @@ const MASK: u32 = 4;
 
 /// One image (page) of a file and the IFDs that belong to it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ImageRoles<'a> {
     /// The full resolution.
     pub full: &'a Ifd,
@@ -23,6 +24,7 @@ pub struct ImageRoles<'a> {
 
 /// The images of a file in file order; most files have one.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Roles<'a> {
     /// The images; at least one.
     pub images: Vec<ImageRoles<'a>>,

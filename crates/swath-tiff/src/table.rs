@@ -23,6 +23,7 @@ impl Span {
 /// The offsets and byte counts of an image's blocks. They stay in the file: a table of ten million tiles costs
 /// nothing until a tile is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockTable {
     pub(crate) ifd: Location,
     pub(crate) offsets: Entry,

@@ -92,6 +92,7 @@ pub fn candidates(file_name: &str) -> Vec<String> {
 
 /// What a MapInfo table says about its raster.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct TabFile {
     /// The control points.
     pub points: Vec<Gcp>,

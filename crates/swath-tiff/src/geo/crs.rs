@@ -25,6 +25,7 @@ pub enum CrsKind {
 
 /// Who gave a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Authority {
     /// The EPSG Dataset.
     Epsg,
@@ -34,6 +35,7 @@ pub enum Authority {
 
 /// A code of a whole reference system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Code {
     /// Who gave it.
     pub authority: Authority,
@@ -43,6 +45,7 @@ pub struct Code {
 
 /// A parameter of a projection.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Parameter {
     /// Name in WKT 1.
     pub name: &'static str,
@@ -54,6 +57,7 @@ pub struct Parameter {
 
 /// A map projection.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Projection {
     /// EPSG code of the conversion, if the keys name one.
     pub epsg: Option<u16>,
@@ -65,6 +69,7 @@ pub struct Projection {
 
 /// The system of heights.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Vertical {
     /// EPSG code.
     pub epsg: Option<u16>,
@@ -80,6 +85,7 @@ pub struct Vertical {
 
 /// The texts of the citation keys, unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Citations {
     /// GTCitationGeoKey.
     pub general: Option<String>,
@@ -93,6 +99,7 @@ pub struct Citations {
 
 /// A coordinate reference system.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Crs {
     /// The kind of coordinates.
     pub kind: CrsKind,

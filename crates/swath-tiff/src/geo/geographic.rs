@@ -9,6 +9,7 @@ pub(super) const USER_DEFINED: u16 = 32767;
 
 /// A geodetic datum.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Datum {
     /// EPSG code.
     pub epsg: Option<u16>,
@@ -18,6 +19,7 @@ pub struct Datum {
 
 /// A figure of the Earth, or of another body.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Ellipsoid {
     /// EPSG code.
     pub epsg: Option<u16>,
@@ -49,6 +51,7 @@ impl Ellipsoid {
 
 /// The meridian from which longitudes count.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct PrimeMeridian {
     /// EPSG code.
     pub epsg: Option<u16>,
@@ -60,6 +63,7 @@ pub struct PrimeMeridian {
 
 /// The geographic system, of its own or under a projection.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Geographic {
     /// EPSG code; none when other keys contradict it.
     pub epsg: Option<u16>,

@@ -21,6 +21,7 @@ pub enum KeyValue {
 
 /// A key and its value.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct GeoKey {
     /// The number of the key.
     pub id: u16,
@@ -101,6 +102,7 @@ pub enum GeoWarning {
 
 /// All keys of a file, in the order of the directory.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct GeoKeys {
     /// KeyDirectoryVersion: 1.
     pub version: u16,
@@ -114,6 +116,7 @@ pub struct GeoKeys {
 
 /// The three tags of a directory.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct EncodedKeys {
     /// GeoKeyDirectory (34735).
     pub directory: Vec<u16>,

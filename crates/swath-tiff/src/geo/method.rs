@@ -5,6 +5,7 @@ use super::names::plain;
 
 /// What a parameter measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Quantity {
     /// An angle in the angular unit of the geographic system.
     Angle,
@@ -18,6 +19,7 @@ pub enum Quantity {
 
 /// One parameter of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MethodParameter {
     /// Name in WKT 1.
     pub name: &'static str,
@@ -29,6 +31,7 @@ pub struct MethodParameter {
 
 /// A projection method.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Method {
     /// Short name in the code tables.
     pub(super) id: &'static str,

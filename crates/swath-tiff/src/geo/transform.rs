@@ -142,6 +142,7 @@ pub struct RawGeoref<'a> {
 
 /// What the model tags say.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Georef {
     /// Corner-based transform, with the half pixel of PixelIsPoint already taken off.
     pub transform: Option<GeoTransform>,
