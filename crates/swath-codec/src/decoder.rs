@@ -56,6 +56,32 @@ pub enum Codec {
     JpegXl,
 }
 
+impl Codec {
+    /// Whether the codec decodes to samples; the others decode to bytes, before which a predictor may have been applied.
+    fn is_picture(&self) -> bool {
+        matches!(
+            self,
+            Codec::Jpeg { .. }
+                | Codec::OldJpeg(_)
+                | Codec::Jpeg2000(_)
+                | Codec::WebP
+                | Codec::JpegXl
+                | Codec::SgiLog(_)
+                | Codec::Lerc(_)
+                | Codec::LercMask(..)
+        )
+    }
+
+    /// Whether FillOrder applies to the stored bytes. Fax decoders read either bit order themselves; picture formats define
+    /// their own.
+    fn has_bit_order(&self) -> bool {
+        !matches!(
+            self,
+            Codec::Ccitt(_) | Codec::Jpeg { .. } | Codec::OldJpeg(_) | Codec::Jpeg2000(_) | Codec::WebP | Codec::JpegXl
+        )
+    }
+}
+
 /// The tables of an old-style JPEG file, which lie outside its blocks; see [`ojpeg::Params`] for what each is.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "the fields are those of ojpeg::Params, owned")]
@@ -178,71 +204,88 @@ impl Decoder {
         block: &'a mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<&'a [u8]> {
-        let want = shape.len();
-        // Fax decoders read either bit order themselves; pictures are defined as bytes.
-        let reversible = !matches!(
-            self.codec,
-            Codec::Ccitt(_) | Codec::Jpeg { .. } | Codec::OldJpeg(_) | Codec::Jpeg2000(_) | Codec::WebP | Codec::JpegXl
-        );
-        if self.lsb_first && reversible {
+        if self.lsb_first && self.codec.has_bit_order() {
             reverse_bits(src);
         }
-        if matches!(self.codec, Codec::None) && self.subsampling == (1, 1) {
-            let got = src.len();
-            let block = src.get_mut(..want).ok_or(Error::Truncated { codec: self.name, got, want })?;
-            predictor::undo(Predictor::None, shape, self.big_endian, block, &mut scratch.rows)?;
-            return Ok(block);
+        if self.is_copy() && self.subsampling == (1, 1) {
+            return self.copy(src, shape, scratch);
         }
+        let want = shape.len();
         // Only the top of a Deflate stream needs room behind the bytes that are wanted.
         let slack = if extent == Extent::Top && matches!(self.codec, Codec::Deflate) { deflate::SLACK } else { 0 };
         if block.len() < want + slack {
-            // Zeroed by the allocator: pages that the stream does not reach cost nothing.
+            // The allocator gives zeroed pages, so pages that the stream does not reach cost nothing.
             *block = vec![0; want + slack];
         }
         let block = &mut block[..want + slack];
+        if self.codec.is_picture() {
+            self.decode_picture(src, shape, block, scratch)?;
+        } else if self.subsampling != (1, 1) {
+            self.decode_subsampled(src, shape, extent, block, scratch)?;
+        } else {
+            self.decompress(src, shape, extent, block, want, scratch)?;
+            predictor::undo(self.predictor, shape, self.big_endian, &mut block[..want], &mut scratch.rows)?;
+        }
+        Ok(&block[..want])
+    }
+
+    /// A block that is stored as it is stays where it is: only its bytes may need swapping.
+    fn copy<'a>(&self, src: &'a mut [u8], shape: Shape, scratch: &mut Scratch) -> Result<&'a [u8]> {
+        let (got, want) = (src.len(), shape.len());
+        let block = src.get_mut(..want).ok_or(Error::Truncated { codec: self.name, got, want })?;
+        predictor::undo(Predictor::None, shape, self.big_endian, block, &mut scratch.rows)?;
+        Ok(block)
+    }
+
+    /// The codecs that decode to samples instead of bytes.
+    fn decode_picture(&self, src: &[u8], shape: Shape, block: &mut [u8], scratch: &mut Scratch) -> Result<()> {
         match &self.codec {
             Codec::Jpeg { tables, photometric } => {
                 let params = jpeg::Params { tables: tables.as_deref(), photometric: *photometric };
-                jpeg::decode(&params, src, shape, block)?;
+                jpeg::decode(&params, src, shape, block)
             }
-            Codec::OldJpeg(params) => params.decode(src, shape, block)?,
-            Codec::Jpeg2000(colour) => jpeg2000::decode(src, shape, *colour, block)?,
-            Codec::WebP => webp::decode(src, shape, block)?,
-            Codec::JpegXl => jxl::decode(src, shape, block)?,
-            Codec::SgiLog(kind) => {
-                sgilog::decode(*kind, src, shape, block)?;
-            }
+            Codec::OldJpeg(params) => params.decode(src, shape, block),
+            Codec::Jpeg2000(colour) => jpeg2000::decode(src, shape, *colour, block),
+            Codec::WebP => webp::decode(src, shape, block),
+            Codec::JpegXl => jxl::decode(src, shape, block),
+            Codec::SgiLog(encoding) => sgilog::decode(*encoding, src, shape, block).map(|_| ()),
             Codec::Lerc(params) => {
                 let scratch = scratch.lerc.get_or_insert_default();
                 lerc::decode(params, src, shape, block, None, scratch)?;
-                // A blob has a byte order of its own, but libtiff swaps what any codec gives: big-endian files hold blobs
-                // of swapped samples.
+                // A blob has its own byte order, but libtiff swaps the output of every codec: big-endian files hold blobs of
+                // swapped samples.
                 byteorder::swap_block(shape, self.big_endian, block);
+                Ok(())
             }
             Codec::LercMask(params, stored) => {
                 let stored = Shape { width: shape.width, height: shape.height, ..*stored };
                 scratch.bytes.resize(stored.len(), 0);
                 let inner = scratch.lerc.get_or_insert_default();
-                lerc::decode(params, src, stored, &mut scratch.bytes, Some(block), inner)?;
+                lerc::decode(params, src, stored, &mut scratch.bytes, Some(block), inner).map(|_| ())
             }
-            _ if self.subsampling != (1, 1) => {
-                let (width, height) = (shape.width, shape.height);
-                let packed = color::subsampled_len(width, height, self.subsampling)
-                    .ok_or(Error::Unsuited { codec: self.name, what: "a block of this size" })?;
-                let mut bytes = std::mem::take(&mut scratch.bytes);
-                bytes.resize(packed, 0);
-                let result = self.decompress(src, shape, extent, &mut bytes, packed, scratch);
-                let result =
-                    result.and_then(|()| color::expand_subsampled(&bytes, width, height, self.subsampling, block));
-                scratch.bytes = bytes;
-                result?;
-            }
-            _ => {
-                self.decompress(src, shape, extent, block, want, scratch)?;
-                predictor::undo(self.predictor, shape, self.big_endian, &mut block[..want], &mut scratch.rows)?;
-            }
+            // `is_picture` lists the codecs above.
+            _ => Err(Error::Unsuited { codec: self.name, what: "pictures" }),
         }
-        Ok(&block[..want])
+    }
+
+    /// A block of packed YCbCr with shared chroma: decompresses it and repeats the chroma for every pixel.
+    fn decode_subsampled(
+        &self,
+        src: &[u8],
+        shape: Shape,
+        extent: Extent,
+        block: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let (width, height) = (shape.width, shape.height);
+        let packed = color::subsampled_len(width, height, self.subsampling)
+            .ok_or(Error::Unsuited { codec: self.name, what: "a block of this size" })?;
+        let mut bytes = std::mem::take(&mut scratch.bytes);
+        bytes.resize(packed, 0);
+        let result = self.decompress(src, shape, extent, &mut bytes, packed, scratch);
+        let result = result.and_then(|()| color::expand_subsampled(&bytes, width, height, self.subsampling, block));
+        scratch.bytes = bytes;
+        result
     }
 
     /// Decompress the first `want` bytes of a stream; fewer are an error. `dst` has more room only for the top of a Deflate
@@ -277,7 +320,7 @@ impl Decoder {
             Codec::Ccitt(params) => ccitt::decode(params, src, shape, dst, &mut scratch.ccitt)?,
             Codec::Next => next::decode(src, shape, dst)?,
             Codec::ThunderScan => thunderscan::decode(src, shape, dst)?,
-            // The rest are pictures, which `decode` handles whole.
+            // The rest are pictures, which `decode_picture` decodes.
             _ => 0,
         };
         if got < want { Err(Error::Truncated { codec: self.name, got, want }) } else { Ok(()) }
