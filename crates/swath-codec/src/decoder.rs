@@ -1,4 +1,4 @@
-//! One decoder for the blocks of one image: decompress, undo the predictor, put the bytes into native order.
+//! The decoder for the blocks of one image: it decompresses, undoes the predictor and swaps bytes to native order.
 
 use crate::error::{Error, Result};
 use crate::predictor::{self, Predictor};
@@ -9,7 +9,7 @@ use crate::{
     thunderscan, webp, zstd,
 };
 
-/// A compression scheme with what its streams need beside themselves.
+/// A compression scheme with the parameters that its streams need.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Codec {
@@ -35,7 +35,7 @@ pub enum Codec {
     ThunderScan,
     /// LERC, alone or in Deflate or ZSTD.
     Lerc(lerc::Params),
-    /// The masks of LERC blobs: a byte per pixel, 255 valid, 0 not. The shape says what the blobs hold.
+    /// The masks of LERC blobs: a byte per pixel, 255 valid, 0 not. The shape is that of the samples in the blobs.
     LercMask(lerc::Params, Shape),
     /// SGI LogL and LogLuv.
     SgiLog(sgilog::PixelEncoding),
@@ -46,7 +46,7 @@ pub enum Codec {
         /// The PhotometricInterpretation tag.
         photometric: u16,
     },
-    /// JPEG as TIFF 6.0 first had it.
+    /// JPEG as TIFF 6.0 first defined it.
     OldJpeg(Box<OldJpeg>),
     /// JPEG 2000.
     Jpeg2000(jpeg2000::Colour),
@@ -82,7 +82,7 @@ impl Codec {
     }
 }
 
-/// The tables of an old-style JPEG file, which lie outside its blocks; see [`ojpeg::Params`] for what each is.
+/// The tables of an old-style JPEG file, which are stored outside its blocks; [`ojpeg::Params`] describes each.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "the fields are those of ojpeg::Params, owned")]
 pub struct OldJpeg {
@@ -116,27 +116,27 @@ impl OldJpeg {
     }
 }
 
-/// How much of a block is wanted.
+/// How much of a block to decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// All of it.
     Whole,
-    /// Its first rows; the stream goes on behind them.
+    /// Its first rows; the stream continues after them.
     Top,
 }
 
-/// Which rows a decoder can give without decoding the whole block.
+/// Which rows a decoder can return without decoding the whole block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowAccess {
-    /// Any: rows lie at known places in the stored bytes.
+    /// Any row: rows have known positions in the stored bytes.
     Any,
-    /// Rows from the top down: decoding can stop early.
+    /// The first rows: decoding can stop early.
     Prefix,
-    /// All or nothing.
+    /// Only all rows together.
     All,
 }
 
-/// Decodes the blocks of one image. Shared between threads; what changes lies in [`Scratch`].
+/// Decodes the blocks of one image. Threads share it; each has its own [`Scratch`].
 #[derive(Debug, Clone)]
 pub struct Decoder {
     /// The codec.
@@ -149,7 +149,7 @@ pub struct Decoder {
     pub big_endian: bool,
     /// FillOrder 2: the bits of each stored byte are in reverse order.
     pub lsb_first: bool,
-    /// How many pixels share their chroma, across and down, in the packed YCbCr of byte codecs; (1, 1) for all else.
+    /// How many pixels share their chroma, across and down, in the packed YCbCr of byte codecs; (1, 1) for everything else.
     pub subsampling: (usize, usize),
 }
 
@@ -166,19 +166,19 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Bytes of the buffers that grow with the blocks.
+    /// The capacity, in bytes, of the buffers that grow with the blocks.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.rows.capacity()
     }
 }
 
 impl Decoder {
-    /// Whether there is nothing to decode.
+    /// Whether blocks are stored without compression.
     pub fn is_copy(&self) -> bool {
         matches!(self.codec, Codec::None)
     }
 
-    /// Which rows can be had without decoding the whole block.
+    /// Which rows can be decoded without the whole block.
     pub fn row_access(&self) -> RowAccess {
         match self.codec {
             _ if self.subsampling != (1, 1) => RowAccess::All,
@@ -188,14 +188,14 @@ impl Decoder {
         }
     }
 
-    /// Decode one block to native samples, still packed if they are not a whole number of bytes.
+    /// Decodes one block to native samples, still packed if they are not a whole number of bytes.
     ///
     /// `shape` has the rows that are wanted: those of the whole block, or its first rows where [`row_access`](Decoder::row_access)
     /// allows that. `src` is the stored block; it is scratch memory afterwards. `block` grows to the size of a decoded block and no further.
-    /// The result lies in one of the two and has `shape.len()` bytes.
+    /// The result is part of one of the two and has `shape.len()` bytes.
     ///
     /// # Errors
-    /// [`Error::Truncated`] when the stream ends before the block is full, and what the codecs say.
+    /// [`Error::Truncated`] when the stream ends before the block is full, and the errors of the codecs.
     pub fn decode<'a>(
         &self,
         src: &'a mut [u8],
@@ -288,7 +288,7 @@ impl Decoder {
         result
     }
 
-    /// Decompress the first `want` bytes of a stream; fewer are an error. `dst` has more room only for the top of a Deflate
+    /// Decompresses the first `want` bytes of a stream; fewer are an error. `dst` has more room only for the top of a Deflate
     /// stream.
     fn decompress(
         &self,

@@ -11,7 +11,7 @@ use crate::tag::Tag;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ifd {
-    /// Where it lies in the file.
+    /// Its offset in the file.
     pub offset: u64,
     /// Its entries, sorted by tag; of duplicated tags the first in the file comes first.
     pub entries: Vec<Entry>,

@@ -1,4 +1,4 @@
-//! What one IFD says of its pixels: size, sample type, compression, blocks.
+//! The layout of the pixels of one IFD: size, sample type, compression, blocks.
 
 use crate::bytes::{ByteOrder, ReadAt};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::sample_format::SampleFormat;
 use crate::table::BlockTable;
 use crate::tag::Tag;
 
-/// Open numbers with names: a value that nobody has named is kept, not refused.
+/// Numbers with names. A value without a name is kept; it is no error.
 macro_rules! named_numbers {
     ($(#[$doc:meta])* $type:ident { $($constant:ident = $number:literal, $name:literal;)* }) => {
         $(#[$doc])*
@@ -80,7 +80,7 @@ named_numbers! {
 }
 
 impl Compression {
-    /// Whether the codec is made for pictures: it knows about colours and gives whole samples. Others move bytes.
+    /// Whether the codec is made for pictures: it may convert colours, and it decodes to whole samples. Others compress bytes.
     pub fn is_picture(self) -> bool {
         matches!(
             self,
@@ -126,7 +126,7 @@ pub enum Planar {
     Separate,
 }
 
-/// The layout of the pixels of one IFD, checked: whoever has one need not check its numbers again.
+/// The layout of the pixels of one IFD, checked: code that has one need not check its numbers again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageLayout {
@@ -155,7 +155,7 @@ pub struct ImageLayout {
     pub subfile_type: u32,
     /// The grid of blocks; it also has the image's width and height.
     pub grid: BlockGrid,
-    /// Where the blocks lie.
+    /// The offsets and sizes of the blocks.
     pub table: BlockTable,
     /// Byte order of the file.
     pub order: ByteOrder,
@@ -292,7 +292,7 @@ fn block_grid<R: ReadAt + ?Sized>(
     Ok(grid)
 }
 
-/// NewSubfileType, or what the older SubfileType tag says in its terms.
+/// NewSubfileType, or the value of it that corresponds to the older SubfileType tag.
 pub(crate) fn subfile_type<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> u32 {
     if let Ok(Some(bits)) = fields.uint(Tag::NEW_SUBFILE_TYPE) {
         return bits as u32;

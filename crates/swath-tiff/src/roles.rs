@@ -34,7 +34,7 @@ impl<'a> Roles<'a> {
     /// Sort the IFDs of a chain by what they are.
     ///
     /// The first IFD is an image whatever it calls itself. A later one is an overview (NewSubfileType bit 0) or a mask
-    /// (bit 2) of the image before it, or else an image of its own. SubIFDs are overviews if they say so; others (thumbnails of
+    /// (bit 2) of the image before it, or else an image of its own. SubIFDs are overviews if their SubfileType says so; others (thumbnails of
     /// cameras, raw data) are not part of the picture.
     pub fn of<R: ReadAt + ?Sized>(chain: &'a Chain, source: &R, limits: &Limits) -> Roles<'a> {
         let mut images: Vec<ImageRoles<'a>> = Vec::new();

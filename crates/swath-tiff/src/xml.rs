@@ -11,7 +11,7 @@ use std::fmt;
 pub(crate) use read::decode;
 pub use read::parse;
 
-/// How much XML a reader is willing to look at.
+/// The largest document that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct XmlLimits {
     /// Bytes of the whole document.

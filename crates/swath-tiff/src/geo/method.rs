@@ -9,7 +9,7 @@ use super::names::plain;
 pub enum Quantity {
     /// An angle in the angular unit of the geographic system.
     Angle,
-    /// A direction at a point, in the azimuth unit (degrees unless the keys say otherwise).
+    /// A direction at a point, in the azimuth unit (degrees unless the keys state another unit).
     Azimuth,
     /// A length in the linear unit.
     Length,
@@ -227,7 +227,7 @@ pub(super) fn polar_variant(latitude: f64, scale: f64) -> &'static str {
 }
 
 impl MethodParameter {
-    /// The value that the keys give, as it stands there.
+    /// The value in the keys, unchanged.
     pub(super) fn read(&self, keys: &GeoKeys) -> Option<f64> {
         self.keys.iter().find_map(|&key| keys.double(key))
     }
