@@ -11,10 +11,10 @@ use crate::dataset::level::Level;
 use crate::dataset::metadata::{ImageMetadata, fill_bytes};
 use crate::dataset::sidecar::Sidecars;
 use crate::error::{Error, Result};
+use crate::read;
 use crate::read::color::announced_subsampling;
-use crate::read::cpu::{ReadPlan, read_into};
-use crate::read::gpu;
 use crate::read::pixels::{Pixels, Sample};
+use crate::read::plan::ReadPlan;
 use crate::read::request::{Layout, ReadRequest};
 use crate::report::ReadReport;
 
@@ -128,7 +128,16 @@ impl Image {
 
     /// A level by number.
     pub(crate) fn level(&self, number: usize) -> Result<&Level> {
-        self.levels.get(number).ok_or(Error::Level { level: number, count: self.levels.len() })
+        self.levels.get(number).ok_or_else(|| Error::Level {
+            file: self.levels[0].file.clone(),
+            level: number,
+            count: self.levels.len(),
+        })
+    }
+
+    /// Plans a read.
+    fn plan<'a>(&'a self, request: &'a ReadRequest<'a>) -> Result<ReadPlan<'a>> {
+        ReadPlan::new(self.level(request.level)?, request, &self.limits)
     }
 
     /// Read pixels into memory of their own.
@@ -138,14 +147,12 @@ impl Image {
     /// is missing or corrupt ([`Error::BlockPastEnd`], [`Error::Fetch`], [`Error::Block`]), the compression is not supported
     /// ([`Error::Codec`]) or the read was cancelled.
     pub fn read(&self, request: &ReadRequest<'_>) -> Result<Raster> {
-        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
-        let checked = ReadPlan::new(level, request, limits)?;
-        let mut pixels = Pixels::zeroed(level.dtype, checked.samples);
+        let plan = self.plan(request)?;
+        let mut pixels = Pixels::zeroed(plan.level.dtype, plan.selection.samples);
         swath_io::advise_huge_pages(pixels.as_bytes_mut());
-        let report = read_into(level, request, &checked, limits, pixels.as_bytes_mut())?;
-        let (bands, rows, cols) =
-            (checked.bands.len(), checked.window.height() as usize, checked.window.width() as usize);
-        let shape = match request.layout {
+        let report = read::execute(&plan, pixels.as_bytes_mut())?;
+        let (bands, rows, cols) = (plan.bands().len(), plan.window().height() as usize, plan.window().width() as usize);
+        let shape = match plan.layout {
             Layout::BandsFirst => [bands, rows, cols],
             Layout::BandsLast => [rows, cols, bands],
         };
@@ -157,16 +164,14 @@ impl Image {
     /// # Errors
     /// As [`Image::read`], and [`Error::Device`] when the device has no memory for it or stops.
     pub fn read_to_device(&self, request: &ReadRequest<'_>, gpu: &Gpu) -> Result<(DeviceRaster, ReadReport)> {
-        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
-        let checked = ReadPlan::new(level, request, limits)?;
-        gpu::read(level, gpu, request, &checked, limits)
+        let plan = self.plan(request)?;
+        read::gpu::execute_to_device(&plan, gpu)
     }
 
     /// Read pixels, all bands of each side by side, into the first rows of a raster on a device.
     pub(crate) fn read_into_raster(&self, request: &ReadRequest<'_>, raster: &DeviceRaster) -> Result<ReadReport> {
-        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
-        let checked = ReadPlan::new(level, request, limits)?;
-        gpu::read_into_raster(level, request, &checked, limits, raster)
+        let plan = self.plan(request)?;
+        read::gpu::execute_into_raster(&plan, raster)
     }
 
     /// Read pixels straight into a buffer of the image's type and of the exact size.
@@ -186,8 +191,7 @@ impl Image {
     /// # Errors
     /// As [`Image::read`], and [`Error::BufferSize`] when the buffer does not fit.
     pub fn read_bytes_into(&self, request: &ReadRequest<'_>, out: &mut [u8]) -> Result<ReadReport> {
-        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
-        let checked = ReadPlan::new(level, request, limits)?;
-        read_into(level, request, &checked, limits, out)
+        let plan = self.plan(request)?;
+        read::execute(&plan, out)
     }
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::read::cache;
 use crate::read::color::{Conversion, subsampling};
 use crate::read::decoder;
-use crate::read::plan::Place;
+use crate::read::plan::BlockCoord;
 
 /// Bytes of a piece of a large uncompressed strip.
 const PIECE_BYTES: u64 = 512 << 10;
@@ -81,11 +81,6 @@ impl Level {
     /// Bands that a read gives.
     pub(crate) fn bands(&self) -> usize {
         self.conversion.as_ref().map_or(usize::from(self.layout.samples), Conversion::bands)
-    }
-
-    /// The same level, read from another source of the same bytes.
-    pub(crate) fn with_source(&self, source: Arc<dyn Source>) -> Level {
-        Level { source, ..self.clone() }
     }
 
     /// The masks of this level's LERC blobs as a level of its own. A block that is not stored is zeros, which are valid.
@@ -202,9 +197,9 @@ impl Blocks {
     }
 
     /// Where the blocks at the given places lie: neighbours in the table are looked up at once.
-    pub(crate) fn spans(&self, level: &Level, places: &[Place], spans: &mut Vec<Span>) -> swath_tiff::Result<()> {
+    pub(crate) fn spans(&self, level: &Level, places: &[BlockCoord], spans: &mut Vec<Span>) -> swath_tiff::Result<()> {
         let table = &level.layout.table;
-        let index = |at: &Place| level.layout.grid.index(at.plane, self.stored_row(at.row), at.col);
+        let index = |at: &BlockCoord| level.layout.grid.index(at.plane, self.stored_row(at.row), at.col);
         for run in places.chunk_by(|a, b| index(b) == index(a) + 1) {
             table.spans(level.source.as_ref(), index(&run[0]), run.len() as u64, spans)?;
         }
