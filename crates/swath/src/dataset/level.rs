@@ -140,7 +140,7 @@ impl Level {
             height,
             samples: usize::from(self.layout.block_samples()),
             bits: decoder::decoded_bits(&self.layout),
-            format: decoder::sample_format(&self.layout),
+            format: self.layout.format(),
         }
     }
 

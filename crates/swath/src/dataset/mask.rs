@@ -68,7 +68,7 @@ impl Image {
         } else if self
             .about()
             .nodata
-            .is_some_and(|nodata| nodata.in_range(self.layout().kind(), self.layout().bits.into()))
+            .is_some_and(|nodata| nodata.in_range(self.layout().format(), self.layout().bits.into()))
         {
             MaskOrigin::NoData
         } else if self.has_alpha_mask() {
