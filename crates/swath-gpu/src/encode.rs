@@ -14,7 +14,6 @@ mod tiles;
 
 use std::ops::Range;
 
-use crate::backend::Api;
 use crate::backend::kernel::{Arg, Kernel};
 use crate::decode::MAX_GROUPS;
 use crate::error::{Error, Result};
@@ -224,10 +223,9 @@ impl TileEncoder {
 
     /// What was begun cannot be asked for again in smaller numbers: rows were moved on. So memory that is missing now is no reason to.
     fn late(&self, error: Error) -> Error {
-        match self.gpu.info().api {
-            _ if !error.is_memory() => error,
-            Api::Cuda => Error::Call { api: "CUDA", call: "cutting", code: error.to_string() },
-            _ => Error::Call { api: "OpenCL", call: "cutting", code: error.to_string() },
+        match error.is_memory() {
+            true => Error::OutOfMemoryMidway { stage: "cutting", reason: Box::new(error) },
+            false => error,
         }
     }
 

@@ -19,7 +19,7 @@ fn codecs(library: Library) -> &'static [&'static str] {
         Library::NvComp => &["deflate", "zstd", "lz4"],
         Library::NvJpeg2000 => &["jpeg2000"],
         Library::NvJpeg => &["jpeg"],
-        Library::CuFile => &[],
+        _ => &[],
     }
 }
 

@@ -534,5 +534,5 @@ impl TileEncoder {
 }
 
 fn failed(what: String) -> Error {
-    Error::Call { api: "nvCOMP", call: "compress", code: what }
+    Error::Library { library: Library::NvComp, call: "compress", code: what }
 }

@@ -121,7 +121,7 @@ impl PictureCodec {
     }
 
     fn failed(&self, call: &'static str, what: impl ToString) -> Error {
-        Error::Call { api: self.library().name(), call, code: what.to_string() }
+        Error::Library { library: self.library(), call, code: what.to_string() }
     }
 
     /// Pixels in a row of a tile, and its rows.

@@ -120,7 +120,7 @@ impl Level {
         if known.as_ref().is_some_and(usable) && storage != Storage::Posix {
             return Ok(known.clone());
         }
-        let opened = gpu.open_file(file, false, storage)?.map(Arc::new);
+        let opened = gpu.open_file(file, false, storage).map_err(|error| error.to_string())?.map(Arc::new);
         if opened.is_some() {
             known.clone_from(&opened);
         }

@@ -262,7 +262,10 @@ impl State<'_> {
     fn write_by_device(&mut self, gpu: &Gpu, cutting: &mut TileEncoder, spools: &Spools) -> Result<()> {
         let storage = self.running.storage;
         let open = |spool: &Spool| match spool.file() {
-            Some((file, end)) => Ok(gpu.open_file(file, true, storage)?.map(|file| (file, end))),
+            Some((file, end)) => {
+                let opened = gpu.open_file(file, true, storage).map_err(|error| error.to_string())?;
+                Ok(opened.map(|file| (file, end)))
+            }
             None if storage == Storage::CuFile => Err("only files of this machine can be written by cuFile".to_owned()),
             None => Ok(None),
         };
