@@ -7,7 +7,7 @@ use swath_gpu::{DeviceRaster, Gpu};
 use swath_io::Source;
 use swath_tiff::{Ifd, ImageLayout, ImageRoles, Limits};
 
-use crate::dataset::level::Level;
+use crate::dataset::level::{Level, LevelRole};
 use crate::dataset::metadata::{ImageMetadata, fill_bytes};
 use crate::dataset::sidecar::Sidecars;
 use crate::error::{Error, Result};
@@ -45,32 +45,29 @@ impl Image {
         sidecars: &Sidecars,
         limits: &Limits,
     ) -> Result<Image> {
-        let full = Level::new(Arc::clone(source), roles.full.clone(), 0, limits)?;
+        let role = LevelRole::Image { number: 0 };
+        let full = Level::new(Arc::clone(source), roles.full.clone(), role, limits)?;
         let about = ImageMetadata::gather(&full, sidecars, limits);
-        let mut levels = vec![full];
+        let fill = fill_bytes(about.nodata, full.dtype);
+        let mut levels = vec![full.filled_with(fill.clone())];
         // An overview that cannot be used is one that is not there: the full resolution does not depend on it.
         let internal = roles.overviews.iter().map(|&ifd| (source, ifd));
         // GDAL looks beside the file only if there are none inside. The levels that it shows come first here too.
         let external = sidecars.overviews.iter().map(|(source, ifd)| (source, ifd));
         for (source, ifd) in internal.chain(external) {
-            if let Ok(level) = Level::new(Arc::clone(source), ifd.clone(), levels.len(), limits)
+            let role = LevelRole::Image { number: levels.len() };
+            if let Ok(level) = Level::new(Arc::clone(source), ifd.clone(), role, limits)
                 && (level.bands(), level.dtype) == (levels[0].bands(), levels[0].dtype)
             {
-                levels.push(level);
+                levels.push(level.filled_with(fill.clone()));
             }
-        }
-        for level in &mut levels {
-            level.fill = fill_bytes(about.nodata, level.dtype);
         }
 
         let mut masks = Vec::new();
         let internal = roles.mask.iter().chain(&roles.mask_overviews).map(|&ifd| (source, ifd));
         let external = sidecars.masks.iter().map(|(source, ifd)| (source, ifd)).filter(|_| roles.mask.is_none());
         for (source, ifd) in internal.chain(external) {
-            if let Ok(mut mask) = Level::new(Arc::clone(source), ifd.clone(), 0, limits) {
-                mask.is_mask = true;
-                masks.push(mask);
-            }
+            masks.extend(Level::new(Arc::clone(source), ifd.clone(), LevelRole::Mask, limits));
         }
         Ok(Image { levels, masks, limits: limits.clone(), about })
     }

@@ -8,6 +8,7 @@
 mod batches;
 mod copy_out;
 mod cpu_part;
+mod direct_file;
 mod finish;
 mod submit;
 
@@ -26,6 +27,8 @@ use crate::read::request::{Cancel, Layout, Progress};
 use crate::report::{DeviceReport, ReadReport};
 
 use self::cpu_part::Refusal;
+pub(crate) use self::direct_file::DirectFile;
+use self::direct_file::DirectReadError;
 
 /// Device memory that the batches of a read hold at most, unless the request sets another budget.
 pub const DEFAULT_GPU_MEMORY_BUDGET: u64 = 256 << 20;
@@ -150,8 +153,8 @@ impl<'a> Reading<'a> {
     /// Opens the file for direct reads, if the device can do them and the request wants them.
     fn open_file(&mut self, job: &DecodeJob) -> Result<()> {
         let opened = match (job.is_fed_by_host(), self.plan.request.storage) {
-            (false, storage) => self.plan.level.device_file(self.gpu, storage),
-            (true, Storage::CuFile) => Err(format!("{} takes compressed bytes from the host", job.decoded_by())),
+            (false, storage) => self.plan.level.direct_file.open(self.plan.source.as_ref(), self.gpu, storage),
+            (true, Storage::CuFile) => Err(DirectReadError::FedByHost { decoder: job.decoded_by().into() }),
             (true, _) => Ok(None),
         };
         match opened {
