@@ -45,7 +45,7 @@ from .errors import (
     VRTStableSourcesOnlyError,
     VRTUnsupportedError,
 )
-from .gpu.read import read_device
+from .gpu.read_device import read_device
 from .read.georef import STATUS_CRS_ONLY as GEOREF_STATUS_CRS_ONLY
 from .read.georef import STATUS_FULL as GEOREF_STATUS_FULL
 from .read.georef import STATUS_NONE as GEOREF_STATUS_NONE

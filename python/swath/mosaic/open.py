@@ -18,18 +18,22 @@ from ..errors import (
     MixedBandMetadataError,
     UnparseableCRSError,
 )
+from ..gpu.arrays import require_gpu, to_device
 from ..read.attrs import CONTRACT, encoding_of, nodata_attrs, stands_for_missing
 from ..read.crs import WKT_WORD
 from ..read.georef import Georef, placed
 from ..read.nodata import Finish, Number
+from ..read.pixels import Pixels
 from ..read.plan import MAX_PIXELS, ReadPlan
 from ..read.request import bands_of, check_max_pixels, window_of
 from ..read.source import Identity, identity_of
+from ..xarray.dask import chunk_sizes, dask_array
+from ..xarray.dataarray import data_array
 from ..xarray.state import ReadState
 from ..xarray.structured import Structured
 from .canvas import Layer, open_member, other_system
 from .document import Rect, Source, Vrt, read_vrt
-from .source import MaskedMosaic, Mosaic
+from .source import Mosaic
 
 if TYPE_CHECKING:
     import dask.array
@@ -63,8 +67,6 @@ def open_vrt(
 ) -> xr.DataArray:
     """Read a mosaic. The arguments are those of `open_geotiff`, whose part of the checks was made."""
     if gpu:
-        from ..gpu.arrays import require_gpu
-
         require_gpu()
     lenient = missing_sources == "warn"
     vrt = _whole_sources(read_vrt(path), lenient)
@@ -118,8 +120,6 @@ def mosaic_of(path: str) -> Mosaic:
 def _array(
     data: Any, plan: ReadPlan, place: Georef, attrs: dict[str, Any], name: str | None, encoding: dict[str, Any]
 ) -> xr.DataArray:
-    from ..xarray.dataarray import data_array
-
     y, x = place.coords(plan.window)
     coords: Coords = {"y": y, "x": x}
     if not plan.flat:
@@ -220,7 +220,7 @@ def _masking(
     source = chosen[0].dtype
     if not masked or len({str(about.nodata) for about in chosen}) == 1:
         return mosaic, Finish.of(source, nodata, masked=masked, dtype=dtype)
-    own = MaskedMosaic(mosaic.vrt, mosaic.lenient, mosaic.epsg)
+    own = mosaic.masked()
     return own, Finish.of(own.dtype, float("nan"), masked=True, dtype=dtype)
 
 
@@ -267,9 +267,6 @@ def _identity(path: str) -> Identity | None:
 
 
 def _lazy(mosaic: Mosaic, plan: ReadPlan, chunks: Any, identities: list[Identity | None]) -> dask.array.Array:
-    from ..read.pixels import Pixels
-    from ..xarray.dask import chunk_sizes, dask_array
-
     sizes = chunk_sizes(chunks, plan, mosaic.levels[0][2:])
     pixels = Pixels(mosaic, plan)  # type: ignore[arg-type]
     vrt = os.path.abspath(mosaic.vrt.path), mosaic.vrt.identity, identities, mosaic.lenient
@@ -301,8 +298,6 @@ def _holes(mosaic: Mosaic, missing: list[Layer]) -> list[dict[str, Any]]:
 
 
 def _upload(data: Any) -> Any:
-    from ..gpu.arrays import to_device
-
     if isinstance(data, np.ndarray):
         return to_device(data)
     return data.map_blocks(to_device, dtype=data.dtype, meta=to_device(data._meta))

@@ -44,6 +44,10 @@ class Mosaic:
         self.epsg = epsg
         """No source may have another system, where it is known."""
 
+    def masked(self, promoted: np.dtype[Any] | None = None) -> MaskedMosaic:
+        """The same mosaic with NaN for the nodata value of each band; `promoted` is the type of the result."""
+        return MaskedMosaic(self.vrt, self.lenient, self.epsg, promoted)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.vrt, self.lenient, self.epsg)
 

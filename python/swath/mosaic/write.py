@@ -6,7 +6,6 @@ import math
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,10 +16,12 @@ from xml.etree.ElementTree import Element
 
 from .._swath import File, default_threads
 from .._xml import add, replace_file, to_bytes
-from ..gpu.arrays import is_on_device
+from ..gpu.arrays import is_on_device, to_host
 from ..read.crs import crs_of
-from ..write.sidecars import STATISTICS, number_text, pam_path
+from ..read.sidecars import pam_path
+from ..write.sidecars import STATISTICS, number_text
 from ..write.stream import as_announced, finish, make_parent
+from ..write.to_geotiff import write_array
 from .document import DTYPES, METADATA_DOMAIN, POINT_TRANSFORM
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def write_vrt(job: Job, progress: Progress | None) -> Report:
     if os.path.exists(path) and not job.overwrite:
         raise FileExistsError(f"{path} exists, and overwrite=False")
     make_parent(path)
-    staged = f"{folder}.tmp-{uuid.uuid4().hex}"
+    staged = f"{folder}.tmp-{os.urandom(16).hex()}"
     os.mkdir(staged)
     try:
         tiles = _tiles(job.raster, job.tile_size)
@@ -147,12 +148,8 @@ def _batches(job: Job, tiles: list[Tile]) -> Iterator[list[Tile]]:
 
 
 def _write_tile(job: Job, tile: Tile, block: Any, folder: str, threads: int) -> Report:
-    from ..write.to_geotiff import write_array
-
     block = as_announced(block, job.raster.array.dtype, f"the chunk at row {tile.row} and column {tile.column}")
     if is_on_device(block):
-        from ..gpu.arrays import to_host
-
         block = to_host(block)
     pixels: npt.NDArray[Any] = finish(job.raster, block)
     if pixels.shape[:2] != (tile.height, tile.width):

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._warn import warn
+from ..remote.open import DEFAULT_LIMIT
 from ..remote.ranges import OVERVIEWS
-from ..write.sidecars import read_pam
 from ..xarray.dataarray import index_of
 from .attrs import Metadata, file_attrs, metadata_text, parse_metadata
 from .georef import Georef, georef_of
 from .nodata import Number, parse_nodata
 from .request import check_level_type, level_of
+from .sidecars import read_pam
 from .source import Handle, is_remote, local_path, open_source
 
 if TYPE_CHECKING:
@@ -187,8 +188,6 @@ def header_of(source: Any, **remote: Any) -> Header:
     if isinstance(source, str) and "://" not in source:
         return _kept.get(source)
     if is_remote(source):
-        from ..remote.open import DEFAULT_LIMIT
-
         # By its handle: to open the file once more for tasks to come would cost its headers again.
         handle = Handle(source, **{"max_cloud_bytes": DEFAULT_LIMIT, **remote})
         return Header(handle.file(), None, handle)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from ..gpu.arrays import require_gpu
+from ..xarray.dask import check_chunks
+from ..xarray.spatial_ref import with_spatial_ref
 from .prepare import Prepared as Prepared
 from .prepare import prepare as prepare
 from .prepare import stem_of
@@ -21,6 +24,7 @@ from .request import (
     threads_of,
     warn_of_idle,
 )
+from .sidecars import read_pam
 from .source import is_remote
 
 if TYPE_CHECKING:
@@ -166,8 +170,6 @@ def open_geotiff(
     if window is not None and bbox is not None:
         raise ValueError("open_geotiff: window= and bbox= are mutually exclusive; pass one or the other.")
     if chunks is not None:
-        from ..xarray.dask import check_chunks
-
         check_chunks(chunks)
     done = report_of(report)
     threads = threads_of(threads)
@@ -194,8 +196,6 @@ def open_geotiff(
         )
     else:
         if gpu:
-            from ..gpu.arrays import require_gpu
-
             require_gpu()
         remote: dict[str, Any] = {}
         if is_remote(asked):
@@ -227,8 +227,6 @@ def open_geotiff(
         )
         array = prepared.array(data, seen, parse_coordinates)
     if spatial_ref:
-        from ..xarray.spatial_ref import with_spatial_ref
-
         array = with_spatial_ref(array)
     return array
 
@@ -243,8 +241,8 @@ _SINCE_UNPACK = (
 
 
 def _open_mosaic(path: str, **request: Any) -> xr.DataArray:
+    # Only VRT files need it, and it imports concurrent.futures and logging: 13 ms.
     from ..mosaic.open import open_vrt
-    from ..write.sidecars import read_pam
 
     array = open_vrt(path, **request)
     array.attrs.update(read_pam(path))

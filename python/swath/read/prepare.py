@@ -10,7 +10,9 @@ import numpy as np
 
 from .._report import remember
 from ..errors import PixelSafetyLimitError
+from ..gpu.read import read_gpu
 from ..write.mask import FileMask
+from ..xarray.dask import open_lazy
 from ..xarray.dataarray import data_array
 from ..xarray.state import ReadState
 from .attrs import copy_of, encoding_of, nodata_attrs, stands_for_missing
@@ -118,12 +120,8 @@ class Prepared:
         """The pixels, and whether nodata is among them."""
         plan = self.plan
         if gpu:
-            from ..gpu.read import read_gpu
-
             return read_gpu(self.handle, plan, on_gpu_failure, chunks=chunks, report=report)
         if chunks is not None:
-            from ..xarray.dask import open_lazy
-
             return open_lazy(self.handle, plan, chunks), None
         raw, done = plan.read_raw(self.header.file)
         report.update(done)

@@ -9,10 +9,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, BinaryIO
-from urllib.parse import unquote
 
 from .._swath import File
 from ..errors import SourceChangedError
+from ..remote.open import open_identified, open_remote
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 """What can be opened."""
@@ -57,7 +57,12 @@ def _path_of_uri(uri: str) -> str:
     if path.lower().startswith("localhost/"):
         path = path[len("localhost") :]
     # A name may have a percent sign in it: programs that build URIs by gluing strings do not quote it.
-    return path if os.path.exists(path) else unquote(path)
+    if os.path.exists(path):
+        return path
+    # It takes 1.4 ms to import, and only such names need it.
+    from urllib.parse import unquote
+
+    return unquote(path)
 
 
 def open_source(source: Source, **remote: Any) -> File:
@@ -65,8 +70,6 @@ def open_source(source: Source, **remote: Any) -> File:
     if is_content(source):
         return File.from_bytes(bytes(source))  # type: ignore[arg-type]
     if isinstance(source, str) and is_remote(source):
-        from ..remote.open import open_remote
-
         return open_remote(source, **remote)
     path = local_path(source)
     if path is not None:
@@ -140,8 +143,6 @@ class Handle:
             self.source, self.identity = path, identity_of(path)
             self._file = File.open(path) if file is None else file
         elif isinstance(source, str):
-            from ..remote.open import open_identified
-
             self.source = source
             self._file, self.identity = open_identified(source, file, **remote)
         else:
@@ -226,8 +227,6 @@ class _Opened:
     def _open(source: str, identity: Identity, remote: dict[str, Any]) -> File:
         if not is_remote(source):
             return File.open(source)
-        from ..remote.open import open_identified
-
         file, now = open_identified(source, **remote)
         if now != identity:
             raise SourceChangedError(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO, TypeVar
@@ -143,7 +143,7 @@ def _write_streamed(filesystem: Any, path: str, write: Callable[[BinaryIO], T]) 
 
 def _write_aside(filesystem: Any, path: str, write: Callable[[BinaryIO], T]) -> T:
     """Write under another name and rename: these filesystems show what is written while it is."""
-    aside = f"{path}.tmp-{uuid.uuid4().hex}"
+    aside = f"{path}.tmp-{os.urandom(16).hex()}"
     try:
         with filesystem.open(aside, "wb") as file:
             result = write(file)

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from .._settings import number
 from .._swath import File
+from .fsspec import ObjectFile, write_object
 from .ranges import OVERVIEWS, RemoteFile, Store
 
 T = TypeVar("T")
@@ -48,6 +49,7 @@ def open_store(
 ) -> Store:
     """Find a remote file and fetch its head."""
     if is_http(url):
+        # Only http(s) URLs need it, and it imports http.client and ssl: 26 ms.
         from .http import HttpFile
 
         options = dict(storage_options or {})
@@ -55,8 +57,6 @@ def open_store(
         if options:
             raise ValueError(f"storage_options: http knows only headers, not {', '.join(map(repr, options))}")
         return HttpFile(url, headers, companion=OVERVIEWS)
-    from .fsspec import ObjectFile
-
     return ObjectFile(url, cloud_limit(max_cloud_bytes), storage_options)
 
 
@@ -95,6 +95,4 @@ def write_remote(url: str, write: Callable[[BinaryIO], T], storage_options: Mapp
             f"Writes are not supported over HTTP(S). Got {url!r}. Write to a local path or an fsspec-supported cloud "
             "URL (s3://, gs://, az://, ...) instead."
         )
-    from .fsspec import write_object
-
     return write_object(url, write, storage_options)

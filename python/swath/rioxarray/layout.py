@@ -14,11 +14,13 @@ from ..read.pixels import Pixels
 from ..read.plan import MAX_PIXELS, ReadPlan
 from ..read.source import Handle, is_remote
 from ..write.mask import FileMask
+from ..xarray.dask import dask_array
 from ..xarray.spatial_ref import NAME
 from ..xarray.state import ReadState
 from . import netcdf_tags
 from .attrs import band_attrs, color_attrs, file_attrs, move_to_encoding
 from .grid_mapping import grid_mapping_attrs
+from .rotated import rotated_coords
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -109,9 +111,10 @@ class Reading:
 
     def _lazy(self, pixels: Pixels) -> Any:
         """Pixels that are read when they are indexed, and kept then if that is wanted."""
+        # xarray is imported on first use.
         from xarray.core import indexing
 
-        from ..xarray.engine import lazy_array
+        from ..xarray.lazy_array import lazy_array
 
         data = indexing.CopyOnWriteArray(lazy_array(pixels))
         return indexing.MemoryCachedArray(data) if self.cache else data  # type: ignore[no-untyped-call]
@@ -125,10 +128,8 @@ class Reading:
         promoted = _promoted(info.dtype) if self.masked else info.dtype
         source = info.dtype
         if by_nodata and len({str(info.nodata[band]) for band in bands}) > 1:
-            from ..mosaic.source import MaskedMosaic, Mosaic
-
-            assert isinstance(handle, Mosaic), "all bands of a TIFF have one nodata value"
-            handle = MaskedMosaic(handle.vrt, handle.lenient, handle.epsg, promoted)
+            assert not isinstance(handle, Handle), "all bands of a TIFF have one nodata value"
+            handle = handle.masked(promoted)
             source, nodata = promoted, float("nan")
         finish = Finish.of(
             source,
@@ -196,8 +197,6 @@ class Reading:
             )
         a, b, c, d, e, f = info.transform
         if max(abs(b), abs(d)) > SHEAR * max(abs(a), abs(e), 1.0):
-            from .rotated import rotated_coords
-
             return rotated_coords(info.transform, info.height, info.width)
         return {
             "x": ("x", np.arange(info.width) * a + (a * 0.5 + b * 0.5 + c)),
@@ -249,10 +248,7 @@ def _normalized(
 
 
 def _dask(pixels: Pixels, sizes: tuple[tuple[int, ...], ...]) -> Any:
-    from ..mosaic.source import Mosaic
-    from ..xarray.dask import dask_array
-
     meta = np.empty((0,) * pixels.ndim, pixels.dtype)
     # A mosaic may have very many sources: it is one node of the graph, to which all tasks refer.
-    inline = not isinstance(pixels.handle, Mosaic)
+    inline = isinstance(pixels.handle, Handle)
     return dask_array(pixels, sizes, (pixels, sizes), meta, inline=inline, prefix="open_rasterio")

@@ -7,7 +7,9 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GeoTIFFFallbackWarning
+from ..read.header import header_of
 from ..read.request import bands_of, check_level_type, coerce, is_vrt, threads_of
+from ..read.sidecars import read_pam
 from ..read.source import Handle, is_file_like, is_remote
 from .layout import Raster, Reading
 from .raster_info import RasterInfo
@@ -164,15 +166,13 @@ def _source_of(filename: Any) -> Any:
 
 def _open(source: Any, level: int, storage_options: Mapping[str, Any] | None) -> Raster:
     if is_vrt(source):
+        # Only VRT files need it, and it imports concurrent.futures and logging: 13 ms.
         from ..mosaic.open import mosaic_of
-        from ..write.sidecars import read_pam
 
         if level:
             raise ValueError("overview_level is not supported for VRT sources.")
         mosaic = mosaic_of(source)
         return Raster(RasterInfo.of_vrt(mosaic.vrt, read_pam(source)), mosaic)
-    from ..read.header import header_of
-
     remote: dict[str, Any] = {}
     if is_remote(source):
         # Only the blocks that are looked at are fetched.

@@ -32,7 +32,8 @@ class Centres:
 
 def rotated_coords(transform: Affine, height: int, width: int) -> dict[str, Any]:
     """xc and yc, the names that rioxarray gives them."""
-    from ..xarray.engine import lazy_array
+    # xarray is imported on first use.
+    from ..xarray.lazy_array import lazy_array
 
     a, b, c, d, e, f = transform
     return {

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..xarray.state import ReadState, state_of
+from .gdal_metadata import band_infos
 from .raster import BAND_DIMS, Raster
 
 T = TypeVar("T")
@@ -144,8 +145,6 @@ def source_names(attrs: Mapping[str, Any], total: int) -> list[str | None]:
     listed = as_sequence(attrs.get("long_name"))
     if listed is not None and len(listed) == total:
         return listed
-    from .metadata import band_infos
-
     return [info.get("description") for info in band_infos(attrs, total)]
 
 

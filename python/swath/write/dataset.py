@@ -16,7 +16,7 @@ from ..errors import ConflictingCRSError, ConflictingNodataError
 from ..read.nodata import matchable
 from ..xarray.state import KEY, Number, ReadState, state_of
 from .bands import as_sequence, is_mixed
-from .metadata import band_infos
+from .gdal_metadata import band_infos
 from .placement import grid_mappings
 from .raster import X_DIMS, Y_DIMS, is_dask
 from .storage import FILL_NAMES, encoded_fill, fill_of, nodata_of_attrs

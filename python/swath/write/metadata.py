@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _swath
 from ..xarray.structured import value_of
 from .bands import Bands, as_sequence
+from .gdal_metadata import Item, band_info_of, items_of
 from .raster import Raster
 
 if TYPE_CHECKING:
     from .._swath import BandInfo, Options
     from .storage import Scaling
 
-Item = tuple[str, str, int | None, str | None, str | None]
 Tag = tuple[int, int, int, Any]
 
 _ASCII, _SHORT, _RATIONAL, _IFD, _IFD8 = 2, 3, 5, 13, 18
@@ -52,21 +50,6 @@ _OURS = frozenset(
         *("georef_status", "vrt_holes", "category_colors", "nodata_dtype_cast", "coordinates"),
     ]
 )
-_ROLE_KEYS = {
-    "scale": "scale",
-    "offset": "offset",
-    "unittype": "units",
-    "description": "description",
-    "colorinterp": "color",
-}
-# Names of band items that GDAL knows by their role.
-_ROLES = {
-    "SCALE": "scale",
-    "OFFSET": "offset",
-    "UNITTYPE": "unittype",
-    "DESCRIPTION": "description",
-    "COLORINTERP": "colorinterp",
-}
 
 
 def metadata_options(
@@ -85,7 +68,7 @@ def metadata_options(
     of a file, `is_whole`: all that were read.
     """
     tags = _extra_tags(value_of(attrs.get("extra_tags")))
-    source, text = _items(attrs)
+    source, text = items_of(attrs)
     if text is not None and not source:
         tags.setdefault(_GDAL_METADATA, (_GDAL_METADATA, _ASCII, len(text) + 1, text))
     items = _of_these_bands(source, bands, attrs)
@@ -93,7 +76,7 @@ def metadata_options(
         items = [item for item in items if not item[0].upper().startswith("STATISTICS_") and item[3] != "RPC"]
         tags.pop(_RPC, None)
     items += _foreign_items(attrs)
-    options: Options = {"metadata": items, "metadata_xml": text, "band_info": _band_info(items, raster.bands)}
+    options: Options = {"metadata": items, "metadata_xml": text, "band_info": band_info_of(items, raster.bands)}
     _name_bands(options, attrs, bands)
     if scaling is not None:
         _scale(options, scaling, is_raw)
@@ -108,11 +91,6 @@ def metadata_options(
     _resolution(options, attrs, tags)
     options["extra_tags"] = list(tags.values())
     return options
-
-
-def band_infos(attrs: Mapping[str, Any], total: int) -> list[BandInfo]:
-    """What GDAL_METADATA says of the bands of the source by the roles of its items."""
-    return _band_info(_items(attrs)[0], total)
 
 
 def _of_these_bands(items: list[Item], bands: Bands, attrs: Mapping[str, Any]) -> list[Item]:
@@ -227,66 +205,6 @@ def _extra_bands(known: list[int], attrs: Mapping[str, Any]) -> range:
 
 def _whole_numbers(value: Any) -> list[int]:
     return [int(each) for each in (value if np.ndim(value) else [value])]
-
-
-def _items(attrs: Mapping[str, Any]) -> tuple[list[Item], str | None]:
-    """The items of GDAL_METADATA, those of the text, which knows domains and roles, or of the dict; and the text.
-
-    A text without items, be it no XML at all, is written as it is.
-    """
-    given = attrs.get("gdal_metadata")
-    xml = attrs.get("gdal_metadata_xml")
-    if xml is None and isinstance(given, str):
-        xml = str.__str__(given)  # As a netCDF file gave it back.
-    if xml is None:
-        return _items_of_dict(given) if isinstance(given, Mapping) else [], None
-    if not isinstance(xml, str):
-        raise TypeError(f"attrs['gdal_metadata_xml'] must be a str, not {type(xml).__name__}")
-    try:
-        items = _swath.metadata_items(xml)
-    except ValueError:
-        items = []
-    return [_with_sound_role(item) for item in items], xml
-
-
-def _with_sound_role(item: Item) -> Item:
-    """A scale that is no number is no scale, but still what somebody wrote."""
-    name, value, band, domain, role = item
-    return item if role not in ("scale", "offset") or _finite(value) is not None else (name, value, band, domain, None)
-
-
-def _items_of_dict(given: Mapping[Any, Any]) -> list[Item]:
-    items: list[Item] = []
-    for key, value in given.items():
-        name, band = (key, None) if isinstance(key, str) else _name_and_band(key)
-        role = _ROLES.get(name) if band is not None else None
-        items.append(_with_sound_role((name, "" if value is None else str(value), band, None, role)))
-    return items
-
-
-def _name_and_band(key: Any) -> tuple[str, int]:
-    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], numbers.Integral) and int(key[1]) >= 0:
-        return str(key[0]), int(key[1])
-    raise ValueError(f"attrs['gdal_metadata'] has the key {key!r}: keys are a name, or (name, band) with bands from 0")
-
-
-def _band_info(items: list[Item], bands: int) -> list[BandInfo]:
-    """What items say of bands by their role. The engine writes those items from here."""
-    info: list[dict[str, Any]] = [{} for _ in range(bands)]
-    for _, value, band, _, role in items:
-        if band is None or band >= bands or role not in _ROLE_KEYS:
-            continue
-        key = _ROLE_KEYS[role]
-        info[band][key] = _finite(value) if key in ("scale", "offset") else value
-    return cast("list[BandInfo]", info)
-
-
-def _finite(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _scale(options: Options, scaling: Scaling, is_raw: bool) -> None:

@@ -2,87 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from .._xml import MAX_BYTES, add, parse_xml, replace_file, to_bytes, writable
-from ..xarray.structured import Structured
+from .._xml import add, replace_file, to_bytes, writable
+from ..read.sidecars import (
+    MAX_CATEGORIES,
+    USAGE_COLORS,
+    USAGE_MIN_MAX,
+    USAGE_NAME,
+    Color,
+    color_component,
+    pam_path,
+    read_document,
+)
 from .ramps import RAMPS
 
-Color = tuple[int, int, int, int]
 Numbers = tuple[float | int, float | int, float, float]
 
-MAX_CATEGORIES = 1_000_000
-# GDALRATFieldUsage
-_NAME, _MIN_MAX, _COLORS = 2, 5, (6, 7, 8, 9)
 STATISTICS = ("STATISTICS_MINIMUM", "STATISTICS_MAXIMUM", "STATISTICS_MEAN", "STATISTICS_STDDEV")
-
-
-def pam_path(path: str) -> str:
-    """The PAM file of an image."""
-    return f"{path}.aux.xml"
 
 
 def qml_path(path: str) -> str:
     """The style file of an image."""
-    return str(Path(path).with_suffix(".qml"))
-
-
-def read_pam(path: Any) -> dict[str, Any]:
-    """The attrs `category_names` and `category_colors` of a local file. What is broken counts as missing."""
-    root = _read(path) if isinstance(path, str) and "://" not in path else None
-    if root is None:
-        return {}
-    for table in root.iter("GDALRasterAttributeTable"):
-        if table.get("tableType") == "thematic" and (attrs := _table_attrs(table)):
-            return attrs
-    for names in root.iter("CategoryNames"):
-        categories = names.findall("Category")
-        return {"category_names": [name.text or "" for name in categories]} if len(categories) <= MAX_CATEGORIES else {}
-    return {}
-
-
-def _read(path: str) -> Element | None:
-    try:
-        with Path(pam_path(path)).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        return parse_xml(data) if len(data) <= MAX_BYTES else None
-    except (OSError, ValueError):
-        return None
-
-
-def _table_attrs(table: Element) -> dict[str, Any]:
-    """Names, and colours where all four parts are there, by value. What the table leaves out is empty, transparent."""
-    columns: dict[int, int] = {}
-    for index, field in enumerate(table.findall("FieldDefn")):
-        usage = (field.findtext("Usage") or "").strip()
-        if usage.isdecimal():
-            columns[int(usage)] = index
-    if _NAME not in columns:
-        return {}
-    colored = all(usage in columns for usage in _COLORS)
-    rows: dict[int, tuple[str, Color]] = {}
-    try:
-        for index, row in enumerate(table.findall("Row")):
-            cells = [cell.text or "" for cell in row.findall("F")]
-            value = int(float(cells[columns[_MIN_MAX]])) if _MIN_MAX in columns else index
-            r, g, b, a = (_component(cells[columns[usage]]) for usage in _COLORS) if colored else (0, 0, 0, 0)
-            rows[value] = cells[columns[_NAME]], (r, g, b, a)
-    except (ValueError, IndexError, OverflowError):
-        return {}
-    if not rows or min(rows) < 0 or max(rows) >= MAX_CATEGORIES:
-        return {}
-    every = [rows.get(value, ("", (0, 0, 0, 0))) for value in range(max(rows) + 1)]
-    attrs: dict[str, Any] = {"category_names": [name for name, _ in every]}
-    if colored:
-        attrs["category_colors"] = Structured([color for _, color in every])
-    return attrs
-
-
-def _component(value: Any) -> int:
-    return min(max(int(float(value)), 0), 255)
+    return f"{os.path.splitext(path)[0]}.qml"
 
 
 def categories_of(names: Any, colors: Any) -> tuple[list[str], list[Color] | None]:
@@ -114,7 +59,7 @@ def _by_value(given: Any, missing: Any, attribute: str, length: int | None = Non
 
 def _color(row: Any) -> Color:
     try:
-        parts = [_component(part) for part in row]
+        parts = [color_component(part) for part in row]
         r, g, b, a = [*parts, 255] if len(parts) == 3 else parts
     except (TypeError, ValueError):
         raise ValueError(
@@ -136,9 +81,11 @@ def write_categories(path: str, names: list[str], colors: list[Color] | None) ->
     for name in names:
         add(listed, "Category", name)
     table = add(band, "GDALRasterAttributeTable", tableType="thematic")
-    fields = [("Value", 0, _MIN_MAX), ("Class", 2, _NAME)]
+    fields = [("Value", 0, USAGE_MIN_MAX), ("Class", 2, USAGE_NAME)]
     if colors is not None:
-        fields += [(name, 0, usage) for name, usage in zip(("Red", "Green", "Blue", "Alpha"), _COLORS, strict=True)]
+        fields += [
+            (name, 0, usage) for name, usage in zip(("Red", "Green", "Blue", "Alpha"), USAGE_COLORS, strict=True)
+        ]
     for index, (name, kind, usage) in enumerate(fields):
         field = add(table, "FieldDefn", index=index)
         for tag, value in (("Name", name), ("Type", kind), ("Usage", usage)):
@@ -177,7 +124,7 @@ def write_color_ramp(path: str, ramp: str, span: tuple[float, float] | None, sta
 
 def _existing(path: str) -> Element:
     """What the engine, or an earlier step, has put there."""
-    root = _read(path)
+    root = read_document(path)
     return root if root is not None and root.tag == "PAMDataset" else Element("PAMDataset")
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..gpu.arrays import is_on_device
+from ..gpu.arrays import is_on_device, to_host
 from .raster import Raster
 
 
@@ -120,8 +120,6 @@ def as_announced(made: Any, dtype: np.dtype[Any], what: str) -> Any:
 def _on_host(block: Any) -> Any:
     if not is_on_device(block):
         return block
-    from ..gpu.arrays import to_host
-
     return to_host(block)
 
 

@@ -13,10 +13,15 @@ import numpy.typing as npt
 
 from .. import _swath
 from .._report import remember
+from ..gpu.arrays import to_host
+from ..gpu.write import write_gpu
 from ..read.request import NO_LIMIT, report_of, threads_of
+from ..read.sidecars import Color
+from ..remote.open import write_remote
 from ..xarray.state import Number, ReadState, state_of
 from ..xarray.structured import value_of
 from .bands import Bands, bands_of, unlabelled
+from .dataset import array_of
 from .geo_keys import crs_options
 from .layout import block_options, codec_options, overview_options, predictor_of
 from .mask import is_wanted, validity_of
@@ -26,7 +31,7 @@ from .placement import raster_type_of, transform_of
 from .progress import Progress, shown
 from .ramps import ramp_of, ramp_range_of
 from .raster import Raster, Step, is_data_array, is_dataset, raster_of, upright
-from .sidecars import Color, categories_of, write_categories, write_color_ramp
+from .sidecars import categories_of, write_categories, write_color_ramp
 from .storage import Storage, storage_of
 from .stream import delayed, make_parent, source_of
 
@@ -169,16 +174,12 @@ def to_geotiff(
         raise TypeError(f"gpu must be a bool or None, got {type(gpu).__name__}: {gpu!r}")
     options = codec_options(compression, compression_level, max_z_error, quality)
     if is_dataset(data):
-        from .dataset import array_of
-
         data = array_of(data, has_crs=crs is not None, has_nodata=nodata is not None)
     if is_data_array(data):
         data = upright(data)
     raster = raster_of(data)
     on_gpu = raster.is_on_device if gpu is None else bool(gpu)
     if raster.is_on_device and not on_gpu and not raster.is_dask:
-        from ..gpu.arrays import to_host
-
         raster = dataclasses.replace(raster, array=to_host(raster.array))
     _check_combinations(
         target, on_gpu, cog=cog, tiled=tiled, overview_levels=overview_levels, max_z_error=max_z_error, mask=mask
@@ -332,12 +333,11 @@ class Job:
         if not isinstance(self.target, str):
             return self.into(_Emptied(self.target), progress)
         if _is_vrt(self.target):
+            # Only VRT files need it, and `mosaic.write` imports `write_array` from here.
             from ..mosaic.write import write_vrt
 
             made: dict[str, Any] = write_vrt(self, progress)
         elif "://" in self.target:
-            from ..remote.open import write_remote
-
             return write_remote(self.target, lambda file: self.into(file, progress), self.storage_options)
         else:
             if self.raster.is_dask:
@@ -365,8 +365,6 @@ class Job:
         pixels, bands_last, chunk_rows, has_mask = source_of(self.raster, on_device=stays)
         keywords |= {"bands_last": bands_last, "chunk_rows": chunk_rows, "mask": has_mask or None}
         if self.on_gpu:
-            from ..gpu.write import write_gpu
-
             return write_gpu(target, pixels, rows_on_device=stays and self.raster.is_dask, **keywords)
         return _swath.write(target, pixels, **keywords)
 

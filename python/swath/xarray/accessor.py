@@ -6,6 +6,9 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..write.to_geotiff import to_geotiff
+from .under import open_under
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
@@ -22,8 +25,6 @@ class SwathDataArray:
 
     def to_geotiff(self, path: Any, **keywords: Any) -> Any:
         """Write this array: `swath.to_geotiff(da, path, ...)`."""
-        from ..write.to_geotiff import to_geotiff
-
         return to_geotiff(self._array, path, **keywords)
 
     def open_geotiff(
@@ -55,8 +56,6 @@ class SwathDataArray:
         keywords
             As for `swath.open_geotiff`; `window` is found here.
         """
-        from .under import open_under
-
         return open_under(
             self._array,
             source,
@@ -75,8 +74,6 @@ class SwathDataset:
 
     def to_geotiff(self, path: Any, var: Any = None, **keywords: Any) -> Any:
         """Write all variables as bands with their names, or one: `swath.to_geotiff(ds[var], path, ...)`."""
-        from ..write.to_geotiff import to_geotiff
-
         return to_geotiff(self._dataset if var is None else self._dataset[var], path, **keywords)
 
     def open_geotiff(

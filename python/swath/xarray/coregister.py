@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..read.open_geotiff import open_geotiff
+from ..read.prepare import prepare
 from ..read.request import coerce, is_vrt
 from ..read.source import is_content, is_file_like
 from .dask import Indexed, by_axis, check_chunks
+from .grid import HEADER_KEYWORDS, NEARLY, Axis, Header, check_crs
 from .resample import REACH, sample
-from .under import HEADER_KEYWORDS, NEARLY, Axis, Header, check_crs
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 def coregistered(template: xr.DataArray, source: Any, resampling: str, keywords: dict[str, Any]) -> xr.DataArray:
     """The pixels of a file on the grid of a template, from the coarsest level that is fine enough."""
     import xarray as xr
-
-    from ..read.open_geotiff import open_geotiff
 
     if keywords.get("gpu") or is_vrt(coerce(source)):
         raise ValueError(
@@ -104,8 +104,6 @@ def _grid_of(template: xr.DataArray, name: str) -> Axis:
 
 def _coarsest(source: Any, tall: float, wide: float, keywords: dict[str, Any]) -> int:
     """The coarsest level whose pixels are no larger than the template's."""
-    from ..read.open_geotiff import prepare
-
     allowed = {name: keywords[name] for name in HEADER_KEYWORDS if name in keywords}
     ready = prepare(source, **allowed)
     header = Header(ready.coords(), ready.attrs())

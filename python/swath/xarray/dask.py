@@ -28,7 +28,8 @@ class Indexed:
     pixels: Pixels
 
     def array_of(self, pixels: Pixels) -> Any:
-        from .engine import lazy_array
+        # xarray is imported on first use.
+        from .lazy_array import lazy_array
 
         self.pixels = pixels
         return lazy_array(pixels)

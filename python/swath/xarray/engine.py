@@ -6,15 +6,15 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-import numpy as np
 import xarray as xr
-from xarray.backends import BackendArray, BackendEntrypoint
-from xarray.core import indexing
+from xarray.backends import BackendEntrypoint
 
+from ..read.open_geotiff import open_geotiff
 from ..read.request import coerce, is_vrt
 from ..read.source import is_content, is_file_like, local_path
 from .accessor import SwathDataArray, register, template_of
 from .dask import Indexed, on_grid
+from .lazy_array import lazy_array
 from .spatial_ref import with_spatial_ref
 
 if TYPE_CHECKING:
@@ -102,22 +102,6 @@ def _close() -> None:
     """Nothing to do: a file is closed when nobody refers to it. xarray wants something to call."""
 
 
-class LazyPixels(BackendArray):
-    """Pixels as xarray indexes them. Only the window and the bands that are asked for are read."""
-
-    def __init__(self, pixels: Any) -> None:
-        self.pixels = pixels
-        self.shape: tuple[int, ...] = pixels.shape
-        self.dtype: np.dtype[Any] = pixels.dtype
-
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
-
-    def _read(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
-        pixels: npt.NDArray[Any] = self.pixels[key]
-        return pixels
-
-
 class _Computed:
     """A dask array as something to index that gives pixels."""
 
@@ -132,15 +116,8 @@ class _Computed:
         return pixels
 
 
-def lazy_array(pixels: Any) -> Any:
-    """Something to index as data of a variable."""
-    return indexing.LazilyIndexedArray(LazyPixels(pixels))
-
-
 def _dataset(source: Any, reading: dict[str, Any]) -> xr.Dataset:
     """By `open_geotiff`, which checks what is asked for; pixels are left in the file where they can be read later."""
-    from ..read.open_geotiff import open_geotiff
-
     # A file object may be closed by then, and a limit on what is fetched from the cloud is for reads at once.
     at_once = {"chunks", "gpu", "max_cloud_bytes"} & reading.keys() or is_content(source) or is_file_like(source)
     if at_once:
@@ -168,8 +145,6 @@ def _preferred_chunks(pixels: Pixels) -> dict[str, int | tuple[int, ...]]:
 
 def _mosaic(source: Any, reading: dict[str, Any]) -> xr.Dataset:
     """A mosaic as chunks of dask that are computed where they are indexed."""
-    from ..read.open_geotiff import open_geotiff
-
     array = open_geotiff(source, chunks="auto", **reading)
     variable = xr.Variable(array.dims, lazy_array(_Computed(array.data)), array.attrs)
     variable.encoding["preferred_chunks"] = {str(name): sizes for name, sizes in array.chunksizes.items()}

@@ -792,9 +792,9 @@ class TestGpu:
     @pytest.fixture
     def device(self, monkeypatch):
         events = []
-        monkeypatch.setattr("swath.gpu.arrays.require_gpu", lambda: events.append("asked"))
+        monkeypatch.setattr("swath.mosaic.open.require_gpu", lambda: events.append("asked"))
         uploaded = lambda array: events.append("uploaded") or array.view(TestGpu.OnDevice)  # noqa: E731
-        monkeypatch.setattr("swath.gpu.arrays.to_device", uploaded)
+        monkeypatch.setattr("swath.mosaic.open.to_device", uploaded)
         return events
 
     def test_eager(self, folder, device):
@@ -813,7 +813,7 @@ class TestGpu:
         def refuse():
             raise ImportError("no cupy")
 
-        monkeypatch.setattr("swath.gpu.arrays.require_gpu", refuse)
+        monkeypatch.setattr("swath.mosaic.open.require_gpu", refuse)
         with pytest.raises(ImportError, match="no cupy"):
             open_geotiff(str(folder / "nowhere.vrt"), gpu=True)
 

@@ -14,9 +14,10 @@ import xarray as xr
 
 from mosaics import tif
 from swath import _xml, open_geotiff
-from swath.write import sidecars
+from swath.read import sidecars
+from swath.read.sidecars import read_pam
 from swath.write.ramps import RAMPS, ramp_of, ramp_range_of
-from swath.write.sidecars import categories_of, read_pam, write_categories, write_color_ramp
+from swath.write.sidecars import categories_of, write_categories, write_color_ramp
 
 NAMES = "<CategoryNames><Category>water</Category><Category>land</Category></CategoryNames>"
 FIELDS = {"value": 5, "name": 2, "red": 6, "green": 7, "blue": 8, "alpha": 9, "count": 1}
