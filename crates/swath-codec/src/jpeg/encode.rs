@@ -47,6 +47,7 @@ pub struct EncodeParams {
 
 /// What is done to the samples before they are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EncodeColour {
     /// Nothing: one to four bands of any meaning. PhotometricInterpretation is anything but YCbCr.
     Stored,
@@ -256,7 +257,7 @@ impl FrameLayout {
             return unsuited("other than one to four bands in one block");
         }
         // Readers that look at the stream alone take the colours from the identifiers. These are what libjpeg gives to gray, to RGB,
-        // to YCbCr and to bands that it knows nothing about.
+        // to YCbCr and to bands without a colour.
         let (ids, (h, v), convert) = match (params.colour, samples) {
             (EncodeColour::Stored, 1) => ([1, 0, 0, 0], (1, 1), false),
             (EncodeColour::Stored, 3) => ([b'R', b'G', b'B', 0], (1, 1), false),
