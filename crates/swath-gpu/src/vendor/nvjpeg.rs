@@ -404,9 +404,12 @@ impl Handle {
         (width, height): (u32, u32),
         cuda: CudaStream,
     ) -> Result<()> {
-        // SAFETY: as the caller says.
+        *state.planes = pixels;
+        let (handle, at, params) = (self.handle.pointer(), state.state.pointer(), params.params.pointer());
+        let (width, height) = (side(width), side(height));
+        // SAFETY: the handles live, and the rest is as the caller says.
         let code =
-            unsafe { self.encode(self.functions.encode_image, state, params, pixels, RGBI, (width, height), cuda) };
+            unsafe { (self.functions.encode_image)(handle, at, params, &*state.planes, RGBI, width, height, cuda) };
         check("nvjpegEncodeImage", code)
     }
 
@@ -426,32 +429,13 @@ impl Handle {
         (width, height): (u32, u32),
         cuda: CudaStream,
     ) -> Result<()> {
-        let format = subsampling.number();
-        // SAFETY: as the caller says.
-        let code =
-            unsafe { self.encode(self.functions.encode_yuv, state, params, planes, format, (width, height), cuda) };
-        check("nvjpegEncodeYUV", code)
-    }
-
-    /// # Safety
-    /// As for [`encode_rgb`](Handle::encode_rgb).
-    #[expect(clippy::too_many_arguments, reason = "the two functions of the library take these")]
-    unsafe fn encode(
-        &self,
-        encode: unsafe extern "C" fn(Pointer, Pointer, Pointer, *const Planes, i32, i32, i32, CudaStream) -> Status,
-        state: &mut EncodeState,
-        params: &EncodeParams,
-        planes: Planes,
-        format: i32,
-        (width, height): (u32, u32),
-        cuda: CudaStream,
-    ) -> Status {
-        // The library refuses sizes below zero.
-        let size = |number| i32::try_from(number).unwrap_or(-1);
         *state.planes = planes;
         let (handle, at, params) = (self.handle.pointer(), state.state.pointer(), params.params.pointer());
+        let (format, width, height) = (subsampling.number(), side(width), side(height));
         // SAFETY: the handles live, and the rest is as the caller says.
-        unsafe { encode(handle, at, params, &*state.planes, format, size(width), size(height), cuda) }
+        let code =
+            unsafe { (self.functions.encode_yuv)(handle, at, params, &*state.planes, format, width, height, cuda) };
+        check("nvjpegEncodeYUV", code)
     }
 
     /// The size of what was encoded. It waits until that is known.
@@ -486,6 +470,11 @@ impl Handle {
         check("nvjpegEncodeRetrieveBitstream", code)?;
         Ok(len)
     }
+}
+
+/// A width or height as the library takes it. It rejects negative sizes.
+fn side(pixels: u32) -> i32 {
+    i32::try_from(pixels).unwrap_or(-1)
 }
 
 /// An error of its code, if it is one.
