@@ -134,16 +134,6 @@ impl DeviceFlags {
             None => request,
         })
     }
-
-    /// The flags that were given, except `--device` and `--fallback`.
-    pub(crate) fn given(&self) -> [(&'static str, bool); 4] {
-        [
-            ("--fallback", self.fallback.is_some()),
-            ("--decoder", self.decoder.is_some()),
-            ("--storage", self.storage.is_some()),
-            ("--gpu-memory", self.gpu_memory.is_some()),
-        ]
-    }
 }
 
 #[derive(Args)]
