@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use swath::codec::Tuning;
 use swath::io::{Memory, ReadAt, Source};
 use swath::tiff::Planar;
 use swath::{
@@ -162,7 +161,7 @@ fn write(image: &Image, data: &[u8]) {
     let options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
     let Ok(mut options) = options.like(image, &source) else { return };
     let codecs = ["none", "lzw", "deflate", "zstd", "packbits", "lz4", "lerc", "lerc_zstd", "webp"];
-    let Ok(compress) = Compress::named(codecs[choose(codecs.len())], Tuning::default()) else { return };
+    let Ok(compress) = codecs[choose(codecs.len())].parse::<Compress>() else { return };
     options.compress = compress;
     options.blocks = match choose(4) {
         0 if !cog => BlockSize::Strips { rows: 1 + choose(20) as u32 },

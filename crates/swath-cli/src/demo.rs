@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use swath::codec::Tuning;
 use swath::tiff::geo::{GeoKeys, GeoTransform, RasterType};
 use swath::tiff::nodata::NoData;
 use swath::{ArraySource, Compress, DType, Dataset, Layout, Plan, ReadRequest, WriteConfig, WriteOptions, validate};
@@ -77,7 +76,7 @@ impl Demo {
 fn write(path: &Path, terrain: &[f32], size: usize, codec: &str) -> Result<u64, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let mut options = WriteOptions::cog();
-    options.compress = Compress::named(codec, Tuning::default()).map_err(|error| failed(&error))?;
+    options.compress = codec.parse::<Compress>().map_err(|error| failed(&error))?;
     options.about.nodata = Some(NoData::Float(-9999.0));
     options.about.transform = Some(GeoTransform([500_000.0, 30.0, 0.0, 5_200_000.0, 0.0, -30.0]));
     let keys = GeoKeys::from_epsg(32633, RasterType::Area).map_err(|error| failed(&error))?;

@@ -311,11 +311,4 @@ impl Decoding {
             self.job.route = kernel;
         }
     }
-
-    /// Decodes with a kernel of Swath's from now on. Returns whether there is one.
-    pub fn decode_by_own_kernel(&mut self) -> bool {
-        let exists = self.has_builtin_kernel();
-        self.use_builtin_kernel();
-        exists
-    }
 }

@@ -29,8 +29,6 @@ pub use decode::job::{DecodeJob, DeviceCodec};
 pub use decode::outcome::{BatchOutcome, BlockStatus, FinishedBatch, Unsupported};
 pub use decode::route::CodecBackend;
 pub use decode::{Decoding, LANES, Target};
-// The names that the engine's GPU executor still uses.
-pub use decode::outcome::{BlockStatus as Status, FinishedBatch as Finished, Unsupported as Unfit};
 pub use encode::{CutJob, CutLevel, Downsample, LevelTiles, RowsIn, TileCodec, TileEncoder, Tiles};
 pub use error::{Error, Result, UnknownName};
 pub use gpu::Gpu;

@@ -3,11 +3,12 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use swath::codec::Tuning;
+use swath::codec::CodecOptions;
+use swath::tiff::SampleFormat;
 use swath::tiff::gdal_metadata::Item;
 use swath::tiff::geo::{Gcp, GeoKeys, GeoTransform, KeyValue, RasterType};
 use swath::tiff::geodata_xform::Resolution;
-use swath::tiff::nodata::{Kind, NoData};
+use swath::tiff::nodata::NoData;
 use swath::tiff::palette::Palette;
 use swath::tiff::{FieldType, Photometric, Planar, Tag, Value};
 use swath::{
@@ -31,14 +32,15 @@ pub(crate) fn options(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<WriteO
     if get::<String>(dict, "planar")?.as_deref() == Some("separate") {
         options.planar = Planar::Separate;
     }
-    let tuning = Tuning {
-        level: get(dict, "level")?,
+    let codec_options = CodecOptions {
+        compression_level: get(dict, "level")?,
         quality: get(dict, "quality")?,
         max_z_error: get(dict, "max_z_error")?,
-        ..Tuning::default()
+        ..CodecOptions::default()
     };
     let codec: String = get(dict, "compression")?.unwrap_or_else(|| "zstd".into());
-    options.compress = Compress::named(&codec, tuning).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    options.compress =
+        Compress::with_options(&codec, codec_options).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let predictor: u16 = get(dict, "predictor")?.unwrap_or(1);
     options.predictor = match Predictor::from_tag(predictor) {
         Some(predictor) => PredictorChoice::Always(predictor),
@@ -93,25 +95,15 @@ fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(dict: &Bound<'py, PyDict>, name: &
     extracted.map(Some).map_err(|error| PyTypeError::new_err(format!("option {name}: {error}")))
 }
 
-fn kind_of(dtype: DType) -> Kind {
-    match dtype {
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 => Kind::Uint,
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => Kind::Int,
-        DType::F16 | DType::F32 | DType::F64 => Kind::Float,
-        DType::CI16 | DType::CI32 => Kind::ComplexInt,
-        DType::CF32 | DType::CF64 => Kind::ComplexFloat,
-    }
-}
-
 /// A nodata value that samples can have is one; another is kept as a text, as a file may have it.
 fn nodata(dict: &Bound<'_, PyDict>, dtype: DType, options: &mut WriteOptions) -> PyResult<()> {
     let Some(value) = item(dict, "nodata")? else { return Ok(()) };
     let text = value.str()?.to_string();
-    let (kind, bits) = (kind_of(dtype), dtype.size() as u32 * 8);
+    let (kind, bits) = (dtype.format(), dtype.size() as u32 * 8);
     let nodata = NoData::stated(&text, kind, bits)
         .ok_or_else(|| PyTypeError::new_err(format!("nodata must be a number, not {text}")))?;
     // Readers would take 1e+18 for 1 in these types.
-    let digits = text.contains(['e', 'E']) && bits == 64 && matches!(kind, Kind::Uint | Kind::Int);
+    let digits = text.contains(['e', 'E']) && bits == 64 && matches!(kind, SampleFormat::Uint | SampleFormat::Int);
     let text = if digits { nodata.to_string() } else { text };
     options.about.nodata = Some(nodata).filter(|nodata| nodata.fits(kind, bits));
     options.extra_tags.push((Tag::GDAL_NODATA, Value::Text(text)));

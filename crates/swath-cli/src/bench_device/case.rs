@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use swath::codec::Tuning;
 use swath::gpu::DeviceCodec;
 use swath::gpu::vendor::Library;
 use swath::{
@@ -66,7 +65,7 @@ pub(super) fn cases(libraries: Option<&Libraries>, decoder: CodecBackend, storag
     ways.sort_by_key(|(codec, _)| order.iter().position(|known| known == codec).unwrap_or(order.len()));
     let mut cases = Vec::new();
     for (codec, by) in ways {
-        let predicted = Compress::named(codec, Tuning::default()).is_ok_and(|compress| compress.takes_predictor());
+        let predicted = codec.parse::<Compress>().is_ok_and(|compress| compress.takes_predictor());
         let predictors = match predicted {
             true => &[Predictor::None, Predictor::Horizontal, Predictor::FloatingPoint][..],
             false => &[Predictor::None],
@@ -114,7 +113,7 @@ impl Picture {
     pub(super) fn plan(&self, case: &Case) -> Result<Plan, Failure> {
         let mut options = WriteOptions::cog();
         options.blocks = BlockSize::Tiles { width: 256, height: 256 };
-        let named = Compress::named(case.codec, Tuning::default());
+        let named = case.codec.parse::<Compress>();
         options.compress = named.map_err(|error| Failure::Failed(error.to_string()))?;
         options.predictor = PredictorChoice::Always(case.predictor);
         let plan = Plan::new(self.side, self.side, self.bands, self.dtype, options);

@@ -22,8 +22,9 @@ use swath_tiff::{Tag, Value};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::fallback::FallbackPolicy;
 use crate::nodata::to_nan::nan_to_nodata;
-use crate::read::request::{Cancel, FallbackPolicy, Progress, default_threads};
+use crate::read::request::{Cancel, Progress, default_threads};
 use crate::report::DeviceReport;
 use crate::write::copy::PassthroughBlocks;
 use crate::write::encode::{EncodedBatch, Run, Scratch};
