@@ -182,6 +182,7 @@ def test_flags_that_mean_nothing_are_misuse_and_a_scratch_that_is_not_there_a_fa
         assert len(run.stderr.splitlines()) == 1, run.stderr
         return run.returncode
 
+    assert code() == code("--device", "cpu") == code("--device", "sim") == 2
     assert code("--device", "opencl", "--windows", "3") == 2
     assert code("scene.tif", "--scratch", tmp_path) == 2
     assert code("--device", "opencl", "--decoder", "best") == 2

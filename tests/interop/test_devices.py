@@ -104,4 +104,4 @@ def test_each_nvidia_library_is_told_where_it_is_found_and_what_to_install_where
     nowhere = {variable: "/nowhere" for variable, _ in LIBRARIES.values()}
     run = swath("devices", "-v", env={**os.environ, **nowhere})
     for package in ("libnvcomp", "nvjpeg2k", "nvjpeg", "cufile"):
-        assert f"pip install nvidia-{package}-cu12, or say where it is with SWATH_" in run.stdout
+        assert f"run pip install nvidia-{package}-cu12, or set SWATH_" in run.stdout

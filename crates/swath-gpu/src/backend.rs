@@ -21,8 +21,8 @@ pub enum Api {
     OpenCl,
     /// CUDA.
     Cuda,
-    /// Host memory with the delays of a device: for tests and to show what batching buys.
-    Sim,
+    /// Another implementation of [`Device`], with its name.
+    Custom(&'static str),
 }
 
 impl Api {
@@ -31,7 +31,7 @@ impl Api {
         match self {
             Api::OpenCl => "opencl",
             Api::Cuda => "cuda",
-            Api::Sim => "sim",
+            Api::Custom(name) => name,
         }
     }
 
@@ -40,7 +40,7 @@ impl Api {
         match self {
             Api::OpenCl => "OpenCL",
             Api::Cuda => "CUDA",
-            Api::Sim => "sim",
+            Api::Custom(name) => name,
         }
     }
 }

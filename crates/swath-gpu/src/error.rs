@@ -95,6 +95,12 @@ pub enum Error {
         /// The library's code, by name if it has one.
         code: String,
     },
+    /// A library of NVIDIA reported that it cannot decode a block, without a reason.
+    #[error("{library} does not decode the block")]
+    Rejected {
+        /// The library.
+        library: Library,
+    },
     /// A library of NVIDIA requires a larger alignment than batches have.
     #[error("{library} requires {what} to be aligned to {bytes} bytes")]
     Alignment {
@@ -162,7 +168,9 @@ impl Error {
     /// The library of NVIDIA that failed, if it was one.
     pub fn library(&self) -> Option<Library> {
         match self {
-            Error::Library { library, .. } | Error::Alignment { library, .. } => Some(*library),
+            Error::Library { library, .. } | Error::Alignment { library, .. } | Error::Rejected { library } => {
+                Some(*library)
+            }
             Error::NoLibrary(missing) => Some(missing.library()),
             Error::Transfer { .. } | Error::Stalled { .. } => Some(Library::CuFile),
             _ => None,
@@ -173,6 +181,17 @@ impl Error {
     pub fn is_memory(&self) -> bool {
         matches!(self, Error::Memory { .. } | Error::Budget { .. } | Error::OutOfMemory { .. })
     }
+}
+
+/// A name that stands for no value of a setting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{name}' is not one of {names}")]
+#[non_exhaustive]
+pub struct UnknownName {
+    /// The name.
+    pub name: String,
+    /// All names of the setting, separated by `|`.
+    pub names: &'static str,
 }
 
 /// A `Result` with this crate's [`Error`].

@@ -183,11 +183,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sim::Sim;
+    use crate::copy_device::CopyDevice;
 
     /// A device of 10,000 bytes: 9,000 may be used.
-    fn sim() -> Sim {
-        Sim::new().latency(Duration::ZERO).total(10_000)
+    fn sim() -> CopyDevice {
+        CopyDevice::new().latency(Duration::ZERO).total(10_000)
     }
 
     #[test]

@@ -46,9 +46,9 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} by {}, predictor {}", self.codec, self.by.name(), self.predictor.tag())?;
         match self.storage {
-            Storage::Auto => Ok(()),
             Storage::CuFile => write!(f, ", files by cuFile"),
             Storage::Posix => write!(f, ", files by the host"),
+            _ => Ok(()),
         }
     }
 }

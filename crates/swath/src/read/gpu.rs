@@ -17,7 +17,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use swath_gpu::{CodecBackend, DecodeJob, Decoding, DeviceFile, DeviceRaster, Geometry, Gpu, LANES, Storage, Unfit};
+use swath_gpu::{
+    CodecBackend, DecodeJob, Decoding, DeviceFile, DeviceRaster, Geometry, Gpu, LANES, Storage, Unsupported,
+};
 use swath_io::Span;
 
 use crate::error::{Error, Result};
@@ -131,10 +133,10 @@ impl<'a> Reading<'a> {
     }
 
     /// What the device has to do with every block, or why it cannot.
-    fn job(&self, decoder: CodecBackend) -> std::result::Result<DecodeJob, Unfit> {
+    fn job(&self, decoder: CodecBackend) -> std::result::Result<DecodeJob, Unsupported> {
         let level = self.plan.level;
         if level.conversion.is_some() {
-            return Err(Unfit::Colours);
+            return Err(Unsupported::Colours);
         }
         let shape = level.shape(level.blocks.grid.block_height as usize);
         let (dtype, planar) = (level.dtype, self.plan.is_planar());
@@ -142,9 +144,9 @@ impl<'a> Reading<'a> {
     }
 
     /// The job, with our own kernel where the library that the caller asked for is missing.
-    fn job_or_builtin(&mut self) -> Result<std::result::Result<DecodeJob, Unfit>> {
+    fn job_or_builtin(&mut self) -> Result<std::result::Result<DecodeJob, Unsupported>> {
         let job = self.job(self.plan.request.decoder);
-        let Err(Unfit::Library(missing)) = &job else { return Ok(job) };
+        let Err(Unsupported::Library(missing)) = &job else { return Ok(job) };
         let Ok(builtin) = self.job(CodecBackend::Builtin) else { return Ok(job) };
         self.leave_requested_way(Setback::LibraryFailed, stage::LIBRARY_DECODE, missing)?;
         Ok(Ok(builtin))

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use swath_gpu::{Decoding, Finished, Status};
+use swath_gpu::{BlockStatus, Decoding, FinishedBatch};
 
 use super::cpu_part::Refusal;
 use super::{Pending, Queue, Reading, Sink};
@@ -18,7 +18,7 @@ struct RefusedBlock {
     coord: BlockCoord,
     band: usize,
     /// What the device reported; `None` when the block was not given to the device because of a problem that was known before.
-    reported: Option<(Status, String)>,
+    reported: Option<(BlockStatus, String)>,
 }
 
 /// The block counts of a report, to return to when a batch is read again.
@@ -70,7 +70,7 @@ impl Reading<'_> {
     }
 
     /// Counts the blocks of a batch and returns those that the device did not decode.
-    fn check(&mut self, pending: &mut Pending, finished: &Finished<'_>) -> Vec<RefusedBlock> {
+    fn check(&mut self, pending: &mut Pending, finished: &FinishedBatch<'_>) -> Vec<RefusedBlock> {
         let mut refused = Vec::new();
         let blocks = pending.requests.iter_mut().zip(&pending.sparse).zip(finished.statuses());
         for (index, ((request, &sparse), status)) in blocks.enumerate() {

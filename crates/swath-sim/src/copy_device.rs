@@ -1,8 +1,9 @@
-//! A device that is host memory with the delays of a device: for tests of what moves bytes, and to show what batching buys.
+//! A device that only copies bytes: host memory with the delays of a device. Unit tests of `swath-gpu` run on it, and the bench `seeds`
+//! measures with it what batching saves.
 //!
-//! It only moves bytes: it has no kernels, and every launch is [`Error::Unable`]. What it moves it checks as no driver does:
-//! each access against its allocation, each handle against what was released, as handles are never used again. Memory that was
-//! never written holds [`POISON`], and a queue does nothing before it is synchronised, so that a missing wait shows.
+//! It runs no kernels: every launch is [`Error::Unable`]. It checks what no driver checks: each access against its allocation, and each
+//! handle against what was released, because handles are never reused. Memory that was never written holds [`POISON`], and a queue
+//! does nothing before it is synchronised, so that tests notice a missing wait.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,43 +11,43 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::backend::kernel::{Arg, Kernel};
-use crate::backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
-use crate::error::{Error, Result};
+use swath_gpu::{Api, Arg, Device, DeviceInfo, Error, Handle, Kernel, MemoryInfo, Queue, Result};
 
-/// What lies in device memory that nobody has written to.
+const API: Api = Api::Custom("sim");
+
+/// The content of device memory that was never written.
 const POISON: u8 = 0xA5;
 
-/// A simulated device. It moves bytes, with a delay for every transfer, and runs no kernels. Clones are the same device.
+/// A simulated device that copies bytes, with a delay for every transfer, and runs no kernels. Clones are the same device.
 #[derive(Debug, Clone)]
-pub struct Sim {
+pub struct CopyDevice {
     info: DeviceInfo,
     latency: Duration,
     failing: Option<u64>,
     memory: Arc<Mutex<Memory>>,
 }
 
-/// The memory, which queues share with their device.
+/// The memory, which the queues share with their device.
 #[derive(Debug, Default)]
 struct Memory {
     buffers: HashMap<Handle, Vec<u8>>,
     held: u64,
-    /// Allocations that were asked for; also the last handle given, so that none is given twice.
+    /// Number of allocations requested so far. It is also the last handle, so that no handle is used twice.
     asked: u64,
 }
 
-impl Default for Sim {
-    fn default() -> Sim {
-        Sim::new()
+impl Default for CopyDevice {
+    fn default() -> CopyDevice {
+        CopyDevice::new()
     }
 }
 
-impl Sim {
+impl CopyDevice {
     /// A device of 1 GiB whose transfers take 1 ms each.
-    pub fn new() -> Sim {
+    pub fn new() -> CopyDevice {
         let memory = 1 << 30;
         let info = DeviceInfo {
-            api: Api::Sim,
+            api: API,
             index: 0,
             name: "simulated device".into(),
             driver: "host memory with delays; no kernels".into(),
@@ -55,32 +56,32 @@ impl Sim {
             largest_buffer: memory,
             doubles: true,
         };
-        Sim { info, latency: Duration::from_millis(1), failing: None, memory: Arc::default() }
+        CopyDevice { info, latency: Duration::from_millis(1), failing: None, memory: Arc::default() }
     }
 
-    /// The same device with `bytes` of memory.
+    /// Sets the bytes of memory.
     #[must_use]
-    pub fn total(mut self, bytes: u64) -> Sim {
+    pub fn total(mut self, bytes: u64) -> CopyDevice {
         (self.info.memory, self.info.largest_buffer) = (bytes, bytes);
         self
     }
 
-    /// The same device whose uploads and downloads take so long each, whatever their size. Copies on the device take no time.
+    /// Sets the duration of each upload and download, whatever its size. Copies on the device take no time.
     #[must_use]
-    pub fn latency(mut self, latency: Duration) -> Sim {
+    pub fn latency(mut self, latency: Duration) -> CopyDevice {
         self.latency = latency;
         self
     }
 
-    /// The same device, whose `n`-th allocation of device memory, counted from 1, fails although there is room.
+    /// Lets the `n`-th allocation of device memory, counted from 1, fail although there is room.
     #[must_use]
-    pub fn fail_allocation(mut self, n: u64) -> Sim {
+    pub fn fail_allocation(mut self, n: u64) -> CopyDevice {
         self.failing = Some(n);
         self
     }
 
-    /// Bytes of device memory that were allocated and not released: the device's own account, beside the one of
-    /// [`DeviceStats`](crate::DeviceStats).
+    /// Bytes of device memory that were allocated and not released, as the device counts them. [`DeviceStats`](swath_gpu::DeviceStats)
+    /// counts them too.
     pub fn held(&self) -> u64 {
         lock(&self.memory).held
     }
@@ -90,7 +91,7 @@ fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A vector of so many bytes, or `None` where there is no room for it.
+/// A vector of that many bytes, or `None` where there is no room for it.
 fn filled(bytes: u64, value: u8) -> Option<Vec<u8>> {
     let len = usize::try_from(bytes).ok()?;
     let mut memory = Vec::new();
@@ -99,9 +100,8 @@ fn filled(bytes: u64, value: u8) -> Option<Vec<u8>> {
     Some(memory)
 }
 
-// SAFETY: device memory is named by numbers that are looked up at every access, and `pin` gives a vector that nobody else
-// knows and that lives until `unpin`.
-unsafe impl Device for Sim {
+// SAFETY: every access looks its handle up, and `pin` returns a vector that nothing else refers to and that lives until `unpin`.
+unsafe impl Device for CopyDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -133,7 +133,7 @@ unsafe impl Device for Sim {
     fn pin(&self, bytes: usize) -> Result<(Handle, *mut u8)> {
         let pinned = filled(bytes as u64, POISON);
         let pinned = pinned.ok_or(Error::OutOfMemory { stage: "staging", needed: bytes as u64 })?;
-        // The handle is the size, which is all that `unpin` must know.
+        // The handle is the size, which is all that `unpin` needs.
         let memory = Box::into_raw(pinned.into_boxed_slice());
         Ok((bytes as Handle, memory.cast()))
     }
@@ -145,18 +145,18 @@ unsafe impl Device for Sim {
 
     fn queue(&self) -> Result<Box<dyn Queue>> {
         let (memory, device) = (Arc::clone(&self.memory), self.info.name.clone());
-        Ok(Box::new(SimQueue { memory, device, latency: self.latency, waiting: Vec::new(), done: Instant::now() }))
+        Ok(Box::new(CopyQueue { memory, device, latency: self.latency, waiting: Vec::new(), done: Instant::now() }))
     }
 }
 
-/// An in-order queue, which keeps its work until it is synchronised.
+/// An in-order queue that keeps its work until it is synchronised.
 #[derive(Debug)]
-struct SimQueue {
+struct CopyQueue {
     memory: Arc<Mutex<Memory>>,
     device: String,
     latency: Duration,
     waiting: Vec<Work>,
-    /// When all that is waiting will be done.
+    /// When all waiting work will be done.
     done: Instant,
 }
 
@@ -167,19 +167,18 @@ enum Work {
     Copy { from: Handle, from_at: u64, to: Handle, to_at: u64, bytes: u64 },
 }
 
-// SAFETY: the pointers are those of slices whose lenders promised to leave them alone until the queue is synchronised, on
-// whatever thread.
-unsafe impl Send for SimQueue {}
+// SAFETY: the callers that passed the slices promised to leave them alone until the queue is synchronised, on any thread.
+unsafe impl Send for CopyQueue {}
 
-impl SimQueue {
-    /// A transfer begins when it was asked for and the one before it is done.
+impl CopyQueue {
+    /// A transfer begins when it was requested and the one before it is done.
     fn transfer(&mut self, work: Work) {
         self.done = self.done.max(Instant::now()) + self.latency;
         self.waiting.push(work);
     }
 }
 
-impl Queue for SimQueue {
+impl Queue for CopyQueue {
     unsafe fn upload(&mut self, from: &[u8], to: Handle, at: u64) -> Result<()> {
         lock(&self.memory).range("upload", to, at, from.len() as u64)?;
         self.transfer(Work::Upload { from, to, at });
@@ -211,13 +210,13 @@ impl Queue for SimQueue {
     fn synchronize(&mut self) -> Result<()> {
         sleep_until(self.done);
         let mut memory = lock(&self.memory);
-        // What comes after something that failed is not done, as on a device.
+        // Work after a failure is not done, as on a device.
         self.waiting.drain(..).try_for_each(|work| memory.perform(&work))
     }
 }
 
 impl Memory {
-    /// A part of a buffer, if the buffer is there and the part lies in it.
+    /// A range of a buffer, if the buffer exists and contains the range.
     fn range(&self, call: &'static str, handle: Handle, at: u64, bytes: u64) -> Result<Range<usize>> {
         let buffer = self.buffers.get(&handle);
         let size = buffer.ok_or_else(|| failed(call, format!("no buffer {handle}")))?.len();
@@ -227,17 +226,17 @@ impl Memory {
     }
 
     fn perform(&mut self, work: &Work) -> Result<()> {
-        // Looked up again: a buffer may have been released since.
+        // The handles are looked up again, because a buffer may have been released since.
         match *work {
             Work::Upload { from, to, at } => {
                 let range = self.range("upload", to, at, from.len() as u64)?;
-                // SAFETY: whoever lent it promised that it stays until the queue is synchronised.
+                // SAFETY: the caller promised that it stays until the queue is synchronised.
                 let from = unsafe { &*from };
                 self.buffer(to)[range].copy_from_slice(from);
             }
             Work::Download { from, at, to } => {
                 let range = self.range("download", from, at, to.len() as u64)?;
-                // SAFETY: as above, and that nobody looks at it until then.
+                // SAFETY: as above, and that nothing else accesses it until then.
                 let to = unsafe { &mut *to };
                 to.copy_from_slice(&self.buffer(from)[range]);
             }
@@ -261,7 +260,7 @@ impl Memory {
 }
 
 fn failed(call: &'static str, code: String) -> Error {
-    Error::Driver { api: Api::Sim, call, code }
+    Error::Driver { api: API, call, code }
 }
 
 fn sleep_until(done: Instant) {
@@ -275,21 +274,21 @@ fn sleep_until(done: Instant) {
 mod tests {
     use super::*;
 
-    fn quick() -> Sim {
-        Sim::new().latency(Duration::ZERO).total(1000)
+    fn quick() -> CopyDevice {
+        CopyDevice::new().latency(Duration::ZERO).total(1000)
     }
 
-    fn upload(sim: &Sim, to: Handle, at: u64, bytes: &[u8]) -> Result<()> {
+    fn upload(sim: &CopyDevice, to: Handle, at: u64, bytes: &[u8]) -> Result<()> {
         let mut queue = sim.queue()?;
         // SAFETY: the bytes stay until the queue is synchronised.
         unsafe { queue.upload(bytes, to, at)? };
         queue.synchronize()
     }
 
-    fn contents(sim: &Sim, handle: Handle, bytes: usize) -> Vec<u8> {
+    fn contents(sim: &CopyDevice, handle: Handle, bytes: usize) -> Vec<u8> {
         let mut out = vec![0; bytes];
         let mut queue = sim.queue().unwrap();
-        // SAFETY: nobody looks at the output until the queue is synchronised.
+        // SAFETY: nothing accesses the output until the queue is synchronised.
         unsafe { queue.download(handle, 0, &mut out).unwrap() };
         queue.synchronize().unwrap();
         out
@@ -299,15 +298,15 @@ mod tests {
     fn nothing_is_done_before_the_queue_is_synchronised() {
         let sim = quick();
         let handle = sim.allocate("test", 4).unwrap();
-        assert_eq!(contents(&sim, handle, 4), [POISON; 4], "memory that nobody wrote is not zeros");
+        assert_eq!(contents(&sim, handle, 4), [POISON; 4], "memory that was never written is not zeros");
         upload(&sim, handle, 0, &[1, 2, 3, 4]).unwrap();
 
         let mut out = *b"late";
         let mut queue = sim.queue().unwrap();
-        // SAFETY: the array outlives the queue, and nobody looks at it before the queue is gone or synchronised.
+        // SAFETY: the array outlives the queue, and nothing accesses it before the queue is dropped or synchronised.
         unsafe { queue.download(handle, 0, &mut out).unwrap() };
         drop(queue);
-        assert_eq!(out, *b"late", "nobody waited, so nothing arrived");
+        assert_eq!(out, *b"late", "nothing arrives without a wait");
 
         let mut first = sim.queue().unwrap();
         // SAFETY: the bytes live for ever.
@@ -352,8 +351,8 @@ mod tests {
             sim.release(handle);
         }
         assert!(matches!(queue.synchronize(), Err(Error::Driver { call: "upload", .. })));
-        assert_eq!(queue.synchronize(), Ok(()), "an error is told once");
-        assert_ne!(sim.allocate("test", 4).unwrap(), handle, "handles are not used again");
+        assert_eq!(queue.synchronize(), Ok(()), "an error is reported once");
+        assert_ne!(sim.allocate("test", 4).unwrap(), handle, "handles are not reused");
     }
 
     #[test]
@@ -376,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_ends_where_it_was_said_to_end() {
+    fn allocations_beyond_the_memory_are_refused() {
         let sim = quick().fail_allocation(3);
         let first = sim.allocate("first", 600).unwrap();
         let refused = |stage, needed| Err(Error::OutOfMemory { stage, needed });
@@ -416,7 +415,8 @@ mod tests {
 
         // What the queue expects, not what the clock says: a busy machine may take any time to wake up.
         let device = String::new();
-        let mut queue = SimQueue { memory: Arc::clone(&sim.memory), device, latency, waiting: Vec::new(), done: start };
+        let mut queue =
+            CopyQueue { memory: Arc::clone(&sim.memory), device, latency, waiting: Vec::new(), done: start };
         // SAFETY: both buffers are there.
         unsafe { queue.copy(a, 0, b, 0, 4).unwrap() };
         assert_eq!(queue.done, start);

@@ -1,27 +1,28 @@
-//! A source as far away as an object store: every read takes its time, and several are under way at once.
+//! A source with the latency of an object store: every read takes a fixed time, and several run at once.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use swath::io::{Fetch, ReadAt, Source, Span};
+use swath_io::{Fetch, ReadAt, Source, Span};
 
-/// A source whose reads take `delay` each, however short they are, and of which `in_flight` may be under way at once.
+/// A source whose reads take a fixed time each, whatever their size, and of which a fixed number run at once.
 #[derive(Debug)]
-pub(crate) struct Latency<S> {
+pub struct SlowSource<S> {
     source: S,
     delay: Duration,
     in_flight: usize,
 }
 
-impl<S: Source> Latency<S> {
-    pub(crate) fn new(source: S, delay: Duration, in_flight: usize) -> Latency<S> {
-        Latency { source, delay, in_flight: in_flight.max(1) }
+impl<S: Source> SlowSource<S> {
+    /// Delays every read of `source` by `delay`. At most `in_flight` reads run at once.
+    pub fn new(source: S, delay: Duration, in_flight: usize) -> SlowSource<S> {
+        SlowSource { source, delay, in_flight: in_flight.max(1) }
     }
 
-    /// Do reads that were all asked for at `start`, one after another. Each begins when the one before it is done, not when
-    /// somebody here looked: the far end does not wait for a thread of ours to wake up.
+    /// Does reads that were all requested at `start`, one after another. Each begins when the one before it should be done, not when this
+    /// thread wakes up: a server does not wait for the client's threads.
     fn in_turn(&self, start: Instant, reads: Vec<(Span, &mut [u8])>) -> io::Result<()> {
         let mut done = start;
         for (span, out) in reads {
@@ -33,7 +34,7 @@ impl<S: Source> Latency<S> {
     }
 }
 
-impl<S: Source> ReadAt for Latency<S> {
+impl<S: Source> ReadAt for SlowSource<S> {
     fn size(&self) -> u64 {
         self.source.size()
     }
@@ -44,20 +45,20 @@ impl<S: Source> ReadAt for Latency<S> {
     }
 }
 
-impl<S: Source> Source for Latency<S> {
+impl<S: Source> Source for SlowSource<S> {
     fn name(&self) -> String {
-        format!("{}, {:?} away", self.source.name(), self.delay)
+        format!("{}, with a latency of {:?}", self.source.name(), self.delay)
     }
 
-    /// Read `i` begins when read `i - in_flight` is done: the reads are dealt out to so many threads, and all are asked for
-    /// before the first is waited for.
+    /// Read `i` begins when read `i - in_flight` is done: `in_flight` threads take turns, and all reads are requested before the first is
+    /// waited for.
     fn fetch_into(&self, fetch: &Fetch, mut out: &mut [u8]) -> io::Result<()> {
         let start = Instant::now();
         let mut lanes: Vec<Vec<(Span, &mut [u8])>> = Vec::new();
         lanes.resize_with(self.in_flight.min(fetch.reads().len()), Vec::new);
         let mut passed = 0;
         for (i, (span, range)) in fetch.reads().enumerate() {
-            // The reads of a plan stand in its buffer in order, so that cutting from the front gives each its own part.
+            // The reads of a plan are in the order of its buffer, so splitting from the front gives each read its part.
             let (part, rest) = out.split_at_mut(range.end - passed);
             lanes[i % self.in_flight].push((span, &mut part[range.start - passed..]));
             (out, passed) = (rest, range.end);
@@ -66,12 +67,12 @@ impl<S: Source> Source for Latency<S> {
             let threads: Vec<_> =
                 lanes.into_iter().map(|reads| scope.spawn(move || self.in_turn(start, reads))).collect();
             threads.into_iter().try_for_each(|thread| {
-                thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread that read has panicked")))
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("a reading thread panicked")))
             })
         })
     }
 
-    fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> swath::io::Result<Option<Box<dyn Source>>> {
+    fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> swath_io::Result<Option<Box<dyn Source>>> {
         self.source.sibling(change)
     }
 }
@@ -90,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that say where they lie. Reads wait until `meeting` of them are under way.
+    /// Bytes that depend on their offset. Reads wait until `meeting` of them run.
     #[derive(Debug)]
     struct Meeting {
         meeting: usize,
@@ -127,10 +128,10 @@ mod tests {
 
     impl Source for Meeting {
         fn name(&self) -> String {
-            "bytes that say where they lie".into()
+            "bytes that depend on their offset".into()
         }
 
-        fn sibling(&self, _change: &dyn Fn(&Path) -> PathBuf) -> swath::io::Result<Option<Box<dyn Source>>> {
+        fn sibling(&self, _change: &dyn Fn(&Path) -> PathBuf) -> swath_io::Result<Option<Box<dyn Source>>> {
             Ok(None)
         }
     }
@@ -148,20 +149,20 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_under_way_together_and_land_where_they_belong() {
+    fn reads_run_together_and_land_at_their_offsets() {
         let apart: Vec<(u64, u64)> = (0..21).map(|i| (i * 10_000, 10 + i)).collect();
-        let source = Latency::new(Meeting::of(8), Duration::ZERO, 8);
+        let source = SlowSource::new(Meeting::of(8), Duration::ZERO, 8);
         fetched(&source, &apart).unwrap();
         assert_eq!(source.source.reads.load(SeqCst), 21);
-        // Neighbours, holes, ranges on top of each other, and fewer reads than lanes.
-        fetched(&Latency::new(Meeting::of(1), Duration::ZERO, 8), &[(50, 9), (0, 0), (60, 5), (0, 0), (52, 9)])
+        // Adjacent, empty and overlapping ranges, and fewer reads than threads.
+        fetched(&SlowSource::new(Meeting::of(1), Duration::ZERO, 8), &[(50, 9), (0, 0), (60, 5), (0, 0), (52, 9)])
             .unwrap();
-        fetched(&Latency::new(Meeting::of(1), Duration::ZERO, 8), &[(0, 0)]).unwrap();
+        fetched(&SlowSource::new(Meeting::of(1), Duration::ZERO, 8), &[(0, 0)]).unwrap();
     }
 
     #[test]
-    fn no_more_are_under_way_than_allowed() {
-        let source = Latency::new(Meeting::of(1), Duration::from_millis(3), 2);
+    fn no_more_reads_run_than_allowed() {
+        let source = SlowSource::new(Meeting::of(1), Duration::from_millis(3), 2);
         let start = Instant::now();
         fetched(&source, &[(0, 10), (10_000, 10), (20_000, 10)]).unwrap();
         assert!(start.elapsed() >= 2 * source.delay, "the third waits for the first");
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn read_that_fails_fails_the_batch() {
-        let source = Latency::new(swath::io::Memory::new(vec![0; 100]), Duration::ZERO, 8);
+        let source = SlowSource::new(swath_io::Memory::new(vec![0; 100]), Duration::ZERO, 8);
         let error = fetched(&source, &[(0, 1), (50_000, 10), (1, 0)]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn single_read_takes_its_time() {
         let delay = Duration::from_millis(3);
-        let source = Latency::new(swath::io::Memory::new(vec![7; 100]), delay, 8);
+        let source = SlowSource::new(swath_io::Memory::new(vec![7; 100]), delay, 8);
         let (start, mut out) = (Instant::now(), [0; 10]);
         source.read_at(5, &mut out).unwrap();
         assert!(start.elapsed() >= delay && out == [7; 10]);
