@@ -26,7 +26,10 @@ pub use decode::block::{Block, Status};
 pub use decode::job::{DecodeJob, DeviceCodec, Unfit};
 pub use decode::route::CodecBackend;
 pub use decode::{Decoding, Finished, LANES, Target};
-pub use encode::{CutJob, CutLevel, Downsample, LevelTiles, RowsIn, TileCodec, TileEncoder, Tiles};
+pub use encode::{
+    CodecUnavailable, Downsample, EncodeFailure, EncodeJob, EncodeLevel, InputRows, LevelStep, LevelTiles, PushError,
+    TileCodec, TileEncoder, Tiles,
+};
 pub use error::{Error, Result};
 pub use gpu::Gpu;
 pub use memory::buffer::{Buffer, Pinned};
