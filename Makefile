@@ -2,6 +2,7 @@
 # make wheel   the Python package, in target/wheels
 # make bench   speed against its peers, results in bench/results
 # make fuzz    the fuzzer, for FUZZ_SECONDS
+# make features  the Cargo features, checked one by one
 # make ptx     the kernels for CUDA, after a change of one
 CARGO ?= cargo
 VENV ?= .venv
@@ -10,7 +11,7 @@ BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint test rust-test ptx ptx-check corpus interop wheel python python-lint python-test demo bench docs clean
+.PHONY: all setup opencl nvidia-wheels build lint features test rust-test ptx ptx-check corpus interop wheel python python-lint python-test demo bench docs clean
 
 all: build
 
@@ -36,6 +37,10 @@ build:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+
+# The build without optional codecs, with each one alone and with all.
+features:
+	@CARGO=$(CARGO) scripts/features
 
 rust-test: opencl nvidia-wheels
 	$(CARGO) test --release --workspace -q
@@ -79,7 +84,7 @@ python-test: build setup python-lint
 demo: build
 	$(SWATH) demo --dir target/demo --size 512
 
-test: lint ptx-check rust-test corpus demo interop python-test fuzz-short
+test: lint features ptx-check rust-test corpus demo interop python-test fuzz-short
 
 bench: build setup python
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use swath::codec::Tuning;
 use swath::io::{Memory, ReadAt, Source};
 use swath::tiff::Planar;
-use swath::{ ImageShape,
+use swath::{
     RowSource, BlockSize, Compress, Dataset, Image, ImageSource, Layout, Limits, Statistics, OnCorrupt, Overviews, WritePlan,
     Raster, ReadRequest, Resampling, WriteConfig, WriteOptions, validate,
 };
@@ -162,7 +161,7 @@ fn write(image: &Image, data: &[u8]) {
     let options = if cog { WriteOptions::new().cog() } else { WriteOptions::default() };
     let Ok(mut options) = options.like(image, &source) else { return };
     let codecs = ["none", "lzw", "deflate", "zstd", "packbits", "lz4", "lerc", "lerc_zstd", "webp"];
-    let Ok(compress) = Compress::named(codecs[choose(codecs.len())], Tuning::default()) else { return };
+    let Ok(compress) = codecs[choose(codecs.len())].parse::<Compress>() else { return };
     options = options.compression(compress);
     options = options.blocks(match choose(4) {
         0 if !cog => BlockSize::Strips { rows: 1 + choose(20) as u32 },
@@ -173,11 +172,12 @@ fn write(image: &Image, data: &[u8]) {
     if choose(2) == 1 {
         options = options.overviews(Overviews::Factors(vec![2, 6, 7]));
     }
-    options.resampling = Resampling::from_name(Resampling::NAMES[choose(Resampling::NAMES.len())]);
+    if let Some(method) = Resampling::from_name(Resampling::NAMES[choose(Resampling::NAMES.len())]) {
+        options = options.resampling(method);
+    }
     options = options.skip_empty(choose(2) == 1);
     options = options.statistics(if choose(2) == 1 { Statistics::Embed } else { Statistics::Off });
-    let (width, height, bands, dtype) = source.shape();
-    let Ok(plan) = WritePlan::new(ImageShape::new(height, width, bands, dtype), options) else { return };
+    let Ok(plan) = WritePlan::new(source.shape(), options) else { return };
     let running = WriteConfig::new().threads(1).buffer_bytes(1 << choose(20));
     let bytes = match plan.to_bytes(&mut source, &running) {
         Ok((bytes, _)) => bytes,

@@ -178,6 +178,24 @@ class DeviceArray:
     def __array__(self, *args: object, **kwargs: object) -> NoReturn: ...
     def __len__(self) -> int: ...
 
+class Codec(TypedDict):
+    """One row of the engine's table of codecs."""
+
+    name: str
+    label: str  # as the authors of the codec write it: "JPEG 2000"
+    aliases: list[str]
+    tags: list[int]  # values of the Compression tag; Swath writes the first one
+    read: bool
+    write: bool
+    levels: tuple[int, int] | None  # lowest and highest; None: the codec has no levels
+    default_level: int | None
+    qualities: tuple[float, float] | None
+    lowest_quality_excluded: bool
+    default_quality: float | None  # None: lossless
+    max_z_error: bool
+    predictors: list[int]  # values of the Predictor tag
+    feature: str | None  # the Cargo feature that includes the codec
+
 class Options(TypedDict, total=False):
     """How a file is laid out and what it says. What is left out is as written here."""
 
@@ -291,6 +309,9 @@ def devices() -> list[dict[str, Any]]:
 
 def trim_devices() -> bool:
     """Give back the device memory that is kept for operations to come; whether there was any."""
+
+def codecs() -> list[Codec]:
+    """The engine's table of codecs: all that it can read, those that it can also write first."""
 
 def features() -> dict[str, dict[str, bool]]:
     """{codec name: {read, write}} from the engine's own table."""

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use swath::codec::Tuning;
+use swath::codec::CodecOptions;
 use swath::codec::jpeg::EncodeColour;
 use swath::tiff::nodata::NoData;
 use swath::tiff::{Compression, Photometric, Planar};
 use swath::{
-    BigTiff, BlockSize, Compress, Dataset, Image, ImageShape, ImageSource, Overviews, Predictor, PredictorChoice,
+    BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Overviews, Predictor, PredictorChoice,
     Resampling, RowSource, Statistics, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
@@ -293,8 +293,12 @@ impl Convert {
         // A JPEG that stays one keeps its colours as they are stored, so that its blocks can be copied.
         let stays_jpeg = image.layout().compression == Compression::JPEG && matches!(name.as_str(), "jpeg" | "keep");
         let colour = colour.or_else(|| stays_jpeg.then(|| stored_colour(image)).flatten());
-        let tuning =
-            Tuning { level: self.compression_level, quality: self.quality, max_z_error: self.max_z_error, colour };
+        let options = CodecOptions {
+            compression_level: self.compression_level,
+            quality: self.quality,
+            max_z_error: self.max_z_error,
+            colour,
+        };
         let name = match name.as_str() {
             "keep" => image.codec_name().ok_or_else(|| {
                 let kept = image.layout().compression.name();
@@ -302,13 +306,13 @@ impl Convert {
             })?,
             name => name,
         };
-        Compress::named(name, tuning).map_err(|error| Failure::Usage(error.to_string()))
+        Compress::with_options(name, options).map_err(|error| Failure::Usage(error.to_string()))
     }
 }
 
 /// The names of the codecs, and "keep".
 fn codecs() -> PossibleValuesParser {
-    PossibleValuesParser::new(Compress::NAMES.iter().copied().chain(["keep"]))
+    PossibleValuesParser::new(Compress::names().chain(["keep"]))
 }
 
 /// The names of the methods; GDAL's name for the mean is accepted too.
@@ -320,7 +324,7 @@ fn resampling_methods() -> PossibleValuesParser {
 }
 
 fn nodata(text: &str, image: &Image) -> Result<NoData, Failure> {
-    let nodata = NoData::stated(text, image.layout().kind(), u32::from(image.layout().bits));
+    let nodata = NoData::stated(text, image.layout().format(), u32::from(image.layout().bits));
     let nodata =
         nodata.ok_or_else(|| Failure::Usage(format!("--nodata must be a number, nan or none, not '{text}'")))?;
     if nodata.value_f64().is_infinite() && !text.to_ascii_lowercase().contains("inf") {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use swath::codec::Tuning;
 use swath::tiff::geo::{GeoKeys, GeoTransform, RasterType};
 use swath::tiff::nodata::NoData;
 use swath::{
@@ -79,7 +78,7 @@ impl Demo {
 /// Write a COG in the middle of Europe. Returns its size.
 fn write(path: &Path, terrain: &[f32], size: usize, codec: &str) -> Result<u64, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
-    let compress = Compress::named(codec, Tuning::default()).map_err(|error| failed(&error))?;
+    let compress = codec.parse::<Compress>().map_err(|error| failed(&error))?;
     let keys = GeoKeys::from_epsg(32633, RasterType::Area).map_err(|error| failed(&error))?;
     let options = WriteOptions::new()
         .cog()

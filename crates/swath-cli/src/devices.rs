@@ -34,8 +34,7 @@ impl Devices {
         let found = [("cuda", Cuda::list()), ("opencl", OpenCl::list())];
         let on_device: Vec<&str> = DeviceCodec::ALL.iter().map(|codec| codec.name()).collect();
         let by_library: Vec<&str> = DeviceCodec::BY_LIBRARY.iter().map(|codec| codec.name()).collect();
-        let others =
-            Compress::NAMES.iter().copied().filter(|name| !on_device.contains(name) && !by_library.contains(name));
+        let others = Compress::names().filter(|name| !on_device.contains(name) && !by_library.contains(name));
         let on_cpu: Vec<&str> = others.collect();
         let libraries = Library::ALL.map(|library| (library, vendor::find(library)));
         if self.json {

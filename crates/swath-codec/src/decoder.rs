@@ -37,7 +37,7 @@ pub enum Codec {
     /// The masks of LERC blobs: a byte per pixel, 255 valid, 0 not. The shape says what the blobs hold.
     LercMask(lerc::Params, Shape),
     /// SGI LogL and LogLuv.
-    SgiLog(sgilog::Kind),
+    SgiLog(sgilog::PixelEncoding),
     /// JPEG.
     Jpeg {
         /// The JPEGTables tag.
@@ -283,7 +283,7 @@ impl Decoder {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lerc"))]
 mod tests {
     use super::*;
     use crate::SampleFormat;

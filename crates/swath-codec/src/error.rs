@@ -15,11 +15,45 @@ pub enum Error {
         /// The value of the Compression tag.
         code: u16,
     },
-    /// There is no encoder of that name.
-    #[error("there is no compression '{name}' to write; there are {}", crate::Compress::NAMES.join(", "))]
+    /// The Predictor tag has a value without a meaning.
+    #[error("predictor {value} is not supported; TIFF defines 1, 2 and 3")]
+    UnknownPredictor {
+        /// The value of the tag.
+        value: u16,
+    },
+    /// Swath cannot write a codec of that name.
+    #[error("Swath cannot write compression '{name}'; it can write {}", crate::Compress::names().collect::<Vec<_>>().join(", "))]
     NoEncoder {
         /// The name.
         name: String,
+    },
+    /// The codec exists, but its Cargo feature was off when Swath was compiled.
+    #[error("this build of Swath does not include {codec}; enable the feature `{feature}`")]
+    NotIncluded {
+        /// The codec.
+        codec: &'static str,
+        /// The Cargo feature that includes it.
+        feature: &'static str,
+    },
+    /// An option was given that the codec does not have.
+    #[error("{option} does not apply to {codec}")]
+    OptionUnused {
+        /// The codec's name.
+        codec: &'static str,
+        /// The option, with its article: `a quality`.
+        option: &'static str,
+    },
+    /// The value of an option is outside the codec's range.
+    #[error("{option} {value} is not supported by {codec}; use {allowed}")]
+    OptionRange {
+        /// The codec's name.
+        codec: &'static str,
+        /// The option: `quality`.
+        option: &'static str,
+        /// The value that was given.
+        value: String,
+        /// The range: `1 to 12`.
+        allowed: String,
     },
     /// The compressed stream ended before the block was full.
     #[error("{codec} stream ends after {got} of {want} bytes")]

@@ -1,19 +1,23 @@
 //! JPEG 2000 (compression 34712, and Aperio's 33003 and 33005): a codestream or a JP2 file in each block.
 //!
-//! The `hayro-jpeg2000` crate decodes; it is pure Rust without `unsafe`. What it is given has been checked against the block
-//! by `codestream.rs`, because it allocates what the stream asks for. It does not encode; `openjp2` does, in `encode.rs`.
+//! The `hayro-jpeg2000` crate decodes; it is pure Rust without `unsafe`, and it allocates what the stream asks for. So
+//! `codestream.rs` checks each stream against the block first. `hayro-jpeg2000` does not encode; the `openjp2` crate does.
+//! Without the feature `jpeg2000` the check remains, because the GPU crate needs it.
 
+#[cfg_attr(not(feature = "jpeg2000"), expect(dead_code, reason = "the decoder uses what the check finds"))]
 mod codestream;
+#[cfg(feature = "jpeg2000")]
+mod decode;
+#[cfg(feature = "jpeg2000")]
 mod encode;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use hayro_jpeg2000::error::{DecodeError, DecodingError, MarkerError};
-use hayro_jpeg2000::{ComponentData, DecodeSettings, DecoderContext, Image};
-
-use crate::{Error, Result, SampleFormat, Shape};
-use codestream::{Codestream, Component};
-pub use encode::{EncodeParams, Quality, encode};
+#[cfg(not(feature = "jpeg2000"))]
+pub use crate::excluded::jpeg2000::{decode, encode};
+use crate::{Error, Result, Shape};
+#[cfg(feature = "jpeg2000")]
+pub use decode::decode;
+#[cfg(feature = "jpeg2000")]
+pub use encode::encode;
 
 const CODEC: &str = "JPEG 2000";
 
@@ -26,237 +30,36 @@ pub enum Colour {
     Ycc,
 }
 
-/// Decodes one block into `dst` as native-endian interleaved samples.
-///
-/// Samples of 1 to 20 bits are decoded, signed or not; one with fewer bits than the block's samples keeps its value. When the
-/// block's samples are not whole bytes they are packed as TIFF packs them, from the most significant bit, each row padded to
-/// a byte. A component with fewer samples than pixels is repeated. Three components of which the last two are
-/// coarser are YCbCr whatever the file says, and become RGB.
-pub fn decode(src: &[u8], shape: Shape, colour: Colour, dst: &mut [u8]) -> Result<()> {
-    if dst.len() != shape.len() {
-        return Err(Error::Unsuited { codec: CODEC, what: "a buffer of another size than the block" });
-    }
-    if !matches!(shape.format, SampleFormat::Uint | SampleFormat::Int) || shape.bits > 32 {
-        return Err(Error::Unsuited { codec: CODEC, what: "samples of this width and format" });
-    }
-    let stream = codestream::check(src, shape)?;
-    // The decoder computes in 32-bit floats: exact while samples and what the wavelet adds to them fit 24 bits.
-    if stream.components.iter().any(|c| c.bits > 20) {
-        return Err(unsupported("JPEG 2000 with more than 20 bits per sample"));
-    }
-    // The decoder indexes its tables by what it reads from packet headers and asserts that the tables agree. Mutated
-    // streams have not made it panic, but nothing in it promises that, and one bad block must not end the program.
-    catch_unwind(AssertUnwindSafe(|| decode_checked(&stream, shape, colour, dst)))
-        .unwrap_or(Err(Error::Corrupt { codec: CODEC, what: "its packets contradict its headers" }))
+/// How much of the image is kept.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Quality {
+    /// Everything: the reversible 5/3 wavelet.
+    Lossless,
+    /// What fits in this part of the uncompressed size, above 0 to 100 percent: what GDAL's JP2 drivers call QUALITY. Every block
+    /// gets the same number of bytes, whatever is in it, and of those the markers take about 150: too many for tiny blocks.
+    Percent(f32),
+    /// What is needed for this peak signal-to-noise ratio, in decibels, the peak being the largest value that the bits of a sample can
+    /// hold. Every block looks equally good, and plain ones are small.
+    Psnr(f32),
 }
 
-/// Whether a stream says that it holds such a block and can be decoded without more memory than a block deserves: what [`decode`] looks
-/// at before it begins. For other decoders, which may not.
+/// What to make of a block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EncodeParams {
+    /// How much of the image is kept.
+    pub quality: Quality,
+    /// The first three samples are red, green and blue, or as much alike: store their differences, which are smaller.
+    pub rgb: bool,
+}
+
+/// Checks that a stream announces such a block and that decoding it needs no more memory than a block of that size may take.
+///
+/// [`decode`] does this itself. The function is public for other decoders, which may not.
 pub fn check(src: &[u8], shape: Shape) -> Result<()> {
     codestream::check(src, shape).map(|_| ())
-}
-
-fn decode_checked(stream: &Codestream<'_>, shape: Shape, colour: Colour, dst: &mut [u8]) -> Result<()> {
-    let settings = DecodeSettings { resolve_palette_indices: false, strict: true, target_resolution: None };
-    let image = Image::new(&stream.bytes, &settings).map_err(translate)?;
-    let mut context = DecoderContext::default();
-    let decoded = image.decode(&mut context).map_err(translate)?;
-
-    let planes = decoded.components();
-    let pixels = shape.width * shape.height;
-    if planes.len() != shape.samples || planes.iter().any(|p| p.samples().len() != pixels) {
-        return Err(Error::Corrupt { codec: CODEC, what: "its components have different sizes" });
-    }
-    // The decoder itself converts YCbCr when it can tell.
-    let ycc = colour == Colour::Ycc && shape.samples >= 3 && !stream.has_coarse_chroma();
-    let values = Values { planes, components: &stream.components, ycc };
-    match shape.bits {
-        8 => store(&values, dst, |v| [v as u8]),
-        16 => store(&values, dst, |v| (v as u16).to_ne_bytes()),
-        32 => store(&values, dst, |v| v.to_ne_bytes()),
-        _ => pack(&values, shape, dst),
-    }
-    Ok(())
-}
-
-/// The decoded planes as integers.
-struct Values<'a> {
-    planes: &'a [ComponentData],
-    components: &'a [Component],
-    ycc: bool,
-}
-
-impl Values<'_> {
-    /// Sample `c` of pixel `k`.
-    fn get(&self, k: usize, c: usize) -> i32 {
-        let at = |c: usize| self.planes[c].samples()[k];
-        let half = |c: usize| (1u32 << (self.components[c].bits - 1)) as f32;
-        let value = match c {
-            0 if self.ycc => at(0) + 1.402 * (at(2) - half(2)),
-            1 if self.ycc => at(0) - 0.344_136 * (at(1) - half(1)) - 0.714_136 * (at(2) - half(2)),
-            2 if self.ycc => at(0) + 1.772 * (at(1) - half(1)),
-            _ => at(c),
-        };
-        // The decoder shifts signed samples to start at 0 as well.
-        let Component { bits, signed, .. } = self.components[c];
-        let unsigned = (value.round_ties_even() as i32).clamp(0, (1 << bits) - 1);
-        if signed { unsigned - (1 << (bits - 1)) } else { unsigned }
-    }
-}
-
-fn store<const N: usize>(values: &Values<'_>, dst: &mut [u8], bytes: impl Fn(i32) -> [u8; N]) {
-    let samples = values.planes.len();
-    for (k, pixel) in dst.chunks_exact_mut(samples * N).enumerate() {
-        for (c, sample) in pixel.chunks_exact_mut(N).enumerate() {
-            sample.copy_from_slice(&bytes(values.get(k, c)));
-        }
-    }
-}
-
-/// Samples of any width, most significant bit first.
-fn pack(values: &Values<'_>, shape: Shape, dst: &mut [u8]) {
-    for (y, row) in dst.chunks_exact_mut(shape.row_bytes().max(1)).enumerate() {
-        row.fill(0);
-        let mut bit = 0;
-        for k in y * shape.width..(y + 1) * shape.width {
-            for c in 0..shape.samples {
-                let value = values.get(k, c);
-                for place in (0..shape.bits).rev() {
-                    row[bit / 8] |= (((value >> place) & 1) as u8) << (7 - bit % 8);
-                    bit += 1;
-                }
-            }
-        }
-    }
 }
 
 /// A stream that the standard allows and the decoder does not know.
 fn unsupported(name: &'static str) -> Error {
     Error::Unsupported { name, code: 34712 }
-}
-
-fn translate(error: DecodeError) -> Error {
-    let what = match error {
-        DecodeError::Marker(MarkerError::Unsupported) => "it has a marker from outside part 1 of the standard",
-        DecodeError::Marker(_) => "a marker segment cannot be read",
-        DecodeError::Tile(_) => "the packets of a tile end too early or too late",
-        DecodeError::Decoding(DecodingError::UnexpectedEof) => "a code block ends too early",
-        DecodeError::Decoding(_) => "a code block cannot be decoded",
-        DecodeError::Validation(_) => "its headers break the limits of the standard",
-        DecodeError::Format(_) => "it is no codestream",
-        DecodeError::Color(_) => "its components cannot be combined",
-    };
-    Error::Corrupt { codec: CODEC, what }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const W: usize = 16;
-    const H: usize = 12;
-    const RGB8: &[u8] = include_bytes!("../testdata/rgb8.j2k");
-    const INT16: &[u8] = include_bytes!("../testdata/int16.jp2");
-    const GRAY12: &[u8] = include_bytes!("../testdata/gray12.j2k");
-    const YCC8: &[u8] = include_bytes!("../testdata/ycc8.j2k");
-
-    const RGB: Shape = Shape { width: W, height: H, samples: 3, bits: 8, format: SampleFormat::Uint };
-
-    fn v(k: usize, c: usize) -> usize {
-        (7 * (k % W) + 13 * (k / W) + 50 * c) % 97
-    }
-
-    fn run(src: &[u8], shape: Shape, colour: Colour) -> Result<Vec<u8>> {
-        let mut dst = vec![0xaa; shape.len()];
-        decode(src, shape, colour, &mut dst).map(|()| dst)
-    }
-
-    fn rgb_pixels() -> Vec<u8> {
-        (0..3 * W * H).map(|i| v(i / 3, i % 3) as u8).collect()
-    }
-
-    #[test]
-    fn reversible_rgb_is_exact() {
-        assert_eq!(run(RGB8, RGB, Colour::Stored).unwrap(), rgb_pixels());
-    }
-
-    #[test]
-    fn signed_16_bit_in_a_jp2_file_is_exact() {
-        let shape = Shape { samples: 1, bits: 16, format: SampleFormat::Int, ..RGB };
-        let want: Vec<u8> = (0..W * H).flat_map(|k| (301 * v(k, 0) as i16 - 9000).to_ne_bytes()).collect();
-        assert_eq!(run(INT16, shape, Colour::Stored).unwrap(), want);
-    }
-
-    #[test]
-    fn twelve_bits_fill_16_or_are_packed() {
-        let wide = Shape { samples: 1, bits: 16, ..RGB };
-        let want: Vec<u8> = (0..W * H).flat_map(|k| (42 * v(k, 0) as u16).to_ne_bytes()).collect();
-        assert_eq!(run(GRAY12, wide, Colour::Stored).unwrap(), want);
-
-        let packed = run(GRAY12, Shape { bits: 12, ..wide }, Colour::Stored).unwrap();
-        let pairs = packed.chunks_exact(3).map(|b| {
-            let (a, b, c) = (usize::from(b[0]), usize::from(b[1]), usize::from(b[2]));
-            [(a << 4) | (b >> 4), ((b & 15) << 8) | c]
-        });
-        assert_eq!(pairs.flatten().collect::<Vec<_>>(), (0..W * H).map(|k| 42 * v(k, 0)).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn aperio_ycc_becomes_rgb() {
-        let dst = run(YCC8, RGB, Colour::Ycc).unwrap();
-        for (i, &byte) in dst.iter().enumerate() {
-            assert!((v(i / 3, i % 3) + 60).abs_diff(byte.into()) <= 1);
-        }
-        assert_ne!(run(YCC8, RGB, Colour::Stored).unwrap(), dst);
-    }
-
-    #[test]
-    fn another_image_than_announced_is_refused_before_decoding() {
-        let what = |shape| match run(RGB8, shape, Colour::Stored) {
-            Err(Error::Mismatch { what, .. }) => what,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(what(Shape { width: W + 1, ..RGB }), "width");
-        assert_eq!(what(Shape { height: H - 1, ..RGB }), "height");
-        assert_eq!(what(Shape { samples: 4, ..RGB }), "components");
-        assert_eq!(what(Shape { bits: 7, ..RGB }), "bits per sample");
-    }
-
-    #[test]
-    fn truncated_stream_is_an_error_not_zeros() {
-        // Without the two bytes of the end marker nothing of the image is missing.
-        for len in 0..RGB8.len() - 2 {
-            assert!(run(&RGB8[..len], RGB, Colour::Stored).is_err(), "{len} bytes");
-        }
-        assert_eq!(run(&RGB8[..RGB8.len() - 2], RGB, Colour::Stored).unwrap(), rgb_pixels());
-    }
-
-    #[test]
-    fn an_open_last_tile_part_decodes() {
-        let sot = RGB8.windows(2).position(|m| m == [0xff, 0x90]).unwrap();
-        let mut open = RGB8.to_vec();
-        open[sot + 6..sot + 10].fill(0);
-        assert_eq!(run(&open, RGB, Colour::Stored).unwrap(), rgb_pixels());
-        open.truncate(open.len() - 2);
-        assert_eq!(run(&open, RGB, Colour::Stored).unwrap(), rgb_pixels());
-    }
-
-    #[test]
-    fn mutated_streams_never_panic() {
-        // `decode` catches a panic of the decoder and says so in this one way, so a panic would show here.
-        let caught = Error::Corrupt { codec: CODEC, what: "its packets contradict its headers" };
-        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut decoded = 0;
-        for _ in 0..3000 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let mut stream = RGB8.to_vec();
-            let at = (seed >> 33) as usize % stream.len();
-            stream[at] = (seed >> 20) as u8;
-            match run(&stream, RGB, Colour::Stored) {
-                Ok(_) => decoded += 1,
-                Err(e) => assert_ne!(e, caught),
-            }
-        }
-        assert!(decoded > 300, "the mutations must get past the header, {decoded} did");
-    }
 }

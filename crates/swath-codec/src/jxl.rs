@@ -26,7 +26,7 @@ const MAX_FRAMES: usize = 64;
 ///
 /// Samples are given in the colour space of the stream. Integers of another depth than the block's are scaled to it.
 pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
-    let kind = Kind::of(shape)?;
+    let kind = SampleType::of(shape)?;
     check("output bytes", dst.len(), shape.len())?;
     let stream = codestream(src)?;
     check_header(&stream, shape)?;
@@ -122,20 +122,20 @@ fn check_header(stream: &[u8], shape: Shape) -> Result<()> {
 
 /// What a sample of the block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SampleType {
     U8,
     U16,
     F16,
     F32,
 }
 
-impl Kind {
-    fn of(shape: Shape) -> Result<Kind> {
+impl SampleType {
+    fn of(shape: Shape) -> Result<SampleType> {
         match (shape.format, shape.bits) {
-            (SampleFormat::Uint, 8) => Ok(Kind::U8),
-            (SampleFormat::Uint, 16) => Ok(Kind::U16),
-            (SampleFormat::Float, 16) => Ok(Kind::F16),
-            (SampleFormat::Float, 32) => Ok(Kind::F32),
+            (SampleFormat::Uint, 8) => Ok(SampleType::U8),
+            (SampleFormat::Uint, 16) => Ok(SampleType::U16),
+            (SampleFormat::Float, 16) => Ok(SampleType::F16),
+            (SampleFormat::Float, 32) => Ok(SampleType::F32),
             _ => {
                 Err(Error::Unsuited { codec: CODEC, what: "anything but 8 or 16-bit integers and 16 or 32-bit floats" })
             }
@@ -144,7 +144,7 @@ impl Kind {
 }
 
 /// Puts one channel into its places among the interleaved samples.
-fn place(grid: &ImageBuffer, depth: BitDepth, kind: Kind, n: usize, shape: Shape, dst: &mut [u8]) {
+fn place(grid: &ImageBuffer, depth: BitDepth, kind: SampleType, n: usize, shape: Shape, dst: &mut [u8]) {
     match grid {
         ImageBuffer::F32(grid) => place_rows(|y| grid.get_row(y), |&v| v, float_writer(kind), n, shape, dst),
         ImageBuffer::I32(grid) => place_whole(|y| grid.get_row(y), |&v| v, depth, kind, n, shape, dst),
@@ -157,24 +157,24 @@ fn place_whole<'a, T: 'a>(
     row: impl Fn(usize) -> &'a [T],
     value: impl Fn(&T) -> i32,
     depth: BitDepth,
-    kind: Kind,
+    kind: SampleType,
     n: usize,
     shape: Shape,
     dst: &mut [u8],
 ) {
     match (depth, kind) {
-        (BitDepth::IntegerSample { bits_per_sample: 8 }, Kind::U8) => {
+        (BitDepth::IntegerSample { bits_per_sample: 8 }, SampleType::U8) => {
             place_rows(row, value, |v: i32, out| out[0] = v.clamp(0, 255) as u8, n, shape, dst);
         }
-        (BitDepth::IntegerSample { bits_per_sample: 16 }, Kind::U16) => {
+        (BitDepth::IntegerSample { bits_per_sample: 16 }, SampleType::U16) => {
             let write = |v: i32, out: &mut [u8]| out.copy_from_slice(&(v.clamp(0, 65535) as u16).to_ne_bytes());
             place_rows(row, value, write, n, shape, dst);
         }
         // The bits themselves, so that infinities, NaN and subnormal numbers arrive as they were.
-        (BitDepth::FloatSample { bits_per_sample: 16, exp_bits: 5 }, Kind::F16) => {
+        (BitDepth::FloatSample { bits_per_sample: 16, exp_bits: 5 }, SampleType::F16) => {
             place_rows(row, value, |v: i32, out| out.copy_from_slice(&(v as u16).to_ne_bytes()), n, shape, dst);
         }
-        (BitDepth::FloatSample { bits_per_sample: 32, exp_bits: 8 }, Kind::F32) => {
+        (BitDepth::FloatSample { bits_per_sample: 32, exp_bits: 8 }, SampleType::F32) => {
             place_rows(row, value, |v: i32, out| out.copy_from_slice(&v.to_ne_bytes()), n, shape, dst);
         }
         (depth, kind) => {
@@ -184,12 +184,12 @@ fn place_whole<'a, T: 'a>(
 }
 
 /// Writes a sample whose nominal range is 0 to 1.
-fn float_writer(kind: Kind) -> impl Fn(f32, &mut [u8]) {
+fn float_writer(kind: SampleType) -> impl Fn(f32, &mut [u8]) {
     move |value, out| match kind {
-        Kind::U8 => out[0] = (value * 255.0 + 0.5) as u8,
-        Kind::U16 => out.copy_from_slice(&((value * 65535.0 + 0.5) as u16).to_ne_bytes()),
-        Kind::F16 => out.copy_from_slice(&half::f16::from_f32(value).to_ne_bytes()),
-        Kind::F32 => out.copy_from_slice(&value.to_ne_bytes()),
+        SampleType::U8 => out[0] = (value * 255.0 + 0.5) as u8,
+        SampleType::U16 => out.copy_from_slice(&((value * 65535.0 + 0.5) as u16).to_ne_bytes()),
+        SampleType::F16 => out.copy_from_slice(&half::f16::from_f32(value).to_ne_bytes()),
+        SampleType::F32 => out.copy_from_slice(&value.to_ne_bytes()),
     }
 }
 

@@ -5,17 +5,22 @@
 
 pub mod byteorder;
 pub mod ccitt;
+pub mod codecs;
 pub mod color;
+mod compress;
 mod decoder;
 pub mod deflate;
 mod encoder;
 mod error;
+mod excluded;
 pub mod inflate;
 pub mod jpeg;
 pub mod jpeg2000;
+#[cfg(feature = "jxl")]
 pub mod jxl;
 pub mod lerc;
 pub mod lz4;
+#[cfg(feature = "lzma")]
 pub mod lzma;
 pub mod lzw;
 pub mod next;
@@ -31,12 +36,22 @@ mod shape;
 pub mod thunderscan;
 #[cfg(test)]
 mod torture;
+#[cfg(feature = "webp")]
 pub mod webp;
 pub mod zstd;
 
+pub use codecs::{CODECS, CodecInfo, can_decode};
+pub use compress::{CodecOptions, Compress};
 pub use decoder::{Codec, Decoder, Extent, OldJpeg, RowAccess, Scratch};
-pub use encoder::{Compress, EncodeScratch, Encoder, Tuning};
+pub use encoder::{EncodeScratch, Encoder};
 pub use error::{Error, Result};
+#[cfg(not(feature = "jxl"))]
+pub use excluded::jxl;
+#[cfg(not(feature = "lzma"))]
+pub use excluded::lzma;
+#[cfg(not(feature = "webp"))]
+pub use excluded::webp;
 pub use predictor::Predictor;
 pub use sample::DType;
-pub use shape::{SampleFormat, Shape};
+pub use shape::Shape;
+pub use swath_tiff::SampleFormat;

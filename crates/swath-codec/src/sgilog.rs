@@ -10,7 +10,7 @@ const NAME: &str = "SGILog";
 
 /// What the pixels of a block are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PixelEncoding {
     /// Luminance only: a sign and a 15-bit logarithm, the two bytes of each row run-length coded apart.
     LogL16,
     /// Luminance as above, u' and v' in a byte each, the four bytes of each row run-length coded apart.
@@ -19,7 +19,7 @@ pub enum Kind {
     LogLuv24,
 }
 
-impl Kind {
+impl PixelEncoding {
     /// The kind that the Compression (34676, 34677) and PhotometricInterpretation (32844 LogL, 32845 LogLuv) tags mean,
     /// `None` for a combination that means nothing.
     pub fn from_tags(compression: u16, photometric: u16) -> Option<Self> {
@@ -48,7 +48,7 @@ impl Kind {
 /// # Errors
 /// [`Error::Truncated`] when the stream ends before the last row is full, [`Error::Unsuited`] when the samples are not
 /// 16-bit ones or not as many as the kind has.
-pub fn decode(kind: Kind, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<usize> {
+pub fn decode(kind: PixelEncoding, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<usize> {
     if shape.bits != 16 || shape.samples != kind.samples() {
         return Err(Error::Unsuited { codec: NAME, what: "other than one (LogL) or three (LogLuv) 16-bit samples" });
     }
@@ -61,9 +61,9 @@ pub fn decode(kind: Kind, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<us
     let mut rest = src;
     for (y, row) in dst.chunks_exact_mut(shape.row_bytes()).enumerate() {
         match kind {
-            Kind::LogL16 => gray_row(&mut rest, row),
-            Kind::LogLuv32 => color_row(&mut rest, row),
-            Kind::LogLuv24 => packed_row(&mut rest, row),
+            PixelEncoding::LogL16 => gray_row(&mut rest, row),
+            PixelEncoding::LogLuv32 => color_row(&mut rest, row),
+            PixelEncoding::LogLuv24 => packed_row(&mut rest, row),
         }
         .ok_or(Error::Truncated { codec: NAME, got: y * shape.row_bytes(), want })?;
     }
@@ -195,13 +195,13 @@ mod tests {
     use crate::SampleFormat;
     use crate::noise::noise;
 
-    const ALL: [Kind; 3] = [Kind::LogL16, Kind::LogLuv32, Kind::LogLuv24];
+    const ALL: [PixelEncoding; 3] = [PixelEncoding::LogL16, PixelEncoding::LogLuv32, PixelEncoding::LogLuv24];
 
-    fn shape(kind: Kind, width: usize, height: usize) -> Shape {
+    fn shape(kind: PixelEncoding, width: usize, height: usize) -> Shape {
         Shape { width, height, samples: kind.samples(), bits: 16, format: SampleFormat::Int }
     }
 
-    fn samples(kind: Kind, src: &[u8], width: usize, height: usize) -> Result<Vec<i16>> {
+    fn samples(kind: PixelEncoding, src: &[u8], width: usize, height: usize) -> Result<Vec<i16>> {
         let shape = shape(kind, width, height);
         let mut dst = vec![0xee; shape.len()];
         assert_eq!(decode(kind, src, shape, &mut dst)?, dst.len());
@@ -212,8 +212,8 @@ mod tests {
     fn bytes_of_a_row_come_one_plane_after_the_other() {
         let src = [3, 0x3c, 0xbc, 0x3d, 129, 7, 128, 86, 1, 255, 129, 194];
         let expected = [15367, 6913, 15544, -17401, 6913, 15544, 15623, 20420, 15544];
-        assert_eq!(samples(Kind::LogLuv32, &src, 3, 1).unwrap(), expected);
-        assert_eq!(samples(Kind::LogL16, &src, 3, 1).unwrap(), [15367, -17401, 15623]);
+        assert_eq!(samples(PixelEncoding::LogLuv32, &src, 3, 1).unwrap(), expected);
+        assert_eq!(samples(PixelEncoding::LogL16, &src, 3, 1).unwrap(), [15367, -17401, 15623]);
     }
 
     #[test]
@@ -223,32 +223,32 @@ mod tests {
             13314, 8172, 612, 17406, 8172, 612, 15362, 8516, 612, 15362, 8045, 727, 14515, 15698, 12310, 14515, 3126,
             19191, 14515, 6898, 15521, 13343, 6898, 15521,
         ];
-        assert_eq!(samples(Kind::LogLuv24, &src, 8, 1).unwrap(), expected);
+        assert_eq!(samples(PixelEncoding::LogLuv24, &src, 8, 1).unwrap(), expected);
     }
 
     #[test]
     fn what_goes_past_the_end_of_a_row_is_cut_as_in_libtiff() {
         let runs = [136, 1, 136, 2, 8, 1, 2, 3, 4, 5, 6, 7, 8, 134, 9];
         let expected = [258, 258, 258, 258, 258, 258, 258, 258, 265, 521, 777, 1033, 1289, 1545, 1801, 2057];
-        assert_eq!(samples(Kind::LogL16, &runs, 8, 2).unwrap(), expected);
+        assert_eq!(samples(PixelEncoding::LogL16, &runs, 8, 2).unwrap(), expected);
         let literals = [10, 1, 1, 1, 1, 1, 1, 1, 1, 130, 7, 134, 3, 134, 4, 134, 5];
         let expected = [263, 263, 263, 263, 259, 259, 259, 259, 1029, 1029, 1029, 1029, 1029, 1029, 1029, 1029];
-        assert_eq!(samples(Kind::LogL16, &literals, 8, 2).unwrap(), expected);
+        assert_eq!(samples(PixelEncoding::LogL16, &literals, 8, 2).unwrap(), expected);
         let nothing = [0, 134, 1, 0, 0, 134, 2];
-        assert_eq!(samples(Kind::LogL16, &nothing, 8, 1).unwrap(), [258; 8]);
+        assert_eq!(samples(PixelEncoding::LogL16, &nothing, 8, 1).unwrap(), [258; 8]);
     }
 
     #[test]
     fn truncated_stream_is_an_error_not_zeros() {
         let full = [134, 1, 134, 2, 134, 3, 3, 1, 2, 3, 131, 9];
-        assert_eq!(samples(Kind::LogL16, &full, 8, 2).unwrap()[15], 777);
+        assert_eq!(samples(PixelEncoding::LogL16, &full, 8, 2).unwrap()[15], 777);
         for cut in 0..full.len() {
             let got = if cut < 4 { 0 } else { 16 };
-            let error = samples(Kind::LogL16, &full[..cut], 8, 2).unwrap_err();
+            let error = samples(PixelEncoding::LogL16, &full[..cut], 8, 2).unwrap_err();
             assert_eq!(error, Error::Truncated { codec: NAME, got, want: 32 }, "cut at {cut}");
         }
-        assert!(samples(Kind::LogLuv24, &[0; 11], 2, 2).is_err());
-        assert!(samples(Kind::LogLuv24, &[0; 12], 2, 2).is_ok());
+        assert!(samples(PixelEncoding::LogLuv24, &[0; 11], 2, 2).is_err());
+        assert!(samples(PixelEncoding::LogLuv24, &[0; 12], 2, 2).is_ok());
     }
 
     #[test]
@@ -266,19 +266,19 @@ mod tests {
 
     #[test]
     fn other_depths_and_a_short_output_are_refused() {
-        let wide = Shape { bits: 32, ..shape(Kind::LogL16, 2, 2) };
-        assert!(decode(Kind::LogL16, &[0; 64], wide, &mut [0; 16]).is_err());
-        assert!(decode(Kind::LogLuv24, &[0; 64], shape(Kind::LogL16, 2, 2), &mut [0; 24]).is_err());
-        assert!(decode(Kind::LogLuv24, &[0; 64], shape(Kind::LogLuv24, 2, 2), &mut [0; 23]).is_err());
-        assert_eq!(decode(Kind::LogL16, &[], shape(Kind::LogL16, 0, 2), &mut []), Ok(0));
+        let wide = Shape { bits: 32, ..shape(PixelEncoding::LogL16, 2, 2) };
+        assert!(decode(PixelEncoding::LogL16, &[0; 64], wide, &mut [0; 16]).is_err());
+        assert!(decode(PixelEncoding::LogLuv24, &[0; 64], shape(PixelEncoding::LogL16, 2, 2), &mut [0; 24]).is_err());
+        assert!(decode(PixelEncoding::LogLuv24, &[0; 64], shape(PixelEncoding::LogLuv24, 2, 2), &mut [0; 23]).is_err());
+        assert_eq!(decode(PixelEncoding::LogL16, &[], shape(PixelEncoding::LogL16, 0, 2), &mut []), Ok(0));
     }
 
     #[test]
     fn luminance_alone_is_coded_the_same_under_both_compressions() {
-        assert_eq!(Kind::from_tags(34677, 32844), Some(Kind::LogL16));
-        assert_eq!(Kind::from_tags(34676, 32844), Some(Kind::LogL16));
-        assert_eq!(Kind::from_tags(34676, 32845), Some(Kind::LogLuv32));
-        assert_eq!(Kind::from_tags(34677, 32845), Some(Kind::LogLuv24));
-        assert_eq!(Kind::from_tags(34676, 2), None);
+        assert_eq!(PixelEncoding::from_tags(34677, 32844), Some(PixelEncoding::LogL16));
+        assert_eq!(PixelEncoding::from_tags(34676, 32844), Some(PixelEncoding::LogL16));
+        assert_eq!(PixelEncoding::from_tags(34676, 32845), Some(PixelEncoding::LogLuv32));
+        assert_eq!(PixelEncoding::from_tags(34677, 32845), Some(PixelEncoding::LogLuv24));
+        assert_eq!(PixelEncoding::from_tags(34676, 2), None);
     }
 }

@@ -1,19 +1,6 @@
-//! The shape of one block and the kind of its samples.
+//! The shape of one block.
 
-/// How the bits of a sample are to be understood (the SampleFormat tag).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SampleFormat {
-    /// Unsigned integer; also what "undefined" (4) is read as.
-    Uint,
-    /// Two's complement signed integer.
-    Int,
-    /// IEEE floating point (16, 24, 32 or 64 bit).
-    Float,
-    /// A pair of signed integers, real part first.
-    ComplexInt,
-    /// A pair of floats, real part first.
-    ComplexFloat,
-}
+use swath_tiff::SampleFormat;
 
 /// The pixels that a block holds once decoded.
 ///
@@ -29,7 +16,7 @@ pub struct Shape {
     pub samples: usize,
     /// Bits of one sample as stored (both parts of a complex sample together).
     pub bits: usize,
-    /// How the bits are to be understood.
+    /// The interpretation of the bits of a sample.
     pub format: SampleFormat,
 }
 

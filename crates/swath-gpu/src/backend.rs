@@ -13,8 +13,9 @@ use std::fmt::Debug;
 use crate::backend::kernel::{Arg, Kernel};
 use crate::error::{Error, Result};
 
-/// The interface that a device is driven through.
+/// The interface that drives a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Api {
     /// OpenCL, of any vendor.
     OpenCl,
@@ -30,6 +31,15 @@ impl Api {
         match self {
             Api::OpenCl => "opencl",
             Api::Cuda => "cuda",
+            Api::Sim => "sim",
+        }
+    }
+
+    /// The name as its makers write it, for messages.
+    pub fn title(self) -> &'static str {
+        match self {
+            Api::OpenCl => "OpenCL",
+            Api::Cuda => "CUDA",
             Api::Sim => "sim",
         }
     }

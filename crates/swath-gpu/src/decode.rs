@@ -545,15 +545,20 @@ impl Decoding {
         Ok(self.idle[0].result.get(bytes))
     }
 
-    /// Decode by a kernel of our own from now on, because a library failed. Whether there is one.
-    pub fn decode_by_own_kernel(&mut self) -> bool {
-        let own = self.job.codec.kernel().map(Route::Kernel);
-        match own {
-            Some(own) if own != self.job.route => {
-                self.job.route = own;
-                true
-            }
-            _ => false,
+    /// The kernel of Swath's that could replace the library that decodes now.
+    fn builtin_kernel(&self) -> Option<Route> {
+        self.job.codec.kernel().map(Route::Kernel).filter(|kernel| *kernel != self.job.route)
+    }
+
+    /// Whether a library decodes now and a kernel of Swath's could replace it.
+    pub fn has_builtin_kernel(&self) -> bool {
+        self.builtin_kernel().is_some()
+    }
+
+    /// Decodes with a kernel of Swath's from now on, if there is one.
+    pub fn use_builtin_kernel(&mut self) {
+        if let Some(kernel) = self.builtin_kernel() {
+            self.job.route = kernel;
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::stream::Stream;
 use self::device_write::DirectWriter;
 pub use self::input::InputRows;
 pub use self::job::{Downsample, EncodeJob, EncodeLevel};
-pub use self::outcome::{CodecUnavailable, EncodeFailure, PushError};
+pub use self::outcome::{EncodeFailure, PushError};
 use self::pictures::Encoders;
 use self::pool::{Pool, RoomFor};
 pub use self::step::LevelStep;
@@ -132,7 +132,7 @@ impl TileEncoder {
         let made = self.enqueue(&steps.levels, rows).and_then(|()| self.fetch(&steps, &mut memory));
         // Also after an error: the enqueued work uses the rows and the memory.
         let waited = self.stream.synchronize();
-        let (data, failure) = made.map_err(PushError::Failed)?;
+        let (data, failure) = made.map_err(PushError::after_start)?;
         waited.map_err(PushError::Failed)?;
         let failure = self.disabled.take().or(failure);
         let levels = self.finish(steps);

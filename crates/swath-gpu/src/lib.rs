@@ -27,8 +27,8 @@ pub use decode::job::{DecodeJob, DeviceCodec, Unfit};
 pub use decode::route::CodecBackend;
 pub use decode::{Decoding, Finished, LANES, Target};
 pub use encode::{
-    CodecUnavailable, Downsample, EncodeFailure, EncodeJob, EncodeLevel, InputRows, LevelStep, LevelTiles, PushError,
-    TileCodec, TileEncoder, Tiles,
+    Downsample, EncodeFailure, EncodeJob, EncodeLevel, InputRows, LevelStep, LevelTiles, PushError, TileCodec,
+    TileEncoder, Tiles,
 };
 pub use error::{Error, Result};
 pub use gpu::Gpu;

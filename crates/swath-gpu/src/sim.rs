@@ -261,7 +261,7 @@ impl Memory {
 }
 
 fn failed(call: &'static str, code: String) -> Error {
-    Error::Call { api: "sim", call, code }
+    Error::Driver { api: Api::Sim, call, code }
 }
 
 fn sleep_until(done: Instant) {
@@ -323,7 +323,10 @@ mod tests {
         let (handle, other) = (sim.allocate("test", 10).unwrap(), sim.allocate("test", 10).unwrap());
         for (at, len) in [(0, 11), (10, 1), (u64::MAX, 1), (5, 6)] {
             let bytes = vec![0; len];
-            assert!(matches!(upload(&sim, handle, at, &bytes), Err(Error::Call { call: "upload", .. })), "{at} {len}");
+            assert!(
+                matches!(upload(&sim, handle, at, &bytes), Err(Error::Driver { call: "upload", .. })),
+                "{at} {len}"
+            );
         }
         let mut queue = sim.queue().unwrap();
         // SAFETY: the ranges are checked by the queue, which is what is tested.
@@ -348,7 +351,7 @@ mod tests {
             queue.upload(&bytes, handle, 0).unwrap();
             sim.release(handle);
         }
-        assert!(matches!(queue.synchronize(), Err(Error::Call { call: "upload", .. })));
+        assert!(matches!(queue.synchronize(), Err(Error::Driver { call: "upload", .. })));
         assert_eq!(queue.synchronize(), Ok(()), "an error is told once");
         assert_ne!(sim.allocate("test", 4).unwrap(), handle, "handles are not used again");
     }

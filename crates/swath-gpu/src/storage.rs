@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::backend::Api;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::memory::buffer::{Buffer, Shared};
 pub use crate::vendor::cufile::Transfer;
@@ -60,17 +60,12 @@ pub struct DeviceFile {
 }
 
 impl Gpu {
-    /// Let the device read a file by itself, or write it: register it, once for all that is read. `None` when nobody wants that, or
-    /// nothing would be gained.
+    /// Register a file with cuFile, so that the device reads or writes it by itself. Returns `None` when the host should read the file:
+    /// `storage` is [`Posix`](Storage::Posix), or it is [`Auto`](Storage::Auto) and cuFile would go through host memory or cannot be used.
     ///
     /// # Errors
-    /// Why it cannot, in a sentence, when it was asked for.
-    pub fn open_file(
-        &self,
-        file: &File,
-        writable: bool,
-        storage: Storage,
-    ) -> std::result::Result<Option<DeviceFile>, String> {
+    /// With [`Storage::CuFile`] only: [`Error::NotCuda`], [`Error::NoLibrary`], or [`Error::Library`] when cuFile rejects the file.
+    pub fn open_file(&self, file: &File, writable: bool, storage: Storage) -> Result<Option<DeviceFile>> {
         let asked = storage == Storage::CuFile;
         if storage == Storage::Posix || (!asked && self.info().api != Api::Cuda) {
             return Ok(None);
@@ -86,11 +81,11 @@ impl Gpu {
         }
     }
 
-    fn register(&self, file: &File, writable: bool) -> std::result::Result<DeviceFile, String> {
-        let mut opened = Err(format!("{} is no CUDA device", self.info().name));
+    fn register(&self, file: &File, writable: bool) -> Result<DeviceFile> {
+        let mut opened = Err(Error::NotCuda { device: self.info().name.clone() });
         self.shared.device.in_cuda_context(&mut || {
-            opened = CuFile::get().map_err(ToString::to_string).and_then(|library| {
-                let handle = library.register_file(file, writable).map_err(|error| error.to_string())?;
+            opened = CuFile::get().map_err(Error::from).and_then(|library| {
+                let handle = library.register_file(file, writable)?;
                 let (shared, mode) = (Arc::clone(&self.shared), handle.mode());
                 let (unregistered, parts_written) = (AtomicBool::new(false), AtomicBool::new(false));
                 Ok(DeviceFile { handle, shared, mode, unregistered, parts_written })

@@ -33,8 +33,9 @@ static TOLD: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Files that were refused before one of the same library was taken.
 static PASSED_OVER: Mutex<Vec<(Library, Refused)>> = Mutex::new(Vec::new());
 
-/// A library of NVIDIA's.
+/// A library of NVIDIA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Library {
     /// Deflate, ZSTD and LZ4.
     NvComp,
@@ -92,7 +93,13 @@ impl Library {
     }
 }
 
-/// A library that can be used.
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A library that was loaded and can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Which.
@@ -107,14 +114,22 @@ pub struct Found {
 
 /// Why a library cannot be used, as one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Missing {
     library: Library,
     reason: Reason,
 }
 
+impl Missing {
+    /// The library.
+    pub fn library(&self) -> Library {
+        self.library
+    }
+}
+
 impl From<&Missing> for Error {
     fn from(missing: &Missing) -> Error {
-        Error::NoDevice { api: missing.library.name(), reason: missing.to_string() }
+        Error::NoLibrary(missing.clone())
     }
 }
 

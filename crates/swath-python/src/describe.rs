@@ -140,7 +140,7 @@ fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
         list.append((entry.tag.0, entry.field_type.0, entry.count, value))?;
     }
     // A sidecar may say another value.
-    let (kind, bits) = (image.layout().kind(), u32::from(image.layout().bits));
+    let (kind, bits) = (image.layout().format(), u32::from(image.layout().bits));
     let nodata = nodata.filter(|text| NoData::parse(text, kind, bits) == image.about().nodata);
     dict.set_item("nodata_text", nodata)?;
     dict.set_item("colormap", colors)?;

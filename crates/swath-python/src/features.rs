@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use swath::codec::Tuning;
+use swath::codec::{CODECS, CodecInfo};
 use swath::gpu::{Cuda, DeviceInfo, OpenCl, vendor};
 use swath::tiff::Compression;
 use swath::{Compress, can_decode};
@@ -40,7 +40,7 @@ fn describe<'py>(py: Python<'py>, api: &str, device: &DeviceInfo) -> PyResult<Bo
     Ok(dict)
 }
 
-/// The codecs: which can be read, which can be written.
+/// Which codecs the engine can read and which it can write, by name.
 #[pyfunction]
 pub(crate) fn features(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
@@ -50,19 +50,40 @@ pub(crate) fn features(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         can.set_item("write", write)?;
         dict.set_item(name, can)
     };
-    for name in Compress::NAMES {
+    for name in Compress::names() {
         entry(name, true, true)?;
     }
-    let written: Vec<u16> = Compress::NAMES
-        .iter()
-        .filter_map(|name| Compress::named(name, Tuning::default()).ok())
-        .map(|compress| compress.tag())
-        .collect();
+    let is_written = |tag: &Compression| CODECS.iter().any(|info| info.can_write() && info.tags.first() == Some(tag));
     for compression in Compression::NAMED {
-        if !written.contains(&compression.0) {
+        if !is_written(compression) {
             entry(compression.name(), can_decode(*compression), false)?;
         }
     }
+    Ok(dict)
+}
+
+/// The engine's table of codecs, one dict for each.
+#[pyfunction]
+pub(crate) fn codecs(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    PyList::new(py, CODECS.iter().map(|info| describe_codec(py, info)).collect::<PyResult<Vec<_>>>()?)
+}
+
+fn describe_codec<'py>(py: Python<'py>, info: &CodecInfo) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("name", info.name)?;
+    dict.set_item("label", info.label())?;
+    dict.set_item("aliases", info.aliases)?;
+    dict.set_item("tags", info.tags.iter().map(|compression| compression.0).collect::<Vec<u16>>())?;
+    dict.set_item("read", info.can_read())?;
+    dict.set_item("write", info.can_write())?;
+    dict.set_item("levels", info.level.map(|levels| (levels.min, levels.max)))?;
+    dict.set_item("default_level", info.level.map(|levels| levels.default))?;
+    dict.set_item("qualities", info.quality.map(|range| (range.min, range.max)))?;
+    dict.set_item("lowest_quality_excluded", info.quality.is_some_and(|range| range.min_excluded))?;
+    dict.set_item("default_quality", info.quality.and_then(|range| range.default))?;
+    dict.set_item("max_z_error", info.max_z_error)?;
+    dict.set_item("predictors", info.predictors.iter().map(|predictor| predictor.tag()).collect::<Vec<u16>>())?;
+    dict.set_item("feature", info.feature)?;
     Ok(dict)
 }
 

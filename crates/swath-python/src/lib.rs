@@ -37,6 +37,7 @@ fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crs::geo_keys_of_crs, module)?)?;
     module.add_function(wrap_pyfunction!(features::devices, module)?)?;
     module.add_function(wrap_pyfunction!(device::opened::trim_devices, module)?)?;
+    module.add_function(wrap_pyfunction!(features::codecs, module)?)?;
     module.add_function(wrap_pyfunction!(features::features, module)?)?;
     module.add_function(wrap_pyfunction!(features::search_libraries_in, module)?)?;
     module.add_function(wrap_pyfunction!(features::default_threads, module)?)?;

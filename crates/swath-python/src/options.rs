@@ -3,11 +3,12 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use swath::codec::Tuning;
+use swath::codec::CodecOptions;
+use swath::tiff::SampleFormat;
 use swath::tiff::gdal_metadata::Item;
 use swath::tiff::geo::{Gcp, GeoKeys, GeoTransform, KeyValue, RasterType};
 use swath::tiff::geodata_xform::Resolution;
-use swath::tiff::nodata::{Kind, NoData};
+use swath::tiff::nodata::NoData;
 use swath::tiff::palette::Palette;
 use swath::tiff::{FieldType, Photometric, Planar, Tag, Value};
 use swath::{
@@ -20,7 +21,8 @@ use crate::errors::crs_to_python;
 /// The options of a dictionary, for samples of this type.
 pub(crate) fn options(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<WriteOptions> {
     let codec: String = get(dict, "compression")?.unwrap_or_else(|| "zstd".into());
-    let compress = Compress::named(&codec, tuning(dict)?).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let compress = Compress::with_options(&codec, codec_options(dict)?)
+        .map_err(|error| PyValueError::new_err(error.to_string()))?;
     let mut options = WriteOptions::new()
         .blocks(blocks(dict)?)
         .compression(compress)
@@ -82,12 +84,12 @@ fn blocks(dict: &Bound<'_, PyDict>) -> PyResult<BlockSize> {
     })
 }
 
-fn tuning(dict: &Bound<'_, PyDict>) -> PyResult<Tuning> {
-    Ok(Tuning {
-        level: get(dict, "level")?,
+fn codec_options(dict: &Bound<'_, PyDict>) -> PyResult<CodecOptions> {
+    Ok(CodecOptions {
+        compression_level: get(dict, "level")?,
         quality: get(dict, "quality")?,
         max_z_error: get(dict, "max_z_error")?,
-        ..Tuning::default()
+        ..CodecOptions::default()
     })
 }
 
@@ -111,25 +113,15 @@ fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(dict: &Bound<'py, PyDict>, name: &
     extracted.map(Some).map_err(|error| PyTypeError::new_err(format!("option {name}: {error}")))
 }
 
-fn kind_of(dtype: DType) -> Kind {
-    match dtype {
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 => Kind::Uint,
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => Kind::Int,
-        DType::F16 | DType::F32 | DType::F64 => Kind::Float,
-        DType::CI16 | DType::CI32 => Kind::ComplexInt,
-        DType::CF32 | DType::CF64 => Kind::ComplexFloat,
-    }
-}
-
 /// The text of the nodata value, and the value if samples can have it.
 fn nodata(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<Option<(String, Option<NoData>)>> {
     let Some(value) = item(dict, "nodata")? else { return Ok(None) };
     let text = value.str()?.to_string();
-    let (kind, bits) = (kind_of(dtype), dtype.size() as u32 * 8);
+    let (kind, bits) = (dtype.format(), dtype.size() as u32 * 8);
     let nodata = NoData::stated(&text, kind, bits)
         .ok_or_else(|| PyTypeError::new_err(format!("nodata must be a number, not {text}")))?;
     // Readers would take 1e+18 for 1 in these types.
-    let digits = text.contains(['e', 'E']) && bits == 64 && matches!(kind, Kind::Uint | Kind::Int);
+    let digits = text.contains(['e', 'E']) && bits == 64 && matches!(kind, SampleFormat::Uint | SampleFormat::Int);
     let text = if digits { nodata.to_string() } else { text };
     Ok(Some((text, Some(nodata).filter(|nodata| nodata.fits(kind, bits)))))
 }

@@ -1,6 +1,6 @@
 //! Where the parser gets its bytes, and the order in which it reads them.
 
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Location, Result};
 
 /// Random access to the bytes of a file.
 ///
@@ -44,7 +44,7 @@ impl ReadAt for Vec<u8> {
 }
 
 /// Read `len` bytes that belong to `what`, refusing ranges outside the file before anything is allocated.
-pub(crate) fn read_vec<R: ReadAt + ?Sized>(source: &R, what: Place, offset: u64, len: u64) -> Result<Vec<u8>> {
+pub(crate) fn read_vec<R: ReadAt + ?Sized>(source: &R, what: Location, offset: u64, len: u64) -> Result<Vec<u8>> {
     let size = source.size();
     let past_end = || Error::PastEnd { what, offset, len, size };
     if offset.checked_add(len).is_none_or(|end| end > size) {

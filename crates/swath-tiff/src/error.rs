@@ -42,7 +42,7 @@ pub enum Error {
     #[error("{what} needs {len} bytes at offset {offset}, but the file has {size} bytes")]
     PastEnd {
         /// The structure.
-        what: Place,
+        what: Location,
         /// Its offset.
         offset: u64,
         /// Its length.
@@ -75,7 +75,7 @@ pub enum Error {
     #[error("{ifd}: tag {tag} appears twice with different values")]
     DuplicateTag {
         /// The IFD.
-        ifd: Place,
+        ifd: Location,
         /// The tag.
         tag: Tag,
     },
@@ -83,7 +83,7 @@ pub enum Error {
     #[error("{ifd}: tag {tag} is missing")]
     MissingTag {
         /// The IFD.
-        ifd: Place,
+        ifd: Location,
         /// The tag.
         tag: Tag,
     },
@@ -91,7 +91,7 @@ pub enum Error {
     #[error("{ifd}: tag {tag} has field type {found}, which cannot hold {wanted}")]
     TagType {
         /// The IFD.
-        ifd: Place,
+        ifd: Location,
         /// The tag.
         tag: Tag,
         /// The type in the file.
@@ -103,7 +103,7 @@ pub enum Error {
     #[error("{ifd}: tag {tag} has the value {value}, {rule}")]
     TagValue {
         /// The IFD.
-        ifd: Place,
+        ifd: Location,
         /// The tag.
         tag: Tag,
         /// The value in the file.
@@ -115,7 +115,7 @@ pub enum Error {
     #[error("{ifd}: the planar image has {wanted} blocks, but tag {tag} has only {found} entries")]
     ShortTable {
         /// The IFD.
-        ifd: Place,
+        ifd: Location,
         /// The table.
         tag: Tag,
         /// Its entries.
@@ -127,7 +127,7 @@ pub enum Error {
     #[error("{ifd}: the image size overflows: {width} x {height} pixels of {samples} samples of {bits} bits")]
     Overflow {
         /// The IFD.
-        ifd: Place,
+        ifd: Location,
         /// Image width.
         width: u64,
         /// Image height.
@@ -141,7 +141,7 @@ pub enum Error {
 
 /// A part of the file that an error points at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The first 8 or 16 bytes.
     Header,
     /// The IFD at this offset.
@@ -150,12 +150,12 @@ pub enum Place {
     Value(u64, Tag),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Location {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Header => f.write_str("the header"),
-            Place::Ifd(offset) => write!(f, "IFD at offset {offset}"),
-            Place::Value(offset, tag) => write!(f, "tag {tag} of the IFD at offset {offset}"),
+            Location::Header => f.write_str("the header"),
+            Location::Ifd(offset) => write!(f, "IFD at offset {offset}"),
+            Location::Value(offset, tag) => write!(f, "tag {tag} of the IFD at offset {offset}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::build::Value;
 use crate::bytes::{ByteOrder, ReadAt, read_vec};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Location, Result};
 use crate::limits::Limits;
 use crate::tag::Tag;
 
@@ -118,7 +118,13 @@ impl Entry {
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Read`]; [`Error::TagType`] for an undefined field type.
-    pub(crate) fn slice<R: ReadAt + ?Sized>(&self, source: &R, ifd: Place, first: u64, count: u64) -> Result<Vec<u8>> {
+    pub(crate) fn slice<R: ReadAt + ?Sized>(
+        &self,
+        source: &R,
+        ifd: Location,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<u8>> {
         let wrong = || Error::TagType { ifd, tag: self.tag, found: self.field_type, wanted: "values" };
         let size = self.field_type.size().ok_or_else(wrong)?;
         let (skip, len) = (first.checked_mul(size).ok_or_else(wrong)?, count.checked_mul(size).ok_or_else(wrong)?);
@@ -126,8 +132,8 @@ impl Entry {
             let (skip, len) = (skip as usize, len as usize);
             return self.raw.get(skip..skip + len).map(<[u8]>::to_vec).ok_or_else(wrong);
         }
-        let Place::Ifd(ifd_offset) = ifd else { return Err(wrong()) };
-        read_vec(source, Place::Value(ifd_offset, self.tag), self.offset().saturating_add(skip), len)
+        let Location::Ifd(ifd_offset) = ifd else { return Err(wrong()) };
+        read_vec(source, Location::Value(ifd_offset, self.tag), self.offset().saturating_add(skip), len)
     }
 
     /// Value `i` of `bytes` as an unsigned number, if the type is an unsigned or non-negative integer.
@@ -181,7 +187,7 @@ impl Entry {
 #[derive(Clone, Copy)]
 pub struct Fields<'a, R: ReadAt + ?Sized> {
     pub(crate) entries: &'a [Entry],
-    pub(crate) ifd: Place,
+    pub(crate) ifd: Location,
     pub(crate) source: &'a R,
     pub(crate) limits: &'a Limits,
 }

@@ -1,7 +1,7 @@
 //! Image file directories and the chain that links them.
 
 use crate::bytes::{ByteOrder, ReadAt, read_vec};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Location, Result};
 use crate::field::{Entry, FieldType, Fields};
 use crate::header::Header;
 use crate::limits::Limits;
@@ -27,7 +27,7 @@ impl Ifd {
     /// [`Error::PastEnd`], [`Error::Read`], [`Error::Limit`]; [`Error::DuplicateTag`] when a tag that decides the layout of
     /// the pixels appears twice with different values.
     pub fn read<R: ReadAt + ?Sized>(source: &R, header: Header, offset: u64, limits: &Limits) -> Result<Ifd> {
-        let place = Place::Ifd(offset);
+        let place = Location::Ifd(offset);
         let order = header.order;
         let count_len = header.count_bytes() as u64;
         let count_bytes = read_vec(source, place, offset, count_len)?;
@@ -61,7 +61,7 @@ impl Ifd {
 
     /// The values of this IFD's tags.
     pub fn fields<'a, R: ReadAt + ?Sized>(&'a self, source: &'a R, limits: &'a Limits) -> Fields<'a, R> {
-        Fields { entries: &self.entries, ifd: Place::Ifd(self.offset), source, limits }
+        Fields { entries: &self.entries, ifd: Location::Ifd(self.offset), source, limits }
     }
 
     /// The offsets of the IFDs that the SubIFDs tag lists.

@@ -1,12 +1,12 @@
 //! What one IFD says of its pixels: size, sample type, compression, blocks.
 
 use crate::bytes::{ByteOrder, ReadAt};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Location, Result};
 use crate::field::Fields;
 use crate::grid::BlockGrid;
 use crate::ifd::Ifd;
 use crate::limits::Limits;
-use crate::nodata::Kind;
+use crate::sample_format::SampleFormat;
 use crate::table::BlockTable;
 use crate::tag::Tag;
 
@@ -169,7 +169,7 @@ impl ImageLayout {
     /// [`Error::MissingTag`], [`Error::TagValue`], [`Error::Overflow`], [`Error::Limit`], and what reading tags gives.
     pub fn read<R: ReadAt + ?Sized>(ifd: &Ifd, source: &R, limits: &Limits) -> Result<ImageLayout> {
         let fields = ifd.fields(source, limits);
-        let place = Place::Ifd(ifd.offset);
+        let place = Location::Ifd(ifd.offset);
         let short = |tag: Tag, default: u16| -> Result<u16> {
             let value = fields.uint(tag)?.unwrap_or(u64::from(default));
             u16::try_from(value).map_err(|_| Error::TagValue { ifd: place, tag, value, rule: "larger than 65535" })
@@ -270,15 +270,9 @@ impl ImageLayout {
         if self.planar == Planar::Separate { 1 } else { self.samples }
     }
 
-    /// How the bits of a sample are to be understood, as nodata values know it. Undefined (4) is read as unsigned.
-    pub fn kind(&self) -> Kind {
-        match self.sample_format {
-            2 => Kind::Int,
-            3 => Kind::Float,
-            5 => Kind::ComplexInt,
-            6 => Kind::ComplexFloat,
-            _ => Kind::Uint,
-        }
+    /// The interpretation of the bits of a sample.
+    pub fn format(&self) -> SampleFormat {
+        SampleFormat::from_tag(self.sample_format)
     }
 
     /// The band that holds transparency, if one is declared: the first extra sample of an alpha kind.

@@ -7,21 +7,7 @@
 use std::fmt;
 
 use crate::number::{self, Leading};
-
-/// How the bits of a sample are to be understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Unsigned integer.
-    Uint,
-    /// Two's complement signed integer.
-    Int,
-    /// IEEE floating point.
-    Float,
-    /// A pair of signed integers; nodata concerns the real part.
-    ComplexInt,
-    /// A pair of floats; nodata concerns the real part.
-    ComplexFloat,
-}
+use crate::sample_format::SampleFormat;
 
 /// A nodata value, exact for every sample type.
 #[derive(Debug, Clone, Copy)]
@@ -45,18 +31,18 @@ enum Part {
 }
 
 impl Part {
-    fn new(kind: Kind, bits: u32) -> Self {
+    fn new(kind: SampleFormat, bits: u32) -> Self {
         let float = |bits| match bits {
             0..=16 => Self::Half,
             17..=32 => Self::Single,
             _ => Self::Double,
         };
         match kind {
-            Kind::Uint => Self::Uint(bits),
-            Kind::Int => Self::Int(bits),
-            Kind::Float => float(bits),
-            Kind::ComplexInt => Self::Int(bits / 2),
-            Kind::ComplexFloat => float(bits / 2),
+            SampleFormat::Uint => Self::Uint(bits),
+            SampleFormat::Int => Self::Int(bits),
+            SampleFormat::Float => float(bits),
+            SampleFormat::ComplexInt => Self::Int(bits / 2),
+            SampleFormat::ComplexFloat => float(bits / 2),
         }
     }
 }
@@ -69,12 +55,13 @@ impl NoData {
     /// GDAL would take it for 0 and hide every zero of the image.
     ///
     /// ```
-    /// use swath_tiff::nodata::{Kind, NoData};
-    /// assert_eq!(NoData::parse("-9999", Kind::Int, 16), Some(NoData::Int(-9999)));
-    /// assert_eq!(NoData::parse("9007199254740993", Kind::Uint, 64), Some(NoData::Uint(9007199254740993)));
-    /// assert_eq!(NoData::parse("n/a", Kind::Float, 32), None);
+    /// use swath_tiff::SampleFormat;
+    /// use swath_tiff::nodata::NoData;
+    /// assert_eq!(NoData::parse("-9999", SampleFormat::Int, 16), Some(NoData::Int(-9999)));
+    /// assert_eq!(NoData::parse("9007199254740993", SampleFormat::Uint, 64), Some(NoData::Uint(9007199254740993)));
+    /// assert_eq!(NoData::parse("n/a", SampleFormat::Float, 32), None);
     /// ```
-    pub fn parse(text: &str, kind: Kind, bits: u32) -> Option<Self> {
+    pub fn parse(text: &str, kind: SampleFormat, bits: u32) -> Option<Self> {
         let text = text.split('\0').next().unwrap_or_default();
         let number = number::leading(text, true)?;
         // GDAL reads those with strtoull and strtoll, which know no fractions, exponents or names, and let -1 be the greatest of all.
@@ -90,21 +77,21 @@ impl NoData {
 
     /// Reads a value that a user states, not a tag: `1e3` is a thousand, also for 64-bit integers. What the samples cannot hold is
     /// what readers will make of its text.
-    pub fn stated(text: &str, kind: Kind, bits: u32) -> Option<Self> {
+    pub fn stated(text: &str, kind: SampleFormat, bits: u32) -> Option<Self> {
         let meant = Self::new(number::leading(text, true)?, kind, bits);
         if meant.fits(kind, bits) { Some(meant) } else { Self::parse(text, kind, bits) }
     }
 
     /// A value that is known as a double, for samples of that type.
-    pub fn from_f64(value: f64, kind: Kind, bits: u32) -> Self {
+    pub fn from_f64(value: f64, kind: SampleFormat, bits: u32) -> Self {
         Self::new(Leading::Float(value), kind, bits)
     }
 
-    fn new(number: Leading, kind: Kind, bits: u32) -> Self {
+    fn new(number: Leading, kind: SampleFormat, bits: u32) -> Self {
         let part = Part::new(kind, bits);
         match part {
             // GDAL rounds for plain floats only, and reports the value for complex samples as written.
-            Part::Single if kind == Kind::Float => return Self::Float(f64::from(number.value() as f32)),
+            Part::Single if kind == SampleFormat::Float => return Self::Float(f64::from(number.value() as f32)),
             Part::Half | Part::Single | Part::Double => return Self::Float(number.value()),
             Part::Uint(_) | Part::Int(_) => {}
         }
@@ -135,7 +122,7 @@ impl NoData {
     }
 
     /// True when a sample of that type can hold the value, floats after rounding. Otherwise no pixel is nodata.
-    pub fn fits(self, kind: Kind, bits: u32) -> bool {
+    pub fn fits(self, kind: SampleFormat, bits: u32) -> bool {
         match Part::new(kind, bits) {
             Part::Uint(bits) => self.whole().is_some_and(|whole| whole >= 0 && whole >> bits.min(64) == 0),
             Part::Int(bits) => {
@@ -149,7 +136,7 @@ impl NoData {
 
     /// True when the value lies between the least and the greatest number of the type that pixels are read as:
     /// what rasterio requires before it reports a nodata value. A fraction may lie in the range of integers.
-    pub fn in_range(self, kind: Kind, bits: u32) -> bool {
+    pub fn in_range(self, kind: SampleFormat, bits: u32) -> bool {
         match Part::new(kind, bits) {
             Part::Uint(bits) => self.lies_in(false, bits),
             Part::Int(bits) => self.lies_in(true, bits),
@@ -159,7 +146,7 @@ impl NoData {
 
     fn lies_in(self, signed: bool, bits: u32) -> bool {
         let container = bits.clamp(8, 64).next_power_of_two();
-        let kind = if signed { Kind::Int } else { Kind::Uint };
+        let kind = if signed { SampleFormat::Int } else { SampleFormat::Uint };
         match self {
             Self::Float(value) => {
                 let fits = |whole| Self::from_f64(whole, kind, container).fits(kind, container);
@@ -174,7 +161,7 @@ impl NoData {
     /// For complex samples these are the bytes of the real part. Samples of less than a byte, or of an odd number
     /// of bits, are taken as widened to the next size of 8, 16, 32 or 64 bits. NaN has many bit patterns, and
     /// pixels are to be compared by `is_nan` instead.
-    pub fn as_bytes(self, kind: Kind, bits: u32) -> Option<[u8; 8]> {
+    pub fn as_bytes(self, kind: SampleFormat, bits: u32) -> Option<[u8; 8]> {
         if !self.fits(kind, bits) {
             return None;
         }
@@ -239,14 +226,14 @@ impl fmt::Display for NoData {
 mod tests {
     use super::*;
 
-    const U8: (Kind, u32) = (Kind::Uint, 8);
-    const U64: (Kind, u32) = (Kind::Uint, 64);
-    const I64: (Kind, u32) = (Kind::Int, 64);
-    const F16: (Kind, u32) = (Kind::Float, 16);
-    const F32: (Kind, u32) = (Kind::Float, 32);
-    const F64: (Kind, u32) = (Kind::Float, 64);
+    const U8: (SampleFormat, u32) = (SampleFormat::Uint, 8);
+    const U64: (SampleFormat, u32) = (SampleFormat::Uint, 64);
+    const I64: (SampleFormat, u32) = (SampleFormat::Int, 64);
+    const F16: (SampleFormat, u32) = (SampleFormat::Float, 16);
+    const F32: (SampleFormat, u32) = (SampleFormat::Float, 32);
+    const F64: (SampleFormat, u32) = (SampleFormat::Float, 64);
 
-    fn read(text: &str, (kind, bits): (Kind, u32)) -> Option<NoData> {
+    fn read(text: &str, (kind, bits): (SampleFormat, u32)) -> Option<NoData> {
         NoData::parse(text, kind, bits)
     }
 
@@ -291,7 +278,7 @@ mod tests {
 
     #[test]
     fn value_that_a_user_states_is_meant_as_a_number() {
-        let stated = |text: &str, (kind, bits): (Kind, u32)| NoData::stated(text, kind, bits);
+        let stated = |text: &str, (kind, bits): (SampleFormat, u32)| NoData::stated(text, kind, bits);
         assert_eq!(stated("1e3", I64), Some(NoData::Int(1000)));
         assert_eq!(stated("18446744073709551616", U64), Some(NoData::Uint(u64::MAX)));
         assert_eq!(stated("1.8446744073709552e+19", U64), Some(NoData::Uint(u64::MAX)));
@@ -333,27 +320,29 @@ mod tests {
     #[test]
     fn values_out_of_range_are_reported_and_match_no_pixel() {
         for (text, (kind, bits)) in
-            [("-9999", U8), ("9999", U8), ("nan", U8), ("1e400", (Kind::Int, 32)), ("65520", F16), ("3.7", U8)]
+            [("-9999", U8), ("9999", U8), ("nan", U8), ("1e400", (SampleFormat::Int, 32)), ("65520", F16), ("3.7", U8)]
         {
             let value = read(text, (kind, bits)).expect(text);
             assert!(!value.fits(kind, bits), "{text}");
             assert_eq!(value.as_bytes(kind, bits), None, "{text}");
         }
         assert_eq!(read("-9999", U8), Some(NoData::Int(-9999)));
-        assert!(NoData::Float(3.7).in_range(Kind::Uint, 8) && !NoData::Float(-0.5).in_range(Kind::Uint, 8));
-        assert!(NoData::Uint(255).in_range(Kind::Uint, 1) && !NoData::Uint(255).fits(Kind::Uint, 1));
-        assert!(!NoData::Uint(40_000).in_range(Kind::ComplexInt, 32));
+        assert!(
+            NoData::Float(3.7).in_range(SampleFormat::Uint, 8) && !NoData::Float(-0.5).in_range(SampleFormat::Uint, 8)
+        );
+        assert!(NoData::Uint(255).in_range(SampleFormat::Uint, 1) && !NoData::Uint(255).fits(SampleFormat::Uint, 1));
+        assert!(!NoData::Uint(40_000).in_range(SampleFormat::ComplexInt, 32));
     }
 
     #[test]
     fn bytes_are_those_of_a_sample() {
-        let bytes = |value: NoData, (kind, bits): (Kind, u32)| value.as_bytes(kind, bits).expect("fits");
+        let bytes = |value: NoData, (kind, bits): (SampleFormat, u32)| value.as_bytes(kind, bits).expect("fits");
         assert_eq!(bytes(NoData::Uint(255), U8)[0], 255);
-        assert_eq!(bytes(NoData::Int(-9999), (Kind::Int, 16))[..2], (-9999_i16).to_ne_bytes());
-        assert_eq!(bytes(NoData::Int(-9999), (Kind::ComplexInt, 32))[..2], (-9999_i16).to_ne_bytes());
+        assert_eq!(bytes(NoData::Int(-9999), (SampleFormat::Int, 16))[..2], (-9999_i16).to_ne_bytes());
+        assert_eq!(bytes(NoData::Int(-9999), (SampleFormat::ComplexInt, 32))[..2], (-9999_i16).to_ne_bytes());
         assert_eq!(bytes(NoData::Uint(u64::MAX), U64), u64::MAX.to_ne_bytes());
         assert_eq!(bytes(NoData::Float(0.1), F32)[..4], 0.1_f32.to_ne_bytes());
-        assert_eq!(bytes(NoData::Float(-9999.0), (Kind::ComplexFloat, 64))[..4], (-9999_f32).to_ne_bytes());
+        assert_eq!(bytes(NoData::Float(-9999.0), (SampleFormat::ComplexFloat, 64))[..4], (-9999_f32).to_ne_bytes());
         assert_eq!(bytes(NoData::Float(0.5), F16)[..2], half::f16::from_f64(0.5).to_ne_bytes());
         assert_eq!(bytes(NoData::Int(i64::MIN), I64), i64::MIN.to_ne_bytes());
     }
@@ -361,7 +350,13 @@ mod tests {
     #[test]
     fn absurd_sample_sizes_do_not_panic() {
         for bits in [0, 1, 7, 33, 63, 65, 83, 128, u32::MAX] {
-            for kind in [Kind::Uint, Kind::Int, Kind::Float, Kind::ComplexInt, Kind::ComplexFloat] {
+            for kind in [
+                SampleFormat::Uint,
+                SampleFormat::Int,
+                SampleFormat::Float,
+                SampleFormat::ComplexInt,
+                SampleFormat::ComplexFloat,
+            ] {
                 for value in [NoData::Uint(u64::MAX), NoData::Int(-1), NoData::Float(f64::NAN), NoData::Float(1e300)] {
                     let _ = (value.fits(kind, bits), value.in_range(kind, bits), value.as_bytes(kind, bits));
                 }

@@ -9,8 +9,9 @@ pub use encode::encode;
 use crate::gdal_metadata::{Item, Statistics, inner_xml};
 use crate::geo::Gcp;
 use crate::geodata_xform::{GeodataXform, Placement, Resolution};
-use crate::nodata::{Kind, NoData};
+use crate::nodata::NoData;
 use crate::number;
+use crate::sample_format::SampleFormat;
 use crate::xml::{self, Element, XmlError, XmlLimits};
 
 /// Why a file is not PAM.
@@ -92,14 +93,14 @@ pub struct PamBand {
 
 impl PamBand {
     /// The nodata value for samples of that type.
-    pub fn no_data(&self, kind: Kind, bits: u32) -> Option<NoData> {
+    pub fn no_data(&self, kind: SampleFormat, bits: u32) -> Option<NoData> {
         // A double cannot hold every 64-bit integer, so there the digits are the exact form.
-        if bits >= 64 && !matches!(kind, Kind::Float | Kind::ComplexFloat) {
+        if bits >= 64 && !matches!(kind, SampleFormat::Float | SampleFormat::ComplexFloat) {
             return NoData::parse(self.no_data_text.as_deref()?, kind, bits);
         }
         let value = self.no_data_exact.or_else(|| number::leading_f64(self.no_data_text.as_deref()?))?;
         // GDAL takes what is too great in the tag for an infinity, but not what is too great here.
-        let too_great = kind == Kind::Float && bits == 32 && value.is_finite() && (value as f32).is_infinite();
+        let too_great = kind == SampleFormat::Float && bits == 32 && value.is_finite() && (value as f32).is_infinite();
         Some(if too_great { NoData::Float(value) } else { NoData::from_f64(value, kind, bits) })
     }
 
@@ -335,24 +336,24 @@ mod tests {
     fn nodata_is_exact_by_its_bits_or_by_its_digits() {
         let value = |text: &str, kind, bits| band(text).no_data(kind, bits);
         let hex = "<NoDataValue le_hex_equiv=\"0000000000000840\">9</NoDataValue>";
-        assert_eq!(value(hex, Kind::Float, 64), Some(NoData::Float(3.0)));
-        assert_eq!(value(hex, Kind::Uint, 8), Some(NoData::Uint(3)));
-        assert_eq!(value(hex, Kind::Int, 64), Some(NoData::Int(9)));
+        assert_eq!(value(hex, SampleFormat::Float, 64), Some(NoData::Float(3.0)));
+        assert_eq!(value(hex, SampleFormat::Uint, 8), Some(NoData::Uint(3)));
+        assert_eq!(value(hex, SampleFormat::Int, 64), Some(NoData::Int(9)));
         assert_eq!(
-            value("<NoDataValue le_hex_equiv=\"0840\">9</NoDataValue>", Kind::Float, 64),
+            value("<NoDataValue le_hex_equiv=\"0840\">9</NoDataValue>", SampleFormat::Float, 64),
             Some(NoData::Float(9.0))
         );
         let digits = "<NoDataValue>9007199254740993</NoDataValue>";
-        assert_eq!(value(digits, Kind::Uint, 64), Some(NoData::Uint(9_007_199_254_740_993)));
-        assert_eq!(value("<NoDataValue></NoDataValue>", Kind::Uint, 8), None);
-        assert_eq!(value("<NoDataValue>-1</NoDataValue>", Kind::Uint, 64), Some(NoData::Uint(u64::MAX)));
+        assert_eq!(value(digits, SampleFormat::Uint, 64), Some(NoData::Uint(9_007_199_254_740_993)));
+        assert_eq!(value("<NoDataValue></NoDataValue>", SampleFormat::Uint, 8), None);
+        assert_eq!(value("<NoDataValue>-1</NoDataValue>", SampleFormat::Uint, 64), Some(NoData::Uint(u64::MAX)));
     }
 
     #[test]
     fn nodata_too_great_for_the_samples_is_no_infinity() {
-        let value = |text: &str| band(&format!("<NoDataValue>{text}</NoDataValue>")).no_data(Kind::Float, 32);
+        let value = |text: &str| band(&format!("<NoDataValue>{text}</NoDataValue>")).no_data(SampleFormat::Float, 32);
         for text in ["1e300", "-1e300", "3.4028236e+38"] {
-            assert!(value(text).is_some_and(|value| !value.fits(Kind::Float, 32)), "{text}");
+            assert!(value(text).is_some_and(|value| !value.fits(SampleFormat::Float, 32)), "{text}");
         }
         assert_eq!(value("3.4028235e+38"), Some(NoData::Float(f32::MAX.into())));
         assert_eq!(value("inf"), Some(NoData::Float(f64::INFINITY)));
@@ -425,7 +426,7 @@ mod tests {
             if let Ok(pam) = Pam::parse(bytes, &XmlLimits::default()) {
                 let _ = pam.placement(10, Some(Resolution { x: 1.0, y: 1.0, unit: 2 }));
                 for band in &pam.bands {
-                    let _ = band.no_data(Kind::Float, 64);
+                    let _ = band.no_data(SampleFormat::Float, 64);
                 }
             }
         });

@@ -1,7 +1,7 @@
 //! The block table: where each block lies, read by index and never as a whole.
 
 use crate::bytes::ReadAt;
-use crate::error::{Place, Result};
+use crate::error::{Location, Result};
 use crate::field::Entry;
 
 /// Where a block lies in the file.
@@ -24,7 +24,7 @@ impl Span {
 /// nothing until a tile is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockTable {
-    pub(crate) ifd: Place,
+    pub(crate) ifd: Location,
     pub(crate) offsets: Entry,
     pub(crate) counts: Option<Entry>,
 }
@@ -83,7 +83,7 @@ impl BlockTable {
 }
 
 /// The raw values `first .. first + count` of a table column, cut to the length of the column.
-fn column<R: ReadAt + ?Sized>(entry: &Entry, source: &R, ifd: Place, first: u64, count: u64) -> Result<Vec<u8>> {
+fn column<R: ReadAt + ?Sized>(entry: &Entry, source: &R, ifd: Location, first: u64, count: u64) -> Result<Vec<u8>> {
     let first = first.min(entry.count);
     entry.slice(source, ifd, first, count.min(entry.count - first))
 }

@@ -184,7 +184,7 @@ fn check_about(image: &Image, row: &Row, wrong: &mut Vec<String>) {
 
 /// The column was made with rasterio, which does not report a nodata value that the samples cannot hold.
 fn in_range(nodata: NoData, image: &Image) -> bool {
-    nodata.in_range(image.layout().kind(), u32::from(image.layout().bits))
+    nodata.in_range(image.layout().format(), u32::from(image.layout().bits))
 }
 
 /// Lossy codecs: the index has only the range and the mean of GDAL's pixels.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use swath::codec::Tuning;
 use swath::gpu::DeviceCodec;
 use swath::gpu::vendor::Library;
 use swath::{
@@ -20,7 +19,7 @@ fn codecs(library: Library) -> &'static [&'static str] {
         Library::NvComp => &["deflate", "zstd", "lz4"],
         Library::NvJpeg2000 => &["jpeg2000"],
         Library::NvJpeg => &["jpeg"],
-        Library::CuFile => &[],
+        _ => &[],
     }
 }
 
@@ -66,7 +65,7 @@ pub(super) fn cases(libraries: Option<&Libraries>, decoder: CodecBackend, storag
     ways.sort_by_key(|(codec, _)| order.iter().position(|known| known == codec).unwrap_or(order.len()));
     let mut cases = Vec::new();
     for (codec, by) in ways {
-        let predicted = Compress::named(codec, Tuning::default()).is_ok_and(|compress| compress.takes_predictor());
+        let predicted = codec.parse::<Compress>().is_ok_and(|compress| compress.takes_predictor());
         let predictors = match predicted {
             true => &[Predictor::None, Predictor::Horizontal, Predictor::FloatingPoint][..],
             false => &[Predictor::None],
@@ -112,7 +111,7 @@ impl Picture {
 
     /// What is written: a COG with its overviews.
     pub(super) fn plan(&self, case: &Case) -> Result<WritePlan, Failure> {
-        let compress = Compress::named(case.codec, Tuning::default());
+        let compress = case.codec.parse::<Compress>();
         let options = WriteOptions::new()
             .cog()
             .blocks(BlockSize::Tiles { height: 256, width: 256 })

@@ -65,7 +65,7 @@ pub struct EncodeScratch {
 
 /// The JPEGTables tag for blocks of `samples` bands encoded with these parameters.
 pub fn encode_tables(params: &EncodeParams, samples: usize) -> Result<Vec<u8>> {
-    let layout = Layout::new(params, samples)?;
+    let layout = FrameLayout::new(params, samples)?;
     let mut out = vec![0xff, SOI];
     for number in 0..layout.tables {
         let table = quant(params.quality, number);
@@ -100,7 +100,7 @@ pub fn encode(
     out: &mut Vec<u8>,
     scratch: &mut EncodeScratch,
 ) -> Result<()> {
-    let layout = Layout::new(params, shape.samples)?;
+    let layout = FrameLayout::new(params, shape.samples)?;
     if shape.bits != 8 || shape.format != SampleFormat::Uint {
         return unsuited("anything but unsigned samples of 8 bits");
     }
@@ -129,7 +129,7 @@ pub fn encode(
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 fn encode_avx2(
     params: &EncodeParams,
-    layout: &Layout,
+    layout: &FrameLayout,
     src: &[u8],
     shape: Shape,
     out: &mut Vec<u8>,
@@ -141,7 +141,7 @@ fn encode_avx2(
 #[inline(always)]
 fn encode_portable(
     params: &EncodeParams,
-    layout: &Layout,
+    layout: &FrameLayout,
     src: &[u8],
     shape: Shape,
     out: &mut Vec<u8>,
@@ -207,7 +207,7 @@ fn segment(out: &mut Vec<u8>, marker: u8, body: &[u8]) {
 }
 
 /// Appends all that comes before the entropy-coded segment.
-fn header(layout: &Layout, shape: Shape, wide: bool, out: &mut Vec<u8>) {
+fn header(layout: &FrameLayout, shape: Shape, wide: bool, out: &mut Vec<u8>) {
     let components = layout.components();
     let count = components.len() as u8;
     let [[y1, y0], [x1, x0]] = [shape.height, shape.width].map(|side| (side as u16).to_be_bytes());
@@ -235,7 +235,7 @@ struct Component {
 
 /// What the frame is made of.
 #[derive(Debug)]
-struct Layout {
+struct FrameLayout {
     /// Only the first `count` are meant.
     components: [Component; 4],
     count: usize,
@@ -247,8 +247,8 @@ struct Layout {
     convert: bool,
 }
 
-impl Layout {
-    fn new(params: &EncodeParams, samples: usize) -> Result<Layout> {
+impl FrameLayout {
+    fn new(params: &EncodeParams, samples: usize) -> Result<FrameLayout> {
         if !(1..=100).contains(&params.quality) {
             return unsuited("a quality outside 1 to 100");
         }
@@ -272,7 +272,7 @@ impl Layout {
             (components[0].h, components[0].v) = (h, v);
             (components[1].table, components[2].table) = (1, 1);
         }
-        Ok(Layout { components, count: samples, tables: if convert { 2 } else { 1 }, h, v, convert })
+        Ok(FrameLayout { components, count: samples, tables: if convert { 2 } else { 1 }, h, v, convert })
     }
 
     fn components(&self) -> &[Component] {
@@ -291,7 +291,7 @@ struct Plane {
 
 /// The samples of one row of units.
 struct Planes<'a> {
-    layout: &'a Layout,
+    layout: &'a FrameLayout,
     /// Units across and down.
     units: (usize, usize),
     /// Pixels of a row of whole units.
@@ -302,8 +302,8 @@ struct Planes<'a> {
 }
 
 impl<'a> Planes<'a> {
-    fn new(layout: &'a Layout, shape: Shape) -> Planes<'a> {
-        let Layout { h, v, .. } = *layout;
+    fn new(layout: &'a FrameLayout, shape: Shape) -> Planes<'a> {
+        let FrameLayout { h, v, .. } = *layout;
         let units = (shape.width.div_ceil(8 * h), shape.height.div_ceil(8 * v));
         let mut planes = [Plane::default(); 4];
         let mut behind = 0;
@@ -323,7 +323,7 @@ impl<'a> Planes<'a> {
     /// Takes the pixels from row `y0` on.
     #[inline(always)]
     fn fill(&self, src: &[u8], shape: Shape, y0: usize, memory: &mut [u8]) {
-        let Layout { h, v, count, convert, .. } = *self.layout;
+        let FrameLayout { h, v, count, convert, .. } = *self.layout;
         let (width, used) = (self.width, shape.width);
         let (planes, chroma) = memory.split_at_mut(self.behind);
         // An odd last row is its own partner where rows are averaged.
@@ -551,7 +551,14 @@ mod tests {
             let src = picture(shape);
             let params = EncodeParams { quality: 85, colour };
             let mut out = Vec::new();
-            encode_portable(&params, &Layout::new(&params, samples).unwrap(), &src, shape, &mut out, &mut Vec::new());
+            encode_portable(
+                &params,
+                &FrameLayout::new(&params, samples).unwrap(),
+                &src,
+                shape,
+                &mut out,
+                &mut Vec::new(),
+            );
             assert_eq!(out, encoded(85, colour, &src, shape).unwrap());
         }
     }

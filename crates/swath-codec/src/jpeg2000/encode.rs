@@ -9,30 +9,8 @@ use openjp2::openjpeg::{
 };
 use openjp2::{Codec, Stream, opj_image, opj_image_comptparm};
 
-use super::CODEC;
+use super::{CODEC, EncodeParams, Quality};
 use crate::{Error, Result, SampleFormat, Shape};
-
-/// How much of the image is kept.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Quality {
-    /// Everything: the reversible 5/3 wavelet.
-    Lossless,
-    /// What fits in this part of the uncompressed size, above 0 to 100 percent: what GDAL's JP2 drivers call QUALITY. Every block
-    /// gets the same number of bytes, whatever is in it, and of those the markers take about 150: too many for tiny blocks.
-    Percent(f32),
-    /// What is needed for this peak signal-to-noise ratio, in decibels, the peak being the largest value that the bits of a sample can
-    /// hold. Every block looks equally good, and plain ones are small.
-    Psnr(f32),
-}
-
-/// What to make of a block.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct EncodeParams {
-    /// How much of the image is kept.
-    pub quality: Quality,
-    /// The first three samples are red, green and blue, or as much alike: store their differences, which are smaller.
-    pub rgb: bool,
-}
 
 /// Appends the codestream (without the boxes of a JP2 file, as TIFF wants it) of one block of native interleaved samples to `out`.
 ///

@@ -7,7 +7,8 @@
 use lerc::Precision;
 use lerc::bitmask::BitMask;
 
-use super::{CODEC, LercCompression, Params, Value, translate};
+use super::decode::{Value, translate};
+use super::{CODEC, LercCompression, Params};
 use crate::{Error, Result, SampleFormat, Shape, deflate, zstd};
 
 /// The largest block: LERC counts bytes and pixels in 31 bits, and a blob is never twice its block.

@@ -7,6 +7,7 @@ use swath_codec::{Codec, DType, Decoder, Predictor, SampleFormat, Shape, jpeg200
 use crate::Gpu;
 use crate::backend::kernel::{Kernel, zstd_scratch};
 use crate::decode::route::{CodecBackend, Route};
+use crate::error::Error;
 use crate::vendor::nvcomp::Chunked;
 use crate::vendor::nvjpeg2k::PixelType;
 
@@ -23,6 +24,7 @@ pub(crate) fn scratch_share(lane_bytes: u64) -> u64 {
 
 /// A codec that a device decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DeviceCodec {
     /// Stored as is.
     None,
@@ -97,13 +99,14 @@ impl DeviceCodec {
 
 /// Why the blocks of an image cannot be decoded on a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Unfit {
     /// No kernel decodes the codec.
     #[error("no kernel decodes {0}")]
     Codec(&'static str),
-    /// A library of NVIDIA's would decode it, but cannot be used.
-    #[error("{0}")]
-    Library(String),
+    /// A library of NVIDIA decodes the codec, but cannot be used.
+    #[error(transparent)]
+    Library(Error),
     /// Colours that are converted.
     #[error("no kernel converts these colours")]
     Colours,

@@ -6,6 +6,7 @@ use crate::backend::Api;
 use crate::backend::kernel::Kernel;
 use crate::decode::PAYLOAD_ALIGN;
 use crate::decode::job::{DeviceCodec, Unfit};
+use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::vendor::nvcomp::{Chunked, NvComp};
 use crate::vendor::nvjpeg::NvJpeg;
@@ -85,7 +86,7 @@ impl Route {
         match found {
             Ok(()) => Ok(self),
             Err(_) if choice == CodecBackend::Auto => Err(Unfit::Codec(name)),
-            Err(missing) => Err(Unfit::Library(missing.to_string())),
+            Err(missing) => Err(Unfit::Library(missing.into())),
         }
     }
 
@@ -120,7 +121,7 @@ impl Route {
         };
         if gpu.info().api != Api::Cuda {
             return match choice {
-                CodecBackend::NvComp => Err(Unfit::Library(format!("{} is no CUDA device", gpu.info().name))),
+                CodecBackend::NvComp => Err(Unfit::Library(Error::NotCuda { device: gpu.info().name.clone() })),
                 _ => own.ok_or(Unfit::Codec(name)),
             };
         }
@@ -142,14 +143,13 @@ impl Route {
     }
 }
 
-/// The way through nvCOMP, or why there is none.
-fn nvcomp(codec: Chunked) -> Result<Route, String> {
-    let library = NvComp::get().map_err(ToString::to_string)?;
-    let align = library.decompress_alignment(codec).map_err(|error| error.to_string())?.input;
-    // What is in a frame of LZ4 begins anywhere.
+/// The route through nvCOMP, or why it cannot be used.
+fn nvcomp(codec: Chunked) -> crate::Result<Route> {
+    let align = NvComp::get()?.decompress_alignment(codec)?.input;
+    // The stream inside a frame of LZ4 begins at any byte.
     let most = if codec == Chunked::Lz4 { 1 } else { PAYLOAD_ALIGN as u64 };
     if !align.is_power_of_two() || align > most {
-        return Err(format!("nvCOMP wants streams of {codec:?} at multiples of {align} bytes"));
+        return Err(Error::Alignment { library: Library::NvComp, what: "compressed streams", bytes: align });
     }
     Ok(Route::NvComp(codec, align as usize))
 }

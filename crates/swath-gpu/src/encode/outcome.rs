@@ -1,7 +1,6 @@
 //! How encoding on a device can end other than with compressed tiles.
 
 use crate::error::Error;
-use crate::vendor::Missing;
 
 /// Why [`TileEncoder::push`](super::TileEncoder::push) returned no tiles. The enum is exhaustive: the caller has to decide about every
 /// outcome.
@@ -14,13 +13,21 @@ pub enum PushError {
     /// compression disabled.
     #[error(transparent)]
     LibraryFailed(Error),
-    /// The device failed. Work may have started, and the encoder cannot be used again. This can also be a lack of memory that the
-    /// driver reported too late for a second try.
+    /// The device failed. Work may have started, and the encoder cannot be used again.
     #[error(transparent)]
     Failed(Error),
 }
 
 impl PushError {
+    /// The outcome of an error that occurred after work had started. A lack of memory is then no reason to push fewer rows: the device
+    /// has already dropped rows that they need.
+    pub(super) fn after_start(error: Error) -> PushError {
+        PushError::Failed(match error.is_memory() {
+            true => Error::OutOfMemoryMidway { stage: "cutting", reason: Box::new(error) },
+            false => error,
+        })
+    }
+
     /// The outcome of an error that occurred before any work started.
     pub(super) fn before_start(error: Error) -> PushError {
         if error.is_memory() {
@@ -42,28 +49,4 @@ pub enum EncodeFailure {
     /// The device did not write the compressed tiles to the file.
     #[error(transparent)]
     DirectWrite(Error),
-}
-
-/// Why no library of NVIDIA's can compress the tiles of a file.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CodecUnavailable {
-    /// The libraries only work with CUDA.
-    #[error("{device} is not a CUDA device")]
-    NotCuda {
-        /// The name of the device.
-        device: String,
-    },
-    /// The library cannot be loaded.
-    #[error("{0}")]
-    Missing(Missing),
-    /// The library failed when it was asked what it needs.
-    #[error(transparent)]
-    LibraryFailed(Error),
-    /// The library needs tiles at addresses that the pool does not have.
-    #[error("nvCOMP needs tiles at multiples of {alignment} bytes")]
-    Alignment {
-        /// The alignment in bytes.
-        alignment: u64,
-    },
 }

@@ -17,7 +17,7 @@ use crate::vendor::context::InContext;
 use crate::vendor::nvcomp::CudaStream;
 use crate::vendor::nvjpeg::{self, NvJpeg, Planes, Subsampling};
 use crate::vendor::nvjpeg2k::{self, NvJpeg2000, PixelType, Pixels};
-use crate::vendor::{Library, Missing, version_of};
+use crate::vendor::{Library, version_of};
 
 /// The most tiles, and the most bytes of tiles, that are encoded at a time. Their working memory is a multiple of that.
 const WAVE: usize = 32;
@@ -109,11 +109,12 @@ impl PictureCodec {
     }
 
     /// Whether the library can be loaded.
-    pub(super) fn available(&self) -> std::result::Result<(), &'static Missing> {
+    pub(super) fn available(&self) -> Result<()> {
         match self.kind {
-            Kind::Jpeg2000(_) => NvJpeg2000::get().map(|_| ()),
-            Kind::Jpeg { .. } => NvJpeg::get().map(|_| ()),
+            Kind::Jpeg2000(_) => NvJpeg2000::get().map(|_| ())?,
+            Kind::Jpeg { .. } => NvJpeg::get().map(|_| ())?,
         }
+        Ok(())
     }
 
     /// The library with its version.
@@ -122,7 +123,7 @@ impl PictureCodec {
     }
 
     fn failed(&self, call: &'static str, what: impl ToString) -> Error {
-        Error::Call { api: self.library().name(), call, code: what.to_string() }
+        Error::Library { library: self.library(), call, code: what.to_string() }
     }
 
     /// Pixels in a row of a tile, and its rows.

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::memory::slot::{Budget, Slot};
 use crate::stream::Stream;
+use crate::vendor::Library;
 use crate::vendor::nvcomp::NvComp;
 
 /// Compressed tiles and the arrays of nvCOMP begin at multiples of this in the pool.
@@ -185,5 +186,5 @@ impl Pool {
 
 /// The error of a compression that nvCOMP did not do.
 pub(super) fn failed(what: String) -> Error {
-    Error::Call { api: "nvCOMP", call: "compress", code: what }
+    Error::Library { library: Library::NvComp, call: "compress", code: what }
 }

@@ -4,12 +4,12 @@ use std::fmt;
 
 use swath_codec::{Compress, Shape};
 
-use super::outcome::CodecUnavailable;
 use super::pictures::PictureCodec;
 use super::pool::POOL_ALIGN;
 use crate::backend::Api;
 use crate::backend::kernel::Kernel;
 use crate::decode::route::CodecBackend;
+use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::vendor::nvcomp::{Chunked, NvComp};
 use crate::vendor::{Library, version_of};
@@ -42,13 +42,8 @@ impl TileCodec {
     /// The codec that a device can compress tiles of this shape with. Where `choice` leaves it open, [`TileCodec::None`] if there is none.
     ///
     /// # Errors
-    /// Why NVIDIA's library cannot compress them, if `choice` demands it.
-    pub fn new(
-        gpu: &Gpu,
-        compress: &Compress,
-        shape: Shape,
-        choice: CodecBackend,
-    ) -> std::result::Result<TileCodec, CodecUnavailable> {
+    /// If `choice` demands NVIDIA's library: [`Error::NotCuda`], [`Error::NoLibrary`], or what the library reports.
+    pub fn new(gpu: &Gpu, compress: &Compress, shape: Shape, choice: CodecBackend) -> Result<TileCodec> {
         let nvcomp = |codec, algorithm, header| TileCodec::NvComp(NvCompCodec { codec, algorithm, header });
         let codec = match *compress {
             Compress::PackBits => return Ok(TileCodec::PackBits),
@@ -73,15 +68,13 @@ impl TileCodec {
     }
 
     /// Whether this device and the libraries on this machine can compress with the codec.
-    fn available(&self, gpu: &Gpu) -> std::result::Result<(), CodecUnavailable> {
+    fn available(&self, gpu: &Gpu) -> Result<()> {
         if gpu.info().api != Api::Cuda {
-            return Err(CodecUnavailable::NotCuda { device: gpu.info().name.clone() });
+            return Err(Error::NotCuda { device: gpu.info().name.clone() });
         }
         match self {
             TileCodec::NvComp(codec) => codec.available(),
-            TileCodec::Picture(codec) => {
-                codec.available().map_err(|missing| CodecUnavailable::Missing(missing.clone()))
-            }
+            TileCodec::Picture(codec) => codec.available(),
             TileCodec::None | TileCodec::PackBits => Ok(()),
         }
     }
@@ -107,11 +100,10 @@ impl fmt::Display for TileCodec {
 }
 
 impl NvCompCodec {
-    fn available(&self) -> std::result::Result<(), CodecUnavailable> {
-        let library = NvComp::get().map_err(|missing| CodecUnavailable::Missing(missing.clone()))?;
-        let align = library.compress_alignment(self.codec, self.algorithm).map_err(CodecUnavailable::LibraryFailed)?;
+    fn available(&self) -> Result<()> {
+        let align = NvComp::get()?.compress_alignment(self.codec, self.algorithm)?;
         match align.input.max(align.output) {
-            alignment if alignment > POOL_ALIGN => Err(CodecUnavailable::Alignment { alignment }),
+            bytes if bytes > POOL_ALIGN => Err(Error::Alignment { library: Library::NvComp, what: "tiles", bytes }),
             _ => Ok(()),
         }
     }

@@ -19,8 +19,6 @@ use pool::{Direction, Patience};
 
 pub(crate) use pool::{Inside, PAGE};
 
-const API: &str = "cuFile";
-
 /// A `CUfileHandle_t`.
 type Handle = *mut c_void;
 
@@ -409,7 +407,7 @@ impl Drop for Registration {
 }
 
 fn failed(call: &'static str, code: String) -> Error {
-    Error::Call { api: API, call, code }
+    Error::Library { library: Library::CuFile, call, code }
 }
 
 /// An error of its code, if it is one.

@@ -478,7 +478,7 @@ impl NvComp {
 fn check(call: &'static str, code: Code) -> Result<()> {
     match code {
         SUCCESS => Ok(()),
-        _ => Err(Error::Call { api: "nvCOMP", call, code: describe(code) }),
+        _ => Err(Error::Library { library: Library::NvComp, call, code: describe(code) }),
     }
 }
 

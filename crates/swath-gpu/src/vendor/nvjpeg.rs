@@ -504,7 +504,7 @@ fn check(call: &'static str, code: Status) -> Result<()> {
         10 => "NVJPEG_STATUS_INCOMPLETE_BITSTREAM",
         _ => "a status of no name",
     };
-    Err(Error::Call { api: "nvJPEG", call, code: format!("{name} ({code})") })
+    Err(Error::Library { library: Library::NvJpeg, call, code: format!("{name} ({code})") })
 }
 
 #[cfg(test)]

@@ -12,8 +12,6 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-const API: &str = "nvJPEG2000";
-
 /// `nvjpeg2kImageInfo_t`.
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -399,7 +397,10 @@ impl Encoder {
     pub(crate) fn params(&self, pixels: &Pixels) -> Result<EncodeParams> {
         // The library divides by them.
         if pixels.width == 0 || pixels.height == 0 || !(1..=4).contains(&pixels.components) {
-            return Err(Error::Unable { device: API.to_owned(), what: "encode a picture of this size" });
+            return Err(Error::Unable {
+                device: Library::NvJpeg2000.to_string(),
+                what: "encode a picture of this size",
+            });
         }
         let Functions { params_create, params_destroy, params_config, params_format, .. } = *self.functions;
         // SAFETY: there is room for the handle.
@@ -524,7 +525,7 @@ fn check(call: &'static str, code: Status) -> Result<()> {
         9 => "NVJPEG2K_STATUS_IMPLEMENTATION_NOT_SUPPORTED",
         _ => "a status of no name",
     };
-    Err(Error::Call { api: API, call, code: format!("{name} ({code})") })
+    Err(Error::Library { library: Library::NvJpeg2000, call, code: format!("{name} ({code})") })
 }
 
 #[cfg(test)]

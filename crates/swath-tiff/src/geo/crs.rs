@@ -275,7 +275,7 @@ fn geocentric(keys: &GeoKeys, citations: Citations) -> Crs {
     let base = Geographic::from_keys(keys, None);
     let row = base.datum.epsg.and_then(epsg::geographic_of_datum);
     // GDAL takes a geocentric code in the place of the geographic one.
-    let stated = real(keys.short(2048)).filter(|code| epsg::kind(*code) == Some(epsg::Kind::Geocentric));
+    let stated = real(keys.short(2048)).filter(|code| epsg::kind(*code) == Some(epsg::EpsgKind::Geocentric));
     let code = stated.or_else(|| row.and_then(|row| row.geocentric).filter(|_| base.agrees()));
     let unit = linear_unit(keys, 2052, 2053).unwrap_or(Unit::METRE);
     Crs {
@@ -389,7 +389,7 @@ fn vertical(keys: &GeoKeys, base: Option<&Geographic>) -> Option<Vertical> {
         code.is_some_and(|code| (5001..=5033).contains(&code) || flat.is_some_and(|row| row.three_d == Some(code)));
     let row = code.and_then(epsg::vertical);
     // GDAL drops a code that it does not know, whatever else is said of the heights.
-    if code.is_some_and(|code| epsg::kind(code) != Some(epsg::Kind::Vertical)) && !ellipsoidal {
+    if code.is_some_and(|code| epsg::kind(code) != Some(epsg::EpsgKind::Vertical)) && !ellipsoidal {
         return None;
     }
     let datum_row = datum.and_then(epsg::vertical_of_datum);

@@ -4,7 +4,7 @@
 //! is spelled out; projections that GeoKeys do not know go into a citation in ESRI's words, where GDAL and ArcGIS look for them.
 
 use super::crs::{Crs, CrsKind, Projection, Vertical};
-use super::epsg::{self, Kind};
+use super::epsg::{self, EpsgKind};
 use super::geographic::{Ellipsoid, Geographic, USER_DEFINED, solid_row};
 use super::keys::{GeoKeys, KeyValue};
 use super::method::{Method, Quantity};
@@ -101,15 +101,15 @@ impl GeoKeys {
         let number = key_code(code)?;
         let kind = match epsg::kind(number) {
             None => return Err(CrsKeysError::UnknownCode { code }),
-            Some(Kind::Vertical) => return Err(CrsKeysError::HeightsAlone { code }),
-            Some(Kind::Compound) => {
+            Some(EpsgKind::Vertical) => return Err(CrsKeysError::HeightsAlone { code }),
+            Some(EpsgKind::Compound) => {
                 let parts = epsg::compound_parts(number).ok_or(CrsKeysError::UnknownCompound { code })?;
                 return Self::from_epsg_with_heights(parts.0.into(), parts.1.into(), raster_type);
             }
-            Some(Kind::Projected) => CrsKind::Projected,
-            Some(Kind::Geographic) => CrsKind::Geographic,
-            Some(Kind::Geographic3D) => CrsKind::Geographic3D,
-            Some(Kind::Geocentric) => CrsKind::Geocentric,
+            Some(EpsgKind::Projected) => CrsKind::Projected,
+            Some(EpsgKind::Geographic) => CrsKind::Geographic,
+            Some(EpsgKind::Geographic3D) => CrsKind::Geographic3D,
+            Some(EpsgKind::Geocentric) => CrsKind::Geocentric,
         };
         Self::from_epsg_as(code, kind, raster_type)
     }
@@ -149,12 +149,12 @@ impl GeoKeys {
         let mut keys = Self { revision: (1, 1), ..Self::without_crs(raster_type) };
         // GeoTIFF 1.1 wants the codes alone, and GDAL writes no more.
         let name = match epsg::kind(place) {
-            Some(Kind::Projected) => {
+            Some(EpsgKind::Projected) => {
                 keys.code(1024, 1);
                 keys.code(3072, place);
                 epsg::projected(place).map(|row| row.name)
             }
-            Some(Kind::Geographic) => {
+            Some(EpsgKind::Geographic) => {
                 keys.code(1024, 2);
                 keys.code(2048, place);
                 epsg::geographic(place).map(|row| row.name.to_owned())
@@ -162,7 +162,7 @@ impl GeoKeys {
             None => return Err(CrsKeysError::UnknownCode { code: horizontal }),
             _ => return Err(wrong),
         };
-        if epsg::kind(height).is_some_and(|kind| kind != Kind::Vertical) {
+        if epsg::kind(height).is_some_and(|kind| kind != EpsgKind::Vertical) {
             return Err(wrong);
         }
         keys.code(4096, height);
@@ -176,7 +176,7 @@ impl GeoKeys {
     pub fn from_crs(crs: &Crs, raster_type: RasterType) -> Result<Self, CrsKeysError> {
         // A code that was only found by comparison is not what the author wrote.
         let code = crs.horizontal.filter(|_| !crs.identified);
-        let solid = code.filter(|code| epsg::kind(*code) == Some(Kind::Geographic3D));
+        let solid = code.filter(|code| epsg::kind(*code) == Some(EpsgKind::Geographic3D));
         if let Some(code) = solid.filter(|_| crs.kind == CrsKind::Geographic3D) {
             return Self::from_epsg_as(code.into(), crs.kind, raster_type);
         }

@@ -155,7 +155,7 @@ impl ImageMetadata {
         limits: &Limits,
     ) {
         let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
-        let (kind, bits) = (level.layout.kind(), u32::from(level.layout.bits));
+        let (kind, bits) = (level.layout.format(), u32::from(level.layout.bits));
         let text = self.tag(fields.text(Tag::GDAL_NODATA));
         let beside = pam.and_then(|pam| pam.band(1)).and_then(|band| band.no_data(kind, bits));
         self.nodata = beside.or_else(|| NoData::parse(&text?, kind, bits));

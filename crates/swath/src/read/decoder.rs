@@ -1,27 +1,15 @@
 //! From tags to a decoder: what each codec needs beside its streams.
 
-use swath_codec::{Codec, DType, Decoder, OldJpeg, Predictor, SampleFormat, ccitt, jpeg2000, lerc, sgilog};
-use swath_tiff::nodata::Kind;
+use swath_codec::{Codec, DType, Decoder, OldJpeg, Predictor, ccitt, codecs, jpeg2000, lerc, sgilog};
 use swath_tiff::{ByteOrder, Compression, Fields, ImageLayout, Limits, ReadAt, Tag};
 
 use crate::dataset::level::Level;
 use crate::error::{Error, Result};
 use crate::read::color::ycbcr;
 
-/// How the bits of a sample are to be understood, as the codecs know it.
-pub(crate) fn sample_format(layout: &ImageLayout) -> SampleFormat {
-    match layout.kind() {
-        Kind::Uint => SampleFormat::Uint,
-        Kind::Int => SampleFormat::Int,
-        Kind::Float => SampleFormat::Float,
-        Kind::ComplexInt => SampleFormat::ComplexInt,
-        Kind::ComplexFloat => SampleFormat::ComplexFloat,
-    }
-}
-
 /// The type that the samples have in memory.
 pub(crate) fn dtype(layout: &ImageLayout) -> Option<DType> {
-    DType::for_stored(sample_format(layout), usize::from(layout.bits))
+    DType::for_stored(layout.format(), usize::from(layout.bits))
 }
 
 /// Codecs for pictures give whole samples: 12 bits come out of a JPEG as 16.
@@ -34,19 +22,18 @@ pub(crate) fn decoded_bits(layout: &ImageLayout) -> usize {
     }
 }
 
-/// Make the decoder of a level's blocks.
+/// Makes the decoder for the blocks of a level.
 pub(crate) fn build(level: &Level, limits: &Limits) -> Result<Decoder> {
     let layout = &level.layout;
-    let codec = codec(level, limits)?;
     let failed = |source| Error::Codec { file: level.file.clone(), source };
-    // Pictures and bit strings have no predictor, whatever the tag says: libtiff looks at it only for byte codecs.
-    let predictor = match codec {
-        Codec::Lzw | Codec::Deflate | Codec::Zstd | Codec::Lzma | Codec::Lz4 => Predictor::from_tag(layout.predictor)
-            .ok_or_else(|| {
-            failed(swath_codec::Error::Unsupported { name: "with an unknown predictor", code: layout.predictor })
-        })?,
-        _ => Predictor::None,
+    let info = codecs::check_decodable(layout.compression).map_err(failed)?;
+    // libtiff ignores the Predictor tag for codecs that do not take one.
+    let predictor = match Predictor::from_tag(layout.predictor) {
+        _ if !info.takes_predictor() => Predictor::None,
+        Some(predictor) => predictor,
+        None => return Err(failed(swath_codec::Error::UnknownPredictor { value: layout.predictor })),
     };
+    let codec = codec(level, limits)?;
     Ok(Decoder {
         codec,
         name: layout.compression.name(),
@@ -55,40 +42,6 @@ pub(crate) fn build(level: &Level, limits: &Limits) -> Result<Decoder> {
         lsb_first: layout.lsb_first,
         subsampling: level.subsampling,
     })
-}
-
-/// What there is a decoder for.
-const DECODED: [Compression; 25] = [
-    Compression::NONE,
-    Compression::LZW,
-    Compression::DEFLATE,
-    Compression::OLD_DEFLATE,
-    Compression::PACKBITS,
-    Compression::ZSTD,
-    Compression::LZ4,
-    Compression::LZMA,
-    Compression::CCITT_RLE,
-    Compression::CCITT_RLE_WORD,
-    Compression::CCITT_G3,
-    Compression::CCITT_G4,
-    Compression::NEXT,
-    Compression::THUNDERSCAN,
-    Compression::LERC,
-    Compression::JPEG,
-    Compression::JPEG_2000,
-    Compression::APERIO_J2K_RGB,
-    Compression::APERIO_J2K_YCBCR,
-    Compression::SGI_LOG,
-    Compression::SGI_LOG_24,
-    Compression::OLD_JPEG,
-    Compression::WEBP,
-    Compression::JPEG_XL,
-    Compression::JPEG_XL_DNG,
-];
-
-/// Whether blocks that are compressed so can be decoded.
-pub fn can_decode(compression: Compression) -> bool {
-    DECODED.contains(&compression)
 }
 
 fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
@@ -128,7 +81,7 @@ fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
         Compression::JPEG_2000 | Compression::APERIO_J2K_RGB => Codec::Jpeg2000(jpeg2000::Colour::Stored),
         Compression::APERIO_J2K_YCBCR => Codec::Jpeg2000(jpeg2000::Colour::Ycc),
         Compression::SGI_LOG | Compression::SGI_LOG_24 => {
-            let kind = sgilog::Kind::from_tags(layout.compression.0, layout.photometric.0);
+            let kind = sgilog::PixelEncoding::from_tags(layout.compression.0, layout.photometric.0);
             let (name, code) = (layout.compression.name(), layout.compression.0);
             Codec::SgiLog(kind.ok_or_else(|| failed(swath_codec::Error::Unsupported { name, code }))?)
         }

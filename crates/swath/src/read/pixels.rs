@@ -1,7 +1,8 @@
 //! Pixels in memory, typed.
 
 use swath_codec::DType;
-use swath_tiff::nodata::{Kind, NoData};
+use swath_tiff::SampleFormat;
+use swath_tiff::nodata::NoData;
 
 use crate::nodata::nodata_test::{NodataTest, with_number};
 
@@ -122,16 +123,9 @@ impl Pixels {
     }
 }
 
-/// A sample type as nodata values know it.
-pub(crate) fn kind_of(dtype: DType) -> (Kind, u32) {
-    let kind = match dtype {
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 => Kind::Uint,
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => Kind::Int,
-        DType::F16 | DType::F32 | DType::F64 => Kind::Float,
-        DType::CI16 | DType::CI32 => Kind::ComplexInt,
-        DType::CF32 | DType::CF64 => Kind::ComplexFloat,
-    };
-    (kind, dtype.size() as u32 * 8)
+/// The format and the bits of a sample type, which [`NoData`] takes.
+pub(crate) fn kind_of(dtype: DType) -> (SampleFormat, u32) {
+    (dtype.format(), dtype.size() as u32 * 8)
 }
 
 #[cfg(test)]

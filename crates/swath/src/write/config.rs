@@ -3,12 +3,11 @@
 use swath_gpu::{CodecBackend, Storage};
 
 use crate::device::Device;
-use crate::read::request::{Cancel, FallbackPolicy, Progress};
+use crate::fallback::FallbackPolicy;
+use crate::read::request::{Cancel, ProgressFn};
 
 /// Bytes of rows that a write keeps in memory by default.
 pub const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
-
-type ProgressFn<'a> = dyn Fn(Progress) + Send + Sync + 'a;
 
 /// How a write is run: device, threads, memory, progress, cancellation, and whether to replace a file.
 ///
@@ -96,7 +95,7 @@ impl<'a> WriteConfig<'a> {
         self
     }
 
-    /// Calls this after each strip of rows. The counts of [`Progress`] are rows.
+    /// Calls this after each strip of rows. The counts of [`Progress`](crate::Progress) are rows.
     #[must_use]
     pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
         self.progress = Some(progress);

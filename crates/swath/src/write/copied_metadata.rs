@@ -1,7 +1,7 @@
 //! The metadata that a copy of an image takes from it.
 
 use swath_codec::lerc::{LercCompression, Params};
-use swath_codec::{Compress, DType, Tuning};
+use swath_codec::{CodecInfo, DType};
 use swath_tiff::gdal_metadata::Item;
 use swath_tiff::geo::{Crs, GeoKeys};
 use swath_tiff::nodata::NoData;
@@ -59,7 +59,7 @@ impl WriteOptions {
         if let Some(nodata) = nodata {
             let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
             let text = fields.text(Tag::GDAL_NODATA).ok().flatten();
-            let same = |text: &String| NoData::parse(text, layout.kind(), u32::from(layout.bits)) == Some(nodata);
+            let same = |text: &String| NoData::parse(text, layout.format(), u32::from(layout.bits)) == Some(nodata);
             let text = text.filter(same).unwrap_or_else(|| nodata.to_string());
             self.extra_tags.push((Tag::GDAL_NODATA, Value::Text(text)));
         }
@@ -176,7 +176,7 @@ fn of_bands(tag: Tag, value: Value, count: usize, bands: &[usize]) -> Value {
 }
 
 impl Image {
-    /// The name of the codec of the image, as [`Compress::named`](swath_codec::Compress::named) takes it; `None` if there is no encoder for
+    /// The name of the codec of the image, as [`Compress::with_options`](swath_codec::Compress::with_options) takes it; `None` if there is no encoder for
     /// it.
     pub fn codec_name(&self) -> Option<&'static str> {
         let level = &self.levels[0];
@@ -187,9 +187,7 @@ impl Image {
                 LercCompression::Deflate => "lerc_deflate",
                 LercCompression::Zstd => "lerc_zstd",
             },
-            other => Compress::NAMES.iter().find(|name| {
-                Compress::named(name, Tuning::default()).is_ok_and(|compress| compress.tag() == other.0)
-            })?,
+            other => CodecInfo::from_tag(other).filter(|info| info.can_write() && info.tags[0] == other)?.name,
         })
     }
 }

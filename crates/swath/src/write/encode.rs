@@ -73,7 +73,11 @@ impl WritePlan {
     /// [`Error::Rows`] when the rows are not whole block rows or the buffers have another size, [`Error::Encode`] when the codec refuses
     /// a value.
     pub fn encode(&self, level: usize, rows: Range<u64>, pixels: &[u8], mask: Option<&[u8]>) -> Result<EncodedBatch> {
-        let planned = self.levels.get(level).ok_or(Error::Level { level, count: self.levels.len() })?;
+        let planned = self.levels.get(level).ok_or_else(|| Error::Level {
+            file: "the plan".to_owned(),
+            level,
+            count: self.levels.len(),
+        })?;
         let grid = &planned.grid;
         let (row_bytes, mask_bytes) = (self.row_bytes(level), if self.has_mask() { grid.width as usize } else { 0 });
         let count = rows.end.saturating_sub(rows.start) as usize;

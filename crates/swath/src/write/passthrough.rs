@@ -58,7 +58,7 @@ impl PassthroughBlocks {
         let encoder = &plan.encoder;
         let same_samples = layout.bits == plan.bits
             && crate::read::decoder::dtype(layout) == Some(plan.dtype)
-            && crate::read::decoder::sample_format(layout) == plan.dtype.format()
+            && layout.format() == plan.dtype.format()
             && usize::from(layout.samples) == plan.bands
             && level.conversion.is_none()
             && level.subsampling == (1, 1)

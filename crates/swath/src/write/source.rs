@@ -9,6 +9,7 @@ use swath_gpu::{DeviceRaster, Gpu};
 use crate::dataset::image::Image;
 use crate::error::{Error, Result};
 use crate::read::pixels::Sample;
+use crate::read::plan::Selection;
 use crate::read::request::{Layout, ReadRequest};
 use crate::report::{DeviceReport, ReadReport};
 use crate::write::passthrough::PassthroughBlocks;
@@ -192,13 +193,13 @@ impl<'a> ImageSource<'a> {
     /// When the request does not fit the image.
     pub fn new(image: &'a Image, request: ReadRequest<'a>) -> Result<Self> {
         let level = image.level(request.level)?;
-        let checked = crate::read::cpu::ReadPlan::window_and_bands(level, &request)?;
+        let (window, bands) = Selection::window_and_bands(level, &request)?;
         let request = request.layout(Layout::BandsLast);
         Ok(ImageSource {
             image,
-            rows: checked.0.rows(),
-            cols: checked.0.cols(),
-            bands: checked.1,
+            rows: window.rows(),
+            cols: window.cols(),
+            bands,
             request,
             take_stored: true,
             device: None,

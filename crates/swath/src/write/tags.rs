@@ -1,6 +1,6 @@
 //! The directories of a file: what its levels and masks are, and what the image is about.
 
-use swath_codec::{Compress, Predictor, SampleFormat, lerc};
+use swath_codec::{Compress, Predictor, lerc};
 use swath_tiff::gdal_metadata::{self, GdalMetadata, Item, Statistics};
 use swath_tiff::geo::{GeoKeys, KeyValue, RasterType, georef_tags};
 use swath_tiff::xml::XmlLimits;
@@ -34,13 +34,7 @@ pub(crate) fn level_tags(
 ) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
     let mut tags = block_tags(&plan.levels[level].grid, if level > 0 { OVERVIEW } else { 0 });
     let bands = plan.bands;
-    let format = match plan.dtype.format() {
-        SampleFormat::Uint => 1,
-        SampleFormat::Int => 2,
-        SampleFormat::Float => 3,
-        SampleFormat::ComplexInt => 5,
-        SampleFormat::ComplexFloat => 6,
-    };
+    let format = plan.dtype.format().to_tag();
     let planar = if plan.options.planar == Planar::Separate && bands > 1 { 2 } else { 1 };
     tags.extend([
         (Tag::BITS_PER_SAMPLE, Value::Short(vec![plan.bits; bands])),

@@ -18,7 +18,7 @@ const KINDS: &str = include_str!("kinds.txt");
 
 /// What a code of the register stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EpsgKind {
     Projected,
     Geographic,
     Geographic3D,
@@ -218,32 +218,33 @@ pub(super) fn compound_parts(code: u16) -> Option<(u16, u16)> {
 }
 
 /// What any code of the register stands for, also of those that are not in the other tables.
-pub(super) fn kind(code: u16) -> Option<Kind> {
+pub(super) fn kind(code: u16) -> Option<EpsgKind> {
     let row = floor(KINDS, code)?;
     let last: u16 = field(row, ' ', 1)?;
     let kind = match row.split(' ').nth(2)? {
-        "p" => Kind::Projected,
-        "g" => Kind::Geographic,
-        "s" => Kind::Geographic3D,
-        "x" => Kind::Geocentric,
-        "v" => Kind::Vertical,
-        _ => Kind::Compound,
+        "p" => EpsgKind::Projected,
+        "g" => EpsgKind::Geographic,
+        "s" => EpsgKind::Geographic3D,
+        "x" => EpsgKind::Geocentric,
+        "v" => EpsgKind::Vertical,
+        _ => EpsgKind::Compound,
     };
     (code <= last).then_some(kind)
 }
 
 /// Every code of a table of systems, for tests that have to see them all.
 #[cfg(test)]
-pub(super) fn all_codes() -> Vec<(u16, Kind)> {
+pub(super) fn all_codes() -> Vec<(u16, EpsgKind)> {
     let zones = utm_families().flat_map(|family| {
         let zones = (family.first..=family.last).filter(move |zone| !(61..=100).contains(zone));
         zones.filter_map(move |zone| family.zone(zone)).map(|row| row.code).collect::<Vec<_>>()
     });
-    let grids = rows(PROJECTED).filter_map(|row| field(row, '|', 0)).chain(zones).map(|code| (code, Kind::Projected));
-    let flat = geographics().map(|row| (row.code, Kind::Geographic));
-    let solid = geographics().filter_map(|row| row.three_d).map(|code| (code, Kind::Geographic3D));
-    let geocentric = geographics().filter_map(|row| row.geocentric).map(|code| (code, Kind::Geocentric));
-    let compounds = rows(COMPOUND).filter_map(|row| field(row, ' ', 2)).map(|code| (code, Kind::Compound));
+    let grids =
+        rows(PROJECTED).filter_map(|row| field(row, '|', 0)).chain(zones).map(|code| (code, EpsgKind::Projected));
+    let flat = geographics().map(|row| (row.code, EpsgKind::Geographic));
+    let solid = geographics().filter_map(|row| row.three_d).map(|code| (code, EpsgKind::Geographic3D));
+    let geocentric = geographics().filter_map(|row| row.geocentric).map(|code| (code, EpsgKind::Geocentric));
+    let compounds = rows(COMPOUND).filter_map(|row| field(row, ' ', 2)).map(|code| (code, EpsgKind::Compound));
     grids.chain(flat).chain(solid).chain(geocentric).chain(compounds).collect()
 }
 
@@ -463,9 +464,10 @@ mod tests {
         for (code, kind) in codes {
             assert_eq!(super::kind(code), Some(kind), "{code}");
         }
-        let known = rows(VERTICAL).filter_map(|row| field(row, '|', 0)).all(|code| kind(code) == Some(Kind::Vertical));
+        let known =
+            rows(VERTICAL).filter_map(|row| field(row, '|', 0)).all(|code| kind(code) == Some(EpsgKind::Vertical));
         assert!(known);
-        assert_eq!((kind(1024), kind(32767), kind(5514)), (None, None, Some(Kind::Projected)));
+        assert_eq!((kind(1024), kind(32767), kind(5514)), (None, None, Some(EpsgKind::Projected)));
     }
 
     #[test]

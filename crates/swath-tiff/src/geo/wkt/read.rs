@@ -5,7 +5,7 @@
 use super::projection;
 use super::text::{Node, WktError};
 use crate::geo::crs::{Authority, Citations, Code, Crs, CrsKind, Projection, Vertical};
-use crate::geo::epsg::{self, Kind};
+use crate::geo::epsg::{self, EpsgKind};
 use crate::geo::geographic::{Datum, Ellipsoid, Geographic, PrimeMeridian, solid_row};
 use crate::geo::identify;
 use crate::geo::keys::GeoKeys;
@@ -230,14 +230,14 @@ fn settle(own: Crs, code: Option<Code>) -> Crs {
     crs
 }
 
-fn kind_fits(own: CrsKind, kind: Option<Kind>) -> bool {
+fn kind_fits(own: CrsKind, kind: Option<EpsgKind>) -> bool {
     match kind {
         None => true,
-        Some(Kind::Projected) => own == CrsKind::Projected,
-        Some(Kind::Geographic) => own == CrsKind::Geographic,
-        Some(Kind::Geographic3D) => own == CrsKind::Geographic3D,
-        Some(Kind::Geocentric) => own == CrsKind::Geocentric,
-        Some(Kind::Vertical | Kind::Compound) => false,
+        Some(EpsgKind::Projected) => own == CrsKind::Projected,
+        Some(EpsgKind::Geographic) => own == CrsKind::Geographic,
+        Some(EpsgKind::Geographic3D) => own == CrsKind::Geographic3D,
+        Some(EpsgKind::Geocentric) => own == CrsKind::Geocentric,
+        Some(EpsgKind::Vertical | EpsgKind::Compound) => false,
     }
 }
 
@@ -286,7 +286,7 @@ fn geographic(node: &Node<'_>, unit: Option<Unit>) -> Result<Geographic, WktErro
     let datum_row = row.or(of_datum.filter(same_figure));
     let unknown_code = epsg_code(datum).filter(|_| of_datum.is_none());
     // What the tables do not hold cannot be contradicted by them.
-    let foreign = epsg_code(node).filter(|code| coded.is_none() && epsg::kind(*code) == Some(Kind::Geographic));
+    let foreign = epsg_code(node).filter(|code| coded.is_none() && epsg::kind(*code) == Some(EpsgKind::Geographic));
     let ellipsoid = match datum_row.and_then(|row| Ellipsoid::from_code(row.ellipsoid)) {
         Some(known) => known,
         None => figure,

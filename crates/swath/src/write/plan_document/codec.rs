@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use swath_codec::jpeg::EncodeColour;
 use swath_codec::jpeg2000::Quality;
 use swath_codec::lerc::LercCompression;
-use swath_codec::{Compress, Tuning};
+use swath_codec::{CodecOptions, Compress};
 
 use super::exact::Exact;
 use super::field;
@@ -76,13 +76,13 @@ impl CodecDocument {
             Some(JpegColourDocument::Ycbcr(2, 2)) => Some(EncodeColour::YCbCr { subsampling: (2, 2) }),
             Some(JpegColourDocument::Ycbcr(..)) => return Err(field("jpeg_colour")),
         };
-        let tuning = Tuning {
-            level: self.level,
+        let options = CodecOptions {
+            compression_level: self.level,
             quality: self.quality.map(|quality| quality.0 as f32),
             max_z_error: self.max_z_error.map(|error| error.0),
             colour,
         };
-        let compress = Compress::named(&self.name, tuning).map_err(PlanError::Codec)?;
+        let compress = Compress::with_options(&self.name, options).map_err(PlanError::Codec)?;
         match (self.psnr.map(|psnr| psnr.0 as f32), compress) {
             (None, compress) => Ok(compress),
             (Some(psnr), Compress::Jpeg2000(Quality::Lossless)) if psnr.is_finite() && psnr > 0.0 => {

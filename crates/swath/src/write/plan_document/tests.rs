@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use swath_codec::jpeg::EncodeColour;
-use swath_codec::{Compress, DType, Predictor, Tuning, jpeg2000};
+use swath_codec::{Compress, DType, Predictor, jpeg2000};
 use swath_tiff::gdal_metadata::{Item, Statistics as StoredStatistics};
 use swath_tiff::geo::{Gcp, GeoKeys, GeoTransform, RasterType, Rpc};
 use swath_tiff::geodata_xform::Resolution;
@@ -73,8 +73,7 @@ fn plans() -> Vec<(String, WritePlan, Vec<u8>)> {
             WriteOptions::new().blocks(small).overviews(Overviews::Factors(vec![2, 3, 6])).predictor(Predictor::None),
         ),
     ];
-    let mut compressions: Vec<Compress> =
-        Compress::NAMES.iter().map(|name| Compress::named(name, Tuning::default()).unwrap()).collect();
+    let mut compressions: Vec<Compress> = Compress::names().map(|name| name.parse::<Compress>().unwrap()).collect();
     compressions.extend([
         Compress::Jpeg { quality: 93, colour: EncodeColour::YCbCr { subsampling: (2, 1) } },
         Compress::Jpeg2000(jpeg2000::Quality::Percent(33.3)),

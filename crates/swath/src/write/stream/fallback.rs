@@ -6,12 +6,12 @@
 use std::fmt;
 
 use swath_codec::DType;
-use swath_gpu::{CodecUnavailable, EncodeFailure, EncodeJob, Gpu, PushError, TileCodec, Tiles};
+use swath_gpu::{EncodeFailure, EncodeJob, Gpu, PushError, TileCodec, Tiles};
 
 use super::gpu;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::read::request::FallbackPolicy;
+use crate::fallback::FallbackPolicy;
 use crate::report::DeviceReport;
 use crate::write::config::WriteConfig;
 use crate::write::plan::WritePlan;
@@ -45,7 +45,7 @@ pub(super) enum Unsupported {
     /// The blocks of the full resolution are copied, so their pixels are never on the device.
     CopiedBlocks,
     /// NVIDIA's library cannot compress the tiles.
-    Codec(CodecUnavailable),
+    Codec(swath_gpu::Error),
     /// Empty blocks are recognised by the bytes that the CPU's encoder makes of them.
     EmptyBlocks,
     /// The library does not encode pictures of one row or column.
@@ -59,7 +59,7 @@ pub(super) enum Unsupported {
     /// cuFile writes only local files.
     NotLocal,
     /// cuFile cannot open the file.
-    CuFile(String),
+    CuFile(swath_gpu::Error),
 }
 
 impl fmt::Display for Unsupported {
@@ -74,14 +74,14 @@ impl fmt::Display for Unsupported {
             Unsupported::Predictor => f.write_str("no kernel applies the predictor to such samples"),
             Unsupported::Kernel(error) => error.fmt(f),
             Unsupported::CopiedBlocks => f.write_str("the blocks of the full resolution are copied as they are"),
-            Unsupported::Codec(reason) => reason.fmt(f),
+            Unsupported::Codec(error) => error.fmt(f),
             Unsupported::EmptyBlocks => f.write_str("it does not find empty blocks"),
             Unsupported::ThinPictures(codec) => write!(f, "{codec} does not encode pictures of one row or column"),
             Unsupported::Statistics => f.write_str("no kernel computes statistics"),
             Unsupported::OtherDevice => f.write_str("it lies on another device"),
             Unsupported::NotCompressed => f.write_str("the host makes blocks that nvCOMP does not compress"),
             Unsupported::NotLocal => f.write_str("cuFile writes only files of this machine"),
-            Unsupported::CuFile(reason) => f.write_str(reason),
+            Unsupported::CuFile(error) => error.fmt(f),
         }
     }
 }
