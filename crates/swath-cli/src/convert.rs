@@ -10,8 +10,8 @@ use swath::codec::jpeg::EncodeColour;
 use swath::tiff::nodata::NoData;
 use swath::tiff::{Compression, Photometric, Planar};
 use swath::{
-    BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Overviews, Predictor, PredictorChoice,
-    Resampling, RowSource, Statistics, WriteConfig, WriteOptions, WritePlan, WriteReport,
+    BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Overviews, Predictor, PredictorChoice, Resampling,
+    RowSource, Statistics, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 use crate::failure::Failure;

@@ -34,13 +34,12 @@ fn mask() -> Vec<u8> {
 }
 
 fn options() -> WriteOptions {
-    let options = WriteOptions::new()
+    WriteOptions::new()
         .cog()
         .blocks(BlockSize::Tiles { width: 48, height: 32 })
         .compression(Compress::Deflate { level: 1 })
         .nodata(NoData::Float(-9999.0))
-        .statistics(Statistics::Embed);
-    options
+        .statistics(Statistics::Embed)
 }
 
 /// An array that is handed out in chunks of so many rows, each once.

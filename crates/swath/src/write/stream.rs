@@ -1,27 +1,26 @@
 //! Takes the rows of a source to the spools: compressed blocks of all levels, and statistics.
 //!
 //! Rows arrive in strips. [`Schedule`](super::schedule::Schedule) says which rows and block rows of every level a strip completes, and
-//! `cpu.rs` or `gpu.rs` makes and encodes them. `workers.rs` runs the threads and appends blocks in order. `fallback.rs` decides what
-//! happens when the device cannot do something.
+//! `cpu.rs` or `gpu.rs` makes and encodes them. `workers.rs` runs the threads and appends blocks in order. `fallback/write.rs` of
+//! the crate decides what happens when the device cannot do something.
 //!
 //! The blocks do not depend on the height of the strips, so a streamed file has the same bytes as one that is written at once.
 
 mod cpu;
-mod fallback;
 mod gpu;
 mod strips;
 mod workers;
 
 use std::time::Instant;
 
-use swath_gpu::TileCodec;
+use swath_gpu::{EncodeJob, Gpu, TileCodec};
 use swath_io::Spool;
 use swath_tiff::{Tag, Value};
 
-use self::fallback::{Executor, Fallbacks, PixelsOn};
 use self::workers::Workers;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::fallback::write::{Fallbacks, Unsupported};
 use crate::read::request::{Cancel, Progress, default_threads};
 use crate::report::DeviceReport;
 use crate::write::block_index::BlockIndex;
@@ -95,7 +94,7 @@ pub(crate) fn stream(
     let threads = config.threads.unwrap_or_else(default_threads).clamp(1, MAX_THREADS);
     let pixels = PixelsOn::of(source, &config.device);
     let mut fallbacks = Fallbacks::new(config.fallback);
-    let executor = fallbacks.choose_executor(plan, config, copied.is_some(), pixels)?;
+    let executor = choose_executor(plan, config, copied.is_some(), pixels, &mut fallbacks)?;
     let device_report = config.device.gpu().map(DeviceReport::begin);
     let mut state = WriteState {
         plan,
@@ -112,6 +111,73 @@ pub(crate) fn stream(
     streamed.copied_tags = copied.map(|copied| copied.tags);
     // A caller that cancels after the last block does not want the file either.
     if config.cancel.as_ref().is_some_and(Cancel::is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
+}
+
+/// Where the pixels of a source lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PixelsOn {
+    /// In host memory, or nowhere until they are read.
+    Host,
+    /// In a raster on the device that encodes.
+    ThisDevice,
+    /// In a raster on another device.
+    OtherDevice,
+}
+
+impl PixelsOn {
+    fn of(source: &dyn RowSource, device: &Device) -> PixelsOn {
+        match (source.on_device(), device.gpu()) {
+            (Some(raster), Some(gpu)) if raster.gpu().is(gpu) => PixelsOn::ThisDevice,
+            (Some(_), Some(_)) => PixelsOn::OtherDevice,
+            _ => PixelsOn::Host,
+        }
+    }
+}
+
+/// What cuts blocks and makes overviews.
+enum Executor<'a> {
+    Cpu,
+    Gpu(&'a Gpu, EncodeJob),
+}
+
+/// Chooses what encodes a file, before its first row. The device encodes only if it can make all levels; whether it also compresses is a
+/// separate choice.
+fn choose_executor<'a>(
+    plan: &WritePlan,
+    config: &'a WriteConfig<'_>,
+    copies_blocks: bool,
+    pixels: PixelsOn,
+    fallbacks: &mut Fallbacks,
+) -> Result<Executor<'a>> {
+    let gpu = match &config.device {
+        Device::Gpu(gpu) => gpu,
+        Device::Cpu => return Ok(Executor::Cpu),
+        Device::NoGpu(reason) => {
+            fallbacks.no_device(reason)?;
+            return Ok(Executor::Cpu);
+        }
+    };
+    // Copied blocks need no device, but overviews beside them would.
+    if copies_blocks && plan.levels.len() == 1 {
+        return Ok(Executor::Cpu);
+    }
+    let mut job = if copies_blocks { Err(Unsupported::CopiedBlocks) } else { gpu::job(plan, gpu) };
+    if let Err(reason) = &job {
+        fallbacks.cpu_encodes(reason.clone())?;
+    }
+    if plan.has_statistics() && pixels == PixelsOn::ThisDevice {
+        fallbacks.host_measures()?;
+    }
+    if pixels == PixelsOn::OtherDevice {
+        fallbacks.host_moves_raster()?;
+    }
+    if let Ok(job) = &mut job {
+        match gpu::tile_codec(plan, gpu, config.encoder) {
+            Ok(codec) => job.compress = codec,
+            Err(reason) => fallbacks.cpu_compresses(reason)?,
+        }
+    }
+    Ok(job.map_or(Executor::Cpu, |job| Executor::Gpu(gpu, job)))
 }
 
 impl<'a> WriteState<'a> {
@@ -156,7 +222,8 @@ impl<'a> WriteState<'a> {
                     used.compressed_by = device_work.compressed_by.unwrap_or_else(|| TileCodec::None.to_string());
                 }
                 used.written_by = device_work.written_by.into();
-                fallbacks.report(plan, report.blocks, &mut used);
+                let full_resolution = plan.levels[0].grid.count().unwrap_or(0);
+                fallbacks.report(report.blocks, full_resolution, &mut used);
                 Some(used)
             }
             // The source may have used a device.

@@ -56,8 +56,7 @@ pub(crate) fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8
 
 fn running(device: Device, fallback: FallbackPolicy) -> WriteConfig<'static> {
     // Whose bytes are the CPU's; what nvCOMP makes is looked at elsewhere.
-    let running = WriteConfig::new().encoder(CodecBackend::Builtin).device(device).fallback(fallback).threads(2);
-    running
+    WriteConfig::new().encoder(CodecBackend::Builtin).device(device).fallback(fallback).threads(2)
 }
 
 fn write(plan: &WritePlan, array: ArraySource<'_>, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {

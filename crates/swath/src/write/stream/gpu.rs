@@ -16,10 +16,10 @@ use swath_gpu::{
 use swath_io::{Span, Spool};
 use swath_tiff::BlockGrid;
 
-use super::fallback::{NextPush, Unsupported, after_push_error};
 use super::workers::{Job, job_ranges};
 use super::{Streamed, WriteState};
 use crate::error::{Error, Result};
+use crate::fallback::write::{NextPush, Unsupported, after_push_error};
 use crate::nodata::to_nan::nan_to_nodata;
 use crate::write::plan::{PlannedLevel, WritePlan};
 use crate::write::rows::RowsView;

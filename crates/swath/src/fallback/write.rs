@@ -1,35 +1,20 @@
 //! What a write does when a device cannot do a part of the work. Every such decision of a write is made here.
 //!
 //! The executor reports a typed outcome: [`Unsupported`] before the first row, [`PushError`] and [`EncodeFailure`] later. The functions
-//! here choose the next step. In strict mode a step that leaves work to the CPU is an error.
+//! here choose the next step, and note it for the report. In strict mode a step that leaves work to the CPU is an error.
 
 use std::fmt;
 
 use swath_codec::DType;
-use swath_gpu::{EncodeFailure, EncodeJob, Gpu, PushError, TileCodec, Tiles};
+use swath_gpu::{EncodeFailure, PushError, TileCodec, Tiles};
 
-use super::gpu;
-use crate::device::Device;
+use super::{FallbackPolicy, stage};
 use crate::error::{Error, Result};
-use crate::fallback::FallbackPolicy;
 use crate::report::DeviceReport;
-use crate::write::config::WriteConfig;
-use crate::write::plan::WritePlan;
-use crate::write::source::RowSource;
-
-/// Names of the parts of the work, as reports and errors show them.
-pub(super) mod stage {
-    pub(crate) const EVERYTHING: &str = "everything";
-    pub(crate) const CUTTING: &str = "cutting";
-    pub(crate) const COMPRESSING: &str = "compressing by NVIDIA's library";
-    pub(crate) const WRITING: &str = "writing by cuFile";
-    pub(crate) const MEASURING: &str = "measuring";
-    pub(crate) const MOVING: &str = "moving the raster";
-}
 
 /// Why the device cannot do a part of a write. All of this is known before the first row.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Unsupported {
+pub(crate) enum Unsupported {
     /// The file has a mask.
     Mask,
     /// Samples are stored in fewer bits than their type has.
@@ -86,36 +71,9 @@ impl fmt::Display for Unsupported {
     }
 }
 
-/// Where the pixels of a source lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PixelsOn {
-    /// In host memory, or nowhere until they are read.
-    Host,
-    /// In a raster on the device that encodes.
-    ThisDevice,
-    /// In a raster on another device.
-    OtherDevice,
-}
-
-impl PixelsOn {
-    pub(super) fn of(source: &dyn RowSource, device: &Device) -> PixelsOn {
-        match (source.on_device(), device.gpu()) {
-            (Some(raster), Some(gpu)) if raster.gpu().is(gpu) => PixelsOn::ThisDevice,
-            (Some(_), Some(_)) => PixelsOn::OtherDevice,
-            _ => PixelsOn::Host,
-        }
-    }
-}
-
-/// What cuts blocks and makes overviews.
-pub(super) enum Executor<'a> {
-    Cpu,
-    Gpu(&'a Gpu, EncodeJob),
-}
-
 /// Parts of the work that were not done as the caller asked, for the report.
 #[derive(Debug, Default)]
-pub(super) struct Fallbacks {
+pub(crate) struct Fallbacks {
     policy: FallbackPolicy,
     /// Stage, reason, and blocks that it concerns.
     noted: Vec<(&'static str, String, Blocks)>,
@@ -132,7 +90,7 @@ enum Blocks {
 }
 
 impl Fallbacks {
-    pub(super) fn new(policy: FallbackPolicy) -> Fallbacks {
+    pub(crate) fn new(policy: FallbackPolicy) -> Fallbacks {
         Fallbacks { policy, noted: Vec::new() }
     }
 
@@ -149,76 +107,56 @@ impl Fallbacks {
         Ok(())
     }
 
-    /// Chooses what encodes a file, before its first row. The device encodes only if it can do all levels; whether it also compresses
-    /// is a separate choice.
-    pub(super) fn choose_executor<'a>(
-        &mut self,
-        plan: &WritePlan,
-        config: &'a WriteConfig<'_>,
-        copies_blocks: bool,
-        pixels: PixelsOn,
-    ) -> Result<Executor<'a>> {
-        let gpu = match &config.device {
-            Device::Gpu(gpu) => gpu,
-            Device::Cpu => return Ok(Executor::Cpu),
-            Device::NoGpu(reason) if self.policy == FallbackPolicy::Strict => {
-                return Err(Error::Fallback { stage: stage::EVERYTHING, reason: reason.clone() });
-            }
-            Device::NoGpu(_) => return Ok(Executor::Cpu),
-        };
-        // Copied blocks need no device, but overviews beside them would.
-        if copies_blocks && plan.levels.len() == 1 {
-            return Ok(Executor::Cpu);
+    /// There is no device: the CPU does everything.
+    pub(crate) fn no_device(&self, reason: &str) -> Result<()> {
+        match self.policy {
+            // The report of a write without a device says why there is none.
+            FallbackPolicy::Auto => Ok(()),
+            FallbackPolicy::Strict => Err(Error::Fallback { stage: stage::EVERYTHING, reason: reason.to_owned() }),
         }
-        let job = if copies_blocks { Err(Unsupported::CopiedBlocks) } else { gpu::job(plan, gpu) };
-        let mut job = match job {
-            Ok(job) => job,
-            Err(reason) => {
-                self.allow(stage::CUTTING, reason, Blocks::All)?;
-                self.note_pixels(plan, pixels)?;
-                return Ok(Executor::Cpu);
-            }
-        };
-        self.note_pixels(plan, pixels)?;
-        match gpu::tile_codec(plan, gpu, config.encoder) {
-            Ok(codec) => job.compress = codec,
-            Err(reason) => self.allow(stage::COMPRESSING, reason, Blocks::These(0))?,
-        }
-        Ok(Executor::Gpu(gpu, job))
     }
 
-    /// A raster on a device comes to the host to be measured, or if the device that encodes is another one.
-    fn note_pixels(&mut self, plan: &WritePlan, pixels: PixelsOn) -> Result<()> {
-        if plan.has_statistics() && pixels == PixelsOn::ThisDevice {
-            self.allow(stage::MEASURING, Unsupported::Statistics, Blocks::FullResolution)?;
-        }
-        if pixels == PixelsOn::OtherDevice {
-            self.allow(stage::MOVING, Unsupported::OtherDevice, Blocks::FullResolution)?;
-        }
-        Ok(())
+    /// The device cannot encode the file: the CPU cuts blocks and makes overviews.
+    pub(crate) fn cpu_encodes(&mut self, reason: Unsupported) -> Result<()> {
+        self.allow(stage::CUTTING, reason, Blocks::All)
+    }
+
+    /// NVIDIA's library cannot compress the tiles of the file: the CPU does.
+    pub(crate) fn cpu_compresses(&mut self, reason: Unsupported) -> Result<()> {
+        self.allow(stage::LIBRARY_ENCODE, reason, Blocks::These(0))
+    }
+
+    /// The pixels of a raster come to the host to be measured.
+    pub(crate) fn host_measures(&mut self) -> Result<()> {
+        self.allow(stage::MEASURING, Unsupported::Statistics, Blocks::FullResolution)
+    }
+
+    /// The raster comes to the host, because another device encodes.
+    pub(crate) fn host_moves_raster(&mut self) -> Result<()> {
+        self.allow(stage::MOVING_RASTER, Unsupported::OtherDevice, Blocks::FullResolution)
     }
 
     /// cuFile does not write the blocks: the host does.
-    pub(super) fn host_writes(&mut self, reason: Unsupported) -> Result<()> {
-        self.allow(stage::WRITING, reason, Blocks::These(0))
+    pub(crate) fn host_writes(&mut self, reason: Unsupported) -> Result<()> {
+        self.allow(stage::CUFILE_WRITE, reason, Blocks::These(0))
     }
 
     /// A library failed at tiles: the CPU compresses them, or the host writes them.
-    pub(super) fn after_failure(&mut self, failure: &EncodeFailure, tiles: &Tiles) -> Result<()> {
+    pub(crate) fn after_failure(&mut self, failure: &EncodeFailure, tiles: &Tiles) -> Result<()> {
         let stage = match failure {
-            EncodeFailure::DirectWrite(_) => stage::WRITING,
-            EncodeFailure::Compression(_) => stage::COMPRESSING,
+            EncodeFailure::DirectWrite(_) => stage::CUFILE_WRITE,
+            EncodeFailure::Compression(_) => stage::LIBRARY_ENCODE,
         };
         self.allow(stage, failure, Blocks::These(tiles.count()))
     }
 
-    /// Adds what was noted to the report, now that the blocks are counted.
-    pub(super) fn report(self, plan: &WritePlan, blocks: u64, report: &mut DeviceReport) {
+    /// Adds what was noted to the report. The file has `all` blocks, and `full_resolution` of them at the full resolution.
+    pub(crate) fn report(self, all: u64, full_resolution: u64, report: &mut DeviceReport) {
         for (stage, reason, concerned) in self.noted {
             let count = match concerned {
                 Blocks::These(count) => count,
-                Blocks::All => blocks,
-                Blocks::FullResolution => plan.levels[0].grid.count().unwrap_or(0),
+                Blocks::All => all,
+                Blocks::FullResolution => full_resolution,
             };
             report.note_fallback(stage, reason, count);
         }
@@ -227,7 +165,7 @@ impl Fallbacks {
 
 /// What to do with rows that the device did not take.
 #[derive(Debug, PartialEq)]
-pub(super) enum NextPush {
+pub(crate) enum NextPush {
     /// Push them in two parts.
     Halves,
     /// Disable compression for this reason and push them again: encoding alone needs less memory, and no library.
@@ -237,7 +175,7 @@ pub(super) enum NextPush {
 }
 
 /// Chooses the next step after a push of `rows` rows failed. A part has at least `min_rows` rows.
-pub(super) fn after_push_error(error: PushError, rows: u64, min_rows: u64, compresses: bool) -> NextPush {
+pub(crate) fn after_push_error(error: PushError, rows: u64, min_rows: u64, compresses: bool) -> NextPush {
     match error {
         PushError::OutOfMemory(_) if rows > min_rows => NextPush::Halves,
         PushError::OutOfMemory(error) | PushError::LibraryFailed(error) if compresses => {
@@ -276,7 +214,7 @@ mod tests {
     fn strict_mode_refuses_and_auto_notes() {
         let mut strict = Fallbacks::new(FallbackPolicy::Strict);
         let refused = strict.host_writes(Unsupported::NotLocal);
-        assert!(matches!(refused, Err(Error::Fallback { stage: stage::WRITING, .. })));
+        assert!(matches!(refused, Err(Error::Fallback { stage: stage::CUFILE_WRITE, .. })));
         let mut auto = Fallbacks::new(FallbackPolicy::Auto);
         auto.host_writes(Unsupported::NotLocal).unwrap();
         assert_eq!(auto.noted.len(), 1);
