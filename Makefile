@@ -1,6 +1,7 @@
 # make test    everything, installing what the tests need first
 # make wheel   the Python package, in target/wheels
 # make bench   speed against its peers, results in bench/results
+# make bench-seeds  tiles moved one by one against one batch, on a simulated device
 # make fuzz    the fuzzer, for FUZZ_SECONDS
 # make features  the Cargo features, checked one by one
 # make ptx     the kernels for CUDA, after a change of one
@@ -11,7 +12,7 @@ BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint features test rust-test ptx ptx-check corpus interop wheel python python-lint python-test demo bench docs clean
+.PHONY: all setup opencl nvidia-wheels build lint features test rust-test ptx ptx-check corpus interop wheel python python-lint python-test demo bench bench-seeds docs clean
 
 all: build
 
@@ -92,6 +93,10 @@ bench: build setup python
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/read.py --dir $(BENCH_DIR)
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/latency.py --dir $(BENCH_DIR)
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/write.py --dir $(BENCH_DIR)
+
+# What batching saves: tiles one by one against one batch, from a slow source to a simulated device and back.
+bench-seeds:
+	$(CARGO) bench -p swath-sim --bench seeds
 
 # Links between Markdown files, and rustdoc without warnings.
 docs:

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import _accessor
-from ._errors import (
+from ._features import SUPPORTED_FEATURES
+from ._report import last_report
+from ._swath import DeviceArray, __version__, devices
+from .errors import (
     CloudSizeLimitError,
     ConflictingCRSError,
     ConflictingNodataError,
@@ -43,22 +45,20 @@ from ._errors import (
     VRTStableSourcesOnlyError,
     VRTUnsupportedError,
 )
-from ._features import SUPPORTED_FEATURES
-from ._georef import STATUS_CRS_ONLY as GEOREF_STATUS_CRS_ONLY
-from ._georef import STATUS_FULL as GEOREF_STATUS_FULL
-from ._georef import STATUS_NONE as GEOREF_STATUS_NONE
-from ._georef import STATUS_ROTATED_DROPPED as GEOREF_STATUS_ROTATED_DROPPED
-from ._georef import STATUS_TRANSFORM_ONLY as GEOREF_STATUS_TRANSFORM_ONLY
-from ._gpu import read_device
-from ._open import open_geotiff
-from ._open_rasterio import open_rasterio
-from ._report import last_report
-from ._swath import DeviceArray, __version__, devices
-from ._windows import read_windows
-from ._write import to_geotiff
+from .gpu.read_device import read_device
+from .read.georef import STATUS_CRS_ONLY as GEOREF_STATUS_CRS_ONLY
+from .read.georef import STATUS_FULL as GEOREF_STATUS_FULL
+from .read.georef import STATUS_NONE as GEOREF_STATUS_NONE
+from .read.georef import STATUS_ROTATED_DROPPED as GEOREF_STATUS_ROTATED_DROPPED
+from .read.georef import STATUS_TRANSFORM_ONLY as GEOREF_STATUS_TRANSFORM_ONLY
+from .read.open_geotiff import open_geotiff
+from .read.windows import read_windows
+from .rioxarray.open_rasterio import open_rasterio
+from .write.to_geotiff import to_geotiff
+from .xarray.accessor import register_with_xarray as _register_with_xarray
 
 if TYPE_CHECKING:
-    from ._backend import SwathBackendEntrypoint
+    from .xarray.engine import SwathBackendEntrypoint
 
 __all__ = [
     "GEOREF_STATUS_CRS_ONLY",
@@ -118,13 +118,13 @@ GEOREF_STATUS_VALUES = frozenset(
     }
 )
 
-_accessor.register_with_xarray()
+_register_with_xarray()
 
 
 def __getattr__(name: str) -> Any:
     if name == "SwathBackendEntrypoint":
         # Its base class is xarray's.
-        from ._backend import SwathBackendEntrypoint
+        from .xarray.engine import SwathBackendEntrypoint
 
         return SwathBackendEntrypoint
     raise AttributeError(f"module 'swath' has no attribute {name!r}")

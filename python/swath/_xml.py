@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import uuid
-from pathlib import Path
+from contextlib import suppress
 from xml.etree.ElementTree import Element, TreeBuilder, tostring
 from xml.parsers import expat
 
@@ -83,13 +82,14 @@ def _indent(element: Element, line: str) -> None:
 
 def replace_file(path: str, data: bytes) -> None:
     """Put a file there, complete or not at all."""
-    temporary = f"{path}.tmp-{uuid.uuid4().hex}"
+    temporary = f"{path}.tmp-{os.urandom(16).hex()}"
     try:
-        with Path(temporary).open("xb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise

@@ -41,7 +41,7 @@ def test_auto_without_a_gpu_is_the_cpu_and_says_so(image, tmp_path):
     run = swath("read", image, tmp_path / "out.npy", "--device", "auto", "--timings", env=NONE)
     assert run.returncode == 0 and "device cpu" in run.stderr and "everything on the CPU" in run.stderr
     run = swath("read", image, tmp_path / "strict.npy", "--device", "auto", "--fallback", "strict", env=NONE)
-    assert run.returncode == 1 and "ruled out" in run.stderr
+    assert run.returncode == 1 and "fallback is disabled" in run.stderr
 
 
 def test_name_that_is_no_device_is_misuse(image, tmp_path):
@@ -104,4 +104,4 @@ def test_each_nvidia_library_is_told_where_it_is_found_and_what_to_install_where
     nowhere = {variable: "/nowhere" for variable, _ in LIBRARIES.values()}
     run = swath("devices", "-v", env={**os.environ, **nowhere})
     for package in ("libnvcomp", "nvjpeg2k", "nvjpeg", "cufile"):
-        assert f"pip install nvidia-{package}-cu12, or say where it is with SWATH_" in run.stdout
+        assert f"run pip install nvidia-{package}-cu12, or set SWATH_" in run.stdout

@@ -16,10 +16,9 @@ from rasterio.transform import from_origin
 from rio_cogeo.cogeo import cog_validate
 
 from binary import PATH
+from gdal_validator import GDAL_PYTHON, JUDGE
 from readers import gdal_lacks
 from segments import segments
-from test_validate import GDAL_PYTHON
-from test_write_valid import JUDGE
 
 SIZE = 300, 410
 TILE = 64

@@ -1,7 +1,6 @@
 """`swath validate` against GDAL's own validator and rio-cogeo's: on files that are COGs and on files that are not."""
 
 import json
-import os
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,10 +15,9 @@ from binary import REPOSITORY, Swath
 from cog_broken import BROKEN, UNREADABLE
 from cog_cases import VALID, cog
 from cog_parts import ghost
+from gdal_validator import GDAL_MODULE, GDAL_PYTHON
 
 # GDAL's Python bindings belong to the Python of the system, see scripts/gdal-validator.
-GDAL_PYTHON = os.environ.get("GDAL_PYTHON", "/usr/bin/python3")
-GDAL_MODULE = "osgeo_utils.samples.validate_cloud_optimized_geotiff"
 
 STRIPS = "an image of at most 1024 pixels in strips passes for one in tiles"
 FIRST_BAND = "only the first band of a planar file is looked at"

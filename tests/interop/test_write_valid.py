@@ -11,23 +11,10 @@ from rasterio.transform import from_origin
 from rio_cogeo.cogeo import cog_validate
 
 from binary import Swath
+from gdal_validator import GDAL_PYTHON, JUDGE
 from pixels import photo
 from readers import gdal_lacks
-from test_validate import GDAL_MODULE, GDAL_PYTHON
 from write_cases import conversions
-
-# GDAL's script for many files at once: to start it takes longer than to judge.
-JUDGE = f"""
-import json, sys
-from {GDAL_MODULE} import validate
-verdicts = {{}}
-for path in json.load(sys.stdin):
-    try:
-        verdicts[path] = validate(path, full_check=True)[1]
-    except Exception as error:
-        verdicts[path] = [repr(error)]
-json.dump(verdicts, sys.stdout)
-"""
 
 FLAGS = {
     "plain": [],

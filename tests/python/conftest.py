@@ -12,6 +12,8 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from skipped import leave_out, left_out
+
 REFERENCE = "0.10.20"
 SHARED_CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 
@@ -44,14 +46,6 @@ def find_corpus() -> tuple[Path | None, str]:
     if (root / "index.csv").is_file():
         return root, ""
     return None, "the corpus is not here: set SWATH_CORPUS to its folder"
-
-
-left_out: dict[str, list[str]] = {}
-
-
-def leave_out(reason: str, test: str) -> None:
-    left_out.setdefault(reason, []).append(test)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +91,7 @@ def search_path(tmp_path_factory: pytest.TempPathFactory) -> str:
         folder = tmp_path_factory.mktemp("installed")
         (folder / "swath-0.dist-info").mkdir()
         (folder / "swath-0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: swath\nVersion: 0\n")
-        engine = "[xarray.backends]\nswath = swath._backend:SwathBackendEntrypoint\n"
+        engine = "[xarray.backends]\nswath = swath.xarray.engine:SwathBackendEntrypoint\n"
         (folder / "swath-0.dist-info" / "entry_points.txt").write_text(engine)
         places.append(str(folder))
     return os.pathsep.join(places)

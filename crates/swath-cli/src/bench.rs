@@ -17,17 +17,13 @@ use crate::flags::{DeviceFlags, Threads, Window, at_least_one, number};
 /// device decodes, by Swath's kernels and by each of NVIDIA's libraries that is installed, with every predictor. First all
 /// results are compared; if a pixel or byte differs, the exit code is 1 and the message names the case. Then each codec is
 /// timed from file to pixels and back, and stage by stage. That takes a minute or two; progress goes to stderr.
-///
-/// With --device sim and no FILE, tiles are moved one by one and as one batch from a source whose reads take 1 ms to a
-/// simulated device whose transfers take 1 ms, and back. That shows the effect of batching, not the speed of a GPU.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   swath bench dem.tif --threads 2
   swath bench cog.tif --windows 200 --size 256
   swath bench --device cuda
   swath bench --device cuda --size 16384 --scratch /mnt/nvme \\
-      --json > bench.json
-  swath bench --device sim")]
+      --json > bench.json")]
 pub(crate) struct Bench {
     /// The file to read. Leave it out to test a device.
     pub(crate) file: Option<PathBuf>,
@@ -67,7 +63,7 @@ pub(crate) struct Bench {
     /// Print JSON.
     ///
     /// With a FILE: the seconds of each repeat and the bytes of one repeat. With a device and no FILE: all results
-    /// (docs/gpu.md). With --device sim: the milliseconds of each way.
+    /// (docs/gpu.md).
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -75,9 +71,6 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let repeat = self.repeat.unwrap_or(5);
-        if self.device.device_name() == "sim" {
-            return crate::bench_sim::run(self, repeat);
-        }
         let Some(file) = &self.file else { return crate::bench_device::run(self) };
         if self.scratch.is_some() {
             return Err(Failure::Usage("--scratch does not apply when a FILE is given".into()));
@@ -111,16 +104,6 @@ impl Bench {
     pub(crate) fn file_flags(&self) -> impl Iterator<Item = (&'static str, bool)> {
         [("--window", self.window.is_some()), ("--windows", self.windows.is_some()), ("--seed", self.seed.is_some())]
             .into_iter()
-    }
-
-    /// The other flags that do not apply to a simulated device, and whether they were given.
-    pub(crate) fn device_flags(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        let own = [
-            ("--size", self.size.is_some()),
-            ("--threads", self.threads.threads.is_some()),
-            ("--scratch", self.scratch.is_some()),
-        ];
-        own.into_iter().chain(self.device.given())
     }
 }
 

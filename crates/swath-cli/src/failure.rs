@@ -47,14 +47,8 @@ impl From<swath::Error> for Failure {
     fn from(error: swath::Error) -> Failure {
         match error {
             // The flags count bands from 1.
-            swath::Error::Band { band, count } => {
-                Failure::Failed(format!("band {} does not exist; the image has {count}", band + 1))
-            }
-            swath::Error::Level { level, count: 0 | 1 } => {
-                Failure::Failed(format!("overview {level} does not exist; the image has no overviews"))
-            }
-            swath::Error::Level { level, count } => {
-                Failure::Failed(format!("overview {level} does not exist; the last overview is {}", count - 1))
+            swath::Error::Band { file, band, count } => {
+                Failure::Failed(format!("{file}: band {} does not exist; the image has {count}", band + 1))
             }
             swath::Error::Source(swath::io::Error::Open { path, .. }) if path.to_string_lossy().contains("://") => {
                 let text = "is an address; the command reads local files only, the Python package also reads addresses";

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use swath::gpu::UnknownName;
 use swath::{CodecBackend, Device, FallbackPolicy, ReadRequest, Storage};
 
 use crate::failure::Failure;
@@ -73,13 +74,13 @@ pub(crate) struct DeviceFlags {
     ///
     /// "nvcomp" uses NVIDIA's libraries. "builtin" uses Swath's kernels, which are safe with files from untrusted sources.
     /// "auto" uses NVIDIA's libraries where they are installed.
-    #[arg(long, value_parser = names(CodecBackend::NAMES, CodecBackend::named))]
+    #[arg(long, value_parser = names::<CodecBackend>(CodecBackend::NAMES))]
     decoder: Option<CodecBackend>,
 
     /// How bytes move between storage and a CUDA device. Default: the value of SWATH_STORAGE, or else auto.
     ///
     /// "cufile" uses cuFile, "posix" goes through host memory. "auto" uses cuFile where it needs no host memory.
-    #[arg(long, value_parser = names(Storage::NAMES, Storage::named))]
+    #[arg(long, value_parser = names::<Storage>(Storage::NAMES))]
     storage: Option<Storage>,
 
     /// Device memory to use at most, in millions of bytes.
@@ -107,11 +108,11 @@ impl DeviceFlags {
     }
 
     pub(crate) fn decoder(&self) -> Result<CodecBackend, Failure> {
-        flag_or_variable(self.decoder, "SWATH_DECODER", CodecBackend::NAMES, CodecBackend::named)
+        flag_or_variable(self.decoder, "SWATH_DECODER")
     }
 
     pub(crate) fn storage(&self) -> Result<Storage, Failure> {
-        flag_or_variable(self.storage, "SWATH_STORAGE", Storage::NAMES, Storage::named)
+        flag_or_variable(self.storage, "SWATH_STORAGE")
     }
 
     /// The device memory to use at most, in bytes.
@@ -133,16 +134,6 @@ impl DeviceFlags {
             None => request,
         })
     }
-
-    /// The flags that were given, except `--device` and `--fallback`.
-    pub(crate) fn given(&self) -> [(&'static str, bool); 4] {
-        [
-            ("--fallback", self.fallback.is_some()),
-            ("--decoder", self.decoder.is_some()),
-            ("--storage", self.storage.is_some()),
-            ("--gpu-memory", self.gpu_memory.is_some()),
-        ]
-    }
 }
 
 #[derive(Args)]
@@ -151,13 +142,13 @@ pub(crate) struct Encoder {
     ///
     /// "nvcomp" uses NVIDIA's libraries, which make other bytes of the same pixels. "builtin" uses Swath's encoders.
     /// "auto" uses NVIDIA's libraries where they are installed.
-    #[arg(long, value_parser = names(CodecBackend::NAMES, CodecBackend::named))]
+    #[arg(long, value_parser = names::<CodecBackend>(CodecBackend::NAMES))]
     encoder: Option<CodecBackend>,
 }
 
 impl Encoder {
     pub(crate) fn choice(&self) -> Result<CodecBackend, Failure> {
-        flag_or_variable(self.encoder, "SWATH_ENCODER", CodecBackend::NAMES, CodecBackend::named)
+        flag_or_variable(self.encoder, "SWATH_ENCODER")
     }
 }
 
@@ -215,34 +206,28 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 /// A parser of the names in `list`, which are separated by `|`.
-fn names<T: Clone + Send + Sync + 'static>(
-    list: &'static str,
-    named: fn(&str) -> Option<T>,
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(list.split('|')).try_map(move |name| named(&name).ok_or("this name is not supported"))
+fn names<T>(list: &'static str) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = UnknownName> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(list.split('|')).try_map(|name| name.parse())
 }
 
 fn fallback_parser() -> impl TypedValueParser<Value = FallbackPolicy> {
-    names("auto|strict", |name| match name {
-        "auto" => Some(FallbackPolicy::Auto),
-        "strict" => Some(FallbackPolicy::Strict),
-        _ => None,
+    PossibleValuesParser::new(["auto", "strict"]).map(|name| match name.as_str() {
+        "strict" => FallbackPolicy::Strict,
+        _ => FallbackPolicy::Auto,
     })
 }
 
 /// The value of a flag, or else of an environment variable, or else the default.
-fn flag_or_variable<T: Default>(
-    flag: Option<T>,
-    name: &str,
-    names: &str,
-    named: impl Fn(&str) -> Option<T>,
-) -> Result<T, Failure> {
+fn flag_or_variable<T: Default + FromStr<Err = UnknownName>>(flag: Option<T>, name: &str) -> Result<T, Failure> {
     match (flag, variable(name)) {
         (Some(value), _) => Ok(value),
         (None, None) => Ok(T::default()),
-        (None, Some(text)) => {
-            named(&text).ok_or_else(|| Failure::Usage(format!("{name} must be one of {names}, not '{text}'")))
-        }
+        (None, Some(text)) => text.parse().map_err(|unknown: UnknownName| {
+            Failure::Usage(format!("{name} must be one of {}, not '{}'", unknown.names, unknown.name))
+        }),
     }
 }
 

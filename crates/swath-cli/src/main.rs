@@ -7,7 +7,6 @@ mod output;
 
 mod bench;
 mod bench_device;
-mod bench_sim;
 mod cli;
 mod convert;
 mod demo;
@@ -15,7 +14,6 @@ mod devices;
 mod failure;
 mod flags;
 mod info;
-mod latency;
 mod npy;
 mod picture;
 mod progress;

@@ -13,15 +13,16 @@ use std::fmt::Debug;
 use crate::backend::kernel::{Arg, Kernel};
 use crate::error::{Error, Result};
 
-/// The interface that a device is driven through.
+/// The interface that drives a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Api {
     /// OpenCL, of any vendor.
     OpenCl,
     /// CUDA.
     Cuda,
-    /// Host memory with the delays of a device: for tests and to show what batching buys.
-    Sim,
+    /// Another implementation of [`Device`], with its name.
+    Custom(&'static str),
 }
 
 impl Api {
@@ -30,7 +31,16 @@ impl Api {
         match self {
             Api::OpenCl => "opencl",
             Api::Cuda => "cuda",
-            Api::Sim => "sim",
+            Api::Custom(name) => name,
+        }
+    }
+
+    /// The name as its makers write it, for messages.
+    pub fn title(self) -> &'static str {
+        match self {
+            Api::OpenCl => "OpenCL",
+            Api::Cuda => "CUDA",
+            Api::Custom(name) => name,
         }
     }
 }

@@ -47,10 +47,10 @@ impl Gpu {
     /// The first GPU that can be used: CUDA before OpenCL.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] with what both lack.
+    /// [`Error::NoGpu`] says what both lack.
     pub fn auto() -> Result<Gpu> {
         Gpu::cuda(0).or_else(|cuda| match Gpu::opencl() {
-            Err(opencl) => Err(Error::NoDevice { api: "GPU", reason: format!("{cuda}; {opencl}") }),
+            Err(opencl) => Err(Error::NoGpu { cuda: Box::new(cuda), opencl: Box::new(opencl) }),
             // That there is no CUDA is nothing to speak of; that there is one and it cannot be used is.
             Ok(gpu) if matches!(cuda, Error::NoDevice { .. }) => Ok(gpu),
             Ok(gpu) => Ok(Gpu { passed_over: Some(cuda.to_string().into()), ..gpu }),
@@ -183,11 +183,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sim::Sim;
+    use crate::copy_device::CopyDevice;
 
     /// A device of 10,000 bytes: 9,000 may be used.
-    fn sim() -> Sim {
-        Sim::new().latency(Duration::ZERO).total(10_000)
+    fn sim() -> CopyDevice {
+        CopyDevice::new().latency(Duration::ZERO).total(10_000)
     }
 
     #[test]

@@ -1,9 +1,12 @@
-//! GPUs for Swath: compressed blocks go to a device in one batch, are decoded, un-predicted and placed there, and the way back
-//! is just as batched.
+//! GPUs for Swath. A batch of compressed blocks goes to a device in one transfer; the device decodes the blocks, undoes the predictor
+//! and places the pixels. Writing is batched in the same way.
 //!
-//! [`Device`] is what an interface to GPUs must be able to do; [`OpenCl`] and [`Cuda`] are the two there are, beside [`Sim`], which only moves bytes. Neither needs
-//! anything to be installed to build, and neither is linked: a library that is missing is an [`Error::NoDevice`].
-//! [`Gpu`] is a device that is guarded and counted: what the engine uses.
+//! [`Gpu`] is the device that the engine uses: it guards allocations and counts transfers. [`Device`] is the interface that it drives,
+//! with the implementations [`OpenCl`] and [`Cuda`]. Building needs no driver, and nothing is linked: a driver that is missing at run
+//! time is an [`Error::NoDevice`].
+//!
+//! [`Gpu::decode`] decodes batches for a [`DecodeJob`]; [`BatchOutcome`] reports what came of one. [`vendor`] finds and binds NVIDIA's
+//! libraries.
 
 mod backend;
 mod decode;
@@ -12,7 +15,6 @@ mod error;
 mod gpu;
 mod memory;
 mod profile;
-mod sim;
 mod stats;
 mod storage;
 mod stream;
@@ -22,19 +24,31 @@ pub use backend::cuda::Cuda;
 pub use backend::kernel::{Arg, Kernel, PTX};
 pub use backend::opencl::OpenCl;
 pub use backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
-pub use decode::block::{Block, Status};
-pub use decode::job::{DecodeJob, DeviceCodec, Unfit};
+pub use decode::block::Block;
+pub use decode::job::{DecodeJob, DeviceCodec};
+pub use decode::outcome::{BatchOutcome, BlockStatus, FinishedBatch, Unsupported};
 pub use decode::route::CodecBackend;
-pub use decode::{Decoding, Finished, LANES, Target};
-pub use encode::{CutJob, CutLevel, Downsample, LevelTiles, RowsIn, TileCodec, TileEncoder, Tiles};
-pub use error::{Error, Result};
+pub use decode::{Decoding, LANES, Target};
+pub use encode::{
+    Downsample, EncodeFailure, EncodeJob, EncodeLevel, InputRows, LevelStep, LevelTiles, PushError, TileCodec,
+    TileEncoder, Tiles,
+};
+pub use error::{Error, Result, UnknownName};
 pub use gpu::Gpu;
 pub use memory::buffer::{Buffer, Pinned};
 pub use memory::raster::{DeviceRaster, Geometry};
 pub use profile::Stage;
-pub use sim::Sim;
 pub use stats::DeviceStats;
 pub use storage::{DeviceFile, Storage, Transfer};
+
+// Unit tests run on the simulator's copy device. That crate depends on this one, so its types do not fit here: the tests include its
+// source instead.
+#[cfg(test)]
+#[expect(unreachable_pub, reason = "it is public in swath-sim")]
+#[path = "../../swath-sim/src/copy_device.rs"]
+mod copy_device;
+#[cfg(test)]
+extern crate self as swath_gpu;
 
 #[cfg(test)]
 mod on_pocl;

@@ -78,7 +78,8 @@ mod tests {
 
     use swath_codec::DType;
 
-    use crate::{DeviceRaster, Gpu, Sim};
+    use crate::copy_device::CopyDevice;
+    use crate::{DeviceRaster, Gpu};
 
     const LATENCY: Duration = Duration::from_millis(2);
 
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn times_and_bytes_are_those_of_the_work() {
-        let gpu = Gpu::new(Sim::new().latency(LATENCY));
+        let gpu = Gpu::new(CopyDevice::new().latency(LATENCY));
         gpu.profile(true);
         transfer(&gpu);
         gpu.profile(false);
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn waits_that_profiling_adds_are_not_counted() {
         let count = |on| {
-            let gpu = Gpu::new(Sim::new().latency(Duration::ZERO));
+            let gpu = Gpu::new(CopyDevice::new().latency(Duration::ZERO));
             gpu.profile(on);
             transfer(&gpu);
             gpu.stats()
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn nothing_is_timed_before_it_is_turned_on_or_after_it_is_turned_off() {
-        let gpu = Gpu::new(Sim::new().latency(Duration::ZERO));
+        let gpu = Gpu::new(CopyDevice::new().latency(Duration::ZERO));
         transfer(&gpu);
         assert_eq!(gpu.profile_report(), []);
         gpu.profile(true);

@@ -1,33 +1,35 @@
-//! Files that are read and written without the host's memory in between: GPUDirect Storage, by cuFile.
+//! Files that the device reads and writes without host memory in between: GPUDirect Storage, through cuFile.
 
 use std::fs::File;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::backend::Api;
-use crate::error::Result;
+use crate::error::{Error, Result, UnknownName};
 use crate::gpu::Gpu;
 use crate::memory::buffer::{Buffer, Shared};
 pub use crate::vendor::cufile::Transfer;
 use crate::vendor::cufile::{CuFile, FileHandle, Inside, Mode, PAGE};
 
-/// By what the compressed bytes of a file reach the device and leave it.
+/// How the compressed bytes of a file move between storage and the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Storage {
-    /// cuFile where it reaches the device without passing through host memory, else by way of pinned host memory.
+    /// cuFile where it does not pass through host memory; pinned host memory otherwise.
     #[default]
     Auto,
-    /// cuFile, also where it goes through host memory itself; where it cannot be used that is a fallback.
+    /// cuFile, even where it goes through host memory itself. It counts as a fallback where cuFile cannot be used.
     CuFile,
     /// Ordinary reads and writes, and pinned host memory.
     Posix,
 }
 
 impl Storage {
-    /// The names that [`named`](Storage::named) knows.
+    /// All names, separated by `|`.
     pub const NAMES: &'static str = "auto|cufile|posix";
 
-    /// Its name.
+    /// The name, as [`FromStr`] reads it.
     pub fn name(self) -> &'static str {
         match self {
             Storage::Auto => "auto",
@@ -35,47 +37,45 @@ impl Storage {
             Storage::Posix => "posix",
         }
     }
+}
 
-    /// The way of this name.
-    pub fn named(name: &str) -> Option<Storage> {
+impl FromStr for Storage {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> std::result::Result<Storage, UnknownName> {
         match name {
-            "auto" => Some(Storage::Auto),
-            "cufile" => Some(Storage::CuFile),
-            "posix" => Some(Storage::Posix),
-            _ => None,
+            "auto" => Ok(Storage::Auto),
+            "cufile" => Ok(Storage::CuFile),
+            "posix" => Ok(Storage::Posix),
+            _ => Err(UnknownName { name: name.to_owned(), names: Storage::NAMES }),
         }
     }
 }
 
-/// A file that a device reads and writes by itself.
+/// A file that is registered with cuFile, so that a device reads and writes it by itself.
 #[derive(Debug)]
 pub struct DeviceFile {
     handle: FileHandle,
     shared: Arc<Shared>,
     mode: Mode,
-    /// Whether cuFile could not register memory, and so used memory of its own in between.
+    /// Whether cuFile could not register the device memory, and so copies through its own memory.
     unregistered: AtomicBool,
-    /// Whether pages of the file were written in part.
+    /// Whether a write covered parts of pages.
     parts_written: AtomicBool,
 }
 
 impl Gpu {
-    /// Let the device read a file by itself, or write it: register it, once for all that is read. `None` when nobody wants that, or
-    /// nothing would be gained.
+    /// Register a file with cuFile, so that the device reads or writes it by itself. Returns `None` when the host should read the file:
+    /// `storage` is [`Posix`](Storage::Posix), or it is [`Auto`](Storage::Auto) and cuFile would go through host memory or cannot be used.
     ///
     /// # Errors
-    /// Why it cannot, in a sentence, when it was asked for.
-    pub fn open_file(
-        &self,
-        file: &File,
-        writable: bool,
-        storage: Storage,
-    ) -> std::result::Result<Option<DeviceFile>, String> {
+    /// With [`Storage::CuFile`] only: [`Error::NotCuda`], [`Error::NoLibrary`], or [`Error::Library`] when cuFile rejects the file.
+    pub fn open_file(&self, file: &File, writable: bool, storage: Storage) -> Result<Option<DeviceFile>> {
         let asked = storage == Storage::CuFile;
         if storage == Storage::Posix || (!asked && self.info().api != Api::Cuda) {
             return Ok(None);
         }
-        // What goes through host memory anyway need not be registered to find that out.
+        // If cuFile goes through host memory anyway, the file need not be registered.
         if !asked && !CuFile::get().is_ok_and(|library| library.mode() == Mode::Direct) {
             return Ok(None);
         }
@@ -86,11 +86,11 @@ impl Gpu {
         }
     }
 
-    fn register(&self, file: &File, writable: bool) -> std::result::Result<DeviceFile, String> {
-        let mut opened = Err(format!("{} is no CUDA device", self.info().name));
+    fn register(&self, file: &File, writable: bool) -> Result<DeviceFile> {
+        let mut opened = Err(Error::NotCuda { device: self.info().name.clone() });
         self.shared.device.in_cuda_context(&mut || {
-            opened = CuFile::get().map_err(ToString::to_string).and_then(|library| {
-                let handle = library.register_file(file, writable).map_err(|error| error.to_string())?;
+            opened = CuFile::get().map_err(Error::from).and_then(|library| {
+                let handle = library.register_file(file, writable)?;
                 let (shared, mode) = (Arc::clone(&self.shared), handle.mode());
                 let (unregistered, parts_written) = (AtomicBool::new(false), AtomicBool::new(false));
                 Ok(DeviceFile { handle, shared, mode, unregistered, parts_written })
@@ -101,22 +101,22 @@ impl Gpu {
 }
 
 impl DeviceFile {
-    /// Whether it is opened for this device.
+    /// Whether the file was opened for this device.
     pub fn is_for(&self, gpu: &Gpu) -> bool {
         Arc::ptr_eq(&self.shared, &gpu.shared)
     }
 
-    /// Whether it may be used: nothing of it was given up.
+    /// Whether the file may be used: no transfer of it stalled.
     pub fn is_alive(&self) -> bool {
         !self.handle.is_stalled()
     }
 
-    /// Whether its bytes do not pass through host memory.
+    /// Whether the bytes bypass host memory.
     pub fn is_direct(&self) -> bool {
         self.mode == Mode::Direct
     }
 
-    /// The way that its bytes take, in words.
+    /// Describes how the bytes move, for reports.
     pub fn description(&self) -> &'static str {
         let told = |what: &AtomicBool| what.load(Ordering::Relaxed);
         match (self.mode, told(&self.unregistered), told(&self.parts_written)) {
@@ -127,11 +127,11 @@ impl DeviceFile {
         }
     }
 
-    /// Read pieces of the file into a buffer, from `at` on. All reads are asked for before the first is waited for.
+    /// Reads pieces of the file into a buffer, starting at `at`. All reads are submitted before the first is waited for.
     pub(crate) fn read(&self, to: &Buffer, at: u64, transfers: &[Transfer]) -> Result<()> {
         let begun = self.shared.profile.begin();
         let bytes = self.transfer(to, at, transfers, |handle, pieces, inside| {
-            // SAFETY: all pieces lie in the buffer, which lives until the call returns; whoever has it keeps it if that stalls.
+            // SAFETY: all pieces lie in the buffer, which lives until the call returns; if the read stalls, the caller never frees it.
             unsafe { handle.read(to.handle, pieces, inside) }
         })?;
         self.shared.profile.end(begun, "cuFile read", bytes);
@@ -139,11 +139,10 @@ impl DeviceFile {
         Ok(())
     }
 
-    /// Write pieces of a buffer, from `at` on, to the file.
+    /// Writes pieces of a buffer, starting at `at`, to the file.
     pub(crate) fn write(&self, from: &Buffer, at: u64, transfers: &[Transfer]) -> Result<()> {
         let begun = self.shared.profile.begin();
-        // cuFile reads such pages, changes them and writes them, all in host memory; parts of pages that are read it takes from memory
-        // of its own on the device.
+        // cuFile reads, changes and writes partial pages in host memory. It reads partial pages through its own device memory.
         if transfers.iter().any(|piece| piece.file_offset % PAGE != 0 || piece.len % PAGE != 0) {
             self.parts_written.store(true, Ordering::Relaxed);
         }
@@ -156,7 +155,7 @@ impl DeviceFile {
         Ok(())
     }
 
-    /// Check that the pieces lie in the buffer, let cuFile know the buffer, and do it. Tells how many bytes it is.
+    /// Checks that the pieces lie in the buffer, registers the buffer with cuFile, and does the transfers. Returns the number of bytes.
     fn transfer(
         &self,
         buffer: &Buffer,
@@ -165,7 +164,7 @@ impl DeviceFile {
         work: impl Fn(&FileHandle, &[Transfer], &Inside) -> Result<()>,
     ) -> Result<u64> {
         assert!(Arc::ptr_eq(&self.shared, &buffer.shared), "the buffer lies on another device");
-        // `nvidia-fs` knows a buffer by its beginning, and takes any other address for memory that nobody registered.
+        // `nvidia-fs` finds a registered buffer by its first address only.
         let moved = |piece: &Transfer| Transfer { buffer_offset: at + piece.buffer_offset, ..*piece };
         let pieces: Vec<Transfer> = transfers.iter().map(moved).collect();
         let mut bytes = 0;

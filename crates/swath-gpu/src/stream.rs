@@ -180,11 +180,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::copy_device::CopyDevice;
     use crate::gpu::Gpu;
-    use crate::sim::Sim;
 
     fn gpu() -> Gpu {
-        Gpu::new(Sim::new().latency(Duration::ZERO))
+        Gpu::new(CopyDevice::new().latency(Duration::ZERO))
     }
 
     fn contents(gpu: &Gpu, buffer: &Buffer) -> Vec<u8> {

@@ -111,7 +111,7 @@ impl DeviceArray {
         let kind = match info.api {
             Api::Cuda => dlpack::CUDA,
             Api::OpenCl => dlpack::OPENCL,
-            Api::Sim => dlpack::CPU,
+            _ => dlpack::CPU,
         };
         (kind, info.index as i32)
     }

@@ -1,14 +1,14 @@
-//! From the engine's errors to Python's exceptions: the classes are those of `swath/_errors.py`.
+//! From the engine's errors to Python's exceptions: the classes are those of `swath/errors.py`.
 
 use pyo3::exceptions::{PyIndexError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use swath::tiff::geo::CrsKeysError;
 use swath::{Error, PlanError};
 
-/// An exception of `swath._errors`.
+/// An exception of `swath.errors`.
 pub(crate) fn of_class(py: Python<'_>, class: &str, message: String) -> PyErr {
     let made =
-        py.import("swath._errors").and_then(|module| module.getattr(class)).and_then(|class| class.call1((&message,)));
+        py.import("swath.errors").and_then(|module| module.getattr(class)).and_then(|class| class.call1((&message,)));
     made.map_or_else(|error| error, PyErr::from_value)
 }
 

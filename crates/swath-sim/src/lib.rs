@@ -53,6 +53,7 @@
 
 mod child;
 mod code;
+mod copy_device;
 mod cudart;
 mod cufile;
 mod driver;
@@ -65,6 +66,9 @@ mod nvjpeg2k;
 mod opencl;
 mod picture;
 mod sim;
+mod slow_source;
 
 pub use child::{folder, inside, inside_with, rerun, without};
+pub use copy_device::CopyDevice;
 pub use event::{device_bytes, events, forget, pinned_bytes, reset};
+pub use slow_source::SlowSource;

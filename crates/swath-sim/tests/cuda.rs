@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use swath_codec::DType;
 use swath_gpu::{Arg, Block, Buffer, Cuda, Device, DeviceRaster, Error, Gpu, Kernel, PTX, Queue};
-use swath_sim::{inside, rerun};
+use swath_sim::{CopyDevice, inside, rerun};
 
 /// A device to make queues with, and the same device to make buffers with: both work in its primary context.
 fn open() -> (Cuda, Gpu) {
@@ -127,7 +127,7 @@ fn memory_of_others_that_kernels_could_not_read_is_refused() {
     assert!(wrap(&gpu, memory.handle() + 8, DType::CF64, 8).is_ok());
     assert!(wrap(&gpu, 0, DType::U8, 8).is_err(), "nothing lies at 0");
     assert!(wrap(&gpu, memory.handle(), DType::U8, u64::MAX).is_err(), "a size that is no number");
-    let sim = Gpu::new(swath_gpu::Sim::new());
+    let sim = Gpu::new(CopyDevice::new());
     assert!(matches!(wrap(&sim, memory.handle(), DType::U8, 8), Err(Error::Unable { .. })), "a device without CUDA");
 }
 

@@ -56,7 +56,7 @@ fn copy_for_cuda_12_behind_one_for_cuda_13_is_used() {
     for (library, file) in LIBRARIES {
         let found = vendor::find(library).unwrap_or_else(|missing| panic!("{missing}"));
         assert_eq!(found.path, simulator(), "{library:?}");
-        let told = format!("{} is made for CUDA 13.1, but the driver knows CUDA 12.8", new.join(file).display());
+        let told = format!("{} is built for CUDA 13.1, but the driver supports CUDA 12.8", new.join(file).display());
         assert_eq!(vendor::passed_over(library), [told]);
     }
     assert_eq!(vendor::passed_over(Library::CuFile), [""; 0]);
@@ -74,8 +74,11 @@ fn library_for_a_newer_cuda_alone_is_refused_and_says_what_to_install() {
     }
     for (library, file) in LIBRARIES {
         let said = vendor::find(library).expect_err("the driver does not know CUDA 13").to_string();
-        assert!(said.contains(&format!("; {file} is made for CUDA 13.0, but the driver knows CUDA 12.8; ")), "{said}");
-        assert!(said.contains(&format!("; pip install {}", library.install())), "{said}");
+        assert!(
+            said.contains(&format!("; {file} is built for CUDA 13.0, but the driver supports CUDA 12.8; ")),
+            "{said}"
+        );
+        assert!(said.contains(&format!("; run pip install {}", library.install())), "{said}");
         assert!(!said.contains('\n'), "{said}");
     }
 }

@@ -65,8 +65,8 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A device cannot do a part of the work, and the CPU was not to do it.
-    #[error("{stage} is left to the CPU, which was ruled out: {reason}")]
+    /// A device cannot do a part of the work, and the request is [`FallbackPolicy::Strict`](crate::FallbackPolicy::Strict).
+    #[error("the GPU cannot do {stage}, and fallback is disabled: {reason}")]
     Fallback {
         /// What was to be done.
         stage: &'static str,
@@ -113,10 +113,12 @@ pub enum Error {
     },
     /// The window is empty or not inside the level.
     #[error(
-        "the window of rows {}..{} and columns {}..{} is empty or not inside the {width} x {height} image",
+        "{file}: the window of rows {}..{} and columns {}..{} is empty or not inside the {width} x {height} image",
         rows.start, rows.end, cols.start, cols.end
     )]
     Window {
+        /// The file.
+        file: String,
         /// Rows asked for.
         rows: std::ops::Range<u64>,
         /// Columns asked for.
@@ -127,16 +129,20 @@ pub enum Error {
         height: u64,
     },
     /// There is no such band.
-    #[error("band {band} was asked for, but the image has {count} (bands count from 0)")]
+    #[error("{file}: band {band} does not exist; the image has {count} bands, counted from 0")]
     Band {
+        /// The file.
+        file: String,
         /// The band asked for, from 0.
         band: usize,
         /// Bands of the image.
         count: usize,
     },
     /// There is no such level.
-    #[error("level {level} was asked for, but the image has {count} (0 is the full resolution)")]
+    #[error("{file}: overview {level} does not exist; {}", overviews_in_words(*.count))]
     Level {
+        /// The file.
+        file: String,
         /// The level asked for.
         level: usize,
         /// Levels of the image, the full resolution included.
@@ -167,8 +173,10 @@ pub enum Error {
         needed: u64,
     },
     /// The read would exceed a limit.
-    #[error("{what} would need {value}, the limit is {limit} (raise Limits::{name} if the file is trusted)")]
+    #[error("{file}: {what} would need {value}, the limit is {limit} (raise Limits::{name} if the file is trusted)")]
     Limit {
+        /// The file.
+        file: String,
         /// What was to be done.
         what: &'static str,
         /// The field of `Limits`.
@@ -269,6 +277,14 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+/// Which overviews an image with `levels` levels has, for messages.
+fn overviews_in_words(levels: usize) -> String {
+    match levels.saturating_sub(1) {
+        0 => "the image has no overviews".to_owned(),
+        last => format!("the last overview is {last}"),
+    }
 }
 
 /// The name of a block in messages: `tile (3, 7) of level 2`, `strip 12 of band 1`.

@@ -18,6 +18,7 @@
 mod dataset;
 mod device;
 mod error;
+mod fallback;
 mod nodata;
 mod read;
 mod report;
@@ -32,11 +33,12 @@ pub use dataset::metadata::{BandMetadata, ImageMetadata};
 pub use dataset::sidecar::UnreadableSidecar;
 pub use device::Device;
 pub use error::{BlockName, Error, Result};
+pub use fallback::FallbackPolicy;
 pub use nodata::to_nan::nodata_to_nan;
 pub use read::cache::BlockCache;
 pub use read::gpu::DEFAULT_GPU_MEMORY_BUDGET;
 pub use read::pixels::{Pixels, Sample};
-pub use read::request::{Cancel, FallbackPolicy, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
+pub use read::request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
 pub use report::{DeviceReport, Fallback, ReadReport};
 pub use swath_codec::{Compress, DType, Predictor, can_decode};
 pub use swath_gpu::{CodecBackend, DeviceRaster, Gpu, Storage};
@@ -44,8 +46,8 @@ pub use swath_tiff::Limits;
 pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
 pub use write::{
     ArraySource, BandStatistics, BigTiff, BlockSize, DEFAULT_BUFFER_BYTES, EncodedBatch, EncodedBlock, FileLayout,
-    ImageSource, Overviews, PartialFile, PassthroughBlocks, Plan, PlanError, PredictorChoice, Resampling, RowFn,
-    RowSource, Statistics, WriteConfig, WriteOptions, WriteReport,
+    ImageShape, ImageSource, Overviews, PartialFile, PassthroughBlocks, PlanDocument, PlanError, PredictorChoice,
+    Resampling, RowFn, RowSource, Statistics, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 /// The crates below this one, for those who need more than reading.

@@ -19,3 +19,29 @@ pub(crate) mod plan;
 pub(crate) mod prefetch;
 pub(crate) mod prefetched_source;
 pub(crate) mod request;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::fallback::{Alternatives, Setback, stage};
+use crate::report::{DeviceReport, ReadReport};
+use plan::ReadPlan;
+
+/// Executes a plan into `out`, which must have the exact size, on the device of its request.
+pub(crate) fn execute(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
+    let needed = plan.output_bytes();
+    if out.len() != needed {
+        return Err(Error::BufferSize { buffer: out.len(), needed: needed as u64 });
+    }
+    match &plan.request.device {
+        Device::Gpu(gpu) => gpu::execute(plan, gpu, out),
+        Device::Cpu => cpu::execute(plan, out),
+        Device::NoGpu(reason) => {
+            let request = plan.request;
+            let decision = request.fallback.next_step(request.decoder, Setback::Unsupported, Alternatives::default());
+            decision.map_or(Ok(()), |decision| decision.permit(stage::EVERYTHING, reason))?;
+            let mut report = cpu::execute(plan, out)?;
+            report.gpu = Some(DeviceReport::none(reason, report.blocks));
+            Ok(report)
+        }
+    }
+}

@@ -47,7 +47,6 @@ pub struct EncodeParams {
 
 /// What is done to the samples before they are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum EncodeColour {
     /// Nothing: one to four bands of any meaning. PhotometricInterpretation is anything but YCbCr.
     Stored,

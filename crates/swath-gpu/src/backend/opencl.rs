@@ -129,11 +129,11 @@ impl OpenCl {
 }
 
 fn no_device(reason: String) -> Error {
-    Error::NoDevice { api: "OpenCL", reason }
+    Error::NoDevice { api: Api::OpenCl, reason }
 }
 
 fn failed(call: &'static str) -> impl Fn(ClError) -> Error {
-    move |error| Error::Call { api: "OpenCL", call, code: error.to_string() }
+    move |error| Error::Driver { api: Api::OpenCl, call, code: error.to_string() }
 }
 
 fn failed_code(call: &'static str) -> impl Fn(cl_int) -> Error {

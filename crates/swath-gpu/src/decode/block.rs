@@ -1,6 +1,8 @@
-//! One block of a batch, as the kernels see it.
+//! One block of a batch, as the kernels read it.
 
-/// Where the bytes of a block lie and where its pixels go: the `Block` of `kernels/prelude.h`.
+use crate::decode::outcome::BlockStatus;
+
+/// Where the bytes of a block are and where its pixels go: the `Block` of `kernels/prelude.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Block {
@@ -10,70 +12,57 @@ pub struct Block {
     pub dst: u64,
     /// Compressed bytes.
     pub src_len: u32,
-    /// Decoded bytes: exactly so many must come out.
+    /// Decoded bytes. The decoder must produce exactly this many.
     pub dst_len: u32,
     /// [`SPARSE`](Block::SPARSE), [`TOP`](Block::TOP).
     pub flags: u32,
-    /// First row of the part of the block that is wanted.
+    /// First row of the requested part of the block.
     pub from_row: u32,
-    /// First column of it.
+    /// First column of the part.
     pub from_col: u32,
-    /// Its rows.
+    /// Rows of the part.
     pub rows: u32,
-    /// Its columns.
+    /// Columns of the part.
     pub cols: u32,
-    /// The output row that its first row goes to.
+    /// Output row of the first row of the part.
     pub to_row: u32,
-    /// The output column that its first column goes to.
+    /// Output column of the first column of the part.
     pub to_col: u32,
-    /// The output band, in planar files.
+    /// Output band, in planar files.
     pub band: u32,
-    /// Room up to 64 bytes.
+    /// Pads the structure to 64 bytes.
     pub reserved: [u32; 2],
 }
 
 impl Block {
-    /// The block is not stored: its pixels are filled.
+    /// The file does not store the block: its pixels get the fill value.
     pub const SPARSE: u32 = 1;
-    /// Only the first `dst_len` bytes are wanted; the stream goes on behind them.
+    /// Only the first `dst_len` bytes are requested; the compressed stream continues after them.
     pub const TOP: u32 = 2;
 }
 
-/// What a device says of a block that it decoded: 0 is good.
+/// The status code of a block, as the kernels write it: `kernels/prelude.h` has the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status(pub u32);
+pub(crate) struct Status(pub(crate) u32);
 
 impl Status {
     pub(crate) const OK: Status = Status(0);
     pub(crate) const CUT: Status = Status(1);
     pub(crate) const BROKEN: Status = Status(2);
+    pub(crate) const CHECKSUM: Status = Status(3);
     pub(crate) const UNKNOWN_FORM: Status = Status(4);
-    /// What only the host finds out: a picture of another size or of other samples than the file announces.
+    /// Only the host reports it: the picture has another size or other samples than the file states.
     pub(crate) const OTHER_PICTURE: Status = Status(5);
-    /// A library of NVIDIA's did not take it.
+    /// A library of NVIDIA rejected the block.
     pub(crate) const REFUSED: Status = Status(6);
 
-    /// Whether the pixels are there.
-    pub fn is_ok(self) -> bool {
-        self.0 == 0
+    /// Whether the block was decoded.
+    pub(crate) fn is_ok(self) -> bool {
+        self == Status::OK
     }
 
-    /// Whether it is up to who decodes: nothing was found to be wrong with the block itself, so that another decoder may take it.
-    pub fn is_of_decoder(self) -> bool {
-        matches!(self, Status::UNKNOWN_FORM | Status::REFUSED)
-    }
-
-    /// What the kernel found, in words.
-    pub fn reason(self) -> &'static str {
-        match self.0 {
-            0 => "decoded",
-            1 => "the stream ends too early",
-            2 => "the stream breaks the rules of its format",
-            3 => "the checksum does not match",
-            4 => "this form of the format is not known there",
-            5 => "it is another picture than the file announces",
-            6 => "NVIDIA's library does not decode it",
-            _ => "the kernel failed",
-        }
+    /// The status in words.
+    pub(crate) fn reason(self) -> String {
+        BlockStatus::from(self).to_string()
     }
 }

@@ -87,7 +87,7 @@ impl Wave {
 
 /// The buffers of a batch, and what lies where in them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Batch<'a> {
+pub(super) struct BatchBuffers<'a> {
     pub(super) batch: &'a Buffer,
     pub(super) decoded: &'a Buffer,
     pub(super) out: &'a Buffer,
@@ -98,7 +98,7 @@ pub(super) struct Batch<'a> {
     pub(super) status_bytes: u64,
 }
 
-impl Batch<'_> {
+impl BatchBuffers<'_> {
     /// Decode all blocks, and leave what came of each at the beginning of `out`.
     pub(super) fn decode(&self, job: &DecodeJob, wave: Wave, stream: &mut Stream) -> Result<()> {
         let count = self.chunks.count as u32;

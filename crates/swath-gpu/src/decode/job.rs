@@ -6,6 +6,7 @@ use swath_codec::{Codec, DType, Decoder, Predictor, SampleFormat, Shape, jpeg200
 
 use crate::Gpu;
 use crate::backend::kernel::{Kernel, zstd_scratch};
+use crate::decode::outcome::Unsupported;
 use crate::decode::route::{CodecBackend, Route};
 use crate::vendor::nvcomp::Chunked;
 use crate::vendor::nvjpeg2k::PixelType;
@@ -23,6 +24,7 @@ pub(crate) fn scratch_share(lane_bytes: u64) -> u64 {
 
 /// A codec that a device decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DeviceCodec {
     /// Stored as is.
     None,
@@ -95,32 +97,6 @@ impl DeviceCodec {
     }
 }
 
-/// Why the blocks of an image cannot be decoded on a device.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
-    /// No kernel decodes the codec.
-    #[error("no kernel decodes {0}")]
-    Codec(&'static str),
-    /// A library of NVIDIA's would decode it, but cannot be used.
-    #[error("{0}")]
-    Library(String),
-    /// Colours that are converted.
-    #[error("no kernel converts these colours")]
-    Colours,
-    /// Chroma that is shared between pixels.
-    #[error("no kernel expands subsampled chroma")]
-    Chroma,
-    /// Samples of another width than the kernels know.
-    #[error("no kernel unpacks such samples")]
-    Samples,
-    /// Differences of samples that are not whole bytes.
-    #[error("no kernel undoes this predictor on such samples")]
-    Predictor,
-    /// The sizes do not fit the numbers that kernels count with.
-    #[error("its blocks are larger than the kernels can count")]
-    Size,
-}
-
 /// How stored samples lie in a decoded row: the modes of `kernels/place.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -166,7 +142,7 @@ impl DecodeJob {
     /// What must be done on a device with blocks of this shape to get samples of that type; `planar` when each block has one band.
     ///
     /// # Errors
-    /// [`Unfit`] says why it must be the CPU.
+    /// [`Unsupported`] says why it must be the CPU.
     pub fn new(
         gpu: &Gpu,
         choice: CodecBackend,
@@ -175,25 +151,25 @@ impl DecodeJob {
         dtype: DType,
         planar: bool,
         fill: &[u8],
-    ) -> Result<DecodeJob, Unfit> {
-        let codec = DeviceCodec::of(&decoder.codec).ok_or(Unfit::Codec(decoder.name))?;
+    ) -> Result<DecodeJob, Unsupported> {
+        let codec = DeviceCodec::of(&decoder.codec).ok_or(Unsupported::Codec(decoder.name))?;
         if matches!(codec, DeviceCodec::Jpeg2000 | DeviceCodec::Jpeg) {
-            let route = picture(&decoder.codec, shape, dtype).ok_or(Unfit::Codec(decoder.name))?;
+            let route = picture(&decoder.codec, shape, dtype).ok_or(Unsupported::Codec(decoder.name))?;
             let route = route.picture(gpu, decoder.name, choice)?;
             return DecodeJob::of_pictures(codec, route, decoder, shape, dtype, planar, fill);
         }
         let route = Route::new(gpu, codec, decoder.name, choice)?;
         if decoder.subsampling != (1, 1) {
-            return Err(Unfit::Chroma);
+            return Err(Unsupported::Chroma);
         }
         let packed = is_packed(shape.format, shape.bits);
         // Floats of 24 bits, 64-bit pairs of half floats and integers in the odd order of big-endian files.
         let plain_integers = matches!(shape.format, SampleFormat::Uint | SampleFormat::Int);
         let foreign = is_foreign(decoder.big_endian);
         if packed && (!plain_integers || shape.bits > 64 || (foreign && shape.bits == 24)) {
-            return Err(Unfit::Samples);
+            return Err(Unsupported::Samples);
         }
-        let narrow = |value: usize| u32::try_from(value).map_err(|_| Unfit::Size);
+        let narrow = |value: usize| u32::try_from(value).map_err(|_| Unsupported::Size);
         let bits = narrow(shape.bits)?;
         let unit = swap_width(shape.format, shape.bits);
         let swap = if foreign && unit > 1 && !packed { narrow(unit)? } else { 0 };
@@ -204,14 +180,14 @@ impl DecodeJob {
             Predictor::None => (Mode::Plain, swap, None),
             Predictor::Horizontal => {
                 if !matches!(bits, 8 | 16 | 32 | 64) {
-                    return Err(Unfit::Predictor);
+                    return Err(Unsupported::Predictor);
                 }
                 let sums = Sums { width: bits / 8, stride: narrow(shape.samples)?, swap: foreign && bits > 8 };
                 (Mode::Plain, 0, Some(sums))
             }
             Predictor::FloatingPoint => {
                 if shape.format != SampleFormat::Float || !matches!(bits, 16 | 32 | 64) {
-                    return Err(Unfit::Predictor);
+                    return Err(Unsupported::Predictor);
                 }
                 (Mode::Planes, 0, Some(Sums { width: 1, stride: narrow(shape.samples)?, swap: false }))
             }
@@ -244,8 +220,8 @@ impl DecodeJob {
         dtype: DType,
         planar: bool,
         fill: &[u8],
-    ) -> Result<DecodeJob, Unfit> {
-        let narrow = |value: usize| u32::try_from(value).map_err(|_| Unfit::Size);
+    ) -> Result<DecodeJob, Unsupported> {
+        let narrow = |value: usize| u32::try_from(value).map_err(|_| Unsupported::Size);
         check_size(shape)?;
         // nvJPEG converts to interleaved colours; all else comes in planes.
         let interleaved = matches!(route, Route::NvJpeg { ycbcr: true });
@@ -368,10 +344,10 @@ fn picture(codec: &Codec, shape: Shape, dtype: DType) -> Option<Route> {
 }
 
 /// A block must fit what `Block` counts with.
-fn check_size(shape: Shape) -> Result<(), Unfit> {
+fn check_size(shape: Shape) -> Result<(), Unsupported> {
     let bits = shape.width.checked_mul(shape.samples).and_then(|samples| samples.checked_mul(shape.bits));
-    let bytes = bits.and_then(|bits| bits.div_ceil(8).checked_mul(shape.height)).ok_or(Unfit::Size)?;
-    u32::try_from(bytes).map(|_| ()).map_err(|_| Unfit::Size)
+    let bytes = bits.and_then(|bits| bits.div_ceil(8).checked_mul(shape.height)).ok_or(Unsupported::Size)?;
+    u32::try_from(bytes).map(|_| ()).map_err(|_| Unsupported::Size)
 }
 
 /// A sample, with zeros behind it.

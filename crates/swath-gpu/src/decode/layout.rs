@@ -11,7 +11,7 @@ pub(crate) const PAYLOAD_ALIGN: usize = 16;
 /// What lies where in a batch: the table of blocks, the list of bands, statuses of blocks that nobody decodes, what nvCOMP decodes in
 /// place of blocks that it must not see, the compressed bytes; and behind what is uploaded the arrays of nvCOMP.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
+pub(super) struct BatchLayout {
     pub(super) bands_at: usize,
     pub(super) zeros_at: usize,
     pub(super) stand_in_at: usize,
@@ -21,9 +21,9 @@ pub(super) struct Layout {
     pub(super) total: usize,
 }
 
-impl Layout {
+impl BatchLayout {
     /// `None` when no number is large enough.
-    pub(super) fn new(job: &DecodeJob, bands: usize, blocks: usize, payload: usize) -> Option<Layout> {
+    pub(super) fn new(job: &DecodeJob, bands: usize, blocks: usize, payload: usize) -> Option<BatchLayout> {
         let bands_at = blocks * size_of::<Block>();
         let zeros_at = bands_at + bands * 4;
         let from_host = job.is_stored() || job.is_fed_by_host();
@@ -43,7 +43,7 @@ impl Layout {
             0 => payload_end,
             chunks => chunks_at.checked_add(chunks)?,
         };
-        Some(Layout { bands_at, zeros_at, stand_in_at, payload_at, payload_end, chunks_at, total })
+        Some(BatchLayout { bands_at, zeros_at, stand_in_at, payload_at, payload_end, chunks_at, total })
     }
 
     /// Write all that stands before the compressed bytes. `statuses` are those of blocks that the host handed to a decoder.

@@ -1,8 +1,8 @@
-//! Blocks that are pictures, decoded by nvJPEG2000 and nvJPEG: all of a batch into one pool, and nobody waits for any of them before
-//! the whole batch is waited for.
+//! Decodes blocks that are pictures with nvJPEG2000 and nvJPEG: all blocks of a batch into one buffer, with one wait for the batch.
 //!
-//! Both libraries take compressed bytes from the host. Whether a block holds the picture that the file announces is looked at before,
-//! so that nothing is written beside its place; what does not, and what a library refuses, gets a status like any bad block.
+//! Both libraries take compressed bytes from the host. Before a library gets a block, the host checks that the block holds the picture
+//! that the file states, so that the library writes only where it may. A block that fails the check, or that a library refuses, gets
+//! a status like any damaged block.
 
 use swath_codec::{SampleFormat, Shape, jpeg2000};
 
@@ -18,28 +18,28 @@ use crate::vendor::context::InContext;
 use crate::vendor::nvjpeg::{self, NvJpeg, Output, Planes, Subsampling};
 use crate::vendor::nvjpeg2k::{self, Codestream, NvJpeg2000, Picture, PixelType};
 
-/// What a lane keeps of the libraries from batch to batch. Nothing of it is touched between the start of a batch and its end.
+/// The state of the libraries that a lane keeps from batch to batch. Nothing touches it between the start of a batch and its end.
 #[derive(Debug)]
 pub(super) struct Pictures {
     jpeg2000: InContext<Option<Jpeg2000>>,
     jpeg: InContext<Option<Jpeg>>,
-    /// What a library said first when it failed at a picture of this batch.
+    /// The first error that a library reported about a picture of this batch.
     failure: Option<Error>,
 }
 
-/// nvJPEG2000 decodes one picture with one state at a time.
+/// nvJPEG2000 needs one state for each picture that is being decoded.
 #[derive(Debug)]
 struct Jpeg2000 {
     decoder: nvjpeg2k::Decoder,
     states: Vec<(nvjpeg2k::DecodeState, Codestream)>,
 }
 
-/// nvJPEG decodes a batch with one state.
+/// nvJPEG decodes a whole batch with one state.
 #[derive(Debug)]
 struct Jpeg {
     handle: nvjpeg::Handle,
     state: nvjpeg::DecodeState,
-    /// Complete streams of the blocks, which stay until they are decoded.
+    /// The complete JPEG stream of each block. They must stay until they are decoded.
     streams: Vec<Vec<u8>>,
 }
 
@@ -48,19 +48,19 @@ impl Pictures {
         Pictures { jpeg2000: InContext::new(gpu, None), jpeg: InContext::new(gpu, None), failure: None }
     }
 
-    /// Give back the memory of the libraries. Nothing may be using it.
+    /// Frees the memory of the libraries. Nothing may be using it.
     pub(super) fn clear(&mut self) {
         self.jpeg2000.clear();
         self.jpeg.clear();
     }
 
-    /// What a library said when it failed at a picture of the last batch.
+    /// The first error that a library reported about a picture of the last batch.
     pub(super) fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
     }
 
-    /// Let the stream decode all blocks into their places of `decoded`; `bytes` is what the blocks count from, and stays until the stream
-    /// was waited for. Tells the statuses of the blocks.
+    /// Enqueues the decoding of all blocks into their positions in `decoded`, and returns the statuses of the blocks. `bytes` is the
+    /// buffer that the blocks' offsets count from, and must stay until the stream is synchronised.
     pub(super) fn decode(
         &mut self,
         job: &DecodeJob,
@@ -70,10 +70,11 @@ impl Pictures {
         stream: &mut Stream,
     ) -> Result<Vec<u32>> {
         assert!(blocks.len() <= job.most_blocks(), "a batch has no more blocks than there are states");
+        let batch = PictureBatch { job, blocks, bytes, decoded };
         let mut statuses = vec![Status::OK; blocks.len()];
         self.failure = None;
         let mut refused = |error: Error| match error.is_library() {
-            // It is about one picture, and the CPU may take that.
+            // The error concerns one picture, which the CPU may decode.
             true => {
                 self.failure.get_or_insert(error);
                 Ok(Status::REFUSED)
@@ -83,52 +84,69 @@ impl Pictures {
         match job.route {
             Route::NvJpeg2000(pixel) => {
                 let library = Jpeg2000::with(&mut self.jpeg2000, blocks.len(), stream)?;
-                for (at, (block, status)) in blocks.iter().zip(&mut statuses).enumerate() {
-                    if block.flags & Block::SPARSE == 0 {
-                        let begun = library.decode(at, job, pixel, block, bytes, decoded, stream);
-                        *status = begun.or_else(&mut refused)?;
+                for (at, status) in statuses.iter_mut().enumerate() {
+                    if blocks[at].flags & Block::SPARSE == 0 {
+                        *status = library.decode(&batch, at, pixel, stream).or_else(&mut refused)?;
                     }
                 }
             }
             _ => {
                 let library = Jpeg::with(&mut self.jpeg, stream)?;
-                library.decode(job, blocks, bytes, decoded, stream, &mut statuses, refused)?;
+                library.decode(&batch, stream, &mut statuses, refused)?;
             }
         }
         Ok(statuses.iter().map(|status| status.0).collect())
     }
 }
 
-/// The pixels of a block.
-fn shape(job: &DecodeJob, block: &Block) -> Shape {
-    let row = job.pixel_row_bytes().max(1);
-    let format = match job.route {
-        Route::NvJpeg2000(pixel) => pixel.format(),
-        _ => SampleFormat::Uint,
-    };
-    Shape {
-        width: job.width as usize,
-        height: (u64::from(block.dst_len) / row) as usize,
-        samples: job.samples as usize,
-        bits: job.bits as usize,
-        format,
+/// The blocks of a batch, where they come from and where they go.
+#[derive(Debug, Clone, Copy)]
+struct PictureBatch<'a> {
+    job: &'a DecodeJob,
+    blocks: &'a [Block],
+    /// Compressed bytes: the buffer that the blocks' offsets count from.
+    bytes: &'a [u8],
+    decoded: &'a Buffer,
+}
+
+impl<'a> PictureBatch<'a> {
+    /// The pixels of a block.
+    fn shape(&self, block: &Block) -> Shape {
+        let job = self.job;
+        let format = match job.route {
+            Route::NvJpeg2000(pixel) => pixel.format(),
+            _ => SampleFormat::Uint,
+        };
+        Shape {
+            width: job.width as usize,
+            height: (u64::from(block.dst_len) / job.pixel_row_bytes().max(1)) as usize,
+            samples: job.samples as usize,
+            bits: job.bits as usize,
+            format,
+        }
+    }
+
+    /// The compressed bytes of a block.
+    fn compressed(&self, block: &Block) -> &'a [u8] {
+        // `check` made sure that it lies in the payload.
+        &self.bytes[block.src as usize..][..block.src_len as usize]
+    }
+
+    /// The address of the decoded block.
+    fn address(&self, block: &Block) -> u64 {
+        self.decoded.handle() + block.dst
+    }
+
+    /// The address of each component of a block.
+    fn planes(&self, block: &Block) -> impl Iterator<Item = u64> + use<> {
+        let (at, samples) = (self.address(block), self.job.samples);
+        let plane = u64::from(block.dst_len / samples);
+        (0..u64::from(samples)).map(move |sample| at + sample * plane)
     }
 }
 
-/// The compressed bytes of a block.
-fn compressed<'a>(block: &Block, bytes: &'a [u8]) -> &'a [u8] {
-    // `check` has seen that it lies in the payload.
-    &bytes[block.src as usize..][..block.src_len as usize]
-}
-
-/// Where each component of a block goes.
-fn planes<'a>(job: &'a DecodeJob, block: &Block, decoded: &Buffer) -> impl Iterator<Item = u64> + use<'a> {
-    let (at, plane) = (decoded.handle() + block.dst, u64::from(block.dst_len / job.samples));
-    (0..u64::from(job.samples)).map(move |sample| at + sample * plane)
-}
-
 impl Jpeg2000 {
-    /// The library, with states for so many pictures.
+    /// The library, with states for `pictures` pictures.
     fn with<'a>(
         kept: &'a mut InContext<Option<Jpeg2000>>,
         pictures: usize,
@@ -148,25 +166,16 @@ impl Jpeg2000 {
         Ok(kept.as_mut().expect("made above"))
     }
 
-    /// Let the stream decode one block, with a state of its own.
-    #[expect(clippy::too_many_arguments, reason = "a block, where it comes from and where it goes")]
-    fn decode(
-        &mut self,
-        at: usize,
-        job: &DecodeJob,
-        pixel: PixelType,
-        block: &Block,
-        bytes: &[u8],
-        decoded: &Buffer,
-        stream: &mut Stream,
-    ) -> Result<Status> {
-        let (shape, source) = (shape(job, block), compressed(block, bytes));
-        // Boxes may say that three components are no red, green and blue, which the library does not look at.
+    /// Enqueues the decoding of the block at position `at`, with a state of its own.
+    fn decode(&mut self, batch: &PictureBatch<'_>, at: usize, pixel: PixelType, stream: &mut Stream) -> Result<Status> {
+        let block = &batch.blocks[at];
+        let (shape, source) = (batch.shape(block), batch.compressed(block));
+        // Boxes may state that three components are not red, green and blue. The library ignores the boxes.
         let boxed = source.starts_with(b"\0\0\0\x0cjP  ");
         if boxed && shape.samples > 2 {
             return Ok(Status::UNKNOWN_FORM);
         }
-        // What asks for a table per pixel is not handed on.
+        // Rejects streams that would need memory for every pixel, among others.
         if let Err(error) = jpeg2000::check(source, shape) {
             return Ok(match error {
                 swath_codec::Error::Mismatch { .. } => Status::OTHER_PICTURE,
@@ -183,10 +192,10 @@ impl Jpeg2000 {
         if parsed.is_none_or(|picture| !is_picture(&picture, shape)) {
             return Ok(Status::OTHER_PICTURE);
         }
-        let planes: Vec<u64> = planes(job, block, decoded).collect();
-        let pitch = u64::from(job.row_bytes);
-        // SAFETY: the bytes lie in the lane, and state and codestream are this block's: none is touched before the lane was waited
-        // for. The planes are the block's share of the pool, and the picture has exactly their size.
+        let planes: Vec<u64> = batch.planes(block).collect();
+        let pitch = u64::from(batch.job.row_bytes);
+        // SAFETY: the bytes lie in the lane, and only this block uses the state and the codestream: nothing touches them before the lane
+        // is synchronised. The planes are the block's part of the buffer, and the picture has exactly their size.
         unsafe {
             stream.library("nvJPEG2000 decode", |cuda| {
                 self.decoder.decode(state, codestream, &planes, pitch, pixel, cuda)
@@ -196,7 +205,7 @@ impl Jpeg2000 {
     }
 }
 
-/// Whether a picture has these samples, in components of this size. Samples may have fewer bits than their type, as for the CPU.
+/// Whether a picture has these samples, in components of this size. As on the CPU, samples may have fewer bits than their type.
 fn is_picture(picture: &Picture, shape: Shape) -> bool {
     let size = (shape.width as u32, shape.height as u32);
     let signed = shape.format == SampleFormat::Int;
@@ -224,33 +233,29 @@ impl Jpeg {
         Ok(kept.as_mut().expect("made above"))
     }
 
-    /// Let the stream decode all blocks that are there. `refused` says what an error about one of them means.
-    #[expect(clippy::too_many_arguments, reason = "blocks, where they come from and where they go")]
+    /// Enqueues the decoding of all blocks that the file stores. `refused` turns an error about a block into its status.
     fn decode(
         &mut self,
-        job: &DecodeJob,
-        blocks: &[Block],
-        bytes: &[u8],
-        decoded: &Buffer,
+        batch: &PictureBatch<'_>,
         stream: &mut Stream,
         statuses: &mut [Status],
         mut refused: impl FnMut(Error) -> Result<Status>,
     ) -> Result<()> {
+        let PictureBatch { job, blocks, .. } = *batch;
         let Jpeg { handle, state, streams } = self;
         let output = if job.route == (Route::NvJpeg { ycbcr: true }) { Output::Rgbi } else { Output::Unchanged };
         streams.resize_with(streams.len().max(blocks.len()), Vec::new);
         for ((block, status), spliced) in blocks.iter().zip(&mut *statuses).zip(&mut *streams) {
             if block.flags & Block::SPARSE == 0 {
-                let source = compressed(block, bytes);
-                *status = prepare(handle, job, block, source, output, spliced, stream).or_else(&mut refused)?;
+                *status = prepare(handle, batch, block, output, spliced, stream).or_else(&mut refused)?;
             }
         }
         let mut pictures = Vec::with_capacity(blocks.len());
         for ((block, status), spliced) in blocks.iter().zip(&*statuses).zip(&*streams) {
             if *status == Status::OK && block.flags & Block::SPARSE == 0 {
-                let mut to = Planes::one(decoded.handle() + block.dst, job.row_bytes.into());
+                let mut to = Planes::one(batch.address(block), job.row_bytes.into());
                 if output == Output::Unchanged {
-                    for (at, plane) in planes(job, block, decoded).enumerate() {
+                    for (at, plane) in batch.planes(block).enumerate() {
                         (to.at[at], to.pitch[at]) = (plane, job.row_bytes.into());
                     }
                 }
@@ -260,11 +265,11 @@ impl Jpeg {
         if pictures.is_empty() {
             return Ok(());
         }
-        // SAFETY: the streams and the state lie in the lane and are not touched before it was waited for. The planes are the blocks'
-        // shares of the pool, and each picture has exactly the size of its own.
+        // SAFETY: the streams and the state belong to the lane, and nothing touches them before it is synchronised. The planes are the
+        // blocks' parts of the buffer, and each picture has exactly the size of its planes.
         let begun = unsafe { stream.library("nvJPEG decode", |cuda| handle.decode(state, &pictures, output, cuda)) };
         if let Err(error) = begun {
-            // Which of them it was is not told.
+            // The library does not report which picture it was.
             let refused = refused(error)?;
             for (block, status) in blocks.iter().zip(statuses) {
                 if *status == Status::OK && block.flags & Block::SPARSE == 0 {
@@ -276,23 +281,22 @@ impl Jpeg {
     }
 }
 
-/// Make a complete stream of a block, if it holds the picture that is wanted.
+/// Builds the complete JPEG stream of a block, and checks that it holds the expected picture.
 fn prepare(
     handle: &nvjpeg::Handle,
-    job: &DecodeJob,
+    batch: &PictureBatch<'_>,
     block: &Block,
-    source: &[u8],
     output: Output,
     spliced: &mut Vec<u8>,
     stream: &mut Stream,
 ) -> Result<Status> {
-    let shape = shape(job, block);
-    let frame = match splice(&job.tables, source, output == Output::Rgbi, spliced) {
+    let shape = batch.shape(block);
+    let frame = match splice(&batch.job.tables, batch.compressed(block), output == Output::Rgbi, spliced) {
         Ok(frame) => frame,
         Err(status) => return Ok(status),
     };
     let (size, samples) = ((shape.width as u32, shape.height as u32), shape.samples);
-    // Rows and columns that are missing or too many are the CPU's business, and so are components of other sizes as they are.
+    // The CPU decodes pictures with missing or extra rows and columns, and unconverted components of different sizes.
     let fits = (frame.width, frame.height) == size && frame.components == samples && frame.bits == 8;
     if !fits || (output == Output::Unchanged && !frame.even) {
         return Ok(Status::OTHER_PICTURE);
@@ -306,7 +310,7 @@ fn prepare(
         (info.widths[0], info.heights[0], info.components as usize) == (size.0, size.1, samples)
             && (output == Output::Rgbi || matches!(info.subsampling, Subsampling::S444 | Subsampling::Gray))
     });
-    // One that the library refuses costs all of its batch.
+    // A picture that the library refuses fails the whole batch, so it must not get there.
     let odd = told.is_some_and(|info| info.subsampling == Subsampling::Other);
     Ok(match same {
         true if odd => Status::UNKNOWN_FORM,

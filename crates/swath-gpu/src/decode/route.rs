@@ -1,35 +1,41 @@
-//! By what the blocks of an image are decoded on a device: a kernel of our own, or a library of NVIDIA's.
+//! Chooses what decodes the blocks of an image on a device: a kernel of Swath, or a library of NVIDIA.
 
 use std::fmt;
+use std::str::FromStr;
 
 use crate::backend::Api;
 use crate::backend::kernel::Kernel;
 use crate::decode::PAYLOAD_ALIGN;
-use crate::decode::job::{DeviceCodec, Unfit};
+use crate::decode::job::DeviceCodec;
+use crate::decode::outcome::Unsupported;
+use crate::error::{Error, UnknownName};
 use crate::gpu::Gpu;
 use crate::vendor::nvcomp::{Chunked, NvComp};
 use crate::vendor::nvjpeg::NvJpeg;
 use crate::vendor::nvjpeg2k::{NvJpeg2000, PixelType};
 use crate::vendor::{Library, Missing, version_of};
 
-/// Who decodes and encodes on a device where there is a choice. What nvCOMP does with corrupt bytes is undefined, on the device and so in
-/// any memory of it, while our kernels check every access: to read files from strangers it is [`Builtin`](CodecBackend::Builtin).
+/// What decodes and encodes on a device.
+///
+/// The behaviour of nvCOMP on corrupt data is undefined: it may access any memory of the device. Swath's kernels check every access. To
+/// read files from untrusted sources, use [`Builtin`](CodecBackend::Builtin).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum CodecBackend {
-    /// NVIDIA's libraries where they are installed and know the codec, else what is our own.
+    /// NVIDIA's libraries where they are installed and support the codec; Swath's kernels and the CPU otherwise.
     #[default]
     Auto,
-    /// Our kernels, and the CPU for codecs that have none: no library of NVIDIA's gets to see a byte.
+    /// Swath's kernels, and the CPU for codecs without a kernel. NVIDIA's libraries get no data.
     Builtin,
-    /// NVIDIA's libraries for all codecs that they know; where they are missing that is a fallback.
+    /// NVIDIA's libraries for all codecs that they support. It counts as a fallback where they cannot be used.
     NvComp,
 }
 
 impl CodecBackend {
-    /// The names that [`named`](CodecBackend::named) knows.
-    pub const NAMES: &'static str = "auto|own|nvcomp";
+    /// All names, separated by `|`.
+    pub const NAMES: &'static str = "auto|builtin|nvcomp";
 
-    /// Its name.
+    /// The name, as [`FromStr`] reads it.
     pub fn name(self) -> &'static str {
         match self {
             CodecBackend::Auto => "auto",
@@ -37,14 +43,17 @@ impl CodecBackend {
             CodecBackend::NvComp => "nvcomp",
         }
     }
+}
 
-    /// The choice of this name.
-    pub fn named(name: &str) -> Option<CodecBackend> {
+impl FromStr for CodecBackend {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<CodecBackend, UnknownName> {
         match name {
-            "auto" => Some(CodecBackend::Auto),
-            "builtin" => Some(CodecBackend::Builtin),
-            "nvcomp" => Some(CodecBackend::NvComp),
-            _ => None,
+            "auto" => Ok(CodecBackend::Auto),
+            "builtin" => Ok(CodecBackend::Builtin),
+            "nvcomp" => Ok(CodecBackend::NvComp),
+            _ => Err(UnknownName { name: name.to_owned(), names: CodecBackend::NAMES }),
         }
     }
 }
@@ -52,31 +61,31 @@ impl CodecBackend {
 /// What decodes the blocks of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Nothing: they are stored as they are.
+    /// Nothing: the blocks are not compressed.
     Stored,
-    /// A kernel of our own.
+    /// A kernel of Swath.
     Kernel(Kernel),
-    /// nvCOMP, which wants the streams of this codec at multiples of so many bytes.
+    /// nvCOMP, with the codec and the alignment in bytes that it requires of the compressed streams.
     NvComp(Chunked, usize),
-    /// nvJPEG2000, to samples of this type.
+    /// nvJPEG2000, with the type of the samples.
     NvJpeg2000(PixelType),
     /// nvJPEG.
     NvJpeg {
-        /// Whether YCbCr is to become RGB.
+        /// Whether it converts YCbCr to RGB.
         ycbcr: bool,
     },
 }
 
-/// Blocks of nvJPEG2000 that are under way in a batch: each has working memory of its own until the batch was waited for.
+/// Blocks of a batch of nvJPEG2000: each needs its own working memory until the batch is synchronised.
 const JPEG2000_BLOCKS: usize = 32;
-/// Blocks of nvJPEG: above 50 the device decodes Huffman codes too.
+/// Blocks of a batch of nvJPEG: with more than 50, the device also decodes the Huffman codes.
 const JPEG_BLOCKS: usize = 128;
 
 impl Route {
-    /// The way through a library for pictures, if it is there and wanted.
-    pub(crate) fn picture(self, gpu: &Gpu, name: &'static str, choice: CodecBackend) -> Result<Route, Unfit> {
+    /// The route through a library for pictures, if the library can be used and the caller allows it.
+    pub(crate) fn picture(self, gpu: &Gpu, name: &'static str, choice: CodecBackend) -> Result<Route, Unsupported> {
         if choice == CodecBackend::Builtin || gpu.info().api != Api::Cuda {
-            return Err(Unfit::Codec(name));
+            return Err(Unsupported::Codec(name));
         }
         let found: Result<(), &Missing> = match self {
             Route::NvJpeg2000(_) => NvJpeg2000::get().map(|_| ()),
@@ -84,12 +93,22 @@ impl Route {
         };
         match found {
             Ok(()) => Ok(self),
-            Err(_) if choice == CodecBackend::Auto => Err(Unfit::Codec(name)),
-            Err(missing) => Err(Unfit::Library(missing.to_string())),
+            Err(_) if choice == CodecBackend::Auto => Err(Unsupported::Codec(name)),
+            Err(missing) => Err(Unsupported::Library(missing.into())),
         }
     }
 
-    /// Whether it is the host that hands compressed bytes to the decoder.
+    /// The library that decodes.
+    pub(crate) fn library(self) -> Option<Library> {
+        match self {
+            Route::Stored | Route::Kernel(_) => None,
+            Route::NvComp(..) => Some(Library::NvComp),
+            Route::NvJpeg2000(_) => Some(Library::NvJpeg2000),
+            Route::NvJpeg { .. } => Some(Library::NvJpeg),
+        }
+    }
+
+    /// Whether the host passes the compressed bytes to the decoder.
     pub(crate) fn is_of_pictures(self) -> bool {
         matches!(self, Route::NvJpeg2000(_) | Route::NvJpeg { .. })
     }
@@ -103,8 +122,13 @@ impl Route {
         }
     }
 
-    /// What decodes a codec on this device. `name` is the codec's, for messages.
-    pub(crate) fn new(gpu: &Gpu, codec: DeviceCodec, name: &'static str, choice: CodecBackend) -> Result<Route, Unfit> {
+    /// Chooses what decodes a codec on this device. `name` is the codec's name in messages.
+    pub(crate) fn new(
+        gpu: &Gpu,
+        codec: DeviceCodec,
+        name: &'static str,
+        choice: CodecBackend,
+    ) -> Result<Route, Unsupported> {
         if codec == DeviceCodec::None {
             return Ok(Route::Stored);
         }
@@ -116,25 +140,25 @@ impl Route {
             _ => None,
         };
         let Some(chunked) = chunked.filter(|_| choice != CodecBackend::Builtin) else {
-            return own.ok_or(Unfit::Codec(name));
+            return own.ok_or(Unsupported::Codec(name));
         };
         if gpu.info().api != Api::Cuda {
             return match choice {
-                CodecBackend::NvComp => Err(Unfit::Library(format!("{} is no CUDA device", gpu.info().name))),
-                _ => own.ok_or(Unfit::Codec(name)),
+                CodecBackend::NvComp => Err(Unsupported::Library(Error::NotCuda { device: gpu.info().name.clone() })),
+                _ => own.ok_or(Unsupported::Codec(name)),
             };
         }
         match (nvcomp(chunked), own) {
             (Ok(route), _) => Ok(route),
             (Err(_), Some(own)) if choice == CodecBackend::Auto => Ok(own),
-            (Err(missing), _) => Err(Unfit::Library(missing)),
+            (Err(missing), _) => Err(Unsupported::Library(missing)),
         }
     }
 
     /// See [`DecodeJob::alignment`](crate::DecodeJob::alignment).
     pub(crate) fn alignment(self) -> (usize, usize) {
         match self {
-            // In a block Deflate begins behind the two bytes of zlib's header.
+            // The Deflate stream of a block begins after the two bytes of the zlib header.
             Route::NvComp(Chunked::Deflate, align) => (align, align.wrapping_sub(2) % align),
             Route::NvComp(_, align) => (align, 0),
             Route::Stored | Route::Kernel(_) | Route::NvJpeg2000(_) | Route::NvJpeg { .. } => (1, 0),
@@ -142,14 +166,13 @@ impl Route {
     }
 }
 
-/// The way through nvCOMP, or why there is none.
-fn nvcomp(codec: Chunked) -> Result<Route, String> {
-    let library = NvComp::get().map_err(ToString::to_string)?;
-    let align = library.decompress_alignment(codec).map_err(|error| error.to_string())?.input;
-    // What is in a frame of LZ4 begins anywhere.
+/// The route through nvCOMP, or why it cannot be used.
+fn nvcomp(codec: Chunked) -> crate::Result<Route> {
+    let align = NvComp::get()?.decompress_alignment(codec)?.input;
+    // The stream inside a frame of LZ4 begins at any byte.
     let most = if codec == Chunked::Lz4 { 1 } else { PAYLOAD_ALIGN as u64 };
     if !align.is_power_of_two() || align > most {
-        return Err(format!("nvCOMP wants streams of {codec:?} at multiples of {align} bytes"));
+        return Err(Error::Alignment { library: Library::NvComp, what: "compressed streams", bytes: align });
     }
     Ok(Route::NvComp(codec, align as usize))
 }

@@ -106,10 +106,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sim::Sim;
+    use crate::copy_device::CopyDevice;
 
-    fn sim() -> Sim {
-        Sim::new().latency(Duration::ZERO)
+    fn sim() -> CopyDevice {
+        CopyDevice::new().latency(Duration::ZERO)
     }
 
     #[test]

@@ -3,9 +3,7 @@
 //! Where the kernel module `nvidia-fs` or the file system is not up to it, cuFile copies through host memory itself; [`Mode`] tells.
 
 use std::ffi::c_void;
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::path::PathBuf;
+use std::fs::File;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,28 +11,18 @@ use super::{Found, Library, Loaded, Missing, Reason, Refusal, functions};
 use crate::backend::cuda;
 use crate::error::{Error, Result};
 
+mod descriptor;
 mod pool;
+mod status;
 
+use descriptor::{TemporaryName, open_again, raw_descriptor};
 use pool::{Direction, Patience};
+use status::{ALREADY_OPEN, Code, SUCCESS, check, describe, failed};
 
 pub(crate) use pool::{Inside, PAGE};
 
-const API: &str = "cuFile";
-
 /// A `CUfileHandle_t`.
 type Handle = *mut c_void;
-
-/// `CUfileError_t`: a code of cuFile, and one of the CUDA driver if that was what failed.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Code {
-    cufile: i32,
-    cuda: i32,
-}
-
-const SUCCESS: i32 = 0;
-const CUDA_DRIVER_ERROR: i32 = 5011;
-const ALREADY_OPEN: i32 = 5026;
 
 /// `CUfileDescr_t`.
 #[repr(C)]
@@ -182,7 +170,7 @@ impl CuFile {
         };
         descriptor.file.descriptor = raw_descriptor(&file);
         let mut handle = std::ptr::null_mut();
-        let _name = Name::lend(&file);
+        let _name = TemporaryName::lend(&file);
         // SAFETY: the descriptor is open until the handle is given back, and there is room for the handle.
         check("cuFileHandleRegister", unsafe { (self.functions.handle_register)(&mut handle, &mut descriptor) })?;
         let mode = if uncached { self.mode } else { Mode::Compatible };
@@ -236,64 +224,6 @@ fn mode(properties: &Properties) -> Mode {
     let p2p = properties.storage & NVME_P2P != 0 || properties.features & P2P != 0;
     let direct = properties.storage != 0 && (module || p2p);
     if direct { Mode::Direct } else { Mode::Compatible }
-}
-
-/// The same file again, so that the flags of the caller's descriptor stay as they are; and whether the system reads it without its cache,
-/// which it must to let a device do so.
-#[cfg(target_os = "linux")]
-fn open_again(file: &File, writable: bool) -> io::Result<(File, bool)> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let path = format!("/proc/self/fd/{}", raw_descriptor(file));
-    let mut options = OpenOptions::new();
-    options.read(true).write(writable);
-    match options.custom_flags(libc::O_DIRECT).open(&path) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok((options.custom_flags(0).open(&path)?, false)),
-        opened => Ok((opened?, true)),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_again(_: &File, _: bool) -> io::Result<(File, bool)> {
-    let _ = OpenOptions::new();
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// A name for a file that has none, while it lives. cuFile looks up the name of a file that it is given, and opens it once more for parts
-/// of pages; a file that is being written has no name before it is complete. A link leads from where the system says that it was to
-/// where it is: the file itself gets no name, which it could not lose again.
-struct Name(Option<PathBuf>);
-
-impl Name {
-    #[cfg(target_os = "linux")]
-    fn lend(file: &File) -> Name {
-        let here = format!("/proc/self/fd/{}", raw_descriptor(file));
-        let missing =
-            std::fs::read_link(&here).ok().filter(|name| name.is_absolute() && name.symlink_metadata().is_err());
-        Name(missing.filter(|name| std::os::unix::fs::symlink(&here, name).is_ok()))
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn lend(_: &File) -> Name {
-        Name(None)
-    }
-}
-
-impl Drop for Name {
-    fn drop(&mut self) {
-        if let Some(name) = &self.0 {
-            let _ = std::fs::remove_file(name);
-        }
-    }
-}
-
-#[cfg(unix)]
-fn raw_descriptor(file: &File) -> i32 {
-    std::os::fd::AsRawFd::as_raw_fd(file)
-}
-
-#[cfg(not(unix))]
-fn raw_descriptor(_: &File) -> i32 {
-    -1
 }
 
 /// A file that cuFile knows.
@@ -408,77 +338,6 @@ impl Drop for Registration {
     }
 }
 
-fn failed(call: &'static str, code: String) -> Error {
-    Error::Call { api: API, call, code }
-}
-
-/// An error of its code, if it is one.
-fn check(call: &'static str, code: Code) -> Result<()> {
-    if code.cufile == SUCCESS { Ok(()) } else { Err(failed(call, describe(code))) }
-}
-
-fn describe(code: Code) -> String {
-    match code {
-        Code { cufile: CUDA_DRIVER_ERROR, cuda } => format!("{} and CUDA's code {cuda}", name(CUDA_DRIVER_ERROR)),
-        Code { cufile, .. } => name(cufile),
-    }
-}
-
-/// A code of cuFile by name and number.
-fn name(code: i32) -> String {
-    let name = match code {
-        5001 => "CU_FILE_DRIVER_NOT_INITIALIZED",
-        5002 => "CU_FILE_DRIVER_INVALID_PROPS",
-        5003 => "CU_FILE_DRIVER_UNSUPPORTED_LIMIT",
-        5004 => "CU_FILE_DRIVER_VERSION_MISMATCH",
-        5005 => "CU_FILE_DRIVER_VERSION_READ_ERROR",
-        5006 => "CU_FILE_DRIVER_CLOSING",
-        5007 => "CU_FILE_PLATFORM_NOT_SUPPORTED",
-        5008 => "CU_FILE_IO_NOT_SUPPORTED",
-        5009 => "CU_FILE_DEVICE_NOT_SUPPORTED",
-        5010 => "CU_FILE_NVFS_DRIVER_ERROR",
-        CUDA_DRIVER_ERROR => "CU_FILE_CUDA_DRIVER_ERROR",
-        5012 => "CU_FILE_CUDA_POINTER_INVALID",
-        5013 => "CU_FILE_CUDA_MEMORY_TYPE_INVALID",
-        5014 => "CU_FILE_CUDA_POINTER_RANGE_ERROR",
-        5015 => "CU_FILE_CUDA_CONTEXT_MISMATCH",
-        5016 => "CU_FILE_INVALID_MAPPING_SIZE",
-        5017 => "CU_FILE_INVALID_MAPPING_RANGE",
-        5018 => "CU_FILE_INVALID_FILE_TYPE",
-        5019 => "CU_FILE_INVALID_FILE_OPEN_FLAG",
-        5020 => "CU_FILE_DIO_NOT_SET",
-        5022 => "CU_FILE_INVALID_VALUE",
-        5023 => "CU_FILE_MEMORY_ALREADY_REGISTERED",
-        5024 => "CU_FILE_MEMORY_NOT_REGISTERED",
-        5025 => "CU_FILE_PERMISSION_DENIED",
-        ALREADY_OPEN => "CU_FILE_DRIVER_ALREADY_OPEN",
-        5027 => "CU_FILE_HANDLE_NOT_REGISTERED",
-        5028 => "CU_FILE_HANDLE_ALREADY_REGISTERED",
-        5029 => "CU_FILE_DEVICE_NOT_FOUND",
-        5030 => "CU_FILE_INTERNAL_ERROR",
-        5031 => "CU_FILE_GETNEWFD_FAILED",
-        5033 => "CU_FILE_NVFS_SETUP_ERROR",
-        5034 => "CU_FILE_IO_DISABLED",
-        5035 => "CU_FILE_BATCH_SUBMIT_FAILED",
-        5036 => "CU_FILE_GPU_MEMORY_PINNING_FAILED",
-        5037 => "CU_FILE_BATCH_FULL",
-        5038 => "CU_FILE_ASYNC_NOT_SUPPORTED",
-        5039 => "CU_FILE_INTERNAL_BATCH_SETUP_ERROR",
-        5040 => "CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR",
-        5041 => "CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR",
-        5042 => "CU_FILE_INTERNAL_BATCH_CANCEL_ERROR",
-        5043 => "CU_FILE_NOMEM_ERROR",
-        5044 => "CU_FILE_IO_ERROR",
-        5045 => "CU_FILE_INTERNAL_BUF_REGISTER_ERROR",
-        5046 => "CU_FILE_HASH_OPR_ERROR",
-        5047 => "CU_FILE_INVALID_CONTEXT_ERROR",
-        5048 => "CU_FILE_NVFS_INTERNAL_DRIVER_ERROR",
-        5049 => "CU_FILE_BATCH_NOCOMPAT_ERROR",
-        _ => return format!("code {code}"),
-    };
-    format!("{name} ({code})")
-}
-
 #[cfg(test)]
 mod tests {
     use std::mem::{offset_of, size_of};
@@ -504,32 +363,5 @@ mod tests {
         let p2p = |storage| mode(&Properties { storage, features: 15 | P2P, ..Properties::default() });
         assert_eq!(p2p(1 << 4), Mode::Direct, "it is told otherwise for CUDA 13");
         assert_eq!(p2p(0), Mode::Compatible);
-    }
-
-    #[test]
-    fn codes_are_told_by_name_and_cuda_codes_with_them() {
-        assert_eq!(describe(Code { cufile: 5033, cuda: 0 }), "CU_FILE_NVFS_SETUP_ERROR (5033)");
-        let cuda = describe(Code { cufile: CUDA_DRIVER_ERROR, cuda: 201 });
-        assert_eq!(cuda, "CU_FILE_CUDA_DRIVER_ERROR (5011) and CUDA's code 201");
-        assert_eq!(describe(Code { cufile: 7, cuda: 0 }), "code 7");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn file_is_opened_again_although_it_was_deleted_and_is_not_writable_unless_asked() {
-        use std::io::{Read, Seek, Write};
-        let path = std::env::temp_dir().join(format!("swath-cufile-{}", std::process::id()));
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        file.write_all(b"tile").unwrap();
-        let (again, _) = open_again(&file, false).unwrap();
-        assert_eq!(again.metadata().unwrap().len(), 4);
-        assert!((&again).write(b"x").is_err(), "opened for reading");
-        open_again(&file, true).unwrap();
-        // The caller's own descriptor is as it was: unaligned reads work.
-        let mut text = String::new();
-        file.rewind().unwrap();
-        file.read_to_string(&mut text).unwrap();
-        assert_eq!(text, "tile");
     }
 }

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-const API: &str = "nvJPEG2000";
+mod encode;
+
+use encode::EncodeConfig;
+pub(crate) use encode::{EncodeParams, EncodeState, Encoder, Pixels};
 
 /// `nvjpeg2kImageInfo_t`.
 #[repr(C)]
@@ -47,43 +50,6 @@ struct Image {
     pixel: i32,
     components: u32,
 }
-
-const RESOLUTIONS: usize = 33;
-
-/// `nvjpeg2kEncodeConfig_t`.
-#[repr(C)]
-#[derive(Debug)]
-struct EncodeConfig {
-    /// 0: a codestream without the boxes of JP2.
-    kind: i32,
-    colour: i32,
-    rsiz: u16,
-    width: u32,
-    height: u32,
-    tiled: u32,
-    tile_width: u32,
-    tile_height: u32,
-    components: u32,
-    info: *const ComponentInfo,
-    sop: u32,
-    eph: u32,
-    progression: i32,
-    layers: u32,
-    colour_transform: u32,
-    resolutions: u32,
-    code_block_width: u32,
-    code_block_height: u32,
-    modes: u32,
-    irreversible: u32,
-    precincts: u32,
-    precinct_widths: [u32; RESOLUTIONS],
-    precinct_heights: [u32; RESOLUTIONS],
-}
-
-const SRGB: i32 = 1;
-const GRAY: i32 = 2;
-const RPCL: i32 = 2;
-const INTERLEAVED: i32 = 1;
 
 functions! {
     /// The functions.
@@ -342,173 +308,6 @@ impl Decoder {
     }
 }
 
-/// What encodes; threads may share it.
-#[derive(Debug, Clone)]
-pub(crate) struct Encoder {
-    functions: &'static Functions,
-    handle: Arc<Object>,
-}
-
-/// Working memory of one picture at a time, and the result, until it was retrieved.
-#[derive(Debug)]
-pub(crate) struct EncodeState {
-    state: Object,
-    /// What the library was told of the last picture: an address and a pitch.
-    told: Box<[u64; 2]>,
-    _encoder: Arc<Object>,
-}
-
-/// How pictures are encoded.
-#[derive(Debug)]
-pub(crate) struct EncodeParams {
-    params: Object,
-    pixel: PixelType,
-    components: u32,
-    /// The library is not said to copy it.
-    _info: Vec<ComponentInfo>,
-}
-
-/// Pictures to encode without loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pixels {
-    /// Pixels in a row.
-    pub(crate) width: u32,
-    /// Rows.
-    pub(crate) height: u32,
-    /// 1 to 4, interleaved.
-    pub(crate) components: u32,
-    /// Their samples.
-    pub(crate) pixel: PixelType,
-    /// Whether the first three are red, green and blue, which are then transformed together.
-    pub(crate) rgb: bool,
-}
-
-impl Pixels {
-    /// As many resolutions as the size allows, 6 at most: the library wants at least a pixel of the lowest one, in either direction.
-    fn resolutions(&self) -> u32 {
-        self.width.min(self.height).max(1).ilog2().min(5) + 1
-    }
-}
-
-impl Encoder {
-    /// How pictures like these are encoded: a codestream of one layer and one tile, by the reversible transform, which loses
-    /// nothing.
-    ///
-    /// # Errors
-    /// When the library cannot encode such pictures, such as those of one pixel.
-    pub(crate) fn params(&self, pixels: &Pixels) -> Result<EncodeParams> {
-        // The library divides by them.
-        if pixels.width == 0 || pixels.height == 0 || !(1..=4).contains(&pixels.components) {
-            return Err(Error::Unable { device: API.to_owned(), what: "encode a picture of this size" });
-        }
-        let Functions { params_create, params_destroy, params_config, params_format, .. } = *self.functions;
-        // SAFETY: there is room for the handle.
-        let params =
-            Object::new(params_destroy, |place| check("nvjpeg2kEncodeParamsCreate", unsafe { params_create(place) }))?;
-        let &Pixels { width, height, components, pixel, rgb } = pixels;
-        let (bits, signed) = (pixel.bits(), u8::from(pixel == PixelType::I16));
-        let info = vec![ComponentInfo { width, height, bits, signed }; components as usize];
-        let mut config = EncodeConfig {
-            kind: 0,
-            // A codestream does not tell it, but the library refuses that it is unknown, and the transform for anything but RGB.
-            colour: if rgb && components >= 3 { SRGB } else { GRAY },
-            rsiz: 0,
-            width,
-            height,
-            tiled: 0,
-            tile_width: 0,
-            tile_height: 0,
-            components,
-            info: info.as_ptr(),
-            sop: 0,
-            eph: 0,
-            progression: RPCL,
-            layers: 1,
-            colour_transform: u32::from(rgb && components >= 3),
-            resolutions: pixels.resolutions(),
-            code_block_width: 64,
-            code_block_height: 64,
-            modes: 0,
-            irreversible: 0,
-            precincts: 0,
-            precinct_widths: [0; RESOLUTIONS],
-            precinct_heights: [0; RESOLUTIONS],
-        };
-        // SAFETY: the handle lives, and so does what is described, until the parameters are dropped.
-        check("nvjpeg2kEncodeParamsSetEncodeConfig", unsafe { params_config(params.pointer(), &mut config) })?;
-        // SAFETY: the handle lives.
-        check("nvjpeg2kEncodeParamsSetInputFormat", unsafe { params_format(params.pointer(), INTERLEAVED) })?;
-        Ok(EncodeParams { params, pixel, components, _info: info })
-    }
-
-    /// Working memory for one picture. It takes device memory that no guard knows of.
-    pub(crate) fn state(&self) -> Result<EncodeState> {
-        let Functions { encode_state_create, encode_state_destroy, .. } = *self.functions;
-        let state = Object::new(encode_state_destroy, |place| {
-            // SAFETY: the handle lives, and there is room for the state.
-            check("nvjpeg2kEncodeStateCreate", unsafe { encode_state_create(self.handle.pointer(), place) })
-        })?;
-        Ok(EncodeState { state, told: Box::new([0; 2]), _encoder: Arc::clone(&self.handle) })
-    }
-
-    /// Let the CUDA stream encode an interleaved picture, with `pitch` bytes from one row to the next.
-    ///
-    /// # Errors
-    /// When it could not be begun.
-    ///
-    /// # Safety
-    /// Until the result was retrieved, the picture is device memory of at least `pitch` times its height, and the state is used for
-    /// nothing else. The CUDA stream is one of the current context, or null.
-    pub(crate) unsafe fn encode(
-        &self,
-        state: &mut EncodeState,
-        params: &EncodeParams,
-        address: u64,
-        pitch: u64,
-        cuda: CudaStream,
-    ) -> Result<()> {
-        *state.told = [address, pitch];
-        let [planes, pitches] = &*state.told;
-        let image = Image { planes, pitches, pixel: params.pixel.number(), components: params.components };
-        let (handle, state, params) = (self.handle.pointer(), state.state.pointer(), params.params.pointer());
-        // SAFETY: the handles live, interleaved pictures have one plane, and the rest is as the caller says.
-        check("nvjpeg2kEncode", unsafe { (self.functions.encode)(handle, state, params, &image, cuda) })
-    }
-
-    /// The size of what was encoded. It waits until that is known.
-    ///
-    /// # Errors
-    /// When it was not encoded.
-    ///
-    /// # Safety
-    /// The CUDA stream is the one that it was encoded on.
-    pub(crate) unsafe fn encoded_len(&self, state: &mut EncodeState, cuda: CudaStream) -> Result<u64> {
-        let mut len = 0;
-        let (handle, state) = (self.handle.pointer(), state.state.pointer());
-        // SAFETY: without a place for it, only the size is told; there is room for that.
-        let code = unsafe { (self.functions.retrieve)(handle, state, std::ptr::null_mut(), &mut len, cuda) };
-        check("nvjpeg2kEncodeRetrieveBitstream", code)?;
-        Ok(len)
-    }
-
-    /// Let the CUDA stream copy what was encoded, and tell its size.
-    ///
-    /// # Errors
-    /// When there is not enough room.
-    ///
-    /// # Safety
-    /// Until the CUDA stream was waited for, `to` is there and nothing else uses it. The CUDA stream is the one that it was encoded
-    /// on.
-    pub(crate) unsafe fn retrieve(&self, state: &mut EncodeState, to: &mut [u8], cuda: CudaStream) -> Result<u64> {
-        let mut len = to.len() as u64;
-        let (handle, state) = (self.handle.pointer(), state.state.pointer());
-        // SAFETY: there is as much room as is said, as long as the caller says.
-        let code = unsafe { (self.functions.retrieve)(handle, state, to.as_mut_ptr(), &mut len, cuda) };
-        check("nvjpeg2kEncodeRetrieveBitstream", code)?;
-        Ok(len)
-    }
-}
-
 /// An error of its code, if it is one.
 fn check(call: &'static str, code: Status) -> Result<()> {
     let name = match code {
@@ -524,7 +323,7 @@ fn check(call: &'static str, code: Status) -> Result<()> {
         9 => "NVJPEG2K_STATUS_IMPLEMENTATION_NOT_SUPPORTED",
         _ => "a status of no name",
     };
-    Err(Error::Call { api: API, call, code: format!("{name} ({code})") })
+    Err(Error::Library { library: Library::NvJpeg2000, call, code: format!("{name} ({code})") })
 }
 
 #[cfg(test)]
@@ -537,9 +336,5 @@ mod tests {
     fn structures_have_the_sizes_of_the_c_header() {
         assert_eq!((size_of::<ImageInfo>(), size_of::<ComponentInfo>()), (28, 12));
         assert_eq!((size_of::<Image>(), offset_of!(Image, pixel), offset_of!(Image, components)), (24, 16, 20));
-        assert_eq!(size_of::<EncodeConfig>(), 360);
-        assert_eq!(offset_of!(EncodeConfig, info), 40);
-        assert_eq!(offset_of!(EncodeConfig, resolutions), 68);
-        assert_eq!(offset_of!(EncodeConfig, precinct_widths), 92);
     }
 }

@@ -60,7 +60,7 @@ fn nvcomps() -> Vec<NvComp> {
 /// Whether an error is of this code.
 fn has_code<T: std::fmt::Debug>(result: crate::Result<T>, wanted: &str) {
     match result {
-        Err(crate::Error::Call { code, .. }) if code == wanted => (),
+        Err(crate::Error::Library { code, .. }) if code == wanted => (),
         other => panic!("{wanted} was expected, not {other:?}"),
     }
 }

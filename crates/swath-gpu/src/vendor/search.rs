@@ -1,23 +1,24 @@
-//! Where a library is looked for, in which order.
+//! The places that are searched for a library, and their order.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use super::{Library, Missing, Reason, Refusal, Refused};
+use super::Library;
+use super::missing::{Missing, Reason, Refusal, Refused};
 
-/// All that the search depends on, beside the files that there are.
+/// All inputs of the search except the files themselves.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Environment {
     /// The value of the library's variable.
     pub(super) chosen: Option<OsString>,
-    /// Where the loader looks first; it has read it when the process began, here it is only told.
+    /// The library path of the system's loader, for messages: the loader read it when the process started.
     pub(super) library_path: Option<OsString>,
-    /// `site-packages` that Python told.
+    /// Folders of `site-packages` that Python passed.
     pub(super) site_packages: Vec<PathBuf>,
-    /// What may hold `lib/python3*/site-packages`: the virtual environment, what the running program is installed in, what the Pythons
-    /// of the command line are, and where `pip install --user` puts things.
+    /// Prefixes that may contain `lib/python3*/site-packages`: the virtual environment, the prefix of the running program, those of the
+    /// Pythons in `PATH`, and that of `pip install --user`.
     pub(super) prefixes: Vec<PathBuf>,
     /// The conda environment.
     pub(super) conda: Option<PathBuf>,
@@ -25,25 +26,25 @@ pub(super) struct Environment {
     pub(super) cuda: PathBuf,
 }
 
-/// A place of the search, and the files in it that have the library's name.
+/// A place of the search, and the files of the library in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SearchPath {
     pub(super) name: String,
     pub(super) files: Vec<PathBuf>,
 }
 
 impl Environment {
-    /// The process's own.
+    /// The environment of this process.
     pub(super) fn of_process(library: Library, site_packages: Vec<PathBuf>) -> Environment {
         let path = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty());
         let folder = |variable: &str| path(variable).map(PathBuf::from);
-        // A Python of a virtual environment is a link to another one: what it was called by tells more than what it is.
+        // The Python of a virtual environment is a link to another Python: the path that was called names the environment.
         let called = env::args_os().next().map(PathBuf::from).filter(|program| program.components().count() > 1);
         let programs = [called, env::current_exe().ok()];
         let installed =
             programs.into_iter().flatten().filter_map(|program| Some(program.parent()?.parent()?.to_owned()));
         let user = folder("PYTHONUSERBASE").or_else(|| folder("HOME").map(|home| home.join(".local")));
-        // Of these there are often several, and few have any of NVIDIA's libraries.
+        // Often there are several, and few contain NVIDIA's libraries.
         let pythons = path("PATH").map_or_else(Vec::new, |path| pythons(&path)).into_iter().chain(user);
         let pythons = pythons.filter(|prefix| has_wheels(prefix));
         Environment {
@@ -57,19 +58,19 @@ impl Environment {
     }
 
     /// The places to look in, in order.
-    pub(super) fn places(&self, library: Library) -> Vec<Place> {
+    pub(super) fn places(&self, library: Library) -> Vec<SearchPath> {
         if let Some(chosen) = &self.chosen {
-            return vec![chosen_place(library, Path::new(chosen))];
+            return vec![chosen_path(library, Path::new(chosen))];
         }
         let name = match &self.library_path {
             Some(path) => format!("the process's library path (LD_LIBRARY_PATH is {})", path.display()),
             None => "the process's library path (LD_LIBRARY_PATH is not set)".to_owned(),
         };
-        // Bare names: the loader looks for them.
-        let mut places = vec![Place { name, files: library.sonames().iter().map(PathBuf::from).collect() }];
+        // Bare names: the system's loader searches for them.
+        let mut places = vec![SearchPath { name, files: library.sonames().iter().map(PathBuf::from).collect() }];
         let prefixes = self.prefixes.iter().chain(&self.conda);
         let found = prefixes.flat_map(|prefix| site_packages(prefix));
-        places.extend(self.site_packages.iter().cloned().chain(found).map(|site| Place {
+        places.extend(self.site_packages.iter().cloned().chain(found).map(|site| SearchPath {
             name: site.join("nvidia").display().to_string(),
             files: in_folders(library, &wheels(&site)),
         }));
@@ -80,40 +81,40 @@ impl Environment {
                 .iter()
                 .map(|conda| conda.join("lib"))
                 .chain(toolkit)
-                .map(|folder| Place { name: folder.display().to_string(), files: in_folders(library, &[folder]) }),
+                .map(|folder| SearchPath { name: folder.display().to_string(), files: in_folders(library, &[folder]) }),
         );
-        // A virtual environment is often also what the program is installed in.
+        // The virtual environment is often also the prefix of the program.
         let mut seen = HashSet::new();
         places.retain(|place| seen.insert(place.name.clone()));
         places
     }
 }
 
-/// What the library's variable says: a file or a folder.
-fn chosen_place(library: Library, chosen: &Path) -> Place {
-    // With a folder before it, the loader takes a name for a file and does not look elsewhere.
+/// The path in the library's environment variable: a file or a folder.
+fn chosen_path(library: Library, chosen: &Path) -> SearchPath {
+    // The loader opens a path with a folder as it is, and searches nowhere else.
     let path = std::path::absolute(chosen).unwrap_or_else(|_| chosen.to_owned());
     let name = format!("{}, which {} names", path.display(), library.variable());
     let files = if path.is_dir() { in_folders(library, &[path]) } else { vec![path] };
-    Place { name, files }
+    SearchPath { name, files }
 }
 
-/// The files of the library's names in these folders: all of the best name first.
+/// The files of the library in these folders: all files of the first name, then those of the next.
 fn in_folders(library: Library, folders: &[PathBuf]) -> Vec<PathBuf> {
     let files = library.sonames().iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     files.filter(|file| file.exists()).collect()
 }
 
-/// What the Pythons of a search path are installed in: whoever runs `pip install` at a shell means one of them. Debian's, in `/usr`, has
-/// what pip installs in `/usr/local`.
+/// The prefixes of the Pythons in `PATH`: `pip install` at a shell installs into one of them. Debian's Python, in `/usr`, finds what pip
+/// installs in `/usr/local`.
 fn pythons(path: &OsStr) -> Vec<PathBuf> {
     let mut prefixes = Vec::new();
     let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
     for program in folders.flat_map(|folder| ["python3", "python"].map(|name| folder.join(name))) {
-        // A link tells of the prefix that it stands in, its end of another.
+        // A link belongs to one prefix, and its target may belong to another.
         let end = fs::canonicalize(&program).ok();
         let ways = end.as_deref().map_or([None, None], |end| [Some(&*program), Some(end)]);
-        // Where there is a /bin/python3 it is that of /usr/bin.
+        // /bin/python3 is the one of /usr/bin.
         let found = ways.into_iter().flatten().filter_map(|way| way.parent()?.parent());
         for prefix in found.filter(|prefix| prefix.parent().is_some()) {
             let local = (prefix == Path::new("/usr")).then(|| prefix.join("local"));
@@ -123,7 +124,7 @@ fn pythons(path: &OsStr) -> Vec<PathBuf> {
     prefixes
 }
 
-/// The `site-packages` of a prefix, which Debian calls `dist-packages`, those of the newest Python first.
+/// The `site-packages` of a prefix, which Debian calls `dist-packages`; those of the newest Python first.
 fn site_packages(prefix: &Path) -> Vec<PathBuf> {
     let mut found: Vec<(u32, PathBuf)> = ["lib", "lib64"]
         .iter()
@@ -140,18 +141,18 @@ fn site_packages(prefix: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, site)| site).collect()
 }
 
-/// Whether wheels of NVIDIA's are installed in a prefix.
+/// Whether wheels of NVIDIA are installed in a prefix.
 fn has_wheels(prefix: &Path) -> bool {
     site_packages(prefix).iter().any(|site| !wheels(site).is_empty())
 }
 
-/// The folders of libraries that NVIDIA's wheels make.
+/// The folders with the libraries of NVIDIA's wheels.
 fn wheels(site_packages: &Path) -> Vec<PathBuf> {
     let packages = entries(&site_packages.join("nvidia"));
     packages.iter().flat_map(|package| [package.join("lib"), package.join("lib64")]).collect()
 }
 
-/// What is in a folder, in the order of names; nothing if it cannot be read.
+/// The entries of a folder in the order of their names; none if the folder cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
@@ -159,7 +160,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries
 }
 
-/// The first of the candidates that can be loaded, and what was there before it and cannot.
+/// The first candidate that can be loaded, and the files before it that were refused.
 pub(super) fn first<T>(
     library: Library,
     environment: &Environment,
@@ -181,8 +182,8 @@ pub(super) fn first<T>(
     Err(Missing { library, reason: Reason::Nowhere { searched, refused } })
 }
 
-/// Whether the loader found no such file, when it was asked for a bare name: only its words tell. A library that it needs may
-/// be missing too, but then that one's name is told.
+/// Whether the loader found no file for a bare name. The loader reports only a text, no code, so the text decides. If a dependency of the
+/// library is missing instead, the text has the name of the dependency.
 fn is_absent(file: &Path, why: &Refusal) -> bool {
     let bare = file.components().count() == 1;
     let name = file.to_string_lossy();
@@ -340,7 +341,9 @@ mod tests {
         assert!(text.starts_with(start), "{text}");
         assert!(text.contains(&format!("; {} is version 4.2.0, not 5 or 6; ", file.display())), "{text}");
         assert!(
-            text.ends_with("; pip install nvidia-libnvcomp-cu12, or say where it is with SWATH_NVCOMP_PATH"),
+            text.ends_with(
+                "; run pip install nvidia-libnvcomp-cu12, or set SWATH_NVCOMP_PATH to the path of the library"
+            ),
             "{text}"
         );
         assert_eq!(text.matches("No such file").count(), 0, "what is not there was not refused: {text}");
@@ -360,7 +363,7 @@ mod tests {
         let (found, refused) = first(Library::NvJpeg2000, &environment, load).unwrap();
         assert_eq!(found, old);
         let said: Vec<String> = refused.iter().map(ToString::to_string).collect();
-        assert_eq!(said, [format!("{} is made for CUDA 13.0, but the driver knows CUDA 12.9", new.display())]);
+        assert_eq!(said, [format!("{} is built for CUDA 13.0, but the driver supports CUDA 12.9", new.display())]);
     }
 
     #[test]
@@ -369,8 +372,8 @@ mod tests {
         folder.file("cuda/lib64/libnvcomp.so.6");
         let load = |_: &Path| -> Result<(), Refusal> { Err(Refusal::Runtime { made_for: 12_090, driver: 11_080 }) };
         let text = first(Library::NvComp, &elsewhere(&folder), load).unwrap_err().to_string();
-        assert!(text.contains("libnvcomp.so.6 is made for CUDA 12.9, but the driver knows CUDA 11.8; "), "{text}");
-        assert!(text.ends_with("; install a driver of NVIDIA's that knows CUDA 12"), "{text}");
+        assert!(text.contains("libnvcomp.so.6 is built for CUDA 12.9, but the driver supports CUDA 11.8; "), "{text}");
+        assert!(text.ends_with("; install an NVIDIA driver that supports CUDA 12"), "{text}");
     }
 
     #[test]
@@ -382,7 +385,7 @@ mod tests {
         // As this system says it.
         if cfg!(target_os = "linux") {
             let nowhere = Path::new("libswath-nowhere.so.6");
-            let why = super::super::Loaded::open(nowhere).unwrap_err();
+            let why = super::super::load::Loaded::open(nowhere).unwrap_err();
             assert!(is_absent(nowhere, &why), "{why}");
         }
     }
@@ -391,7 +394,7 @@ mod tests {
     fn file_that_is_no_library_is_refused_not_loaded() {
         let folder = Folder::new("text");
         folder.file("cuda/lib64/libcufile.so.0");
-        let load = |file: &Path| super::super::Loaded::open(file).map(|_| ());
+        let load = |file: &Path| super::super::load::Loaded::open(file).map(|_| ());
         let load = |file: &Path| if file.is_absolute() { load(file) } else { Err(Refusal::Symbol("none".into())) };
         let text = first(Library::CuFile, &elsewhere(&folder), load).unwrap_err().to_string();
         assert!(text.contains("libcufile.so.0 cannot be loaded ("), "{text}");

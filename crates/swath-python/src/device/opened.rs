@@ -52,7 +52,7 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
 pub(super) fn gpu_named(name: &str) -> swath::Result<Gpu> {
     match named(name)? {
         Device::Gpu(gpu) => Ok(gpu),
-        Device::NoGpu(reason) => Err(swath::gpu::Error::NoDevice { api: "GPU", reason }.into()),
+        Device::NoGpu(_) => Ok(Gpu::auto()?),
         Device::Cpu => Err(Error::DeviceName { name: name.to_owned() }),
     }
 }

@@ -21,7 +21,6 @@ pub enum KeyValue {
 
 /// A key and its value.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct GeoKey {
     /// The number of the key.
     pub id: u16,
@@ -102,7 +101,6 @@ pub enum GeoWarning {
 
 /// All keys of a file, in the order of the directory.
 #[derive(Debug, Clone, PartialEq, Default)]
-#[non_exhaustive]
 pub struct GeoKeys {
     /// KeyDirectoryVersion: 1.
     pub version: u16,

@@ -7,14 +7,14 @@ use swath_gpu::{DeviceRaster, Gpu};
 use swath_io::Source;
 use swath_tiff::{Ifd, ImageLayout, ImageRoles, Limits};
 
-use crate::dataset::level::Level;
+use crate::dataset::level::{Level, LevelRole};
 use crate::dataset::metadata::{ImageMetadata, fill_bytes};
 use crate::dataset::sidecar::Sidecars;
 use crate::error::{Error, Result};
+use crate::read;
 use crate::read::color::announced_subsampling;
-use crate::read::cpu::{ReadPlan, read_into};
-use crate::read::gpu;
 use crate::read::pixels::{Pixels, Sample};
+use crate::read::plan::ReadPlan;
 use crate::read::request::{Layout, ReadRequest};
 use crate::report::ReadReport;
 
@@ -45,32 +45,29 @@ impl Image {
         sidecars: &Sidecars,
         limits: &Limits,
     ) -> Result<Image> {
-        let full = Level::new(Arc::clone(source), roles.full.clone(), 0, limits)?;
+        let role = LevelRole::Image { number: 0 };
+        let full = Level::new(Arc::clone(source), roles.full.clone(), role, limits)?;
         let about = ImageMetadata::gather(&full, sidecars, limits);
-        let mut levels = vec![full];
+        let fill = fill_bytes(about.nodata, full.dtype);
+        let mut levels = vec![full.filled_with(fill.clone())];
         // An overview that cannot be used is one that is not there: the full resolution does not depend on it.
         let internal = roles.overviews.iter().map(|&ifd| (source, ifd));
         // GDAL looks beside the file only if there are none inside. The levels that it shows come first here too.
         let external = sidecars.overviews.iter().map(|(source, ifd)| (source, ifd));
         for (source, ifd) in internal.chain(external) {
-            if let Ok(level) = Level::new(Arc::clone(source), ifd.clone(), levels.len(), limits)
+            let role = LevelRole::Image { number: levels.len() };
+            if let Ok(level) = Level::new(Arc::clone(source), ifd.clone(), role, limits)
                 && (level.bands(), level.dtype) == (levels[0].bands(), levels[0].dtype)
             {
-                levels.push(level);
+                levels.push(level.filled_with(fill.clone()));
             }
-        }
-        for level in &mut levels {
-            level.fill = fill_bytes(about.nodata, level.dtype);
         }
 
         let mut masks = Vec::new();
         let internal = roles.mask.iter().chain(&roles.mask_overviews).map(|&ifd| (source, ifd));
         let external = sidecars.masks.iter().map(|(source, ifd)| (source, ifd)).filter(|_| roles.mask.is_none());
         for (source, ifd) in internal.chain(external) {
-            if let Ok(mut mask) = Level::new(Arc::clone(source), ifd.clone(), 0, limits) {
-                mask.is_mask = true;
-                masks.push(mask);
-            }
+            masks.extend(Level::new(Arc::clone(source), ifd.clone(), LevelRole::Mask, limits));
         }
         Ok(Image { levels, masks, limits: limits.clone(), about })
     }
@@ -128,7 +125,16 @@ impl Image {
 
     /// A level by number.
     pub(crate) fn level(&self, number: usize) -> Result<&Level> {
-        self.levels.get(number).ok_or(Error::Level { level: number, count: self.levels.len() })
+        self.levels.get(number).ok_or_else(|| Error::Level {
+            file: self.levels[0].file.clone(),
+            level: number,
+            count: self.levels.len(),
+        })
+    }
+
+    /// Plans a read.
+    fn plan<'a>(&'a self, request: &'a ReadRequest<'a>) -> Result<ReadPlan<'a>> {
+        ReadPlan::new(self.level(request.level)?, request, &self.limits)
     }
 
     /// Read pixels into memory of their own.
@@ -138,14 +144,12 @@ impl Image {
     /// is missing or corrupt ([`Error::BlockPastEnd`], [`Error::Fetch`], [`Error::Block`]), the compression is not supported
     /// ([`Error::Codec`]) or the read was cancelled.
     pub fn read(&self, request: &ReadRequest<'_>) -> Result<Raster> {
-        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
-        let checked = ReadPlan::new(level, request, limits)?;
-        let mut pixels = Pixels::zeroed(level.dtype, checked.samples);
+        let plan = self.plan(request)?;
+        let mut pixels = Pixels::zeroed(plan.level.dtype, plan.selection.samples);
         swath_io::advise_huge_pages(pixels.as_bytes_mut());
-        let report = read_into(level, request, &checked, limits, pixels.as_bytes_mut())?;
-        let (bands, rows, cols) =
-            (checked.bands.len(), checked.window.height() as usize, checked.window.width() as usize);
-        let shape = match request.layout {
+        let report = read::execute(&plan, pixels.as_bytes_mut())?;
+        let (bands, rows, cols) = (plan.bands().len(), plan.window().height() as usize, plan.window().width() as usize);
+        let shape = match plan.layout {
             Layout::BandsFirst => [bands, rows, cols],
             Layout::BandsLast => [rows, cols, bands],
         };
@@ -157,16 +161,14 @@ impl Image {
     /// # Errors
     /// As [`Image::read`], and [`Error::Device`] when the device has no memory for it or stops.
     pub fn read_to_device(&self, request: &ReadRequest<'_>, gpu: &Gpu) -> Result<(DeviceRaster, ReadReport)> {
-        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
-        let checked = ReadPlan::new(level, request, limits)?;
-        gpu::read(level, gpu, request, &checked, limits)
+        let plan = self.plan(request)?;
+        read::gpu::execute_to_device(&plan, gpu)
     }
 
     /// Read pixels, all bands of each side by side, into the first rows of a raster on a device.
     pub(crate) fn read_into_raster(&self, request: &ReadRequest<'_>, raster: &DeviceRaster) -> Result<ReadReport> {
-        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
-        let checked = ReadPlan::new(level, request, limits)?;
-        gpu::read_into_raster(level, request, &checked, limits, raster)
+        let plan = self.plan(request)?;
+        read::gpu::execute_into_raster(&plan, raster)
     }
 
     /// Read pixels straight into a buffer of the image's type and of the exact size.
@@ -186,8 +188,7 @@ impl Image {
     /// # Errors
     /// As [`Image::read`], and [`Error::BufferSize`] when the buffer does not fit.
     pub fn read_bytes_into(&self, request: &ReadRequest<'_>, out: &mut [u8]) -> Result<ReadReport> {
-        let (level, limits) = (self.level(request.level)?, request.limits.as_ref().unwrap_or(&self.limits));
-        let checked = ReadPlan::new(level, request, limits)?;
-        read_into(level, request, &checked, limits, out)
+        let plan = self.plan(request)?;
+        read::execute(&plan, out)
     }
 }

@@ -1,9 +1,8 @@
 //! One resolution of an image: where its blocks lie and how they are decoded.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use swath_codec::{Codec, DType, Decoder, SampleFormat, Shape};
-use swath_gpu::{DeviceFile, Gpu, Storage};
 use swath_io::{Source, Span};
 use swath_tiff::{BlockGrid, Compression, Ifd, ImageLayout, Limits};
 
@@ -11,10 +10,20 @@ use crate::error::{Error, Result};
 use crate::read::cache;
 use crate::read::color::{Conversion, subsampling};
 use crate::read::decoder;
-use crate::read::plan::Place;
+use crate::read::gpu::DirectFile;
+use crate::read::plan::BlockCoord;
 
 /// Bytes of a piece of a large uncompressed strip.
 const PIECE_BYTES: u64 = 512 << 10;
+
+/// What a directory of the file stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LevelRole {
+    /// A resolution of the image: 0 is the full one.
+    Image { number: usize },
+    /// The mask of a resolution.
+    Mask,
+}
 
 /// One resolution of an image, or of its mask.
 #[derive(Debug, Clone)]
@@ -39,12 +48,13 @@ pub(crate) struct Level {
     lerc_mask: bool,
     /// The bytes of one sample of nodata, or zeros: what blocks that are not stored are filled with.
     pub(crate) fill: Vec<u8>,
-    /// The file as a device reads it by itself, once one was asked to.
-    device_file: Arc<Mutex<Option<Arc<DeviceFile>>>>,
+    /// The file as a device reads it directly.
+    pub(crate) direct_file: DirectFile,
 }
 
 impl Level {
-    pub(crate) fn new(source: Arc<dyn Source>, ifd: Ifd, number: usize, limits: &Limits) -> Result<Level> {
+    /// Reads the layout of a level from its directory. Blocks that are not stored are zeros, until [`filled_with`](Level::filled_with).
+    pub(crate) fn new(source: Arc<dyn Source>, ifd: Ifd, role: LevelRole, limits: &Limits) -> Result<Level> {
         let file = source.name();
         let layout = ImageLayout::read(&ifd, source.as_ref(), limits)
             .map_err(|source| Error::Container { file: file.clone(), source })?;
@@ -58,8 +68,10 @@ impl Level {
         let subsampling = subsampling(&layout, &fields);
         let blocks = Blocks::new(&layout, subsampling);
         let fill = vec![0; dtype.size()];
-        let (is_mask, lerc_mask) = (false, false);
-        let device_file = Arc::default();
+        let (number, is_mask) = match role {
+            LevelRole::Image { number } => (number, false),
+            LevelRole::Mask => (0, true),
+        };
         Ok(Level {
             id: cache::new_id(),
             source,
@@ -72,20 +84,20 @@ impl Level {
             is_mask,
             conversion,
             subsampling,
-            lerc_mask,
+            lerc_mask: false,
             fill,
-            device_file,
+            direct_file: DirectFile::default(),
         })
+    }
+
+    /// The same level, whose blocks that are not stored are filled with copies of this sample.
+    pub(crate) fn filled_with(self, fill: Vec<u8>) -> Level {
+        Level { fill, ..self }
     }
 
     /// Bands that a read gives.
     pub(crate) fn bands(&self) -> usize {
         self.conversion.as_ref().map_or(usize::from(self.layout.samples), Conversion::bands)
-    }
-
-    /// The same level, read from another source of the same bytes.
-    pub(crate) fn with_source(&self, source: Arc<dyn Source>) -> Level {
-        Level { source, ..self.clone() }
     }
 
     /// The masks of this level's LERC blobs as a level of its own. A block that is not stored is zeros, which are valid.
@@ -100,36 +112,6 @@ impl Level {
             fill: vec![255],
             ..self.clone()
         }
-    }
-
-    /// The file as the device reads it by itself: registered once, however often it is read. `None` when it is read by the host.
-    ///
-    /// # Errors
-    /// Why the device cannot, in a sentence, when it was asked to.
-    pub(crate) fn device_file(
-        &self,
-        gpu: &Gpu,
-        storage: Storage,
-    ) -> std::result::Result<Option<Arc<DeviceFile>>, String> {
-        let by_host = |why: &str| if storage == Storage::CuFile { Err(why.to_owned()) } else { Ok(None) };
-        let Some(file) = self.source.file() else {
-            return by_host("only files of this machine can be read by cuFile");
-        };
-        let mut known = self.device_file.lock().unwrap_or_else(PoisonError::into_inner);
-        // What did not come to an end once would be waited for in vain by each window.
-        if known.as_ref().is_some_and(|known| known.is_for(gpu) && !known.is_alive()) {
-            return by_host("a transfer of this file was given up before");
-        }
-        // One that was opened because it was asked for may be one that goes through host memory.
-        let usable = |known: &Arc<DeviceFile>| known.is_for(gpu) && (storage == Storage::CuFile || known.is_direct());
-        if known.as_ref().is_some_and(usable) && storage != Storage::Posix {
-            return Ok(known.clone());
-        }
-        let opened = gpu.open_file(file, false, storage)?.map(Arc::new);
-        if opened.is_some() {
-            known.clone_from(&opened);
-        }
-        Ok(opened)
     }
 
     /// The shape of `height` rows of a block as they are decoded.
@@ -202,9 +184,9 @@ impl Blocks {
     }
 
     /// Where the blocks at the given places lie: neighbours in the table are looked up at once.
-    pub(crate) fn spans(&self, level: &Level, places: &[Place], spans: &mut Vec<Span>) -> swath_tiff::Result<()> {
+    pub(crate) fn spans(&self, level: &Level, places: &[BlockCoord], spans: &mut Vec<Span>) -> swath_tiff::Result<()> {
         let table = &level.layout.table;
-        let index = |at: &Place| level.layout.grid.index(at.plane, self.stored_row(at.row), at.col);
+        let index = |at: &BlockCoord| level.layout.grid.index(at.plane, self.stored_row(at.row), at.col);
         for run in places.chunk_by(|a, b| index(b) == index(a) + 1) {
             table.spans(level.source.as_ref(), index(&run[0]), run.len() as u64, spans)?;
         }

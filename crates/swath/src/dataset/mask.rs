@@ -1,13 +1,14 @@
 //! Which pixels are valid: the mask, read on its own.
 
 use swath_codec::DType;
-use swath_tiff::Compression;
+use swath_tiff::{Compression, Window};
 
 use crate::dataset::image::Image;
 use crate::dataset::level::Level;
 use crate::error::Result;
-use crate::read::cpu::{ReadPlan, read_into};
+use crate::read;
 use crate::read::pixels::Pixels;
+use crate::read::plan::{ReadPlan, Selection};
 use crate::read::request::{Layout, ReadRequest};
 use crate::report::ReadReport;
 
@@ -101,12 +102,12 @@ impl Image {
     pub fn read_mask(&self, request: &ReadRequest<'_>) -> Result<Mask> {
         let level = self.level(request.level)?;
         let limits = request.limits.as_ref().unwrap_or(&self.limits);
-        let checked = ReadPlan::new(level, &request.clone().bands([0]), limits)?;
-        let (width, height) = (checked.window.width() as usize, checked.window.height() as usize);
+        let selection = Selection::new(level, &request.clone().bands([0]), limits)?;
+        let (width, height) = (selection.window.width() as usize, selection.window.height() as usize);
         let origin = self.mask_origin();
         let (values, report) = match origin {
             MaskOrigin::AllValid => (vec![255; width * height], ReadReport::default()),
-            MaskOrigin::MaskImage => self.read_mask_image(level, request, &checked)?,
+            MaskOrigin::MaskImage => self.read_mask_image(level, request, &selection.window)?,
             MaskOrigin::Alpha => {
                 let raster = self.read(&request.clone().bands([self.bands() - 1]))?;
                 (valid_where(&raster.pixels, 1, |_, value| value != 0.0), raster.report)
@@ -145,7 +146,7 @@ impl Image {
         &self,
         level: &Level,
         request: &ReadRequest<'_>,
-        checked: &ReadPlan,
+        window: &Window,
     ) -> Result<(Vec<u8>, ReadReport)> {
         let size = |level: &Level| (level.layout.grid.width, level.layout.grid.height);
         let (width, height) = size(level);
@@ -159,7 +160,6 @@ impl Image {
             let middle = u128::from(at * 2 + 1) * u128::from(full) / u128::from(2 * size);
             (middle as u64).min(full - 1)
         };
-        let window = &checked.window;
         let rows: Vec<u64> = window.rows().map(|row| scale(row, full_height, height)).collect();
         let cols: Vec<u64> = window.cols().map(|col| scale(col, full_width, width)).collect();
         let (top, left) = (rows[0], cols[0]);
@@ -174,11 +174,10 @@ impl Image {
 
     /// Read one band of a mask level; everything but 0 is valid.
     fn read_plane(&self, mask: &Level, request: &ReadRequest<'_>) -> Result<(Vec<u8>, ReadReport)> {
-        let limits = request.limits.as_ref().unwrap_or(&self.limits);
         let request = request.clone().layout(Layout::BandsFirst);
-        let checked = ReadPlan::new(mask, &request, limits)?;
-        let mut pixels = Pixels::zeroed(mask.dtype, checked.samples);
-        let report = read_into(mask, &request, &checked, limits, pixels.as_bytes_mut())?;
+        let plan = ReadPlan::new(mask, &request, &self.limits)?;
+        let mut pixels = Pixels::zeroed(mask.dtype, plan.selection.samples);
+        let report = read::execute(&plan, pixels.as_bytes_mut())?;
         Ok((valid_where(&pixels, 1, |_, value| value != 0.0), report))
     }
 }

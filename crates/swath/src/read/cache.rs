@@ -4,7 +4,6 @@
 //! and one that a read uses whole is not: reading a file once from end to end keeps nothing.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -12,8 +11,7 @@ use swath_tiff::BlockGrid;
 
 use crate::dataset::image::Image;
 use crate::dataset::level::Level;
-use crate::read::cpu::ReadPlan;
-use crate::read::plan::Place;
+use crate::read::plan::{BlockCoord, PlannedBlock, ReadPlan};
 
 /// The largest block that is kept.
 const LARGEST: u64 = 4 << 20;
@@ -71,37 +69,32 @@ impl BlockCache {
     }
 
     /// The pixels of a block, if they are kept.
-    pub(crate) fn get(&self, level: &Level, place: Place) -> Option<Arc<Vec<u8>>> {
-        self.lock()?.get(key(level, place))
+    pub(crate) fn get(&self, level: &Level, coord: BlockCoord) -> Option<Arc<Vec<u8>>> {
+        self.lock()?.get(key(level, coord))
     }
 
-    /// How many blocks of a window are kept: those need no thread. A window of many blocks is not looked through.
-    pub(crate) fn count(&self, level: &Level, checked: &ReadPlan) -> u64 {
+    /// How many blocks of a read are cached: those need no thread. Reads of many blocks are not looked up.
+    pub(crate) fn count(&self, plan: &ReadPlan<'_>) -> u64 {
         const MOST: u64 = 256;
-        let (grid, window) = (&level.blocks.grid, &checked.window);
-        let (rows, cols) = (grid.block_rows(window), grid.block_cols(window));
-        let planes = if grid.planes > 1 { checked.bands.len() as u64 } else { 1 };
-        if (rows.end - rows.start).saturating_mul(cols.end - cols.start).saturating_mul(planes) > MOST {
+        let all = plan.all_blocks();
+        if plan.count(&all) > MOST {
             return 0;
         }
         let Some(blocks) = self.lock() else { return 0 };
-        let plane = |plane: u64| if grid.planes > 1 { checked.bands[plane as usize] as u64 } else { 0 };
-        let places = rows.flat_map(|row| cols.clone().map(move |col| (row, col)));
-        let keys = places.flat_map(|(row, col)| (0..planes).map(move |i| (i, row, col)));
-        keys.filter(|&(i, row, col)| blocks.kept.contains_key(&(level.id, plane(i), row, col))).count() as u64
+        plan.blocks(&all).filter(|block| blocks.kept.contains_key(&key(plan.level, block.coord))).count() as u64
     }
 
-    /// Whether a block is to be kept of which these rows and columns of the image are used. A block that is kept is decoded whole, and a
-    /// large one costs more than the next window may save.
-    pub(crate) fn wants(&self, level: &Level, block: (u64, u64), rows: &Range<u64>, cols: &Range<u64>) -> bool {
-        level.block_bytes() <= LARGEST.min(self.0.limit / 4) && cuts(&level.blocks.grid, block, rows, cols)
+    /// Whether to cache a block of which the read uses a part. A cached block is decoded whole, and a large one costs more than the next
+    /// window may save.
+    pub(crate) fn wants(&self, level: &Level, block: &PlannedBlock) -> bool {
+        level.block_bytes() <= LARGEST.min(self.0.limit / 4) && is_cut(&level.blocks.grid, block)
     }
 
     /// Keep the pixels of a block, and let others go.
-    pub(crate) fn keep(&self, level: &Level, place: Place, pixels: Vec<u8>) {
+    pub(crate) fn keep(&self, level: &Level, coord: BlockCoord, pixels: Vec<u8>) {
         let pixels = Arc::new(pixels);
         if let Some(mut blocks) = self.lock() {
-            blocks.insert(key(level, place), pixels);
+            blocks.insert(key(level, coord), pixels);
             while blocks.bytes > self.0.limit {
                 let Some((_, oldest)) = blocks.by_age.pop_first() else { return };
                 blocks.remove(oldest);
@@ -149,15 +142,15 @@ impl Blocks {
     }
 }
 
-/// Whether these rows and columns of the image are a part only of the block that they lie in.
-fn cuts(grid: &BlockGrid, (row, col): (u64, u64), rows: &Range<u64>, cols: &Range<u64>) -> bool {
-    let high = grid.decoded_height(row).min(grid.height - row * grid.block_height);
-    let wide = grid.block_width.min(grid.width - col * grid.block_width);
+/// Whether the read uses only a part of a block.
+fn is_cut(grid: &BlockGrid, PlannedBlock { coord, rows, cols, .. }: &PlannedBlock) -> bool {
+    let high = grid.decoded_height(coord.row).min(grid.height - coord.row * grid.block_height);
+    let wide = grid.block_width.min(grid.width - coord.col * grid.block_width);
     (rows.end - rows.start, cols.end - cols.start) != (high, wide)
 }
 
-fn key(level: &Level, place: Place) -> Key {
-    (level.id, place.plane, place.row, place.col)
+fn key(level: &Level, coord: BlockCoord) -> Key {
+    (level.id, coord.plane, coord.row, coord.col)
 }
 
 /// A number that no other level has.

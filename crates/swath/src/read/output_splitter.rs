@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use swath_tiff::{BlockGrid, Window};
 
+use crate::read::plan::ReadPlan;
 use crate::read::request::Layout;
 
 /// A part of the output with its own sequence of rows, and the bands that go there.
@@ -65,20 +66,26 @@ pub(crate) struct OutputSplitter<'a> {
 }
 
 impl<'a> OutputSplitter<'a> {
-    /// Split `out` for a window of `bands.len()` bands of `sample_bytes` each. Blocks of a planar file fill one output
+    /// Splits the output of a plan.
+    pub(crate) fn new(out: &'a mut [u8], plan: &ReadPlan<'_>) -> OutputSplitter<'a> {
+        let (grid, sample_bytes) = (plan.level.blocks.grid, plan.level.dtype.size());
+        OutputSplitter::split(out, grid, *plan.window(), plan.bands().len(), sample_bytes, plan.layout)
+    }
+
+    /// Splits `out` for a window of `bands` bands of `sample_bytes` each. Blocks of a planar file fill one output
     /// plane each when the output is bands first; in all other cases the blocks at one position share their pixels.
-    pub(crate) fn new(
+    fn split(
         out: &'a mut [u8],
         grid: BlockGrid,
         window: Window,
-        bands: &[usize],
+        bands: usize,
         sample_bytes: usize,
         layout: Layout,
     ) -> OutputSplitter<'a> {
         let (width, height) = (window.width() as usize, window.height() as usize);
         let groups = match layout {
             Layout::BandsLast => {
-                let pixel_bytes = sample_bytes * bands.len();
+                let pixel_bytes = sample_bytes * bands;
                 vec![Group { planes: vec![Plane { rest: out, row_bytes: width * pixel_bytes, pixel_bytes }] }]
             }
             Layout::BandsFirst => {
@@ -145,10 +152,10 @@ impl<'a> OutputSplitter<'a> {
         self.cols = self.grid.block_cols(&self.window);
         self.open.clear();
         for plane in &mut group.planes {
-            let (band, rest) = std::mem::take(&mut plane.rest).split_at_mut(height * plane.row_bytes);
+            let (rows, rest) = std::mem::take(&mut plane.rest).split_at_mut(height * plane.row_bytes);
             plane.rest = rest;
             let pixel_bytes = plane.pixel_bytes;
-            self.open.extend(band.chunks_exact_mut(rows_per_piece * plane.row_bytes).map(|piece| (piece, pixel_bytes)));
+            self.open.extend(rows.chunks_exact_mut(rows_per_piece * plane.row_bytes).map(|piece| (piece, pixel_bytes)));
         }
         Some(())
     }
@@ -165,16 +172,16 @@ mod tests {
                 let grid = BlockGrid { width: 50, height: 40, block_width: 16, block_height: 8, planes, tiled: true };
                 let window = Window::new(5..33, 7..50, 50, 40).unwrap();
                 let mut out = vec![0_u8; 28 * 43 * 3 * 2];
-                let mut scatter = OutputSplitter::new(&mut out, grid, window, &[0, 1, 2], 2, layout);
+                let mut splitter = OutputSplitter::split(&mut out, grid, window, 3, 2, layout);
                 let mut jobs = 0;
-                while let Some(mut job) = scatter.next() {
+                while let Some(mut job) = splitter.next() {
                     jobs += 1;
                     for piece in &mut job.pieces {
                         piece.iter_mut().for_each(|byte| *byte += 1);
                     }
                 }
                 let groups = if planes == 3 && layout == Layout::BandsFirst { 3 } else { 1 };
-                assert_eq!((jobs, scatter.group_count()), (5 * 4 * groups, groups));
+                assert_eq!((jobs, splitter.group_count()), (5 * 4 * groups, groups));
                 assert!(out.iter().all(|&byte| byte == 1));
             }
         }

@@ -4,9 +4,8 @@ use swath_codec::place::{Every, copy};
 use swath_codec::sample::{is_packed, unpack_row};
 use swath_codec::{Result, Shape};
 
-use crate::dataset::level::Level;
-use crate::read::cpu::ReadPlan;
 use crate::read::output_splitter::Job;
+use crate::read::plan::ReadPlan;
 use crate::read::request::Layout;
 
 /// How the samples of a block get to their place in the output.
@@ -20,12 +19,13 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn new(level: &Level, checked: &ReadPlan, layout: Layout) -> Placement {
+    pub(crate) fn new(plan: &ReadPlan<'_>) -> Placement {
+        let level = plan.level;
         let shape = level.shape(1);
         Placement {
-            layout,
-            bands: checked.bands.clone(),
-            planar: level.blocks.grid.planes > 1,
+            layout: plan.layout,
+            bands: plan.bands().to_vec(),
+            planar: plan.is_planar(),
             sample_bytes: level.dtype.size(),
             block_width: level.blocks.grid.block_width,
             packed: is_packed(shape.format, shape.bits),

@@ -1,25 +1,266 @@
-//! Where the blocks of a read lie in the file, and which part of each has to be decoded.
+//! The plan of a read: everything that is decided before the first byte of pixel data moves.
+//!
+//! A [`ReadPlan`] holds the level, window, bands, output layout, decoder and limits of one read, and finds the blocks that the read
+//! needs ([`ReadPlan::blocks`]) and where they lie in the file ([`ReadPlan::locate`]). The executors (`cpu.rs`, `gpu.rs`), the
+//! read-ahead (`prefetch.rs`) and the block cache take a plan and decide nothing of it again.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use swath_codec::{Decoder, Extent, RowAccess, Shape};
-use swath_io::Span;
-use swath_tiff::Limits;
+use swath_io::{Source, Span};
+use swath_tiff::{Limits, Window};
 
 use crate::dataset::level::Level;
 use crate::error::{BlockName, Error, Result};
+use crate::read::request::{Layout, ProgressFn, ReadRequest};
 
-/// The place of a block in its level's grid.
+/// The window and the bands of a read, checked against the level: both exist, and the sizes are within the limits.
+#[derive(Debug, Clone)]
+pub(crate) struct Selection {
+    pub(crate) window: Window,
+    pub(crate) bands: Vec<usize>,
+    /// Pixels times bands.
+    pub(crate) samples: usize,
+}
+
+impl Selection {
+    /// Checks a request against the level that it is for.
+    pub(crate) fn new(level: &Level, request: &ReadRequest<'_>, limits: &Limits) -> Result<Selection> {
+        let (window, bands) = Selection::window_and_bands(level, request)?;
+        Selection::within_limits(level, window, bands, limits)
+    }
+
+    /// The window and the bands that a request asks for, without a check of the limits.
+    pub(crate) fn window_and_bands(level: &Level, request: &ReadRequest<'_>) -> Result<(Window, Vec<usize>)> {
+        let (width, height, count) = (level.layout.grid.width, level.layout.grid.height, level.bands());
+        let (rows, cols) = request.window.clone().unwrap_or((0..height, 0..width));
+        let window = Window::new(rows.clone(), cols.clone(), width, height).ok_or_else(|| Error::Window {
+            file: level.file.clone(),
+            rows,
+            cols,
+            width,
+            height,
+        })?;
+        let bands = request.bands.clone().unwrap_or_else(|| (0..count).collect());
+        match bands.iter().find(|&&band| band >= count) {
+            Some(&band) => Err(Error::Band { file: level.file.clone(), band, count }),
+            None => Ok((window, bands)),
+        }
+    }
+
+    fn within_limits(level: &Level, window: Window, bands: Vec<usize>, limits: &Limits) -> Result<Selection> {
+        let limit = |what, name, value: Option<u64>, limit| match value {
+            Some(value) if value <= limit => Ok(value),
+            value => {
+                Err(Error::Limit { file: level.file.clone(), what, name, value: value.unwrap_or(u64::MAX), limit })
+            }
+        };
+        let pixels = window.width().checked_mul(window.height());
+        let samples = pixels.and_then(|pixels| pixels.checked_mul(bands.len() as u64));
+        let samples = limit("pixels times bands of this read", "max_pixels", samples, limits.max_pixels)?;
+        let block = level.blocks.grid.block_width.checked_mul(level.blocks.grid.block_height);
+        let block = block.and_then(|pixels| pixels.checked_mul(u64::from(level.layout.block_samples())));
+        limit("pixels times samples of one block", "max_block_pixels", block, limits.max_block_pixels)?;
+        Ok(Selection { window, bands, samples: samples as usize })
+    }
+}
+
+/// A read that is decided in every respect.
+#[derive(Clone)]
+pub(crate) struct ReadPlan<'a> {
+    pub(crate) level: &'a Level,
+    /// Delivers the compressed bytes: the source of the level, or one that holds some of them in memory.
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) selection: Selection,
+    /// The order of the samples in the output.
+    pub(crate) layout: Layout,
+    pub(crate) decoder: Arc<Decoder>,
+    pub(crate) limits: &'a Limits,
+    pub(crate) progress: Option<&'a ProgressFn<'a>>,
+    /// How the read is executed: device, threads, cache, cancellation and what to do with corrupt blocks.
+    pub(crate) request: &'a ReadRequest<'a>,
+}
+
+impl<'a> ReadPlan<'a> {
+    /// Plans the read of a level. `limits` are those of the file, which the request may replace.
+    pub(crate) fn new(level: &'a Level, request: &'a ReadRequest<'a>, limits: &'a Limits) -> Result<ReadPlan<'a>> {
+        let limits = request.limits.as_ref().unwrap_or(limits);
+        let selection = Selection::new(level, request, limits)?;
+        Ok(ReadPlan {
+            level,
+            source: Arc::clone(&level.source),
+            selection,
+            layout: request.layout,
+            decoder: Arc::new(level.decoder(limits)?),
+            limits,
+            progress: request.progress,
+            request,
+        })
+    }
+
+    /// The same window, but all samples of each pixel as they are stored, pixel by pixel. Images whose colours are converted have another
+    /// number of stored samples than of bands.
+    pub(crate) fn of_stored_samples(&self) -> Result<ReadPlan<'a>> {
+        let samples = (0..usize::from(self.level.layout.samples)).collect();
+        let selection = Selection::within_limits(self.level, self.selection.window, samples, self.limits)?;
+        Ok(ReadPlan { selection, layout: Layout::BandsLast, ..self.clone() })
+    }
+
+    /// A part of this read: `rows` and `cols` of the image and some of its bands, in another layout. It reports no progress.
+    pub(crate) fn part(
+        &self,
+        (rows, cols): (Range<u64>, Range<u64>),
+        bands: Range<usize>,
+        layout: Layout,
+    ) -> Result<ReadPlan<'a>> {
+        let grid = &self.level.layout.grid;
+        let window = Window::new(rows.clone(), cols.clone(), grid.width, grid.height).ok_or_else(|| Error::Window {
+            file: self.level.file.clone(),
+            rows,
+            cols,
+            width: grid.width,
+            height: grid.height,
+        })?;
+        let bands = self.selection.bands[bands].to_vec();
+        let selection = Selection::within_limits(self.level, window, bands, self.limits)?;
+        Ok(ReadPlan { selection, layout, progress: None, ..self.clone() })
+    }
+
+    /// The same read from another source of the same bytes.
+    pub(crate) fn with_source(&self, source: Arc<dyn Source>) -> ReadPlan<'a> {
+        ReadPlan { source, ..self.clone() }
+    }
+
+    pub(crate) fn window(&self) -> &Window {
+        &self.selection.window
+    }
+
+    pub(crate) fn bands(&self) -> &[usize] {
+        &self.selection.bands
+    }
+
+    /// Bytes of the output.
+    pub(crate) fn output_bytes(&self) -> usize {
+        self.selection.samples * self.level.dtype.size()
+    }
+
+    /// Whether every block holds one band only.
+    pub(crate) fn is_planar(&self) -> bool {
+        self.level.blocks.grid.planes > 1
+    }
+
+    /// All blocks that the read needs.
+    pub(crate) fn all_blocks(&self) -> BlockRect {
+        let (grid, window) = (&self.level.blocks.grid, self.window());
+        BlockRect { rows: grid.block_rows(window), cols: grid.block_cols(window), bands: 0..self.bands().len() }
+    }
+
+    /// The number of blocks in a rectangle of them.
+    pub(crate) fn count(&self, rect: &BlockRect) -> u64 {
+        let planes = if self.is_planar() { rect.bands.len() as u64 } else { 1 };
+        let positions = (rect.rows.end - rect.rows.start).saturating_mul(rect.cols.end - rect.cols.start);
+        positions.saturating_mul(planes)
+    }
+
+    /// The blocks of a rectangle in file order: band by band in a planar file, then row by row.
+    pub(crate) fn blocks(&self, rect: &BlockRect) -> impl Iterator<Item = PlannedBlock> + use<'_> {
+        let BlockRect { rows, cols, bands } = rect.clone();
+        let bands = if self.is_planar() { bands } else { 0..1 };
+        let (grid, window) = (self.level.blocks.grid, self.selection.window);
+        bands.flat_map(move |band| {
+            let plane = if self.is_planar() { self.bands()[band] as u64 } else { 0 };
+            let cols = cols.clone();
+            rows.clone().flat_map(move |row| {
+                cols.clone().map(move |col| PlannedBlock {
+                    coord: BlockCoord { plane, row, col },
+                    band,
+                    rows: grid.rows_in(row, &window),
+                    cols: grid.cols_in(col, &window),
+                })
+            })
+        })
+    }
+
+    /// The rows and columns of the image that a rectangle of blocks contributes to the read.
+    pub(crate) fn area(&self, rect: &BlockRect) -> (Range<u64>, Range<u64>) {
+        let (grid, window) = (&self.level.blocks.grid, self.window());
+        let rows = grid.rows_in(rect.rows.start, window).start..grid.rows_in(rect.rows.end - 1, window).end;
+        let cols = grid.cols_in(rect.cols.start, window).start..grid.cols_in(rect.cols.end - 1, window).end;
+        (rows, cols)
+    }
+
+    /// Decides which rows of a block are decoded; `access` says which rows the decoder can give.
+    pub(crate) fn request(&self, block: &PlannedBlock, access: RowAccess) -> BlockRequest {
+        let grid = &self.level.blocks.grid;
+        let top = block.coord.row * grid.block_height;
+        let bottom = top + grid.decoded_height(block.coord.row);
+        let (first_row, end_row) = match access {
+            RowAccess::Any => (block.rows.start, block.rows.end),
+            RowAccess::Prefix => (top, block.rows.end),
+            RowAccess::All => (top, bottom),
+        };
+        let shape = self.level.shape((end_row - first_row) as usize);
+        let extent = if end_row == bottom { Extent::Whole } else { Extent::Top };
+        let (coord, band) = (block.coord, block.band);
+        BlockRequest { coord, job: 0, band, shape, extent, first_row, problem: None, kept: None }
+    }
+
+    /// Finds the byte ranges of the blocks. A block that lies outside the file gets a problem and an empty span.
+    pub(crate) fn locate(&self, requests: &mut [BlockRequest], spans: &mut Vec<Span>) -> Result<()> {
+        let (level, limits) = (self.level, self.limits);
+        let blocks = &level.blocks;
+        let coords: Vec<_> = requests.iter().map(|request| request.coord).collect();
+        spans.clear();
+        blocks.spans(level, &coords, spans).map_err(|e| level.container_error(e))?;
+
+        let size = level.source.size();
+        let longest = level.stored_bytes().saturating_mul(10).saturating_add(1 << 20);
+        let access = self.decoder.row_access();
+        for (span, request) in spans.iter_mut().zip(requests) {
+            if request.kept.is_some() {
+                *span = Span::default();
+            }
+            if span.is_sparse() {
+                continue;
+            }
+            let stored = request.shape.len() as u64;
+            if access == RowAccess::Any {
+                // Rows lie at known offsets. libtiff ignores the byte count here too.
+                let top = request.coord.row * blocks.grid.block_height;
+                let skipped = (request.first_row - top) * request.shape.row_bytes() as u64;
+                *span = Span { offset: span.offset.saturating_add(skipped), len: stored };
+            } else if span.len == u64::MAX {
+                // The file has no byte counts: the stream ends somewhere between here and the end of the file.
+                span.len = size.saturating_sub(span.offset).clamp(1, stored.saturating_mul(2).saturating_add(1 << 16));
+            }
+            let Span { offset, len } = *span;
+            if len > limits.max_block_bytes && access != RowAccess::Any {
+                let (file, block) = (level.file.clone(), request.coord.name(level));
+                return Err(Error::BlockBytes { file, block, len, limit: limits.max_block_bytes });
+            }
+            if offset.checked_add(len).is_none_or(|end| end > size) {
+                let (file, block) = (level.file.clone(), request.coord.name(level));
+                request.problem = Some(Error::BlockPastEnd { file, block, offset, len, size });
+                *span = Span::default();
+            }
+            // No stream of a codec is this much longer than what it holds. libtiff stops reading there too.
+            span.len = span.len.min(longest);
+        }
+        Ok(())
+    }
+}
+
+/// The position of a block in the grid of its level.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    /// The band, in a planar file.
+pub(crate) struct BlockCoord {
+    /// The band, in a planar file; otherwise 0.
     pub(crate) plane: u64,
     pub(crate) row: u64,
     pub(crate) col: u64,
 }
 
-impl Place {
+impl BlockCoord {
     /// The name of the block in messages.
     pub(crate) fn name(&self, level: &Level) -> BlockName {
         BlockName {
@@ -33,94 +274,104 @@ impl Place {
     }
 }
 
-/// One block of a batch.
+/// A rectangle of blocks, and which of the requested bands are read from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlockRect {
+    /// Block rows.
+    pub(crate) rows: Range<u64>,
+    /// Block columns.
+    pub(crate) cols: Range<u64>,
+    /// Indices into the requested bands; all of them where a block holds all bands.
+    pub(crate) bands: Range<usize>,
+}
+
+impl BlockRect {
+    /// The block at one position.
+    pub(crate) fn single(row: u64, col: u64, bands: Range<usize>) -> BlockRect {
+        BlockRect { rows: row..row + 1, cols: col..col + 1, bands }
+    }
+
+    /// The two halves, if there is more than one block.
+    pub(crate) fn split(&self, planar: bool) -> Option<[BlockRect; 2]> {
+        let half = |range: &Range<u64>| range.start + (range.end - range.start) / 2;
+        let BlockRect { rows, cols, bands } = self.clone();
+        if rows.end - rows.start > 1 {
+            let middle = half(&rows);
+            return Some([
+                BlockRect { rows: rows.start..middle, ..self.clone() },
+                BlockRect { rows: middle..rows.end, ..self.clone() },
+            ]);
+        }
+        if cols.end - cols.start > 1 {
+            let middle = half(&cols);
+            return Some([
+                BlockRect { cols: cols.start..middle, ..self.clone() },
+                BlockRect { cols: middle..cols.end, ..self.clone() },
+            ]);
+        }
+        if planar && bands.len() > 1 {
+            let middle = bands.start + bands.len() / 2;
+            return Some([
+                BlockRect { bands: bands.start..middle, ..self.clone() },
+                BlockRect { bands: middle..bands.end, ..self.clone() },
+            ]);
+        }
+        None
+    }
+}
+
+/// A block that the read needs, and the part of the image that it contributes.
+#[derive(Debug, Clone)]
+pub(crate) struct PlannedBlock {
+    pub(crate) coord: BlockCoord,
+    /// The index of its band among the requested bands, in a planar file; otherwise 0.
+    pub(crate) band: usize,
+    /// Rows of the image.
+    pub(crate) rows: Range<u64>,
+    /// Columns of the image.
+    pub(crate) cols: Range<u64>,
+}
+
+/// A block of a batch: which part of it is decoded, and what is known of it.
 #[derive(Debug)]
 pub(crate) struct BlockRequest {
-    pub(crate) place: Place,
-    /// The job that it belongs to.
+    pub(crate) coord: BlockCoord,
+    /// The index of its job in the batch (CPU only).
     pub(crate) job: usize,
-    /// Which of the requested bands it holds, in a planar file.
+    /// The index of its band among the requested bands, in a planar file; otherwise 0.
     pub(crate) band: usize,
-    /// The part of the block that is decoded: rows that nobody wants are left out where the codec allows it.
+    /// The part of the block that is decoded. Rows that the read does not need are left out where the codec allows it.
     pub(crate) shape: Shape,
     /// Whether that leaves out rows at the end of the block.
     pub(crate) extent: Extent,
     /// The image row of the first row of `shape`.
     pub(crate) first_row: u64,
-    /// Why it cannot be decoded, when that is known before it is.
+    /// Why the block cannot be decoded, if that is known in advance.
     pub(crate) problem: Option<Error>,
-    /// Its pixels, where they are kept.
+    /// The decoded pixels, if the cache holds them.
     pub(crate) kept: Option<Arc<Vec<u8>>>,
 }
 
-impl BlockRequest {
-    /// The block at `place`, of which image rows `rows` are wanted; `access` says which rows its decoder can give.
-    pub(crate) fn new(
-        level: &Level,
-        access: RowAccess,
-        place: Place,
-        rows: Range<u64>,
-        job: usize,
-        band: usize,
-    ) -> BlockRequest {
-        let grid = &level.blocks.grid;
-        let top = place.row * grid.block_height;
-        let bottom = top + grid.decoded_height(place.row);
-        let (first_row, end_row) = match access {
-            RowAccess::Any => (rows.start, rows.end),
-            RowAccess::Prefix => (top, rows.end),
-            RowAccess::All => (top, bottom),
-        };
-        let shape = level.shape((end_row - first_row) as usize);
-        let extent = if end_row == bottom { Extent::Whole } else { Extent::Top };
-        BlockRequest { place, job, band, shape, extent, first_row, problem: None, kept: None }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Find the spans of the blocks. A block that lies outside the file gets a problem and an empty span.
-pub(crate) fn locate(
-    level: &Level,
-    decoder: &Decoder,
-    limits: &Limits,
-    wanted: &mut [BlockRequest],
-    spans: &mut Vec<Span>,
-) -> Result<()> {
-    let blocks = &level.blocks;
-    let places: Vec<_> = wanted.iter().map(|wanted| wanted.place).collect();
-    spans.clear();
-    blocks.spans(level, &places, spans).map_err(|e| level.container_error(e))?;
-
-    let size = level.source.size();
-    let longest = level.stored_bytes().saturating_mul(10).saturating_add(1 << 20);
-    for (span, wanted) in spans.iter_mut().zip(wanted) {
-        if wanted.kept.is_some() {
-            *span = Span::default();
+    #[test]
+    fn rectangles_are_halved_until_one_block_is_left() {
+        let whole = BlockRect { rows: 2..5, cols: 1..3, bands: 0..2 };
+        let mut left = vec![whole];
+        let mut single = 0;
+        while let Some(rect) = left.pop() {
+            match rect.split(true) {
+                Some(halves) => left.extend(halves),
+                None => {
+                    assert_eq!((rect.rows.end - rect.rows.start, rect.cols.end - rect.cols.start), (1, 1));
+                    assert_eq!(rect.bands.len(), 1);
+                    single += 1;
+                }
+            }
         }
-        if span.is_sparse() {
-            continue;
-        }
-        let stored = wanted.shape.len() as u64;
-        if decoder.row_access() == RowAccess::Any {
-            // Rows lie at known places, and libtiff does not look at the byte count either.
-            let top = wanted.place.row * blocks.grid.block_height;
-            let skipped = (wanted.first_row - top) * wanted.shape.row_bytes() as u64;
-            *span = Span { offset: span.offset.saturating_add(skipped), len: stored };
-        } else if span.len == u64::MAX {
-            // No byte counts: the stream ends somewhere between here and the end of the file.
-            span.len = size.saturating_sub(span.offset).clamp(1, stored.saturating_mul(2).saturating_add(1 << 16));
-        }
-        let Span { offset, len } = *span;
-        if len > limits.max_block_bytes && decoder.row_access() != RowAccess::Any {
-            let (file, block) = (level.file.clone(), wanted.place.name(level));
-            return Err(Error::BlockBytes { file, block, len, limit: limits.max_block_bytes });
-        }
-        if offset.checked_add(len).is_none_or(|end| end > size) {
-            let (file, block) = (level.file.clone(), wanted.place.name(level));
-            wanted.problem = Some(Error::BlockPastEnd { file, block, offset, len, size });
-            *span = Span::default();
-        }
-        // No stream of a codec is this much longer than what it holds; libtiff stops reading there too.
-        span.len = span.len.min(longest);
+        assert_eq!(single, 3 * 2 * 2);
+        assert_eq!(BlockRect { rows: 0..1, cols: 0..1, bands: 0..9 }.split(false), None);
     }
-    Ok(())
 }

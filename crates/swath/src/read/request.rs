@@ -8,6 +8,7 @@ use swath_gpu::{CodecBackend, Storage};
 use swath_tiff::Limits;
 
 use crate::device::Device;
+use crate::fallback::FallbackPolicy;
 use crate::read::cache::BlockCache;
 
 /// The order of the samples in the output.
@@ -28,16 +29,6 @@ pub enum OnCorrupt {
     Fail,
     /// Fill it with nodata (or 0) and list it in the report.
     Fill,
-}
-
-/// What to do when a device cannot do a part of the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FallbackPolicy {
-    /// Let the CPU do that part, as one batch, and say so in the report.
-    #[default]
-    Auto,
-    /// Fail with [`Error::Fallback`](crate::Error::Fallback).
-    Strict,
 }
 
 /// A handle to cancel a read from another thread.
@@ -70,7 +61,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-type ProgressFn<'a> = dyn Fn(Progress) + Send + Sync + 'a;
+pub(crate) type ProgressFn<'a> = dyn Fn(Progress) + Send + Sync + 'a;
 
 /// What to read: window, bands, level; and how: layout, threads, limits, progress, cancellation.
 ///

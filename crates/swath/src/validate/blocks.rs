@@ -38,6 +38,7 @@ pub(super) fn check(
     let limit = dataset.limits().max_blocks;
     if blocks > limit {
         return Err(Error::Limit {
+            file: dataset.name(),
             what: "checking the blocks of all levels",
             name: "max_blocks",
             value: blocks,

@@ -261,12 +261,12 @@ fn memory_of_a_transfer_that_never_ends_is_left_alone() {
             match done {
                 Ok(done) if !operation.writes() => {
                     operation.check(name, &done);
-                    assert!(done.report.fallbacks[0].reason.contains("does not come to the end of a read"), "{name}");
+                    assert!(done.report.fallbacks[0].reason.contains("did not finish a read"), "{name}");
                 }
                 // It may still write to the file, so that this is none any more.
                 Err(error) if operation.writes() => {
                     is_typed(name, &error);
-                    assert!(error.to_string().contains("does not come to the end of a write"), "{name}: {error}");
+                    assert!(error.to_string().contains("did not finish a write"), "{name}: {error}");
                 }
                 other => panic!("{name}: {other:?}"),
             }

@@ -15,12 +15,13 @@ use cudarc::driver::sys::{
     CUpointer_attribute_enum, CUstream,
 };
 
+use crate::backend::Api;
 use crate::error::{Error, Result};
 
 /// A `CUresult`.
 pub(super) type Code = c_uint;
 
-pub(super) const API: &str = "CUDA";
+pub(super) const API: Api = Api::Cuda;
 const SUCCESS: Code = sys::CUresult::CUDA_SUCCESS as Code;
 const OUT_OF_MEMORY: Code = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as Code;
 const STUB: Code = sys::CUresult::CUDA_ERROR_STUB_LIBRARY as Code;
@@ -126,7 +127,7 @@ impl Driver {
     pub(super) fn check(&self, call: &'static str, code: Code) -> Result<()> {
         match code {
             SUCCESS => Ok(()),
-            _ => Err(Error::Call { api: API, call, code: self.describe(code) }),
+            _ => Err(Error::Driver { api: API, call, code: self.describe(code) }),
         }
     }
 

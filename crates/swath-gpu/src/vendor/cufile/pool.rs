@@ -13,7 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Functions, Handle, Transfer, failed, name};
+use super::status::{failed, name};
+use super::{Functions, Handle, Transfer};
 use crate::error::{Error, Result};
 
 /// Transfers that are under way at the same time: about as many as keep a disk busy.

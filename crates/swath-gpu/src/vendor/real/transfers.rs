@@ -226,7 +226,7 @@ fn transfers(library: &Path) {
     broken.insert(250, bad);
     let begun = Instant::now();
     let error = read(&handle, memory, &broken).unwrap_err();
-    assert!(matches!(error, Error::Call { .. }), "{error}");
+    assert!(matches!(error, Error::Library { .. }), "{error}");
     eprintln!("a read that fails: {error}, after {:?}", begun.elapsed());
     assert!(begun.elapsed() < Duration::from_secs(5), "it was waited for in vain");
     arrives(&handle, memory, &pieces, &stored);

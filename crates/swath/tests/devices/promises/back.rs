@@ -285,14 +285,14 @@ pub(super) fn seed1_blocks_that_may_not_come_back_are_read_from_the_file_and_tha
     let gpu = raster.report.gpu.expect("a device did it");
     assert_eq!((timeline.count("launch gather"), gpu.stats.file_reads), (0, 16), "{timeline:?}");
     let told: Vec<_> = gpu.fallbacks.iter().map(|fallback| fallback.stage).collect();
-    assert_eq!(told, ["bringing blocks back", "decoding"], "{:?}", gpu.fallbacks);
+    assert_eq!(told, ["copying blocks back from the device", "decoding"], "{:?}", gpu.fallbacks);
     assert!(gpu.fallbacks[0].reason.contains("left of a budget of 240000"), "{:?}", gpu.fallbacks);
     assert!(bytes >= 2 * 16 * 9000, "{bytes}: by the device and by the host");
     // The guard came first: all memory that there is was there before.
     assert_eq!((timeline.count("alloc"), gpu.stats.allocations), (0, 0), "{timeline:?}");
     let strict = request.device(&subject.gpu).fallback(FallbackPolicy::Strict);
     let error = image.read(&strict).expect_err("the CPU was ruled out");
-    assert!(matches!(&error, Error::Fallback { stage: "bringing blocks back", .. }), "{error}");
+    assert!(matches!(&error, Error::Fallback { stage: "copying blocks back from the device", .. }), "{error}");
     // With memory enough they come.
     let (raster, timeline, bytes) = read(subject, "enough", &image, &ReadRequest::new());
     assert_eq!(timeline.numbers("launch gather"), [16], "{timeline:?}");

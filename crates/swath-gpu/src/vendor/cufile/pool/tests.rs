@@ -190,7 +190,7 @@ fn short_read_is_an_error_that_says_where() {
     let (done, _) = moved(Fake { instead: Some((3, 2, 0)), ..Fake::default() }, Direction::Read, &[1, 2, 3, 4, 5]);
     let error = done.unwrap_err();
     assert_eq!(error, Error::Transfer { what: "read", offset: 3000, got: 2, want: 3 });
-    assert_eq!(error.to_string(), "cuFile read 2 of 3 bytes at offset 3000");
+    assert_eq!(error.to_string(), "a cuFile read moved 2 of 3 bytes at offset 3000");
 }
 
 #[test]

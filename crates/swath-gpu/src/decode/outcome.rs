@@ -1,0 +1,239 @@
+//! The outcome of a batch, and of each block in it.
+
+use std::fmt;
+
+use crate::decode::block::Status;
+use crate::error::Error;
+use crate::vendor::Library;
+
+/// The outcome of one block, as the device or the host reported it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BlockStatus {
+    /// The block was decoded.
+    Decoded,
+    /// The compressed bytes end before the block is complete.
+    Truncated,
+    /// The compressed bytes are not valid in their format.
+    Corrupt,
+    /// The checksum of the block does not match.
+    Checksum,
+    /// The decoder does not support this form of the format. Another decoder may.
+    UnsupportedForm,
+    /// The block holds a picture of another size or of other samples than the file states.
+    OtherPicture,
+    /// A library of NVIDIA rejected the block. Another decoder may accept it.
+    Refused,
+    /// The kernel reported a code that it should not report.
+    KernelFailed(u32),
+}
+
+impl BlockStatus {
+    /// Whether the pixels of the block are there.
+    pub fn is_ok(self) -> bool {
+        self == BlockStatus::Decoded
+    }
+
+    /// Whether the decoder is the limit: it found no fault in the block, so another decoder may succeed.
+    pub fn is_of_decoder(self) -> bool {
+        matches!(self, BlockStatus::UnsupportedForm | BlockStatus::Refused)
+    }
+}
+
+impl From<Status> for BlockStatus {
+    fn from(status: Status) -> BlockStatus {
+        match status {
+            Status::OK => BlockStatus::Decoded,
+            Status::CUT => BlockStatus::Truncated,
+            Status::BROKEN => BlockStatus::Corrupt,
+            Status::CHECKSUM => BlockStatus::Checksum,
+            Status::UNKNOWN_FORM => BlockStatus::UnsupportedForm,
+            Status::OTHER_PICTURE => BlockStatus::OtherPicture,
+            Status::REFUSED => BlockStatus::Refused,
+            Status(code) => BlockStatus::KernelFailed(code),
+        }
+    }
+}
+
+impl fmt::Display for BlockStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BlockStatus::Decoded => write!(f, "the block was decoded"),
+            BlockStatus::Truncated => write!(f, "the compressed data ends too early"),
+            BlockStatus::Corrupt => write!(f, "the compressed data is not valid in its format"),
+            BlockStatus::Checksum => write!(f, "the checksum does not match"),
+            BlockStatus::UnsupportedForm => write!(f, "the decoder does not support this form of the format"),
+            BlockStatus::OtherPicture => write!(f, "the block holds another picture than the file states"),
+            BlockStatus::Refused => write!(f, "NVIDIA's library does not decode the block"),
+            BlockStatus::KernelFailed(code) => write!(f, "the kernel failed with status {code}"),
+        }
+    }
+}
+
+/// Why a device cannot decode the blocks of an image.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// No kernel decodes the codec.
+    #[error("no kernel decodes {0}")]
+    Codec(&'static str),
+    /// A library of NVIDIA decodes the codec, but cannot be used.
+    #[error(transparent)]
+    Library(Error),
+    /// The driver rejected a kernel ([`Error::Build`]).
+    #[error(transparent)]
+    Kernel(Error),
+    /// The read converts colours.
+    #[error("no kernel converts these colours")]
+    Colours,
+    /// Several pixels share their chroma.
+    #[error("no kernel expands subsampled chroma")]
+    Chroma,
+    /// The samples have a width that the kernels do not support.
+    #[error("no kernel unpacks such samples")]
+    Samples,
+    /// The predictor was applied to samples that are not whole bytes.
+    #[error("no kernel undoes this predictor on such samples")]
+    Predictor,
+    /// The sizes do not fit in the 32-bit numbers of the kernels.
+    #[error("its blocks are larger than the kernels can count")]
+    Size,
+    /// A block has a form of the format that the decoder does not support.
+    #[error("{}", BlockStatus::UnsupportedForm)]
+    Form,
+}
+
+/// The outcome of a batch.
+///
+/// [`FinishedBatch::outcome`] returns it for a batch that ran. For a batch that could not be submitted, `BatchOutcome::try_from` sorts
+/// the [`Error`]; errors that no other way of decoding avoids, such as a lost device, stay errors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BatchOutcome {
+    /// Every block was decoded.
+    Done,
+    /// The device cannot decode blocks of this kind; the CPU, or another decoder, may.
+    Unsupported(Unsupported),
+    /// The device or the budget has too little memory for the batch. A smaller batch may fit.
+    OutOfMemory(Error),
+    /// A block is damaged. Several may be: this is the first.
+    Corrupt {
+        /// The position of the block in the batch.
+        block: usize,
+        /// What is wrong with it.
+        status: BlockStatus,
+    },
+    /// A library of NVIDIA failed. Another decoder, or the host, may do the work.
+    LibraryFailed {
+        /// The library.
+        library: Library,
+        /// What it reported.
+        reason: Error,
+    },
+}
+
+impl TryFrom<Error> for BatchOutcome {
+    type Error = Error;
+
+    /// Sorts the error of a batch that was not submitted.
+    fn try_from(error: Error) -> Result<BatchOutcome, Error> {
+        match error.library() {
+            Some(library) => Ok(BatchOutcome::LibraryFailed { library, reason: error }),
+            None if error.is_memory() => Ok(BatchOutcome::OutOfMemory(error)),
+            None if matches!(error, Error::Build { .. }) => Ok(BatchOutcome::Unsupported(Unsupported::Kernel(error))),
+            None => Err(error),
+        }
+    }
+}
+
+/// A batch that the device has finished.
+#[derive(Debug)]
+pub struct FinishedBatch<'a> {
+    /// A status code of four bytes per block.
+    pub(super) statuses: &'a [u8],
+    /// The library that decoded the batch.
+    pub(super) library: Option<Library>,
+    /// The first error that the library reported about a block.
+    pub(super) failure: Option<&'a Error>,
+    /// The pixels, if the target is the host. Pixels of blocks that were not decoded are undefined.
+    pub pixels: &'a [u8],
+}
+
+impl FinishedBatch<'_> {
+    /// The status of each block, in the order of the batch.
+    pub fn statuses(&self) -> impl Iterator<Item = BlockStatus> + '_ {
+        let codes = self.statuses.as_chunks::<4>().0.iter();
+        codes.map(|code| BlockStatus::from(Status(u32::from_ne_bytes(*code))))
+    }
+
+    /// The outcome of the whole batch. A limit of the decoder counts before a damaged block, because another decoder may read both.
+    pub fn outcome(&self) -> BatchOutcome {
+        let mut corrupt = None;
+        for (block, status) in self.statuses().enumerate() {
+            match status {
+                BlockStatus::Decoded => {}
+                BlockStatus::UnsupportedForm => return BatchOutcome::Unsupported(Unsupported::Form),
+                BlockStatus::Refused => {
+                    // Only libraries refuse blocks.
+                    let library = self.library.unwrap_or(Library::NvComp);
+                    let reason = self.failure.cloned().unwrap_or(Error::Rejected { library });
+                    return BatchOutcome::LibraryFailed { library, reason };
+                }
+                _ => corrupt = corrupt.or(Some(BatchOutcome::Corrupt { block, status })),
+            }
+        }
+        corrupt.unwrap_or(BatchOutcome::Done)
+    }
+
+    /// Describes the status of a block. A block that a library refused has the library's own message.
+    pub fn reason(&self, status: BlockStatus) -> String {
+        match self.failure.filter(|_| status == BlockStatus::Refused) {
+            Some(failure) => failure.to_string(),
+            None => status.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Api;
+
+    fn outcome(codes: &[u32], failure: Option<&Error>) -> BatchOutcome {
+        let statuses = bytemuck::cast_slice(codes);
+        FinishedBatch { statuses, library: Some(Library::NvJpeg), failure, pixels: &[] }.outcome()
+    }
+
+    #[test]
+    fn first_damaged_block_is_named() {
+        assert_eq!(outcome(&[0, 0], None), BatchOutcome::Done);
+        assert_eq!(outcome(&[], None), BatchOutcome::Done);
+        let corrupt = BatchOutcome::Corrupt { block: 1, status: BlockStatus::Checksum };
+        assert_eq!(outcome(&[0, 3, 2], None), corrupt);
+        let unknown = BatchOutcome::Corrupt { block: 0, status: BlockStatus::KernelFailed(77) };
+        assert_eq!(outcome(&[77], None), unknown, "a code that no kernel has is an error, not a success");
+    }
+
+    #[test]
+    fn limit_of_the_decoder_counts_before_a_damaged_block() {
+        assert_eq!(outcome(&[1, 4], None), BatchOutcome::Unsupported(Unsupported::Form));
+        let said = Error::Library { library: Library::NvJpeg, call: "nvjpegDecodeBatched", code: "3".into() };
+        let failed = |reason| BatchOutcome::LibraryFailed { library: Library::NvJpeg, reason };
+        assert_eq!(outcome(&[2, 6], Some(&said)), failed(said.clone()));
+        assert_eq!(outcome(&[6], None), failed(Error::Rejected { library: Library::NvJpeg }));
+    }
+
+    #[test]
+    fn errors_that_no_other_decoder_avoids_stay_errors() {
+        let lost = Error::Driver { api: Api::Cuda, call: "cuStreamSynchronize", code: "700".into() };
+        assert_eq!(BatchOutcome::try_from(lost.clone()), Err(lost));
+        let memory = Error::OutOfMemory { stage: "test", needed: 1 };
+        assert_eq!(BatchOutcome::try_from(memory.clone()), Ok(BatchOutcome::OutOfMemory(memory)));
+        let short = Error::Transfer { what: "read", offset: 0, got: 0, want: 1 };
+        let failed = BatchOutcome::LibraryFailed { library: Library::CuFile, reason: short.clone() };
+        assert_eq!(BatchOutcome::try_from(short), Ok(failed));
+        let build = Error::Build { kernel: "lzw", device: "a device".into(), log: String::new() };
+        let unsupported = BatchOutcome::Unsupported(Unsupported::Kernel(build.clone()));
+        assert_eq!(BatchOutcome::try_from(build), Ok(unsupported));
+    }
+}

@@ -1,0 +1,147 @@
+//! What the device cannot read, the CPU reads with the same plan: the same pixels and the same errors.
+
+use std::sync::Arc;
+
+use swath_gpu::Decoding;
+use swath_io::Source;
+
+use super::{Pending, Reading, Sink};
+use crate::error::Result;
+use crate::fallback::{Alternatives, Setback, stage};
+use crate::read::cpu;
+use crate::read::plan::{BlockCoord, BlockRect};
+use crate::read::prefetched_source::PrefetchedSource;
+use crate::read::request::Layout;
+
+/// Why the CPU has to read something.
+#[derive(Debug, Clone)]
+pub(super) struct Refusal<'a> {
+    pub(super) setback: Setback,
+    pub(super) stage: &'static str,
+    pub(super) reason: &'a str,
+    /// The first block that was refused, if single blocks were.
+    pub(super) block: Option<BlockCoord>,
+    /// Blocks among these that the device did decode.
+    pub(super) decoded: u64,
+    /// A source that holds the compressed bytes in memory.
+    pub(super) source: Option<Arc<dyn Source>>,
+}
+
+impl<'a> Refusal<'a> {
+    pub(super) fn new(setback: Setback, stage: &'static str, reason: &'a str) -> Refusal<'a> {
+        Refusal { setback, stage, reason, block: None, decoded: 0, source: None }
+    }
+}
+
+impl Reading<'_> {
+    /// Lets the CPU read everything, as one batch.
+    pub(super) fn read_all_on_cpu(&mut self, reason: &str, sink: &mut Sink<'_>) -> Result<()> {
+        if let Some(decision) = self.next_step(Setback::Unsupported, Alternatives::default()) {
+            decision.permit(stage::DECODING, reason)?;
+        }
+        self.report = match sink {
+            Sink::Host { out, .. } => cpu::execute(self.plan, out)?,
+            Sink::Device(raster) => {
+                let (rows, cols) = (self.plan.window().height(), self.plan.window().width());
+                let whole = (raster.rows(), raster.cols()) == (rows, cols);
+                let mut plan = self.plan.clone();
+                if !whole {
+                    plan.layout = Layout::BandsLast;
+                }
+                let mut pixels = vec![0; plan.output_bytes()];
+                let report = cpu::execute(&plan, &mut pixels)?;
+                match whole {
+                    true => raster.fill(&pixels)?,
+                    false => raster.put(0..plan.bands().len(), 0..rows, 0..cols, &pixels)?,
+                }
+                report
+            }
+        };
+        self.device.note_fallback(stage::DECODING, reason, self.report.blocks);
+        Ok(())
+    }
+
+    /// A source that holds the compressed bytes of some blocks of a batch, which are copied back from the device. `None` when the host
+    /// has read them itself, or has to read them from the file again.
+    pub(super) fn copy_back(
+        &mut self,
+        decoding: &mut Decoding,
+        pending: &Pending,
+        which: impl Iterator<Item = usize> + Clone,
+    ) -> Result<Option<Arc<dyn Source>>> {
+        if !decoding.keeps_compressed() {
+            return Ok(None);
+        }
+        let Pending { spans, ranges, .. } = pending;
+        let pieces: Vec<_> = which.clone().map(|i| (ranges[i].start as u64, spans[i].len)).collect();
+        match decoding.bring_back(&pieces) {
+            Ok(bytes) => {
+                let under = Arc::clone(&self.plan.source);
+                let source = PrefetchedSource::new(under, which.map(|i| spans[i]), bytes.to_vec());
+                Ok(Some(Arc::new(source)))
+            }
+            // The file still has them.
+            Err(error) if error.is_memory() => {
+                self.leave_requested_way(Setback::CuFileFailed, stage::COPYING_BACK, &error)?;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Lets the CPU read blocks that the device refused, and notes that, if the policy permits it.
+    pub(super) fn read_refused_on_cpu(
+        &mut self,
+        rect: &BlockRect,
+        refusal: Refusal<'_>,
+        decoding: &mut Decoding,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        let before = self.report.blocks;
+        let Refusal { setback, stage, reason, block, decoded, source } = refusal;
+        self.read_on_cpu(rect, source, decoding, sink)?;
+        // A block that the CPU cannot read either was filled because the request wants that. It is no fallback.
+        let instead = (self.report.blocks - before).saturating_sub(decoded);
+        if instead > 0 {
+            let name = block.map_or_else(String::new, |coord| format!("{}: ", coord.name(self.plan.level)));
+            if let Some(decision) = self.next_step(setback, Alternatives::default()) {
+                decision.permit(stage, format_args!("{name}{reason}"))?;
+            }
+            self.device.note_fallback(stage, reason, instead);
+        }
+        Ok(())
+    }
+
+    /// Reads blocks on the CPU and puts their pixels where they belong. An error names the corrupt block.
+    pub(super) fn read_on_cpu(
+        &mut self,
+        rect: &BlockRect,
+        source: Option<Arc<dyn Source>>,
+        decoding: &mut Decoding,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        let (rows, cols) = self.plan.area(rect);
+        let layout = match sink {
+            Sink::Host { .. } => self.plan.layout,
+            Sink::Device(_) => Layout::BandsLast,
+        };
+        let part = self.plan.part((rows.clone(), cols.clone()), rect.bands.clone(), layout)?;
+        let part = source.map_or_else(|| part.clone(), |source| part.with_source(source));
+        let mut pixels = vec![0; part.output_bytes()];
+        let report = cpu::execute(&part, &mut pixels)?;
+        // These reads follow one another, so the largest decides how much memory was used.
+        let working_bytes = self.report.working_bytes.max(report.working_bytes);
+        self.report.merge(report);
+        self.report.working_bytes = working_bytes;
+        match sink {
+            Sink::Host { out, geometry } => self.hand_over(rect, &pixels, out, *geometry),
+            Sink::Device(raster) => {
+                let window = self.plan.window();
+                let (row, col) = (rows.start - window.row(), cols.start - window.col());
+                let (height, width) = (rows.end - rows.start, cols.end - cols.start);
+                decoding.put(raster, rect.bands.clone(), row..row + height, col..col + width, &pixels)?;
+            }
+        }
+        Ok(())
+    }
+}

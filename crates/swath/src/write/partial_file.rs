@@ -1,0 +1,122 @@
+//! A file that is assembled from batches of blocks, in whatever process they were encoded.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use swath_io::{NewFile, Output, Span, Spool, folder_of, scratch_file};
+
+use crate::error::{Error, Result};
+use crate::write::block_index::BlockIndex;
+use crate::write::commit::{PLAIN_START, lay_out};
+use crate::write::config::WriteConfig;
+use crate::write::encode::EncodedBatch;
+use crate::write::plan::WritePlan;
+use crate::write::report::WriteReport;
+use crate::write::sidecars;
+use crate::write::stream::{Spools, Streamed};
+
+/// An unfinished file. [`add`](PartialFile::add) takes batches of [`WritePlan::encode`], and [`commit`](PartialFile::commit) makes the
+/// file of them, or nothing.
+#[derive(Debug)]
+pub struct PartialFile<'a> {
+    plan: &'a WritePlan,
+    path: PathBuf,
+    overwrite: bool,
+    new: NewFile,
+    pub(crate) spools: Spools,
+    pub(crate) streamed: Streamed,
+}
+
+impl WritePlan {
+    /// Starts a file. Of `config`, only [`overwrite`](WriteConfig::overwrite) matters.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if the file or a sidecar exists and is not to be replaced, [`Error::Write`] if the system refuses.
+    pub fn begin_file(&self, path: impl AsRef<Path>, config: &WriteConfig<'_>) -> Result<PartialFile<'_>> {
+        let path = path.as_ref().to_owned();
+        let overwrite = config.overwrite;
+        let file = path.display().to_string();
+        let failed = |source| Error::Write { file: file.clone(), source };
+        if !overwrite && path.exists() {
+            return Err(Error::Exists { file });
+        }
+        if let Some(sidecar) = sidecars::existing(&path).filter(|_| !overwrite) {
+            return Err(Error::Exists { file: sidecar.display().to_string() });
+        }
+        let new = NewFile::create(&path).map_err(failed)?;
+        // The blocks of the full resolution go to the new file immediately. In a plain file this is their final place; in a COG the file
+        // system later inserts the overviews in front of them.
+        let start = if self.is_cog() { 0 } else { PLAIN_START };
+        let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
+        let overviews = Spool::in_file(scratch_file(folder_of(&path)).map_err(failed)?, 0, false);
+        let spools = Spools { full, overviews };
+        Ok(PartialFile { plan: self, path, overwrite, new, spools, streamed: Streamed::new(self) })
+    }
+}
+
+impl PartialFile<'_> {
+    /// Adds blocks. In a COG their order does not matter; a plain file keeps the order in which they are added.
+    ///
+    /// # Errors
+    /// [`Error::BlockTwice`] if a block was added before, [`Error::Write`] if the system refuses.
+    pub fn add(&mut self, encoded: &EncodedBatch) -> Result<()> {
+        let Streamed { index, report, .. } = &mut self.streamed;
+        self.spools.append(encoded, index, report).map_err(|error| named(error, &self.path))
+    }
+
+    /// Checks that every block of every level was added, lays the file out and gives it its name.
+    ///
+    /// # Errors
+    /// [`Error::BlockMissing`], [`Error::TooLarge`], [`Error::Exists`], [`Error::Write`]; in that case there is no new file.
+    pub fn commit(mut self) -> Result<WriteReport> {
+        let start = Instant::now();
+        let file = self.path.display().to_string();
+        let failed = |source| Error::Write { file: file.clone(), source };
+        let layout = lay_out(self.plan, &self.streamed)?;
+        if !layout.complete(&mut self.spools, self.new.file()).map_err(failed)? {
+            self.new = NewFile::create(&self.path).map_err(failed)?;
+            let mut output: Output<'_, std::io::Sink> = Output::File(self.new.file());
+            layout.write(&mut self.spools, &mut output).map_err(failed)?;
+        }
+        self.new.publish(self.overwrite).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists { file: file.clone() },
+            _ => failed(error),
+        })?;
+        sidecars::replace(&self.path, &self.plan.options.metadata, self.overwrite)
+            .map_err(|source| Error::Write { file: format!("the sidecars of {file}"), source })?;
+        self.streamed.report.committed(&layout, start);
+        Ok(self.streamed.report)
+    }
+}
+
+impl Spools {
+    /// Appends a batch and records the places of its blocks.
+    pub(crate) fn append(
+        &mut self,
+        encoded: &EncodedBatch,
+        index: &mut BlockIndex,
+        report: &mut WriteReport,
+    ) -> Result<()> {
+        let start = Instant::now();
+        let spool = if encoded.level == 0 { &mut self.full } else { &mut self.overviews };
+        let written = spool.append(&encoded.bytes);
+        let at = written.map_err(|source| Error::Write { file: "the spool".into(), source })?;
+        for block in &encoded.blocks {
+            let span = Span { offset: at + block.offset as u64, len: block.len as u64 };
+            index.place(encoded.level, block.mask, block.index, span)?;
+            report.blocks += 1;
+            report.sparse_blocks += u64::from(block.len == 0);
+            report.bytes_encoded += block.len as u64;
+        }
+        report.append_time += start.elapsed();
+        Ok(())
+    }
+}
+
+/// The same error with the name of the file that is written.
+pub(super) fn named(error: Error, path: &Path) -> Error {
+    match error {
+        Error::Write { source, .. } => Error::Write { file: path.display().to_string(), source },
+        other => other,
+    }
+}

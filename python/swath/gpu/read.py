@@ -1,0 +1,85 @@
+"""`open_geotiff(gpu=True)`: pixels that are decoded into the memory of a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._report import remember
+from .._settings import is_strict
+from ..errors import DeviceError
+from ..read.pixels import Pixels
+from ..xarray.dask import open_lazy
+from .arrays import current_device, require_gpu, to_device
+from .fallback import warn_of_fallback, warn_of_fallbacks, with_fallback
+
+if TYPE_CHECKING:
+    from .._swath import File, Report
+    from ..read.plan import ReadPlan, Window
+    from ..read.source import Handle
+
+
+def read_gpu(
+    handle: Handle,
+    plan: ReadPlan,
+    on_gpu_failure: str = "auto",
+    *,
+    chunks: Any = None,
+    report: dict[str, Any] | None = None,
+) -> tuple[Any, bool | None]:
+    """The pixels of a plan as a CuPy array, and whether nodata is among them; with chunks a dask array, and None."""
+    cupy = require_gpu()
+    strict = on_gpu_failure == "strict" or is_strict()
+    if chunks is not None:
+        return open_lazy(handle, plan, chunks, DevicePixels(handle, plan, strict)), None
+    file = handle.file()
+    raw, made = _decode(cupy, file, plan, plan.window, strict)
+    report = {} if report is None else report
+    report.update(made)
+    remember(report)
+    pixels, seen = plan.finish.apply_with(cupy, raw, plan.valid(file))
+    return pixels, bool(seen)
+
+
+class DevicePixels(Pixels):
+    """Pixels that are decoded on a GPU when they are indexed, and stay there. Each task decodes its own window."""
+
+    __slots__ = ("strict",)
+
+    def __init__(self, handle: Handle, plan: ReadPlan, strict: bool) -> None:
+        super().__init__(handle, plan)
+        self.strict = strict
+
+    def _empty(self, shape: tuple[int, ...]) -> Any:
+        return require_gpu().empty(shape, self.dtype)
+
+    def _decode(self, plan: ReadPlan, file: File, window: Window) -> Any:
+        cupy = require_gpu()
+        raw, made = _decode(cupy, file, plan, window, self.strict)
+        remember(made)
+        return plan.finish.apply_with(cupy, raw, plan.valid(file, window))[0]
+
+    def __dask_tokenize__(self) -> object:
+        return "cuda", self.strict, super().__dask_tokenize__()
+
+
+def _decode(cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool) -> tuple[Any, Report]:
+    """The samples of a window as the file has them, in the memory of a GPU, and the report."""
+    plan.check_size(window)
+    try:
+        array, report = file.read_to_device(
+            window=window,
+            bands=plan.bands,
+            level=plan.level,
+            bands_last=True,
+            max_pixels=int(plan.max_pixels),
+            device=current_device(cupy),
+            strict=strict,
+        )
+    except DeviceError as error:
+        if strict:
+            raise
+        warn_of_fallback(f"GPU decode failed; reading on the CPU instead. ({type(error).__name__}: {error})")
+        raw, report = plan.read_raw(file, window)
+        return to_device(raw), with_fallback(report, "decoding", error)
+    warn_of_fallbacks(report)
+    return cupy.asarray(array).reshape(plan.shape_of(window)), report

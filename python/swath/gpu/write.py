@@ -1,0 +1,57 @@
+"""`to_geotiff(gpu=True)`, and writes of arrays that are in the memory of a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _swath
+from .._settings import is_strict
+from ..errors import DeviceError
+from .arrays import contiguous, current_device, is_cupy_missing, is_on_device, requested_device, require_gpu, to_host
+from .fallback import MissingGPUError, warn_of_fallback, warn_of_fallbacks, with_fallback
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from .._swath import Report
+
+
+def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywords: Any) -> Report:
+    """As `_swath.write`, on the GPU that the pixels are on, or else the first. If it fails the CPU writes and warns."""
+    strict = is_strict()
+    on_device = is_on_device(source)
+    device = None if on_device else requested_device() or "cuda"
+    try:
+        if rows_on_device:
+            device = current_device(require_gpu())
+        keywords_here = {"device": device, "strict": strict, "rows_on_device": rows_on_device, **keywords}
+        try:
+            report = _swath.write(target, source, **keywords_here)
+        except BufferError:
+            # The engine takes arrays without gaps only, and says so before it begins.
+            if not on_device:
+                raise
+            report = _swath.write(target, contiguous(source), **keywords_here)
+    except DeviceError as error:
+        if strict:
+            if not on_device and is_cupy_missing():
+                raise MissingGPUError(str(error)) from error
+            raise
+        warn_of_fallback(
+            "to_geotiff(gpu=True) was requested but the GPU writer is unavailable; falling back to CPU. "
+            f"({type(error).__name__}: {error})"
+        )
+        host = to_host(source) if on_device else _rows_on_host(source) if rows_on_device else source
+        return with_fallback(_swath.write(target, host, device="cpu", **keywords), "writing", error)
+    warn_of_fallbacks(report)
+    return report
+
+
+def _rows_on_host(rows: Any) -> Any:
+    def on_host(start: int, stop: int) -> npt.NDArray[Any]:
+        made = rows(start, stop)
+        return np.ascontiguousarray(to_host(made) if is_on_device(made) else made)
+
+    return on_host

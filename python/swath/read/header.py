@@ -1,0 +1,194 @@
+"""An opened file and all that follows from its headers, kept for the next read of the same file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._warn import warn
+from ..remote.open import DEFAULT_LIMIT
+from ..remote.ranges import OVERVIEWS
+from ..xarray.dataarray import index_of
+from .attrs import Metadata, file_attrs, metadata_text, parse_metadata
+from .georef import Georef, georef_of
+from .nodata import Number, parse_nodata
+from .request import check_level_type, level_of
+from .sidecars import read_pam
+from .source import Handle, is_remote, local_path, open_source
+
+if TYPE_CHECKING:
+    from xarray.indexes import PandasIndex
+
+    from .._swath import File
+
+KEPT = 32
+"""How many headers a process keeps."""
+FRESH_NS = 50_000_000
+"""File times come from a clock that ticks every few milliseconds: a younger file may change again and look the same."""
+COARSE_FRESH_NS = 2_000_000_000
+"""The same for file systems that keep whole seconds."""
+LONG_AXES = 1 << 18
+"""Rows and columns of an image whose coordinates are not kept."""
+BESIDE = (".aux.xml", ".ovr", ".msk")
+"""What may lie beside a file, by its whole name; world files and tables replace the suffix."""
+IN_PLACE_OF_SUFFIX = (".wld", ".tab", ".tfw", ".tifw", ".TFW", ".WLD", ".TAB")
+
+Identity = tuple[int, ...]
+
+
+class Header:
+    """One file. Everything here is read once and must not be changed by users of it."""
+
+    def __init__(self, file: File, path: str | None, handle: Handle | None = None) -> None:
+        self.file = file
+        self.handle = handle
+        self.description = description = file.describe()
+        self.shape = description["height"], description["width"]
+        self.bands = description["bands"]
+        self.levels = description["levels"]
+        self.dtype = np.dtype(description["dtype"])
+        self.nodata: Number | None = parse_nodata(description["nodata_text"])
+        # A whole number beyond 64-bit samples is another one to GDAL: -1 is the greatest of those without a sign.
+        wide = self.dtype.kind in "iu" and self.dtype.itemsize == 8 and isinstance(self.nodata, int)
+        if wide or description["nodata_text"] is None:
+            self.nodata = description["nodata"]
+        self.has_mask = description["mask"] == "mask"
+        self.attrs = file_attrs(description)
+        if path is not None:
+            self.attrs.update(read_pam(path))
+        self.unreadable = file.unreadable_sidecars()
+        """Overview and mask files beside the file that exist but cannot be read, and why."""
+        self._axes: dict[int, tuple[PandasIndex, PandasIndex]] = {}
+        self._georefs: dict[tuple[bool, int], Georef] = {}
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """The items of GDAL_METADATA; None when they cannot be parsed."""
+        xml = metadata_text(self.description)
+        return {} if xml is None else parse_metadata(xml)
+
+    def level_of(self, overview_level: Any) -> int:
+        """The level to read. Warns of each sidecar that cannot be read, or raises ValueError for a level that only the
+        unreadable `.ovr` could have."""
+        check_level_type(overview_level)
+        is_beyond = overview_level is not None and overview_level >= len(self.levels)
+        for name, cause in self.unreadable:
+            why = f"{type(cause).__name__}: {str(cause).removeprefix(f'{name}: ')}"
+            if is_beyond and name.endswith(OVERVIEWS):
+                raise ValueError(
+                    f"Cannot read overview_level={overview_level} from external sidecar {name!r}, which cannot be "
+                    f"parsed: {why}"
+                ) from cause
+            warn(
+                f"Ignoring unreadable sidecar {name!r}: {why}. The file is read without it: repair or delete it.",
+                RuntimeWarning,
+            )
+        return level_of(overview_level, len(self.levels))
+
+    def georef(self, level: int, allow_unparseable_crs: object) -> Georef:
+        """The place of a level."""
+        key = bool(allow_unparseable_crs), level
+        place = self._georefs.get(key)
+        if place is None:
+            whole = georef_of(self.description, allow_unparseable_crs=allow_unparseable_crs)
+            height, width = self.levels[level][:2]
+            place = whole.coarser(self.shape[0] / height, self.shape[1] / width)
+            self._georefs[key] = place
+        return place
+
+    def axes(self, level: int, place: Georef) -> tuple[PandasIndex, PandasIndex] | None:
+        """y and x of a whole level, to take those of windows from; None where that would be much for a little."""
+        height, width = self.levels[level][:2]
+        if height + width > LONG_AXES:
+            return None
+        axes = self._axes.get(level)
+        if axes is None:
+            values = place.coords((0, 0, height, width))
+            for part in values:
+                part.flags.writeable = False
+            axes = index_of(values[0], "y"), index_of(values[1], "x")
+            self._axes[level] = axes
+        return axes
+
+
+class _Kept:
+    """Headers of local files, the longest unused first."""
+
+    def __init__(self) -> None:
+        self._headers: OrderedDict[str, tuple[Identity, tuple[str, ...], Header]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, path: str) -> Header:
+        with self._lock:
+            kept = self._headers.pop(path, None)
+            if kept is not None and kept[0] == _identity(path, kept[1]):
+                self._headers[path] = kept
+                return kept[2]
+        beside = _beside(path)
+        identity = _identity(path, beside)
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        header = Header(open_source(path), path)
+        if _settled(identity):
+            with self._lock:
+                self._headers[path] = identity, beside, header
+                if len(self._headers) > KEPT:
+                    self._headers.popitem(last=False)
+        return header
+
+
+def _identity(path: str, beside: tuple[str, ...]) -> Identity:
+    """What changes when a file does, or what lies beside it: its folder changes when files come and go."""
+    stat = os.stat(path)
+    identity: Identity = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    for name in (os.path.dirname(path) or ".", *beside):
+        try:
+            stat = os.stat(name)
+        except OSError:
+            identity += (-1, -1, -1, -1)
+        else:
+            identity += (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    return identity
+
+
+def _settled(identity: Identity) -> bool:
+    """Whether a later change of any of the files would show in its time."""
+    now = time.time_ns()
+    times = identity[3::4]
+    return all(now - t > (COARSE_FRESH_NS if t % 1_000_000_000 == 0 else FRESH_NS) for t in times)
+
+
+def _beside(path: str) -> tuple[str, ...]:
+    stem = os.path.splitext(path)[0]
+    names = [path + suffix for suffix in BESIDE] + [stem + suffix for suffix in IN_PLACE_OF_SUFFIX]
+    return tuple(name for name in names if os.path.exists(name))
+
+
+_kept = _Kept()
+
+
+def _after_fork() -> None:
+    # Another thread may have held the lock.
+    global _kept
+    _kept = _Kept()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def header_of(source: Any, **remote: Any) -> Header:
+    """Open a source, or find it opened."""
+    if isinstance(source, str) and "://" not in source:
+        return _kept.get(source)
+    if is_remote(source):
+        # By its handle: to open the file once more for tasks to come would cost its headers again.
+        handle = Handle(source, **{"max_cloud_bytes": DEFAULT_LIMIT, **remote})
+        return Header(handle.file(), None, handle)
+    return Header(open_source(source), local_path(source))

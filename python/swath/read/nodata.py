@@ -1,0 +1,301 @@
+"""Nodata, scale and type: what becomes of the samples of a file on their way to the user."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _swath
+from ..errors import InvalidIntegerNodataError, MalformedScaleOffsetError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from .._swath import BandInfo
+    from .attrs import Metadata
+
+Number = int | float
+Factor = float | tuple[float, ...]
+"""A scale or an offset: of all bands, or of each band of the result where they differ."""
+
+
+def parse_nodata(text: str | None) -> Number | None:
+    """The value of a GDAL_NODATA tag: whole numbers stay exact, other text is a float; None for what is neither."""
+    if text is None:
+        return None
+    text = text.strip(" \t\r\n\0")
+    if "#" in text:
+        # As the C library of Windows once wrote them: 1.#INF, -1.#INF, 1.#QNAN, -1.#IND.
+        text = text.replace("1.#INF", "inf").replace("1.#QNAN", "nan").replace("1.#IND", "nan")
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return None
+
+
+def matchable(nodata: Number | None, dtype: np.dtype[Any]) -> Number | None:
+    """The sentinel as samples of a type can have it; None when no sample can ever equal it."""
+    if nodata is None:
+        return None
+    if dtype.kind in "iu":
+        if isinstance(nodata, float):
+            if not nodata.is_integer():
+                return None
+            nodata = int(nodata)
+        limits = np.iinfo(dtype)
+        return nodata if int(limits.min) <= nodata <= int(limits.max) else None
+    try:
+        wide = float(nodata)
+    except OverflowError:
+        return None
+    with np.errstate(over="ignore"):
+        narrow = float(np.float32(wide)) if dtype.char in "fF" else wide
+    # Too large for the type is not infinity.
+    return narrow if math.isfinite(narrow) or not math.isfinite(wide) else None
+
+
+def check_integer_nodata(nodata: Number | None, dtype: np.dtype[Any]) -> None:
+    """Refuse a sentinel that no integer can have: masking would do nothing, and nobody would see."""
+    if not isinstance(nodata, float) or dtype.kind not in "iu" or nodata.is_integer():
+        return
+    kind = "fractional" if math.isfinite(nodata) else "non-finite"
+    raise InvalidIntegerNodataError(
+        f"GeoTIFF declares GDAL_NODATA={nodata!r} ({kind}) on a {dtype.name} source: no integer pixel can have that "
+        "value, so masking would silently do nothing. Pass allow_invalid_nodata=True to read the pixels as they "
+        f"are, or write the file again with a whole number that fits {dtype.name}."
+    )
+
+
+def check_cast(source: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """Refuse a cast that loses what cannot be seen afterwards: fractions, NaN, imaginary parts."""
+    lossy = {"f": ("iu", "float", "int", "fractional data"), "c": ("iuf", "complex", "real", "the imaginary part")}
+    kinds, from_, to, what = lossy.get(source.kind, ("", "", "", ""))
+    if target.kind in kinds:
+        raise ValueError(
+            f"Cannot cast {from_} ({source.name}) to {to} ({target.name}). This loses {what} and is usually "
+            "unintentional. Cast explicitly after reading if you really want this."
+        )
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The way of samples from the file's type to the result's: sentinel to NaN, scale and offset, then the cast."""
+
+    source: np.dtype[Any]
+    """Type of the samples in the file."""
+    dtype: np.dtype[Any]
+    """Type of the result."""
+    sentinel: Number | None = None
+    """What a sample can equal to be nodata (see `matchable`), or None."""
+    masked: bool = False
+    """Whether the sentinel becomes NaN. False where there is none."""
+    scale: Factor = 1.0
+    offset: Factor = 0.0
+    """Both are tuples if either is."""
+    by_mask: bool = False
+    """Whether what the file's own mask leaves out becomes NaN."""
+    promoted: np.dtype[Any] | None = None
+    """The type in which masking and scaling happen, also where there is nothing to mask; None to choose it."""
+
+    @classmethod
+    def of(
+        cls,
+        source: np.dtype[Any],
+        nodata: Number | None,
+        *,
+        masked: bool = False,
+        scaling: Sequence[tuple[float, float]] = (),
+        by_mask: bool = False,
+        dtype: Any = None,
+        promoted: np.dtype[Any] | None = None,
+    ) -> Finish:
+        """For samples of a type, a file's nodata value, and what the caller asked for.
+
+        `scaling` has scale and offset of each band of the result; empty for no scaling.
+        """
+        scale, offset = _factors(scaling)
+        sentinel = matchable(nodata, source)
+        way = cls(source, source, sentinel, masked and sentinel is not None, scale, offset, by_mask, promoted)
+        if dtype is None:
+            return replace(way, dtype=way.work)
+        target = np.dtype(dtype)
+        check_cast(way.work, target)
+        return replace(way, dtype=target)
+
+    @property
+    def scaled(self) -> bool:
+        return self.scale != 1.0 or self.offset != 0.0
+
+    def of_bands(self, indices: Sequence[int]) -> Finish:
+        """For some of the bands, by their index in the result."""
+        if not isinstance(self.scale, tuple) or not isinstance(self.offset, tuple):
+            return self
+        # Tuples also where the chosen bands agree: the arithmetic stays that of the whole.
+        return replace(self, scale=tuple(self.scale[i] for i in indices), offset=tuple(self.offset[i] for i in indices))
+
+    @property
+    def native(self) -> np.dtype[Any]:
+        """The type of the result when nothing is asked for: that of the file, but halves are floats."""
+        return np.dtype(np.float32) if self.source.char == "e" else self.source
+
+    @property
+    def work(self) -> np.dtype[Any]:
+        """The type in which masking and scaling happen: integers need float64, for NaN and for their own width."""
+        if self.promoted is not None:
+            return self.promoted
+        promoted = self.source.kind in "iub" and (self.masked or self.scaled or self.by_mask)
+        return np.dtype(np.float64) if promoted else self.native
+
+    def apply(
+        self,
+        raw: npt.NDArray[Any],
+        valid: npt.NDArray[Any] | None = None,
+        *,
+        bands_last: bool = True,
+        exempt: Sequence[int] = (),
+    ) -> npt.NDArray[Any]:
+        """The result of a block of samples, and of the mask there, 0 where there is nothing. May write into `raw`.
+
+        Samples are (y, x), (y, x, band) or, with bands_last=False, (band, y, x). The mask is (y, x); it does not apply
+        to the bands of the indices `exempt`.
+        """
+        return self.apply_and_look(raw, valid, bands_last=bands_last, exempt=exempt)[0]
+
+    def apply_and_look(
+        self,
+        raw: npt.NDArray[Any],
+        valid: npt.NDArray[Any] | None = None,
+        *,
+        bands_last: bool = True,
+        exempt: Sequence[int] = (),
+    ) -> tuple[npt.NDArray[Any], bool]:
+        """As `apply`, and whether the sentinel was there."""
+        raw = raw.astype(self.native, copy=False)
+        if raw.dtype.kind == "c":
+            with np.errstate(invalid="ignore"):
+                pixels, hit = self.apply_with(np, raw, valid, bands_last=bands_last, exempt=exempt)
+            return pixels, bool(hit)
+        replaced = self.masked and not math.isnan(self.sentinel or 0)
+        if not replaced:
+            seen = self.sentinel is not None and _swath.contains(raw, self.sentinel)
+        out = raw
+        if replaced or self.scaled or self.work != raw.dtype:
+            out = raw if raw.dtype == self.work else np.empty(raw.shape, self.work)
+            sentinel = self.sentinel if replaced else None
+            hit = self._unpack(raw, out, sentinel, bands_last)
+            seen = hit if replaced else seen
+        if valid is not None:
+            np.copyto(out, math.nan, where=_holes(valid, out.shape, bands_last, exempt))
+        return out.astype(self.dtype, copy=False), seen
+
+    def _unpack(self, raw: npt.NDArray[Any], out: npt.NDArray[Any], sentinel: Number | None, bands_last: bool) -> bool:
+        """Mask and scale from `raw` into `out`, which may be one array; whether the sentinel was there."""
+        scale, offset = self.scale, self.offset
+        if not isinstance(scale, tuple) or not isinstance(offset, tuple):
+            return _swath.unpack(raw, out, sentinel=sentinel, scale=scale, offset=offset)  # type: ignore[arg-type]
+        if not bands_last:
+            bands = zip(raw, out, scale, offset, strict=True)
+            return any([_swath.unpack(a, b, sentinel=sentinel, scale=s, offset=o) for a, b, s, o in bands])
+        seen = _swath.unpack(raw, out, sentinel=sentinel)
+        # The factors of a whole row: numpy's loops are then as long as rows, not as bands.
+        rows = out.reshape(out.shape[0], -1)
+        width = rows.shape[1] // len(scale)
+        rows *= np.tile(np.asarray(scale, out.dtype), width)
+        rows += np.tile(np.asarray(offset, out.dtype), width)
+        return seen
+
+    def apply_with(
+        self, xp: Any, raw: Any, valid: Any = None, *, bands_last: bool = True, exempt: Sequence[int] = ()
+    ) -> tuple[Any, Any]:
+        """As `apply_and_look` with the functions of an array module (cupy): for samples that are not in this memory.
+
+        The second value is a zero-dimensional array of that module.
+        """
+        raw = raw.astype(self.native, copy=False)
+        hit = xp.zeros((), bool) if self.sentinel is None else raw == raw.dtype.type(self.sentinel)
+        if self.sentinel is not None and math.isnan(self.sentinel):
+            hit = xp.isnan(raw)
+        out = raw.astype(self.work, copy=False)
+        if self.scaled:
+            scale, offset = (xp.asarray(factor, dtype=out.dtype) for factor in (self.scale, self.offset))
+            if scale.ndim and not bands_last:
+                scale, offset = scale[:, None, None], offset[:, None, None]
+            out = out * scale + offset
+        if self.masked and self.sentinel is not None:
+            out = xp.where(hit, out.dtype.type(math.nan), out)
+        if valid is not None:
+            holes = xp.asarray(_holes(valid, out.shape, bands_last, exempt))
+            out = xp.where(holes, out.dtype.type(math.nan), out)
+        return out.astype(self.dtype, copy=False), hit.any()
+
+
+def _holes(valid: Any, shape: tuple[int, ...], bands_last: bool, exempt: Sequence[int]) -> Any:
+    """Where a mask has nothing, in a shape that fits pixels with or without a band axis."""
+    holes = valid == 0
+    if len(shape) == 2:
+        return holes
+    holes = holes[..., None] if bands_last else holes[None]
+    if not exempt:
+        return holes
+    axis = -1 if bands_last else 0
+    applies = ~np.isin(np.arange(shape[axis]), exempt)
+    return holes & (applies if bands_last else applies[:, None, None])
+
+
+def _factors(scaling: Sequence[tuple[float, float]]) -> tuple[Factor, Factor]:
+    """Scales and offsets: one of each where all bands have the same."""
+    if not scaling:
+        return 1.0, 0.0
+    if all(pair == scaling[0] for pair in scaling):
+        return scaling[0]
+    return tuple(scale for scale, _ in scaling), tuple(offset for _, offset in scaling)
+
+
+def scaling(metadata: Metadata | None, bands: list[BandInfo], chosen: Sequence[int]) -> list[tuple[float, float]]:
+    """SCALE and OFFSET of each of the chosen bands: 1 and 0 where the file has none."""
+    if metadata is None:
+        raise MalformedScaleOffsetError(
+            "GDAL_METADATA XML is malformed and could not be parsed. unpack=True cannot honour the scale / offset "
+            "it may declare, so the read is refused rather than returning raw, unscaled pixels."
+        )
+    pairs = []
+    for band in chosen:
+        scale = _of_band("SCALE", metadata, band, bands[band]["scale"], 1.0)
+        offset = _of_band("OFFSET", metadata, band, bands[band]["offset"], 0.0)
+        if scale == 0 or not math.isfinite(scale):
+            raise MalformedScaleOffsetError(
+                f"GDAL_METADATA SCALE is {scale!r}. unpack=True cannot honour a zero or non-finite SCALE: applying it "
+                "destroys the data and it has no inverse for pack=True."
+            )
+        if not math.isfinite(offset):
+            raise MalformedScaleOffsetError(
+                f"GDAL_METADATA OFFSET is {offset!r}. unpack=True cannot honour a non-finite OFFSET."
+            )
+        pairs.append((scale, offset))
+    return pairs
+
+
+def _of_band(name: str, metadata: Metadata, band: int, known: float | None, plain: float) -> float:
+    """The value of a band; one for the whole file goes before those of bands."""
+    if name in metadata:
+        return _factor(name, metadata[name])
+    text = metadata.get((name, band))
+    tagged = plain if text is None else _factor(name, text)
+    # What the engine knows may come from the place of heights or from PAM, which go before the tag.
+    return tagged if known is None else known
+
+
+def _factor(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise MalformedScaleOffsetError(
+            f"GDAL_METADATA {name} is not a number: {text!r}. unpack=True cannot honour a malformed {name}."
+        ) from None

@@ -1,0 +1,162 @@
+"""What a read will do, decided before a pixel is touched. Plans travel to workers; files do not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import PixelSafetyLimitError
+from .nodata import Finish
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from .._swath import File
+
+MAX_PIXELS = 1_000_000_000
+"""What one read may hold unless the caller says otherwise: files are small, what they unfold to may not be."""
+
+Window = tuple[int, int, int, int]
+"""Row start, column start, row stop, column stop."""
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """Which pixels of a file, and what becomes of them. Picklable; checked against the file when it was made."""
+
+    window: Window
+    """In pixels of the level, always spelled out."""
+    level: int
+    bands: tuple[int, ...]
+    """The bands to read, from 0, in the order of the result."""
+    flat: bool
+    """The result is (y, x): one band and no band axis. Otherwise it is (y, x, band), or (band, y, x)."""
+    finish: Finish
+    """From the samples of the file to those of the result: `finish.source`, `finish.dtype`."""
+    samples: int = 1
+    """Bands of the file: what `max_pixels` counts, whichever of them are read."""
+    max_pixels: float = MAX_PIXELS
+    """Cap on height * width * samples of one read."""
+    threads: int | None = None
+    bands_last: bool = True
+    """(y, x, band), or (band, y, x) if False."""
+    alpha: int | None = None
+    """The band of the file that says which pixels of the other bands are valid, in place of a mask."""
+    nodata_values: tuple[float, ...] = ()
+    """A pixel is not valid where each band of the file has its value, in place of a mask."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the result."""
+        return self.shape_of(self.window)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        if self.flat:
+            return ("y", "x")
+        return ("y", "x", "band") if self.bands_last else ("band", "y", "x")
+
+    @property
+    def axes(self) -> tuple[int, int]:
+        """The axes of the result along y and x."""
+        return (0, 1) if self.flat or self.bands_last else (1, 2)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the result."""
+        return self.finish.dtype
+
+    def shape_of(self, window: Window) -> tuple[int, ...]:
+        """Of what is read of a window of the file."""
+        height, width = window[2] - window[0], window[3] - window[1]
+        if self.flat:
+            return height, width
+        count = len(self.bands)
+        return (height, width, count) if self.bands_last else (count, height, width)
+
+    def of_bands(self, indices: Sequence[int]) -> ReadPlan:
+        """The same read of some of the bands, by their index in the result."""
+        return replace(self, bands=tuple(self.bands[i] for i in indices), finish=self.finish.of_bands(indices))
+
+    def part(self, rows: tuple[int, int], columns: tuple[int, int]) -> Window:
+        """The window of the file that holds these rows and columns of the result."""
+        top, left = self.window[:2]
+        return (top + rows[0], left + columns[0], top + rows[1], left + columns[1])
+
+    def check_size(self, window: Window) -> None:
+        """PixelSafetyLimitError when a window holds more than the caller allows."""
+        height, width = window[2] - window[0], window[3] - window[1]
+        pixels = height * width * self.samples
+        if pixels <= self.max_pixels:
+            return
+        size, cap = self.finish.source.itemsize, self.max_pixels
+        side = max(1, math.isqrt(max(0, int(cap)) // self.samples))
+        raise PixelSafetyLimitError(
+            f"TIFF image dimensions ({width} x {height} x {self.samples} = {pixels:,} pixels, "
+            f"~{pixels * size / 1e9:.2f} GB at {size} bytes/pixel) exceed the safety limit of {cap:,} pixels "
+            f"(~{cap * size / 1e9:.2f} GB at {size} bytes/pixel).\n"
+            "To read this file, try one of:\n"
+            "  * Pass a larger max_pixels= if the allocation is acceptable.\n"
+            f"  * Read a sub-region with window=(r0, c0, r1, c1), e.g. window=(0, 0, {side}, {side}).\n"
+            "  * Read a geographic sub-region with bbox=(x_min, y_min, x_max, y_max) in the file's CRS.\n"
+            f"  * Read lazily in chunks with chunks={side} so each decoded buffer stays under max_pixels."
+        )
+
+    def read_raw(self, file: File, window: Window | None = None) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+        """The samples as the file has them, of a window of the file (`part` makes one) or of all, and the report."""
+        window = self.window if window is None else window
+        self.check_size(window)
+        raw = np.empty(self.shape_of(window), self.finish.source)
+        report = file.read_into(
+            raw,
+            window=window,
+            bands=self.bands,
+            level=self.level,
+            bands_last=self.bands_last,
+            threads=self.threads,
+            max_pixels=int(self.max_pixels),
+        )
+        return raw, report
+
+    def valid(
+        self, file: File, window: Window | None = None, raw: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[Any] | None:
+        """The mask of a window of the file, 0 where there is nothing; None unless it is asked for.
+
+        `raw` has the samples of the window, where the alpha band may be among them.
+        """
+        if not self.finish.by_mask:
+            return None
+        window = self.window if window is None else window
+        shape = window[2] - window[0], window[3] - window[1]
+        if self.nodata_values:
+            samples = np.empty((len(self.nodata_values), *shape), self.finish.source)
+            file.read_into(samples, window=window, level=self.level, bands_last=False, threads=self.threads)
+            differs = [plane != value for plane, value in zip(samples, self.nodata_values, strict=True)]
+            return np.any(differs, axis=0)
+        if self.alpha is None:
+            valid = np.empty(shape, np.uint8)
+            return valid if file.read_mask_into(valid, window=window, level=self.level) else None
+        if self.flat and self._exempt:
+            return None
+        if raw is not None and self._exempt:
+            return raw[(slice(None),) * (2 * self.bands_last) + self._exempt[:1]]
+        alpha = np.empty(shape, self.finish.source)
+        file.read_into(alpha, window=window, bands=(self.alpha,), level=self.level, threads=self.threads)
+        return alpha
+
+    @property
+    def _exempt(self) -> tuple[int, ...]:
+        """Where the alpha band is in the result: it is valid everywhere."""
+        return tuple(index for index, band in enumerate(self.bands) if band == self.alpha)
+
+    def read(self, file: File, window: Window | None = None) -> npt.NDArray[Any]:
+        """The pixels of the result: of a window of the file (`part` makes one) or of the whole plan."""
+        raw, _ = self.read_raw(file, window)
+        valid = self.valid(file, window, raw)
+        return self.finish.apply(raw, valid, bands_last=self.bands_last, exempt=self._exempt)

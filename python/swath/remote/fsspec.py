@@ -1,0 +1,155 @@
+"""Byte ranges of objects in clouds and of whatever else fsspec opens, and writing them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, BinaryIO, TypeVar
+
+from ..errors import CloudSizeLimitError
+from .ranges import HEAD_BYTES
+
+T = TypeVar("T")
+
+_MARKS = (
+    "ETag",
+    "etag",
+    "e_tag",
+    "generation",
+    "md5Hash",
+    "content_md5",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "created",
+)
+"""What filesystems call that which changes with the content."""
+_STREAMED = {"s3", "s3a", "gs", "gcs"}
+"""Where an object appears when its upload ends, and not at all when that is called off."""
+
+
+def filesystem_of(url: str, storage_options: Mapping[str, Any] | None) -> tuple[Any, str]:
+    """The filesystem of a URL and the path in it."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise ImportError(f"{url!r} is opened by fsspec, which is not installed: pip install 'swath[cloud]'") from error
+    filesystem, path = url_to_fs(url, **(storage_options or {}))
+    return filesystem, path
+
+
+class ObjectFile:
+    """An object of an fsspec filesystem. Making one looks its size up and asks for its head."""
+
+    def __init__(self, url: str, limit: int | None, storage_options: Mapping[str, Any] | None = None) -> None:
+        self.name = url
+        self._fs, self._path = filesystem_of(url, storage_options)
+        info = self._info(self._path)
+        self._open(info, limit)
+
+    @classmethod
+    def _of(cls, name: str, fs: Any, path: str, info: Mapping[str, Any]) -> ObjectFile:
+        file = cls.__new__(cls)
+        file.name, file._fs, file._path = name, fs, path
+        file._open(info, None)
+        return file
+
+    def _open(self, info: Mapping[str, Any], limit: int | None) -> None:
+        if info.get("type") == "directory":
+            raise FileNotFoundError(f"{self.name} is a directory, not a file")
+        size = info.get("size")
+        if size is None and limit is not None:
+            raise CloudSizeLimitError(
+                f"Cloud source {self.name!r} reports unknown size; refusing to download to avoid an unbounded read. "
+                "Pass max_cloud_bytes=None to disable the size check for this source. Raising the byte limit does not "
+                "help when the source size is unknown."
+            )
+        if size is not None and limit is not None and size > limit:
+            raise CloudSizeLimitError(
+                f"Cloud source {self.name!r} is {size:,} bytes, which exceeds max_cloud_bytes={limit}. Raise "
+                "max_cloud_bytes (or set SWATH_MAX_CLOUD_BYTES) if the file is legitimate, pass max_cloud_bytes=None "
+                "to disable the check, or use chunks=... for a lazy read."
+            )
+        self._marks = tuple(str(info[mark]) for mark in _MARKS if info.get(mark) is not None)
+        # Nobody knows where an object of unknown size ends but the object: it has to come whole.
+        self.head: bytes = self._fs.cat_file(self._path, 0, None if size is None else min(HEAD_BYTES, size))
+        self.size: int = len(self.head) if size is None else int(size)
+        if len(self.head) != min(self.size, HEAD_BYTES) and size is not None:
+            raise OSError(
+                f"{self.name}: {len(self.head):,} bytes came where {min(self.size, HEAD_BYTES):,} were asked for"
+            )
+
+    @property
+    def identity(self) -> tuple[str | int | None, ...]:
+        """What changes when the content does."""
+        return (self.size, *self._marks)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes from start to stop of each range, in full, by one call to the filesystem."""
+        if len(self.head) == self.size:
+            return [self.head[start:stop] for start, stop in ranges]
+        starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
+        found: list[bytes] = self._fs.cat_ranges([self._path] * len(ranges), starts, stops, on_error="raise")
+        for (start, stop), data in zip(ranges, found, strict=True):
+            if isinstance(data, BaseException):
+                raise data
+            if len(data) != stop - start:
+                raise OSError(f"{self.name}: {len(data):,} bytes came where bytes {start}-{stop - 1} were asked for")
+        return found
+
+    def beside(self, suffix: str) -> ObjectFile | None:
+        """The object whose name is this one's with something behind it, or None when it cannot be had."""
+        path = self._path + suffix
+        try:
+            info = self._fs.info(path)
+            return None if info.get("size") is None else ObjectFile._of(self.name + suffix, self._fs, path, info)
+        except Exception:
+            # Filesystems raise what their libraries raise, when there is no such object and when we must not know.
+            return None
+
+    def _info(self, path: str) -> Mapping[str, Any]:
+        try:
+            info: Mapping[str, Any] = self._fs.info(path)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{self.name}: there is no such file") from error
+        return info
+
+
+def write_object(url: str, write: Callable[[BinaryIO], T], storage_options: Mapping[str, Any] | None = None) -> T:
+    """Let `write` write an object. It is there when all of it is, and what was there before stays until then."""
+    filesystem, path = filesystem_of(url, storage_options)
+    protocols = {filesystem.protocol} if isinstance(filesystem.protocol, str) else set(filesystem.protocol)
+    if protocols & _STREAMED:
+        return _write_streamed(filesystem, path, write)
+    return _write_aside(filesystem, path, write)
+
+
+def _write_streamed(filesystem: Any, path: str, write: Callable[[BinaryIO], T]) -> T:
+    """Upload in parts; without the last step, the store throws them away."""
+    file = filesystem.open(path, "wb")
+    try:
+        result = write(file)
+        file.close()
+    except BaseException:
+        with suppress(Exception):
+            file.discard()
+        # Closing is what makes an object of the parts, and it happens when nobody holds the file any more.
+        file.closed = True
+        raise
+    return result
+
+
+def _write_aside(filesystem: Any, path: str, write: Callable[[BinaryIO], T]) -> T:
+    """Write under another name and rename: these filesystems show what is written while it is."""
+    aside = f"{path}.tmp-{os.urandom(16).hex()}"
+    try:
+        with filesystem.open(aside, "wb") as file:
+            result = write(file)
+        filesystem.mv(aside, path)
+    except BaseException:
+        with suppress(Exception):
+            filesystem.rm_file(aside)
+        raise
+    return result

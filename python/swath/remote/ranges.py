@@ -1,0 +1,157 @@
+"""From the spans that the engine asks for to the ranges that a store is asked for.
+
+A request takes its time however few bytes it is for. So neighbours are fetched as one range, and what is asked for
+piece by piece, which is how headers are parsed, is fetched ahead and kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from .._settings import number, workers
+
+OVERVIEWS = ".ovr"
+"""What the name of a file with overviews ends with."""
+HEAD_BYTES = 16 << 10
+"""What is fetched of a file when it is opened."""
+COALESCE_GAP = 1 << 20
+MAX_COALESCED_RANGE_BYTES = 256 << 20
+MAX_AHEAD = 1 << 20
+"""How far ahead headers are fetched at most: tile tables of a few hundred thousand tiles are that long."""
+PART_BYTES = 8 << 20
+"""Ranges up to this are not worth more than one request."""
+KEPT_BLOCKS = 1024
+
+_BLOCK = HEAD_BYTES
+_SMALL = 4 << 10
+"""A span that comes alone and is no longer than this is taken for a piece of a header."""
+
+
+class Store(Protocol):
+    """A remote file: `head` are its first bytes, fetched when it was opened."""
+
+    name: str
+    size: int
+    head: bytes
+
+    @property
+    def identity(self) -> tuple[str | int | None, ...]:
+        """What changes when the content does."""
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes from start to stop of each range, in full. All are asked for before the first is waited for."""
+
+    def beside(self, suffix: str) -> Store | None:
+        """The file whose name is this one's with something behind it."""
+
+
+def coalesce(spans: Sequence[tuple[int, int]], gap: int, most: int) -> list[tuple[int, int, list[int]]]:
+    """Ranges (start, stop) that hold all (offset, length) spans, and which spans each holds.
+
+    Spans with at most `gap` bytes between them share a range of at most `most` bytes; with a negative gap none do.
+    """
+    ranges: list[tuple[int, int, list[int]]] = []
+    for i in sorted(range(len(spans)), key=lambda i: spans[i]):
+        offset, length = spans[i]
+        if ranges and gap >= 0:
+            start, stop, members = ranges[-1]
+            end = max(stop, offset + length)
+            if offset - stop <= gap and end - start <= most:
+                members.append(i)
+                ranges[-1] = start, end, members
+                continue
+        ranges.append((offset, offset + length, [i]))
+    return ranges
+
+
+def cut(start: int, stop: int, length: int) -> list[tuple[int, int]]:
+    """A range in parts of at most that length."""
+    return [(at, min(at + length, stop)) for at in range(start, stop, length)] or [(start, stop)]
+
+
+class RemoteFile:
+    """A remote file as the engine reads it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.name = store.name
+        self.size = store.size
+        self._lock = threading.Lock()
+        self._blocks: dict[int, bytes] = {}
+        self._ahead = _BLOCK
+        self._keep(0, store.head)
+
+    def fetch(self, spans: list[tuple[int, int]]) -> list[bytes]:
+        """The bytes of all (offset, length) spans, each in full."""
+        found = [self._kept(offset, length) for offset, length in spans]
+        missing = [i for i, data in enumerate(found) if data is None]
+        if missing and len(spans) == 1 and spans[0][1] <= _SMALL:
+            return [self._fetch_ahead(*spans[0])]
+        for i, data in zip(missing, self._fetch([spans[i] for i in missing]), strict=True):
+            found[i] = data
+        return [data for data in found if data is not None]
+
+    def sibling(self, name: str) -> RemoteFile | None:
+        """The `.ovr` file beside this one. Nothing else is looked for: each look is a request."""
+        if name != self.name + OVERVIEWS:
+            return None
+        # Some servers answer every name with a page: the engine finds that it is not a TIFF.
+        store = self.store.beside(OVERVIEWS)
+        return None if store is None else RemoteFile(store)
+
+    def _fetch(self, spans: list[tuple[int, int]]) -> list[bytes]:
+        gap = number("COALESCE_GAP", COALESCE_GAP, least=-(1 << 62))
+        most = number("MAX_COALESCED_RANGE_BYTES", MAX_COALESCED_RANGE_BYTES)
+        ranges = coalesce(spans, gap, most)
+        if not ranges:
+            return []
+        out = [b""] * len(spans)
+        # A connection gets so much and no more, so what is long comes in as many parts as can be under way at once:
+        # 60 MiB at 40 MB/s for each connection take 0.38 s in place of 1.61 s.
+        part = max(PART_BYTES, -(-sum(stop - start for start, stop, _ in ranges) // workers()))
+        parts = [cut(start, stop, part) for start, stop, _ in ranges]
+        fetched = iter(self.store.read_many([one for some in parts for one in some]))
+        for (start, _, members), some in zip(ranges, parts, strict=True):
+            data = next(fetched) if len(some) == 1 else b"".join(next(fetched) for _ in some)
+            for i in members:
+                offset, length = spans[i]
+                out[i] = data[offset - start : offset - start + length]
+        return out
+
+    def _fetch_ahead(self, offset: int, length: int) -> bytes:
+        """Fetch a piece of a header with what follows it: twice as much when it continues what is at hand."""
+        start = offset // _BLOCK * _BLOCK
+        with self._lock:
+            goes_on = start // _BLOCK - 1 in self._blocks
+            self._ahead = min(2 * self._ahead, MAX_AHEAD) if goes_on else _BLOCK
+            ahead = self._ahead
+        stop = -(-(offset + length + ahead) // _BLOCK) * _BLOCK
+        (data,) = self.store.read_many([(start, max(min(stop, self.size), offset + length))])
+        self._keep(start, data)
+        return data[offset - start : offset - start + length]
+
+    def _keep(self, start: int, data: bytes) -> None:
+        """Keep whole blocks, and the last one of the file."""
+        with self._lock:
+            for at in range(0, len(data), _BLOCK):
+                block = data[at : at + _BLOCK]
+                if len(block) == _BLOCK or start + at + len(block) == self.size:
+                    self._blocks[(start + at) // _BLOCK] = block
+            while len(self._blocks) > KEPT_BLOCKS:
+                del self._blocks[next(iter(self._blocks))]
+
+    def _kept(self, offset: int, length: int) -> bytes | None:
+        """Bytes that are at hand."""
+        if length == 0:
+            return b""
+        blocks = []
+        for i in range(offset // _BLOCK, (offset + length - 1) // _BLOCK + 1):
+            block = self._blocks.get(i)
+            if block is None:
+                return None
+            blocks.append(block)
+        data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
+        inside = offset % _BLOCK
+        return data[inside : inside + length] if inside + length <= len(data) else None

@@ -1,0 +1,174 @@
+"""Files beside an image: `.aux.xml`, where GDAL keeps categories and statistics, and `.qml`, by which QGIS draws."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from .._xml import add, replace_file, to_bytes, writable
+from ..read.sidecars import (
+    MAX_CATEGORIES,
+    USAGE_COLORS,
+    USAGE_MIN_MAX,
+    USAGE_NAME,
+    Color,
+    color_component,
+    pam_path,
+    read_document,
+)
+from .ramps import RAMPS
+
+Numbers = tuple[float | int, float | int, float, float]
+
+STATISTICS = ("STATISTICS_MINIMUM", "STATISTICS_MAXIMUM", "STATISTICS_MEAN", "STATISTICS_STDDEV")
+
+
+def qml_path(path: str) -> str:
+    """The style file of an image."""
+    return f"{os.path.splitext(path)[0]}.qml"
+
+
+def categories_of(names: Any, colors: Any) -> tuple[list[str], list[Color] | None]:
+    """The categories that attrs ask for, checked: to be called before anything is written.
+
+    Names may be a mapping from value to name. Colours that are not as many as the names are left out.
+    """
+    listed = _by_value(names, "", "category_names")
+    if len(listed) > MAX_CATEGORIES:
+        raise ValueError(f"category_names has {len(listed)} names; {MAX_CATEGORIES} are the most that can be written")
+    texts = ["" if name is None else writable(name) for name in listed]
+    if colors is None or not len(colors):
+        return texts, None
+    rows = _by_value(colors, (0, 0, 0, 0), "category_colors", len(texts))
+    if len(rows) != len(texts):
+        return texts, None
+    return texts, [_color(row) for row in rows]
+
+
+def _by_value(given: Any, missing: Any, attribute: str, length: int | None = None) -> list[Any]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"attrs[{attribute!r}] must be a list in the order of the values, not {given!r}")
+    if not isinstance(given, Mapping):
+        return list(given)
+    if not all(isinstance(value, int) and 0 <= value < MAX_CATEGORIES for value in given):
+        raise ValueError(f"attrs[{attribute!r}] must have values from 0 to {MAX_CATEGORIES - 1} as its keys")
+    return [given.get(value, missing) for value in range(length or max(given, default=-1) + 1)]
+
+
+def _color(row: Any) -> Color:
+    try:
+        parts = [color_component(part) for part in row]
+        r, g, b, a = [*parts, 255] if len(parts) == 3 else parts
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"attrs['category_colors'] must have (red, green, blue, alpha) from 0 to 255, not {row!r}"
+        ) from None
+    return r, g, b, a
+
+
+def write_categories(path: str, names: list[str], colors: list[Color] | None) -> None:
+    """Put the names and colours of the first band's values beside an image, as `categories_of` has checked them."""
+    if not names:
+        return
+    root = _existing(path)
+    band = _band(root)
+    for tag in ("CategoryNames", "GDALRasterAttributeTable"):
+        for old in band.findall(tag):
+            band.remove(old)
+    listed = add(band, "CategoryNames")
+    for name in names:
+        add(listed, "Category", name)
+    table = add(band, "GDALRasterAttributeTable", tableType="thematic")
+    fields = [("Value", 0, USAGE_MIN_MAX), ("Class", 2, USAGE_NAME)]
+    if colors is not None:
+        fields += [
+            (name, 0, usage) for name, usage in zip(("Red", "Green", "Blue", "Alpha"), USAGE_COLORS, strict=True)
+        ]
+    for index, (name, kind, usage) in enumerate(fields):
+        field = add(table, "FieldDefn", index=index)
+        for tag, value in (("Name", name), ("Type", kind), ("Usage", usage)):
+            add(field, tag, value)
+    for value, name in enumerate(names):
+        row = add(table, "Row", index=value)
+        for cell in (value, name, *(colors[value] if colors is not None else ())):
+            add(row, "F", cell)
+    replace_file(pam_path(path), to_bytes(root))
+
+
+def write_color_ramp(path: str, ramp: str, span: tuple[float, float] | None, statistics: Numbers | None) -> None:
+    """Style a band by a ramp: over a span of values, or from the least to the greatest of `statistics`.
+
+    The statistics go into the `.aux.xml` file, the style into the `.qml`. One value has no ramp, no pixels have no
+    statistics.
+    """
+    numbers = span or statistics
+    if numbers is None:
+        return
+    root = _existing(path)
+    band = _band(root)
+    metadata = next((each for each in band.findall("Metadata") if "domain" not in each.attrib), None)
+    if metadata is None:
+        metadata = add(band, "Metadata")
+    for old in metadata.findall("MDI"):
+        if old.get("key") in STATISTICS:
+            metadata.remove(old)
+    for key, value in zip(STATISTICS, numbers, strict=False):
+        add(metadata, "MDI", number_text(value), key=key)
+    replace_file(pam_path(path), to_bytes(root))
+    low, high = float(numbers[0]), float(numbers[1])
+    if low < high:
+        replace_file(qml_path(path), _style(ramp, low, high))
+
+
+def _existing(path: str) -> Element:
+    """What the engine, or an earlier step, has put there."""
+    root = read_document(path)
+    return root if root is not None and root.tag == "PAMDataset" else Element("PAMDataset")
+
+
+def _band(root: Element) -> Element:
+    found = next((band for band in root.findall("PAMRasterBand") if band.get("band") == "1"), None)
+    return found if found is not None else add(root, "PAMRasterBand", band=1)
+
+
+def number_text(value: float | int) -> str:
+    """As short as it can be without another meaning."""
+    return repr(value if isinstance(value, int) else float(value)).removesuffix(".0")
+
+
+def _style(ramp: str, low: float, high: float) -> bytes:
+    colors = RAMPS[ramp]
+    steps = len(colors) - 1
+    root = Element("qgis", {"version": "3.34.0", "styleCategories": "Symbology"})
+    pipe = add(root, "pipe")
+    ends = number_text(low), number_text(high)
+    renderer = {"band": 1, "alphaBand": -1, "opacity": 1, "nodataColor": ""}
+    renderer |= {"classificationMin": ends[0], "classificationMax": ends[1]}
+    shader = add(
+        add(add(pipe, "rasterrenderer", type="singlebandpseudocolor", **renderer), "rastershader"),
+        "colorrampshader",
+        colorRampType="INTERPOLATED",
+        classificationMode=1,
+        clip=0,
+        minimumValue=ends[0],
+        maximumValue=ends[1],
+    )
+    options = add(add(shader, "colorramp", type="gradient", name="[source]"), "Option", type="Map")
+    stops = ":".join(f"{step / steps:g};{_rgba(colors[step])}" for step in range(1, steps))
+    settings = {"color1": _rgba(colors[0]), "color2": _rgba(colors[-1]), "discrete": "0", "rampType": "gradient"}
+    for name, value in (settings | {"stops": stops}).items():
+        add(options, "Option", type="QString", name=name, value=value)
+    for step, color in enumerate(colors):
+        at = high if step == steps else low + (high - low) * (step / steps)
+        add(shader, "item", value=number_text(at), color=color, alpha=255, label=f"{at:.10g}")
+    add(pipe, "brightnesscontrast", brightness=0, contrast=0, gamma=1)
+    add(pipe, "huesaturation", saturation=0, colorizeOn=0)
+    add(pipe, "rasterresampler", maxOversampling=2)
+    add(root, "blendMode", 0)
+    return to_bytes(root, "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n")
+
+
+def _rgba(color: str) -> str:
+    return ",".join(str(int(color[at : at + 2], 16)) for at in (1, 3, 5)) + ",255"

@@ -1,0 +1,186 @@
+"""How the engine gets pixels: an array as it lies in memory, or rows that are made when their turn comes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..gpu.arrays import is_on_device, to_host
+from .raster import Raster
+
+
+class Source(NamedTuple):
+    """What `_swath.write` takes as `source`, and what it has to know about it."""
+
+    pixels: Any
+    bands_last: bool = True
+    chunk_rows: Sequence[int] | None = None
+    has_mask: bool = False
+    """Whether rows come with their mask."""
+
+
+def source_of(raster: Raster, *, on_device: bool = False) -> Source:
+    """The pixels of a raster, on the host or, if they are on a device and are to stay there, on that.
+
+    An array that has the order and type of the file is handed over as it is. All else is converted some rows at a
+    time, so that a big array is never there twice.
+    """
+    if raster.is_dask:
+        axis = 1 if raster.bands_first else 0
+        chunks = [int(rows) for rows in raster.array.chunks[axis] if rows]
+        return Source(_dask_rows(raster, on_device), chunk_rows=chunks, has_mask=raster.valid is not None)
+    if on_device:
+        if raster.steps or raster.array.dtype != raster.dtype:
+            return Source(_finish_on_device(raster, raster.array))
+        return Source(raster.array, bands_last=not raster.bands_first)
+    return _as_it_lies(raster) or Source(_array_rows(raster), has_mask=raster.valid is not None)
+
+
+def _as_it_lies(raster: Raster) -> Source | None:
+    array = raster.array
+    if raster.steps or raster.valid is not None or isinstance(array, np.ma.MaskedArray):
+        return None
+    if array.dtype == np.bool_:
+        array = array.view(np.uint8)
+    if array.dtype != raster.dtype or not array.dtype.isnative:
+        return None
+    if array.ndim == 2:
+        return Source(array) if array.flags.c_contiguous else None
+    bands_first = array if raster.bands_first else np.moveaxis(array, 2, 0)
+    bands_last = np.moveaxis(bands_first, 0, 2)
+    if bands_last.flags.c_contiguous:
+        return Source(bands_last)
+    return Source(bands_first, bands_last=False) if bands_first.flags.c_contiguous else None
+
+
+Rows = Callable[[int, int], Any]
+
+
+def _array_rows(raster: Raster) -> Rows:
+    def rows(start: int, stop: int) -> Any:
+        block = raster.array[:, start:stop] if raster.bands_first else raster.array[start:stop]
+        return _with_mask(raster, _on_host(block), start, stop)
+
+    return rows
+
+
+def _dask_rows(raster: Raster, on_device: bool) -> Rows:
+    """Rows of a dask array, by one compute of just those, with the scheduler that is in force where the caller is."""
+    from dask.base import compute
+
+    array = raster.array
+
+    def rows(start: int, stop: int) -> Any:
+        part = array[:, start:stop] if raster.bands_first else array[start:stop]
+        (made,) = compute(part)  # type: ignore[no-untyped-call]
+        if tuple(made.shape) != tuple(part.shape):
+            raise ValueError(
+                f"the dask array says that rows {start} to {stop} have the shape {tuple(part.shape)}, but computing "
+                f"them gave {tuple(made.shape)}: the chunks that its graph makes are not as it declares them"
+            )
+        made = as_announced(made, part.dtype, f"rows {start} to {stop}")
+        if on_device:
+            return _finish_on_device(raster, made)
+        return _with_mask(raster, _on_host(made), start, stop)
+
+    return rows
+
+
+def as_announced(made: Any, dtype: np.dtype[Any], what: str) -> Any:
+    """Pixels in the type that the dask array says it has: chunks may be of another, where no value changes by that."""
+    if made.dtype == dtype:
+        return made
+    from_whole, to_float = made.dtype.kind in "iu", dtype.kind in "fc"
+    if np.can_cast(made.dtype, dtype, "safe") and not (from_whole and to_float and made.dtype.itemsize == 8):
+        return made.astype(dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = made.astype(dtype)
+        if made.dtype.kind == dtype.kind == "f":
+            # xarray's interp announces float32 and makes float64: more digits than that are not meant.
+            kept = np.isfinite(cast) == np.isfinite(made)
+        elif from_whole and to_float:
+            kept = cast.astype(made.dtype) == made
+        else:
+            kept = (cast == made) | ((made != made) & (cast != cast))
+    if bool(kept.all()):
+        return cast
+    raise ValueError(
+        f"the dask array says that it is of type {dtype}, but computing {what} gave {made.dtype} with values that "
+        f"{dtype} cannot hold. Convert it with .astype(), or say the type that its chunks have with meta= "
+        "or dtype= where the graph is made (map_blocks, from_delayed, apply_ufunc)."
+    )
+
+
+def _on_host(block: Any) -> Any:
+    if not is_on_device(block):
+        return block
+    return to_host(block)
+
+
+def _with_mask(raster: Raster, block: Any, start: int, stop: int) -> Any:
+    """Rows as the file has them and, where it is to have a mask, the rows of that."""
+    pixels = finish(raster, block)
+    if raster.valid is None:
+        return pixels
+    return pixels, raster.valid(_bands_last(raster, block), start, stop)
+
+
+def _bands_last(raster: Raster, block: Any) -> npt.NDArray[Any]:
+    block = np.asanyarray(block)
+    return np.moveaxis(block, 0, 2) if raster.bands_first else block
+
+
+def finish(raster: Raster, block: Any) -> npt.NDArray[Any]:
+    """A block of a raster's array as the file has it: (row, column, band), C order, native bytes."""
+    block = _bands_last(raster, block)
+    for step in raster.steps:
+        block = step(block)
+    return np.ascontiguousarray(block, dtype=raster.dtype)
+
+
+def _finish_on_device(raster: Raster, block: Any) -> Any:
+    """The same without leaving the device. CuPy's arrays answer to NumPy's functions."""
+    if raster.bands_first:
+        block = block.transpose(1, 2, 0)
+    for step in raster.steps:
+        block = step(block)
+    return block.astype(raster.dtype, order="C", copy=False)
+
+
+def delayed(write: Callable[[], Any]) -> Any:
+    """A dask Delayed that writes when it is computed.
+
+    The pixels stay inside `write`, where dask does not look: as an argument they would be computed as a whole first.
+    """
+    from dask.delayed import delayed as delay
+
+    def write_geotiff() -> Any:
+        with _free_worker():
+            return write()
+
+    return delay(write_geotiff, pure=False)()
+
+
+def _free_worker() -> AbstractContextManager[Any]:
+    """On a worker of dask.distributed, a client whose tasks do not wait for this one to give up its thread."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return nullcontext()
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return nullcontext()
+    client: AbstractContextManager[Any] = distributed.worker_client()
+    return client
+
+
+def make_parent(path: str) -> None:
+    """The folder of a file whose pixels may take hours to compute."""
+    if parent := os.path.dirname(path):
+        os.makedirs(parent, exist_ok=True)

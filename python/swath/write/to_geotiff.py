@@ -1,0 +1,496 @@
+"""`to_geotiff`: what is written is checked, then handed to the engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _swath
+from .._report import remember
+from ..gpu.arrays import to_host
+from ..gpu.write import write_gpu
+from ..read.request import NO_LIMIT, report_of, threads_of
+from ..read.sidecars import Color
+from ..remote.open import write_remote
+from ..xarray.state import Number, ReadState, state_of
+from ..xarray.structured import value_of
+from .bands import Bands, bands_of, unlabelled
+from .dataset import array_of
+from .geo_keys import crs_options
+from .layout import block_options, codec_options, overview_options, predictor_of
+from .mask import is_wanted, validity_of
+from .metadata import metadata_options
+from .pack import NotPackableError
+from .placement import raster_type_of, transform_of
+from .progress import Progress, shown
+from .ramps import ramp_of, ramp_range_of
+from .raster import Raster, Step, is_data_array, is_dataset, raster_of, upright
+from .sidecars import categories_of, write_categories, write_color_ramp
+from .storage import Storage, storage_of
+from .stream import delayed, make_parent, source_of
+
+if TYPE_CHECKING:
+    from .._swath import Options
+
+_BUFFER = 256 << 20
+
+
+def to_geotiff(
+    data: Any,
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    crs: Any = None,
+    nodata: float | int | None = None,
+    compression: str = "zstd",
+    compression_level: int | None = None,
+    tiled: bool = True,
+    tile_size: int = 256,
+    predictor: bool | int | str = False,
+    cog: bool = False,
+    overview_levels: list[int] | None = None,
+    overview_resampling: str = "mean",
+    bigtiff: bool | None = None,
+    gpu: bool | None = None,
+    streaming_buffer_bytes: int = _BUFFER,
+    max_z_error: float = 0.0,
+    photometric: str | int = "auto",
+    allow_internal_only_jpeg: bool = False,
+    allow_experimental_codecs: bool = False,
+    allow_unparseable_crs: bool = False,
+    drop_rotation: bool = False,
+    pack: bool | None = None,
+    color_ramp: str | bool | None = None,
+    color_ramp_range: tuple[float, float] | None = None,
+    compute: bool = True,
+    progress: bool | Progress | None = None,
+    threads: int | None = None,
+    statistics: bool = False,
+    quality: float | None = None,
+    interleave: str = "pixel",
+    keep_rotation: bool = False,
+    mask: Any = None,
+    overwrite: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    report: dict[str, Any] | None = None,
+) -> Any:
+    """Write an array as a GeoTIFF or a Cloud Optimized GeoTIFF, complete or not at all.
+
+    A dask array is computed some rows at a time, each of its chunks once, COGs included. The bytes of the file depend
+    on pixels and options only: not on chunks, strides, threads or memory.
+
+    What is written is what the array says now. Coordinates place it (evenly spaced, else NonUniformCoordsError), labels
+    of the `band` coordinate name its bands, NaN is missing in floats. Scale, offset, nodata and type of the file that
+    an array was read from are in its `encoding`, which xarray drops when values are computed. docs/from-rioxarray.md
+    has the whole list.
+
+    Parameters
+    ----------
+    data
+        DataArray, Dataset, or a bare array: NumPy, dask, CuPy, anything with DLPack. The dims of a DataArray may have
+        any order, their names tell (band / bands / channel, y / lat / latitude / row, x / lon / longitude / col).
+        Variables of a Dataset become bands with their names. Bare arrays are (y, x), (y, x, band), or (band, y, x)
+        where the first axis is the shortest and the last has more than 32 entries. float16 is stored as float32, bool
+        as uint8; pixels that a NumPy masked array hides become nodata.
+    path
+        Path, PathLike, fsspec URI, or a binary file object, which is emptied first. A name that ends with `.vrt` makes
+        a directory of tiles with an index.
+    crs
+        EPSG code, WKT or PROJ text (the last needs pyproj), or an object of pyproj, rasterio or odc-geo. Without it the
+        coordinate `spatial_ref`, attrs['crs'], attrs['crs_wkt'].
+    nodata
+        The value of missing pixels; NaN becomes it. One that the stored type cannot hold is an error. Without it
+        encoding['_FillValue'], attrs['nodata'], 'nodatavals', '_FillValue'.
+    compression
+        none, deflate, lzw, packbits, zstd, lz4, lzma, lerc, lerc_deflate, lerc_zstd, jpeg, jpeg2000 (j2k), webp.
+    compression_level
+        deflate 1-9, zstd 1-22, lzma 0-9; 6 if not given. lz4 takes 0-16 and has one way to be written; other codecs
+        have none.
+    tiled, tile_size
+        Square tiles, a multiple of 16; strips of 256 rows with tiled=False.
+    predictor
+        False / 1 none, True / 2 differences, 3 for floats, 'auto' the best for the type.
+    cog
+        Cloud Optimized GeoTIFF, with overviews.
+    overview_levels, overview_resampling
+        Of a COG. Factors, powers of two; by default until an overview fits a tile. mean (classes and palettes:
+        nearest), nearest, min, max, median, mode, cubic, bilinear, gauss.
+    bigtiff
+        None: when the file is too large for a classic TIFF.
+    gpu
+        Encode on a GPU. None: if the array is on one.
+    streaming_buffer_bytes
+        Memory for rows of pixels. A row of tiles, or of the chunks of a dask array, is held in any case.
+    max_z_error, quality
+        How far lerc may change a value; jpeg, webp, jpeg2000 from 1 to 100.
+    photometric
+        auto (RGB where attrs['colorinterp'] says so, a palette where attrs['colormap'] has one, else MinIsBlack),
+        minisblack, miniswhite, rgb, rgba, or the number for the tag. Pixels are never inverted.
+    allow_internal_only_jpeg, allow_experimental_codecs
+        Accepted, without effect: no codec needs a permission.
+    allow_unparseable_crs
+        Store the text of a CRS that cannot be understood as it is.
+    drop_rotation, keep_rotation
+        What to do with a rotated transform: write the pixels without it, write it, or refuse (neither).
+    pack
+        Store values that were masked or unpacked when they were read in the type of their file again, with its scale
+        and nodata. None: where no value changes by that. True: in any case, rounded. False: store the values as they
+        are.
+    color_ramp, color_ramp_range
+        Write a `.qml` style (viridis, plasma, magma, inferno, cividis, greys, spectral, terrain) and statistics beside
+        the file.
+    compute
+        False returns a dask Delayed that writes when it is computed.
+    progress
+        True shows a bar; a callable gets bytes done and bytes in all. What it raises stops the write.
+    threads
+        Threads that encode; by default the cores that this process may use.
+    statistics
+        Put exact statistics of each band into the file.
+    interleave
+        'pixel' keeps the bands of a pixel together, 'band' each band in blocks of its own.
+    mask
+        Write a mask: an array (y, x), non-zero where pixels are valid, or True for all but NaN and nodata pixels. None:
+        where the array was read with one (masked=True).
+    overwrite
+        False raises FileExistsError when there is such a file.
+    storage_options
+        For the fsspec file system of a URI.
+    report
+        A dict that gets what the write did; `swath.last_report()` gives it too.
+
+    Returns
+    -------
+    The path as str, the file object, or the Delayed.
+    """
+    ramp, span = ramp_of(color_ramp), ramp_range_of(color_ramp_range)
+    target = _target_of(path)
+    if gpu is not None and not isinstance(gpu, bool | np.bool_):
+        raise TypeError(f"gpu must be a bool or None, got {type(gpu).__name__}: {gpu!r}")
+    options = codec_options(compression, compression_level, max_z_error, quality)
+    if is_dataset(data):
+        data = array_of(data, has_crs=crs is not None, has_nodata=nodata is not None)
+    if is_data_array(data):
+        data = upright(data)
+    raster = raster_of(data)
+    on_gpu = raster.is_on_device if gpu is None else bool(gpu)
+    if raster.is_on_device and not on_gpu and not raster.is_dask:
+        raster = dataclasses.replace(raster, array=to_host(raster.array))
+    _check_combinations(
+        target, on_gpu, cog=cog, tiled=tiled, overview_levels=overview_levels, max_z_error=max_z_error, mask=mask
+    )
+    options |= block_options(tiled, tile_size, cog, interleave)
+
+    labelled = data if is_data_array(data) else None
+    state = None if labelled is None else state_of(labelled.encoding)
+    attrs = {} if labelled is None else _attributes(labelled, state)
+    bands = unlabelled(raster) if labelled is None else bands_of(labelled, raster, attrs, state)
+    alpha = None if state is None or not state.mask_in_samples else bands.position(state.bands - 1)
+    if mask is None and not _is_vrt(target):
+        mask = state is not None and state.by_mask and alpha is None
+        if state is not None and state.mask is not None:
+            mask = state.mask.of(labelled, raster)
+    has_mask = is_wanted(mask)
+    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask, alpha=alpha)
+    categories = _categories(attrs)
+    located = crs_options(crs, labelled, allow_unparseable=bool(allow_unparseable_crs))
+    located["raster_type"] = raster_type_of(attrs)
+    if labelled is not None:
+        located["transform"] = transform_of(
+            labelled, drop_rotation=bool(drop_rotation), keep_rotation=bool(keep_rotation)
+        )
+    if not {"wkt", "geo_keys"} & located.keys() and located.get("transform") is None:
+        located["raster_type"] = "area"
+    if bigtiff is not None:
+        options["big_tiff"] = bool(bigtiff)
+    options["statistics"] = bool(statistics)
+
+    def job_of(storage: Storage) -> Job:
+        """The write of one way to store the values."""
+        raster = _without_mask(storage.raster, storage.nodata, has_mask)
+        raster = dataclasses.replace(raster, valid=validity_of(mask, labelled, raster, storage.nodata))
+        made = options | located
+        made["predictor"] = predictor_of(predictor, options["compression"], raster.dtype)
+        _check_jpeg(options["compression"], raster)
+        made |= metadata_options(
+            attrs,
+            raster,
+            bands,
+            photometric,
+            scaling=storage.scaling,
+            is_raw=state is not None and not state.unpacked,
+            is_whole=_is_whole(attrs, state, raster, bands),
+        )
+        has_classes = categories is not None or made.get("colormap") is not None
+        made |= overview_options(cog, overview_levels, overview_resampling, raster, has_classes)
+        made["nodata"], made["nan_to_nodata"] = storage.nodata, storage.nan_to_nodata
+        is_packed = storage.scaling is not None and bool(raster.steps)
+        return Job(
+            target,
+            raster,
+            made,
+            _Sidecars(categories, ramp if raster.bands == 1 and not is_packed else None, span),
+            on_gpu=on_gpu,
+            tile_size=int(tile_size) if tiled else 0,
+            threads=threads_of(threads),
+            buffer_bytes=_bytes(streaming_buffer_bytes),
+            overwrite=bool(overwrite),
+            progress=progress,
+            storage_options=storage_options,
+            report=None if report is None else report_of(report),
+            otherwise=None if storage.otherwise is None else job_of(storage.otherwise),
+        )
+
+    job = job_of(storage)
+    return job.run() if compute else delayed(job.run)
+
+
+def _attributes(data: Any, state: ReadState | None) -> dict[str, Any]:
+    """What a DataArray says of itself, and what its file says that it does not."""
+    if state is None or state.attrs is None:
+        return dict(data.attrs)
+    return {**state.attrs, **data.attrs}
+
+
+def _is_whole(attrs: Mapping[str, Any], state: ReadState | None, raster: Raster, bands: Bands) -> bool:
+    """Whether an array has all pixels that were read and no others, judged by its shape and band labels."""
+    if state is None:
+        return "_swath_contract" not in attrs  # Computed from what was read; or made by the user, with its metadata.
+    return state.shape == (raster.height, raster.width) and None not in bands.samples
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sidecars:
+    """What goes beside the file. Names of classes leave no room for a ramp."""
+
+    categories: tuple[list[str], list[Color] | None] | None
+    ramp: str | None
+    span: tuple[float, float] | None
+
+    @property
+    def needs_statistics(self) -> bool:
+        return self.categories is None and self.ramp is not None and self.span is None
+
+    def write(self, path: str, report: Mapping[str, Any]) -> None:
+        if self.categories is not None:
+            write_categories(path, *self.categories)
+        elif self.ramp is not None:
+            write_color_ramp(path, self.ramp, self.span, _measured(report))
+
+
+def _measured(report: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
+    bands = report.get("statistics")
+    if not bands or not bands[0]["count"]:
+        return None
+    return bands[0]["min"], bands[0]["max"], bands[0]["mean"], bands[0]["std"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A write that is checked and can run: now, or when a Delayed is computed."""
+
+    target: str | BinaryIO
+    raster: Raster
+    options: Options
+    sidecars: _Sidecars
+    on_gpu: bool
+    tile_size: int
+    threads: int | None
+    buffer_bytes: int
+    overwrite: bool
+    progress: bool | Progress | None
+    storage_options: Mapping[str, Any] | None
+    report: dict[str, Any] | None
+    otherwise: Job | None = None
+    """The same with values as they are, where they turn out not to be those of the file's type any more."""
+
+    def run(self) -> str | BinaryIO:
+        """Write."""
+        try:
+            return self._run()
+        except NotPackableError:
+            if self.otherwise is None:
+                raise
+            return self.otherwise.run()
+
+    def _run(self) -> str | BinaryIO:
+        raster = self.raster
+        size = raster.bands * raster.height * raster.width * raster.dtype.itemsize
+        with shown(self.progress, size) as progress:
+            made = self._write(progress)
+        remember(made)
+        if self.report is not None:
+            self.report.clear()
+            self.report.update(made)
+        return self.target
+
+    def _write(self, progress: Progress | None) -> dict[str, Any]:
+        if not isinstance(self.target, str):
+            return self.into(_Emptied(self.target), progress)
+        if _is_vrt(self.target):
+            # Only VRT files need it, and `mosaic.write` imports `write_array` from here.
+            from ..mosaic.write import write_vrt
+
+            made: dict[str, Any] = write_vrt(self, progress)
+        elif "://" in self.target:
+            return write_remote(self.target, lambda file: self.into(file, progress), self.storage_options)
+        else:
+            if self.raster.is_dask:
+                make_parent(self.target)
+            made = self.into(self.target, progress)
+        self.sidecars.write(self.target, made)
+        return made
+
+    def into(self, target: str | Any, progress: Progress | None) -> dict[str, Any]:
+        """Let the engine write to a path or a file object."""
+        options = self.options
+        if self.sidecars.needs_statistics:
+            options = options | {"measure": True}
+        keywords: dict[str, Any] = {
+            "shape": (self.raster.bands, self.raster.height, self.raster.width),
+            "dtype": str(self.raster.dtype),
+            "options": options,
+            "threads": self.threads,
+            "buffer_bytes": self.buffer_bytes,
+            "overwrite": self.overwrite,
+            "progress": progress,
+        }
+        # Masks are cut into tiles by the CPU, and so are their pixels.
+        stays = self.on_gpu and self.raster.is_on_device and self.raster.valid is None
+        pixels, bands_last, chunk_rows, has_mask = source_of(self.raster, on_device=stays)
+        keywords |= {"bands_last": bands_last, "chunk_rows": chunk_rows, "mask": has_mask or None}
+        if self.on_gpu:
+            return write_gpu(target, pixels, rows_on_device=stays and self.raster.is_dask, **keywords)
+        return _swath.write(target, pixels, **keywords)
+
+
+def write_array(array: npt.NDArray[Any], path: str, options: Options, *, threads: int | None = None) -> dict[str, Any]:
+    """Write a NumPy array, (y, x) or (y, x, band), by options that are made already."""
+    raster = raster_of(array)
+    pixels, bands_last, _, _ = source_of(raster)
+    shape = raster.bands, raster.height, raster.width
+    return _swath.write(
+        path, pixels, shape=shape, dtype=str(raster.dtype), bands_last=bands_last, options=options, threads=threads
+    )
+
+
+class _Emptied:
+    """A file object that loses what it holds when the first bytes come, and not before: all pixels are encoded then."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._is_empty = False
+
+    def write(self, data: bytes) -> Any:
+        if not self._is_empty:
+            self._is_empty = True
+            for name in ("seek", "truncate"):
+                try:
+                    getattr(self._file, name)(0)
+                except (AttributeError, OSError):
+                    # A pipe or a socket cannot go back, and need not.
+                    break
+        return self._file.write(data)
+
+
+def _target_of(path: Any) -> str | Any:
+    target = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if isinstance(target, str):
+        if target.lower().startswith(("http://", "https://")):
+            raise NotImplementedError(
+                f"Writes are not supported over HTTP(S). Got {target!r}. Write to a local path or an fsspec-supported "
+                "cloud URL (s3://, gs://, az://, ...) instead."
+            )
+        if not target:
+            raise FileNotFoundError("path is empty: there is no file of that name")
+        if os.path.isdir(target):
+            raise IsADirectoryError(f"{target} is a directory: name the file to write")
+        return target
+    if isinstance(target, bytes) or not callable(getattr(target, "write", None)):
+        raise TypeError(f"path must be a str or a binary file-like with a write() method, got {type(target).__name__}")
+    return target
+
+
+def _is_vrt(target: Any) -> bool:
+    return isinstance(target, str) and target.lower().endswith(".vrt")
+
+
+def _check_combinations(
+    target: Any, on_gpu: bool, *, cog: Any, tiled: Any, overview_levels: Any, max_z_error: Any, mask: Any
+) -> None:
+    if not isinstance(target, str) and cog:
+        raise ValueError(
+            "cog=True is not supported for file-like destinations. Pass a path, or write without cog=True."
+        )
+    if not isinstance(target, str) and on_gpu:
+        raise ValueError("gpu=True is not supported for file-like destinations. Pass a path, or set gpu=False.")
+    if on_gpu and not tiled:
+        raise ValueError("tiled=False is not supported on the GPU writer. Pass gpu=False or omit tiled=False.")
+    if on_gpu and max_z_error:
+        raise ValueError("max_z_error is not supported on the GPU writer. Pass gpu=False or omit max_z_error.")
+    if not _is_vrt(target):
+        return
+    if cog:
+        raise ValueError("cog=True is not compatible with VRT output: its tiles are plain GeoTIFFs.")
+    if is_wanted(mask):
+        raise ValueError("mask= is not compatible with VRT output: the index has no mask. Write a .tif, or use nodata.")
+    if overview_levels is not None:
+        raise ValueError("overview_levels is not compatible with VRT output: its tiles have no overviews.")
+    if not tiled:
+        raise ValueError("tiled=False is not compatible with VRT output. Pass tiled=True or omit it.")
+
+
+def _check_jpeg(codec: str, raster: Raster) -> None:
+    if codec == "jpeg" and raster.dtype != np.uint8:
+        raise ValueError(
+            f"JPEG compression requires uint8 data, got {raster.dtype}. It is lossy and holds 8-bit pixels only: "
+            "rescale them, or use another codec."
+        )
+
+
+def _categories(attrs: Mapping[str, Any]) -> tuple[list[str], list[Color] | None] | None:
+    names = attrs.get("category_names")
+    if names is None or not len(names):
+        return None
+    if isinstance(names, str) and "_swath_contract" in attrs:
+        names = [names]  # netCDF has no lists of one.
+    return categories_of(names, value_of(attrs.get("category_colors")))
+
+
+def _without_mask(raster: Raster, nodata: Number | None, has_mask: bool) -> Raster:
+    """What a masked array hides becomes nodata: that value, else NaN, or anything if the file gets a mask."""
+    array = raster.array._meta if raster.is_dask else raster.array
+    if not isinstance(array, np.ma.MaskedArray):
+        return raster
+    kind = raster.dtype.kind
+    fill: Number | None = nodata
+    if nodata is None:
+        fill = math.nan if kind in "fc" else 0 if has_mask else None
+    return dataclasses.replace(raster, steps=(_filling(fill), *raster.steps))
+
+
+def _filling(fill: Number | None) -> Step:
+    def filled(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if not np.ma.is_masked(block):
+            return np.asarray(block)
+        if fill is None:
+            raise ValueError("masked pixels of an integer array have no value to be written as: pass one as nodata=")
+        result: npt.NDArray[Any] = np.ma.filled(block, fill)
+        return result
+
+    return filled
+
+
+def _bytes(size: Any) -> int:
+    if not isinstance(size, int | float | np.integer | np.floating) or size != size:
+        raise TypeError(f"streaming_buffer_bytes must be a number of bytes, got {type(size).__name__}: {size!r}")
+    # The engine counts in 64 bits: infinity and more than that are no limit.
+    return int(max(min(size, NO_LIMIT), 1))
+
+
+__all__ = ["Job", "to_geotiff", "write_array"]
