@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use swath::io::{Memory, ReadAt, Source};
 use swath::tiff::Planar;
 use swath::{
-    RowSource, BlockSize, Compress, Dataset, Image, ImageSource, Layout, Limits, Statistics, OnCorrupt, Overviews, Plan,
+    RowSource, BlockSize, Compress, Dataset, Image, ImageSource, Layout, Limits, Statistics, OnCorrupt, Overviews, WritePlan,
     Raster, ReadRequest, Resampling, WriteConfig, WriteOptions, validate,
 };
 
@@ -158,26 +158,27 @@ fn write(image: &Image, data: &[u8]) {
     let mut choices = data.iter().rev().skip(12).copied();
     let mut choose = |of: usize| usize::from(choices.next().unwrap_or(0)) % of;
     let cog = choose(2) == 1;
-    let options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
+    let options = if cog { WriteOptions::new().cog() } else { WriteOptions::default() };
     let Ok(mut options) = options.like(image, &source) else { return };
     let codecs = ["none", "lzw", "deflate", "zstd", "packbits", "lz4", "lerc", "lerc_zstd", "webp"];
     let Ok(compress) = codecs[choose(codecs.len())].parse::<Compress>() else { return };
-    options.compress = compress;
-    options.blocks = match choose(4) {
+    options = options.compression(compress);
+    options = options.blocks(match choose(4) {
         0 if !cog => BlockSize::Strips { rows: 1 + choose(20) as u32 },
         1 => BlockSize::Tiles { width: 16, height: 48 },
         _ => BlockSize::Tiles { width: 64, height: 64 },
-    };
-    options.planar = [Planar::Chunky, Planar::Separate][choose(2)];
+    });
+    options = options.planar([Planar::Chunky, Planar::Separate][choose(2)]);
     if choose(2) == 1 {
-        options.overviews = Overviews::Factors(vec![2, 6, 7]);
+        options = options.overviews(Overviews::Factors(vec![2, 6, 7]));
     }
-    options.resampling = Resampling::from_name(Resampling::NAMES[choose(Resampling::NAMES.len())]);
-    options.skip_empty = choose(2) == 1;
-    options.statistics = if choose(2) == 1 { Statistics::Embed } else { Statistics::Off };
-    let (width, height, bands, dtype) = source.shape();
-    let Ok(plan) = Plan::new(width, height, bands, dtype, options) else { return };
-    let running = WriteConfig { threads: Some(1), buffer_bytes: Some(1 << choose(20)), ..WriteConfig::default() };
+    if let Some(method) = Resampling::from_name(Resampling::NAMES[choose(Resampling::NAMES.len())]) {
+        options = options.resampling(method);
+    }
+    options = options.skip_empty(choose(2) == 1);
+    options = options.statistics(if choose(2) == 1 { Statistics::Embed } else { Statistics::Off });
+    let Ok(plan) = WritePlan::new(source.shape(), options) else { return };
+    let running = WriteConfig::new().threads(1).buffer_bytes(1 << choose(20));
     let bytes = match plan.to_bytes(&mut source, &running) {
         Ok((bytes, _)) => bytes,
         // A mask may be broken where the pixels are not.

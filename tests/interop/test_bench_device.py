@@ -134,7 +134,7 @@ def test_device_that_computes_wrongly_is_found_and_the_case_is_named(download, w
     assert run.returncode == 1
     check_schema(result)
     complaint = run.stderr.splitlines()[-1]
-    assert "none by own, predictor 1" in complaint and what in complaint
+    assert "none by builtin, predictor 1" in complaint and what in complaint
     wrong, *right = result["cases"]
     assert not result["correct"] and wrong["problem"] and wrong["seconds"] is None
     assert not (wrong["same_pixels"] and wrong["same_bytes"])
@@ -156,7 +156,7 @@ def test_table_says_what_was_used_and_how_fast_it_was(tmp_path):
     assert run.returncode == 0, run.stderr
     assert "11 cases, 0 wrong" in run.stdout and "into pinned memory" in run.stdout
     for codec in OWN:
-        assert any(line.startswith(f"{codec} by own") and len(line.split()) == 10 for line in run.stdout.splitlines())
+        assert any(line.startswith(f"{codec} by builtin") and len(line.split()) == 10 for line in run.stdout.splitlines())
 
 
 def test_table_of_cuda_has_the_libraries_their_cases_and_their_stages(simulated, tmp_path):

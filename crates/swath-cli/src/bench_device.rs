@@ -50,7 +50,7 @@ struct Bench {
     /// On the device.
     request: ReadRequest<'static>,
     /// By the CPU.
-    running: WriteConfig<'static>,
+    config: WriteConfig<'static>,
 }
 
 impl Bench {
@@ -62,9 +62,9 @@ impl Bench {
         self.request.clone().device(Device::Cpu)
     }
 
-    fn running(&self, case: &Case) -> WriteConfig<'static> {
+    fn config_for(&self, case: &Case) -> WriteConfig<'static> {
         let device = Device::Gpu(self.gpu.clone());
-        WriteConfig { device, encoder: case.by, storage: case.storage, ..self.running.clone() }
+        self.config.clone().device(device).encoder(case.by).storage(case.storage)
     }
 }
 
@@ -111,12 +111,11 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
             None => Repeat { times: REPEAT, patience: PATIENCE },
         },
         request: flags.device.apply(flags.threads.apply(ReadRequest::new()), &device, flags.device.gpu_memory())?,
-        running: WriteConfig {
-            threads: flags.threads.threads,
-            fallback: flags.device.fallback(),
-            gpu_memory_budget: flags.device.gpu_memory(),
-            ..WriteConfig::default()
-        },
+        config: WriteConfig::new()
+            .overwrite(true)
+            .threads(flags.threads.threads)
+            .fallback(flags.device.fallback())
+            .gpu_memory_budget(flags.device.gpu_memory()),
         gpu,
     };
     let mut outcomes = compare(&bench, cases(bench.libraries.as_ref(), decoder, storage), side);

@@ -10,8 +10,8 @@ use swath::codec::jpeg::EncodeColour;
 use swath::tiff::nodata::NoData;
 use swath::tiff::{Compression, Photometric, Planar};
 use swath::{
-    BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Overviews, Plan, Predictor, PredictorChoice, Resampling,
-    RowSource, Statistics, WriteConfig, WriteOptions, WriteReport,
+    BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Overviews, Predictor, PredictorChoice, Resampling,
+    RowSource, Statistics, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 use crate::failure::Failure;
@@ -180,32 +180,31 @@ impl Convert {
         if self.tunes_the_codec() {
             source = source.recompress();
         }
-        let (width, height, bands, dtype) = source.shape();
-        let plan = Plan::new(width, height, bands, dtype, options)
+        let shape = source.shape();
+        let plan = WritePlan::new(shape, options)
             .map_err(|error| Failure::Failed(format!("{}: {error}", self.output.display())))?;
 
-        let pixels = width.saturating_mul(height).saturating_mul(bands as u64);
-        let bar = Bar::of(pixels.saturating_mul(dtype.size() as u64));
+        let pixels = shape.width.saturating_mul(shape.height).saturating_mul(shape.bands as u64);
+        let bar = Bar::of(pixels.saturating_mul(shape.dtype.size() as u64));
         let show = |progress| bar.show(progress);
-        let running = WriteConfig {
-            threads: self.selection.threads.threads,
-            buffer_bytes: self.memory,
-            device: device.clone(),
-            fallback: self.device.fallback(),
-            encoder: self.encoder.choice()?,
-            storage: self.device.storage()?,
-            gpu_memory_budget: gpu_memory,
-            progress: Some(&show),
-            ..WriteConfig::default()
-        };
+        let config = WriteConfig::new()
+            .overwrite(self.overwrite)
+            .threads(self.selection.threads.threads)
+            .buffer_bytes(self.memory)
+            .device(device.clone())
+            .fallback(self.device.fallback())
+            .encoder(self.encoder.choice()?)
+            .storage(self.device.storage()?)
+            .gpu_memory_budget(gpu_memory)
+            .progress(&show);
         let to_stdout = self.output == Path::new("-");
         let report = if to_stdout {
             let mut stdout = std::io::stdout().lock();
-            let report = plan.write_to(&mut stdout, &mut source, &running)?;
+            let report = plan.write_to(&mut stdout, &mut source, &config)?;
             stdout.flush().map_err(|error| Failure::file("write", Path::new("standard output"), error))?;
             report
         } else {
-            plan.write_file(&self.output, self.overwrite, &mut source, &running)?
+            plan.write_file(&self.output, &mut source, &config)?
         };
         drop(bar);
         if self.statistics {
@@ -226,46 +225,44 @@ impl Convert {
     }
 
     fn options(&self, image: &Image, source: &ImageSource<'_>) -> Result<WriteOptions, Failure> {
-        let mut options = if self.cog { WriteOptions::cog() } else { WriteOptions::default() };
-        options = options.like(image, source)?;
-        options.compress = self.compress(image)?;
-        options.predictor = self.predictor(image, &options.compress);
+        let options = if self.cog { WriteOptions::new().cog() } else { WriteOptions::new() };
+        let compress = self.compress(image)?;
+        let mut options = options
+            .like(image, source)?
+            .compression(compress)
+            .predictor(self.predictor(image, &compress))
+            .planar(match self.interleave {
+                None => image.layout().planar,
+                Some(Interleave::Pixel) => Planar::Chunky,
+                Some(Interleave::Band) => Planar::Separate,
+            })
+            .big_tiff(match self.bigtiff {
+                None | Some(Big::Auto) => BigTiff::Auto,
+                Some(Big::Yes) => BigTiff::Yes,
+                Some(Big::No) => BigTiff::No,
+            })
+            .skip_empty(self.skip_empty);
         if let Some(blocks) = self.tile.or(self.strips) {
-            options.blocks = blocks;
+            options = options.blocks(blocks);
         }
-        options.planar = match self.interleave {
-            None => image.layout().planar,
-            Some(Interleave::Pixel) => Planar::Chunky,
-            Some(Interleave::Band) => Planar::Separate,
-        };
         if let Some(overviews) = &self.overviews {
-            options.overviews = overviews.clone();
+            options = options.overviews(overviews.clone());
         }
-        if let Some(name) = &self.resampling {
-            options.resampling = Resampling::from_name(name);
+        if let Some(method) = self.resampling.as_deref().and_then(Resampling::from_name) {
+            options = options.resampling(method);
         }
-        match self.nodata.as_deref() {
-            None => {}
-            Some("none") => options.set_nodata(None),
-            Some(text) => {
-                options.set_nodata(Some(nodata(text, image)?));
-                options.nan_to_nodata = true;
-            }
-        }
-        options.big_tiff = match self.bigtiff {
-            None | Some(Big::Auto) => BigTiff::Auto,
-            Some(Big::Yes) => BigTiff::Yes,
-            Some(Big::No) => BigTiff::No,
+        options = match self.nodata.as_deref() {
+            None => options,
+            Some("none") => options.replace_nodata(None),
+            Some(text) => options.replace_nodata(Some(nodata(text, image)?)).nan_to_nodata(true),
         };
-        let lossy =
-            matches!(options.compress, Compress::Jpeg { .. }) || self.quality.is_some() || self.max_z_error.is_some();
-        if lossy && image.codec_name() != Some(options.compress.name()) {
-            options.drop_statistics();
+        let lossy = matches!(compress, Compress::Jpeg { .. }) || self.quality.is_some() || self.max_z_error.is_some();
+        if lossy && image.codec_name() != Some(compress.name()) {
+            options = options.drop_statistics();
         }
         if self.statistics {
-            options.statistics = Statistics::Embed;
+            options = options.statistics(Statistics::Embed);
         }
-        options.skip_empty = self.skip_empty;
         Ok(options)
     }
 
@@ -409,7 +406,7 @@ fn print_statistics(report: &WriteReport, to_stderr: bool) {
     }
 }
 
-fn print_timings(plan: &Plan, report: &WriteReport) {
+fn print_timings(plan: &WritePlan, report: &WriteReport) {
     let mb = |bytes: u64| bytes as f64 / 1e6;
     eprintln!(
         "{} x {} x {} {}, {} levels, {}; {} threads; {} blocks ({} sparse, {} copied)",
@@ -418,7 +415,7 @@ fn print_timings(plan: &Plan, report: &WriteReport) {
         plan.width(),
         plan.dtype(),
         plan.levels().len(),
-        plan.options().compress.name(),
+        plan.compression().name(),
         report.threads,
         report.blocks,
         report.sparse_blocks,

@@ -7,7 +7,10 @@ use std::time::Instant;
 use clap::Args;
 use swath::tiff::geo::{GeoKeys, GeoTransform, RasterType};
 use swath::tiff::nodata::NoData;
-use swath::{ArraySource, Compress, DType, Dataset, Layout, Plan, ReadRequest, WriteConfig, WriteOptions, validate};
+use swath::{
+    ArraySource, Compress, DType, Dataset, ImageShape, Layout, ReadRequest, WriteConfig, WriteOptions, WritePlan,
+    validate,
+};
 
 use crate::failure::Failure;
 use crate::flags::number;
@@ -75,16 +78,18 @@ impl Demo {
 /// Write a COG in the middle of Europe. Returns its size.
 fn write(path: &Path, terrain: &[f32], size: usize, codec: &str) -> Result<u64, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
-    let mut options = WriteOptions::cog();
-    options.compress = codec.parse::<Compress>().map_err(|error| failed(&error))?;
-    options.about.nodata = Some(NoData::Float(-9999.0));
-    options.about.transform = Some(GeoTransform([500_000.0, 30.0, 0.0, 5_200_000.0, 0.0, -30.0]));
+    let compress = codec.parse::<Compress>().map_err(|error| failed(&error))?;
     let keys = GeoKeys::from_epsg(32633, RasterType::Area).map_err(|error| failed(&error))?;
-    options.about.geo_keys = Some(keys);
+    let options = WriteOptions::new()
+        .cog()
+        .compression(compress)
+        .nodata(NoData::Float(-9999.0))
+        .transform(GeoTransform([500_000.0, 30.0, 0.0, 5_200_000.0, 0.0, -30.0]))
+        .geo_keys(keys);
     let side = size as u64;
-    let plan = Plan::new(side, side, 1, DType::F32, options).map_err(|error| failed(&error))?;
+    let plan = WritePlan::new(ImageShape::new(side, side, 1, DType::F32), options).map_err(|error| failed(&error))?;
     let mut source = ArraySource::new(terrain, 1, side, side, Layout::BandsFirst)?;
-    Ok(plan.write_file(path, true, &mut source, &WriteConfig::default())?.file_bytes)
+    Ok(plan.write_file(path, &mut source, &WriteConfig::new().overwrite(true))?.file_bytes)
 }
 
 /// A picture and an array of the last file, and what to try next.

@@ -11,7 +11,7 @@ pub fn is_foreign(big_endian: bool) -> bool {
 ///
 /// The two parts of a complex sample are swapped one by one. A sample of a width such as 12 bits is part of a bit string that
 /// starts at the most significant bit in files of either byte order. 24 bits are three bytes to swap in a big-endian file, and
-/// a bit string afterwards: integers lie least significant byte first in such files, and only in such files. So GDAL
+/// a bit string afterwards: integers are stored least significant byte first in such files, and only in such files. So GDAL
 /// writes and reads them; tifffile reads yet other values there.
 pub fn swap_width(format: SampleFormat, bits: usize) -> usize {
     match (format, bits) {

@@ -16,7 +16,7 @@ pub use ycbcr::{Tables, YCbCr};
 
 /// Converts pixels of `samples` inks, of which the first four are cyan, magenta, yellow and black, to opaque RGBA.
 ///
-/// Further inks are ignored, as GDAL does whatever they stand for. Fewer than four inks convert nothing.
+/// Further inks are ignored whatever they mean, as in GDAL. Fewer than four inks convert nothing.
 pub fn cmyk_to_rgba(src: &[u8], samples: usize, dst: &mut [u8]) {
     for (rgba, pixel) in dst.as_chunks_mut::<4>().0.iter_mut().zip(src.chunks_exact(samples.max(1))) {
         if let Some(inks) = pixel.first_chunk() {

@@ -147,7 +147,7 @@ impl Compress {
         }
     }
 
-    /// Whether the codec moves bytes and knows nothing of colours.
+    /// Whether the codec keeps samples of any meaning as they are: it compresses bytes or numbers, not colours.
     pub fn is_lossless_of_bytes(&self) -> bool {
         self.takes_predictor() || matches!(self, Compress::None | Compress::PackBits | Compress::Lerc { .. })
     }

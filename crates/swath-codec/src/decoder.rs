@@ -1,4 +1,4 @@
-//! One decoder for the blocks of one image: decompress, undo the predictor, put the bytes into native order.
+//! The decoder for the blocks of one image: it decompresses, undoes the predictor and swaps bytes to native order.
 
 use crate::error::{Error, Result};
 use crate::predictor::{self, Predictor};
@@ -9,8 +9,9 @@ use crate::{
     thunderscan, webp, zstd,
 };
 
-/// A compression scheme with what its streams need beside themselves.
+/// A compression scheme with the parameters that its streams need.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Codec {
     /// Stored as is.
     None,
@@ -34,7 +35,7 @@ pub enum Codec {
     ThunderScan,
     /// LERC, alone or in Deflate or ZSTD.
     Lerc(lerc::Params),
-    /// The masks of LERC blobs: a byte per pixel, 255 valid, 0 not. The shape says what the blobs hold.
+    /// The masks of LERC blobs: a byte per pixel, 255 valid, 0 not. The shape is that of the samples in the blobs.
     LercMask(lerc::Params, Shape),
     /// SGI LogL and LogLuv.
     SgiLog(sgilog::PixelEncoding),
@@ -45,7 +46,7 @@ pub enum Codec {
         /// The PhotometricInterpretation tag.
         photometric: u16,
     },
-    /// JPEG as TIFF 6.0 first had it.
+    /// JPEG as TIFF 6.0 first defined it.
     OldJpeg(Box<OldJpeg>),
     /// JPEG 2000.
     Jpeg2000(jpeg2000::Colour),
@@ -55,7 +56,33 @@ pub enum Codec {
     JpegXl,
 }
 
-/// The tables of an old-style JPEG file, which lie outside its blocks; see [`ojpeg::Params`] for what each is.
+impl Codec {
+    /// Whether the codec decodes to samples; the others decode to bytes, before which a predictor may have been applied.
+    fn is_picture(&self) -> bool {
+        matches!(
+            self,
+            Codec::Jpeg { .. }
+                | Codec::OldJpeg(_)
+                | Codec::Jpeg2000(_)
+                | Codec::WebP
+                | Codec::JpegXl
+                | Codec::SgiLog(_)
+                | Codec::Lerc(_)
+                | Codec::LercMask(..)
+        )
+    }
+
+    /// Whether FillOrder applies to the stored bytes. Fax decoders read either bit order themselves; picture formats define
+    /// their own.
+    fn has_bit_order(&self) -> bool {
+        !matches!(
+            self,
+            Codec::Ccitt(_) | Codec::Jpeg { .. } | Codec::OldJpeg(_) | Codec::Jpeg2000(_) | Codec::WebP | Codec::JpegXl
+        )
+    }
+}
+
+/// The tables of an old-style JPEG file, which are stored outside its blocks; [`ojpeg::Params`] describes each.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "the fields are those of ojpeg::Params, owned")]
 pub struct OldJpeg {
@@ -89,27 +116,27 @@ impl OldJpeg {
     }
 }
 
-/// How much of a block is wanted.
+/// How much of a block to decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// All of it.
     Whole,
-    /// Its first rows; the stream goes on behind them.
+    /// Its first rows; the stream continues after them.
     Top,
 }
 
-/// Which rows a decoder can give without decoding the whole block.
+/// Which rows a decoder can return without decoding the whole block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowAccess {
-    /// Any: rows lie at known places in the stored bytes.
+    /// Any row: rows have known positions in the stored bytes.
     Any,
-    /// Rows from the top down: decoding can stop early.
+    /// The first rows: decoding can stop early.
     Prefix,
-    /// All or nothing.
+    /// Only all rows together.
     All,
 }
 
-/// Decodes the blocks of one image. Shared between threads; what changes lies in [`Scratch`].
+/// Decodes the blocks of one image. Threads share it; each has its own [`Scratch`].
 #[derive(Debug, Clone)]
 pub struct Decoder {
     /// The codec.
@@ -122,7 +149,7 @@ pub struct Decoder {
     pub big_endian: bool,
     /// FillOrder 2: the bits of each stored byte are in reverse order.
     pub lsb_first: bool,
-    /// How many pixels share their chroma, across and down, in the packed YCbCr of byte codecs; (1, 1) for all else.
+    /// How many pixels share their chroma, across and down, in the packed YCbCr of byte codecs; (1, 1) for everything else.
     pub subsampling: (usize, usize),
 }
 
@@ -139,19 +166,19 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Bytes of the buffers that grow with the blocks.
+    /// The capacity, in bytes, of the buffers that grow with the blocks.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.rows.capacity()
     }
 }
 
 impl Decoder {
-    /// Whether there is nothing to decode.
+    /// Whether blocks are stored without compression.
     pub fn is_copy(&self) -> bool {
         matches!(self.codec, Codec::None)
     }
 
-    /// Which rows can be had without decoding the whole block.
+    /// Which rows can be decoded without the whole block.
     pub fn row_access(&self) -> RowAccess {
         match self.codec {
             _ if self.subsampling != (1, 1) => RowAccess::All,
@@ -161,14 +188,14 @@ impl Decoder {
         }
     }
 
-    /// Decode one block to native samples, still packed if they are not a whole number of bytes.
+    /// Decodes one block to native samples, still packed if they are not a whole number of bytes.
     ///
     /// `shape` has the rows that are wanted: those of the whole block, or its first rows where [`row_access`](Decoder::row_access)
     /// allows that. `src` is the stored block; it is scratch memory afterwards. `block` grows to the size of a decoded block and no further.
-    /// The result lies in one of the two and has `shape.len()` bytes.
+    /// The result is part of one of the two and has `shape.len()` bytes.
     ///
     /// # Errors
-    /// [`Error::Truncated`] when the stream ends before the block is full, and what the codecs say.
+    /// [`Error::Truncated`] when the stream ends before the block is full, and the errors of the codecs.
     pub fn decode<'a>(
         &self,
         src: &'a mut [u8],
@@ -177,74 +204,91 @@ impl Decoder {
         block: &'a mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<&'a [u8]> {
-        let want = shape.len();
-        // Fax decoders read either bit order themselves; pictures are defined as bytes.
-        let reversible = !matches!(
-            self.codec,
-            Codec::Ccitt(_) | Codec::Jpeg { .. } | Codec::OldJpeg(_) | Codec::Jpeg2000(_) | Codec::WebP | Codec::JpegXl
-        );
-        if self.lsb_first && reversible {
+        if self.lsb_first && self.codec.has_bit_order() {
             reverse_bits(src);
         }
-        if matches!(self.codec, Codec::None) && self.subsampling == (1, 1) {
-            let got = src.len();
-            let block = src.get_mut(..want).ok_or(Error::Truncated { codec: self.name, got, want })?;
-            predictor::undo(Predictor::None, shape, self.big_endian, block, &mut scratch.rows)?;
-            return Ok(block);
+        if self.is_copy() && self.subsampling == (1, 1) {
+            return self.copy(src, shape, scratch);
         }
+        let want = shape.len();
         // Only the top of a Deflate stream needs room behind the bytes that are wanted.
         let slack = if extent == Extent::Top && matches!(self.codec, Codec::Deflate) { deflate::SLACK } else { 0 };
         if block.len() < want + slack {
-            // Zeroed by the allocator: pages that the stream does not reach cost nothing.
+            // The allocator gives zeroed pages, so pages that the stream does not reach cost nothing.
             *block = vec![0; want + slack];
         }
         let block = &mut block[..want + slack];
+        if self.codec.is_picture() {
+            self.decode_picture(src, shape, block, scratch)?;
+        } else if self.subsampling != (1, 1) {
+            self.decode_subsampled(src, shape, extent, block, scratch)?;
+        } else {
+            self.decompress(src, shape, extent, block, want, scratch)?;
+            predictor::undo(self.predictor, shape, self.big_endian, &mut block[..want], &mut scratch.rows)?;
+        }
+        Ok(&block[..want])
+    }
+
+    /// A block that is stored as it is stays where it is: only its bytes may need swapping.
+    fn copy<'a>(&self, src: &'a mut [u8], shape: Shape, scratch: &mut Scratch) -> Result<&'a [u8]> {
+        let (got, want) = (src.len(), shape.len());
+        let block = src.get_mut(..want).ok_or(Error::Truncated { codec: self.name, got, want })?;
+        predictor::undo(Predictor::None, shape, self.big_endian, block, &mut scratch.rows)?;
+        Ok(block)
+    }
+
+    /// The codecs that decode to samples instead of bytes.
+    fn decode_picture(&self, src: &[u8], shape: Shape, block: &mut [u8], scratch: &mut Scratch) -> Result<()> {
         match &self.codec {
             Codec::Jpeg { tables, photometric } => {
                 let params = jpeg::Params { tables: tables.as_deref(), photometric: *photometric };
-                jpeg::decode(&params, src, shape, block)?;
+                jpeg::decode(&params, src, shape, block)
             }
-            Codec::OldJpeg(params) => params.decode(src, shape, block)?,
-            Codec::Jpeg2000(colour) => jpeg2000::decode(src, shape, *colour, block)?,
-            Codec::WebP => webp::decode(src, shape, block)?,
-            Codec::JpegXl => jxl::decode(src, shape, block)?,
-            Codec::SgiLog(kind) => {
-                sgilog::decode(*kind, src, shape, block)?;
-            }
+            Codec::OldJpeg(params) => params.decode(src, shape, block),
+            Codec::Jpeg2000(colour) => jpeg2000::decode(src, shape, *colour, block),
+            Codec::WebP => webp::decode(src, shape, block),
+            Codec::JpegXl => jxl::decode(src, shape, block),
+            Codec::SgiLog(encoding) => sgilog::decode(*encoding, src, shape, block).map(|_| ()),
             Codec::Lerc(params) => {
                 let scratch = scratch.lerc.get_or_insert_default();
                 lerc::decode(params, src, shape, block, None, scratch)?;
-                // A blob has a byte order of its own, but libtiff swaps what any codec gives: big-endian files hold blobs
-                // of swapped samples.
+                // A blob has its own byte order, but libtiff swaps the output of every codec: big-endian files hold blobs of
+                // swapped samples.
                 byteorder::swap_block(shape, self.big_endian, block);
+                Ok(())
             }
             Codec::LercMask(params, stored) => {
                 let stored = Shape { width: shape.width, height: shape.height, ..*stored };
                 scratch.bytes.resize(stored.len(), 0);
                 let inner = scratch.lerc.get_or_insert_default();
-                lerc::decode(params, src, stored, &mut scratch.bytes, Some(block), inner)?;
+                lerc::decode(params, src, stored, &mut scratch.bytes, Some(block), inner).map(|_| ())
             }
-            _ if self.subsampling != (1, 1) => {
-                let (width, height) = (shape.width, shape.height);
-                let packed = color::subsampled_len(width, height, self.subsampling)
-                    .ok_or(Error::Unsuited { codec: self.name, what: "a block of this size" })?;
-                let mut bytes = std::mem::take(&mut scratch.bytes);
-                bytes.resize(packed, 0);
-                let result = self.decompress(src, shape, extent, &mut bytes, packed, scratch);
-                let result =
-                    result.and_then(|()| color::expand_subsampled(&bytes, width, height, self.subsampling, block));
-                scratch.bytes = bytes;
-                result?;
-            }
-            _ => {
-                self.decompress(src, shape, extent, block, want, scratch)?;
-                predictor::undo(self.predictor, shape, self.big_endian, &mut block[..want], &mut scratch.rows)?;
-            }
+            // `is_picture` lists the codecs above.
+            _ => Err(Error::Unsuited { codec: self.name, what: "pictures" }),
         }
-        Ok(&block[..want])
     }
 
-    /// Decompress the first `want` bytes of a stream; fewer are an error. `dst` has more room only for the top of a Deflate
+    /// A block of packed YCbCr with shared chroma: decompresses it and repeats the chroma for every pixel.
+    fn decode_subsampled(
+        &self,
+        src: &[u8],
+        shape: Shape,
+        extent: Extent,
+        block: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let (width, height) = (shape.width, shape.height);
+        let packed = color::subsampled_len(width, height, self.subsampling)
+            .ok_or(Error::Unsuited { codec: self.name, what: "a block of this size" })?;
+        let mut bytes = std::mem::take(&mut scratch.bytes);
+        bytes.resize(packed, 0);
+        let result = self.decompress(src, shape, extent, &mut bytes, packed, scratch);
+        let result = result.and_then(|()| color::expand_subsampled(&bytes, width, height, self.subsampling, block));
+        scratch.bytes = bytes;
+        result
+    }
+
+    /// Decompresses the first `want` bytes of a stream; fewer are an error. `dst` has more room only for the top of a Deflate
     /// stream.
     fn decompress(
         &self,
@@ -276,7 +320,7 @@ impl Decoder {
             Codec::Ccitt(params) => ccitt::decode(params, src, shape, dst, &mut scratch.ccitt)?,
             Codec::Next => next::decode(src, shape, dst)?,
             Codec::ThunderScan => thunderscan::decode(src, shape, dst)?,
-            // The rest are pictures, which `decode` handles whole.
+            // The rest are pictures, which `decode_picture` decodes.
             _ => 0,
         };
         if got < want { Err(Error::Truncated { codec: self.name, got, want }) } else { Ok(()) }

@@ -1,6 +1,6 @@
 //! Deflate in zlib framing (RFC 1950, 1951): compression 8 and 32946.
 //!
-//! libdeflate does the work. It wants to know the size of what it decodes, so streams that hold more than the block
+//! libdeflate does the work. It needs the size of the output in advance, so streams that hold more than the block
 //! needs or that are cut off are decoded again by an inflater that can stop in the middle.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 
 const NAME: &str = "Deflate";
 
-/// What [`Decoder::decode_top`] needs behind the bytes it is asked for.
+/// Bytes of room that [`Decoder::decode_top`] needs after the requested bytes.
 pub const SLACK: usize = 2048;
 
 /// Where in the slack a mark is laid that only decoded bytes can wipe out. libdeflate writes in order and copies up to 299
@@ -67,7 +67,7 @@ impl Decoder {
     /// Decodes `src` until it ends or `dst` is full, and returns how many bytes of `dst` are decoded.
     ///
     /// The checksum counts when the stream is read to its end: a wrong one makes the stream corrupt, a missing one
-    /// does not. What follows the bytes that fill `dst` is not looked at. The bytes of `dst` after the decoded ones
+    /// does not. What follows the bytes that fill `dst` is ignored. The bytes of `dst` after the decoded ones
     /// are unspecified.
     pub fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         match self.whole.zlib_decompress(src, dst) {
@@ -91,11 +91,11 @@ impl Decoder {
     }
 
     /// Decodes the first `want` bytes of a stream that may hold many more, at the speed of libdeflate. `dst` has
-    /// [`SLACK`] bytes more than that; what lies in them afterwards is unspecified. Returns how many of the bytes wanted are
-    /// decoded, and looks at no checksum.
+    /// [`SLACK`] bytes more than that; their content afterwards is unspecified. Returns how many of the requested bytes are
+    /// decoded, and ignores the checksum.
     ///
     /// libdeflate gives up when the next piece of the stream does not fit, without saying how far it came. It came to the end but
-    /// for a piece of at most 258 bytes, or of 65535 where the stream is stored; the mark tells which.
+    /// for a piece of at most 258 bytes, or of 65535 where the stream is stored; the mark shows which.
     pub fn decode_top(&mut self, src: &[u8], dst: &mut [u8], want: usize) -> Result<usize> {
         let Some(mark) = dst.get_mut(want + MARK.start..want + MARK.end) else { return self.decode(src, dst) };
         mark.copy_from_slice(&PATTERN);

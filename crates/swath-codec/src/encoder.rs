@@ -1,4 +1,4 @@
-//! One encoder for the blocks of one image: predict, put the bytes into file order, compress.
+//! The encoder for the blocks of one image: it applies the predictor, swaps bytes to file order and compresses.
 
 use crate::compress::Compress;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::predictor::{self, Predictor};
 use crate::shape::Shape;
 use crate::{SampleFormat, deflate, jpeg, jpeg2000, lerc, lz4, lzma, lzw, packbits, webp, zstd};
 
-/// Encodes the blocks of one image. Shared between threads; what changes lies in [`EncodeScratch`].
+/// Encodes the blocks of one image. Threads share it; each has its own [`EncodeScratch`].
 #[derive(Debug, Clone)]
 pub struct Encoder {
     /// The compressor.
@@ -15,7 +15,7 @@ pub struct Encoder {
     pub predictor: Predictor,
 }
 
-/// Working memory of one thread, kept from block to block. Contexts are made when the first block needs them, and again when
+/// Working memory of one thread, kept from block to block. Contexts are created when the first block needs them, and again when
 /// another codec or level does.
 #[derive(Default)]
 pub struct EncodeScratch {
@@ -28,7 +28,7 @@ pub struct EncodeScratch {
 }
 
 impl EncodeScratch {
-    /// Make the contexts that a codec needs.
+    /// Creates the contexts that a codec needs.
     fn make(&mut self, compress: Compress) -> Result<()> {
         if self.made_for == Some(compress) {
             return Ok(());
@@ -55,10 +55,10 @@ impl std::fmt::Debug for EncodeScratch {
 }
 
 impl Encoder {
-    /// Check, before any pixel is made, that blocks of this shape can be encoded.
+    /// Checks, before any pixel is computed, that blocks of this shape can be encoded.
     ///
     /// # Errors
-    /// [`Error::Unsuited`] names what the codec or the predictor cannot hold.
+    /// [`Error::Unsuited`] names what the codec or the predictor does not support.
     pub fn check(&self, shape: Shape) -> Result<()> {
         let most = match self.compress {
             // libjpeg's limit, and that of the format.
@@ -73,11 +73,11 @@ impl Encoder {
         self.encode(&mut vec![0; probe.len()], probe, &mut Vec::new(), &mut EncodeScratch::default())
     }
 
-    /// Append the encoded form of one block to `out`. `block` holds `shape.len()` bytes: native samples, or packed rows where
+    /// Appends the encoded form of one block to `out`. `block` holds `shape.len()` bytes: native samples, or packed rows where
     /// the samples are not whole bytes. It is scratch memory afterwards. Files are written in little-endian order.
     ///
     /// # Errors
-    /// [`Error::Unsuited`] when the codec cannot hold such samples.
+    /// [`Error::Unsuited`] when the codec does not support such samples.
     pub fn encode(&self, block: &mut [u8], shape: Shape, out: &mut Vec<u8>, scratch: &mut EncodeScratch) -> Result<()> {
         scratch.make(self.compress)?;
         match (self.compress, scratch) {
@@ -95,7 +95,7 @@ impl Encoder {
         }
     }
 
-    /// The codecs that know nothing of pixels.
+    /// The codecs that compress bytes.
     fn encode_bytes(
         &self,
         block: &mut [u8],
@@ -116,7 +116,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The predictor that serves such samples best: 3 for floats, 2 for integers, none where none can stand.
+    /// The predictor that compresses such samples best: 3 for floats, 2 for integers, none for codecs that take none.
     pub fn best_predictor(compress: &Compress, format: SampleFormat, bits: usize) -> Predictor {
         match (format, bits) {
             _ if !compress.takes_predictor() => Predictor::None,

@@ -1,4 +1,4 @@
-//! What can be wrong with an encoded block.
+//! The errors of decoding and encoding blocks.
 
 /// A `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -7,10 +7,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The compression scheme is known by name or number but has no decoder here.
+    /// Swath has no decoder for this compression scheme.
     #[error("compression {name} ({code}) is not supported")]
     Unsupported {
-        /// The name of the scheme, `unknown` when nobody has named it.
+        /// The name of the scheme, `unknown` for a number without a name.
         name: &'static str,
         /// The value of the Compression tag.
         code: u16,
@@ -80,17 +80,17 @@ pub enum Error {
         codec: &'static str,
         /// The quantity that differs: `width`, `bands`, `bits per sample` ...
         what: &'static str,
-        /// What the stream says.
+        /// The value in the stream.
         found: u64,
-        /// What the TIFF tags say.
+        /// The value in the TIFF tags.
         expected: u64,
     },
-    /// The combination is well formed but not one that this codec can carry.
+    /// The codec cannot store such samples or blocks.
     #[error("{codec} cannot hold {what}")]
     Unsuited {
         /// The codec's name.
         codec: &'static str,
-        /// What was asked, as the end of a sentence: `64-bit samples`.
+        /// What the codec cannot store, as the end of a sentence: `64-bit samples`.
         what: &'static str,
     },
     /// A value needs more bits than the file keeps of a sample.

@@ -47,13 +47,13 @@ const SLACK: u64 = 64 << 20;
 /// Pixel rows by which decoding runs ahead of writing: interpolation looks one chroma row beyond the last row.
 const CONTEXT: usize = 2;
 
-/// What the TIFF tags say about the streams.
+/// The TIFF tags that concern the streams.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Params<'a> {
     /// The JPEGTables tag (347): a stream of tables that all blocks share.
     pub tables: Option<&'a [u8]>,
     /// The PhotometricInterpretation tag. 6 (YCbCr) with three samples is converted to RGB; all else is left as stored,
-    /// whatever the stream's own markers say about its colours.
+    /// even if the stream's own markers describe other colours.
     pub photometric: u16,
 }
 
@@ -199,7 +199,7 @@ struct Image<'a> {
     /// Which components have had a scan.
     seen: Vec<bool>,
     scans: usize,
-    /// The stream said that it is complete.
+    /// The end marker of the stream was read.
     ended: bool,
 }
 
@@ -282,7 +282,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// True when every component has had its only scan: what follows is not looked at.
+    /// True when every component has had its only scan: what follows is ignored.
     fn needs_no_more(&self) -> bool {
         self.progress.is_none() && self.seen.iter().all(|&seen| seen)
     }
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn the_tag_decides_about_colour_not_the_markers() {
-        // A JFIF stream, which by its own markers is YCbCr, in a file that says RGB.
+        // A JFIF stream, which by its own markers is YCbCr, in a file whose tags say RGB.
         let mut case = cases().swap_remove(0);
         let converted = decoded(&case, case.stream).unwrap();
         case.params.photometric = 2;
@@ -468,7 +468,7 @@ mod tests {
         for case in cases() {
             let Shape { width, height, .. } = case.shape;
             let larger = Case { shape: Shape { width: width + 3, height: height + 2, ..case.shape }, ..case };
-            // A lossless stream of one band is told from a folded one by its width only.
+            // A lossless stream of one band differs from a folded one in its width only.
             let pixels = decoded(&larger, case.stream).unwrap();
             let (narrow, wide) = (case.shape.row_bytes(), larger.shape.row_bytes());
             for (y, row) in pixels.chunks_exact(wide).enumerate() {
@@ -486,7 +486,7 @@ mod tests {
         for case in cases() {
             let huge = resized(case.stream, 65535, 65535);
             assert!(matches!(decoded(&case, &huge), Err(Error::Mismatch { what: "width", found: 65535, .. })));
-            // A tall one may be a last strip; its rows beyond the block are not even looked at.
+            // A tall one may be a last strip; its rows beyond the block are not read.
             let tall = resized(case.stream, 65535, case.shape.width as u16);
             match decoded(&case, &tall) {
                 Ok(_) | Err(Error::Truncated { .. } | Error::Corrupt { .. } | Error::Memory { .. }) => {}

@@ -21,17 +21,19 @@ pub use encode::encode;
 
 const CODEC: &str = "JPEG 2000";
 
-/// What the first three components are.
+/// The colour space of the first three components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Colour {
     /// The samples of the TIFF, as they are.
     Stored,
-    /// YCbCr in a file that nowhere says so (Aperio's 33003): converted to RGB.
+    /// YCbCr that the file does not declare (Aperio's 33003): converted to RGB.
     Ycc,
 }
 
-/// How much of the image is kept.
+/// How much of the image the encoder keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Quality {
     /// Everything: the reversible 5/3 wavelet.
     Lossless,
@@ -43,10 +45,10 @@ pub enum Quality {
     Psnr(f32),
 }
 
-/// What to make of a block.
+/// The settings of the encoder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EncodeParams {
-    /// How much of the image is kept.
+    /// How much of the image the encoder keeps.
     pub quality: Quality,
     /// The first three samples are red, green and blue, or as much alike: store their differences, which are smaller.
     pub rgb: bool,
@@ -59,7 +61,7 @@ pub fn check(src: &[u8], shape: Shape) -> Result<()> {
     codestream::check(src, shape).map(|_| ())
 }
 
-/// A stream that the standard allows and the decoder does not know.
+/// The error for a stream that the standard allows but the decoder does not support.
 fn unsupported(name: &'static str) -> Error {
     Error::Unsupported { name, code: 34712 }
 }

@@ -35,7 +35,7 @@ pub const VERSION: u32 = 4;
 /// The LercParameters tag (50674).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The LERC version that the writer names. Each blob carries its own version, and that one is believed.
+    /// The LERC version that the writer names. Each blob has its own version, and the decoder uses that one.
     pub version: u32,
     /// The codec that wraps each blob.
     pub compression: LercCompression,

@@ -53,7 +53,7 @@ fn decode_frame(rest: &mut &[u8], dst: &mut [u8], out: usize) -> Result<usize> {
     let start = out;
     let mut out = out;
     loop {
-        // The end mark is looked for even when `dst` is full: it tells whether the checksum is of these bytes.
+        // The decoder looks for the end mark even when `dst` is full: it shows whether the checksum is of these bytes.
         let size = match peek_u32(rest) {
             Some(0) => break,
             Some(size) if out < dst.len() => size,

@@ -7,7 +7,7 @@ use lzma_rust2::{Action, CheckType, Status, XzOptions, XzStream, XzWriter};
 use crate::{Error, Result};
 
 const NAME: &str = "LZMA";
-/// What a stream may ask for. Its dictionary is not allocated at once but grows with the output, so a lying header
+/// The memory that a stream may ask for. Its dictionary is not allocated at once but grows with the output, so a wrong header
 /// costs nothing even below this limit; the largest preset asks for 65 MiB.
 const MEMORY_LIMIT: u64 = 256 << 20;
 

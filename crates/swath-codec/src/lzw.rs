@@ -1,7 +1,7 @@
 //! LZW (TIFF 6.0 section 13), and the bit-reversed form that predates it.
 //!
 //! The decoder stores no strings. The entry that a code adds to the table is the text of that code plus the first byte
-//! of the next one, and the two lie side by side in the output; so the table is the list of places where each code
+//! of the next one, and the two are adjacent in the output; so the table is the list of places where each code
 //! began to write, and a code is decoded by copying from earlier output.
 
 use std::hint::select_unpredictable;
@@ -40,8 +40,8 @@ static EMPTY: Starts = {
 
 /// A reusable LZW decoder.
 // `starts[c]` is where the string of code `c` starts in the output, counted from the last Clear, and `starts[c + 1]` is
-// where its last byte lies: it has `starts[c + 1] - starts[c] + 1` bytes. EMPTY is chosen so that one comparison of this
-// length tells a short string from everything else. Literals are all 0 and so have length 1. Clear, End and entries that
+// the position of its last byte: it has `starts[c + 1] - starts[c] + 1` bytes. EMPTY is chosen so that one comparison of this
+// length distinguishes a short string from everything else. Literals are all 0 and so have length 1. Clear, End and entries that
 // are not yet complete have a neighbour that is at least 2^29 away modulo 2^32, because positions are below 2^23:
 // there are at most 3839 strings of at most 3839 bytes before the table is full.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct Decoder {
     starts: Box<Starts>,
 }
 
-/// Where decoding stands.
+/// The state of decoding.
 struct Cursor {
     /// The next unread bit of the source.
     bit: usize,
@@ -115,7 +115,7 @@ impl Decoder {
     /// whole words. Stops before a code that is no string, for the caller to judge.
     ///
     /// This is the loop that matters: 1.8 times the speed of imagecodecs' on terrain and 1.9 on noise. Raw pointers
-    /// would make it 1.2 times faster still, which is not enough to want them.
+    /// would make it 1.2 times faster still, which does not justify them.
     fn run<const W: usize, const LIMIT: usize>(&mut self, src: &[u8], dst: &mut [u8], at: &mut Cursor) {
         let starts = &mut *self.starts;
         let Cursor { mut bit, out, base, mut next } = *at;

@@ -1,6 +1,6 @@
 //! NeXT 2-bit run lengths (compression 32766).
 //!
-//! The first byte of a row says how it is stored: 0x00 is followed by the row as it is, 0x40 by the offset and the
+//! The first byte of a row selects its form: 0x00 is followed by the row as it is, 0x40 by the offset and the
 //! length (two big-endian bytes each) of the part that is not white and then that part, and any other byte is the first of
 //! runs, a grey value in the upper two bits and a length in the lower six, that go on until the row is full.
 

@@ -1,6 +1,6 @@
 //! Old-style JPEG (compression 6), as TIFF 6.0 section 22 had it and as writers made of it.
 //!
-//! Three layouts occur: the block is a complete stream (whatever the tags say); the block is the scan, and its header is where
+//! Three layouts occur: the block is a complete stream (whatever the tags contain); the block is the scan, and its header is where
 //! JPEGInterchangeFormat points; or the block is bare entropy-coded data and the tables are in tags of their own.
 //! All become one ordinary stream.
 
@@ -10,10 +10,10 @@ use crate::{Error, Result, Shape};
 
 const CODEC: &str = "old-style JPEG";
 
-/// What the TIFF tags say about the streams. Byte ranges are the caller's to find.
+/// The TIFF tags that concern the streams. The caller finds the byte ranges.
 #[derive(Debug, Clone, Copy)]
 pub struct Params<'a> {
-    /// The bytes at JPEGInterchangeFormat (513), as many as JPEGInterchangeFormatLength (514) says or up to the first block.
+    /// The bytes at JPEGInterchangeFormat (513), as many as JPEGInterchangeFormatLength (514) states or up to the first block.
     pub interchange: Option<&'a [u8]>,
     /// For each component the 64 bytes at its offset in JPEGQTables (519).
     pub quant_tables: &'a [&'a [u8]],

@@ -1,4 +1,4 @@
-//! From the samples of a decoded row to their places in an output row.
+//! Copies the samples of a decoded row to their positions in an output row.
 //!
 //! Rows are bytes and samples have a width, not a type: 1, 2, 4, 8 or 16 bytes.
 
@@ -94,7 +94,7 @@ mod x86 {
         if W > 2 || !is_x86_feature_detected!("ssse3") {
             return 0;
         }
-        // SAFETY: the machine has SSSE3, which is all that the function asks.
+        // SAFETY: the machine has SSSE3, which is all that the function requires.
         unsafe { gather_registers::<W, N>(src, first, dst) }
     }
 

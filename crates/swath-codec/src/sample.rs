@@ -150,7 +150,7 @@ impl DType {
     }
 
     /// The type in which numpy users get this one: single precision for complex integers, as in GDAL's Python tools, and
-    /// the type itself for all others. Of 32-bit parts that rounds what lies beyond 2^24.
+    /// the type itself for all others. Of 32-bit parts that rounds the values beyond 2^24.
     pub fn widened(self) -> Self {
         match self {
             Self::CI16 | Self::CI32 => Self::CF32,
@@ -165,7 +165,7 @@ impl std::fmt::Display for DType {
     }
 }
 
-/// Whether samples of this shape are stored otherwise than their [`DType`] lies in memory, so that [`unpack_row`] has
+/// Whether samples of this shape are stored in another form than their [`DType`] has in memory, so that [`unpack_row`] has
 /// something to do.
 pub fn is_packed(format: SampleFormat, bits: usize) -> bool {
     DType::for_stored(format, bits).is_some_and(|dtype| dtype.size() * 8 != bits)
@@ -333,7 +333,7 @@ fn too_wide(bits: usize, size: usize, samples: &[u8]) -> Error {
 
 /// Sample `at` of a row that is a bit string from the most significant bit on. `bits` is at most 64.
 ///
-/// What lies behind the end of the row reads as zero.
+/// Bits after the end of the row read as zero.
 pub(crate) fn get_bits(row: &[u8], at: usize, bits: usize) -> u64 {
     let first = at * bits;
     let window = window_at(row, first / 8) << (first % 8);
@@ -457,7 +457,7 @@ fn widen_float<const EXPONENT: u32, const MANTISSA: u32>(narrow: u32) -> u32 {
     }
 }
 
-/// Converts complex integers to complex floats, as numpy users know them.
+/// Converts complex integers to complex floats, which numpy supports.
 ///
 /// `to` is normally [`DType::widened`] of `from`; [`DType::CF64`] is also possible and always exact. All samples that fit in
 /// both slices are converted.
@@ -481,7 +481,7 @@ fn convert<const A: usize, const B: usize>(src: &[u8], out: &mut [u8], value: im
     }
 }
 
-/// Reverses the bits of each byte: what FillOrder 2 asks for before the data is decompressed.
+/// Reverses the bits of each byte: which FillOrder 2 requires before the data is decompressed.
 pub fn reverse_bits(data: &mut [u8]) {
     data.iter_mut().for_each(|byte| *byte = byte.reverse_bits());
 }

@@ -10,6 +10,7 @@ const NAME: &str = "SGILog";
 
 /// What the pixels of a block are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PixelEncoding {
     /// Luminance only: a sign and a 15-bit logarithm, the two bytes of each row run-length coded apart.
     LogL16,

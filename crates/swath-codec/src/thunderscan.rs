@@ -1,7 +1,7 @@
 //! ThunderScan 4-bit run lengths and differences (compression 32809).
 //!
-//! The upper two bits of a byte say what the lower six are: 00 a count of pixels like the last one, 01 three differences of
-//! two bits, 10 two differences of three bits, 11 a pixel. One difference of either kind stands for no pixel. The last pixel
+//! The upper two bits of a byte select the meaning of the lower six: 00 a count of pixels like the last one, 01 three differences of
+//! two bits, 10 two differences of three bits, 11 a pixel. One value of each kind of difference means "no pixel". The last pixel
 //! is 0 at the start of each row.
 
 use crate::{Error, Result, Shape};

@@ -26,7 +26,7 @@ pub(crate) fn ramp(len: usize) -> Vec<u8> {
     noise(len, 4).iter().enumerate().map(|(i, n)| (i / 64) as u8 ^ n).collect()
 }
 
-/// Decodes `stream`, which stands for `plain`, whole, into less and more room, cut off at every length and with bits
+/// Decodes `stream`, which encodes `plain`, whole, into less and more room, cut off at every length and with bits
 /// flipped; and checks that what comes out is right as far as it can be known and that nothing else is touched.
 pub(crate) fn torture(mut decode: impl FnMut(&[u8], &mut [u8]) -> Result<usize>, stream: &[u8], plain: &[u8]) {
     const GUARD: usize = 64;

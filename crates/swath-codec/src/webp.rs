@@ -6,10 +6,10 @@ use std::ptr;
 
 const CODEC: &str = "WebP";
 
-/// The effort, 0 to 6, that libwebp takes by itself, and GDAL too.
+/// The effort, 0 to 6: the default of libwebp and of GDAL.
 const METHOD: i32 = 4;
 
-/// How hard the lossless encoder tries, 0 to 100, when nothing else is said.
+/// The effort of the lossless encoder, 0 to 100.
 const LOSSLESS_EFFORT: f32 = 75.0;
 
 /// Decodes one block of three or four 8-bit samples.

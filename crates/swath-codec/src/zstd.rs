@@ -37,7 +37,7 @@ impl Decoder {
     ///
     /// The bytes of `dst` after those are unspecified.
     pub fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        // In one go first: it needs no window and no second copy of the data (libtiff's frames do not tell their size,
+        // In one go first: it needs no window and no second copy of the data (libtiff's frames do not store their size,
         // so the streaming decoder cannot know that they fit).
         match self.context.decompress(dst, src) {
             Ok(len) => Ok(len),
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn libtiff_stream_decodes() {
-        // Written by libtiff: 24 bytes of 7 and the alphabet, in a frame that does not tell its size.
+        // Written by libtiff: 24 bytes of 7 and the alphabet, in a frame that does not store its size.
         let stream = &[
             40, 181, 47, 253, 0, 96, 13, 1, 0, 216, 7, 97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109,
             110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 1, 0, 212, 78, 8,

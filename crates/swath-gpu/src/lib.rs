@@ -29,7 +29,10 @@ pub use decode::job::{DecodeJob, DeviceCodec};
 pub use decode::outcome::{BatchOutcome, BlockStatus, FinishedBatch, Unsupported};
 pub use decode::route::CodecBackend;
 pub use decode::{Decoding, LANES, Target};
-pub use encode::{CutJob, CutLevel, Downsample, LevelTiles, RowsIn, TileCodec, TileEncoder, Tiles};
+pub use encode::{
+    Downsample, EncodeFailure, EncodeJob, EncodeLevel, InputRows, LevelStep, LevelTiles, PushError, TileCodec,
+    TileEncoder, Tiles,
+};
 pub use error::{Error, Result, UnknownName};
 pub use gpu::Gpu;
 pub use memory::buffer::{Buffer, Pinned};

@@ -20,68 +20,86 @@ use crate::errors::crs_to_python;
 
 /// The options of a dictionary, for samples of this type.
 pub(crate) fn options(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<WriteOptions> {
-    let mut options = WriteOptions::default();
+    let codec: String = get(dict, "compression")?.unwrap_or_else(|| "zstd".into());
+    let compress = Compress::with_options(&codec, codec_options(dict)?)
+        .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let mut options = WriteOptions::new()
+        .blocks(blocks(dict)?)
+        .compression(compress)
+        .predictor(predictor(dict)?)
+        .overviews(match item(dict, "overviews")? {
+            None => Overviews::None,
+            Some(value) => value.extract::<Vec<u32>>().map_or(Overviews::Auto, Overviews::Factors),
+        })
+        .big_tiff(match get(dict, "big_tiff")? {
+            None => BigTiff::Auto,
+            Some(true) => BigTiff::Yes,
+            Some(false) => BigTiff::No,
+        })
+        .statistics(match (get(dict, "statistics")?.unwrap_or(false), get(dict, "measure")?.unwrap_or(false)) {
+            (true, _) => Statistics::Embed,
+            (false, true) => Statistics::Report,
+            (false, false) => Statistics::Off,
+        })
+        .skip_empty(get(dict, "skip_empty")?.unwrap_or(false))
+        .nan_to_nodata(get(dict, "nan_to_nodata")?.unwrap_or(false));
     if get(dict, "cog")?.unwrap_or(false) {
-        options.arrangement = FileLayout::Cog;
+        options = options.layout(FileLayout::Cog);
     }
-    let tile: u32 = get(dict, "tile")?.unwrap_or(256);
-    options.blocks = match tile {
-        0 => BlockSize::Strips { rows: get(dict, "strip_rows")?.unwrap_or(256) },
-        side => BlockSize::Tiles { width: side, height: side },
-    };
     if get::<String>(dict, "planar")?.as_deref() == Some("separate") {
-        options.planar = Planar::Separate;
+        options = options.planar(Planar::Separate);
     }
-    let codec_options = CodecOptions {
+    if let Some(name) = get::<String>(dict, "resampling")? {
+        let method = Resampling::from_name(&name);
+        let unknown = || PyValueError::new_err(format!("there is no resampling method '{name}'"));
+        options = options.resampling(method.ok_or_else(unknown)?);
+    }
+    if let Some(photometric) = get(dict, "photometric")? {
+        options = options.photometric(Photometric(photometric));
+    }
+    if let Some(extra_samples) = get::<Vec<u16>>(dict, "extra_samples")? {
+        options = options.extra_samples(extra_samples);
+    }
+    for (tag, value) in extra_tags(dict)? {
+        options = options.extra_tag(tag, value);
+    }
+    let mut metadata = metadata(dict)?;
+    if let Some(colors) = get::<Vec<u16>>(dict, "colormap")? {
+        let palette = Palette::from_color_map(&colors, dtype.size() as u32 * 8);
+        metadata.palette = Some(palette.map_err(|error| PyValueError::new_err(error.to_string()))?);
+        options = options.extra_tag(Tag::COLOR_MAP, Value::Short(colors));
+    }
+    if let Some((text, nodata)) = nodata(dict, dtype)? {
+        metadata.nodata = nodata;
+        options = options.extra_tag(Tag::GDAL_NODATA, Value::Text(text));
+    }
+    Ok(options.metadata(metadata))
+}
+
+fn blocks(dict: &Bound<'_, PyDict>) -> PyResult<BlockSize> {
+    let tile: u32 = get(dict, "tile")?.unwrap_or(256);
+    Ok(match tile {
+        0 => BlockSize::Strips { rows: get(dict, "strip_rows")?.unwrap_or(256) },
+        side => BlockSize::Tiles { height: side, width: side },
+    })
+}
+
+fn codec_options(dict: &Bound<'_, PyDict>) -> PyResult<CodecOptions> {
+    Ok(CodecOptions {
         compression_level: get(dict, "level")?,
         quality: get(dict, "quality")?,
         max_z_error: get(dict, "max_z_error")?,
         ..CodecOptions::default()
-    };
-    let codec: String = get(dict, "compression")?.unwrap_or_else(|| "zstd".into());
-    options.compress =
-        Compress::with_options(&codec, codec_options).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    })
+}
+
+fn predictor(dict: &Bound<'_, PyDict>) -> PyResult<PredictorChoice> {
     let predictor: u16 = get(dict, "predictor")?.unwrap_or(1);
-    options.predictor = match Predictor::from_tag(predictor) {
-        Some(predictor) => PredictorChoice::Always(predictor),
-        None if predictor == 0 => PredictorChoice::Auto,
-        None => return Err(PyValueError::new_err(format!("there is no predictor {predictor}"))),
-    };
-    options.overviews = match item(dict, "overviews")? {
-        None => Overviews::None,
-        Some(value) => match value.extract::<Vec<u32>>() {
-            Ok(factors) => Overviews::Factors(factors),
-            Err(_) => Overviews::Auto,
-        },
-    };
-    if let Some(name) = get::<String>(dict, "resampling")? {
-        let method = Resampling::from_name(&name);
-        options.resampling =
-            Some(method.ok_or_else(|| PyValueError::new_err(format!("there is no resampling method '{name}'")))?);
+    match Predictor::from_tag(predictor) {
+        Some(predictor) => Ok(PredictorChoice::Always(predictor)),
+        None if predictor == 0 => Ok(PredictorChoice::Auto),
+        None => Err(PyValueError::new_err(format!("there is no predictor {predictor}"))),
     }
-    options.big_tiff = match get(dict, "big_tiff")? {
-        None => BigTiff::Auto,
-        Some(true) => BigTiff::Yes,
-        Some(false) => BigTiff::No,
-    };
-    options.statistics = match (get(dict, "statistics")?.unwrap_or(false), get(dict, "measure")?.unwrap_or(false)) {
-        (true, _) => Statistics::Embed,
-        (false, true) => Statistics::Report,
-        (false, false) => Statistics::Off,
-    };
-    options.skip_empty = get(dict, "skip_empty")?.unwrap_or(false);
-    options.nan_to_nodata = get(dict, "nan_to_nodata")?.unwrap_or(false);
-    options.photometric = get(dict, "photometric")?.map(Photometric);
-    options.extra_samples = get(dict, "extra_samples")?;
-    options.extra_tags = extra_tags(dict)?;
-    options.about = about(dict)?;
-    if let Some(colors) = get::<Vec<u16>>(dict, "colormap")? {
-        let palette = Palette::from_color_map(&colors, dtype.size() as u32 * 8);
-        options.about.palette = Some(palette.map_err(|error| PyValueError::new_err(error.to_string()))?);
-        options.extra_tags.push((Tag::COLOR_MAP, Value::Short(colors)));
-    }
-    nodata(dict, dtype, &mut options)?;
-    Ok(options)
 }
 
 /// An item that is there and not None.
@@ -95,9 +113,9 @@ fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(dict: &Bound<'py, PyDict>, name: &
     extracted.map(Some).map_err(|error| PyTypeError::new_err(format!("option {name}: {error}")))
 }
 
-/// A nodata value that samples can have is one; another is kept as a text, as a file may have it.
-fn nodata(dict: &Bound<'_, PyDict>, dtype: DType, options: &mut WriteOptions) -> PyResult<()> {
-    let Some(value) = item(dict, "nodata")? else { return Ok(()) };
+/// The text of the nodata value, and the value if samples can have it.
+fn nodata(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<Option<(String, Option<NoData>)>> {
+    let Some(value) = item(dict, "nodata")? else { return Ok(None) };
     let text = value.str()?.to_string();
     let (kind, bits) = (dtype.format(), dtype.size() as u32 * 8);
     let nodata = NoData::stated(&text, kind, bits)
@@ -105,45 +123,43 @@ fn nodata(dict: &Bound<'_, PyDict>, dtype: DType, options: &mut WriteOptions) ->
     // Readers would take 1e+18 for 1 in these types.
     let digits = text.contains(['e', 'E']) && bits == 64 && matches!(kind, SampleFormat::Uint | SampleFormat::Int);
     let text = if digits { nodata.to_string() } else { text };
-    options.about.nodata = Some(nodata).filter(|nodata| nodata.fits(kind, bits));
-    options.extra_tags.push((Tag::GDAL_NODATA, Value::Text(text)));
-    Ok(())
+    Ok(Some((text, Some(nodata).filter(|nodata| nodata.fits(kind, bits)))))
 }
 
-fn about(dict: &Bound<'_, PyDict>) -> PyResult<ImageMetadata> {
-    let mut about = ImageMetadata::default();
-    about.raster_type = match get::<String>(dict, "raster_type")?.as_deref() {
+fn metadata(dict: &Bound<'_, PyDict>) -> PyResult<ImageMetadata> {
+    let mut metadata = ImageMetadata::default();
+    metadata.raster_type = match get::<String>(dict, "raster_type")?.as_deref() {
         Some("point") => RasterType::Point,
         _ => RasterType::Area,
     };
     if let Some((a, b, c, d, e, f)) = get(dict, "transform")? {
         let raw = GeoTransform([c, a, b, f, d, e]);
-        about.raw_transform = Some(raw);
-        about.transform = Some(if about.is_point() { raw.from_centres() } else { raw });
+        metadata.raw_transform = Some(raw);
+        metadata.transform = Some(if metadata.is_point() { raw.from_centres() } else { raw });
     }
     let gcps: Vec<(f64, f64, f64, f64, f64)> = get(dict, "gcps")?.unwrap_or_default();
     let gcp = |(pixel, line, x, y, z)| Gcp { id: String::new(), info: String::new(), pixel, line, x, y, z };
-    about.gcps = gcps.into_iter().map(gcp).collect();
-    about.geo_keys = geo_keys(dict, about.raster_type)?;
-    about.crs_text = get(dict, "crs_text")?;
+    metadata.gcps = gcps.into_iter().map(gcp).collect();
+    metadata.geo_keys = geo_keys(dict, metadata.raster_type)?;
+    metadata.crs_text = get(dict, "crs_text")?;
     /// Name, value, band, domain, role.
     type Entry = (String, String, Option<usize>, Option<String>, Option<String>);
     let items: Vec<Entry> = get(dict, "metadata")?.unwrap_or_default();
     let item_of = |(name, value, sample, domain, role)| Item { name, value, domain, role, sample };
-    about.metadata = items.into_iter().map(item_of).collect();
-    about.metadata_xml = get(dict, "metadata_xml")?;
+    metadata.metadata = items.into_iter().map(item_of).collect();
+    metadata.metadata_xml = get(dict, "metadata_xml")?;
     let texts: std::collections::BTreeMap<u16, String> = get(dict, "texts")?.unwrap_or_default();
-    about.texts = texts.into_iter().map(|(tag, text)| (Tag(tag), text)).collect();
-    about.resolution = get(dict, "resolution")?.map(|(x, y, unit)| Resolution { x, y, unit });
+    metadata.texts = texts.into_iter().map(|(tag, text)| (Tag(tag), text)).collect();
+    metadata.resolution = get(dict, "resolution")?.map(|(x, y, unit)| Resolution { x, y, unit });
     if let Some(bands) = item(dict, "band_info")? {
         for band in bands.try_iter()? {
-            about.bands.push(band_about(band?.cast::<PyDict>()?)?);
+            metadata.bands.push(band_metadata(band?.cast::<PyDict>()?)?);
         }
     }
-    Ok(about)
+    Ok(metadata)
 }
 
-fn band_about(dict: &Bound<'_, PyDict>) -> PyResult<BandMetadata> {
+fn band_metadata(dict: &Bound<'_, PyDict>) -> PyResult<BandMetadata> {
     let mut band = BandMetadata::default();
     band.description = get(dict, "description")?;
     band.units = get(dict, "units")?;

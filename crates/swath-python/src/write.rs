@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use swath::gpu::Api;
 use swath::{
-    ArraySource, Cancel, DType, Device, DeviceRaster, Error, FallbackPolicy, Gpu, Layout, Plan, Progress, RowSource,
-    WriteConfig, WriteReport,
+    ArraySource, Cancel, Device, DeviceRaster, Error, FallbackPolicy, Gpu, ImageShape, Layout, Progress, RowSource,
+    WriteConfig, WritePlan, WriteReport,
 };
 
 use crate::array::{Bytes, named};
@@ -57,9 +57,9 @@ pub(crate) fn write<'py>(
     let dtype = named(dtype)?;
     let (bands, height, width) = shape;
     let mask = Mask::of(mask.as_ref(), height, width)?;
-    let mut options = self::options(options, dtype)?;
-    options.mask = mask.is_written();
-    let plan = Plan::new(width, height, bands, dtype, options).map_err(plan_to_python)?;
+    let options = self::options(options, dtype)?.mask(mask.is_written());
+    let image_shape = ImageShape::new(height, width, bands, dtype);
+    let plan = WritePlan::new(image_shape, options).map_err(plan_to_python)?;
     let cancel = Cancel::new();
     let (ask, asked) = channel();
     let shared = Mutex::new(ask.clone());
@@ -73,43 +73,45 @@ pub(crate) fn write<'py>(
             answered.recv().ok();
         }
     };
-    let running = WriteConfig {
-        threads,
-        buffer_bytes,
-        // A device that is opened for the first time takes its time.
-        device: py.detach(|| device.map_or(Ok(Device::Cpu), device::named)).map_err(to_python)?,
-        fallback: if strict { FallbackPolicy::Strict } else { FallbackPolicy::Auto },
-        gpu_memory_budget: gpu_memory,
-        progress: progress.is_some().then_some(&show),
-        cancel: Some(cancel.clone()),
-        ..WriteConfig::default()
-    };
+    // Opening a device for the first time takes a while.
+    let write_device = py.detach(|| device.map_or(Ok(Device::Cpu), device::named)).map_err(to_python)?;
+    let mut config = WriteConfig::new()
+        .overwrite(overwrite)
+        .threads(threads)
+        .buffer_bytes(buffer_bytes)
+        .device(&write_device)
+        .fallback(if strict { FallbackPolicy::Strict } else { FallbackPolicy::Auto })
+        .gpu_memory_budget(gpu_memory)
+        .cancel(&cancel);
+    if progress.is_some() {
+        config = config.progress(&show);
+    }
     let target = match target.extract::<std::path::PathBuf>() {
-        Ok(path) => Target::Path(path, overwrite),
+        Ok(path) => Target::Path(path),
         Err(_) => Target::Object(target.clone().unbind()),
     };
     let image = Expected { dtype, bands, rows: height, cols: width, bands_last };
     let caller = Caller { image, producer: None, target: None, progress };
     let report = if let Ok(array) = source.cast::<PyUntypedArray>() {
         let source = array_source(array, &image, mask.for_array()?)?;
-        caller.serve(py, &plan, source, &target, &running, ask, &asked, &cancel)?
+        caller.serve(py, &plan, source, &target, &config, ask, &asked, &cancel)?
     } else if let Some(raster) = raster_of(source, &image)? {
-        // Where the pixels are is where they are cut, unless somebody wants it otherwise.
-        let device = if device.is_none() { raster.gpu().into() } else { running.device.clone() };
+        // The device that holds the pixels encodes them, unless the caller names another one.
+        let device = if device.is_none() { raster.gpu().into() } else { write_device };
         // SAFETY: as for the samples in `array_source`.
         let mask = mask.for_array()?.map(|mask| unsafe { mask.slice() });
         let source = MaskedRaster { raster, mask };
-        caller.serve(py, &plan, source, &target, &WriteConfig { device, ..running }, ask, &asked, &cancel)?
+        caller.serve(py, &plan, source, &target, &config.device(device), ask, &asked, &cancel)?
     } else if source.is_callable() {
         let rows = Rows {
             ask: ask.clone(),
-            shape: (width, height, bands, dtype),
+            shape: image_shape,
             ends: chunk_ends(&chunk_rows.unwrap_or_default(), height)?,
             // The engine takes pixels with a mask on the host only.
             on_device: !mask.for_rows()? && rows_on_device,
         };
         let caller = Caller { producer: Some(source.clone()), ..caller };
-        caller.serve(py, &plan, rows, &target, &running, ask, &asked, &cancel)?
+        caller.serve(py, &plan, rows, &target, &config, ask, &asked, &cancel)?
     } else {
         return Err(PyTypeError::new_err("the source is neither an array nor a function that makes rows"));
     };
@@ -152,7 +154,7 @@ fn chunk_ends(rows: &[u64], height: u64) -> PyResult<Vec<u64>> {
 }
 
 enum Target {
-    Path(std::path::PathBuf, bool),
+    Path(std::path::PathBuf),
     Object(Py<PyAny>),
 }
 
@@ -201,7 +203,7 @@ impl Address {
 /// The source of rows, on the engine's side.
 struct Rows {
     ask: Sender<Ask>,
-    shape: (u64, u64, usize, DType),
+    shape: ImageShape,
     /// Where the producer's chunks end.
     ends: Vec<u64>,
     /// Whether the producer makes its arrays on a CUDA device.
@@ -209,13 +211,13 @@ struct Rows {
 }
 
 impl RowSource for Rows {
-    fn shape(&self) -> (u64, u64, usize, DType) {
+    fn shape(&self) -> ImageShape {
         self.shape
     }
 
     fn chunk_end(&self, row: u64) -> u64 {
         let next = self.ends.partition_point(|end| *end <= row);
-        self.ends.get(next).copied().unwrap_or(if self.ends.is_empty() { row + 1 } else { self.shape.1 })
+        self.ends.get(next).copied().unwrap_or(if self.ends.is_empty() { row + 1 } else { self.shape.height })
     }
 
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> swath::Result<()> {
@@ -271,10 +273,10 @@ impl<'py> Caller<'py> {
     fn serve<S: RowSource>(
         mut self,
         py: Python<'py>,
-        plan: &Plan,
+        plan: &WritePlan,
         mut source: S,
         target: &Target,
-        running: &WriteConfig<'_>,
+        config: &WriteConfig<'_>,
         ask: Sender<Ask>,
         asked: &Receiver<Ask>,
         cancel: &Cancel,
@@ -285,8 +287,8 @@ impl<'py> Caller<'py> {
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let done = match target {
-                    Target::Path(path, overwrite) => plan.write_file(path, *overwrite, &mut source, running),
-                    Target::Object(_) => plan.write_to(&mut Writer(ask.clone()), &mut source, running),
+                    Target::Path(path) => plan.write_file(path, &mut source, config),
+                    Target::Object(_) => plan.write_to(&mut Writer(ask.clone()), &mut source, config),
                 };
                 // The calling thread listens until this comes.
                 ask.send(Ask::Done(Box::new(done))).ok()

@@ -109,7 +109,7 @@ impl Builder {
         Builder { out, link_at }
     }
 
-    /// Append data; it starts at an even offset, as TIFF wants it.
+    /// Appends data; it starts at an even offset, as TIFF requires.
     pub fn append(&mut self, data: &[u8]) -> Span {
         Span { offset: self.out.append(data), len: data.len() as u64 }
     }
@@ -142,7 +142,7 @@ impl Builder {
     }
 }
 
-/// The header of a file whose first directory lies at `first_ifd`.
+/// The header of a file whose first directory is at `first_ifd`.
 pub fn encode_header(order: ByteOrder, big: bool, first_ifd: u64) -> Vec<u8> {
     let mut out = Out { order, big, start: 0, bytes: Vec::new() };
     out.bytes.extend(if order == ByteOrder::Big { b"MM" } else { b"II" });
@@ -156,7 +156,7 @@ pub fn encode_header(order: ByteOrder, big: bool, first_ifd: u64) -> Vec<u8> {
 }
 
 /// The bytes of a chain of directories that begins at offset `start` of a file, the first of them at the first even offset:
-/// each followed by its values, and behind all of them the block tables, so that a reader who wants one tile can leave the
+/// each followed by its values, and behind all of them the block tables, so that a reader of one tile can leave the
 /// tables where they are. The length does not depend on the numbers in the tables.
 pub fn encode_directories(order: ByteOrder, big: bool, start: u64, directories: &[Vec<(Tag, Value)>]) -> Vec<u8> {
     let mut out = Out { order, big, start, bytes: Vec::new() };
@@ -194,13 +194,13 @@ struct Outside {
 /// A directory whose larger values are still to be placed.
 struct Ifd {
     offset: u64,
-    /// Where its link to the next directory lies.
+    /// The offset of its link to the next directory.
     next_at: usize,
     /// The values, each with the place of its offset.
     outside: Vec<(usize, Outside)>,
 }
 
-/// Bytes that will stand at offset `start` of a file.
+/// Bytes that will be written at offset `start` of a file.
 #[derive(Debug)]
 struct Out {
     order: ByteOrder,
@@ -235,7 +235,7 @@ impl Out {
         Ifd { offset, next_at, outside }
     }
 
-    /// Append a value and put its offset where its entry wants it.
+    /// Appends a value and stores its offset in its entry.
     fn place(&mut self, at: usize, value: &Outside) {
         let offset = self.append(&value.bytes);
         self.patch(at, offset);

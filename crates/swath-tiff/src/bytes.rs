@@ -12,7 +12,7 @@ pub trait ReadAt {
     /// Fill `out` from `offset`; a short read is an error.
     ///
     /// # Errors
-    /// Whatever the source has to say, `UnexpectedEof` when the range is not inside the file.
+    /// Any error of the source; `UnexpectedEof` when the range is not inside the file.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()>;
 }
 

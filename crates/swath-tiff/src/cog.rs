@@ -1,7 +1,7 @@
 //! What GDAL's COG layout adds to a TIFF: the ghost area behind the header, and a frame around each block.
 //!
 //! The frame lets a reader fetch a block without its byte count: four bytes before it give its size, four bytes behind it
-//! repeat its last four, which tells whether somebody has since changed the file without knowing of the frame.
+//! repeat its last four, which shows whether a program has since changed the file without updating the frame.
 
 /// Bytes before and behind each block.
 pub const FRAME_BYTES: u64 = 8;

@@ -1,4 +1,4 @@
-//! What can be wrong with a TIFF container.
+//! The errors of reading a TIFF container.
 
 use crate::field::FieldType;
 use crate::tag::Tag;
@@ -28,14 +28,14 @@ pub enum Error {
         /// The announced size.
         size: u16,
     },
-    /// The source could not deliver bytes that lie inside the file.
+    /// The source could not deliver bytes that are inside the file.
     #[error("reading {len} bytes at offset {offset} failed: {source}")]
     Read {
         /// Where the read began.
         offset: u64,
-        /// How many bytes were asked for.
+        /// How many bytes were requested.
         len: usize,
-        /// What the source said.
+        /// The error of the source.
         source: std::io::Error,
     },
     /// A structure points outside the file.
@@ -141,6 +141,7 @@ pub enum Error {
 
 /// A part of the file that an error points at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Location {
     /// The first 8 or 16 bytes.
     Header,

@@ -1,4 +1,4 @@
-//! One IFD entry: a tag, a type, a count and where the values lie.
+//! One IFD entry: a tag, a type, a count and the position of the values.
 
 use crate::build::Value;
 use crate::bytes::{ByteOrder, ReadAt, read_vec};
@@ -82,8 +82,9 @@ impl std::fmt::Display for FieldType {
     }
 }
 
-/// One entry of an IFD. The values stay in the file until they are asked for.
+/// One entry of an IFD. The values are read when they are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The tag.
     pub tag: Tag,
@@ -104,12 +105,12 @@ impl Entry {
         self.count.checked_mul(self.field_type.size()?)
     }
 
-    /// True when the values lie in the entry itself.
+    /// True when the values are stored in the entry itself.
     pub fn is_inline(&self) -> bool {
         self.byte_len().is_some_and(|len| len <= self.inline)
     }
 
-    /// Where the values lie in the file; meaningless for inline values.
+    /// The offset of the values in the file; meaningless for inline values.
     pub fn offset(&self) -> u64 {
         if self.inline == 4 { u64::from(self.order.u32(&self.raw)) } else { self.order.u64(&self.raw) }
     }
@@ -183,7 +184,7 @@ impl Entry {
     }
 }
 
-/// The values of the tags of one IFD, read from `source` when asked for.
+/// The values of the tags of one IFD, read from `source` when they are needed.
 #[derive(Clone, Copy)]
 pub struct Fields<'a, R: ReadAt + ?Sized> {
     pub(crate) entries: &'a [Entry],

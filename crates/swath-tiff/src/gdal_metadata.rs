@@ -89,8 +89,9 @@ impl Statistics {
     }
 }
 
-/// What the tag says about one band.
+/// The items of the tag about one band.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Band<'a> {
     /// As [`GdalMetadata::scale`].
     pub scale: Option<f64>,
@@ -108,6 +109,7 @@ pub struct Band<'a> {
 
 /// The content of the tag.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GdalMetadata {
     /// All items in the order of the file, roles included.
     pub items: Vec<Item>,
@@ -167,7 +169,7 @@ impl GdalMetadata {
         of_sample.filter_map(|item| item.domain.as_deref()).filter(|domain| seen.insert(*domain)).collect()
     }
 
-    /// All bands of an image with `count` bands, in one pass: asking for one band after the other looks at every
+    /// All bands of an image with `count` bands, in one pass: reading one band after the other visits every
     /// item each time, which takes minutes where there are tens of thousands of bands.
     pub fn bands(&self, count: usize) -> Vec<Band<'_>> {
         let mut out = vec![Band::default(); count];
@@ -321,7 +323,7 @@ fn read_item(element: &Element) -> Option<Item> {
     })
 }
 
-/// The value of an element: its text, or the XML inside it where somebody stored elements and not text.
+/// The value of an element: its text, or the XML inside it where the writer stored elements instead of text.
 pub(crate) fn read_value(element: &Element) -> String {
     if element.children.is_empty() { xml::unescape(element.text()).into_owned() } else { inner_xml(element) }
 }

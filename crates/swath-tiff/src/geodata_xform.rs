@@ -15,8 +15,9 @@ pub struct Resolution {
     pub unit: u16,
 }
 
-/// Where the image lies.
+/// The georeferencing of the image.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Placement {
     /// GDAL's geotransform.
     pub geo_transform: Option<[f64; 6]>,
@@ -26,6 +27,7 @@ pub struct Placement {
 
 /// Esri's description of how an image was georeferenced.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct GeodataXform {
     /// The kind of transform without its prefix: `PolynomialXform`, `IdentityXform` ...
     pub kind: String,
@@ -48,7 +50,7 @@ pub struct GeodataXform {
 }
 
 impl GeodataXform {
-    /// Where the image lies, as GDAL understands it: control points if they can be placed in the image, which takes
+    /// The georeferencing of the image, as GDAL reads it: control points if they can be placed in the image, which takes
     /// a resolution per inch, else the coefficients if they are affine.
     pub fn placement(&self, height: u64, resolution: Option<Resolution>) -> Placement {
         let gcps = self.gcps(height, resolution);
@@ -128,7 +130,7 @@ impl GeodataXform {
         };
         let points = |name| {
             let values = doubles(name);
-            // An odd number of values means that one is lost, and nobody knows which.
+            // An odd number of values means that one is missing, and there is no way to find out which.
             if values.len() % 2 == 0 { values.chunks_exact(2).map(|xy| [xy[0], xy[1]]).collect() } else { Vec::new() }
         };
         Self {
@@ -150,6 +152,7 @@ impl GeodataXform {
 
 /// The number of a coordinate system in a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SrsCode {
     /// The registry: `EPSG`, `Esri`.
     pub authority: String,
@@ -157,7 +160,7 @@ pub struct SrsCode {
     pub code: u32,
 }
 
-/// The coordinate system in Esri's `<metadata>` file, which lies beside `name.tif` as `name.xml`.
+/// The coordinate system in Esri's `<metadata>` file, which is `name.xml` beside `name.tif`.
 ///
 /// GDAL looks there last, when neither the image nor PAM name a system.
 pub fn esri_metadata_srs(bytes: &[u8], limits: &XmlLimits) -> Result<Option<SrsCode>, XmlError> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A rectangle of pixels that lies inside its image.
+/// A rectangle of pixels inside its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
     row: u64,
@@ -12,7 +12,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window of rows `rows` and columns `cols`, if it is not empty and lies inside an image of
+    /// The window of rows `rows` and columns `cols`, if it is not empty and inside an image of
     /// `width` x `height` pixels.
     pub fn new(rows: Range<u64>, cols: Range<u64>, width: u64, height: u64) -> Option<Window> {
         let inside = rows.start < rows.end && rows.end <= height && cols.start < cols.end && cols.end <= width;
@@ -68,7 +68,7 @@ pub struct BlockGrid {
     pub block_width: u64,
     /// Block height in pixels; the last strip of an image may have fewer rows, the last tile has not.
     pub block_height: u64,
-    /// Grids that lie one after another: the number of bands in a planar file, else 1.
+    /// Grids that are stored one after another: the number of bands in a planar file, else 1.
     pub planes: u64,
     /// True for tiles, false for strips.
     pub tiled: bool,

@@ -3,8 +3,9 @@
 use crate::bytes::{ByteOrder, ReadAt};
 use crate::error::{Error, Result};
 
-/// What the header says of the whole file.
+/// The header of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Header {
     /// Byte order of everything outside compressed data.
     pub order: ByteOrder,

@@ -9,8 +9,9 @@ use crate::tag::Tag;
 
 /// One image file directory: its entries, sorted by tag, values still in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ifd {
-    /// Where it lies in the file.
+    /// Its offset in the file.
     pub offset: u64,
     /// Its entries, sorted by tag; of duplicated tags the first in the file comes first.
     pub entries: Vec<Entry>,
@@ -100,6 +101,7 @@ fn too_many_ifds(value: u64, limits: &Limits) -> Error {
 
 /// An IFD of the main chain with the IFDs that it lists as SubIFDs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChainLink {
     /// The IFD of the chain.
     pub ifd: Ifd,
@@ -109,6 +111,7 @@ pub struct ChainLink {
 
 /// The chain of IFDs of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Chain {
     /// The IFDs that could be read, in file order; at least one.
     pub links: Vec<ChainLink>,

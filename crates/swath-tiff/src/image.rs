@@ -1,7 +1,7 @@
-//! What one IFD says of its pixels: size, sample type, compression, blocks.
+//! The layout of the pixels of one IFD: size, sample type, compression, blocks.
 
 use crate::bytes::{ByteOrder, ReadAt};
-use crate::error::{Error, Location, Result};
+use crate::error::{Error, Result};
 use crate::field::Fields;
 use crate::grid::BlockGrid;
 use crate::ifd::Ifd;
@@ -10,7 +10,7 @@ use crate::sample_format::SampleFormat;
 use crate::table::BlockTable;
 use crate::tag::Tag;
 
-/// Open numbers with names: a value that nobody has named is kept, not refused.
+/// Numbers with names. A value without a name is kept; it is no error.
 macro_rules! named_numbers {
     ($(#[$doc:meta])* $type:ident { $($constant:ident = $number:literal, $name:literal;)* }) => {
         $(#[$doc])*
@@ -80,7 +80,7 @@ named_numbers! {
 }
 
 impl Compression {
-    /// Whether the codec is made for pictures: it knows about colours and gives whole samples. Others move bytes.
+    /// Whether the codec is made for pictures: it may convert colours, and it decodes to whole samples. Others compress bytes.
     pub fn is_picture(self) -> bool {
         matches!(
             self,
@@ -126,8 +126,9 @@ pub enum Planar {
     Separate,
 }
 
-/// The layout of the pixels of one IFD, checked: whoever has one need not check its numbers again.
+/// The layout of the pixels of one IFD, checked: code that has one need not check its numbers again.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ImageLayout {
     /// Samples per pixel.
     pub samples: u16,
@@ -154,7 +155,7 @@ pub struct ImageLayout {
     pub subfile_type: u32,
     /// The grid of blocks; it also has the image's width and height.
     pub grid: BlockGrid,
-    /// Where the blocks lie.
+    /// The offsets and sizes of the blocks.
     pub table: BlockTable,
     /// Byte order of the file.
     pub order: ByteOrder,
@@ -163,100 +164,45 @@ pub struct ImageLayout {
 }
 
 impl ImageLayout {
-    /// Read and check the layout of an IFD.
+    /// Reads and checks the layout of an IFD.
     ///
     /// # Errors
-    /// [`Error::MissingTag`], [`Error::TagValue`], [`Error::Overflow`], [`Error::Limit`], and what reading tags gives.
+    /// [`Error::MissingTag`], [`Error::TagValue`], [`Error::Overflow`], [`Error::Limit`], and the errors of reading tags.
     pub fn read<R: ReadAt + ?Sized>(ifd: &Ifd, source: &R, limits: &Limits) -> Result<ImageLayout> {
         let fields = ifd.fields(source, limits);
-        let place = Location::Ifd(ifd.offset);
-        let short = |tag: Tag, default: u16| -> Result<u16> {
-            let value = fields.uint(tag)?.unwrap_or(u64::from(default));
-            u16::try_from(value).map_err(|_| Error::TagValue { ifd: place, tag, value, rule: "larger than 65535" })
-        };
-        let required = |tag: Tag| -> Result<u64> {
-            match fields.uint(tag)?.ok_or(Error::MissingTag { ifd: place, tag })? {
-                0 => Err(Error::TagValue { ifd: place, tag, value: 0, rule: "which leaves no pixels" }),
-                value if value > u64::from(u32::MAX) => {
-                    Err(Error::TagValue { ifd: place, tag, value, rule: "larger than 4294967295" })
-                }
-                value => Ok(value),
-            }
-        };
-
-        let (width, height) = (required(Tag::IMAGE_WIDTH)?, required(Tag::IMAGE_LENGTH)?);
-        let photometric = Photometric(short(Tag::PHOTOMETRIC, 1)?);
-        let compression = Compression(short(Tag::COMPRESSION, 1)?);
+        let size = (length(&fields, Tag::IMAGE_WIDTH)?, length(&fields, Tag::IMAGE_LENGTH)?);
+        let photometric = Photometric(short(&fields, Tag::PHOTOMETRIC, 1)?);
+        let compression = Compression(short(&fields, Tag::COMPRESSION, 1)?);
         // Writers of old-style JPEG took it for granted that colour pictures have three samples of eight bits.
         let colour_jpeg =
             compression == Compression::OLD_JPEG && matches!(photometric, Photometric::RGB | Photometric::YCBCR);
         let (usual_samples, usual_bits) = if colour_jpeg { (3, 8) } else { (1, 1) };
-        let samples = match short(Tag::SAMPLES_PER_PIXEL, usual_samples)? {
-            0 => return Err(Error::TagValue { ifd: place, tag: Tag::SAMPLES_PER_PIXEL, value: 0, rule: "no bands" }),
+        let samples = match short(&fields, Tag::SAMPLES_PER_PIXEL, usual_samples)? {
+            0 => return Err(invalid(&fields, Tag::SAMPLES_PER_PIXEL, 0, "no bands")),
             samples => samples,
         };
         let bits = match per_sample(&fields, Tag::BITS_PER_SAMPLE, samples, usual_bits)? {
             bits @ 1..=128 => bits as u16,
-            value => {
-                let rule = "only 1 to 128 bits are defined";
-                return Err(Error::TagValue { ifd: place, tag: Tag::BITS_PER_SAMPLE, value, rule });
-            }
+            value => return Err(invalid(&fields, Tag::BITS_PER_SAMPLE, value, "only 1 to 128 bits are defined")),
         };
         let sample_format = match per_sample(&fields, Tag::SAMPLE_FORMAT, samples, 1)? {
             format @ 1..=6 => format as u16,
-            value => {
-                let rule = "only 1 to 6 are defined";
-                return Err(Error::TagValue { ifd: place, tag: Tag::SAMPLE_FORMAT, value, rule });
-            }
+            value => return Err(invalid(&fields, Tag::SAMPLE_FORMAT, value, "only 1 to 6 are defined")),
         };
-        let planar = match short(Tag::PLANAR_CONFIGURATION, 1)? {
-            // One sample per pixel: both configurations are the same, and writers put what they like.
-            _ if samples == 1 => Planar::Chunky,
-            1 => Planar::Chunky,
-            2 => Planar::Separate,
-            value => {
-                let rule = "only 1 (chunky) and 2 (planar) are defined";
-                return Err(Error::TagValue { ifd: place, tag: Tag::PLANAR_CONFIGURATION, value: value.into(), rule });
-            }
-        };
-
-        let tiled = fields.entry(Tag::TILE_WIDTH).is_some() && fields.entry(Tag::TILE_LENGTH).is_some();
-        let (block_width, block_height) = if tiled {
-            (required(Tag::TILE_WIDTH)?, required(Tag::TILE_LENGTH)?)
-        } else {
-            // Absent, 0 and "infinite" all mean: one strip.
-            let rows = fields.uint(Tag::ROWS_PER_STRIP)?.filter(|&rows| rows != 0).unwrap_or(height);
-            (width, rows.min(height))
-        };
-        let planes = if planar == Planar::Separate { u64::from(samples) } else { 1 };
-        let grid = BlockGrid { width, height, block_width, block_height, planes, tiled };
-        let overflow = || Error::Overflow { ifd: place, width, height, samples: samples.into(), bits: bits.into() };
-        let block_samples = if planar == Planar::Separate { 1 } else { u64::from(samples) };
-        block_width
-            .checked_mul(block_samples)
-            .and_then(|samples| samples.checked_mul(u64::from(bits).max(64)))
-            .and_then(|bits| bits.checked_mul(block_height))
-            .ok_or_else(overflow)?;
-        grid.count().ok_or_else(overflow)?;
-
+        let planar = planar(&fields, samples)?;
+        let grid = block_grid(&fields, size, planar, samples, bits)?;
+        let extra_samples = fields.uints(Tag::EXTRA_SAMPLES).ok().flatten().unwrap_or_default();
         Ok(ImageLayout {
             samples,
             bits,
             sample_format,
             compression,
-            predictor: short(Tag::PREDICTOR, 1)?,
+            predictor: short(&fields, Tag::PREDICTOR, 1)?,
             photometric,
             planar,
-            lsb_first: short(Tag::FILL_ORDER, 1).unwrap_or(1) == 2,
-            orientation: short(Tag::ORIENTATION, 1).unwrap_or(1),
-            extra_samples: fields
-                .uints(Tag::EXTRA_SAMPLES)
-                .ok()
-                .flatten()
-                .unwrap_or_default()
-                .into_iter()
-                .map(|kind| kind.min(u64::from(u16::MAX)) as u16)
-                .collect(),
+            lsb_first: short(&fields, Tag::FILL_ORDER, 1).unwrap_or(1) == 2,
+            orientation: short(&fields, Tag::ORIENTATION, 1).unwrap_or(1),
+            extra_samples: extra_samples.into_iter().map(|kind| kind.min(u64::from(u16::MAX)) as u16).collect(),
             subfile_type: subfile_type(&fields),
             grid,
             table: block_table(&fields, &grid, limits)?,
@@ -283,7 +229,70 @@ impl ImageLayout {
     }
 }
 
-/// NewSubfileType, or what the older SubfileType tag says in its terms.
+fn invalid<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag, value: u64, rule: &'static str) -> Error {
+    Error::TagValue { ifd: fields.ifd, tag, value, rule }
+}
+
+/// A tag of 16 bits.
+fn short<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag, default: u16) -> Result<u16> {
+    let value = fields.uint(tag)?.unwrap_or(u64::from(default));
+    u16::try_from(value).map_err(|_| invalid(fields, tag, value, "larger than 65535"))
+}
+
+/// A width or height, which must be there and not be 0.
+fn length<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag) -> Result<u64> {
+    match fields.uint(tag)?.ok_or(Error::MissingTag { ifd: fields.ifd, tag })? {
+        0 => Err(invalid(fields, tag, 0, "which leaves no pixels")),
+        value if value > u64::from(u32::MAX) => Err(invalid(fields, tag, value, "larger than 4294967295")),
+        value => Ok(value),
+    }
+}
+
+fn planar<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, samples: u16) -> Result<Planar> {
+    match short(fields, Tag::PLANAR_CONFIGURATION, 1)? {
+        // With one sample per pixel both configurations are the same, and some writers store other values.
+        _ if samples == 1 => Ok(Planar::Chunky),
+        1 => Ok(Planar::Chunky),
+        2 => Ok(Planar::Separate),
+        value => {
+            let rule = "only 1 (chunky) and 2 (planar) are defined";
+            Err(invalid(fields, Tag::PLANAR_CONFIGURATION, value.into(), rule))
+        }
+    }
+}
+
+/// The grid of tiles or strips. Its blocks and their bits can be counted in 64 bits.
+fn block_grid<R: ReadAt + ?Sized>(
+    fields: &Fields<'_, R>,
+    (width, height): (u64, u64),
+    planar: Planar,
+    samples: u16,
+    bits: u16,
+) -> Result<BlockGrid> {
+    let tiled = fields.entry(Tag::TILE_WIDTH).is_some() && fields.entry(Tag::TILE_LENGTH).is_some();
+    let (block_width, block_height) = if tiled {
+        (length(fields, Tag::TILE_WIDTH)?, length(fields, Tag::TILE_LENGTH)?)
+    } else {
+        // An absent RowsPerStrip, 0 and "infinite" all mean one strip.
+        let rows = fields.uint(Tag::ROWS_PER_STRIP)?.filter(|&rows| rows != 0).unwrap_or(height);
+        (width, rows.min(height))
+    };
+    let (planes, block_samples) = match planar {
+        Planar::Separate => (u64::from(samples), 1),
+        Planar::Chunky => (1, u64::from(samples)),
+    };
+    let grid = BlockGrid { width, height, block_width, block_height, planes, tiled };
+    let overflow = || Error::Overflow { ifd: fields.ifd, width, height, samples: samples.into(), bits: bits.into() };
+    block_width
+        .checked_mul(block_samples)
+        .and_then(|samples| samples.checked_mul(u64::from(bits).max(64)))
+        .and_then(|bits| bits.checked_mul(block_height))
+        .ok_or_else(overflow)?;
+    grid.count().ok_or_else(overflow)?;
+    Ok(grid)
+}
+
+/// NewSubfileType, or the value of it that corresponds to the older SubfileType tag.
 pub(crate) fn subfile_type<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> u32 {
     if let Ok(Some(bits)) = fields.uint(Tag::NEW_SUBFILE_TYPE) {
         return bits as u32;

@@ -1,7 +1,7 @@
 //! The GeoTIFF container: header, IFDs, tags, georeferencing, block grid.
 //!
-//! This crate reads structure, never pixels, and does no I/O of its own: it asks a [`ReadAt`] for the bytes it needs.
-//! Tag values are read when asked for, and block tables are read by index, so that opening a file costs the same for
+//! This crate reads structure, never pixels, and does no I/O of its own: a [`ReadAt`] delivers the bytes.
+//! Tag values are read when they are needed, and block tables are read by index, so that opening a file costs the same for
 //! ten tiles and for ten million.
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! How much a file may ask for before it is refused.
+//! Limits on what a file may require, to stop hostile files early.
 
 /// Limits on what a file may cost, all on by default; raise one when a file is trusted.
 ///
-/// The numbers follow the reference system, except `max_tag_bytes`: tag values are read only when asked for, so a
+/// The numbers follow the reference system, except `max_tag_bytes`: tag values are read only when they are needed, so a
 /// large ICC profile or XMP packet does not have to make a file unreadable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// IFDs in the main chain and, separately, in SubIFDs (256).
     pub max_ifds: usize,
-    /// Entries of one IFD (4096, as in libtiff): directories may lie on top of each other, so the file's size is no bound.
+    /// Entries of one IFD (4096, as in libtiff): directories may overlap, so the file's size is no bound.
     pub max_ifd_entries: u64,
     /// Bytes of one tag value other than a block table (16 MiB).
     pub max_tag_bytes: u64,
@@ -41,7 +41,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The defaults, with `max_block_bytes` as the environment variable `SWATH_MAX_TILE_BYTES` says, if it is a positive number.
+    /// The defaults, with `max_block_bytes` from the environment variable `SWATH_MAX_TILE_BYTES`, if it is a positive number.
     pub fn from_env() -> Limits {
         let mut limits = Limits::default();
         let bytes = std::env::var("SWATH_MAX_TILE_BYTES").ok().and_then(|text| text.trim().parse().ok());

@@ -1,4 +1,4 @@
-//! The nodata value: which sample value means "nothing here".
+//! The nodata value: the sample value that marks missing pixels.
 //!
 //! GDAL stores it as text in tag 42113. The text is read for a given sample type, because the same text means
 //! different values: `9007199254740993` is exact for 64-bit integers and rounded for doubles, and
@@ -51,7 +51,7 @@ impl NoData {
     /// Reads the text of the GDAL_NODATA tag for samples of `bits` bits (both parts of a complex sample together).
     ///
     /// As in GDAL, a number may be followed by anything, a comma is a decimal mark, and values that the samples
-    /// cannot hold are read all the same: ask [`fits`](Self::fits). Text without a number is no nodata value;
+    /// cannot hold are read all the same; [`fits`](Self::fits) tests for them. Text without a number is no nodata value;
     /// GDAL would take it for 0 and hide every zero of the image.
     ///
     /// ```
@@ -64,7 +64,7 @@ impl NoData {
     pub fn parse(text: &str, kind: SampleFormat, bits: u32) -> Option<Self> {
         let text = text.split('\0').next().unwrap_or_default();
         let number = number::leading(text, true)?;
-        // GDAL reads those with strtoull and strtoll, which know no fractions, exponents or names, and let -1 be the greatest of all.
+        // GDAL reads those with strtoull and strtoll, which do not support fractions, exponents or names, and read -1 as the greatest unsigned number.
         Some(match Part::new(kind, bits) {
             Part::Uint(64) => {
                 let whole = number::leading_whole(text);
@@ -134,8 +134,8 @@ impl NoData {
         }
     }
 
-    /// True when the value lies between the least and the greatest number of the type that pixels are read as:
-    /// what rasterio requires before it reports a nodata value. A fraction may lie in the range of integers.
+    /// True when the value is between the least and the greatest number of the type that pixels are read as:
+    /// what rasterio requires before it reports a nodata value. A fraction may be in the range of integers.
     pub fn in_range(self, kind: SampleFormat, bits: u32) -> bool {
         match Part::new(kind, bits) {
             Part::Uint(bits) => self.lies_in(false, bits),

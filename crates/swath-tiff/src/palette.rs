@@ -34,8 +34,8 @@ pub struct Palette {
 impl Palette {
     /// Reads the values of the ColorMap tag: all reds, then all greens, then all blues.
     ///
-    /// TIFF wants 16-bit values where 65535 is full intensity, that is 257 times the 8-bit value. Many writers
-    /// multiply by 256 instead, or store 8-bit values; both can be told by looking at all values together.
+    /// TIFF defines 16-bit values where 65535 is full intensity, that is 257 times the 8-bit value. Many writers
+    /// multiply by 256 instead, or store 8-bit values; both can be recognised from all values together.
     pub fn from_color_map(values: &[u16], bits: u32) -> Result<Self, PaletteError> {
         let count = entry_count(bits)?;
         if values.len() != 3 * count {

@@ -1,6 +1,6 @@
 //! PAM: the `.aux.xml` file in which GDAL and Esri keep what does not fit, or was not put, into an image.
 //!
-//! What it says wins over what the image says, item by item. Esri's `GeodataXform`, inside it or in its place, is read too.
+//! Its items take precedence over those of the image, one by one. Esri's `GeodataXform`, inside it or in its place, is read too.
 
 mod encode;
 
@@ -34,7 +34,7 @@ pub enum PamError {
 pub struct Srs {
     /// The text.
     pub text: String,
-    /// Which axis of the system each data axis is, counted from 1, negative if reversed; empty if not said.
+    /// Which axis of the system each data axis is, counted from 1, negative if reversed; empty if not given.
     pub axis_mapping: Vec<i32>,
 }
 
@@ -45,7 +45,7 @@ pub struct AttributeTable {
     pub fields: Vec<Field>,
     /// The cells of each row as text; a row may be shorter than [`fields`](Self::fields).
     pub rows: Vec<Vec<String>>,
-    /// The value of the first row and the size of a bin, where rows stand for evenly spaced values.
+    /// The value of the first row and the size of a bin, where rows are evenly spaced values.
     pub binning: Option<(f64, f64)>,
     /// True for classes, false for ranges of a measured value.
     pub thematic: bool,
@@ -62,7 +62,7 @@ pub struct Field {
     pub usage: u32,
 }
 
-/// What PAM says about one band.
+/// The items of PAM about one band.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PamBand {
     /// The band, counted from 1.
@@ -123,7 +123,7 @@ pub struct Pam {
     pub gcp_srs: Option<Srs>,
     /// Metadata of the dataset, all domains.
     pub metadata: Vec<Item>,
-    /// What is said about bands, by their number.
+    /// The items about bands, by their number.
     pub bands: Vec<PamBand>,
     /// Esri's georeferencing.
     pub esri: Option<GeodataXform>,
@@ -143,7 +143,7 @@ impl Pam {
         let esri = root.children("Metadata").find(|metadata| metadata.attr("domain") == Some("xml:ESRI"));
         let mut bands = std::collections::BTreeMap::new();
         for element in root.children("PAMRasterBand") {
-            // A band said twice is said once, with the later words winning.
+            // Two elements for one band are merged; the later one takes precedence.
             if let Some(number) =
                 element.attr("band").and_then(|band| band.trim().parse().ok()).filter(|band| *band > 0)
             {
@@ -162,13 +162,13 @@ impl Pam {
         })
     }
 
-    /// What is said about a band, counted from 1.
+    /// The items about a band, counted from 1.
     pub fn band(&self, band: usize) -> Option<&PamBand> {
         self.bands.binary_search_by_key(&band, |found| found.band).ok().and_then(|place| self.bands.get(place))
     }
 
-    /// Where the image of that height and resolution lies: GDAL's own elements first, then Esri's.
-    /// Empty when PAM does not say.
+    /// The georeferencing of the image of that height and resolution: GDAL's own elements first, then Esri's.
+    /// Empty when PAM has none.
     pub fn placement(&self, height: u64, resolution: Option<Resolution>) -> Placement {
         if self.geo_transform.is_some() || !self.gcps.is_empty() {
             return Placement { geo_transform: self.geo_transform, gcps: self.gcps.clone() };

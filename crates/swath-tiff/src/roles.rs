@@ -10,6 +10,7 @@ const MASK: u32 = 4;
 
 /// One image (page) of a file and the IFDs that belong to it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ImageRoles<'a> {
     /// The full resolution.
     pub full: &'a Ifd,
@@ -23,6 +24,7 @@ pub struct ImageRoles<'a> {
 
 /// The images of a file in file order; most files have one.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Roles<'a> {
     /// The images; at least one.
     pub images: Vec<ImageRoles<'a>>,
@@ -32,7 +34,7 @@ impl<'a> Roles<'a> {
     /// Sort the IFDs of a chain by what they are.
     ///
     /// The first IFD is an image whatever it calls itself. A later one is an overview (NewSubfileType bit 0) or a mask
-    /// (bit 2) of the image before it, or else an image of its own. SubIFDs are overviews if they say so; others (thumbnails of
+    /// (bit 2) of the image before it, or else an image of its own. SubIFDs are overviews if their SubfileType says so; others (thumbnails of
     /// cameras, raw data) are not part of the picture.
     pub fn of<R: ReadAt + ?Sized>(chain: &'a Chain, source: &R, limits: &Limits) -> Roles<'a> {
         let mut images: Vec<ImageRoles<'a>> = Vec::new();

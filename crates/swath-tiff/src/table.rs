@@ -1,10 +1,10 @@
-//! The block table: where each block lies, read by index and never as a whole.
+//! The block table: the offset and size of each block, read by index and never as a whole.
 
 use crate::bytes::ReadAt;
 use crate::error::{Location, Result};
 use crate::field::Entry;
 
-/// Where a block lies in the file.
+/// The offset and size of a block in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     /// First byte.
@@ -23,6 +23,7 @@ impl Span {
 /// The offsets and byte counts of an image's blocks. They stay in the file: a table of ten million tiles costs
 /// nothing until a tile is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockTable {
     pub(crate) ifd: Location,
     pub(crate) offsets: Entry,
@@ -42,7 +43,7 @@ impl BlockTable {
 
     /// Append the spans of blocks `first .. first + count` to `spans`: one read of the file for the offsets and one for
     /// the counts. Blocks beyond the end of a table that is too short are sparse, as in libtiff. Where the file has no
-    /// byte counts the length is `u64::MAX`: the caller knows what the block may need.
+    /// byte counts the length is `u64::MAX`: the caller decides how much the block may need.
     ///
     /// # Errors
     /// As [`Fields::uints`](crate::Fields::uints).
@@ -53,7 +54,7 @@ impl BlockTable {
         Ok(())
     }
 
-    /// As [`spans`](BlockTable::spans), but what the tables say of blocks without an offset is kept: for those who look for
+    /// As [`spans`](BlockTable::spans), but sizes of blocks without an offset are kept, for callers that look for
     /// mistakes.
     ///
     /// # Errors

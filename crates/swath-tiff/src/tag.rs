@@ -98,7 +98,7 @@ tags! {
 }
 
 impl Tag {
-    /// Tags that say how pixels are stored: whoever stores them anew writes these anew.
+    /// Tags that describe how pixels are stored. Code that stores pixels again writes them again.
     pub fn describes_storage(self) -> bool {
         self.decides_layout()
             || matches!(
@@ -133,7 +133,7 @@ impl Tag {
             )
     }
 
-    /// Tags that say what the image is about, and that are read and written as such.
+    /// Tags that describe the image; Swath reads and writes them as metadata.
     pub fn is_about(self) -> bool {
         matches!(
             self,
@@ -160,8 +160,8 @@ impl Tag {
         )
     }
 
-    /// Tags whose value decides where pixels lie or how they are decoded: two different values for one of these leave
-    /// no way to know which is meant.
+    /// Tags whose value determines where pixels are stored or how they are decoded: two different values for one of these leave
+    /// no way to decide which one is right.
     pub(crate) fn decides_layout(self) -> bool {
         matches!(
             self,

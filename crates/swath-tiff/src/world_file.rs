@@ -1,8 +1,8 @@
-//! Small text files beside an image that say where it lies: world files and MapInfo tables.
+//! Small text files beside an image that georeference it: world files and MapInfo tables.
 //!
 //! A source that gives a transform or ground control points wins as a whole over the ones after it: PAM
 //! (`.aux.xml`), the tags inside the file, a MapInfo table, a world file. The coordinate system is searched for in
-//! the same order on its own, so a world file may place an image whose tags say only which system it is in.
+//! the same order on its own, so a world file may place an image whose tags name only the reference system.
 
 use crate::geo::Gcp;
 use crate::number;
@@ -37,7 +37,7 @@ pub enum WorldFileError {
 
 /// Reads a world file and returns GDAL's geotransform: the corner of the image, not the centre of its first pixel.
 ///
-/// Each number stands at the start of a line, with a dot or a comma, and anything may follow it; blank lines and
+/// Each number is at the start of a line, with a dot or a comma, and anything may follow it; blank lines and
 /// lines after the sixth do not matter. Text in place of a number is 0, as in GDAL.
 ///
 /// ```
@@ -90,8 +90,9 @@ pub fn candidates(file_name: &str) -> Vec<String> {
     extensions.into_iter().flat_map(cases).map(|extension| format!("{stem}.{extension}")).collect()
 }
 
-/// What a MapInfo table says about its raster.
+/// The georeferencing of a raster in a MapInfo table.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct TabFile {
     /// The control points.
     pub points: Vec<Gcp>,

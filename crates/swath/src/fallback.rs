@@ -1,8 +1,11 @@
-//! What happens when a device cannot do a part of the work. Every such decision of a read is made here.
+//! What happens when a device cannot do a part of the work. Every such decision of a read is made here, and every
+//! such decision of a write in `fallback/write.rs`.
 //!
 //! An executor describes the [`Setback`] and which other ways exist ([`Alternatives`]). [`FallbackPolicy::next_step`] answers with the
 //! next [`Step`], and [`Decision::permit`] refuses it where the policy does not allow it. Executors, the command and the Python
 //! package do not decide again.
+
+pub(crate) mod write;
 
 use std::fmt::Display;
 
@@ -18,6 +21,11 @@ pub(crate) mod stage {
     pub(crate) const CUFILE_READ: &str = "reading by cuFile";
     pub(crate) const LIBRARY_DECODE: &str = "decoding by NVIDIA's library";
     pub(crate) const COPYING_BACK: &str = "copying blocks back from the device";
+    pub(crate) const CUTTING: &str = "cutting";
+    pub(crate) const LIBRARY_ENCODE: &str = "compressing by NVIDIA's library";
+    pub(crate) const CUFILE_WRITE: &str = "writing by cuFile";
+    pub(crate) const MEASURING: &str = "measuring";
+    pub(crate) const MOVING_RASTER: &str = "moving the raster";
 }
 
 /// Refused blocks of a batch that the CPU reads one by one. More of them are read as one batch.

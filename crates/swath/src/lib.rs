@@ -46,8 +46,8 @@ pub use swath_tiff::Limits;
 pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
 pub use write::{
     ArraySource, BandStatistics, BigTiff, BlockSize, DEFAULT_BUFFER_BYTES, EncodedBatch, EncodedBlock, FileLayout,
-    ImageSource, Overviews, PartialFile, PassthroughBlocks, Plan, PlanError, PredictorChoice, Resampling, RowFn,
-    RowSource, Statistics, WriteConfig, WriteOptions, WriteReport,
+    ImageShape, ImageSource, Overviews, PartialFile, PassthroughBlocks, PlanDocument, PlanError, PredictorChoice,
+    Resampling, RowFn, RowSource, Statistics, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 /// The crates below this one, for those who need more than reading.

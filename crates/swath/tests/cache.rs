@@ -1,19 +1,20 @@
 //! Decoded blocks that are kept: the same pixels, fewer blocks decoded.
 
 use swath::{
-    ArraySource, BlockCache, BlockSize, Compress, Dataset, Layout, Plan, Predictor, PredictorChoice, ReadRequest,
-    WriteConfig, WriteOptions,
+    ArraySource, BlockCache, BlockSize, Compress, Dataset, ImageShape, Layout, Predictor, ReadRequest, WriteConfig,
+    WriteOptions, WritePlan,
 };
 
 const SIDE: u64 = 300;
 
 fn file(compress: Compress) -> Dataset {
     let samples: Vec<u16> = (0..SIDE * SIDE * 2).map(|i| (i * i % 65521) as u16).collect();
-    let mut options = WriteOptions::default();
-    (options.compress, options.blocks) = (compress, BlockSize::Tiles { width: 64, height: 64 });
-    options.predictor = PredictorChoice::Always(Predictor::None);
+    let options = WriteOptions::default()
+        .compression(compress)
+        .blocks(BlockSize::Tiles { width: 64, height: 64 })
+        .predictor(Predictor::None);
     let mut source = ArraySource::new(&samples, 2, SIDE, SIDE, Layout::BandsFirst).unwrap();
-    let plan = Plan::new(SIDE, SIDE, 2, swath::DType::U16, options).unwrap();
+    let plan = WritePlan::new(ImageShape::new(SIDE, SIDE, 2, swath::DType::U16), options).unwrap();
     let (bytes, _) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
     Dataset::from_bytes(bytes).unwrap()
 }

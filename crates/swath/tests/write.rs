@@ -5,8 +5,8 @@ use std::ops::Range;
 use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
-    ArraySource, BlockSize, Cancel, Compress, DType, Dataset, Error, FileLayout, Layout, Overviews, Plan, PlanError,
-    ReadRequest, Resampling, Result, RowFn, RowSource, Statistics, WriteConfig, WriteOptions,
+    ArraySource, BlockSize, Cancel, Compress, DType, Dataset, Error, FileLayout, ImageShape, Layout, Overviews,
+    PlanError, ReadRequest, Resampling, Result, RowFn, RowSource, Statistics, WriteConfig, WriteOptions, WritePlan,
 };
 
 const WIDTH: u64 = 203;
@@ -34,12 +34,12 @@ fn mask() -> Vec<u8> {
 }
 
 fn options() -> WriteOptions {
-    let mut options = WriteOptions::cog();
-    options.blocks = BlockSize::Tiles { width: 48, height: 32 };
-    options.compress = Compress::Deflate { level: 1 };
-    options.about.nodata = Some(NoData::Float(-9999.0));
-    options.statistics = Statistics::Embed;
-    options
+    WriteOptions::new()
+        .cog()
+        .blocks(BlockSize::Tiles { width: 48, height: 32 })
+        .compression(Compress::Deflate { level: 1 })
+        .nodata(NoData::Float(-9999.0))
+        .statistics(Statistics::Embed)
 }
 
 /// An array that is handed out in chunks of so many rows, each once.
@@ -50,7 +50,7 @@ struct Chunks<'a> {
 }
 
 impl RowSource for Chunks<'_> {
-    fn shape(&self) -> (u64, u64, usize, DType) {
+    fn shape(&self) -> ImageShape {
         self.array.shape()
     }
 
@@ -69,10 +69,9 @@ impl RowSource for Chunks<'_> {
     }
 }
 
-fn written(plan: &Plan, array: ArraySource<'_>, chunk: u64, threads: usize, buffer: u64) -> Vec<u8> {
+fn written(plan: &WritePlan, array: ArraySource<'_>, chunk: u64, threads: usize, buffer: u64) -> Vec<u8> {
     let mut source = Chunks { array, rows: chunk, next: 0 };
-    let mut running = WriteConfig::default();
-    (running.threads, running.buffer_bytes) = (Some(threads), Some(buffer));
+    let running = WriteConfig::default().threads(threads).buffer_bytes(buffer);
     let (bytes, _) = plan.to_bytes(&mut source, &running).unwrap();
     assert_eq!(source.next, HEIGHT);
     bytes
@@ -87,7 +86,7 @@ fn check_identity(options: WriteOptions, bands: usize) {
         array.with_mask(&mask).unwrap()
     };
     let (by_pixel, by_band) = (array(&last, Layout::BandsLast), array(&first, Layout::BandsFirst));
-    let plan = Plan::new(WIDTH, HEIGHT, bands, DType::F32, options).unwrap();
+    let plan = WritePlan::new(ImageShape::new(HEIGHT, WIDTH, bands, DType::F32), options).unwrap();
     let eager = written(&plan, by_pixel, HEIGHT, 1, u64::MAX);
     for (name, other) in [
         ("2 threads", written(&plan, by_pixel, HEIGHT, 2, u64::MAX)),
@@ -110,7 +109,7 @@ fn check_identity(options: WriteOptions, bands: usize) {
         std::process::id(),
         std::thread::current().id()
     ));
-    plan.write_file(&path, false, &mut by_pixel.clone(), &WriteConfig::default()).unwrap();
+    plan.write_file(&path, &mut by_pixel.clone(), &WriteConfig::default()).unwrap();
     assert!(std::fs::read(&path).unwrap() == eager, "to a file");
     std::fs::remove_file(path).unwrap();
 
@@ -127,36 +126,28 @@ fn cog_has_the_same_bytes_however_it_was_written() {
 
 #[test]
 fn cog_with_mask_has_the_same_bytes_however_it_was_written() {
-    let mut options = options();
-    options.mask = true;
-    options.resampling = Some(Resampling::Cubic);
+    let options = options().mask(true).resampling(Resampling::Cubic);
     check_identity(options, 3);
 }
 
 #[test]
 fn planar_cog_has_the_same_bytes_however_it_was_written() {
-    let mut options = options();
-    options.planar = Planar::Separate;
-    options.mask = true;
-    options.skip_empty = true;
+    let options = options().planar(Planar::Separate).mask(true).skip_empty(true);
     check_identity(options, 2);
 }
 
 #[test]
 fn plain_file_has_the_same_bytes_however_it_was_written() {
-    let mut options = options();
-    options.arrangement = FileLayout::Plain;
-    options.resampling = Some(Resampling::Gauss);
-    options.overviews = Overviews::Factors(vec![2, 3, 4, 12]);
+    let options = options()
+        .layout(FileLayout::Plain)
+        .resampling(Resampling::Gauss)
+        .overviews(Overviews::Factors(vec![2, 3, 4, 12]));
     check_identity(options, 2);
 }
 
 #[test]
 fn striped_file_has_the_same_bytes_however_it_was_written() {
-    let mut options = options();
-    options.arrangement = FileLayout::Plain;
-    options.blocks = BlockSize::Strips { rows: 13 };
-    options.mask = true;
+    let options = options().layout(FileLayout::Plain).blocks(BlockSize::Strips { rows: 13 }).mask(true);
     check_identity(options, 3);
 }
 
@@ -165,7 +156,7 @@ fn overviews_do_not_average_nodata_or_nan_and_masks_agree() {
     let last = pixels(1);
     let with_nan: Vec<f32> = last.iter().enumerate().map(|(i, &x)| if i % 31 == 0 { f32::NAN } else { x }).collect();
     let mut source = ArraySource::new(&with_nan, 1, HEIGHT, WIDTH, Layout::BandsLast).unwrap();
-    let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options()).unwrap();
+    let plan = WritePlan::new(ImageShape::new(HEIGHT, WIDTH, 1, DType::F32), options()).unwrap();
     let (bytes, report) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
     let image = Dataset::from_bytes(bytes).unwrap().image(0).unwrap();
     for level in 1..image.levels().len() {
@@ -186,9 +177,8 @@ fn overviews_do_not_average_nodata_or_nan_and_masks_agree() {
 fn any_shape_gets_overviews_down_to_a_pixel() {
     for (width, height) in [(1, 1), (1, 5000), (5000, 1), (33, 17), (17, 1000), (16, 16)] {
         let samples: Vec<u16> = (0..width * height).map(|i| (i % 60_000) as u16).collect();
-        let mut options = WriteOptions::cog();
-        options.blocks = BlockSize::Tiles { width: 16, height: 16 };
-        let plan = Plan::new(width, height, 1, DType::U16, options).unwrap();
+        let options = WriteOptions::new().cog().blocks(BlockSize::Tiles { width: 16, height: 16 });
+        let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U16), options).unwrap();
         let mut source = ArraySource::new(&samples, 1, height, width, Layout::BandsFirst).unwrap();
         let (bytes, _) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
         let image = Dataset::from_bytes(bytes).unwrap().image(0).unwrap();
@@ -205,9 +195,8 @@ fn file_that_outgrows_a_classic_tiff_is_a_bigtiff_only_then() {
     let mut source = ArraySource::new(&samples, 1, 8, 8, Layout::BandsFirst).unwrap();
     for (choice, big) in [(swath::BigTiff::Auto, false), (swath::BigTiff::Yes, true), (swath::BigTiff::No, false)] {
         for arrangement in [FileLayout::Cog, FileLayout::Plain] {
-            let mut options = WriteOptions::default();
-            (options.arrangement, options.big_tiff) = (arrangement, choice);
-            let plan = Plan::new(8, 8, 1, DType::U8, options).unwrap();
+            let options = WriteOptions::default().layout(arrangement).big_tiff(choice);
+            let plan = WritePlan::new(ImageShape::new(8, 8, 1, DType::U8), options).unwrap();
             let (bytes, report) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
             assert_eq!((report.big_tiff, report.file_bytes), (big, bytes.len() as u64));
             assert_eq!(Dataset::from_bytes(bytes).unwrap().header().big, big);
@@ -217,21 +206,17 @@ fn file_that_outgrows_a_classic_tiff_is_a_bigtiff_only_then() {
 
 #[test]
 fn wishes_that_cannot_be_met_are_refused_before_anything_is_written() {
-    let plan = |change: &dyn Fn(&mut WriteOptions)| {
-        let mut options = options();
-        change(&mut options);
-        Plan::new(100, 100, 3, DType::F32, options).map(|_| ())
-    };
-    assert!(plan(&|_| {}).is_ok());
-    let refused = |change: &dyn Fn(&mut WriteOptions)| plan(change).unwrap_err();
-    assert!(matches!(refused(&|o| o.blocks = BlockSize::Tiles { width: 100, height: 16 }), PlanError::TileSize { .. }));
-    assert!(matches!(refused(&|o| o.blocks = BlockSize::Strips { rows: 1 }), PlanError::StripsInCog));
-    assert!(matches!(refused(&|o| o.bits = Some(12)), PlanError::Bits { .. }));
-    assert!(matches!(refused(&|o| o.compress = Compress::WebP { quality: None }), PlanError::Codec(_)));
-    assert!(matches!(refused(&|o| o.overviews = Overviews::Factors(vec![4, 2])), PlanError::Overview { factor: 2 }));
-    assert!(matches!(refused(&|o| o.overviews = Overviews::Factors(vec![1])), PlanError::Overview { factor: 1 }));
-    assert!(matches!(Plan::new(0, 1, 1, DType::U8, options()), Err(PlanError::Size { .. })));
-    let out_of_range = Plan::new(1, 1, 1, DType::U8, options());
+    let plan = |options| WritePlan::new(ImageShape::new(100, 100, 3, DType::F32), options).map(|_| ());
+    assert!(plan(options()).is_ok());
+    let refused = |change: &dyn Fn(WriteOptions) -> WriteOptions| plan(change(options())).unwrap_err();
+    assert!(matches!(refused(&|o| o.blocks(BlockSize::Tiles { width: 100, height: 16 })), PlanError::TileSize { .. }));
+    assert!(matches!(refused(&|o| o.blocks(BlockSize::Strips { rows: 1 })), PlanError::StripsInCog));
+    assert!(matches!(refused(&|o| o.bits(12)), PlanError::Bits { .. }));
+    assert!(matches!(refused(&|o| o.compression(Compress::WebP { quality: None })), PlanError::Codec(_)));
+    assert!(matches!(refused(&|o| o.overviews(Overviews::Factors(vec![4, 2]))), PlanError::Overview { factor: 2 }));
+    assert!(matches!(refused(&|o| o.overviews(Overviews::Factors(vec![1]))), PlanError::Overview { factor: 1 }));
+    assert!(matches!(WritePlan::new(ImageShape::new(1, 0, 1, DType::U8), options()), Err(PlanError::Size { .. })));
+    let out_of_range = WritePlan::new(ImageShape::new(1, 1, 1, DType::U8), options());
     assert!(matches!(out_of_range, Err(PlanError::NoData { .. })), "nodata -9999 in bytes");
 }
 
@@ -242,24 +227,23 @@ fn failing_source_and_cancel_leave_nothing_behind() {
     let path = folder.join("out.tif");
     std::fs::write(&path, "old").unwrap();
     for arrangement in [FileLayout::Cog, FileLayout::Plain] {
-        let mut options = options();
-        options.arrangement = arrangement;
-        let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
-        let mut failing =
-            RowFn::new(WIDTH, HEIGHT, 1, DType::F32, 40, |rows: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| {
+        let options = options().layout(arrangement);
+        let plan = WritePlan::new(ImageShape::new(HEIGHT, WIDTH, 1, DType::F32), options).unwrap();
+        let mut failing = RowFn::new(
+            ImageShape::new(HEIGHT, WIDTH, 1, DType::F32),
+            40,
+            |rows: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| {
                 if rows.end > 200 { Err(Error::Producer { rows, source: "the sensor broke".into() }) } else { Ok(()) }
-            });
-        let mut running = WriteConfig { buffer_bytes: Some(1), ..WriteConfig::default() };
-        let error = plan.write_file(&path, true, &mut failing, &running).unwrap_err();
+            },
+        );
+        let running = WriteConfig::new().buffer_bytes(1);
+        let error = plan.write_file(&path, &mut failing, &running.clone().overwrite(true)).unwrap_err();
         assert!(error.to_string().contains("the sensor broke"), "{error}");
 
         let cancel = Cancel::new();
         let stop = cancel.clone();
         let mut endless = RowFn::new(
-            WIDTH,
-            HEIGHT,
-            1,
-            DType::F32,
+            ImageShape::new(HEIGHT, WIDTH, 1, DType::F32),
             40,
             move |rows: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| {
                 if rows.end > 200 {
@@ -268,17 +252,20 @@ fn failing_source_and_cancel_leave_nothing_behind() {
                 Ok(())
             },
         );
-        running.cancel = Some(cancel);
-        assert!(matches!(plan.write_file(&path, true, &mut endless, &running), Err(Error::Cancelled)));
-
-        let mut fine =
-            RowFn::new(WIDTH, HEIGHT, 1, DType::F32, 40, |_: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| Ok(()));
-        assert!(matches!(plan.write_file(&path, false, &mut fine, &WriteConfig::default()), Err(Error::Exists { .. })));
-        let nowhere = folder.join("missing").join("out.tif");
+        let running = running.cancel(&cancel);
         assert!(matches!(
-            plan.write_file(nowhere, false, &mut fine, &WriteConfig::default()),
-            Err(Error::Write { .. })
+            plan.write_file(&path, &mut endless, &running.clone().overwrite(true)),
+            Err(Error::Cancelled)
         ));
+
+        let mut fine = RowFn::new(
+            ImageShape::new(HEIGHT, WIDTH, 1, DType::F32),
+            40,
+            |_: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| Ok(()),
+        );
+        assert!(matches!(plan.write_file(&path, &mut fine, &WriteConfig::default()), Err(Error::Exists { .. })));
+        let nowhere = folder.join("missing").join("out.tif");
+        assert!(matches!(plan.write_file(nowhere, &mut fine, &WriteConfig::default()), Err(Error::Write { .. })));
     }
     assert_eq!(std::fs::read(&path).unwrap(), b"old");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no temporary file is left");
@@ -289,17 +276,17 @@ fn failing_source_and_cancel_leave_nothing_behind() {
 fn large_cog_in_a_file_has_the_bytes_of_one_in_memory() {
     // Large enough that the file system is asked to put the overviews in front of the full resolution; folders of several kinds.
     let samples: Vec<u32> = (0..1500_u32 * 1100).map(|i| i.wrapping_mul(2_654_435_761)).collect();
-    let mut options = WriteOptions::cog();
-    (options.compress, options.blocks) = (Compress::None, BlockSize::Tiles { width: 256, height: 256 });
+    let mut options =
+        WriteOptions::new().cog().compression(Compress::None).blocks(BlockSize::Tiles { width: 256, height: 256 });
     for planar in [Planar::Chunky, Planar::Separate] {
-        options.planar = planar;
-        let plan = Plan::new(1100, 750, 2, DType::U32, options.clone()).unwrap();
+        options = options.planar(planar);
+        let plan = WritePlan::new(ImageShape::new(750, 1100, 2, DType::U32), options.clone()).unwrap();
         let mut source = ArraySource::new(&samples, 2, 750, 1100, Layout::BandsFirst).unwrap();
         let (bytes, _) = plan.to_bytes(&mut source, &WriteConfig::default()).unwrap();
         assert!(swath::validate(&Dataset::from_bytes(bytes.clone()).unwrap()).unwrap().is_valid());
         for folder in [std::env::temp_dir(), "/dev/shm".into(), ".".into()].iter().filter(|folder| folder.is_dir()) {
             let path = folder.join(format!("swath-large-{}.tif", std::process::id()));
-            plan.write_file(&path, false, &mut source, &WriteConfig::default()).unwrap();
+            plan.write_file(&path, &mut source, &WriteConfig::default()).unwrap();
             let written = std::fs::read(&path).unwrap();
             std::fs::remove_file(&path).unwrap();
             assert!(written == bytes, "{} differs", folder.display());
@@ -313,11 +300,10 @@ fn file_without_a_single_block_is_a_file() {
     let path = std::env::temp_dir().join(format!("swath-empty-{}.tif", std::process::id()));
     for overviews in [Overviews::None, Overviews::Factors(vec![2, 4])] {
         for arrangement in [FileLayout::Cog, FileLayout::Plain] {
-            let mut options = WriteOptions::default();
-            (options.arrangement, options.overviews, options.skip_empty) = (arrangement, overviews.clone(), true);
-            let plan = Plan::new(64, 64, 1, DType::U8, options).unwrap();
+            let options = WriteOptions::default().layout(arrangement).overviews(overviews.clone()).skip_empty(true);
+            let plan = WritePlan::new(ImageShape::new(64, 64, 1, DType::U8), options).unwrap();
             let mut source = ArraySource::new(&samples, 1, 64, 64, Layout::BandsFirst).unwrap();
-            let report = plan.write_file(&path, true, &mut source, &WriteConfig::default()).unwrap();
+            let report = plan.write_file(&path, &mut source, &WriteConfig::new().overwrite(true)).unwrap();
             assert_eq!(report.blocks, report.sparse_blocks);
             let raster = Dataset::open(&path).unwrap().image(0).unwrap().read(&ReadRequest::new()).unwrap();
             assert!(raster.pixels.as_slice() == Some(&samples[..]));
@@ -331,20 +317,21 @@ fn file_without_a_single_block_is_a_file() {
 #[test]
 fn image_that_nobody_could_hold_is_an_error_not_the_end() {
     let side = u64::from(u32::MAX);
-    let mut options = WriteOptions::cog();
-    options.blocks = BlockSize::Tiles { width: 512, height: 512 };
-    assert!(matches!(Plan::new(side, side, 1, DType::U8, options.clone()), Err(PlanError::Blocks { .. })));
-    options.blocks = BlockSize::Tiles { width: 16384, height: 16384 };
-    options.overviews = Overviews::None;
-    let plan = Plan::new(side, 16384, 3, DType::U8, options).unwrap();
+    let mut options = WriteOptions::new().cog().blocks(BlockSize::Tiles { width: 512, height: 512 });
+    assert!(matches!(
+        WritePlan::new(ImageShape::new(side, side, 1, DType::U8), options.clone()),
+        Err(PlanError::Blocks { .. })
+    ));
+    options = options.blocks(BlockSize::Tiles { width: 16384, height: 16384 }).overviews(Overviews::None);
+    let plan = WritePlan::new(ImageShape::new(16384, side, 3, DType::U8), options).unwrap();
     let make = |_: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| Ok(());
-    let mut source = RowFn::new(side, 16384, 3, DType::U8, 16384, make);
+    let mut source = RowFn::new(ImageShape::new(16384, side, 3, DType::U8), 16384, make);
     assert!(matches!(plan.to_bytes(&mut source, &WriteConfig::default()), Err(Error::Memory { .. })));
 }
 
 #[test]
 fn source_of_another_shape_is_refused() {
-    let plan = Plan::new(10, 10, 1, DType::U8, WriteOptions::default()).unwrap();
+    let plan = WritePlan::new(ImageShape::new(10, 10, 1, DType::U8), WriteOptions::default()).unwrap();
     let samples = [0_u8; 99];
     let mut source = ArraySource::new(&samples, 1, 9, 11, Layout::BandsFirst).unwrap();
     assert!(matches!(plan.to_bytes(&mut source, &WriteConfig::default()), Err(Error::SourceShape { .. })));
@@ -353,9 +340,8 @@ fn source_of_another_shape_is_refused() {
 #[test]
 fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete() {
     let last = pixels(1);
-    let mut options = options();
-    (options.overviews, options.statistics) = (Overviews::None, Statistics::Off);
-    let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
+    let options = options().overviews(Overviews::None).statistics(Statistics::Off);
+    let plan = WritePlan::new(ImageShape::new(HEIGHT, WIDTH, 1, DType::F32), options).unwrap();
     let bytes: Vec<u8> = last.iter().flat_map(|x| x.to_ne_bytes()).collect();
     let row = WIDTH as usize * 4;
     let band = |rows: Range<u64>| {
@@ -363,7 +349,7 @@ fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete(
         plan.encode(0, rows, pixels, None).unwrap()
     };
     let path = std::env::temp_dir().join(format!("swath-assembled-{}.tif", std::process::id()));
-    let mut assembly = plan.assemble(&path, false).unwrap();
+    let mut assembly = plan.begin_file(&path, &WriteConfig::new()).unwrap();
     // In any order, as from the workers of a cluster.
     for rows in [96..320, 320..HEIGHT] {
         assembly.add(&band(rows)).unwrap();
@@ -371,7 +357,7 @@ fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete(
     assert!(matches!(assembly.add(&band(96..128)), Err(Error::BlockTwice { .. })));
     assert!(matches!(assembly.commit(), Err(Error::BlockMissing { .. })));
     assert!(!path.exists());
-    let mut assembly = plan.assemble(&path, false).unwrap();
+    let mut assembly = plan.begin_file(&path, &WriteConfig::new()).unwrap();
     for rows in [320..HEIGHT, 0..96, 96..320] {
         assembly.add(&band(rows)).unwrap();
     }
@@ -385,10 +371,8 @@ fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete(
 #[test]
 fn bands_encoded_apart_are_the_blocks_of_the_file() {
     let last = pixels(1);
-    let mut options = options();
-    options.arrangement = FileLayout::Plain;
-    options.overviews = Overviews::None;
-    let plan = Plan::new(WIDTH, HEIGHT, 1, DType::F32, options).unwrap();
+    let options = options().layout(FileLayout::Plain).overviews(Overviews::None);
+    let plan = WritePlan::new(ImageShape::new(HEIGHT, WIDTH, 1, DType::F32), options).unwrap();
     let bytes: Vec<u8> = last.iter().flat_map(|x| x.to_ne_bytes()).collect();
     let row = WIDTH as usize * 4;
     let mut apart = Vec::new();

@@ -5,8 +5,8 @@ use std::fmt;
 use swath::gpu::DeviceCodec;
 use swath::gpu::vendor::Library;
 use swath::{
-    ArraySource, BlockSize, CodecBackend, Compress, DType, Layout, Plan, Predictor, PredictorChoice, Storage,
-    WriteOptions,
+    ArraySource, BlockSize, CodecBackend, Compress, DType, ImageShape, Layout, Predictor, Storage, WriteOptions,
+    WritePlan,
 };
 
 use crate::demo::terrain;
@@ -110,13 +110,14 @@ impl Picture {
     }
 
     /// What is written: a COG with its overviews.
-    pub(super) fn plan(&self, case: &Case) -> Result<Plan, Failure> {
-        let mut options = WriteOptions::cog();
-        options.blocks = BlockSize::Tiles { width: 256, height: 256 };
-        let named = case.codec.parse::<Compress>();
-        options.compress = named.map_err(|error| Failure::Failed(error.to_string()))?;
-        options.predictor = PredictorChoice::Always(case.predictor);
-        let plan = Plan::new(self.side, self.side, self.bands, self.dtype, options);
+    pub(super) fn plan(&self, case: &Case) -> Result<WritePlan, Failure> {
+        let compress = case.codec.parse::<Compress>();
+        let options = WriteOptions::new()
+            .cog()
+            .blocks(BlockSize::Tiles { height: 256, width: 256 })
+            .compression(compress.map_err(|error| Failure::Failed(error.to_string()))?)
+            .predictor(case.predictor);
+        let plan = WritePlan::new(ImageShape::new(self.side, self.side, self.bands, self.dtype), options);
         Ok(plan.map_err(swath::Error::from)?)
     }
 

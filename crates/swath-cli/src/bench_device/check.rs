@@ -126,8 +126,8 @@ pub(super) fn check(bench: &Bench, case: &Case, picture: &Picture) -> Result<Che
     let mut checked = Checked::new(case);
     let plan = picture.plan(case)?;
     let (by_cpu, by_device) = (bench.scratch.file("cpu.tif"), bench.scratch.file("device.tif"));
-    plan.write_file(&by_cpu, true, &mut picture.source()?, &bench.running)?;
-    let written = plan.write_file(&by_device, true, &mut picture.source()?, &bench.running(case))?;
+    plan.write_file(&by_cpu, &mut picture.source()?, &bench.config)?;
+    let written = plan.write_file(&by_device, &mut picture.source()?, &bench.config_for(case))?;
     checked.note(written.gpu.as_ref());
     let contents = |path: &std::path::Path| std::fs::read(path).map_err(|error| Failure::file("read", path, error));
     checked.compare_bytes(&contents(&by_cpu)?, &contents(&by_device)?);

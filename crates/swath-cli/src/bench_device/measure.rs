@@ -73,7 +73,7 @@ pub(super) fn measure(
     let known = match known {
         Some(known) => known,
         None => {
-            let write = || plan.write_file(&by_cpu, true, &mut picture.source()?, &bench.running);
+            let write = || plan.write_file(&by_cpu, &mut picture.source()?, &bench.config);
             let (_, write) = best(repeat, write)?;
             let image = Dataset::open(&by_cpu)?.image(0)?;
             let (_, read) = best(repeat, || image.read(&on_cpu))?;
@@ -93,8 +93,8 @@ pub(super) fn measure(
     drop(kept);
     checked.compare_read(expected.as_bytes(), pixels.as_bytes());
 
-    let running = bench.running(case);
-    let write = || plan.write_file(&by_device, true, &mut picture.source()?, &running);
+    let config = bench.config_for(case);
+    let write = || plan.write_file(&by_device, &mut picture.source()?, &config);
     let (report, device_write) = best(repeat, write)?;
     checked.note(report.gpu.as_ref());
     let written = Dataset::open(&by_device)?.image(0)?.read(&on_cpu)?;

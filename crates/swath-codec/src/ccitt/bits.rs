@@ -2,7 +2,7 @@
 
 /// A stream of bits, of which up to 64 are in a register.
 ///
-/// Past the end the stream reads as zeros. No code of T.4 or T.6 is all zeros, so a decoder needs to ask
+/// Past the end the stream reads as zeros. No code of T.4 or T.6 is all zeros, so a decoder needs to check
 /// [`Bits::at_end`] only where it met no valid code.
 #[derive(Clone)]
 pub(super) struct Bits<'a, const LSB_FIRST: bool> {

@@ -40,7 +40,7 @@ pub(super) static BLACK: [RunCode; 1 << BLACK_BITS] = run_table(&BLACK_SHORT, &B
 /// The two-dimensional modes of T.4 table 4 and T.6 table 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
-    /// a1 lies this many pixels right of b1.
+    /// a1 is this many pixels right of b1.
     Vertical(i8),
     /// Two run codes follow.
     Horizontal,
@@ -118,7 +118,7 @@ const fn with_code<const N: usize>(mut table: [RunCode; N], code: &str, run: usi
     table
 }
 
-/// Where a code, written in binary, lies in a table indexed by `bits` bits: first index, entries, bits of the code.
+/// The entries of a code, written in binary, in a table indexed by `bits` bits: first index, entries, bits of the code.
 const fn span(code: &str, bits: u32) -> (usize, usize, u32) {
     let code = code.as_bytes();
     let len = code.len() as u32;

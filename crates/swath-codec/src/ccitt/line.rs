@@ -9,7 +9,7 @@ use crate::{Error, Result};
 pub(super) const EOL_ZEROS: u32 = 11;
 
 /// Entries of a list that are not changes: the one before the first pixel, and those after the last change that a
-/// vertical or pass code may look at, or that closing a row may add.
+/// vertical or pass code may use, or that closing a row may add.
 const MARGIN: usize = 8;
 
 /// Bytes that the two lists may take, enough for rows of 16 million pixels however they are coded.
@@ -22,7 +22,7 @@ pub(super) enum End {
     Full,
     /// The zeros of an end-of-line code, which are taken, or the end of the stream.
     Eol,
-    /// Bits that are no code, or a code that cannot stand there.
+    /// Bits that are no code, or a code that is not allowed there.
     Bad,
     /// An extension code.
     Extension,
@@ -91,7 +91,7 @@ impl<'s> Lines<'s> {
             if at.a0 >= self.width {
                 return End::Full;
             }
-            // Two empty runs say nothing, and without them a row cannot have more changes than the list has room for.
+            // Two empty runs have no effect, and without them a row cannot have more changes than the list has room for.
             if self.current[at.len - 1] == self.current[at.len - 3] {
                 at.len -= 2;
             }

@@ -1,6 +1,6 @@
 //! CCITT fax: modified Huffman (compression 2 and 32771), Group 3 (3) and Group 4 (4), as in ITU-T T.4 and T.6.
 //!
-//! White is 0 and black is 1, whatever the photometric interpretation says.
+//! White is 0 and black is 1, whatever the photometric interpretation is.
 //!
 //! Scanners and fax machines write broken lines, and people keep those files. So a line that breaks a rule is
 //! repaired as libtiff does it (it keeps the runs that fit and is white after them) and decoding goes on: at the next

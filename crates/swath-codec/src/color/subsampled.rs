@@ -53,7 +53,7 @@ pub fn expand_subsampled(
     Ok(())
 }
 
-/// `width` and `height` are not 0 and `src` is as long as they ask, which also bounds the products here.
+/// `width` and `height` are not 0 and `src` is as long as they require, which also bounds the products here.
 fn expand<const H: usize, const V: usize>(src: &[u8], width: usize, height: usize, dst: &mut [u8]) {
     let unit_bytes = H * V + 2;
     let unit_rows = src.chunks_exact(width.div_ceil(H) * unit_bytes);

@@ -7,7 +7,7 @@ const NAME: &str = "YCbCr";
 /// Fractional bits of the products of chroma and its weight.
 const FRACTION: u32 = 16;
 
-/// What the tags of a file say about its YCbCr values.
+/// The tags that define the YCbCr values of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct YCbCr {
     /// The shares of red, green and blue in luma (YCbCrCoefficients, tag 529).
@@ -60,7 +60,7 @@ impl YCbCr {
     }
 }
 
-/// Every weight of sensible coefficients lies in this range; libtiff clips the others to it, one after the other, so
+/// Every weight of sensible coefficients is in this range; libtiff clips the others to it, one after the other, so
 /// that the weights of green follow from the clipped weights of red and blue.
 fn weight(weight: f32) -> f32 {
     weight.clamp(0.0, 2.0)
@@ -70,7 +70,7 @@ fn fixed(weight: f32) -> i32 {
     (weight * (1 << FRACTION) as f32 + 0.5).floor() as i32
 }
 
-/// The level that a code stands for, cut to a whole number. Black is also cut where it is subtracted, though not where
+/// The level that a code means, cut to a whole number. Black is also cut where it is subtracted, though not where
 /// it sets the scale: that is how libtiff's outputs come about. The limits leave room for sums in 32 bits.
 fn level(code: i32, black: f32, white: f32, range: f32) -> i32 {
     let span = if white == black { 1.0 } else { white - black };

@@ -108,7 +108,7 @@ impl Tables {
         self.distances[word as usize % (1 << DISTANCE_BITS)]
     }
 
-    /// The literal or length at the low end of `word`, of which 20 bits are looked at, and how many bits it takes.
+    /// The literal or length at the low end of `word`, of which 20 bits are used, and how many bits it takes.
     pub(super) fn symbol(&self, word: u64) -> (Symbol, u32) {
         let entry = self.literal(word);
         if entry & LITERAL != 0 {
@@ -138,7 +138,7 @@ impl Tables {
         }
     }
 
-    /// The distance at the low end of `word`, of which 28 bits are looked at, and how many bits it takes.
+    /// The distance at the low end of `word`, of which 28 bits are used, and how many bits it takes.
     pub(super) fn full_distance(&self, word: u64) -> Option<(usize, u32)> {
         let entry = self.distance(word);
         if entry & 63 != 0 {

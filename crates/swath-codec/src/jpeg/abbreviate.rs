@@ -3,10 +3,10 @@
 use super::encode::SOI;
 use super::{DHT, DQT, EOI, SOS};
 
-/// The segment of JFIF, which says nothing that the tags of a file do not.
+/// The segment of JFIF, which repeats what the tags of a file contain.
 const JFIF: u8 = 0xe0;
 
-/// Appends a stream without the tables that stand in `tables` as well, and without JFIF's segment. Where the two are not of the usual form
+/// Appends a stream without the tables that `tables` also contains, and without JFIF's segment. Where the two are not of the usual form
 /// the stream is taken over as it is, and then its own tables count.
 pub fn abbreviate(stream: &[u8], tables: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
@@ -56,8 +56,8 @@ fn shorten(stream: &[u8], tables: &[u8], out: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// The next marker, and what stands in its segment; none in that of the end. The decoder's `next_segment` looks for a marker behind
-/// whatever stands before it; what is taken over must not lose that.
+/// The next marker, and the content of its segment; none in that of the end. The decoder's `next_segment` looks for a marker behind
+/// any bytes before it; a copied stream must keep those bytes.
 fn next<'a>(rest: &mut &'a [u8]) -> Option<(u8, Option<&'a [u8]>)> {
     let [0xff, marker, behind @ ..] = *rest else { return None };
     if *marker == EOI {

@@ -256,7 +256,7 @@ impl FrameLayout {
             return unsuited("other than one to four bands in one block");
         }
         // Readers that look at the stream alone take the colours from the identifiers. These are what libjpeg gives to gray, to RGB,
-        // to YCbCr and to bands that it knows nothing about.
+        // to YCbCr and to bands without a colour.
         let (ids, (h, v), convert) = match (params.colour, samples) {
             (EncodeColour::Stored, 1) => ([1, 0, 0, 0], (1, 1), false),
             (EncodeColour::Stored, 3) => ([b'R', b'G', b'B', 0], (1, 1), false),

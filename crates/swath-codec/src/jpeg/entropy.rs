@@ -101,7 +101,7 @@ impl<'a> Writer<'a> {
         Writer { at: out.len(), out, bits: 0, free: 64 }
     }
 
-    /// Writes a block in natural order whose first coefficient differs from its predecessor's by `difference`. `mask` tells which
+    /// Writes a block in natural order whose first coefficient differs from its predecessor's by `difference`. `mask` shows which
     /// coefficients are not zero. `table` is 0 for the luma tables, 1 for those of chroma.
     #[inline(always)]
     pub(super) fn block(&mut self, difference: i32, block: &[i16; 64], mask: u64, table: usize) {

@@ -156,7 +156,7 @@ impl Tables {
 }
 
 impl Frame {
-    /// Reads a SOF segment; `marker` tells the coding.
+    /// Reads a SOF segment; `marker` determines the coding.
     pub(super) fn parse(marker: u8, body: &[u8]) -> Result<Frame> {
         let coding = match marker {
             0xc0 | 0xc1 => Coding::Sequential,
@@ -224,7 +224,7 @@ impl Scan {
         let (high, low) = (u32::from(tail[2] >> 4), u32::from(tail[2] & 15));
         let scan = Scan { components, first, last, high, low };
         let valid = match frame.coding {
-            // Sequential scans always hold the whole block; what the header says about it is not looked at, as elsewhere.
+            // Sequential scans always hold the whole block; the header's fields about that are ignored, as in other decoders.
             Coding::Sequential => true,
             Coding::Lossless => (1..=7).contains(&first) && low < frame.precision,
             Coding::Progressive if first == 0 => last == 0 && low <= 13,

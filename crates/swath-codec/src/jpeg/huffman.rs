@@ -66,7 +66,7 @@ impl Huffman {
     }
 }
 
-/// The signed value that `size` magnitude bits stand for (T.81 F.2.2.1, EXTEND). `size` is 1 to 16.
+/// The signed value that `size` magnitude bits mean (T.81 F.2.2.1, EXTEND). `size` is 1 to 16.
 #[inline(always)]
 fn extend(raw: u32, size: u32) -> i32 {
     if raw >> (size - 1) == 0 { raw as i32 - (1 << size) + 1 } else { raw as i32 }
@@ -88,7 +88,7 @@ impl<'a> Bits<'a> {
         Bits { data, at, buffer: 0, left: 0, padding: 0 }
     }
 
-    /// Where the reader stands: at or before the marker that ends the segment.
+    /// The position of the reader: at or before the marker that ends the segment.
     pub(super) fn position(&self) -> usize {
         self.at
     }

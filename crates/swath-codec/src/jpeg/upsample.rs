@@ -65,7 +65,7 @@ impl Upsampler {
     #[inline(always)]
     pub(super) fn row<'a>(&'a mut self, plane: &'a Plane, y: usize) -> &'a [u16] {
         let source = |y: usize| &plane.row(y)[..self.width];
-        // The farther row lies above an even row and below an odd one; at the edges the image is its own neighbour.
+        // The farther row is above an even row and below an odd one; at the edges the image is its own neighbour.
         let far = match y % 2 {
             0 => (y / 2).saturating_sub(1),
             _ => (y / 2 + 1).min(self.height - 1),

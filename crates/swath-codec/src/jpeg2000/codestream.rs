@@ -37,7 +37,7 @@ pub(super) struct Component {
     step: (u8, u8),
 }
 
-/// What the decoder needs to know about a checked codestream.
+/// What the decoder needs from a checked codestream.
 #[derive(Debug)]
 pub(super) struct Codestream<'a> {
     /// From SOC to EOC, with the length of every tile-part stated.
@@ -172,7 +172,7 @@ fn check_tile_parts<'a>(mut reader: Reader<'a>, tiles: Tiles) -> Result<Cow<'a, 
     let mut layers = 1;
     while check_marker(&mut reader, tiles, &mut layers)? != SOT {}
     loop {
-        // `reader` stands behind the SOT marker.
+        // `reader` is at the byte after the SOT marker.
         let start = reader.at - 2;
         let mut sot = reader.segment()?;
         let (tile, length) = (sot.u16()?, sot.u32()? as usize);

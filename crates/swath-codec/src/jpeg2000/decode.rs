@@ -14,7 +14,7 @@ use crate::{Error, Result, SampleFormat, Shape};
 /// Samples of 1 to 20 bits are decoded, signed or not; one with fewer bits than the block's samples keeps its value. When the
 /// block's samples are not whole bytes they are packed as TIFF packs them, from the most significant bit, each row padded to
 /// a byte. A component with fewer samples than pixels is repeated. Three components of which the last two are
-/// coarser are YCbCr whatever the file says, and become RGB.
+/// coarser are always taken for YCbCr, and become RGB.
 pub fn decode(src: &[u8], shape: Shape, colour: Colour, dst: &mut [u8]) -> Result<()> {
     if dst.len() != shape.len() {
         return Err(Error::Unsuited { codec: CODEC, what: "a buffer of another size than the block" });
@@ -44,7 +44,7 @@ fn decode_checked(stream: &Codestream<'_>, shape: Shape, colour: Colour, dst: &m
     if planes.len() != shape.samples || planes.iter().any(|p| p.samples().len() != pixels) {
         return Err(Error::Corrupt { codec: CODEC, what: "its components have different sizes" });
     }
-    // The decoder itself converts YCbCr when it can tell.
+    // The decoder itself converts the YCbCr that it recognises.
     let ycc = colour == Colour::Ycc && shape.samples >= 3 && !stream.has_coarse_chroma();
     let values = Values { planes, components: &stream.components, ycc };
     match shape.bits {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn mutated_streams_never_panic() {
-        // `decode` catches a panic of the decoder and says so in this one way, so a panic would show here.
+        // `decode` catches a panic of the decoder and returns this error only then, so a panic would show here.
         let caught = Error::Corrupt { codec: CODEC, what: "its packets contradict its headers" };
         let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
         let mut decoded = 0;

@@ -12,7 +12,7 @@ use openjp2::{Codec, Stream, opj_image, opj_image_comptparm};
 use super::{CODEC, EncodeParams, Quality};
 use crate::{Error, Result, SampleFormat, Shape};
 
-/// Appends the codestream (without the boxes of a JP2 file, as TIFF wants it) of one block of native interleaved samples to `out`.
+/// Appends the codestream (without the boxes of a JP2 file, as TIFF requires) of one block of native interleaved samples to `out`.
 ///
 /// # Errors
 /// The samples are not integers of 8 or 16 bits, or the parameters or the length of `src` are wrong.

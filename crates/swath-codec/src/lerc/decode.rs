@@ -31,7 +31,7 @@ impl Default for Scratch {
     }
 }
 
-/// Decodes one block into `dst` as native-endian interleaved samples, and says whether any pixel is masked out.
+/// Decodes one block into `dst` as native-endian interleaved samples, and returns whether any pixel is masked out.
 ///
 /// A masked pixel is NaN in float data and 0 in integer data, as GDAL gives it. 8-bit data may have one sample more
 /// than the blob: the last sample is then alpha, 0 where the mask is and 255 elsewhere.
@@ -99,7 +99,7 @@ fn room_for_blob(blob: &mut Vec<u8>, shape: Shape) -> &mut [u8] {
     &mut blob[..most]
 }
 
-/// How the values of the blob lie compared with the samples of the block.
+/// The order of the values in the blob, compared with the samples of the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BlobLayout {
     /// Depth is the number of samples: the same order.

@@ -1,6 +1,6 @@
 //! Writing LERC blobs.
 //!
-//! LERC computes with values and has no NaN; only its lossless floats are bits that it does not look at. Elsewhere a pixel that is
+//! LERC computes with values and has no NaN; only lossless floats are stored as bits without interpretation. Elsewhere a pixel that is
 //! NaN is masked out, and readers of the TIFF make it NaN again (GDAL and Swath; tifffile gives 0). The bands of a pixel
 //! share one mask, so pixels of which only some bands are NaN need a blob for each band, as libtiff writes them.
 
@@ -34,7 +34,7 @@ impl Encoder {
     /// An encoder that changes no sample by more than `max_z_error`; 0, and for integers all below 1, is lossless.
     ///
     /// `level` is that of what is wrapped around the blobs: 1 to 12 for Deflate, 1 to 22 for ZSTD, of no meaning without. The
-    /// version of the parameters is not looked at: `lerc-rs` writes the lowest version that can hold a block. That is 3 or, for
+    /// version in the parameters is ignored: `lerc-rs` writes the lowest version that can hold a block. That is 3 or, for
     /// several bands, 5, and 6 (LERC 4.0 of 2022) for lossless floats and for bands with masks of their own.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Encoder {
 trait Encodable: Value {
     fn is_nan(self) -> bool;
 
-    /// What to ask of `lerc-rs` so that none of `values` changes by more than `error`.
+    /// The precision to request from `lerc-rs` so that none of `values` changes by more than `error`.
     fn precision(values: &[Self], error: f64) -> Precision<Self>;
 }
 
@@ -101,7 +101,7 @@ macro_rules! integers {
         }
 
         fn precision(_: &[$t], error: f64) -> Precision<$t> {
-            // 777 asks `lerc-rs`, like Esri's library, to find and drop noisy bits by itself.
+            // 777 makes `lerc-rs`, like Esri's library, find and drop noisy bits by itself.
             let error = if (777.0..778.0).contains(&error) { 776.0 } else { error };
             if error < 1.0 { Precision::Lossless } else { Precision::Tolerance(error as $t) }
         }

@@ -1,6 +1,6 @@
 //! WriteConfig sums and differences along a row, the arithmetic under both predictors.
 //!
-//! Sums wrap, as the format demands; a sample is an unsigned integer of 1, 2, 4 or 8 bytes whatever it stands for.
+//! Sums wrap, as the format demands; a sample is an unsigned integer of 1, 2, 4 or 8 bytes whatever its type.
 
 /// Replaces each sample after the first `stride` by its sum with the sample `stride` before it, from left to right.
 ///
@@ -140,14 +140,14 @@ kernels!(U64, u64, 8);
 mod x86 {
     use core::arch::x86_64::*;
 
-    /// Does the whole row and says so, or says no when this machine or this stride is not one for it.
+    /// Sums the whole row and returns true, or returns false when the machine or the stride is not supported.
     pub(super) fn accumulate(width: usize, stride: usize, row: &mut [u8]) -> bool {
         let stride = stride.saturating_mul(width);
         let Some(shuffles) = SHUFFLES.get(stride).filter(|_| stride > 0) else { return false };
         if !is_x86_feature_detected!("avx2") {
             return false;
         }
-        // SAFETY: the machine has AVX2, which is all that these functions ask.
+        // SAFETY: the machine has AVX2, which is all that these functions require.
         unsafe {
             match (width, shuffles.steps) {
                 (1, 4) => prefix::<1, 4>(shuffles, row),

@@ -1,341 +1,112 @@
-//! Tiles are compressed where they were cut: into a pool with room for the largest that each may become, whose sizes come to the host,
-//! and then, side by side, all of them in one copy.
+//! Compresses tiles on the device: into a pool with a slot for each tile, then, side by side, to the host or to the file.
 
-use std::fmt;
 use std::ops::Range;
 
-use swath_codec::{Compress, Shape};
-
-use super::check::Check;
-use super::pictures::PictureCodec;
-use super::tiles::Made;
+use super::outcome::EncodeFailure;
+use super::pool::{ARRAYS, FRAME_ROOM, Pool, PoolLayout, TileRun, failed, tiles_of};
+use super::tile_codec::{NvCompCodec, TileCodec};
+use super::tiles::TileData;
 use super::{Fetched, TileEncoder, room_on_host};
-use crate::backend::Api;
 use crate::backend::kernel::{Arg, Kernel};
 use crate::decode::block::Status;
-use crate::decode::route::CodecBackend;
 use crate::error::{Error, Result};
-use crate::gpu::Gpu;
 use crate::memory::buffer::Pinned;
-use crate::memory::slot::{Budget, Slot};
-use crate::stream::Stream;
-use crate::vendor::nvcomp::{self, Chunked, NvComp};
-use crate::vendor::{Library, version_of};
+use crate::vendor::nvcomp::{self, NvComp};
 
-/// Compressed tiles and the arrays of nvCOMP begin at multiples of this in the pool.
-const POOL_ALIGN: u64 = 16;
-
-/// Working memory of nvCOMP that is worth having, so that a call compresses many tiles: Deflate needs 5 to 34 times a tile for each.
-const SCRATCH_BYTES: u64 = 256 << 20;
-
-/// Pieces that a tile is gathered from at most: what stands before it in a COG, itself, what stands behind it.
-const SPANS: u64 = 3;
-
-/// The arrays of nvCOMP, each of 64-bit numbers: where tiles lie, their sizes, where they go; what it writes: sizes, and outcomes, which are
-/// only half as wide.
-const ARRAYS: u64 = 5;
-
-/// Room before and behind what nvCOMP makes of a tile, for what frames it.
-const FRAME_ROOM: u64 = 16;
-
-/// How tiles are compressed before they come back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TileCodec {
-    /// Not at all: that is left to the CPU.
-    #[default]
-    None,
-    /// PackBits, by our kernel.
-    PackBits,
-    /// By nvCOMP.
-    NvComp(NvCompCodec),
-    /// By nvJPEG2000 or nvJPEG.
-    Picture(PictureCodec),
+/// The tiles that are compressed together, and their slots in the pool.
+struct Batch<'a> {
+    runs: &'a [TileRun],
+    /// Where the slot of each tile begins in the pool.
+    slots: Vec<u64>,
+    /// Where the arrays of nvCOMP begin in the pool.
+    arrays_at: u64,
+    /// Bytes from the beginning of a slot to that of the compressed tile with its frame.
+    frame_gap: u64,
 }
 
-/// What nvCOMP compresses to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NvCompCodec {
-    codec: Chunked,
-    /// Deflate's way to search, from fast to small.
-    algorithm: i32,
-    /// The two bytes before a stream of Deflate.
-    header: u16,
-}
-
-impl TileCodec {
-    /// What a device can do to compress tiles of this shape, or why not, where it was asked to.
-    ///
-    /// # Errors
-    /// What is missing, in a sentence.
-    pub fn new(
-        gpu: &Gpu,
-        compress: &Compress,
-        shape: Shape,
-        choice: CodecBackend,
-    ) -> std::result::Result<TileCodec, String> {
-        let nvcomp = |codec, algorithm, header| TileCodec::NvComp(NvCompCodec { codec, algorithm, header });
-        let codec = match *compress {
-            Compress::PackBits => return Ok(TileCodec::PackBits),
-            Compress::Deflate { level } => {
-                let (algorithm, header) = deflate_algorithm(level);
-                nvcomp(Chunked::Deflate, algorithm, header)
-            }
-            Compress::Zstd { .. } => nvcomp(Chunked::Zstd, 0, 0),
-            Compress::Lz4 => nvcomp(Chunked::Lz4, 0, 0),
-            _ => PictureCodec::new(compress, shape).map_or(TileCodec::None, TileCodec::Picture),
+impl<'a> Batch<'a> {
+    fn new(codec: &TileCodec, runs: &'a [TileRun], pool: &Pool) -> Batch<'a> {
+        let count = tiles_of(runs);
+        let layout = PoolLayout::new(codec, count);
+        let mut slots: Vec<u64> = Vec::with_capacity(count as usize);
+        let mut at = layout.slots_at;
+        for (run, &slot) in runs.iter().zip(&pool.slot_bytes) {
+            slots.extend((0..run.tiles).map(|tile| at + tile * slot));
+            at += run.tiles * slot;
+        }
+        let frame_gap = match codec {
+            TileCodec::NvComp(codec) => FRAME_ROOM - codec.before(),
+            _ => 0,
         };
-        let usable = match choice {
-            CodecBackend::Builtin => return Ok(TileCodec::None),
-            _ if codec == TileCodec::None => return Ok(codec),
-            _ if gpu.info().api != Api::Cuda => Err(format!("{} is no CUDA device", gpu.info().name)),
-            _ => match &codec {
-                TileCodec::NvComp(codec) => codec.usable(),
-                TileCodec::Picture(codec) => codec.usable(),
-                TileCodec::None | TileCodec::PackBits => Ok(()),
-            },
-        };
-        match usable {
-            Ok(()) => Ok(codec),
-            Err(_) if choice == CodecBackend::Auto => Ok(TileCodec::None),
-            Err(missing) => Err(missing),
-        }
+        Batch { runs, slots, arrays_at: layout.arrays_at, frame_gap }
     }
 
-    /// The fewest rows and columns that a tile may have.
-    pub fn least_side(&self) -> u64 {
-        match self {
-            TileCodec::Picture(codec) => codec.least_side(),
-            TileCodec::None | TileCodec::PackBits | TileCodec::NvComp(_) => 1,
-        }
+    /// Makes `slots` the places of the compressed tiles.
+    fn skip_frame_room(&mut self) {
+        let gap = std::mem::take(&mut self.frame_gap);
+        self.slots.iter_mut().for_each(|slot| *slot += gap);
     }
 }
 
-impl fmt::Display for TileCodec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TileCodec::None => write!(f, "the CPU"),
-            TileCodec::PackBits => write!(f, "kernel {}", Kernel::PackBitsEncode.name()),
-            TileCodec::NvComp(_) => write!(f, "{}", version_of(Library::NvComp)),
-            TileCodec::Picture(codec) => write!(f, "{}", codec.name()),
-        }
-    }
-}
-
-impl NvCompCodec {
-    fn usable(&self) -> std::result::Result<(), String> {
-        let library = NvComp::get().map_err(ToString::to_string)?;
-        let align = library.compress_alignment(self.codec, self.algorithm).map_err(|error| error.to_string())?;
-        let most = align.input.max(align.output);
-        match most <= POOL_ALIGN {
-            true => Ok(()),
-            false => Err(format!("nvCOMP wants tiles at multiples of {most} bytes")),
-        }
-    }
-
-    /// Bytes of the frame before a stream.
-    fn before(&self) -> u64 {
-        match self.codec {
-            Chunked::Zstd => 0,
-            Chunked::Deflate => 2,
-            Chunked::Lz4 => 11,
-        }
-    }
-
-    pub(super) fn is_deflate(&self) -> bool {
-        self.codec == Chunked::Deflate
-    }
-
-    /// Bytes of the largest tile that this compresses. An LZ4 frame has blocks of 4 MiB at most. Of ZSTD, one sentence of nvCOMP's
-    /// header allows 2 GiB, another 16 MB and nothing defined beyond that.
-    fn largest(&self) -> u64 {
-        match self.codec {
-            Chunked::Deflate => i32::MAX as u64,
-            Chunked::Zstd => 16 << 20,
-            Chunked::Lz4 => (4 << 20) - (64 << 10),
-        }
-    }
-}
-
-/// nvCOMP's way to search for a level of Deflate, and zlib's header for it (RFC 1950: how hard was it tried).
-fn deflate_algorithm(level: i32) -> (i32, u16) {
-    match level {
-        ..=2 => (1, 0x0178),
-        3..=5 => (2, 0x5e78),
-        6..=8 => (4, 0x9c78),
-        _ => (5, 0xda78),
-    }
-}
-
-/// Tiles of the same size that lie one after another.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
-    pub(super) level: usize,
-    /// The number of the first, among all tiles.
-    pub(super) first: u64,
-    pub(super) tiles: u64,
-    /// Where the first begins, and from each to the next.
-    pub(super) at: u64,
-    pub(super) stride: u64,
-    pub(super) row_bytes: u64,
-    pub(super) bytes: u64,
-}
-
-impl Piece {
-    /// The number of the one in the middle.
-    pub(super) fn middle(&self) -> u64 {
-        self.first + self.tiles / 2
-    }
-}
-
-/// Memory for tiles that are compressed on the device.
-#[derive(Debug, Default)]
-pub(super) struct Pool {
-    /// The sizes, the arrays of nvCOMP, and a slot for each tile that holds the largest that it may become.
-    slots: Slot,
-    /// Which piece goes where.
-    spans: Slot,
-    /// Working memory of nvCOMP.
-    scratch: Slot,
-    check: Check,
-    /// Bytes of each slot, by piece, and tiles that are compressed at a time: what room was made for.
-    slot_bytes: Vec<u64>,
-    /// Bytes that nvCOMP may make of a tile.
-    bound: u64,
-    wave: u64,
-    scratch_bytes: u64,
-}
-
-/// Where sizes, arrays and slots begin in the pool, for so many tiles.
-struct Places {
-    chunks_at: u64,
-    slots_at: u64,
-}
-
-impl Places {
-    fn new(codec: &TileCodec, count: u64) -> Places {
-        let chunks_at = (count * 4).next_multiple_of(POOL_ALIGN);
-        let arrays = if matches!(codec, TileCodec::NvComp(_)) { count * ARRAYS * 8 } else { 0 };
-        Places { chunks_at, slots_at: (chunks_at + arrays).next_multiple_of(POOL_ALIGN) }
-    }
-}
-
-fn tiles_of(pieces: &[Piece]) -> u64 {
-    pieces.iter().map(|piece| piece.tiles).sum()
-}
-
-impl Pool {
-    pub(super) fn clear(&mut self, budget: &mut Budget) {
-        [&mut self.slots, &mut self.spans, &mut self.scratch].into_iter().for_each(|slot| slot.clear(budget));
-        self.check.clear(budget);
-    }
-
-    /// All memory that compressing these tiles needs. Tells what the largest of them may become.
-    pub(super) fn make_room(
-        &mut self,
-        codec: &TileCodec,
-        pieces: &[Piece],
-        largest: u64,
-        gpu: &Gpu,
-        stream: &mut Stream,
-        budget: &mut Budget,
-    ) -> Result<u64> {
-        let count = tiles_of(pieces);
-        self.plan(codec, pieces, largest)?;
-        let mut slots = pieces.iter().zip(&self.slot_bytes).map(|(piece, slot)| piece.tiles.checked_mul(*slot));
-        let bytes = slots.try_fold(Places::new(codec, count).slots_at, |sum, bytes| sum.checked_add(bytes?));
-        self.slots.room(gpu, "the pool of compressed tiles", bytes, budget)?;
-        self.spans.room(gpu, "the table of compressed tiles", Some(count * SPANS * 24), budget)?;
-        self.check.make_room(codec, pieces, gpu, budget)?;
-        if let TileCodec::NvComp(nvcomp) = codec {
-            let tiles = pieces.iter().map(|piece| piece.tiles * piece.stride).sum::<u64>();
-            let mut most = SCRATCH_BYTES.min(budget.limit / 4).max(tiles);
-            // What there is no memory for is done with less of it, in more calls.
-            while self.plan_wave(*nvcomp, largest, most, stream)? > 0 {
-                match self.scratch.room(gpu, "working memory of nvCOMP", Some(self.scratch_bytes), budget) {
-                    Err(error) if error.is_memory() && self.wave > 1 => most = self.scratch_bytes / 2,
-                    made => {
-                        made?;
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(self.slot_bytes.iter().copied().max().unwrap_or(0))
-    }
-
-    /// How large slots must be. `largest` is the largest tile of the file: what nvCOMP makes of a tile may depend on it, and must not on
-    /// which tiles it comes with.
-    fn plan(&mut self, codec: &TileCodec, pieces: &[Piece], largest: u64) -> Result<()> {
-        (self.wave, self.scratch_bytes) = (tiles_of(pieces), 0);
-        self.slot_bytes.clear();
-        let TileCodec::NvComp(nvcomp) = codec else {
-            // A byte more for every 128 of a row.
-            let bound = |piece: &Piece| piece.bytes + piece.bytes / piece.row_bytes * piece.row_bytes.div_ceil(128);
-            self.slot_bytes.extend(pieces.iter().map(|piece| bound(piece).next_multiple_of(POOL_ALIGN)));
-            return Ok(());
-        };
-        if largest > nvcomp.largest() {
-            let most = nvcomp.largest();
-            return Err(failed(format!("tiles of {largest} bytes are larger than the {most} that it is given")));
-        }
-        self.bound = NvComp::get()?.compress_bound(nvcomp.codec, nvcomp.algorithm, largest)?;
-        let slot = (self.bound + 2 * FRAME_ROOM).next_multiple_of(POOL_ALIGN);
-        self.slot_bytes.resize(pieces.len(), slot);
-        Ok(())
-    }
-
-    /// How many tiles are compressed at a time, so that no more than `most` bytes of working memory are needed, if possible. Tells how
-    /// many are.
-    fn plan_wave(&mut self, nvcomp: NvCompCodec, largest: u64, most: u64, stream: &mut Stream) -> Result<u64> {
-        let library = NvComp::get()?;
-        loop {
-            let total = self.wave.saturating_mul(largest);
-            let asked = stream.ask_library(|stream| {
-                let (codec, algorithm) = (nvcomp.codec, nvcomp.algorithm);
-                // SAFETY: sizes are asked for, and the stream is one of the context that is current.
-                let asked = unsafe { library.compress_temp(codec, algorithm, self.wave, largest, total, stream) };
-                self.scratch_bytes = asked?;
-                Ok(())
-            });
-            // Some ways to search do not count beyond 2 GiB at a time.
-            match asked {
-                Ok(()) if self.wave <= 1 || self.scratch_bytes <= most => return Ok(self.scratch_bytes),
-                Err(error) if self.wave <= 1 => return Err(error),
-                _ => self.wave = self.wave.div_ceil(2),
-            }
-        }
-    }
+/// What became of writing tiles from the device to the file.
+enum DirectWrite {
+    /// The device does not write to the file.
+    Off,
+    /// The tiles are in the file.
+    Written(TileData),
+    /// cuFile failed. The tiles are still in the pool.
+    Failed(Error),
 }
 
 impl TileEncoder {
-    /// Compress all tiles, bring their sizes to the host, lay them side by side, and bring them to the host or write them.
-    pub(super) fn compress(&mut self, pieces: &[Piece], memory: &mut Pinned) -> Result<Fetched> {
+    /// Compresses all tiles, gathers them side by side, and brings them to the host or writes them to the file.
+    pub(super) fn compress(&mut self, runs: &[TileRun], memory: &mut Pinned) -> Result<Fetched> {
         if let TileCodec::Picture(codec) = self.job.compress {
-            return self.make_pictures(codec, pieces, memory);
+            return self.make_pictures(codec, runs, memory);
         }
-        let count = tiles_of(pieces);
-        let places = Places::new(&self.job.compress, count);
-        let mut slots: Vec<u64> = Vec::with_capacity(count as usize);
-        let mut at = places.slots_at;
-        for (piece, &slot) in pieces.iter().zip(&self.pool.slot_bytes) {
-            slots.extend((0..piece.tiles).map(|tile| at + tile * slot));
-            at += piece.tiles * slot;
+        let mut batch = Batch::new(&self.job.compress, runs, &self.pool);
+        let checked = self.pool.check.run(&self.job.compress, runs);
+        let mut sizes = self.compress_to_pool(&batch, checked.as_ref(), memory)?;
+        let status = checked.and_then(|_| sizes.pop()).map_or(Status::OK, Status);
+        self.check_sizes(&batch, &sizes)?;
+        if let Some(run) = checked {
+            self.check_passed(&run, status, sizes[run.middle() as usize])?;
         }
-        // The arrays of nvCOMP must not go before they were read.
-        let mut arrays = Vec::new();
-        let checked = self.pool.check.piece(&self.job.compress, pieces);
-        let (made, before) = match self.job.compress {
-            TileCodec::NvComp(codec) => {
-                let made = self.compress_by_nvcomp(codec, pieces, &slots, &places, &mut arrays);
-                (made, FRAME_ROOM - codec.before())
-            }
-            _ => (self.compress_by_kernel(pieces, &slots), 0),
+        batch.skip_frame_room();
+        let failure = match self.write_directly(&batch, &sizes)? {
+            DirectWrite::Written(made) => return Ok((made, None)),
+            DirectWrite::Failed(error) => Some(EncodeFailure::DirectWrite(error)),
+            DirectWrite::Off => None,
         };
-        let made = made.and_then(|()| match &checked {
-            Some(piece) => {
-                let (pool, slot) = (&mut self.pool, slots[piece.middle() as usize]);
-                let room = pool.slot_bytes.iter().min().map_or(0, |bytes| bytes - before);
-                pool.check.enqueue(&pool.slots, piece, (slot + before, room), count * 4, &mut self.stream)
+        let (mut spans, mut total) = (Vec::with_capacity(sizes.len()), 0);
+        for (slot, size) in batch.slots.iter().zip(sizes) {
+            spans.push([*slot, total, u64::from(size)]);
+            total += u64::from(size);
+        }
+        self.download(&spans, total, memory)?;
+        let places = spans.iter().map(|[_, to, len]| *to as usize..(to + len) as usize).collect();
+        Ok((TileData::Compressed(places), failure))
+    }
+
+    /// Compresses all tiles into the pool and returns their sizes, followed by the status of the checked tile, if one is checked.
+    fn compress_to_pool(
+        &mut self,
+        batch: &Batch<'_>,
+        checked: Option<&TileRun>,
+        memory: &mut Pinned,
+    ) -> Result<Vec<u32>> {
+        let count = batch.slots.len() as u64;
+        // nvCOMP reads these arrays until the stream is synchronised.
+        let mut arrays = Vec::new();
+        let made = match self.job.compress {
+            TileCodec::NvComp(codec) => self.compress_by_nvcomp(codec, batch, &mut arrays),
+            _ => self.compress_by_kernel(batch),
+        };
+        let made = made.and_then(|()| match checked {
+            Some(run) => {
+                let (pool, slot) = (&mut self.pool, batch.slots[run.middle() as usize]);
+                let room = pool.slot_bytes.iter().min().map_or(0, |bytes| bytes - batch.frame_gap);
+                pool.check.enqueue(&pool.slots, run, (slot + batch.frame_gap, room), count * 4, &mut self.stream)
             }
             None => Ok(()),
         });
@@ -343,92 +114,87 @@ impl TileEncoder {
         if words.is_err() {
             self.stream.synchronize()?;
         }
-        let mut sizes = words?;
-        let status = checked.and_then(|_| sizes.pop()).map_or(Status::OK, Status);
-        let slot_of = pieces.iter().zip(&self.pool.slot_bytes);
-        let rooms = slot_of.flat_map(|(piece, &slot)| std::iter::repeat_n(slot - before, piece.tiles as usize));
-        if sizes.iter().zip(rooms).any(|(&size, room)| u64::from(size) > room) {
-            return Err(failed("it did not compress a tile".to_owned()));
-        }
-        if let Some(piece) = checked {
-            if !status.is_ok() {
-                // What it made of the other tiles is not better, nor what it will make.
-                self.stop_compressing();
-                let (bytes, why) = (piece.bytes, status.reason());
-                return Err(failed(format!("a tile of {bytes} bytes is not what it was when it is decoded: {why}")));
-            }
-            self.pool.check.pass(&piece, sizes[piece.middle() as usize], &mut self.budget);
-        }
-        slots.iter_mut().for_each(|slot| *slot += before);
-        let mut failure = None;
-        if let Some(mut direct) = self.direct.take() {
-            match self.write(&mut direct, pieces, &slots, &sizes) {
-                Ok(written) => {
-                    let by = direct.description();
-                    self.direct = Some(direct);
-                    return Ok((Made::Written(written, by), None));
-                }
-                Err(error @ Error::Stalled { .. }) => {
-                    // Something may still read there, and write to the file: neither can be used any more.
-                    std::mem::forget(std::mem::take(&mut self.tiles));
-                    return Err(error);
-                }
-                // They are still in the pool.
-                Err(error) if error.is_library() => failure = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        let (mut spans, mut total) = (Vec::with_capacity(sizes.len()), 0);
-        for (slot, size) in slots.iter().zip(sizes) {
-            spans.push([*slot, total, u64::from(size)]);
-            total += u64::from(size);
-        }
-        self.download(&spans, total, memory)?;
-        let places = spans.iter().map(|[_, to, len]| *to as usize..(to + len) as usize).collect();
-        Ok((Made::Compressed(places), failure))
+        words
     }
 
-    fn compress_by_kernel(&mut self, pieces: &[Piece], slots: &[u64]) -> Result<()> {
-        for (piece, &slot) in pieces.iter().zip(&self.pool.slot_bytes) {
+    /// Checks that every tile was compressed and fits in its slot.
+    fn check_sizes(&self, batch: &Batch<'_>, sizes: &[u32]) -> Result<()> {
+        let slots = batch.runs.iter().zip(&self.pool.slot_bytes);
+        let gap = batch.frame_gap;
+        let mut rooms = slots.flat_map(|(run, &slot)| std::iter::repeat_n(slot - gap, run.tiles as usize));
+        match sizes.iter().all(|&size| rooms.next().is_some_and(|room| u64::from(size) <= room)) {
+            true => Ok(()),
+            false => Err(failed("it did not compress a tile".to_owned())),
+        }
+    }
+
+    /// Evaluates the check of one tile. If the decoded tile is wrong, the device compresses nothing from now on.
+    fn check_passed(&mut self, run: &TileRun, status: Status, size: u32) -> Result<()> {
+        if !status.is_ok() {
+            // The other tiles are no better, nor are later ones.
+            self.stop_compressing();
+            let (bytes, why) = (run.bytes, status.reason());
+            return Err(failed(format!("a tile of {bytes} bytes is not what it was when it is decoded: {why}")));
+        }
+        self.pool.check.pass(run, size, &mut self.budget);
+        Ok(())
+    }
+
+    /// Writes the compressed tiles from the device to the file, if that is set up.
+    fn write_directly(&mut self, batch: &Batch<'_>, sizes: &[u32]) -> Result<DirectWrite> {
+        let Some(mut direct) = self.direct.take() else { return Ok(DirectWrite::Off) };
+        match self.write(&mut direct, batch.runs, &batch.slots, sizes) {
+            Ok(written) => {
+                let by = direct.description();
+                self.direct = Some(direct);
+                Ok(DirectWrite::Written(TileData::Written(written, by)))
+            }
+            Err(error @ Error::Stalled { .. }) => {
+                // cuFile may still read this memory and write to the file: neither can be used again.
+                std::mem::forget(std::mem::take(&mut self.tiles));
+                Err(error)
+            }
+            // The compressed tiles are still in the pool.
+            Err(error) if error.is_library() => Ok(DirectWrite::Failed(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn compress_by_kernel(&mut self, batch: &Batch<'_>) -> Result<()> {
+        for (run, &slot) in batch.runs.iter().zip(&self.pool.slot_bytes) {
             let args = [
                 Arg::Buffer(self.tiles.get()),
-                Arg::U64(piece.at),
-                Arg::U64(piece.stride),
-                Arg::U64(piece.bytes),
+                Arg::U64(run.at),
+                Arg::U64(run.stride),
+                Arg::U64(run.bytes),
                 Arg::Buffer(self.pool.slots.get()),
-                Arg::U64(slots[piece.first as usize]),
+                Arg::U64(batch.slots[run.first as usize]),
                 Arg::U64(slot),
                 Arg::Buffer(self.pool.slots.get()),
-                Arg::U32(piece.first as u32),
-                Arg::U32(piece.row_bytes as u32),
+                Arg::U32(run.first as u32),
+                Arg::U32(run.row_bytes as u32),
             ];
-            // SAFETY: as everywhere here; the pool has a slot for every tile, and the kernel stops at its end.
-            unsafe { self.stream.launch(Kernel::PackBitsEncode, piece.tiles as u32, &args)? };
+            // SAFETY: the arguments are those of the kernel; the pool has a slot for every tile, and the kernel stops at its end.
+            unsafe { self.stream.launch(Kernel::PackBitsEncode, run.tiles as u32, &args)? };
         }
         Ok(())
     }
 
-    /// `arrays` live until the stream is synchronised.
-    fn compress_by_nvcomp(
-        &mut self,
-        nvcomp: NvCompCodec,
-        pieces: &[Piece],
-        slots: &[u64],
-        at: &Places,
-        arrays: &mut Vec<u64>,
-    ) -> Result<()> {
+    /// The caller keeps `arrays` until the stream is synchronised.
+    fn compress_by_nvcomp(&mut self, nvcomp: NvCompCodec, batch: &Batch<'_>, arrays: &mut Vec<u64>) -> Result<()> {
         let library = NvComp::get()?;
+        let Batch { runs, slots, arrays_at, .. } = batch;
         let (tiles, pool, count) = (self.tiles.get(), self.pool.slots.get(), slots.len() as u64);
         // The arrays that nvCOMP reads: where tiles lie, their sizes, where they go.
-        let places = pieces.iter().flat_map(|piece| (0..piece.tiles).map(|tile| piece.at + tile * piece.stride));
+        let places = runs.iter().flat_map(|run| (0..run.tiles).map(|tile| run.at + tile * run.stride));
         arrays.extend(places.map(|at| tiles.handle + at));
-        arrays.extend(pieces.iter().flat_map(|piece| std::iter::repeat_n(piece.bytes, piece.tiles as usize)));
+        arrays.extend(runs.iter().flat_map(|run| std::iter::repeat_n(run.bytes, run.tiles as usize)));
         arrays.extend(slots.iter().map(|slot| pool.handle + slot + FRAME_ROOM));
-        // And what it writes, so that what it does not write is seen: sizes and outcomes that there are not.
+        // The arrays that it writes. They start as impossible sizes and statuses, so that a tile it skipped is detected.
         arrays.resize(ARRAYS as usize * slots.len(), u64::MAX);
         // SAFETY: the caller keeps the arrays until the stream is synchronised.
-        unsafe { self.stream.upload(bytemuck::cast_slice(arrays), pool, at.chunks_at)? };
-        let array = |n: u64, first: u64| pool.handle + at.chunks_at + (n * count + first) * 8;
+        unsafe { self.stream.upload(bytemuck::cast_slice(arrays), pool, *arrays_at)? };
+        let array = |n: u64, first: u64| pool.handle + arrays_at + (n * count + first) * 8;
         let largest = self.job.largest_tile();
         for first in (0..count).step_by(self.pool.wave.max(1) as usize) {
             let work = nvcomp::Compress {
@@ -442,7 +208,7 @@ impl TileEncoder {
                 temp: if self.pool.scratch_bytes > 0 { self.pool.scratch.get().handle } else { 0 },
                 temp_bytes: self.pool.scratch_bytes,
             };
-            // SAFETY: the tiles lie in their buffer, and every slot of the pool holds as much as nvCOMP said that it may need.
+            // SAFETY: the tiles lie in their buffer, and every slot of the pool holds as much as nvCOMP may need.
             unsafe {
                 self.stream.library("nvCOMP compress", |stream| {
                     library.compress(nvcomp.codec, nvcomp.algorithm, &work, stream)
@@ -454,45 +220,45 @@ impl TileEncoder {
             Arg::Buffer(pool),
             Arg::U64(tiles.handle),
             Arg::U64(pool.handle),
-            Arg::U64(at.chunks_at),
+            Arg::U64(*arrays_at),
             Arg::U32(count as u32),
             Arg::U32(nvcomp.codec.frame()),
             Arg::U32(nvcomp.header.into()),
             Arg::U64(self.pool.bound),
             Arg::Buffer(pool),
         ];
-        // SAFETY: as everywhere here; there is room for a frame around each stream.
+        // SAFETY: the arguments are those of the kernel; there is room for a frame around each stream.
         unsafe { self.stream.launch(Kernel::ChunkFrame, count as u32, &args) }
     }
 
-    /// The words at the beginning of the pool: the sizes of the compressed tiles, in the order of the tiles, and what is behind them.
+    /// Downloads the words at the beginning of the pool: the sizes of the compressed tiles, and the status of a check behind them.
     fn words(&mut self, count: u64, memory: &mut Pinned) -> Result<Vec<u32>> {
         let bytes = count as usize * 4;
         if memory.len() < bytes {
             *memory = self.gpu.pin(bytes)?;
         }
-        // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
+        // SAFETY: nothing reads the memory before the stream is synchronised, which happens next.
         unsafe { self.stream.download(self.pool.slots.get(), 0, &mut memory[..bytes])? };
         self.stream.synchronize()?;
         Ok(memory[..bytes].as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word)).collect())
     }
 
-    /// Lay pieces of the pool side by side and bring them to the host. The tiles as they were cut are not needed any more, so that
-    /// they are gathered there; only if they grew that much that they do not fit it takes more than one copy.
+    /// Gathers spans of the pool side by side and brings them to the host. The uncompressed tiles are no longer needed, so the spans are
+    /// gathered in their place; only if they do not fit there does it take more than one copy.
     fn download(&mut self, spans: &[[u64; 3]], total: u64, memory: &mut Pinned) -> Result<()> {
         if (memory.len() as u64) < total {
             *memory = room_on_host(&self.gpu, None, total)?;
         }
-        self.gather(spans, total, |cutting, part| {
-            // SAFETY: nobody looks at the memory before the stream is synchronised, which is the next thing to happen.
+        self.gather(spans, total, |encoder, part| {
+            // SAFETY: nothing reads the memory before the stream is synchronised, which happens next.
             unsafe {
-                cutting.stream.download(cutting.tiles.get(), 0, &mut memory[part.start as usize..part.end as usize])
+                encoder.stream.download(encoder.tiles.get(), 0, &mut memory[part.start as usize..part.end as usize])
             }
         })
     }
 
-    /// Lay pieces of the pool side by side where the tiles were, as many at a time as fit there, and let `take` have what is to be at
-    /// those places: spans are where each piece comes from, where it goes and its length, and all of them end at `end`.
+    /// Gathers spans of the pool side by side where the uncompressed tiles were, as many at a time as fit, and calls `take` with the range of
+    /// the output that they are. A span is its place in the pool, its place in the output and its length; the output ends at `end`.
     pub(super) fn gather(
         &mut self,
         spans: &[[u64; 3]],
@@ -503,7 +269,7 @@ impl TileEncoder {
         let mut rest = spans;
         while let Some([_, start, _]) = rest.first().copied() {
             let fitting = rest.iter().take_while(|[_, to, len]| to + len - start <= room).count();
-            // Room was made for the largest that any may become, and all were compared with that.
+            // `make_room` made room for the largest that a tile may become, and `check_sizes` compared them with that.
             assert!(fitting > 0, "a tile fits where the tiles were");
             let (some, others) = rest.split_at(fitting);
             let until = others.first().map_or(end, |[_, to, _]| *to);
@@ -511,7 +277,7 @@ impl TileEncoder {
             let taken = self.gather_once(&table).and_then(|()| take(self, start..until));
             let waited = self.stream.synchronize();
             match taken {
-                // Whatever else is wrong, something may still read there.
+                // cuFile may still read this memory, whatever else is wrong.
                 Err(error @ Error::Stalled { .. }) => return Err(error),
                 taken => waited.and(taken)?,
             }
@@ -520,19 +286,15 @@ impl TileEncoder {
         Ok(())
     }
 
-    /// The table lives until the stream is synchronised.
+    /// The caller keeps the table until the stream is synchronised.
     fn gather_once(&mut self, table: &[u64]) -> Result<()> {
         let (pool, packed) = (&self.pool, self.tiles.get());
         let args = [Arg::Buffer(pool.spans.get()), Arg::Buffer(pool.slots.get()), Arg::Buffer(packed)];
-        // SAFETY: the caller keeps the table; the spans lie in the slots that the sizes were made in, and side by side in a buffer that
-        // holds their sum.
+        // SAFETY: the caller keeps the table. The spans lie in the slots, and their places in the output lie in a buffer that holds
+        // their sum.
         unsafe {
             self.stream.upload(bytemuck::cast_slice(table), pool.spans.get(), 0)?;
             self.stream.launch(Kernel::Gather, (table.len() / 3) as u32, &args)
         }
     }
-}
-
-fn failed(what: String) -> Error {
-    Error::Library { library: Library::NvComp, call: "compress", code: what }
 }

@@ -1,40 +1,50 @@
-//! What is to be cut.
+//! What a device has to encode: the levels, the samples, the predictor and the codec.
 
 use super::TileCodec;
 use crate::decode::MAX_GROUPS;
 
-/// Tiles begin where any sample may begin.
+/// Tiles begin at multiples of this: the alignment of the largest sample.
 pub(super) const TILE_ALIGN: u64 = 16;
 
 /// Bytes of the types of samples, as `kernels/reduce.c` numbers them.
 const SAMPLE_SIZES: [usize; 12] = [1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 16];
 
-/// How a level is made by halving another: the numbers of `kernels/reduce.c`.
+/// How a level is made by downsample another: the numbers of `kernels/reduce.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Downsample {
-    /// The level that it is made from, which comes before it.
+    /// The level that it is computed from. It comes before this one.
     pub parent: usize,
     /// The type of the samples, as the kernel numbers them.
     pub dtype: u32,
     /// The method, as the kernel numbers them.
     pub method: u32,
-    /// The band that tells which pixels are there; [`u32::MAX`] for none.
+    /// The band that says which pixels are valid; [`u32::MAX`] for none.
     pub alpha: u32,
     /// The bits of the least sample that is nodata.
     pub low: u64,
     /// The bits of the greatest sample that is nodata.
     pub high: u64,
-    /// The bits of a sample to which nothing contributes.
+    /// The bits of a sample to which no valid pixel contributes.
     pub fill: u64,
-    /// The bits of what a computed sample becomes that happens to be nodata.
+    /// The bits that replace a computed sample that happens to equal nodata.
     pub beside: u64,
     /// 1 if any number is nodata.
     pub any: u32,
 }
 
-/// One level that is cut.
+impl Downsample {
+    /// Nearest takes the first pixel of each block, as `kernels/reduce.c` numbers it.
+    const NEAREST: u32 = 0;
+
+    /// The end of the parent's rows that the rows before `end` are computed from, if the parent is high enough.
+    pub(super) fn source_end(&self, end: u64) -> u64 {
+        if self.method == Downsample::NEAREST { (end * 2).saturating_sub(1) } else { end * 2 }
+    }
+}
+
+/// One level of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CutLevel {
+pub struct EncodeLevel {
     /// Width in pixels.
     pub width: u64,
     /// Height in pixels.
@@ -47,43 +57,39 @@ pub struct CutLevel {
     pub tiled: bool,
     /// 1, or the number of bands where each has blocks of its own.
     pub planes: u64,
-    /// How it is made; `None` for the first.
-    pub halving: Option<Downsample>,
+    /// How it is computed; `None` for the full resolution.
+    pub downsample: Option<Downsample>,
 }
 
-impl CutLevel {
+impl EncodeLevel {
     pub(super) fn across(&self) -> u64 {
         self.width.div_ceil(self.block_width)
     }
 
-    pub(super) fn down(&self) -> u64 {
-        self.height.div_ceil(self.block_height)
-    }
-
-    /// The rows that the blocks of a block row hold.
+    /// The rows that the blocks of a block row store.
     pub(super) fn stored_rows(&self, block_row: u64) -> u64 {
         if self.tiled { self.block_height } else { self.block_height.min(self.height - block_row * self.block_height) }
     }
 }
 
-/// What is to be cut.
+/// What a device has to encode.
 #[derive(Debug, Clone)]
-pub struct CutJob {
+pub struct EncodeJob {
     /// The levels, the full resolution first.
-    pub levels: Vec<CutLevel>,
+    pub levels: Vec<EncodeLevel>,
     /// Bands of a pixel.
     pub bands: usize,
     /// Bytes of a sample.
     pub size: usize,
     /// The value of the Predictor tag.
     pub predictor: u32,
-    /// The bits that NaN becomes, if it is to.
+    /// The bits that replace NaN, if NaN is replaced.
     pub nan_to_nodata: Option<u64>,
-    /// How tiles are compressed before they come back.
+    /// How the device compresses tiles.
     pub compress: TileCodec,
 }
 
-impl CutJob {
+impl EncodeJob {
     pub(super) fn row_bytes(&self, level: usize) -> u64 {
         self.levels[level].width * (self.bands * self.size) as u64
     }
@@ -108,12 +114,12 @@ impl CutJob {
         self.tile_bytes(level) / self.levels[level].block_height
     }
 
-    /// Whether the kernels can count with these numbers: they trust them.
+    /// Whether the kernels can compute with these numbers, which they do not check.
     pub(super) fn is_sound(&self) -> bool {
-        let fits = |(number, level): (usize, &CutLevel)| {
+        let fits = |(number, level): (usize, &EncodeLevel)| {
             let sizes = [level.width, level.height, level.block_width, level.block_height, level.planes];
             let narrow = sizes.iter().all(|&size| size > 0 && u32::try_from(size).is_ok());
-            // All blocks together have at most four times the pixels of this, and then there is room to align them.
+            // All blocks together have at most four times these pixels, and the sums still fit after they are aligned.
             let (width, height) = (level.width.max(level.block_width), level.height.max(level.block_height));
             let sizes = [width, height, self.bands as u64, self.size as u64];
             let bytes = sizes.iter().try_fold(1_u64, |product, &size| product.checked_mul(size));
@@ -122,11 +128,11 @@ impl CutJob {
                 && tile_row.is_some_and(|bytes| bytes <= MAX_GROUPS)
                 && bytes.is_some_and(|bytes| bytes > 0 && bytes < 1 << 58)
                 && (level.planes == 1 || level.planes == self.bands as u64)
-                && (number > 0) == level.halving.is_some()
-                && level.halving.is_none_or(|halving| {
-                    self.levels[..number].get(halving.parent).is_some_and(|parent| {
+                && (number > 0) == level.downsample.is_some()
+                && level.downsample.is_none_or(|downsample| {
+                    self.levels[..number].get(downsample.parent).is_some_and(|parent| {
                         (level.width, level.height) == (parent.width.div_ceil(2), parent.height.div_ceil(2))
-                    }) && SAMPLE_SIZES.get(halving.dtype as usize) == Some(&self.size)
+                    }) && SAMPLE_SIZES.get(downsample.dtype as usize) == Some(&self.size)
                 })
         };
         let sound = match self.predictor {

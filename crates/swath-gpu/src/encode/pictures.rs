@@ -1,31 +1,32 @@
-//! Tiles that nvJPEG2000 and nvJPEG make pictures of, where they were cut: in waves, since each has working memory of its own until
-//! its stream is on the host. A wave is waited for twice: for the sizes of its streams, and for the streams.
+//! Encodes tiles by nvJPEG2000 and nvJPEG on the device, in waves: each tile needs its own working memory until its stream is on the host.
+//! A wave is synchronised twice: for the sizes of its streams, and for the streams.
 
 use std::ops::Range;
 
 use swath_codec::{Compress, DType, SampleFormat, Shape, jpeg, jpeg2000};
 
-use super::check::is_telling;
-use super::compress::Piece;
-use super::tiles::Made;
+use super::nvcomp_check::is_telling;
+use super::pool::TileRun;
+use super::tiles::TileData;
 use super::{Fetched, TileEncoder};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
-use crate::memory::buffer::Pinned;
+use crate::memory::buffer::{Buffer, Pinned};
+use crate::stream::Stream;
 use crate::vendor::context::InContext;
 use crate::vendor::nvcomp::CudaStream;
 use crate::vendor::nvjpeg::{self, NvJpeg, Planes, Subsampling};
 use crate::vendor::nvjpeg2k::{self, NvJpeg2000, PixelType, Pixels};
 use crate::vendor::{Library, version_of};
 
-/// Tiles that are encoded at a time: so many, and of large ones so many bytes. Their working memory is a multiple of that.
+/// The most tiles, and the most bytes of tiles, that are encoded at a time. Their working memory is a multiple of that.
 const WAVE: usize = 32;
 const WAVE_BYTES: u64 = 64 << 20;
 
-/// Bytes that a stream may have beside those of its tile, and as many again: the libraries tell sizes, and nobody else can.
+/// A stream may have twice the bytes of its tile, and this many more. A library that reports a larger size has failed.
 const STREAM_BYTES: u64 = 64 << 10;
 
-/// What tiles become pictures by.
+/// The codec and the library that encode tiles as pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureCodec {
     kind: Kind,
@@ -42,7 +43,7 @@ enum Kind {
 }
 
 impl PictureCodec {
-    /// What makes such pictures of tiles of this shape; `None` when no library does.
+    /// The codec for tiles of this shape; `None` if no library supports it.
     pub(super) fn new(compress: &Compress, shape: Shape) -> Option<PictureCodec> {
         let dtype = DType::for_stored(shape.format, shape.bits).filter(|dtype| dtype.size() * 8 == shape.bits)?;
         let kind = match compress {
@@ -56,7 +57,7 @@ impl PictureCodec {
                     (3, jpeg::EncodeColour::YCbCr { subsampling: (1, 1) }) => Subsampling::S444,
                     (3, jpeg::EncodeColour::YCbCr { subsampling: (2, 1) }) => Subsampling::S422,
                     (3, jpeg::EncodeColour::YCbCr { subsampling: (2, 2) }) => Subsampling::S420,
-                    // Red, green and blue as they are would have to lie in planes.
+                    // nvJPEG needs RGB that stays RGB in planes.
                     _ => return None,
                 };
                 Kind::Jpeg { quality, subsampling }
@@ -73,7 +74,7 @@ impl PictureCodec {
         }
     }
 
-    /// What making pictures and bringing them to the host are called in a profile.
+    /// The names of encoding and of retrieving streams in a profile.
     fn stages(&self) -> [&'static str; 2] {
         match self.kind {
             Kind::Jpeg2000(_) => ["nvJPEG2000 encode", "nvJPEG2000 retrieve"],
@@ -89,15 +90,15 @@ impl PictureCodec {
         }
     }
 
-    /// The pixels of a tile, if they must come back as they are.
-    fn lossless(&self, piece: &Piece) -> Option<Shape> {
+    /// The shape of a tile, if the codec is lossless.
+    fn lossless(&self, run: &TileRun) -> Option<Shape> {
         let Kind::Jpeg2000(pixel) = self.kind else { return None };
-        let (width, height) = self.sides(piece);
+        let (width, height) = self.sides(run);
         let (width, height, samples) = (width as usize, height as usize, self.samples as usize);
         Some(Shape { width, height, samples, bits: pixel.bits().into(), format: pixel.format() })
     }
 
-    /// Whether a stream is that tile without any loss, as the CPU's decoder has it.
+    /// Checks with the CPU's decoder that a stream decodes to exactly that tile.
     fn prove(&self, stream: &[u8], shape: Shape, tile: &[u8]) -> Result<()> {
         let mut decoded = vec![0; shape.len()];
         match jpeg2000::decode(stream, shape, jpeg2000::Colour::Stored, &mut decoded) {
@@ -107,12 +108,13 @@ impl PictureCodec {
         }
     }
 
-    /// Whether the library is there.
-    pub(super) fn usable(&self) -> std::result::Result<(), String> {
+    /// Whether the library can be loaded.
+    pub(super) fn available(&self) -> Result<()> {
         match self.kind {
-            Kind::Jpeg2000(_) => NvJpeg2000::get().map(|_| ()).map_err(ToString::to_string),
-            Kind::Jpeg { .. } => NvJpeg::get().map(|_| ()).map_err(ToString::to_string),
+            Kind::Jpeg2000(_) => NvJpeg2000::get().map(|_| ())?,
+            Kind::Jpeg { .. } => NvJpeg::get().map(|_| ())?,
         }
+        Ok(())
     }
 
     /// The library with its version.
@@ -125,25 +127,28 @@ impl PictureCodec {
     }
 
     /// Pixels in a row of a tile, and its rows.
-    fn sides(&self, piece: &Piece) -> (u32, u32) {
-        let width = piece.row_bytes / u64::from(self.samples * self.size).max(1);
+    fn sides(&self, run: &TileRun) -> (u32, u32) {
+        let width = run.row_bytes / u64::from(self.samples * self.size).max(1);
         // Blocks have sides of 32 bits.
-        (width as u32, (piece.bytes / piece.row_bytes.max(1)) as u32)
+        (width as u32, (run.bytes / run.row_bytes.max(1)) as u32)
     }
 }
 
-/// What is kept of a library from band to band.
+/// The state of a library that is kept from push to push.
 #[derive(Debug)]
 pub(super) struct Encoders {
     encoder: InContext<Option<Encoder>>,
     trust: Trust,
 }
 
-/// Whether a picture that is to be without loss was decoded again, and what that showed.
+/// Whether a lossless picture was decoded again, and the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
+    /// No telling tile was decoded yet.
     Unknown,
+    /// A tile came back unchanged.
     Proven,
+    /// A tile came back changed, or could not be decoded.
     Lost,
 }
 
@@ -153,7 +158,7 @@ enum Encoder {
     Jpeg { handle: nvjpeg::Handle, states: Vec<nvjpeg::EncodeState> },
 }
 
-/// How the tiles of a piece are encoded.
+/// The library's parameters for the tiles of a run.
 #[derive(Debug)]
 enum Params {
     Jpeg2000(nvjpeg2k::EncodeParams),
@@ -165,7 +170,7 @@ impl Encoders {
         Encoders { encoder: InContext::new(gpu, None), trust: Trust::Unknown }
     }
 
-    /// Give back the memory of the library. Nothing may be using it.
+    /// Frees the memory of the library. No work that uses it may be pending.
     pub(super) fn clear(&mut self) {
         self.encoder.clear();
     }
@@ -179,10 +184,10 @@ impl Encoder {
         }
     }
 
-    /// States for so many tiles.
+    /// Makes states for so many tiles.
     ///
     /// # Safety
-    /// The stream is one of the context that is current.
+    /// The stream belongs to the current context.
     unsafe fn make_states(&mut self, count: usize, cuda: CudaStream) -> Result<()> {
         match self {
             Encoder::Jpeg2000 { encoder, states } => {
@@ -200,7 +205,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// How tiles of this size are encoded.
+    /// The library's parameters for tiles of this size.
     ///
     /// # Safety
     /// As [`make_states`](Encoder::make_states).
@@ -208,7 +213,7 @@ impl Encoder {
         match (self, codec.kind) {
             (Encoder::Jpeg2000 { encoder, .. }, Kind::Jpeg2000(pixel)) => {
                 let components = codec.samples;
-                // As the CPU's encoder has it.
+                // The same colour transform as the CPU's encoder.
                 let pixels = Pixels { width, height, components, pixel, rgb: components == 3 };
                 encoder.params(&pixels).map(Params::Jpeg2000)
             }
@@ -220,11 +225,11 @@ impl Encoder {
         }
     }
 
-    /// Let the stream encode a tile with the state of that number.
+    /// Enqueues the encoding of a tile with the state of that number.
     ///
     /// # Safety
-    /// The stream is one of the context that is current. Until its result was retrieved the tile is device memory of so many rows
-    /// of `pitch` bytes, and the state is used for nothing else.
+    /// The stream belongs to the current context. Until the result is retrieved, the tile is device memory of so many rows of `pitch`
+    /// bytes, and nothing else uses the state.
     unsafe fn encode(
         &mut self,
         state: usize,
@@ -252,10 +257,10 @@ impl Encoder {
         }
     }
 
-    /// The size of what the state of that number holds.
+    /// The bytes of the stream that the state of that number holds.
     ///
     /// # Safety
-    /// The stream is the one that it was encoded in.
+    /// The CUDA stream is the one that encoded it.
     unsafe fn len(&mut self, state: usize, cuda: CudaStream) -> Result<u64> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -266,10 +271,10 @@ impl Encoder {
         }
     }
 
-    /// Let the stream copy what the state of that number holds.
+    /// Enqueues the copy of the stream that the state of that number holds.
     ///
     /// # Safety
-    /// As [`len`](Encoder::len), and until the stream was waited for nothing else uses `to`.
+    /// As [`len`](Encoder::len). Nothing else uses `to` until the CUDA stream is synchronised.
     unsafe fn retrieve(&mut self, state: usize, to: &mut [u8], cuda: CudaStream) -> Result<u64> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -281,129 +286,188 @@ impl Encoder {
     }
 }
 
+/// Encodes the tiles of one push, wave by wave.
+struct Waves<'a> {
+    codec: PictureCodec,
+    gpu: &'a Gpu,
+    stream: &'a mut Stream,
+    encoder: &'a mut Encoder,
+    trust: &'a mut Trust,
+    /// The buffer of the uncompressed tiles.
+    tiles: &'a Buffer,
+    /// Host memory for the streams.
+    memory: &'a mut Pinned,
+    /// The place of each stream in the host memory.
+    places: Vec<Range<usize>>,
+}
+
+/// One tile of a wave.
+#[derive(Clone, Copy)]
+struct WaveTile<'a> {
+    run: &'a TileRun,
+    params: &'a Params,
+    /// Where it begins in the buffer of tiles.
+    at: u64,
+}
+
 impl TileEncoder {
-    /// Make pictures of all tiles, and bring them to the host.
+    /// Encodes all tiles as pictures and brings them to the host.
     pub(super) fn make_pictures(
         &mut self,
         codec: PictureCodec,
-        pieces: &[Piece],
+        runs: &[TileRun],
         memory: &mut Pinned,
     ) -> Result<Fetched> {
         let mut params = InContext::new(&self.gpu, Vec::new());
-        let made = self.make_waves(codec, pieces, &mut params, memory);
+        let made = self.make_waves(codec, runs, &mut params, memory);
         if made.is_err() {
-            // What was begun uses the states, the parameters and the memory. The states are not left to those who need memory too.
+            // Pending work uses the states, the parameters and the memory. The states are freed, because other work may need memory.
             self.stream.synchronize()?;
             self.encoders.clear();
             if self.encoders.trust == Trust::Lost {
-                // What it makes of other tiles is not better.
+                // The library would encode other tiles no better.
                 self.stop_compressing();
             }
         }
-        Ok((Made::Compressed(made?), None))
+        Ok((TileData::Compressed(made?), None))
     }
 
     fn make_waves(
         &mut self,
         codec: PictureCodec,
-        pieces: &[Piece],
+        runs: &[TileRun],
         params: &mut InContext<Vec<Params>>,
         memory: &mut Pinned,
     ) -> Result<Vec<Range<usize>>> {
-        let TileEncoder { gpu, stream, tiles, encoders, .. } = self;
-        let (Encoders { encoder: encoders, trust }, kept) = (encoders, tiles.get());
-        let [encode, retrieve] = codec.stages();
-        let count = pieces.iter().map(|piece| piece.tiles as usize).sum();
-        let largest = pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0).max(1);
+        let TileEncoder { gpu, stream, tiles, encoders: Encoders { encoder, trust }, .. } = self;
+        let count = runs.iter().map(|run| run.tiles as usize).sum();
+        let largest = runs.iter().map(|run| run.bytes).max().unwrap_or(0).max(1);
         let at_once = WAVE.min((WAVE_BYTES / largest).max(1) as usize);
         stream.ask_library(|cuda| {
-            if encoders.is_none() {
-                **encoders = Some(Encoder::new(codec)?);
+            if encoder.is_none() {
+                **encoder = Some(Encoder::new(codec)?);
             }
-            let Some(encoder) = &mut **encoders else { return Ok(()) };
-            // SAFETY: here and below: the stream is that of this context.
+            let Some(encoder) = &mut **encoder else { return Ok(()) };
+            // SAFETY: the stream belongs to the current context.
             unsafe { encoder.make_states(at_once.min(count), cuda)? };
-            for piece in pieces {
+            for run in runs {
                 // SAFETY: as above.
-                params.push(unsafe { encoder.params(codec, codec.sides(piece), cuda)? });
+                params.push(unsafe { encoder.params(codec, codec.sides(run), cuda)? });
             }
             Ok(())
         })?;
-        let encoder = encoders.as_mut().expect("made above");
-        let all: Vec<(&Piece, &Params, u64)> = pieces
+        let all: Vec<WaveTile<'_>> = runs
             .iter()
             .zip(&**params)
-            .flat_map(|(piece, params)| {
-                (0..piece.tiles).map(move |tile| (piece, params, piece.at + tile * piece.stride))
+            .flat_map(|(run, params)| {
+                (0..run.tiles).map(move |tile| WaveTile { run, params, at: run.at + tile * run.stride })
             })
             .collect();
-        let mut places = Vec::with_capacity(count);
-        let mut total = 0;
-        for wave in all.chunks(at_once) {
-            for (state, (piece, params, at)) in wave.iter().enumerate() {
-                let tile = (kept.handle() + at, piece.row_bytes);
-                // SAFETY: as above; the tile lies in the buffer of tiles, and its state is its own until the wave is over.
-                unsafe {
-                    stream
-                        .library(encode, |cuda| encoder.encode(state, params, tile, codec.sides(piece), cuda, codec))?;
-                }
-            }
-            stream.synchronize()?;
-            let first = places.len();
-            for (state, (piece, ..)) in wave.iter().enumerate() {
-                let mut len = 0;
-                stream.ask_library(|cuda| {
-                    // SAFETY: as above.
-                    len = unsafe { encoder.len(state, cuda)? };
-                    Ok(())
-                })?;
-                if len == 0 || len > 2 * piece.bytes + STREAM_BYTES {
-                    return Err(codec.failed("retrieve", format!("a stream of {len} bytes")));
-                }
-                places.push(total..total + len as usize);
-                total += len as usize;
-            }
-            if memory.len() < total {
-                // As much again, so that it is seldom done. That there is none is no reason to give up: the tiles have room.
-                let more = gpu.pin(total + total / 2).map_err(|error| codec.failed("retrieve", error))?;
-                let before = std::mem::replace(memory, more);
-                let copied = places[first].start;
-                memory[..copied].copy_from_slice(&before[..copied]);
-            }
-            for (state, place) in places[first..].iter().enumerate() {
-                let to = &mut memory[place.clone()];
-                let room = to.len() as u64;
-                let mut len = 0;
-                // SAFETY: as above; the memory is left alone until the stream was waited for.
-                unsafe {
-                    stream.library(retrieve, |cuda| {
-                        len = encoder.retrieve(state, to, cuda)?;
-                        Ok(())
-                    })?;
-                }
-                if len != room {
-                    return Err(codec.failed("retrieve", format!("{len} of {room} bytes")));
-                }
-            }
-            // Nobody saw the library encode on a GPU before it was used here: one picture is looked at, in the same wait.
-            let sample = wave.len() / 2;
-            let (piece, _, at) = wave[sample];
-            let mut tile = None;
-            if let Some(shape) = codec.lossless(piece).filter(|_| *trust == Trust::Unknown) {
-                let tile =
-                    &mut tile.insert((shape, gpu.pin(shape.len()).map_err(|error| codec.failed("encode", error))?)).1;
-                // SAFETY: as above; nothing comes between this and the wait for it.
-                unsafe { stream.download(kept, at, &mut tile[..])? };
-            }
-            stream.synchronize()?;
-            if let Some((shape, tile)) = tile {
-                let made = &memory[places[first + sample].clone()];
-                *trust = Trust::Lost;
-                codec.prove(made, shape, &tile)?;
-                let telling = is_telling(shape.len() as u64, made.len() as u64);
-                *trust = if telling { Trust::Proven } else { Trust::Unknown };
+        let encoder = encoder.as_mut().expect("made above");
+        let places = Vec::with_capacity(count);
+        let mut waves = Waves { codec, gpu, stream, encoder, trust, tiles: tiles.get(), memory, places };
+        all.chunks(at_once).try_for_each(|wave| waves.encode(wave))?;
+        Ok(waves.places)
+    }
+}
+
+impl Waves<'_> {
+    /// Encodes the tiles of a wave and brings their streams to the host.
+    fn encode(&mut self, wave: &[WaveTile<'_>]) -> Result<()> {
+        let [encode, _] = self.codec.stages();
+        let (codec, encoder) = (self.codec, &mut *self.encoder);
+        for (state, WaveTile { run, params, at }) in wave.iter().enumerate() {
+            let tile = (self.tiles.handle() + at, run.row_bytes);
+            // SAFETY: the CUDA stream belongs to the current context. The tile lies in the buffer of tiles, and no other tile of the wave
+            // uses its state.
+            unsafe {
+                self.stream
+                    .library(encode, |cuda| encoder.encode(state, params, tile, codec.sides(run), cuda, codec))?;
             }
         }
-        Ok(places)
+        self.stream.synchronize()?;
+        let first = self.places.len();
+        self.place(wave)?;
+        self.make_room(first)?;
+        self.retrieve(first)?;
+        self.finish(wave, first)
+    }
+
+    /// Asks for the sizes of the streams of a wave, and places them behind those of earlier waves.
+    fn place(&mut self, wave: &[WaveTile<'_>]) -> Result<()> {
+        let encoder = &mut *self.encoder;
+        let mut end = self.places.last().map_or(0, |place| place.end);
+        for (state, WaveTile { run, .. }) in wave.iter().enumerate() {
+            let mut len = 0;
+            self.stream.ask_library(|cuda| {
+                // SAFETY: this CUDA stream encoded the tile.
+                len = unsafe { encoder.len(state, cuda)? };
+                Ok(())
+            })?;
+            if len == 0 || len > 2 * run.bytes + STREAM_BYTES {
+                return Err(self.codec.failed("retrieve", format!("a stream of {len} bytes")));
+            }
+            self.places.push(end..end + len as usize);
+            end += len as usize;
+        }
+        Ok(())
+    }
+
+    /// Makes room for all streams that are placed, and keeps those before number `first`.
+    fn make_room(&mut self, first: usize) -> Result<()> {
+        let total = self.places.last().map_or(0, |place| place.end);
+        if self.memory.len() < total {
+            // Half as much again, so that this is rare. If there is no memory, the uncompressed tiles still fit.
+            let more = self.gpu.pin(total + total / 2).map_err(|error| self.codec.failed("retrieve", error))?;
+            let before = std::mem::replace(self.memory, more);
+            let copied = self.places[first].start;
+            self.memory[..copied].copy_from_slice(&before[..copied]);
+        }
+        Ok(())
+    }
+
+    /// Enqueues the copies of the streams from number `first` on.
+    fn retrieve(&mut self, first: usize) -> Result<()> {
+        let [_, retrieve] = self.codec.stages();
+        let encoder = &mut *self.encoder;
+        for (state, place) in self.places[first..].iter().enumerate() {
+            let to = &mut self.memory[place.clone()];
+            let room = to.len() as u64;
+            let mut len = 0;
+            // SAFETY: this CUDA stream encoded the tile, and nothing uses the memory until `finish` has synchronised it.
+            unsafe {
+                self.stream.library(retrieve, |cuda| {
+                    len = encoder.retrieve(state, to, cuda)?;
+                    Ok(())
+                })?;
+            }
+            if len != room {
+                return Err(self.codec.failed("retrieve", format!("{len} of {room} bytes")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the streams of a wave. While it is not proven that the library encodes without loss, one tile comes with them and is
+    /// compared: Swath's authors could not test the library on a real GPU.
+    fn finish(&mut self, wave: &[WaveTile<'_>], first: usize) -> Result<()> {
+        let sample = wave.len() / 2;
+        let WaveTile { run, at, .. } = wave[sample];
+        let mut tile = None;
+        if let Some(shape) = self.codec.lossless(run).filter(|_| *self.trust == Trust::Unknown) {
+            let memory = self.gpu.pin(shape.len()).map_err(|error| self.codec.failed("encode", error))?;
+            let (_, memory) = tile.insert((shape, memory));
+            // SAFETY: nothing uses the memory before the stream is synchronised, which happens next.
+            unsafe { self.stream.download(self.tiles, at, &mut memory[..])? };
+        }
+        self.stream.synchronize()?;
+        if let Some((shape, tile)) = tile {
+            let made = &self.memory[self.places[first + sample].clone()];
+            *self.trust = Trust::Lost;
+            self.codec.prove(made, shape, &tile)?;
+            let telling = is_telling(shape.len() as u64, made.len() as u64);
+            *self.trust = if telling { Trust::Proven } else { Trust::Unknown };
+        }
+        Ok(())
     }
 }

@@ -1,85 +1,86 @@
-//! What comes of cutting.
+//! The tiles that a push returns.
 
 use std::ops::Range;
 
-use crate::error::Error;
+use super::outcome::EncodeFailure;
 use crate::memory::buffer::Pinned;
 
-/// The tiles of a level that a band completed.
+/// The tiles of a level that a push completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LevelTiles {
     /// The level.
     pub level: usize,
-    /// The block rows, all tiles of each.
+    /// The block rows. All their tiles are there.
     pub rows: Range<u64>,
-    /// Where the first tile begins.
-    pub at: usize,
-    /// Bytes from a tile to the next.
-    pub stride: usize,
+    /// Where the first tile begins in the memory.
+    pub(super) at: usize,
+    /// Bytes from the beginning of a tile to that of the next.
+    pub(super) stride: usize,
     /// Bytes of a tile.
-    pub bytes: usize,
+    pub(super) bytes: usize,
     pub(super) across: u64,
     pub(super) planes: u64,
-    /// The number of the first tile among all of the band.
+    /// The number of the first tile among all tiles of the push.
     pub(super) first: u64,
 }
 
-/// Tiles that are ready for the compressor, in host memory.
+/// The tiles of all levels that a push completed.
 #[derive(Debug)]
 pub struct Tiles {
     pub(super) memory: Pinned,
-    /// What there is of each level.
+    /// The levels that have tiles.
     pub levels: Vec<LevelTiles>,
-    pub(super) made: Made,
-    /// Why they were not compressed or written, though they should have been.
-    pub(super) failure: Option<Error>,
+    pub(super) data: TileData,
+    /// What a library failed at.
+    pub(super) failure: Option<EncodeFailure>,
 }
 
-/// What was made of tiles.
+/// Where the data of tiles are.
 #[derive(Debug)]
-pub(super) enum Made {
-    /// They lie in the memory as they were cut.
-    Tiles,
-    /// They lie in the memory compressed: where each is.
+pub(super) enum TileData {
+    /// In host memory, cut and predicted, but not compressed.
+    Uncompressed,
+    /// In host memory, compressed: the place of each.
     Compressed(Vec<Range<usize>>),
-    /// They stand in the file, compressed: where each is, and what wrote them.
+    /// In the file, compressed: the place of each, and a description of what wrote them.
     Written(Vec<Range<u64>>, &'static str),
 }
 
 impl Tiles {
-    /// Whether the tiles are compressed: what is stored, and not what is to be compressed.
+    /// Whether the host memory holds compressed tiles.
     pub fn are_compressed(&self) -> bool {
-        matches!(self.made, Made::Compressed(_))
+        matches!(self.data, TileData::Compressed(_))
     }
 
-    /// Where in the file each tile stands, if the device has written them: level by level, in the order of the blocks of a file.
-    /// And by what.
+    /// The place of each tile in the file, if the device has written them, and what wrote them. The places are in the order of the
+    /// levels, and within a level in that of the block table.
     pub fn written(&self) -> Option<(&[Range<u64>], &'static str)> {
-        match &self.made {
-            Made::Written(places, by) => Some((places, by)),
-            Made::Tiles | Made::Compressed(_) => None,
+        match &self.data {
+            TileData::Written(places, by) => Some((places, by)),
+            TileData::Uncompressed | TileData::Compressed(_) => None,
         }
     }
 
-    /// Why they are not compressed or not written, though they should be: a library of NVIDIA's failed.
-    pub fn failure(&self) -> Option<&Error> {
+    /// What a library of NVIDIA's failed at, if it did.
+    pub fn failure(&self) -> Option<&EncodeFailure> {
         self.failure.as_ref()
     }
 
-    /// How many there are.
+    /// The number of tiles.
     pub fn count(&self) -> u64 {
         self.levels.iter().map(|of| (of.rows.end - of.rows.start) * of.planes * of.across).sum()
     }
 
-    /// A tile that there is.
+    /// The data of a tile in host memory.
     ///
     /// # Panics
-    /// When it is not of this band.
+    /// If the push did not complete this tile.
     pub fn get(&self, level: usize, plane: u64, row: u64, col: u64) -> &[u8] {
         let of = self.levels.iter().find(|tiles| tiles.level == level && tiles.rows.contains(&row));
-        let of = of.expect("the tile is of this band");
+        let of = of.expect("the push completed the tile");
         let number = ((row - of.rows.start) * of.planes + plane) * of.across + col;
-        if let Made::Compressed(places) = &self.made {
+        if let TileData::Compressed(places) = &self.data {
             return &self.memory[places[(of.first + number) as usize].clone()];
         }
         &self.memory[of.at + number as usize * of.stride..][..of.bytes]
@@ -90,7 +91,7 @@ impl Tiles {
         self.memory.len()
     }
 
-    /// The memory, for another band.
+    /// The host memory, for another push.
     pub fn into_memory(self) -> Pinned {
         self.memory
     }

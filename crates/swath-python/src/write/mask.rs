@@ -5,7 +5,7 @@ use std::ops::Range;
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use swath::{DType, DeviceRaster, RowSource};
+use swath::{DeviceRaster, ImageShape, RowSource};
 
 use crate::array::Bytes;
 
@@ -94,7 +94,7 @@ pub(super) struct MaskedRaster<'a> {
 }
 
 impl RowSource for MaskedRaster<'_> {
-    fn shape(&self) -> (u64, u64, usize, DType) {
+    fn shape(&self) -> ImageShape {
         self.raster.shape()
     }
 

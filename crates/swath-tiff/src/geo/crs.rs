@@ -25,6 +25,7 @@ pub enum CrsKind {
 
 /// Who gave a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Authority {
     /// The EPSG Dataset.
     Epsg,
@@ -34,6 +35,7 @@ pub enum Authority {
 
 /// A code of a whole reference system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Code {
     /// Who gave it.
     pub authority: Authority,
@@ -43,6 +45,7 @@ pub struct Code {
 
 /// A parameter of a projection.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Parameter {
     /// Name in WKT 1.
     pub name: &'static str,
@@ -54,6 +57,7 @@ pub struct Parameter {
 
 /// A map projection.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Projection {
     /// EPSG code of the conversion, if the keys name one.
     pub epsg: Option<u16>,
@@ -65,6 +69,7 @@ pub struct Projection {
 
 /// The system of heights.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Vertical {
     /// EPSG code.
     pub epsg: Option<u16>,
@@ -80,6 +85,7 @@ pub struct Vertical {
 
 /// The texts of the citation keys, unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Citations {
     /// GTCitationGeoKey.
     pub general: Option<String>,
@@ -93,6 +99,7 @@ pub struct Citations {
 
 /// A coordinate reference system.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Crs {
     /// The kind of coordinates.
     pub kind: CrsKind,
@@ -125,7 +132,7 @@ pub struct Crs {
 }
 
 impl Crs {
-    /// What the keys say; `None` when they say nothing about a reference system.
+    /// The reference system of the keys; `None` when they do not define one.
     pub fn from_keys(keys: &GeoKeys) -> Option<Self> {
         if keys.keys.iter().all(|key| key.id == 1025) {
             return None;
@@ -195,7 +202,7 @@ fn kind(keys: &GeoKeys, esri: bool) -> CrsKind {
         Some(2) => CrsKind::Geographic,
         Some(3) => CrsKind::Geocentric,
         _ if projection || esri => CrsKind::Projected,
-        // "Projected" without a projection: the numbers are no longitudes, whatever the geographic keys say.
+        // "Projected" without a projection: the coordinates are no longitudes, even if there are geographic keys.
         Some(1) => CrsKind::Engineering,
         _ if has(2048) || has(2050) || has(2056) || has(2057) => CrsKind::Geographic,
         _ => CrsKind::Engineering,
@@ -206,7 +213,7 @@ fn projected(keys: &GeoKeys, citations: Citations, esri: Option<String>) -> Crs 
     // Codes below 1024 are obsolete, those above 32767 private.
     let code = real(keys.short(3072)).filter(|code| (1024..USER_DEFINED).contains(code));
     let row = code.and_then(epsg::projected);
-    // ESRI's text describes what the keys cannot; a code says it better.
+    // ESRI's text describes what the keys cannot; a code is more precise.
     if let Some(text) = esri.filter(|_| code.is_none())
         && let Some(crs) = wkt::read_lenient(&text)
     {
@@ -248,7 +255,7 @@ fn projected(keys: &GeoKeys, citations: Citations, esri: Option<String>) -> Crs 
 
 fn geographic(keys: &GeoKeys, citations: Citations) -> Crs {
     let code = real(keys.short(2048));
-    // A projected code in a file that says it is geographic names the system under the projection.
+    // A projected code in a file that declares itself geographic names the system under the projection.
     let fallback = real(keys.short(3072)).and_then(epsg::projected).map(|row| row.geographic);
     let base = Geographic::from_keys(keys, fallback);
     let (kind, whole) = match code.and_then(solid_row) {
@@ -388,7 +395,7 @@ fn vertical(keys: &GeoKeys, base: Option<&Geographic>) -> Option<Vertical> {
     let ellipsoidal =
         code.is_some_and(|code| (5001..=5033).contains(&code) || flat.is_some_and(|row| row.three_d == Some(code)));
     let row = code.and_then(epsg::vertical);
-    // GDAL drops a code that it does not know, whatever else is said of the heights.
+    // GDAL drops an unknown code, whatever the other keys state about heights.
     if code.is_some_and(|code| epsg::kind(code) != Some(epsg::EpsgKind::Vertical)) && !ellipsoidal {
         return None;
     }

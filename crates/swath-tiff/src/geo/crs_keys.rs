@@ -1,7 +1,7 @@
 //! From a code or a system to the GeoKeys that name or describe it: the way back from [`Crs::from_keys`].
 //!
 //! What has a code is written as GDAL writes it: the code, and names and units for readers that have no register. What has none
-//! is spelled out; projections that GeoKeys do not know go into a citation in ESRI's words, where GDAL and ArcGIS look for them.
+//! is spelled out; projections that GeoKeys do not define are written into a citation in ESRI's WKT, where GDAL and ArcGIS look for them.
 
 use super::crs::{Crs, CrsKind, Projection, Vertical};
 use super::epsg::{self, EpsgKind};
@@ -36,7 +36,7 @@ pub enum CrsKeysError {
         /// The code.
         code: u32,
     },
-    /// A system of heights does not say where pixels lie.
+    /// A vertical system alone does not locate pixels.
     #[error("EPSG:{code} is a system of heights: give it together with a horizontal one, as EPSG:4326+{code}")]
     HeightsAlone {
         /// The code.
@@ -86,7 +86,7 @@ pub enum CrsKeysError {
 }
 
 impl GeoKeys {
-    /// The keys of a raster without a reference system: they only tell areas from points. GDAL leaves them out for areas.
+    /// The keys of a raster without a reference system: they only distinguish areas from points. GDAL leaves them out for areas.
     pub fn without_crs(raster_type: RasterType) -> Self {
         let mut keys = Self { version: 1, revision: (1, 0), ..Self::default() };
         keys.set(1025, KeyValue::Short(if raster_type == RasterType::Point { 2 } else { 1 }));
@@ -95,7 +95,7 @@ impl GeoKeys {
 
     /// The keys of an EPSG code: of a projected, geographic, geocentric or compound system.
     ///
-    /// What a code stands for is known for the whole register; for a code that is newer, say it with
+    /// The tables have the kind of every code in the register; for a newer code, state the kind with
     /// [`from_epsg_as`](Self::from_epsg_as).
     pub fn from_epsg(code: u32, raster_type: RasterType) -> Result<Self, CrsKeysError> {
         let number = key_code(code)?;
@@ -147,7 +147,7 @@ impl GeoKeys {
         let (place, height) = (key_code(horizontal)?, key_code(vertical)?);
         let wrong = CrsKeysError::NotACompound { horizontal, vertical };
         let mut keys = Self { revision: (1, 1), ..Self::without_crs(raster_type) };
-        // GeoTIFF 1.1 wants the codes alone, and GDAL writes no more.
+        // GeoTIFF 1.1 requires the codes alone, and GDAL writes no more.
         let name = match epsg::kind(place) {
             Some(EpsgKind::Projected) => {
                 keys.code(1024, 1);
@@ -365,7 +365,7 @@ impl GeoKeys {
     }
 
     fn spell_projection(&mut self, projection: &Projection, base: &Geographic, unit: &Unit) {
-        // Every reader knows the codes of UTM zones.
+        // Every reader supports the codes of UTM zones.
         let zone = |code: &u16| matches!(code, 16001..=16060 | 16101..=16160) && unit.epsg == Some(9001);
         if let Some(code) = projection.epsg.filter(zone) {
             self.code(3074, code);

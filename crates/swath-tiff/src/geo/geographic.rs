@@ -9,6 +9,7 @@ pub(super) const USER_DEFINED: u16 = 32767;
 
 /// A geodetic datum.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Datum {
     /// EPSG code.
     pub epsg: Option<u16>,
@@ -18,6 +19,7 @@ pub struct Datum {
 
 /// A figure of the Earth, or of another body.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Ellipsoid {
     /// EPSG code.
     pub epsg: Option<u16>,
@@ -49,6 +51,7 @@ impl Ellipsoid {
 
 /// The meridian from which longitudes count.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct PrimeMeridian {
     /// EPSG code.
     pub epsg: Option<u16>,
@@ -60,6 +63,7 @@ pub struct PrimeMeridian {
 
 /// The geographic system, of its own or under a projection.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Geographic {
     /// EPSG code; none when other keys contradict it.
     pub epsg: Option<u16>,
@@ -78,12 +82,12 @@ pub struct Geographic {
 }
 
 impl Geographic {
-    /// The geographic system of the keys; `fallback` is its code when the keys say nothing about it.
+    /// The geographic system of the keys; `fallback` is its code when the keys do not define it.
     pub(super) fn from_keys(keys: &GeoKeys, fallback: Option<u16>) -> Self {
         let citation = keys.ascii(2049).unwrap_or_default();
         let stated = real(keys.short(2048));
         let datum_code = real(keys.short(2050));
-        // An ellipsoid alone changes the system of the projected code; where that system is said to be another, it describes that one.
+        // An ellipsoid alone changes the system of the projected code; where the keys name another system, it describes that one.
         let has_figure = keys.get(2056).is_some() || keys.get(2057).is_some();
         let says_nothing = stated.is_none() && datum_code.is_none() && (keys.get(2048).is_none() || !has_figure);
         let code = stated.or(fallback.filter(|_| says_nothing));
@@ -115,7 +119,7 @@ impl Geographic {
         base
     }
 
-    /// The geographic system under a projected code. GDAL asks the keys about it only if one of them names a system, a datum or an
+    /// The geographic system under a projected code. GDAL reads it from the keys only if one of them names a system, a datum or an
     /// ellipsoid, and not at all under 3857: its writers name whatever makes a sphere of it.
     pub(super) fn under(row: &ProjectedRow, keys: &GeoKeys) -> Self {
         let named = [2048, 2050, 2056].into_iter().any(|id| keys.get(id).is_some());
@@ -136,7 +140,7 @@ impl Geographic {
         }
     }
 
-    /// Whether the ellipsoid and meridian are those that the code of the datum stands for.
+    /// Whether the ellipsoid and meridian are those of the code of the datum.
     pub(super) fn agrees(&self) -> bool {
         let coded = self.epsg.and_then(epsg::geographic);
         let Some(row) = coded.or_else(|| self.datum.epsg.and_then(epsg::geographic_of_datum)) else {
@@ -192,7 +196,7 @@ fn ellipsoid(keys: &GeoKeys, known: Option<GeographicRow>, name: Option<&str>) -
     }
 }
 
-/// The meridian of the keys. A longitude counts beside the code of a system, which has its own, only if the meridian is said to be another.
+/// The meridian of the keys. A longitude counts beside the code of a system, which has its own, only if the keys name another meridian.
 fn meridian(keys: &GeoKeys, known: Option<GeographicRow>, has_code: bool, name: Option<&str>) -> PrimeMeridian {
     let coded = |code| prime_meridian(code).map(|(name, longitude)| (Some(code), name.to_owned(), longitude));
     let counts = !has_code || keys.short(2051) == Some(USER_DEFINED);

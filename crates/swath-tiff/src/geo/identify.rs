@@ -56,11 +56,11 @@ const DATUMS: &[(&str, u16)] = &[
     ("sjtsk", 6156),
 ];
 
-/// What is known of the datum of a definition.
+/// What a definition states about its datum.
 enum Known {
     Code(u16),
     Datum(u16),
-    /// The writer said that it did not know: any datum on the same ellipsoid may be meant.
+    /// The writer marked the datum as unknown: any datum on the same ellipsoid may be meant.
     Ellipsoid,
 }
 

@@ -24,7 +24,7 @@ pub enum KeyValue {
 pub struct GeoKey {
     /// The number of the key.
     pub id: u16,
-    /// What it says.
+    /// The value.
     pub value: KeyValue,
 }
 
@@ -54,12 +54,12 @@ pub enum GeoWarning {
     /// The header announces more keys than there are.
     #[error("the GeoKey directory announces {announced} keys and holds {found}")]
     MissingKeys {
-        /// What the header says.
+        /// The number in the header.
         announced: u16,
         /// Whole keys in the tag.
         found: usize,
     },
-    /// The value of a key lies outside its tag; the key is left out.
+    /// The value of a key is outside its tag; the key is left out.
     #[error("GeoKey {id}: values {offset}..{offset}+{count} lie outside tag {tag}, which has {len}")]
     OutOfRange {
         /// The key.
@@ -83,7 +83,7 @@ pub enum GeoWarning {
         /// Bytes that are there.
         len: usize,
     },
-    /// The value is said to lie in a tag that holds no key values; the key is left out.
+    /// The key refers to a tag that holds no key values; the key is left out.
     #[error("GeoKey {id} has its value in tag {tag}, where no values can be")]
     UnknownLocation {
         /// The key.
@@ -114,6 +114,7 @@ pub struct GeoKeys {
 
 /// The three tags of a directory.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct EncodedKeys {
     /// GeoKeyDirectory (34735).
     pub directory: Vec<u16>,
@@ -217,7 +218,7 @@ impl GeoKeys {
         self.keys.push(GeoKey { id, value });
     }
 
-    /// The three tags for these keys, sorted by number as the specification wants.
+    /// The three tags for these keys, sorted by number as the specification requires.
     pub fn encode(&self) -> Result<EncodedKeys, KeyEncodeError> {
         let mut sorted: Vec<&GeoKey> = self.keys.iter().collect();
         sorted.sort_by_key(|key| key.id);
@@ -240,7 +241,7 @@ impl GeoKeys {
                     (DOUBLE_TAG, place(values.len())?, at)
                 }
                 KeyValue::Ascii(text) => {
-                    // The specification wants ASCII; GDAL writes UTF-8 as it comes, and a name is worth keeping.
+                    // The specification requires ASCII, but GDAL writes UTF-8 unchanged; that keeps the name.
                     if text.bytes().any(|c| c == 0) {
                         return Err(KeyEncodeError::Nul { id });
                     }

@@ -5,10 +5,11 @@ use super::names::plain;
 
 /// What a parameter measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Quantity {
     /// An angle in the angular unit of the geographic system.
     Angle,
-    /// A direction at a point, in the azimuth unit (degrees unless the keys say otherwise).
+    /// A direction at a point, in the azimuth unit (degrees unless the keys state another unit).
     Azimuth,
     /// A length in the linear unit.
     Length,
@@ -18,6 +19,7 @@ pub enum Quantity {
 
 /// One parameter of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MethodParameter {
     /// Name in WKT 1.
     pub name: &'static str,
@@ -29,6 +31,7 @@ pub struct MethodParameter {
 
 /// A projection method.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Method {
     /// Short name in the code tables.
     pub(super) id: &'static str,
@@ -224,7 +227,7 @@ pub(super) fn polar_variant(latitude: f64, scale: f64) -> &'static str {
 }
 
 impl MethodParameter {
-    /// The value that the keys give, as it stands there.
+    /// The value in the keys, unchanged.
     pub(super) fn read(&self, keys: &GeoKeys) -> Option<f64> {
         self.keys.iter().find_map(|&key| keys.double(key))
     }

@@ -1,4 +1,4 @@
-//! Where the pixels lie: affine transforms, ground control points, rational polynomials, and the coordinate reference system.
+//! The location of the pixels: affine transforms, ground control points, rational polynomials, and the coordinate reference system.
 //!
 //! Everything here works on plain slices of tag values, so that it can be tested without a file and used on values that
 //! come from a sidecar. The reading rules are those of GDAL where the specification leaves a choice, because that is what

@@ -9,6 +9,7 @@ pub fn key_name(id: u16) -> Option<&'static str> {
 
 /// A unit of length or angle.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Unit {
     /// EPSG code, if it has one.
     pub epsg: Option<u16>,

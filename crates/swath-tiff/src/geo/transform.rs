@@ -4,7 +4,7 @@ use super::gcp::{self, Gcp};
 use crate::build::Value;
 use crate::tag::Tag;
 
-/// What a pixel's value stands for.
+/// What the value of a pixel represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RasterType {
     /// The value covers the area of the pixel; coordinates refer to its corner.
@@ -99,7 +99,7 @@ impl GeoTransform {
         self.0[2] != 0.0 || self.0[4] != 0.0
     }
 
-    /// Whether it says nothing: files are written with this when they have no georeferencing.
+    /// Whether this is the identity, which files without georeferencing are written with.
     pub fn is_identity(&self) -> bool {
         *self == Self::IDENTITY
     }
@@ -122,14 +122,14 @@ impl GeoTransform {
 }
 
 /// The number nearest to `origin + half` from which taking `half` away leaves `origin`. The sum is rounded, so that often
-/// only a neighbour of it is; where a power of two lies between the two there may be none, and the sum has to do.
+/// only a neighbour of it is; where a power of two is between the two there may be none, and the sum has to do.
 fn moved(origin: f64, half: f64) -> f64 {
     let sum = origin + half;
     let candidates = [sum, sum.next_up(), sum.next_down()];
     candidates.into_iter().find(|candidate| candidate - half == origin).unwrap_or(sum)
 }
 
-/// The model tags as they stand in the file.
+/// The model tags as they are in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RawGeoref<'a> {
     /// ModelPixelScale (33550).
@@ -140,8 +140,9 @@ pub struct RawGeoref<'a> {
     pub matrix: &'a [f64],
 }
 
-/// What the model tags say.
+/// The georeferencing of the model tags.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Georef {
     /// Corner-based transform, with the half pixel of PixelIsPoint already taken off.
     pub transform: Option<GeoTransform>,
@@ -149,7 +150,7 @@ pub struct Georef {
     pub raw: Option<GeoTransform>,
     /// Ground control points; only when there is no transform.
     pub gcps: Vec<Gcp>,
-    /// What a pixel's value stands for.
+    /// What the value of a pixel represents.
     pub raster_type: RasterType,
 }
 
@@ -159,7 +160,7 @@ pub struct Georef {
 ///   south, which is what writers of a negative scale meant. The first tiepoint anchors it, also when there are several; without
 ///   a whole tiepoint the origin is (0, 0).
 /// * A matrix counts only with exactly 16 numbers; its third row and column are not used.
-/// * NaN and infinity pass through: [`GeoTransform::is_finite`] tells.
+/// * NaN and infinity pass through: [`GeoTransform::is_finite`] detects them.
 pub fn resolve(tags: RawGeoref<'_>, raster_type: RasterType) -> Georef {
     let raw = from_scale(tags.scale, tags.tiepoints).or_else(|| from_matrix(tags.matrix));
     let transform = match raster_type {
@@ -338,7 +339,7 @@ mod tests {
             assert_eq!(read_back(Some(&transform), &[], RasterType::Area).transform, Some(transform));
             let back = read_back(Some(&transform), &[], RasterType::Point).transform.unwrap();
             for i in [0, 3] {
-                // Beyond a power of two numbers are twice as far apart, and none may lie where it has to.
+                // Beyond a power of two numbers are twice as far apart, and none may exist where it is needed.
                 assert!((back.0[i] - t[i]).abs() <= 2.0 * f64::EPSILON * (t[i].abs() + pixel), "{t:?} {back:?}");
             }
             lost += u32::from(back != transform);

@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(read_back(&alone), alone);
         let both = read_back(&Pam { esri: Some(esri.clone()), ..full() });
         assert_eq!(both.esri, Some(esri));
-        // Now that it stands among the metadata, it does not multiply.
+        // A second write does not add it to the metadata again.
         assert_eq!(read_back(&both), both);
     }
 

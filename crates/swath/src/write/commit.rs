@@ -7,10 +7,10 @@ use swath_tiff::cog::{FRAME_BYTES, ghost_area};
 use swath_tiff::{BlockGrid, ByteOrder, Planar, Tag, Value, encode_directories, encode_header};
 
 use crate::error::{Error, Result};
-use crate::write::index::{BlockIndex, LevelBlocks};
+use crate::write::block_index::{BlockIndex, LevelBlocks};
 use crate::write::options::BigTiff;
 use crate::write::options::Statistics;
-use crate::write::plan::Plan;
+use crate::write::plan::WritePlan;
 use crate::write::stream::{Spools, Streamed};
 use crate::write::tags;
 
@@ -42,7 +42,7 @@ struct Piece {
 }
 
 /// Lay out the file.
-pub(crate) fn lay_out(plan: &Plan, streamed: &Streamed) -> Result<Layout> {
+pub(crate) fn lay_out(plan: &WritePlan, streamed: &Streamed) -> Result<Layout> {
     streamed.index.check_complete()?;
     let directories = Directories::new(plan, streamed)?;
     let classic = || if plan.is_cog() { directories.cog(false) } else { directories.plain(false) };
@@ -116,7 +116,7 @@ impl Layout {
 
 /// What all ways of laying out a file start from.
 struct Directories<'a> {
-    plan: &'a Plan,
+    plan: &'a WritePlan,
     index: &'a BlockIndex,
     /// Level, whether it is a mask, and its tags without block tables.
     tags: Vec<(usize, bool, Entries)>,
@@ -133,13 +133,13 @@ struct Placed {
 }
 
 impl<'a> Directories<'a> {
-    fn new(plan: &'a Plan, streamed: &'a Streamed) -> Result<Directories<'a>> {
+    fn new(plan: &'a WritePlan, streamed: &'a Streamed) -> Result<Directories<'a>> {
         let statistics = match plan.options.statistics {
             Statistics::Embed => streamed.report.statistics.as_slice(),
             Statistics::Off | Statistics::Report => &[],
         };
         let tags_of = |(level, mask)| {
-            let stored = streamed.stored_tags.as_deref().filter(|_| level == 0);
+            let stored = streamed.copied_tags.as_deref().filter(|_| level == 0);
             let tags =
                 if mask { tags::mask_tags(plan, level) } else { tags::level_tags(plan, level, stored, statistics)? };
             Ok((level, mask, tags))

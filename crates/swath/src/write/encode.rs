@@ -10,7 +10,7 @@ use swath_tiff::cog::framed;
 
 use crate::error::{BlockName, Error, Result};
 use crate::write::error::PlanError;
-use crate::write::plan::Plan;
+use crate::write::plan::WritePlan;
 use crate::write::rows::RowsView;
 
 /// Compressed blocks: one buffer and what lies where in it. In a COG each block has its frame.
@@ -64,7 +64,7 @@ pub(crate) struct Scratch {
     line: Vec<u8>,
 }
 
-impl Plan {
+impl WritePlan {
     /// Encode whole block rows of a level: `pixels` holds rows `rows` of it, all bands of each pixel side by side, in native byte order;
     /// `mask` has a byte per pixel, 0 where there is no data. The first row is the first of a block row, the last the last of one or
     /// of the image.
@@ -293,7 +293,7 @@ struct Cut {
 }
 
 impl Cut {
-    fn new(plan: &Plan, run: &Run, col: u64) -> Cut {
+    fn new(plan: &WritePlan, run: &Run, col: u64) -> Cut {
         let grid = &plan.levels[run.level].grid;
         let (top, left) = (run.row * grid.block_height, col * grid.block_width);
         let sample = plan.dtype.size();

@@ -1,12 +1,12 @@
-//! Why something cannot be written as asked.
+//! Why a file cannot be written as the options say.
 
 use swath_codec::DType;
 
-/// Why a file cannot be planned or written as asked.
+/// Why a file cannot be planned or written as the options say.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// There is nothing to write, or more than TIFF can number.
+    /// The image is empty, or larger than TIFF allows.
     #[error("an image of {width} x {height} pixels and {bands} bands cannot be written")]
     Size {
         /// Pixels across.
@@ -16,7 +16,7 @@ pub enum PlanError {
         /// Bands.
         bands: usize,
     },
-    /// TIFF wants tiles in multiples of 16.
+    /// The sides of tiles are multiples of 16.
     #[error("tiles of {width} x {height} pixels are not allowed: both sides must be multiples of 16")]
     TileSize {
         /// Pixels across.
@@ -40,8 +40,8 @@ pub enum PlanError {
         /// The most bytes.
         limit: u64,
     },
-    /// There would be more blocks than can be kept track of.
-    #[error("the file would have {blocks} blocks, the limit is {limit}: take larger ones")]
+    /// The table of blocks would not fit in memory.
+    #[error("the file would have {blocks} blocks, the limit is {limit}; use larger blocks")]
     Blocks {
         /// Blocks of all levels.
         blocks: u64,
@@ -56,15 +56,15 @@ pub enum PlanError {
         /// The type.
         dtype: DType,
     },
-    /// The codec has no place for a predictor.
-    #[error("predictor {predictor} cannot stand before {codec}")]
+    /// The codec does not support a predictor.
+    #[error("predictor {predictor} is not supported with {codec}")]
     Predictor {
         /// The Predictor tag.
         predictor: u16,
         /// The codec's name.
         codec: &'static str,
     },
-    /// The codec cannot hold such samples.
+    /// The codec does not support such samples or settings.
     #[error(transparent)]
     Codec(swath_codec::Error),
     /// The nodata value is not one that a sample can have.
@@ -75,7 +75,7 @@ pub enum PlanError {
         /// The type.
         dtype: DType,
     },
-    /// The bands are not enough for the colours.
+    /// There are fewer bands than colours.
     #[error("{photometric} needs more than {bands} bands")]
     Photometric {
         /// The photometric interpretation.
@@ -105,4 +105,18 @@ pub enum PlanError {
     /// The GeoKeys do not fit their tags.
     #[error(transparent)]
     GeoKeys(#[from] swath_tiff::geo::KeyEncodeError),
+    /// A stored plan has a version that this build does not read.
+    #[error("the plan has version {version}; this build reads version {supported}")]
+    Version {
+        /// The version of the stored plan.
+        version: u32,
+        /// The version that this build reads.
+        supported: u32,
+    },
+    /// A field of a stored plan has no valid value.
+    #[error("the stored plan has an invalid field: {field}")]
+    Document {
+        /// The field.
+        field: &'static str,
+    },
 }

@@ -1,56 +1,45 @@
-//! What the writer may be told.
+//! How a file is laid out and encoded: the choices of the caller.
 
 use swath_codec::{Compress, Predictor};
+use swath_tiff::geo::{GeoKeys, GeoTransform};
+use swath_tiff::nodata::NoData;
 use swath_tiff::{Photometric, Planar, Tag, Value};
 
 use crate::dataset::metadata::ImageMetadata;
 use crate::write::reduce::Resampling;
 
-/// How a file is laid out and encoded. The default is a tiled GeoTIFF, 512 x 512 tiles, ZSTD.
+/// How a file is laid out and encoded. The default is a plain tiled GeoTIFF with 512 x 512 tiles, ZSTD, no overviews.
+///
+/// ```
+/// use swath::{Compress, Resampling, WriteOptions};
+/// let options = WriteOptions::new().cog().compression(Compress::Deflate { level: 9 }).resampling(Resampling::Nearest);
+/// ```
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct WriteOptions {
-    /// Cloud optimized or plain.
-    pub arrangement: FileLayout,
-    /// Tiles or strips.
-    pub blocks: BlockSize,
-    /// Samples of a pixel side by side, or each band in blocks of its own.
-    pub planar: Planar,
-    /// The codec and its level.
-    pub compress: Compress,
-    /// The predictor.
-    pub predictor: PredictorChoice,
-    /// Bits that a sample has in the file, where its type has more: 1 for black and white, 12 for a camera's.
-    pub bits: Option<u16>,
-    /// Which overviews to make.
-    pub overviews: Overviews,
-    /// How they are made; by default the mean, and the nearest pixel where pixels are classes.
-    pub resampling: Option<Resampling>,
-    /// Write a mask: the source gives one.
-    pub mask: bool,
-    /// What the samples mean; by default what the bands and the palette say.
-    pub photometric: Option<Photometric>,
-    /// The meaning of the extra samples (ExtraSamples tag); by default what the bands say.
-    pub extra_samples: Option<Vec<u16>>,
-    /// Classic TIFF or BigTIFF.
-    pub big_tiff: BigTiff,
-    /// Leave blocks out that hold nothing but nodata (or 0, where there is none).
-    pub skip_empty: bool,
-    /// Exact statistics of each band.
-    pub statistics: Statistics,
-    /// Turn NaN into the nodata value.
-    pub nan_to_nodata: bool,
-    /// Place on Earth, nodata, colours, names, metadata.
-    pub about: ImageMetadata,
-    /// Other tags, written to the full resolution as they are.
-    pub extra_tags: Vec<(Tag, Value)>,
+    pub(crate) layout: FileLayout,
+    pub(crate) blocks: BlockSize,
+    pub(crate) planar: Planar,
+    pub(crate) compress: Compress,
+    pub(crate) predictor: PredictorChoice,
+    pub(crate) bits: Option<u16>,
+    pub(crate) overviews: Overviews,
+    pub(crate) resampling: Option<Resampling>,
+    pub(crate) mask: bool,
+    pub(crate) photometric: Option<Photometric>,
+    pub(crate) extra_samples: Option<Vec<u16>>,
+    pub(crate) big_tiff: BigTiff,
+    pub(crate) skip_empty: bool,
+    pub(crate) statistics: Statistics,
+    pub(crate) nan_to_nodata: bool,
+    pub(crate) metadata: ImageMetadata,
+    pub(crate) extra_tags: Vec<(Tag, Value)>,
 }
 
 impl Default for WriteOptions {
     fn default() -> WriteOptions {
         WriteOptions {
-            arrangement: FileLayout::Plain,
-            blocks: BlockSize::Tiles { width: 512, height: 512 },
+            layout: FileLayout::Plain,
+            blocks: BlockSize::Tiles { height: 512, width: 512 },
             planar: Planar::Chunky,
             compress: Compress::Zstd { level: 6 },
             predictor: PredictorChoice::Auto,
@@ -64,38 +53,185 @@ impl Default for WriteOptions {
             skip_empty: false,
             statistics: Statistics::Off,
             nan_to_nodata: false,
-            about: ImageMetadata::default(),
+            metadata: ImageMetadata::default(),
             extra_tags: Vec::new(),
         }
     }
 }
 
 impl WriteOptions {
+    /// A plain tiled GeoTIFF.
+    pub fn new() -> WriteOptions {
+        WriteOptions::default()
+    }
+
     /// A Cloud Optimized GeoTIFF with its overviews.
-    pub fn cog() -> WriteOptions {
-        WriteOptions { arrangement: FileLayout::Cog, overviews: Overviews::Auto, ..WriteOptions::default() }
+    #[must_use]
+    pub fn cog(self) -> WriteOptions {
+        self.layout(FileLayout::Cog).overviews(Overviews::Auto)
+    }
+
+    /// The order of directories and blocks in the file.
+    #[must_use]
+    pub fn layout(mut self, layout: FileLayout) -> WriteOptions {
+        self.layout = layout;
+        self
+    }
+
+    /// Tiles or strips.
+    #[must_use]
+    pub fn blocks(mut self, blocks: BlockSize) -> WriteOptions {
+        self.blocks = blocks;
+        self
+    }
+
+    /// Whether a block holds all bands of its pixels, or each band has its own blocks.
+    #[must_use]
+    pub fn planar(mut self, planar: Planar) -> WriteOptions {
+        self.planar = planar;
+        self
+    }
+
+    /// The codec and its settings.
+    #[must_use]
+    pub fn compression(mut self, compress: Compress) -> WriteOptions {
+        self.compress = compress;
+        self
+    }
+
+    /// The predictor.
+    #[must_use]
+    pub fn predictor(mut self, predictor: impl Into<PredictorChoice>) -> WriteOptions {
+        self.predictor = predictor.into();
+        self
+    }
+
+    /// Bits of a sample in the file, if its type has more: 1 for black and white, 12 for a camera.
+    #[must_use]
+    pub fn bits(mut self, bits: u16) -> WriteOptions {
+        self.bits = Some(bits);
+        self
+    }
+
+    /// Which overviews to make.
+    #[must_use]
+    pub fn overviews(mut self, overviews: Overviews) -> WriteOptions {
+        self.overviews = overviews;
+        self
+    }
+
+    /// How overviews are made. The default is the mean, and the nearest pixel where pixels are classes.
+    #[must_use]
+    pub fn resampling(mut self, resampling: Resampling) -> WriteOptions {
+        self.resampling = Some(resampling);
+        self
+    }
+
+    /// Whether to write a mask. The source gives it with the pixels.
+    #[must_use]
+    pub fn mask(mut self, mask: bool) -> WriteOptions {
+        self.mask = mask;
+        self
+    }
+
+    /// What the samples mean. By default the colours of the bands and the palette decide.
+    #[must_use]
+    pub fn photometric(mut self, photometric: Photometric) -> WriteOptions {
+        self.photometric = Some(photometric);
+        self
+    }
+
+    /// The meaning of the extra samples (ExtraSamples tag). By default the colours of the bands decide.
+    #[must_use]
+    pub fn extra_samples(mut self, extra_samples: impl Into<Vec<u16>>) -> WriteOptions {
+        self.extra_samples = Some(extra_samples.into());
+        self
+    }
+
+    /// Classic TIFF or BigTIFF.
+    #[must_use]
+    pub fn big_tiff(mut self, big_tiff: BigTiff) -> WriteOptions {
+        self.big_tiff = big_tiff;
+        self
+    }
+
+    /// Whether to leave out blocks that hold only nodata (or 0, if there is no nodata value).
+    #[must_use]
+    pub fn skip_empty(mut self, skip_empty: bool) -> WriteOptions {
+        self.skip_empty = skip_empty;
+        self
+    }
+
+    /// Whether to compute exact statistics of each band and where to store them.
+    #[must_use]
+    pub fn statistics(mut self, statistics: Statistics) -> WriteOptions {
+        self.statistics = statistics;
+        self
+    }
+
+    /// Whether to replace NaN by the nodata value.
+    #[must_use]
+    pub fn nan_to_nodata(mut self, nan_to_nodata: bool) -> WriteOptions {
+        self.nan_to_nodata = nan_to_nodata;
+        self
+    }
+
+    /// Georeferencing, nodata, colours, names and other metadata. Replaces what was set before.
+    #[must_use]
+    pub fn metadata(mut self, metadata: ImageMetadata) -> WriteOptions {
+        self.metadata = metadata;
+        self
+    }
+
+    /// The nodata value.
+    #[must_use]
+    pub fn nodata(mut self, nodata: NoData) -> WriteOptions {
+        self.metadata.nodata = Some(nodata);
+        self
+    }
+
+    /// From pixel corners to coordinates.
+    #[must_use]
+    pub fn transform(mut self, transform: GeoTransform) -> WriteOptions {
+        self.metadata.transform = Some(transform);
+        self
+    }
+
+    /// The coordinate reference system.
+    #[must_use]
+    pub fn geo_keys(mut self, geo_keys: GeoKeys) -> WriteOptions {
+        self.metadata.geo_keys = Some(geo_keys);
+        self
+    }
+
+    /// Adds a tag that is written to the full resolution as it is.
+    #[must_use]
+    pub fn extra_tag(mut self, tag: Tag, value: Value) -> WriteOptions {
+        self.extra_tags.push((tag, value));
+        self
     }
 }
 
-/// The order of things in the file.
+/// The order of directories and blocks in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FileLayout {
-    /// Cloud Optimized GeoTIFF: directories first, then the smallest overview, the full resolution last, as GDAL's COG driver
-    /// writes it.
+    /// Cloud Optimized GeoTIFF: directories first, then the smallest overview, the full resolution last, as GDAL's COG driver writes it.
     Cog,
-    /// Data first, directories behind it.
+    /// Blocks first, directories behind them.
     Plain,
 }
 
 /// The blocks of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BlockSize {
     /// Tiles; both sides are multiples of 16.
     Tiles {
-        /// Pixels across.
-        width: u32,
-        /// Pixels down.
+        /// Rows of a tile.
         height: u32,
+        /// Columns of a tile.
+        width: u32,
     },
     /// Strips as wide as the image.
     Strips {
@@ -106,15 +242,23 @@ pub enum BlockSize {
 
 /// Which predictor to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PredictorChoice {
-    /// 3 for floats, 2 for integers, none where it cannot apply.
+    /// 3 for floats, 2 for integers, none for codecs and samples that do not support one.
     Auto,
     /// This one.
     Always(Predictor),
 }
 
+impl From<Predictor> for PredictorChoice {
+    fn from(predictor: Predictor) -> PredictorChoice {
+        PredictorChoice::Always(predictor)
+    }
+}
+
 /// Which overviews to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Overviews {
     /// None.
     None,
@@ -126,6 +270,7 @@ pub enum Overviews {
 
 /// Whether to compute statistics and where to store them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Statistics {
     /// Computes none.
     Off,
@@ -137,8 +282,9 @@ pub enum Statistics {
 
 /// Which kind of TIFF to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BigTiff {
-    /// BigTIFF when the file, as it really is, is too large for a classic one.
+    /// BigTIFF if the finished file is too large for a classic TIFF.
     Auto,
     /// BigTIFF.
     Yes,

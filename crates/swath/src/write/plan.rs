@@ -1,4 +1,4 @@
-//! What is to be written, decided and checked before the first pixel.
+//! The plan of a file: what is decided and checked before the first pixel.
 
 use swath_codec::{Compress, DType, Encoder, Predictor, SampleFormat, Shape, jpeg};
 use swath_tiff::nodata::NoData;
@@ -10,16 +10,76 @@ use crate::write::error::PlanError;
 use crate::write::options::{BlockSize, FileLayout, Overviews, PredictorChoice, Statistics, WriteOptions};
 use crate::write::reduce::{Reduction, Resampling};
 
-/// The most that one block may hold decoded. The frame of a COG has 32 bits for its encoded size.
+/// The most decoded bytes of a block. The frame of a COG has 32 bits for its encoded size.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
 /// The most blocks of all levels together: 1.2 GB of table.
 const MAX_BLOCKS: u64 = 100_000_000;
 
-/// A file that is to be written: the grid of blocks of every level, the encoder, the tags. Immutable, and the same for whoever makes
-/// it from the same numbers, so that bands can be encoded anywhere.
+/// The size of an image and the type of its samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageShape {
+    /// Rows of pixels.
+    pub height: u64,
+    /// Columns of pixels.
+    pub width: u64,
+    /// Bands.
+    pub bands: usize,
+    /// The type of the samples.
+    pub dtype: DType,
+}
+
+impl ImageShape {
+    /// An image of `height` x `width` pixels.
+    pub fn new(height: u64, width: u64, bands: usize, dtype: DType) -> ImageShape {
+        ImageShape { height, width, bands, dtype }
+    }
+}
+
+impl std::fmt::Display for ImageShape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ImageShape { height, width, bands, dtype } = self;
+        write!(f, "{width} x {height} pixels of {bands} bands of {dtype}")
+    }
+}
+
+/// Everything about a file that is decided before its first row arrives: the grid of blocks of every level, the codec, the predictor, the
+/// tags. A plan is immutable, and equal inputs make equal plans, so that rows can be encoded in any process.
+///
+/// A plan can be sent to another process: it implements `serde::Serialize` and `serde::Deserialize`. A plan that is loaded is checked
+/// like a new one, and writes the same bytes as the plan that was stored.
+///
+/// A Cloud Optimized GeoTIFF with a coordinate reference system and a transform:
+///
+/// ```
+/// use swath::tiff::geo::{GeoKeys, GeoTransform, RasterType};
+/// use swath::tiff::nodata::NoData;
+/// use swath::{ArraySource, Dataset, Layout, RowSource, WriteConfig, WriteOptions, WritePlan};
+///
+/// let (height, width) = (600, 800);
+/// let elevations: Vec<f32> = (0..height * width).map(|i| (i % 97) as f32).collect();
+///
+/// let options = WriteOptions::new()
+///     .cog()
+///     .geo_keys(GeoKeys::from_epsg(32633, RasterType::Area)?)
+///     .transform(GeoTransform([500_000.0, 30.0, 0.0, 5_200_000.0, 0.0, -30.0]))
+///     .nodata(NoData::Float(-9999.0));
+/// let mut source = ArraySource::new(&elevations, 1, height, width, Layout::BandsFirst)?;
+/// let plan = WritePlan::new(source.shape(), options)?;
+///
+/// let path = std::env::temp_dir().join(format!("swath-example-{}.tif", std::process::id()));
+/// plan.write_file(&path, &mut source, &WriteConfig::new().overwrite(true))?;
+///
+/// let image = Dataset::open(&path)?.image(0)?;
+/// assert_eq!(image.about().epsg(), Some(32633));
+/// assert_eq!(image.levels().len(), 2);
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct WritePlan {
+    /// The options with all choices made: no `Auto` and no default is left.
     pub(crate) options: WriteOptions,
     pub(crate) bands: usize,
     pub(crate) dtype: DType,
@@ -32,7 +92,7 @@ pub struct Plan {
     pub(crate) nodata: Option<NoData>,
     /// The bytes of a sample that is not stored.
     pub(crate) fill: Vec<u8>,
-    /// The band that tells which pixels are there, if the colours do not know of it.
+    /// The band that says which pixels are valid, if the colours are not premultiplied with it.
     pub(crate) alpha: Option<usize>,
     /// The largest classic TIFF.
     pub(crate) classic_limit: u64,
@@ -42,7 +102,7 @@ pub struct Plan {
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedLevel {
     pub(crate) grid: BlockGrid,
-    /// The level it is made from; itself for the full resolution.
+    /// The level that it is made from; itself for the full resolution.
     pub(crate) parent: usize,
     /// How it is made from that.
     pub(crate) reduction: Option<Reduction>,
@@ -55,90 +115,68 @@ impl PlannedLevel {
     }
 }
 
-impl Plan {
-    /// Plan an image of `width` x `height` pixels.
+impl WritePlan {
+    /// Plans a file for an image of this shape.
     ///
     /// # Errors
-    /// [`PlanError`] says which wishes cannot be met, or not together.
-    pub fn new(
-        width: u64,
-        height: u64,
-        bands: usize,
-        dtype: DType,
-        options: WriteOptions,
-    ) -> std::result::Result<Plan, PlanError> {
+    /// [`PlanError`] names the option that cannot be met, or the options that contradict each other.
+    pub fn new(shape: ImageShape, mut options: WriteOptions) -> std::result::Result<WritePlan, PlanError> {
+        let ImageShape { height, width, bands, dtype } = shape;
         let largest = u64::from(u32::MAX);
         if width == 0 || height == 0 || width > largest || height > largest || bands == 0 || bands > 65535 {
             return Err(PlanError::Size { width, height, bands });
         }
-        let format = dtype.format();
-        let whole = dtype.size() as u16 * 8;
-        let bits = options.bits.unwrap_or(whole);
-        if bits != whole && DType::for_stored(format, usize::from(bits)) != Some(dtype) {
-            return Err(PlanError::Bits { bits, dtype });
-        }
+        let bits = choose_bits(dtype, options.bits)?;
         let planes = if options.planar == Planar::Separate { bands as u64 } else { 1 };
         let base = grid(width, height, planes, &options)?;
-
-        let predictor = match options.predictor {
-            PredictorChoice::Always(predictor) => predictor,
-            PredictorChoice::Auto => Encoder::best_predictor(&options.compress, format, usize::from(bits)),
-        };
-        if predictor != Predictor::None && !options.compress.takes_predictor() {
-            return Err(PlanError::Predictor { predictor: predictor.tag(), codec: options.compress.name() });
-        }
-        if predictor != Predictor::None && !matches!(bits, 8 | 16 | 32 | 64) {
-            // The format allows it, but libtiff does not read it.
-            let what = "samples of this width";
-            return Err(PlanError::Codec(swath_codec::Error::Unsuited { codec: "the predictor", what }));
-        }
-        let (photometric, extra_samples) = meaning(&options, bands, dtype, bits)?;
-        let mut options = options;
+        let predictor = choose_predictor(&options, dtype, bits)?;
+        let (photometric, extra_samples) = choose_photometric(&options, bands, dtype, bits)?;
         if let (Compress::Jpeg { colour, .. }, false) = (&mut options.compress, photometric == Photometric::YCBCR) {
-            // Bands that are no colours have no luma and chroma.
+            // Bands that are not colours have no luma and chroma.
             *colour = swath_codec::jpeg::EncodeColour::Stored;
         }
-        let encoder = Encoder { compress: options.compress, predictor };
-        let mask_compress = match options.compress {
-            same @ (Compress::Lzw | Compress::Zstd { .. } | Compress::Deflate { .. }) => same,
-            _ => Compress::Deflate { level: 6 },
-        };
-        let mask_encoder = Encoder { compress: mask_compress, predictor: Predictor::None };
-
-        let nodata = options.about.nodata;
+        let nodata = options.metadata.nodata;
         if let Some(nodata) = nodata.filter(|&nodata| !can_hold(dtype, bits, nodata)) {
             return Err(PlanError::NoData { nodata: nodata.to_string(), dtype });
         }
-        // Colours that are premultiplied (1) are nothing where alpha is 0, and count as that.
+        // Premultiplied colours (1) are 0 where alpha is 0, and count as that.
         let alpha = extra_samples.iter().position(|kind| *kind == 2);
         let alpha = alpha.map(|extra| bands - extra_samples.len() + extra);
-
-        let mut plan = Plan {
+        let mut plan = WritePlan {
             fill: fill_bytes(announced(&options, dtype), dtype),
             bands,
             dtype,
             bits,
             photometric,
             extra_samples,
-            encoder,
-            mask_encoder,
+            encoder: Encoder { compress: options.compress, predictor },
+            mask_encoder: mask_encoder(&options.compress),
             levels: vec![PlannedLevel { grid: base, parent: 0, reduction: None }],
             nodata,
             alpha,
             classic_limit: u64::from(u32::MAX),
             options,
         };
-        let shape = plan.block_shape(0, base.block_height);
-        let bits =
-            [shape.width, shape.height, shape.samples, shape.bits].map(|size| size as u128).iter().product::<u128>();
-        if bits / 8 > u128::from(MAX_BLOCK_BYTES) {
-            let (width, height) = (base.block_width, base.block_height);
-            return Err(PlanError::BlockBytes { width, height, limit: MAX_BLOCK_BYTES });
-        }
-        plan.encoder.check(shape).map_err(PlanError::Codec)?;
+        plan.check_block_bytes()?;
         plan.add_overviews()?;
-        plan.check_blocks()?;
+        plan.check_block_count()?;
+        plan.settle_options();
         Ok(plan)
+    }
+
+    /// The size of the image and the type of its samples.
+    pub fn shape(&self) -> ImageShape {
+        ImageShape { height: self.height(), width: self.width(), bands: self.bands, dtype: self.dtype }
+    }
+
+    /// The order of directories and blocks in the file.
+    pub fn layout(&self) -> FileLayout {
+        self.options.layout
+    }
+
+    /// The codec and its settings.
+    pub fn compression(&self) -> Compress {
+        self.encoder.compress
     }
 
     /// Width of the full resolution in pixels.
@@ -166,13 +204,13 @@ impl Plan {
         self.levels.iter().map(|level| &level.grid)
     }
 
-    /// What the plan was made from.
+    /// The options of the plan, with all choices made.
     pub fn options(&self) -> &WriteOptions {
         &self.options
     }
 
-    /// Whether pixels are measured.
-    pub(crate) fn measures(&self) -> bool {
+    /// Whether statistics are computed.
+    pub(crate) fn has_statistics(&self) -> bool {
         self.options.statistics != Statistics::Off
     }
 
@@ -186,18 +224,18 @@ impl Plan {
         self.levels[level].grid.width as usize * self.bands * self.dtype.size()
     }
 
-    /// Whether each block of the mask stands right behind the block it belongs to.
+    /// Whether each block of the mask comes right behind the block that it belongs to.
     pub(crate) fn mask_is_interleaved(&self) -> bool {
         self.options.mask && self.is_cog() && self.options.planar == Planar::Chunky
     }
 
-    /// Whether pixels are stored otherwise than the source gives them.
+    /// Whether the stored pixels differ from those of the source.
     pub(crate) fn changes_pixels(&self) -> bool {
         let has_nan = matches!(self.dtype, DType::F16 | DType::F32 | DType::F64);
         self.options.nan_to_nodata && has_nan && self.nodata.is_some_and(|nodata| !nodata.value_f64().is_nan())
     }
 
-    /// The colour that a reader takes a band for, from the tags alone.
+    /// The colour that a reader gives a band from the tags alone.
     pub(crate) fn color_by_tags(&self, band: usize) -> &'static str {
         let first_extra = self.bands - self.extra_samples.len();
         let alpha = self.extra_samples.iter().position(|kind| matches!(kind, 1 | 2));
@@ -217,7 +255,7 @@ impl Plan {
     }
 
     pub(crate) fn is_cog(&self) -> bool {
-        self.options.arrangement == FileLayout::Cog
+        self.options.layout == FileLayout::Cog
     }
 
     /// The tables that all blocks of JPEG share; `None` for other codecs.
@@ -227,7 +265,7 @@ impl Plan {
         params.map(|params| jpeg::encode_tables(&params, samples)).transpose().map_err(PlanError::Codec)
     }
 
-    /// The shape of a block of `height` rows as it is handed to the encoder.
+    /// The shape of a block of `height` rows as the encoder gets it.
     pub(crate) fn block_shape(&self, level: usize, height: u64) -> Shape {
         let grid = &self.levels[level].grid;
         Shape {
@@ -244,24 +282,40 @@ impl Plan {
         Shape { samples: 1, bits: 1, format: SampleFormat::Uint, ..self.block_shape(level, height) }
     }
 
-    fn add_overviews(&mut self) -> std::result::Result<(), PlanError> {
+    /// Refuses blocks that are too large to be encoded at once, and samples that the codec does not support.
+    fn check_block_bytes(&self) -> std::result::Result<(), PlanError> {
+        let base = &self.levels[0].grid;
+        let shape = self.block_shape(0, base.block_height);
+        let bits =
+            [shape.width, shape.height, shape.samples, shape.bits].map(|size| size as u128).iter().product::<u128>();
+        if bits / 8 > u128::from(MAX_BLOCK_BYTES) {
+            let (width, height) = (base.block_width, base.block_height);
+            return Err(PlanError::BlockBytes { width, height, limit: MAX_BLOCK_BYTES });
+        }
+        self.encoder.check(shape).map_err(PlanError::Codec)
+    }
+
+    /// The factors of the overviews.
+    fn overview_factors(&self) -> Vec<u64> {
         let base = self.levels[0].grid;
-        let factors = match &self.options.overviews {
+        match &self.options.overviews {
             Overviews::None => Vec::new(),
             Overviews::Factors(factors) => factors.iter().map(|&factor| u64::from(factor)).collect(),
             Overviews::Auto => {
-                // Strips have no size of their own to stop at.
+                // Strips have no width to stop at.
                 let (width, height) = if base.tiled { (base.block_width, base.block_height) } else { (512, 512) };
                 let larger =
                     |factor: &u64| base.width.div_ceil(*factor) > width || base.height.div_ceil(*factor) > height;
-                std::iter::successors(Some(1_u64), |factor| Some(factor * 2))
-                    .take_while(larger)
-                    .map(|f| f * 2)
-                    .collect()
+                let powers = std::iter::successors(Some(1_u64), |factor| Some(factor * 2));
+                powers.take_while(larger).map(|factor| factor * 2).collect()
             }
-        };
+        }
+    }
+
+    fn add_overviews(&mut self) -> std::result::Result<(), PlanError> {
+        let base = self.levels[0].grid;
         let mut made: Vec<u64> = vec![1];
-        for factor in factors {
+        for factor in self.overview_factors() {
             let previous = &self.levels[self.levels.len() - 1].grid;
             let (width, height) = (base.width.div_ceil(factor.max(1)), base.height.div_ceil(factor.max(1)));
             let grows = made.last().is_some_and(|&last| factor <= last);
@@ -278,21 +332,37 @@ impl Plan {
             self.levels.push(PlannedLevel { grid, parent, reduction: Some(reduction) });
             made.push(factor);
         }
+        // The factors fit in 32 bits: a larger one leaves no smaller image.
+        self.options.overviews = match made.len() {
+            1 => Overviews::None,
+            _ => Overviews::Factors(made[1..].iter().map(|&factor| factor as u32).collect()),
+        };
         Ok(())
     }
 
-    /// Refuse what nobody could hold: the table of blocks is kept in memory while a file is written.
-    fn check_blocks(&self) -> std::result::Result<(), PlanError> {
+    /// Refuses more blocks than the memory can hold: the table of blocks is in memory while a file is written.
+    fn check_block_count(&self) -> std::result::Result<(), PlanError> {
         let counts = self.levels.iter().map(|level| level.grid.count().unwrap_or(u64::MAX));
         let blocks = counts.fold(0, u64::saturating_add);
         if blocks > MAX_BLOCKS { Err(PlanError::Blocks { blocks, limit: MAX_BLOCKS }) } else { Ok(()) }
     }
 
-    /// How overviews are made: as asked, else the nearest pixel where a mean of values means nothing.
+    /// Replaces every choice of the options that was left open by what was chosen. A plan that is made from these options is the same.
+    fn settle_options(&mut self) {
+        let options = &mut self.options;
+        options.bits = Some(self.bits);
+        options.predictor = PredictorChoice::Always(self.encoder.predictor);
+        options.photometric = Some(self.photometric);
+        options.extra_samples = Some(self.extra_samples.clone());
+        let method = self.levels.iter().find_map(|level| level.reduction).map(|reduction| reduction.method);
+        options.resampling = method.or(options.resampling);
+    }
+
+    /// How overviews are made: by default from the nearest pixel where a mean of values has no meaning.
     fn resampling(&self) -> std::result::Result<Resampling, PlanError> {
         let classes = self.photometric == Photometric::PALETTE
             || self.bits < 8
-            || self.options.about.bands.iter().any(|band| !band.categories.is_empty());
+            || self.options.metadata.bands.iter().any(|band| !band.categories.is_empty());
         let method = self.options.resampling.unwrap_or(if classes { Resampling::Nearest } else { Resampling::Mean });
         if method.applies_to(self.dtype) {
             Ok(method)
@@ -311,21 +381,21 @@ fn grid(width: u64, height: u64, planes: u64, options: &WriteOptions) -> std::re
             }
             (u64::from(width), u64::from(height), true)
         }
-        BlockSize::Strips { .. } if options.arrangement == FileLayout::Cog => return Err(PlanError::StripsInCog),
+        BlockSize::Strips { .. } if options.layout == FileLayout::Cog => return Err(PlanError::StripsInCog),
         BlockSize::Strips { rows: 0 } => return Err(PlanError::StripRows),
         BlockSize::Strips { rows } => (width, u64::from(rows).min(height), false),
     };
     Ok(BlockGrid { width, height, block_width, block_height, planes, tiled })
 }
 
-/// The nodata value that the file will announce: readers put it where no block is stored, also where no sample can have it.
+/// The nodata value of the GDAL_NODATA tag. Readers put it where no block is stored, even if no sample can have it.
 fn announced(options: &WriteOptions, dtype: DType) -> Option<NoData> {
     let (kind, bits) = kind_of(dtype);
     let text = options.extra_tags.iter().find_map(|(tag, value)| match value {
         Value::Text(text) if *tag == Tag::GDAL_NODATA => Some(text),
         _ => None,
     });
-    let own = || options.about.nodata.map(|nodata| nodata.to_string());
+    let own = || options.metadata.nodata.map(|nodata| nodata.to_string());
     text.cloned().or_else(own).and_then(|text| NoData::parse(&text, kind, bits))
 }
 
@@ -333,25 +403,60 @@ fn announced(options: &WriteOptions, dtype: DType) -> Option<NoData> {
 pub(crate) fn can_hold(dtype: DType, bits: u16, nodata: NoData) -> bool {
     let (kind, _) = kind_of(dtype);
     let value = nodata.value_f64();
-    // Rounded, the missing pixels would have another value than the one that is announced.
+    // If the value were rounded, missing pixels would differ from the value of the tag.
     let exact = dtype != DType::F16 || value.is_nan() || f64::from(half::f16::from_f64(value)) == value;
     nodata.fits(kind, u32::from(bits)) && exact
 }
 
+/// Bits of a sample in the file.
+fn choose_bits(dtype: DType, chosen: Option<u16>) -> std::result::Result<u16, PlanError> {
+    let whole = dtype.size() as u16 * 8;
+    let bits = chosen.unwrap_or(whole);
+    if bits != whole && DType::for_stored(dtype.format(), usize::from(bits)) != Some(dtype) {
+        return Err(PlanError::Bits { bits, dtype });
+    }
+    Ok(bits)
+}
+
+fn choose_predictor(options: &WriteOptions, dtype: DType, bits: u16) -> std::result::Result<Predictor, PlanError> {
+    let predictor = match options.predictor {
+        PredictorChoice::Always(predictor) => predictor,
+        PredictorChoice::Auto => Encoder::best_predictor(&options.compress, dtype.format(), usize::from(bits)),
+    };
+    if predictor != Predictor::None && !options.compress.takes_predictor() {
+        return Err(PlanError::Predictor { predictor: predictor.tag(), codec: options.compress.name() });
+    }
+    if predictor != Predictor::None && !matches!(bits, 8 | 16 | 32 | 64) {
+        // The format allows it, but libtiff does not read it.
+        let what = "samples of this width";
+        return Err(PlanError::Codec(swath_codec::Error::Unsuited { codec: "the predictor", what }));
+    }
+    Ok(predictor)
+}
+
+/// A mask has the codec of the image, if that is a lossless codec that every reader has.
+fn mask_encoder(compress: &Compress) -> Encoder {
+    let compress = match *compress {
+        same @ (Compress::Lzw | Compress::Zstd { .. } | Compress::Deflate { .. }) => same,
+        _ => Compress::Deflate { level: 6 },
+    };
+    Encoder { compress, predictor: Predictor::None }
+}
+
 /// What the samples mean: photometric interpretation and extra samples.
-fn meaning(
+fn choose_photometric(
     options: &WriteOptions,
     bands: usize,
     dtype: DType,
     bits: u16,
 ) -> std::result::Result<(Photometric, Vec<u16>), PlanError> {
     let block_samples = if options.planar == Planar::Separate { 1 } else { bands };
-    let colors: Vec<&str> = options.about.bands.iter().map(|band| band.color).collect();
-    // Without a word about its bands, what GDAL takes three or four bytes for.
+    let colors: Vec<&str> = options.metadata.bands.iter().map(|band| band.color).collect();
+    // Without colours, as GDAL interprets three or four bands of bytes.
     let unnamed = colors.iter().all(|color| matches!(*color, "" | "undefined"));
     let rgb = colors.starts_with(&["red", "green", "blue"])
         || (unnamed && dtype == DType::U8 && matches!(bands, 3 | 4) && bits == 8);
-    let palette = options.about.palette.is_some() && bands <= 2 && matches!(dtype, DType::U8 | DType::U16);
+    let palette = options.metadata.palette.is_some() && bands <= 2 && matches!(dtype, DType::U8 | DType::U16);
     let photometric = options.photometric.unwrap_or(match (palette, rgb) {
         (true, _) => Photometric::PALETTE,
         (_, true) if bands >= 3 => Photometric::RGB,
@@ -368,7 +473,7 @@ fn meaning(
     let photometric = match (photometric, options.compress.chroma(block_samples)) {
         (Photometric::RGB, Some(_)) => Photometric::YCBCR,
         (Photometric::YCBCR, None) => Photometric::RGB,
-        // Codecs for pictures have their own idea of what other samples mean.
+        // Lossy codecs give other photometric interpretations another meaning.
         _ if !plain && !options.compress.is_lossless_of_bytes() => Photometric::MIN_IS_BLACK,
         (other, _) => other,
     };

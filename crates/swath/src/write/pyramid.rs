@@ -1,12 +1,12 @@
-//! The rows of an overview from those of the level it is made from, and the measure of rows.
+//! Computes the rows of an overview from those of the level it is made from, and the statistics of rows.
 
 use std::ops::Range;
 
 use swath_codec::DType;
 use swath_codec::place::{Every, copy};
 
-use crate::write::plan::Plan;
-use crate::write::reduce::{Plane, ReduceScratch, Reduction};
+use crate::write::plan::WritePlan;
+use crate::write::reduce::{Plane, ReduceScratch};
 use crate::write::rows::RowsView;
 use crate::write::statistics::Partial;
 
@@ -19,24 +19,9 @@ pub(crate) struct PyramidScratch {
     out: Vec<u8>,
 }
 
-/// The end of the rows that can be made from the rows before `available` of a level, the first of them being `first`.
-pub(crate) fn makeable(reduction: &Reduction, first: u64, available: u64, height: u64, rows: u64) -> u64 {
-    if available == height {
-        return rows;
-    }
-    // No row reaches further up than the one before it, so the last that can be made is found by counting.
-    let can = |row: u64| reduction.source_rows(row..row + 1, height).end <= available;
-    let estimate = (available / reduction.factor as u64 + 1).min(rows);
-    let mut end = estimate.max(first);
-    while end > first && !can(end - 1) {
-        end -= 1;
-    }
-    end
-}
-
-/// Make rows `rows` of a level from `view`, rows of the level it is made from.
+/// Computes rows `rows` of a level from `view`, which holds rows of the level it is made from.
 pub(crate) fn reduce(
-    plan: &Plan,
+    plan: &WritePlan,
     level: usize,
     view: &RowsView<'_>,
     rows: Range<u64>,
@@ -68,7 +53,7 @@ pub(crate) fn reduce(
         let pixels = samples.len() / (size * bands);
         band_plane.resize(pixels * size, 0);
         band_out.resize(out.len() / bands, 0);
-        // Where the alpha band is 0 there is nothing, and the colours there are none.
+        // Where the alpha band is 0, the colours are not valid.
         let transparent = plan.alpha.map(|band| {
             copy(size, samples, Every::nth(band, bands), band_plane, Every::SAMPLE);
             alpha.clear();
@@ -95,7 +80,7 @@ pub(crate) fn reduce(
     }
 }
 
-/// Keep values within the bits that they are stored in, where their type has more: cubic overshoots.
+/// Limits values to the bits that they are stored in, if their type has more: cubic resampling overshoots.
 fn clamp_to_bits(dtype: DType, bits: u16, samples: &mut [u8]) {
     if usize::from(bits) >= dtype.size() * 8 {
         return;
@@ -113,14 +98,14 @@ fn clamp_to_bits(dtype: DType, bits: u16, samples: &mut [u8]) {
         DType::U16 => clamp!(u16),
         DType::U32 => clamp!(u32),
         DType::U64 => clamp!(u64),
-        // Other types are not stored in fewer bits than they have.
+        // Other types are always stored in all of their bits.
         _ => {}
     }
 }
 
-/// What the values of each row are like, for each band.
+/// The statistics of each row, for each band.
 pub(crate) fn measure(
-    plan: &Plan,
+    plan: &WritePlan,
     view: &RowsView<'_>,
     rows: Range<u64>,
     scratch: &mut PyramidScratch,

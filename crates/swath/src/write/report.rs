@@ -9,7 +9,7 @@ use crate::write::statistics::BandStatistics;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct WriteReport {
-    /// Where blocks were cut and overviews made: `cpu`, `opencl`, `cuda`.
+    /// What cut blocks and made overviews: `cpu`, `opencl` or `cuda`.
     pub device: &'static str,
     /// What a device did, if one was asked to.
     pub gpu: Option<DeviceReport>,

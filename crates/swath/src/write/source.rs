@@ -12,53 +12,53 @@ use crate::read::pixels::Sample;
 use crate::read::plan::Selection;
 use crate::read::request::{Layout, ReadRequest};
 use crate::report::{DeviceReport, ReadReport};
-use crate::write::copy::PassthroughBlocks;
-use crate::write::plan::Plan;
+use crate::write::passthrough::PassthroughBlocks;
+use crate::write::plan::{ImageShape, WritePlan};
 
-/// Gives the rows of an image from top to bottom: a file, an array, a computation.
+/// Gives the rows of an image from top to bottom: an array, a file, a function.
 pub trait RowSource: Send {
-    /// Width and height in pixels, bands, and type of the samples.
-    fn shape(&self) -> (u64, u64, usize, DType);
+    /// The size of the image and the type of its samples.
+    fn shape(&self) -> ImageShape;
 
-    /// The end of the chunk of rows that holds `row`: rows that the source makes at once. It is asked for whole chunks, so that it
-    /// makes none twice.
+    /// The end of the chunk of rows that holds `row`. A chunk is what the source makes at once: a write asks for whole chunks, so that the
+    /// source makes none twice.
     fn chunk_end(&self, row: u64) -> u64 {
         row + 1
     }
 
-    /// Fill `pixels` with rows `rows`: all bands of each pixel side by side, in native byte order. `mask` is there when the plan has
-    /// one: a byte per pixel, 0 where there is no data. Rows are asked for in order, each once.
+    /// Fills `pixels` with rows `rows`: all bands of each pixel side by side, in native byte order. If the plan has a mask, `mask` is
+    /// filled too: a byte per pixel, 0 where there is no data. A write asks for the rows in order, each once.
     ///
     /// # Errors
-    /// Whatever keeps the source from making the rows; [`Error::Producer`] takes any error.
+    /// Why the source cannot make the rows. [`Error::Producer`] holds any error.
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()>;
 
-    /// The pixels of the source, if they are on a device.
+    /// The raster of the source, if its pixels lie on a device.
     fn on_device(&self) -> Option<&DeviceRaster> {
         None
     }
 
-    /// Whether [`read_on`](RowSource::read_on) puts rows into rasters on that device.
+    /// Whether [`read_on`](RowSource::read_on) can fill rasters on that device.
     fn reads_on(&self, _gpu: &Gpu) -> bool {
         false
     }
 
-    /// Fill the first rows of a raster, whose bands lie side by side, with rows `rows`: as [`read`](RowSource::read), without passing
-    /// through the host.
+    /// Fills the first rows of a raster, which has all bands of each pixel side by side, with rows `rows`: as [`read`](RowSource::read),
+    /// without passing through the host.
     ///
     /// # Errors
     /// As [`read`](RowSource::read).
     fn read_on(&mut self, _rows: Range<u64>, _raster: &DeviceRaster) -> Result<()> {
-        Err(Error::Fallback { stage: "reading", reason: "this source makes its rows on the host".into() })
+        Err(Error::Fallback { stage: "reading", reason: "the source makes its rows on the host".into() })
     }
 
-    /// What a device did for the source, and what the CPU did in its place.
+    /// What a device did for the source, and what the CPU did instead.
     fn device_report(&self) -> Option<&DeviceReport> {
         None
     }
 
-    /// The blocks of the source as they are stored, if the plan would store the very same.
-    fn stored(&self, _plan: &Plan) -> Option<PassthroughBlocks> {
+    /// The blocks of the source as they are stored, if the plan would store exactly the same.
+    fn stored(&self, _plan: &WritePlan) -> Option<PassthroughBlocks> {
         None
     }
 }
@@ -117,8 +117,8 @@ impl<'a> ArraySource<'a> {
 }
 
 impl RowSource for ArraySource<'_> {
-    fn shape(&self) -> (u64, u64, usize, DType) {
-        (self.width, self.height, self.bands, self.dtype)
+    fn shape(&self) -> ImageShape {
+        ImageShape::new(self.height, self.width, self.bands, self.dtype)
     }
 
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
@@ -146,10 +146,10 @@ impl RowSource for ArraySource<'_> {
     }
 }
 
-/// A raster on a device: written with that device it does not pass through the host.
+/// A raster on a device. If the same device writes it, it does not pass through the host.
 impl RowSource for DeviceRaster {
-    fn shape(&self) -> (u64, u64, usize, DType) {
-        (self.cols(), self.rows(), self.bands(), self.dtype())
+    fn shape(&self) -> ImageShape {
+        ImageShape::new(self.rows(), self.cols(), self.bands(), self.dtype())
     }
 
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
@@ -182,12 +182,12 @@ pub struct ImageSource<'a> {
     bands: Vec<usize>,
     request: ReadRequest<'a>,
     take_stored: bool,
-    /// What was done on a device, and what was not.
+    /// What a device did, and what the CPU did instead.
     device: Option<DeviceReport>,
 }
 
 impl<'a> ImageSource<'a> {
-    /// What the request asks of the image; its layout does not matter.
+    /// The part of the image that the request selects. The layout of the request does not matter.
     ///
     /// # Errors
     /// When the request does not fit the image.
@@ -206,7 +206,7 @@ impl<'a> ImageSource<'a> {
         })
     }
 
-    /// Decode and encode every block, also those that could be taken over as they are.
+    /// Decodes and encodes every block, even those that could be copied.
     #[must_use]
     pub fn recompress(mut self) -> Self {
         self.take_stored = false;
@@ -228,7 +228,7 @@ impl<'a> ImageSource<'a> {
         (self.rows.clone(), self.cols.clone())
     }
 
-    /// Keep what did the work, and what the CPU did in place of a device.
+    /// Keeps what did the work, and what the CPU did instead of a device.
     fn note(&mut self, report: ReadReport) {
         if let Some(device) = report.gpu {
             let known = self.device.get_or_insert_default();
@@ -245,9 +245,9 @@ impl<'a> ImageSource<'a> {
 }
 
 impl RowSource for ImageSource<'_> {
-    fn shape(&self) -> (u64, u64, usize, DType) {
-        let (width, height) = (self.cols.end - self.cols.start, self.rows.end - self.rows.start);
-        (width, height, self.bands.len(), self.image.dtype())
+    fn shape(&self) -> ImageShape {
+        let (height, width) = (self.rows.end - self.rows.start, self.cols.end - self.cols.start);
+        ImageShape::new(height, width, self.bands.len(), self.image.dtype())
     }
 
     fn chunk_end(&self, row: u64) -> u64 {
@@ -283,7 +283,7 @@ impl RowSource for ImageSource<'_> {
         self.device.as_ref()
     }
 
-    fn stored(&self, plan: &Plan) -> Option<PassthroughBlocks> {
+    fn stored(&self, plan: &WritePlan) -> Option<PassthroughBlocks> {
         let level = self.image.level(self.request.level).ok()?;
         let all_bands = self.bands.iter().copied().eq(0..level.bands());
         let limits = self.request.limits.as_ref().unwrap_or(&self.image.limits);
@@ -292,9 +292,9 @@ impl RowSource for ImageSource<'_> {
     }
 }
 
-/// Rows that a closure makes.
+/// Rows that a function makes.
 pub struct RowFn<F> {
-    shape: (u64, u64, usize, DType),
+    shape: ImageShape,
     chunk_rows: u64,
     make: F,
 }
@@ -303,9 +303,9 @@ impl<F> RowFn<F>
 where
     F: FnMut(Range<u64>, &mut [u8], Option<&mut [u8]>) -> Result<()> + Send,
 {
-    /// `make` fills rows as [`RowSource::read`] does, `chunk_rows` at a time or a multiple of that.
-    pub fn new(width: u64, height: u64, bands: usize, dtype: DType, chunk_rows: u64, make: F) -> Self {
-        RowFn { shape: (width, height, bands, dtype), chunk_rows: chunk_rows.max(1), make }
+    /// `make` fills rows as [`RowSource::read`] does, a multiple of `chunk_rows` at a time.
+    pub fn new(shape: ImageShape, chunk_rows: u64, make: F) -> Self {
+        RowFn { shape, chunk_rows: chunk_rows.max(1), make }
     }
 }
 
@@ -313,12 +313,12 @@ impl<F> RowSource for RowFn<F>
 where
     F: FnMut(Range<u64>, &mut [u8], Option<&mut [u8]>) -> Result<()> + Send,
 {
-    fn shape(&self) -> (u64, u64, usize, DType) {
+    fn shape(&self) -> ImageShape {
         self.shape
     }
 
     fn chunk_end(&self, row: u64) -> u64 {
-        ((row / self.chunk_rows + 1) * self.chunk_rows).min(self.shape.1)
+        ((row / self.chunk_rows + 1) * self.chunk_rows).min(self.shape.height)
     }
 
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {

@@ -8,7 +8,7 @@ use swath_tiff::{BlockGrid, FieldType, Photometric, Planar, Tag, Value};
 
 use crate::dataset::metadata::{ImageMetadata, RASTER_TYPE_KEY};
 use crate::write::error::PlanError;
-use crate::write::plan::Plan;
+use crate::write::plan::WritePlan;
 use crate::write::statistics::BandStatistics;
 
 /// NewSubfileType of an overview, and of a mask.
@@ -16,7 +16,7 @@ const OVERVIEW: u32 = 1;
 const MASK: u32 = 4;
 
 /// Which directory is which: level and whether it is a mask, in the order of the file.
-pub(crate) fn order(plan: &Plan) -> Vec<(usize, bool)> {
+pub(crate) fn order(plan: &WritePlan) -> Vec<(usize, bool)> {
     let levels = plan.levels.len();
     let overviews = |mask| (1..levels).map(move |level| (level, mask));
     let masked = plan.has_mask();
@@ -27,7 +27,7 @@ pub(crate) fn order(plan: &Plan) -> Vec<(usize, bool)> {
 
 /// The tags of a level without its block tables. `stored` are those of its codec, where the blocks are not ours.
 pub(crate) fn level_tags(
-    plan: &Plan,
+    plan: &WritePlan,
     level: usize,
     stored: Option<&[(Tag, Value)]>,
     statistics: &[BandStatistics],
@@ -54,7 +54,7 @@ pub(crate) fn level_tags(
         Some(stored) => tags.extend_from_slice(stored),
         None => tags.extend(codec_tags(plan)?),
     }
-    let about = &plan.options.about;
+    let about = &plan.options.metadata;
     if let (Photometric::PALETTE, Some(palette)) = (plan.photometric, &about.palette) {
         // Colours of 16 bits say more than the palette, and are written as they were.
         let stored = plan.options.extra_tags.iter().find(|(tag, _)| *tag == Tag::COLOR_MAP).map(|(_, map)| map.clone());
@@ -76,7 +76,7 @@ pub(crate) fn level_tags(
 }
 
 /// What the blocks need beside themselves.
-fn codec_tags(plan: &Plan) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
+fn codec_tags(plan: &WritePlan) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
     let compress = &plan.encoder.compress;
     let samples = plan.block_shape(0, 1).samples;
     let mut tags = Vec::new();
@@ -96,7 +96,7 @@ fn codec_tags(plan: &Plan) -> std::result::Result<Vec<(Tag, Value)>, PlanError> 
 }
 
 /// The tags of a mask without its block tables.
-pub(crate) fn mask_tags(plan: &Plan, level: usize) -> Vec<(Tag, Value)> {
+pub(crate) fn mask_tags(plan: &WritePlan, level: usize) -> Vec<(Tag, Value)> {
     let kind = MASK | if level > 0 { OVERVIEW } else { 0 };
     let mut tags = block_tags(&plan.levels[level].mask_grid(), kind);
     tags.extend([
@@ -146,7 +146,7 @@ pub(crate) fn tables(grid: &BlockGrid, big: bool, offsets: Vec<u64>, lens: Vec<u
 
 /// Place on Earth, names, metadata.
 fn about_tags(
-    plan: &Plan,
+    plan: &WritePlan,
     about: &ImageMetadata,
     statistics: &[BandStatistics],
 ) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
@@ -211,7 +211,7 @@ fn geo_key_tags(keys: &GeoKeys) -> std::result::Result<Vec<(Tag, Value)>, PlanEr
 }
 
 /// The items of the GDAL_METADATA tag: those of the image, then what is known of each band.
-fn items(plan: &Plan, about: &ImageMetadata, statistics: &[BandStatistics]) -> Vec<Item> {
+fn items(plan: &WritePlan, about: &ImageMetadata, statistics: &[BandStatistics]) -> Vec<Item> {
     let measured = |item: &Item| !statistics.is_empty() && item.name.to_ascii_uppercase().starts_with("STATISTICS_");
     let of_a_band_that_is_there = |item: &Item| item.sample.is_none_or(|band| band < plan.bands);
     // The roles that are written anew, from what is known of the bands.

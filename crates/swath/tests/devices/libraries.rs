@@ -5,7 +5,7 @@ use swath::codec::{Predictor, SampleFormat};
 use swath::tiff::{ByteOrder, Compression};
 use swath::{
     ArraySource, BlockSize, CodecBackend, Compress, DType, Dataset, Device, DeviceReport, FallbackPolicy, Image,
-    Layout, Plan, ReadRequest, Storage, WriteConfig, WriteOptions, WriteReport,
+    ImageShape, Layout, ReadRequest, Storage, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 use crate::files::{Cut, Dice, File, Missing, open};
@@ -179,7 +179,7 @@ pub(crate) fn files_are_opened_past_the_page_cache(subject: &Subject) {
     let pixels = vec![7_u8; 64 * 64];
     let mut source = ArraySource::from_bytes(&pixels, DType::U8, 1, 64, 64, Layout::BandsLast).expect("an array");
     let (device, storage) = (Device::Gpu(subject.gpu.clone()), Storage::CuFile);
-    let running = WriteConfig { device, fallback: FallbackPolicy::Strict, storage, ..WriteConfig::default() };
+    let running = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).storage(storage);
     let mut written = Vec::new();
     let report = plan.write_to(&mut written, &mut source, &running).expect("it writes");
     assert_eq!(
@@ -189,23 +189,20 @@ pub(crate) fn files_are_opened_past_the_page_cache(subject: &Subject) {
     reads_back("a strict library", &written, &pixels);
 }
 
-fn plan(width: u64, height: u64, bands: usize, dtype: DType, compress: Compress, cog: bool) -> Plan {
-    let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
-    options.blocks = BlockSize::Tiles { width: 48, height: 32 };
-    options.compress = compress;
-    Plan::new(width, height, bands, dtype, options).expect("a plan")
+fn plan(width: u64, height: u64, bands: usize, dtype: DType, compress: Compress, cog: bool) -> WritePlan {
+    let mut options = if cog { WriteOptions::new().cog() } else { WriteOptions::default() };
+    options = options.blocks(BlockSize::Tiles { width: 48, height: 32 }).compression(compress);
+    WritePlan::new(ImageShape::new(height, width, bands, dtype), options).expect("a plan")
 }
 
-fn write(subject: &Subject, plan: &Plan, pixels: &[u8], encoder: CodecBackend) -> (Vec<u8>, WriteReport) {
+fn write(subject: &Subject, plan: &WritePlan, pixels: &[u8], encoder: CodecBackend) -> (Vec<u8>, WriteReport) {
     let (width, height, bands, dtype) = (plan.width(), plan.height(), plan.bands(), plan.dtype());
     let mut source = ArraySource::from_bytes(pixels, dtype, bands, height, width, Layout::BandsLast).expect("an array");
-    let running = WriteConfig {
-        device: Device::Gpu(subject.gpu.clone()),
-        fallback: FallbackPolicy::Strict,
-        encoder,
-        buffer_bytes: Some(1),
-        ..WriteConfig::default()
-    };
+    let running = WriteConfig::new()
+        .device(Device::Gpu(subject.gpu.clone()))
+        .fallback(FallbackPolicy::Strict)
+        .encoder(encoder)
+        .buffer_bytes(1);
     plan.to_bytes(&mut source, &running).expect("it is written")
 }
 
@@ -270,7 +267,7 @@ pub(crate) fn library_that_did_nothing_is_not_believed(subject: &Subject) {
     let plan = plan(100, 80, 1, DType::U16, Compress::Zstd { level: 3 }, true);
     let pixels = crate::files::texture(9, 100 * 80 * 2);
     let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
-    let running = WriteConfig { device: Device::Gpu(subject.gpu.clone()), ..WriteConfig::default() };
+    let running = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
     let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
     reads_back("did nothing", &bytes, &pixels);
     let report = report.gpu.expect("a device did it");
@@ -283,7 +280,7 @@ pub(crate) fn compressed_size_that_cannot_be_is_not_believed(subject: &Subject) 
         let plan = plan(100, 80, 1, DType::U16, compress, true);
         let pixels = crate::files::texture(9, 100 * 80 * 2);
         let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
-        let running = WriteConfig { device: Device::Gpu(subject.gpu.clone()), ..WriteConfig::default() };
+        let running = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
         let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
         reads_back("too large", &bytes, &pixels);
         assert!(!report.gpu.expect("a device did it").fallbacks.is_empty());

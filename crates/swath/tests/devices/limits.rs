@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use swath::{
-    ArraySource, BlockSize, Compress, DType, Device, DeviceReport, Error, FallbackPolicy, Layout, Overviews, Plan,
-    ReadRequest, Storage, WriteConfig, WriteOptions,
+    ArraySource, BlockSize, Compress, DType, Device, DeviceReport, Error, FallbackPolicy, ImageShape, Layout,
+    Overviews, ReadRequest, Storage, WriteConfig, WriteOptions, WritePlan,
 };
 
 use crate::files::{open, texture};
@@ -21,20 +21,19 @@ fn calls(words: &str) -> usize {
 
 /// A square of 16-bit samples in square tiles, and the plan to write it.
 struct Square {
-    plan: Plan,
+    plan: WritePlan,
     pixels: Vec<u8>,
     side: u64,
 }
 
 impl Square {
     fn new(side: u64, tile: u32, compress: Compress, cog: bool) -> Square {
-        let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
-        options.blocks = BlockSize::Tiles { width: tile, height: tile };
-        options.compress = compress;
+        let mut options = if cog { WriteOptions::new().cog() } else { WriteOptions::default() };
+        options = options.blocks(BlockSize::Tiles { width: tile, height: tile }).compression(compress);
         if cog {
-            options.overviews = Overviews::Factors(vec![2]);
+            options = options.overviews(Overviews::Factors(vec![2]));
         }
-        let plan = Plan::new(side, side, 1, DType::U16, options).expect("a plan");
+        let plan = WritePlan::new(ImageShape::new(side, side, 1, DType::U16), options).expect("a plan");
         Square { plan, pixels: texture(11, (side * side * 2) as usize), side }
     }
 
@@ -50,7 +49,7 @@ impl Square {
 
     /// To a file, to which the device may write by itself.
     fn write_file(&self, path: &Path, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
-        let report = self.plan.write_file(path, true, &mut self.array(), running)?;
+        let report = self.plan.write_file(path, &mut self.array(), &running.clone().overwrite(true))?;
         Ok((fs::read(path).expect("it was just written"), report.gpu.expect("a device did it")))
     }
 
@@ -72,7 +71,7 @@ impl Square {
 /// One row of tiles at a time.
 fn running(subject: &Subject, storage: Storage, fallback: FallbackPolicy) -> WriteConfig<'static> {
     let device = Device::Gpu(subject.gpu.clone());
-    WriteConfig { device, fallback, threads: Some(2), storage, buffer_bytes: Some(1), ..WriteConfig::default() }
+    WriteConfig::new().device(device).fallback(fallback).threads(2).storage(storage).buffer_bytes(1)
 }
 
 fn path(name: &str) -> PathBuf {
@@ -144,11 +143,7 @@ pub(crate) fn library_that_compresses_nothing_is_told_whatever_memory_there_is(s
     let square = Square::new(1500, 1456, Compress::Lz4, true);
     let mut done = 0;
     for budget in (4..100).map(|quarters| quarters << 18) {
-        let with = |fallback| WriteConfig {
-            gpu_memory_budget: Some(budget),
-            buffer_bytes: None,
-            ..running(subject, Storage::Posix, fallback)
-        };
+        let with = |fallback| running(subject, Storage::Posix, fallback).gpu_memory_budget(budget).buffer_bytes(None);
         match square.write(&with(FallbackPolicy::Auto)) {
             Ok((_, gpu)) => {
                 assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("larger than")), "{budget}: {gpu:?}");

@@ -8,8 +8,8 @@ use swath::codec::{SampleFormat, jpeg2000};
 use swath::gpu::{CodecBackend, Error as DeviceError};
 use swath::tiff::{Compression, Photometric, Planar};
 use swath::{
-    ArraySource, BlockSize, Compress, DType, Dataset, Device, Error, FallbackPolicy, Image, Layout, OnCorrupt,
-    Overviews, Plan, ReadRequest, WriteConfig, WriteOptions, WriteReport,
+    ArraySource, BlockSize, Compress, DType, Dataset, Device, Error, FallbackPolicy, Image, ImageShape, Layout,
+    OnCorrupt, Overviews, ReadRequest, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 use crate::files::{Cut, File, Missing, open};
@@ -115,19 +115,23 @@ pub(crate) fn jpeg2000_that_the_library_does_not_take_is_left_to_the_cpu_and_tol
 }
 
 /// A file as the CPU writes it.
-fn written(compress: Compress, bands: usize, change: impl Fn(&mut WriteOptions)) -> Vec<u8> {
+fn written(compress: Compress, bands: usize, change: impl Fn(WriteOptions) -> WriteOptions) -> Vec<u8> {
     let (plan, pixels) = planned(compress, DType::U8, bands, change);
     to_bytes(&plan, &pixels, Device::Cpu, FallbackPolicy::Auto).expect("the CPU writes it").0
 }
 
 /// A plan for an image of 75 x 90, and smooth pixels for it.
-fn planned(compress: Compress, dtype: DType, bands: usize, change: impl Fn(&mut WriteOptions)) -> (Plan, Vec<u8>) {
+fn planned(
+    compress: Compress,
+    dtype: DType,
+    bands: usize,
+    change: impl Fn(WriteOptions) -> WriteOptions,
+) -> (WritePlan, Vec<u8>) {
     let (width, height) = (75, 90);
-    let mut options = WriteOptions::default();
-    options.compress = compress;
-    options.blocks = BlockSize::Tiles { width: 32, height: 16 };
-    change(&mut options);
-    let plan = Plan::new(width, height, bands, dtype, options).unwrap_or_else(|error| panic!("{error}"));
+    let mut options = WriteOptions::default().compression(compress).blocks(BlockSize::Tiles { width: 32, height: 16 });
+    options = change(options);
+    let plan =
+        WritePlan::new(ImageShape::new(height, width, bands, dtype), options).unwrap_or_else(|error| panic!("{error}"));
     let sample = |i: usize| {
         let (pixel, band) = (i / bands, i % bands);
         let (x, y) = ((pixel as u64 % width) as f32, (pixel as u64 / width) as f32);
@@ -140,13 +144,12 @@ fn planned(compress: Compress, dtype: DType, bands: usize, change: impl Fn(&mut 
 }
 
 fn to_bytes(
-    plan: &Plan,
+    plan: &WritePlan,
     pixels: &[u8],
     device: Device,
     fallback: FallbackPolicy,
 ) -> swath::Result<(Vec<u8>, WriteReport)> {
-    let mut running = WriteConfig::default();
-    (running.device, running.fallback, running.threads) = (device, fallback, Some(2));
+    let running = WriteConfig::default().device(device).fallback(fallback).threads(2);
     let (dtype, bands) = (plan.dtype(), plan.bands());
     let array = ArraySource::from_bytes(pixels, dtype, bands, plan.height(), plan.width(), Layout::BandsLast);
     plan.to_bytes(&mut array.expect("as planned"), &running)
@@ -162,27 +165,25 @@ pub(crate) fn jpeg_of_every_colour_and_layout_is_the_cpus(subject: &Subject) {
     // The simulator decodes as the CPU does: what differs is a mistake of ours.
     for blocks in [BlockSize::Tiles { width: 32, height: 16 }, BlockSize::Strips { rows: 16 }] {
         for subsampling in SUBSAMPLINGS {
-            let file = written(jpeg(EncodeColour::YCbCr { subsampling }), 3, |options| options.blocks = blocks);
+            let file = written(jpeg(EncodeColour::YCbCr { subsampling }), 3, |options| options.blocks(blocks));
             check(subject, &format!("YCbCr {subsampling:?} {blocks:?}"), &open(file), "nvJPEG ");
         }
         for (bands, planar) in [(1, Planar::Chunky), (3, Planar::Chunky), (3, Planar::Separate), (4, Planar::Separate)]
         {
-            let file = written(jpeg(EncodeColour::Stored), bands, |options| {
-                (options.blocks, options.planar) = (blocks, planar);
-            });
+            let file = written(jpeg(EncodeColour::Stored), bands, |options| options.blocks(blocks).planar(planar));
             let image = open(file);
             assert_ne!(image.layout().photometric, Photometric::YCBCR);
             check(subject, &format!("{bands} bands {planar:?} {blocks:?}"), &image, "nvJPEG ");
         }
     }
-    let four = open(written(jpeg(EncodeColour::Stored), 4, |_| {}));
+    let four = open(written(jpeg(EncodeColour::Stored), 4, |options| options));
     let blocks = four.layout().grid.count().expect("a number");
     falls_back(subject, "four bands", &four, blocks, "no kernel decodes JPEG");
 }
 
 /// A library that does not know that flag decodes without it; one that does gets it.
 pub(crate) fn jpeg_is_decoded_where_chroma_cannot_be_interpolated(subject: &Subject) {
-    let image = open(written(jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }), 3, |_| {}));
+    let image = open(written(jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }), 3, |options| options));
     swath_sim::forget();
     check(subject, "no interpolation", &image, "nvJPEG ");
     let handles: Vec<String> = swath_sim::events().into_iter().filter(|it| it.starts_with("nvjpegCreateEx")).collect();
@@ -190,7 +191,7 @@ pub(crate) fn jpeg_is_decoded_where_chroma_cannot_be_interpolated(subject: &Subj
 }
 
 pub(crate) fn jpeg_with_shared_tables_is_spliced(subject: &Subject) {
-    let file = written(jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }), 3, |_| {});
+    let file = written(jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }), 3, |options| options);
     let image = open(file.clone());
     swath_sim::forget();
     check(subject, "shared tables", &image, "nvJPEG ");
@@ -217,9 +218,8 @@ pub(crate) fn libraries_are_left_alone_when_they_are_ruled_out(subject: &Subject
     swath_sim::forget();
     let report = file.open().read(&request).expect("the CPU reads it").report;
     assert_eq!(report.gpu.expect("a device was asked").fallbacks[0].reason, "no kernel decodes JPEG 2000");
-    let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |_| {});
-    let mut running = WriteConfig::default();
-    (running.device, running.encoder) = (Device::Gpu(subject.gpu.clone()), CodecBackend::Builtin);
+    let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |options| options);
+    let running = WriteConfig::default().device(Device::Gpu(subject.gpu.clone())).encoder(CodecBackend::Builtin);
     let array = ArraySource::from_bytes(&pixels, DType::U8, 1, plan.height(), plan.width(), Layout::BandsLast);
     plan.to_bytes(&mut array.expect("as planned"), &running).expect("the CPU encodes it");
     let events = swath_sim::events();
@@ -266,9 +266,8 @@ pub(crate) fn seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000(subject
 
 pub(crate) fn seed4_guard_refuses_the_pool_before_it_is_allocated(subject: &Subject) {
     // One tile of smooth pixels, which are far smaller in the file.
-    let (plan, pixels) = planned(JPEG2000, DType::U16, 4, |options| {
-        options.blocks = BlockSize::Tiles { width: 96, height: 96 };
-    });
+    let (plan, pixels) =
+        planned(JPEG2000, DType::U16, 4, |options| options.blocks(BlockSize::Tiles { width: 96, height: 96 }));
     let file = to_bytes(&plan, &pixels, Device::Cpu, FallbackPolicy::Auto).expect("the CPU writes it").0;
     let (image, bytes) = (open(file), 96 * 96 * 4 * 2);
     swath_sim::forget();
@@ -346,17 +345,12 @@ pub(crate) fn tiles_are_written_as_jpeg2000_without_loss(subject: &Subject) {
         for planar in [Planar::Chunky, Planar::Separate] {
             for kind in 0..3 {
                 let (plan, pixels) = planned(JPEG2000, dtype, bands, |options| {
-                    let compress = options.compress;
-                    match kind {
-                        0 => options.blocks = BlockSize::Strips { rows: 13 },
-                        1 => options.overviews = Overviews::Factors(vec![2, 4]),
-                        _ => {
-                            *options = WriteOptions::cog();
-                            options.compress = compress;
-                            options.blocks = BlockSize::Tiles { width: 16, height: 16 };
-                        }
-                    }
-                    options.planar = planar;
+                    let options = match kind {
+                        0 => options.blocks(BlockSize::Strips { rows: 13 }),
+                        1 => options.overviews(Overviews::Factors(vec![2, 4])),
+                        _ => options.cog().blocks(BlockSize::Tiles { width: 16, height: 16 }),
+                    };
+                    options.planar(planar)
                 });
                 let name = format!("{dtype} x {bands} {planar:?} {kind}");
                 let device = Device::Gpu(subject.gpu.clone());
@@ -380,20 +374,20 @@ pub(crate) fn tiles_are_written_as_jpeg2000_without_loss(subject: &Subject) {
 
 /// nvJPEG2000 takes no picture of one row, and the last strip may be one: that is known at the first.
 pub(crate) fn strip_of_one_row_is_no_surprise_at_the_end(subject: &Subject) {
-    let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |options| options.blocks = BlockSize::Strips { rows: 89 });
+    let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |options| options.blocks(BlockSize::Strips { rows: 89 }));
     let device = || Device::Gpu(subject.gpu.clone());
     let (file, report) = to_bytes(&plan, &pixels, device(), FallbackPolicy::Strict).expect("the CPU compresses all");
     same_pixels("strips", &pixels, &levels(&file)[0]);
     let gpu = report.gpu.expect("a device cut it");
     assert_eq!((gpu.compressed_by.as_str(), gpu.fallbacks.len()), ("the CPU", 0));
-    let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |options| options.blocks = BlockSize::Strips { rows: 88 });
+    let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |options| options.blocks(BlockSize::Strips { rows: 88 }));
     let (_, report) = to_bytes(&plan, &pixels, device(), FallbackPolicy::Strict).expect("two rows are enough");
     assert!(report.gpu.expect("a device did it").compressed_by.starts_with("nvJPEG2000 "));
 }
 
 /// The library makes something else of a tile that is to be without loss, and says that all is well.
 pub(crate) fn jpeg2000_that_is_not_without_loss_is_found_out_before_anything_is_written(subject: &Subject) {
-    let (plan, pixels) = planned(JPEG2000, DType::U16, 3, |_| {});
+    let (plan, pixels) = planned(JPEG2000, DType::U16, 3, |options| options);
     let expected = to_bytes(&plan, &pixels, Device::Cpu, FallbackPolicy::Auto).expect("the CPU writes it").0;
     let device = || Device::Gpu(subject.gpu.clone());
     swath_sim::reset();
@@ -411,9 +405,10 @@ pub(crate) fn jpeg2000_that_is_not_without_loss_is_found_out_before_anything_is_
 
 /// Encoders have working memory of several times their tiles.
 pub(crate) fn large_pictures_are_encoded_few_at_a_time(subject: &Subject) {
-    let mut options = WriteOptions::default();
-    (options.compress, options.blocks) = (jpeg(EncodeColour::Stored), BlockSize::Tiles { width: 4096, height: 4096 });
-    let plan = Plan::new(4096 * 5, 4096, 1, DType::U8, options).expect("a plan");
+    let options = WriteOptions::default()
+        .compression(jpeg(EncodeColour::Stored))
+        .blocks(BlockSize::Tiles { width: 4096, height: 4096 });
+    let plan = WritePlan::new(ImageShape::new(4096, 4096 * 5, 1, DType::U8), options).expect("a plan");
     let pixels = vec![7; 4096 * 5 * 4096];
     swath_sim::forget();
     let device = Device::Gpu(subject.gpu.clone());
@@ -431,8 +426,7 @@ pub(crate) fn tiles_are_written_as_jpeg(subject: &Subject) {
         for blocks in [BlockSize::Tiles { width: 32, height: 16 }, BlockSize::Strips { rows: 24 }] {
             let name = format!("{colour:?} x {bands} {planar:?} {blocks:?}");
             let (plan, pixels) = planned(jpeg(colour), DType::U8, bands, |options| {
-                (options.blocks, options.planar) = (blocks, planar);
-                options.overviews = Overviews::Factors(vec![2]);
+                options.blocks(blocks).planar(planar).overviews(Overviews::Factors(vec![2]))
             });
             let device = Device::Gpu(subject.gpu.clone());
             let (file, report) = to_bytes(&plan, &pixels, device, FallbackPolicy::Strict)
@@ -456,7 +450,7 @@ pub(crate) fn tiles_are_written_as_jpeg(subject: &Subject) {
         }
     }
     // Three bands as they are would have to lie in planes: the CPU's business, in the file that was asked for.
-    let (plan, pixels) = planned(jpeg(EncodeColour::Stored), DType::U8, 3, |_| {});
+    let (plan, pixels) = planned(jpeg(EncodeColour::Stored), DType::U8, 3, |options| options);
     let (file, report) =
         to_bytes(&plan, &pixels, Device::Gpu(subject.gpu.clone()), FallbackPolicy::Strict).expect("it is cut there");
     assert_eq!(report.gpu.expect("a device did it").compressed_by, "the CPU");
@@ -483,7 +477,7 @@ pub(crate) fn read_that_fails(subject: &Subject) {
     let failure = env::var(FAIL).expect("something fails");
     let image = match failure.starts_with("j2k") {
         true => File { bands: 3, ..tiles() }.open(),
-        false => open(written(jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }), 3, |_| {})),
+        false => open(written(jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }), 3, |options| options)),
     };
     let expected = image.read(&ReadRequest::new()).expect("the CPU reads it");
     let read = image.read(&ReadRequest::new().device(&subject.gpu));
@@ -530,7 +524,7 @@ pub(crate) fn write_that_fails(subject: &Subject) {
         true => JPEG2000,
         false => jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }),
     };
-    let (plan, pixels) = planned(compress, DType::U8, 3, |_| {});
+    let (plan, pixels) = planned(compress, DType::U8, 3, |options| options);
     let expected = to_bytes(&plan, &pixels, Device::Cpu, FallbackPolicy::Auto).expect("the CPU writes it").0;
     let device = || Device::Gpu(subject.gpu.clone());
     let (file, report) = to_bytes(&plan, &pixels, device(), FallbackPolicy::Auto).expect("the CPU helps out");

@@ -6,8 +6,8 @@ use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
     ArraySource, BlockSize, CodecBackend, Compress, DType, Dataset, Device, DeviceRaster, DeviceReport, Error,
-    FallbackPolicy, FileLayout, ImageSource, Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest,
-    Resampling, RowFn, Statistics, WriteConfig, WriteOptions, WriteReport,
+    FallbackPolicy, ImageShape, ImageSource, Layout, Overviews, Predictor, ReadRequest, Resampling, RowFn, Statistics,
+    WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 use crate::subject::Subject;
@@ -56,17 +56,15 @@ pub(crate) fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8
 
 fn running(device: Device, fallback: FallbackPolicy) -> WriteConfig<'static> {
     // Whose bytes are the CPU's; what nvCOMP makes is looked at elsewhere.
-    let mut running = WriteConfig { encoder: CodecBackend::Builtin, ..WriteConfig::default() };
-    (running.device, running.fallback, running.threads) = (device, fallback, Some(2));
-    running
+    WriteConfig::new().encoder(CodecBackend::Builtin).device(device).fallback(fallback).threads(2)
 }
 
-fn write(plan: &Plan, array: ArraySource<'_>, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
+fn write(plan: &WritePlan, array: ArraySource<'_>, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
     plan.to_bytes(&mut { array }, running).unwrap()
 }
 
 /// A plan at random, of those that a device can do all of.
-fn plan(random: &mut Random, side: u64) -> (Plan, u64, u64, usize, DType) {
+fn plan(random: &mut Random, side: u64) -> (WritePlan, u64, u64, usize, DType) {
     let dtype = random.pick(&[
         DType::U8,
         DType::I8,
@@ -86,14 +84,15 @@ fn plan(random: &mut Random, side: u64) -> (Plan, u64, u64, usize, DType) {
     let complex = matches!(dtype, DType::CI16 | DType::CF32 | DType::CF64);
     let (width, height) = (1 + random.below(side), 1 + random.below(side + 10));
     let bands = random.pick(&[1, 1, 2, 3, 5]);
-    let mut options = if random.below(2) == 0 { WriteOptions::cog() } else { WriteOptions::default() };
-    let tiled = options.arrangement == FileLayout::Cog || random.below(3) > 0;
-    options.blocks = if tiled {
+    let cog = random.below(2) == 0;
+    let mut options = if cog { WriteOptions::new().cog() } else { WriteOptions::default() };
+    let tiled = cog || random.below(3) > 0;
+    options = options.blocks(if tiled {
         BlockSize::Tiles { width: 16 * (1 + random.below(4) as u32), height: 16 * (1 + random.below(3) as u32) }
     } else {
         BlockSize::Strips { rows: 1 + random.below(40) as u32 }
-    };
-    options.compress = random.pick(&[
+    });
+    let compress = random.pick(&[
         Compress::None,
         Compress::Lzw,
         Compress::Deflate { level: 1 },
@@ -101,34 +100,36 @@ fn plan(random: &mut Random, side: u64) -> (Plan, u64, u64, usize, DType) {
         Compress::PackBits,
         Compress::Lz4,
     ]);
+    options = options.compression(compress);
     let float = matches!(dtype, DType::F16 | DType::F32 | DType::F64);
-    let predictors: &[Predictor] = match (options.compress.takes_predictor(), float, dtype.size()) {
+    let predictors: &[Predictor] = match (compress.takes_predictor(), float, dtype.size()) {
         (false, ..) | (.., 16) => &[Predictor::None],
         (true, true, _) => &[Predictor::None, Predictor::Horizontal, Predictor::FloatingPoint],
         (true, false, _) => &[Predictor::None, Predictor::Horizontal],
     };
-    options.predictor = PredictorChoice::Always(random.pick(predictors));
-    options.planar = random.pick(&[Planar::Chunky, Planar::Separate]);
-    options.overviews = if width > 8 && height > 8 {
-        random.pick(&[Some(()), None]).map_or(Overviews::None, |()| Overviews::Factors(vec![2, 4]))
-    } else {
-        Overviews::None
-    };
-    options.resampling = Some(if complex {
-        Resampling::Nearest
-    } else {
-        random.pick(&[Resampling::Nearest, Resampling::Mean, Resampling::Min, Resampling::Max, Resampling::Mode])
-    });
-    options.skip_empty = random.below(4) == 0;
-    options.statistics = if random.below(3) == 0 && !complex { Statistics::Embed } else { Statistics::Off };
+    options = options
+        .predictor(random.pick(predictors))
+        .planar(random.pick(&[Planar::Chunky, Planar::Separate]))
+        .overviews(if width > 8 && height > 8 {
+            random.pick(&[Some(()), None]).map_or(Overviews::None, |()| Overviews::Factors(vec![2, 4]))
+        } else {
+            Overviews::None
+        })
+        .resampling(if complex {
+            Resampling::Nearest
+        } else {
+            random.pick(&[Resampling::Nearest, Resampling::Mean, Resampling::Min, Resampling::Max, Resampling::Mode])
+        })
+        .skip_empty(random.below(4) == 0)
+        .statistics(if random.below(3) == 0 && !complex { Statistics::Embed } else { Statistics::Off });
     if random.below(2) == 0 && !complex {
-        options.about.nodata = Some(if float { NoData::Float(-9999.0) } else { NoData::Uint(7) });
+        options = options.nodata(if float { NoData::Float(-9999.0) } else { NoData::Uint(7) });
         if dtype == DType::F16 {
-            options.about.nodata = Some(NoData::Float(2.5));
+            options = options.nodata(NoData::Float(2.5));
         }
-        options.nan_to_nodata = random.below(2) == 0;
+        options = options.nan_to_nodata(random.below(2) == 0);
     }
-    let plan = Plan::new(width, height, bands, dtype, options.clone());
+    let plan = WritePlan::new(ImageShape::new(height, width, bands, dtype), options.clone());
     let plan = plan.unwrap_or_else(|error| panic!("{error}: {width} x {height} x {bands} {dtype} {options:?}"));
     (plan, width, height, bands, dtype)
 }
@@ -154,14 +155,14 @@ pub(crate) fn bytes_are_those_of_the_cpu_however_bands_are_made(subject: &Subjec
         }
         // A row of blocks at a time, and rows that end in the middle of one.
         let mut streamed = on_device.clone();
-        streamed.buffer_bytes = Some(1);
+        streamed = streamed.buffer_bytes(1);
         let chunk = 1 + random.below(height);
         let mut rows = |rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>| {
             let row_bytes = width as usize * bands * dtype.size();
             out.copy_from_slice(&pixels[rows.start as usize * row_bytes..rows.end as usize * row_bytes]);
             Ok(())
         };
-        let mut source = RowFn::new(width, height, bands, dtype, chunk, &mut rows);
+        let mut source = RowFn::new(ImageShape::new(height, width, bands, dtype), chunk, &mut rows);
         let (bytes, _) = plan.to_bytes(&mut source, &streamed).unwrap();
         assert!(bytes == expected, "in chunks of {chunk} rows, {}", named());
     }
@@ -196,12 +197,13 @@ pub(crate) fn raster_on_the_device_is_written_without_passing_through_the_host(s
             let (width, height) = subject.amount((75_u64, 90_u64), (35, 40));
             let pixels = samples(&mut random, dtype, (width * height) as usize * bands);
             let layout = if bands_last { Layout::BandsLast } else { Layout::BandsFirst };
-            let mut options = WriteOptions::cog();
-            options.blocks = BlockSize::Tiles { width: 32, height: 32 };
-            options.compress = Compress::Deflate { level: 1 };
-            options.nan_to_nodata = true;
-            options.about.nodata = Some(NoData::Uint(9));
-            let plan = Plan::new(width, height, bands, dtype, options).unwrap();
+            let options = WriteOptions::new()
+                .cog()
+                .blocks(BlockSize::Tiles { width: 32, height: 32 })
+                .compression(Compress::Deflate { level: 1 })
+                .nan_to_nodata(true)
+                .nodata(NoData::Uint(9));
+            let plan = WritePlan::new(ImageShape::new(height, width, bands, dtype), options).unwrap();
             let array = ArraySource::from_bytes(&pixels, dtype, bands, height, width, layout).unwrap();
             let (expected, _) = write(&plan, array, &WriteConfig::default());
             let raster = DeviceRaster::upload(&gpu, dtype, (bands, height, width), bands_last, &pixels).unwrap();
@@ -242,22 +244,26 @@ pub(crate) fn image_is_converted_without_its_pixels_passing_through_the_host(sub
         // No kernel decodes this one: the CPU does, and the pixels are uploaded.
         (Planar::Chunky, Compress::Lzma { preset: 0 }, false),
     ] {
-        let mut options = WriteOptions::default();
-        options.blocks = BlockSize::Tiles { width: 48, height: 16 };
-        (options.planar, options.compress) = (planar, compress);
-        let file =
-            write(&Plan::new(width, height, bands, DType::U16, options).unwrap(), array, &WriteConfig::default()).0;
+        let options = WriteOptions::default()
+            .blocks(BlockSize::Tiles { width: 48, height: 16 })
+            .planar(planar)
+            .compression(compress);
+        let file = write(
+            &WritePlan::new(ImageShape::new(height, width, bands, DType::U16), options).unwrap(),
+            array,
+            &WriteConfig::default(),
+        )
+        .0;
         let dataset = Dataset::from_bytes(file).unwrap();
         let image = dataset.image(0).unwrap();
-        let mut options = WriteOptions::cog();
-        options.blocks = BlockSize::Tiles { width: 32, height: 32 };
-        options.compress = Compress::Lz4;
-        let plan = Plan::new(width, height, bands, DType::U16, options).unwrap();
+        let options =
+            WriteOptions::new().cog().blocks(BlockSize::Tiles { width: 32, height: 32 }).compression(Compress::Lz4);
+        let plan = WritePlan::new(ImageShape::new(height, width, bands, DType::U16), options).unwrap();
         let convert = |device: Device, budget: Option<u64>| {
             let request = ReadRequest::new().device(&device);
             let mut running = running(device, FallbackPolicy::Auto);
             // Several bands, which do not end where blocks do.
-            (running.buffer_bytes, running.gpu_memory_budget) = (Some(1), budget);
+            running = running.buffer_bytes(1).gpu_memory_budget(budget);
             plan.to_bytes(&mut ImageSource::new(&image, request).unwrap(), &running).unwrap()
         };
         let (expected, _) = convert(Device::Cpu, None);
@@ -279,9 +285,8 @@ pub(crate) fn thousand_tiles_cost_one_pool_and_one_download(subject: &Subject) {
     let (width, height) = (4096_u64, 4096_u64);
     let mut options = WriteOptions::default();
     // 1,024 tiles of 16 KiB.
-    options.blocks = BlockSize::Tiles { width: 128, height: 128 };
-    options.compress = Compress::Lz4;
-    let plan = Plan::new(width, height, 1, DType::U8, options).unwrap();
+    options = options.blocks(BlockSize::Tiles { width: 128, height: 128 }).compression(Compress::Lz4);
+    let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
     let pixels: Vec<u8> = (0..width * height).map(|i| (i / 7 % 251) as u8).collect();
     let array = ArraySource::new::<u8>(&pixels, 1, height, width, Layout::BandsFirst).unwrap();
     let (_, report) = write(&plan, array, &running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict));
@@ -303,14 +308,20 @@ pub(crate) fn large(rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>) -> s
 
 pub(crate) fn peak_of_device_memory_is_a_band_and_not_the_image(subject: &Subject) {
     let gpu = subject.gpu.clone();
-    let mut options = WriteOptions::cog();
-    options.blocks = BlockSize::Tiles { width: 512, height: 512 };
-    options.compress = Compress::Zstd { level: 1 };
-    let plan = Plan::new(8192, 8192, 1, DType::F32, options).unwrap();
+    let options = WriteOptions::new()
+        .cog()
+        .blocks(BlockSize::Tiles { width: 512, height: 512 })
+        .compression(Compress::Zstd { level: 1 });
+    let plan = WritePlan::new(ImageShape::new(8192, 8192, 1, DType::F32), options).unwrap();
     let path = std::env::temp_dir().join(format!("swath-device-large-{}.tif", std::process::id()));
-    let mut source = RowFn::new(8192, 8192, 1, DType::F32, 512, large);
-    let report =
-        plan.write_file(&path, true, &mut source, &running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict)).unwrap();
+    let mut source = RowFn::new(ImageShape::new(8192, 8192, 1, DType::F32), 512, large);
+    let report = plan
+        .write_file(
+            &path,
+            &mut source,
+            &running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict).clone().overwrite(true),
+        )
+        .unwrap();
     let stats = report.gpu.unwrap().stats;
     assert!(stats.peak_bytes <= 128_000_000, "{stats}");
     // 16 bands: each is uploaded once, comes back once, and is waited for once; after the first few nothing is allocated.
@@ -341,22 +352,21 @@ pub(crate) fn budget_too_small_for_a_band_halves_it_and_then_names_what_is_missi
     let (width, height) = (256_u64, 256_u64);
     let pixels: Vec<u8> = (0..width * height).map(|i| (i % 253) as u8).collect();
     let array = ArraySource::new::<u8>(&pixels, 1, height, width, Layout::BandsFirst).unwrap();
-    let mut options = WriteOptions::default();
-    options.blocks = BlockSize::Tiles { width: 32, height: 32 };
-    let plan = Plan::new(width, height, 1, DType::U8, options).unwrap();
+    let options = WriteOptions::default().blocks(BlockSize::Tiles { width: 32, height: 32 });
+    let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
     let (expected, _) = write(&plan, array, &WriteConfig::default());
     let mut small = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
     // Eight rows of tiles of 8 KiB each, and their tiles.
-    small.gpu_memory_budget = Some(40_000);
+    small = small.gpu_memory_budget(40_000);
     let (bytes, report) = write(&plan, array, &small);
     assert!(bytes == expected);
     let stats = report.gpu.unwrap().stats;
     assert!(stats.uploads > 1 && stats.peak_bytes <= 40_000, "{stats}");
 
-    small.gpu_memory_budget = Some(10_000);
+    small = small.gpu_memory_budget(10_000);
     let path = std::env::temp_dir().join(format!("swath-device-budget-{}.tif", std::process::id()));
     std::fs::write(&path, b"old").unwrap();
-    let error = plan.write_file(&path, true, &mut { array }, &small).unwrap_err();
+    let error = plan.write_file(&path, &mut { array }, &small.clone().overwrite(true)).unwrap_err();
     assert!(matches!(&error, Error::Device(swath::gpu::Error::Budget { .. })), "{error}");
     assert!(error.to_string().contains("bytes of device memory"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"old", "a write that fails leaves the old file");
@@ -370,17 +380,17 @@ pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subje
     let pixels: Vec<u8> = (0..width * height).map(|i| (i % 3) as u8).collect();
     let array = ArraySource::new::<u8>(&pixels, 1, height, width, Layout::BandsFirst).unwrap();
     let tiles = BlockSize::Tiles { width: 16, height: 16 };
-    let mut masked = WriteOptions::cog();
-    masked.mask = true;
-    let mut packed = WriteOptions::cog();
-    packed.bits = Some(2);
-    let mut cubic = WriteOptions::cog();
-    cubic.resampling = Some(Resampling::Cubic);
+    let mut masked = WriteOptions::new().cog();
+    masked = masked.mask(true);
+    let mut packed = WriteOptions::new().cog();
+    packed = packed.bits(2);
+    let mut cubic = WriteOptions::new().cog();
+    cubic = cubic.resampling(Resampling::Cubic);
     let mut third = WriteOptions::default();
-    third.overviews = Overviews::Factors(vec![3]);
+    third = third.overviews(Overviews::Factors(vec![3]));
     for (mut options, word) in [(masked, "mask"), (packed, "bytes"), (cubic, "cubic"), (third, "3 pixels")] {
-        options.blocks = tiles;
-        let plan = Plan::new(width, height, 1, DType::U8, options).unwrap();
+        options = options.blocks(tiles);
+        let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
         let (expected, _) = write(&plan, array, &WriteConfig::default());
         let (bytes, report) = write(&plan, array, &running(Device::Gpu(gpu.clone()), FallbackPolicy::Auto));
         assert!(bytes == expected);
@@ -399,7 +409,7 @@ pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subje
 pub(crate) fn device_that_was_looked_for_and_is_not_there_is_told(_: &Subject) {
     let pixels = [1_u8; 64];
     let array = ArraySource::new::<u8>(&pixels, 1, 8, 8, Layout::BandsFirst).unwrap();
-    let plan = Plan::new(8, 8, 1, DType::U8, WriteOptions::default()).unwrap();
+    let plan = WritePlan::new(ImageShape::new(8, 8, 1, DType::U8), WriteOptions::default()).unwrap();
     let none = running(Device::NoGpu("there is none".into()), FallbackPolicy::Auto);
     let (bytes, report) = write(&plan, array, &none);
     let told = |gpu: Option<swath::DeviceReport>| gpu.unwrap().fallbacks[0].reason.clone();

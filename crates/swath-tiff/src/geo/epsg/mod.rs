@@ -1,4 +1,4 @@
-//! Code tables: what stands behind the EPSG codes that GeoTIFF keys commonly name.
+//! Tables of the EPSG codes that GeoTIFF keys commonly use.
 //!
 //! The tables are texts with a row per line, sorted by code, selected from the EPSG Dataset by `generate.py`, so that they can
 //! be read, compared and replaced. They are searched in place: nothing is built at start-up. A code that is not in them is no
@@ -16,7 +16,7 @@ const UTM: &str = include_str!("utm.txt");
 const UNITS: &str = include_str!("units.txt");
 const KINDS: &str = include_str!("kinds.txt");
 
-/// What a code of the register stands for.
+/// The kind of object that a code of the register names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EpsgKind {
     Projected,
@@ -51,7 +51,7 @@ pub(super) struct GeographicRow {
 pub(super) struct Axes {
     /// Where each points.
     pub(super) towards: [&'static str; 2],
-    /// The northing comes first, though both point to the pole or away from it. Elsewhere the directions say it.
+    /// The northing comes first, though both point to the pole or away from it. Elsewhere the directions determine the order.
     pub(super) northing_first: bool,
 }
 
@@ -62,7 +62,7 @@ impl Axes {
         Self { towards: [first, second], northing_first: false }
     }
 
-    /// The axes that the flags of a row stand for.
+    /// The axes that the flags of a row mean.
     fn from_flags(flags: &str) -> Option<Self> {
         let flags = flags.trim_end_matches('d');
         let letters = flags.trim_end_matches('r');
@@ -102,7 +102,7 @@ pub(super) struct ConversionRow {
     values: Values,
 }
 
-/// Numbers are only parsed when they are asked for: a search looks at thousands of rows and rejects most at the first.
+/// Numbers are parsed only when they are needed: a search visits thousands of rows and rejects most at the first number.
 #[derive(Debug, Clone, PartialEq)]
 enum Values {
     Text(&'static str),
@@ -217,7 +217,7 @@ pub(super) fn compound_parts(code: u16) -> Option<(u16, u16)> {
     Some((field(row, ' ', 0)?, field(row, ' ', 1)?))
 }
 
-/// What any code of the register stands for, also of those that are not in the other tables.
+/// The kind of any code of the register, also of those that are not in the other tables.
 pub(super) fn kind(code: u16) -> Option<EpsgKind> {
     let row = floor(KINDS, code)?;
     let last: u16 = field(row, ' ', 1)?;

@@ -5,7 +5,7 @@ use crate::geo::crs::{Crs, CrsKind, Projection};
 use crate::geo::geographic::Geographic;
 use crate::geo::names::Unit;
 
-/// What ESRI wants beside the parameters of a method, with the values that make its method ours.
+/// The parameters that ESRI requires in addition to ours, with the values that make both methods equal.
 fn fixed(id: &str) -> &'static [(&'static str, f64)] {
     match id {
         "WEBM" => &[("Standard_Parallel_1", 0.0), ("Auxiliary_Sphere_Type", 0.0)],
@@ -78,7 +78,7 @@ impl Crs {
 
 fn write_geographic(out: &mut String, base: &Geographic) -> Option<()> {
     let ellipsoid = base.ellipsoid.as_ref()?;
-    // These words are what tells the dialect, to PROJ too.
+    // These words identify the dialect, for PROJ too.
     let named = |prefix: &str, name: &str| format!("{prefix}{}", joined(name.strip_prefix(prefix).unwrap_or(name)));
     out.push_str("GEOGCS[");
     quote(out, &if base.epsg == Some(4326) { "GCS_WGS_1984".into() } else { named("GCS_", &base.name) });

@@ -70,7 +70,7 @@ pub(super) fn read(root: &Node<'_>, base: &Geographic, unit: &Unit, esri: bool) 
                 (Some(_), _) if scaled => return None,
                 (Some(_), _) => "LCC2",
                 (None, Some((parallel, origin))) if (parallel - origin).abs() > 1e-10 => {
-                    // One parallel that is not the origin's: two equal ones say the same, as long as there is no scale.
+                    // One parallel that is not the origin's: two equal ones mean the same, as long as there is no scale.
                     let method = Method::by_id("LCC2").filter(|_| !scaled)?;
                     let value = |own: &MethodParameter| match own.name {
                         "standard_parallel_2" => parallel,

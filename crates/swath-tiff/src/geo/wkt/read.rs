@@ -1,6 +1,6 @@
 //! From well-known text to a system: WKT 1 of GDAL and of ESRI, and WKT 2.
 //!
-//! ESRI's dialect also stands in citations, as the "ESRI PE string" that ArcGIS and GDAL write when keys cannot say it.
+//! ESRI's dialect also occurs in citations, as the "ESRI PE string" that ArcGIS and GDAL write when keys cannot express a system.
 
 use super::projection;
 use super::text::{Node, WktError};
@@ -26,7 +26,7 @@ const VERTICAL_DATUM: &[&str] = &["VERT_DATUM", "VDATUM", "VERTICALDATUM", "VRF"
 impl Crs {
     /// The system that a text describes: WKT 1 in GDAL's or ESRI's dialect, or WKT 2.
     ///
-    /// A code in the text names the system, unless the tables know the code and the text says otherwise: then what is spelled out
+    /// A code in the text names the system, unless the tables contain the code and the text contradicts it: then what is spelled out
     /// counts. A text without a code is compared with the tables, as [`Crs::from_keys`] does.
     ///
     /// ```
@@ -56,7 +56,7 @@ impl Crs {
         crs.checked(&root, text)
     }
 
-    /// A projection that is not known is an error, unless a code names it or ESRI's own words can be passed on. These also say
+    /// An unknown projection is an error, unless a code names it or ESRI's own words can be passed on. These also say
     /// best which datum is meant when it goes by a name that the tables do not have.
     fn checked(self, root: &Node<'_>, text: &str) -> Result<Self, WktError> {
         let known_datum = self.geographic.as_ref().is_some_and(|base| base.datum.epsg.is_some());
@@ -186,7 +186,7 @@ fn compound(node: &Node<'_>) -> Result<Crs, WktError> {
     Ok(crs)
 }
 
-/// Gives a system that is spelled out the code that the text names, or the one that the tables know for it.
+/// Gives a system that is spelled out the code that the text names, or the one that the tables have for it.
 fn settle(own: Crs, code: Option<Code>) -> Crs {
     let named = code.and_then(Code::as_epsg).filter(|number| kind_fits(own.kind, epsg::kind(*number)));
     if let Some(number) = named {
@@ -199,7 +199,7 @@ fn settle(own: Crs, code: Option<Code>) -> Crs {
                 let geographic = table.geographic.map(|base| Geographic { to_wgs84: shift, ..base });
                 return Crs { geographic, citations: Citations::default(), ..table };
             }
-            // The text says something else than its code: a code that somebody forgot to take away.
+            // The text contradicts its code: the code is probably left over from another system.
             Some(_) => {}
             None => return Crs { code, declared: Some(number), horizontal: Some(number), ..own },
         }
@@ -483,7 +483,7 @@ mod tests {
         let origin = |at: f64| format!(r#"PARAMETER["Latitude_Of_Origin",{at}]"#);
         assert_eq!(conic(&format!("{scale},{}", origin(49.0))), Some(("LCC1", None)));
         assert_eq!(conic(&origin(40.0)), Some(("LCC2", Some(49.0))));
-        // No keys can say these.
+        // No keys can express these.
         assert_eq!(conic(&format!("{scale},{}", origin(40.0))), None);
         assert_eq!(conic(&format!(r#"PARAMETER["Standard_Parallel_2",44.0],{scale}"#)), None);
     }
@@ -495,7 +495,7 @@ mod tests {
         let gdal = GCS.replace("GCS_", "").replace("D_", "");
         let text = |end: &str| format!(r#"PROJCS["x",{gdal},PROJECTION["Fuller"],UNIT["metre",1]{end}]"#);
         assert_eq!(Crs::from_wkt(&text("")), Err(WktError::Method { name: "Fuller".into() }));
-        // A code says it all.
+        // A code is enough.
         assert_eq!(Crs::from_wkt(&text(r#",AUTHORITY["EPSG","3752"]"#)).unwrap().epsg(), Some(3752));
     }
 

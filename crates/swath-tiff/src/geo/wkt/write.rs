@@ -1,4 +1,4 @@
-//! Writes a system as WKT 1 in GDAL's dialect, which every geospatial library reads; as WKT 2 what only that can say.
+//! Writes a system as WKT 1 in GDAL's dialect, which every geospatial library reads; and as WKT 2 if WKT 1 cannot express it.
 
 use std::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::geo::geographic::Geographic;
 use crate::geo::method::Quantity;
 use crate::geo::names::Unit;
 
-/// What PROJ needs to know of Web Mercator beyond WKT 1: that its ellipsoid is treated as a sphere.
+/// The fact about Web Mercator that PROJ needs and WKT 1 lacks: that its ellipsoid is treated as a sphere.
 const WEB_MERCATOR: &str =
     "+proj=merc +a=6378137 +b=6378137 +lat_ts=0 +lon_0=0 +x_0=0 +y_0=0 +k=1 +units=m +nadgrids=@null +wktext +no_defs";
 
@@ -92,7 +92,7 @@ impl Crs {
             push(out, format_args!(r#",EXTENSION["PROJ4","{WEB_MERCATOR}"]"#));
         }
         match self.code {
-            // A code that was only found by comparison stays out: the text says what the file says.
+            // A code that was only found by comparison stays out: the text contains what the file contains.
             Some(code) if !self.identified && !self.compound => {
                 let name = match code.authority {
                     Authority::Epsg => "EPSG",
@@ -130,7 +130,7 @@ impl Crs {
         write_measure(out, "ANGLEUNIT", &Unit::DEGREE);
         out.push_str("],CS[ellipsoidal,3]");
         let code = self.code.filter(|_| !self.identified).and_then(Code::as_epsg);
-        // A code counts its heights in metres, whatever the keys say of a unit: that is how GDAL reads them.
+        // A code counts its heights in metres, even if the keys state another unit, as in GDAL.
         let own = self.vertical.as_ref().filter(|_| code.is_none());
         let height = own.map_or(Unit::METRE, |vertical| vertical.unit.clone());
         let angle = ("ANGLEUNIT", &base.angular_unit);
@@ -190,11 +190,11 @@ fn write_axes(out: &mut String, axes: Axes) {
 }
 
 fn write_projection(out: &mut String, projection: &Projection) {
-    // The two orientations of Krovak have one name, and their axes to tell them apart.
+    // The two orientations of Krovak have the same name; their axes distinguish them.
     let name = if projection.method.id == "KROVAKN" { "Krovak" } else { projection.method.name };
     push(out, format_args!(r#",PROJECTION["{name}"],"#));
     for parameter in &projection.parameters {
-        // WKT 1 knows these two methods only with their origin on the equator; PROJ accepts the parameter when it matters.
+        // WKT 1 defines these two methods only with their origin on the equator; PROJ accepts the parameter when it matters.
         let equator = matches!(projection.method.id, "MERC1" | "EQC") && parameter.name == "latitude_of_origin";
         if equator && parameter.value == 0.0 && parameter.quantity == Quantity::Angle {
             continue;

@@ -13,8 +13,8 @@ use swath::codec::predictor::Predictor;
 use swath::tiff::Compression;
 use swath::{
     ArraySource, BlockSize, CodecBackend, Compress, DType, Dataset, Device, DeviceReport, Error, FallbackPolicy, Gpu,
-    Image, ImageSource, Layout, Overviews, Plan, PredictorChoice, ReadRequest, Result, Storage, WriteConfig,
-    WriteOptions,
+    Image, ImageShape, ImageSource, Layout, Overviews, PredictorChoice, ReadRequest, Result, Storage, WriteConfig,
+    WriteOptions, WritePlan,
 };
 
 use crate::files::{Cut, Dice, File, open, texture};
@@ -39,8 +39,8 @@ pub(super) struct Operation {
 #[derive(Debug)]
 enum Work {
     Read { file: Vec<u8>, budget: u64, to_device: bool },
-    Write { plan: Box<Plan>, pixels: Vec<u8>, to_file: bool },
-    Convert { plan: Box<Plan>, file: Vec<u8> },
+    Write { plan: Box<WritePlan>, pixels: Vec<u8>, to_file: bool },
+    Convert { plan: Box<WritePlan>, file: Vec<u8> },
 }
 
 /// How it is asked for.
@@ -87,8 +87,8 @@ impl Operation {
         Operation::write_as(name, cog(compress), pixels, to_file)
     }
 
-    fn write_as(name: &'static str, plan: Plan, pixels: Vec<u8>, to_file: bool) -> Operation {
-        let pictures = matches!(plan.options().compress, Compress::Jpeg2000(_) | Compress::Jpeg { .. });
+    fn write_as(name: &'static str, plan: WritePlan, pixels: Vec<u8>, to_file: bool) -> Operation {
+        let pictures = matches!(plan.compression(), Compress::Jpeg2000(_) | Compress::Jpeg { .. });
         let (bytes, _) = plan.to_bytes(&mut array(&plan, &pixels), &WriteConfig::default()).expect("the CPU writes it");
         let expected = levels(&plan, Dataset::from_bytes(bytes).expect("a file"));
         Operation { name, work: Work::Write { plan: Box::new(plan), pixels, to_file }, pictures, expected }
@@ -138,16 +138,13 @@ impl Operation {
             asked.storage = Storage::Auto;
         }
         let request = ReadRequest::new().device(gpu).fallback(asked.policy).decoder(asked.codec).storage(asked.storage);
-        let running = WriteConfig {
-            threads: Some(1),
-            // A row of blocks at a time.
-            buffer_bytes: Some(1),
-            device: Device::Gpu(gpu.clone()),
-            fallback: asked.policy,
-            encoder: asked.codec,
-            storage: asked.storage,
-            ..WriteConfig::default()
-        };
+        let running = WriteConfig::new()
+            .threads(1)
+            .buffer_bytes(1)
+            .device(Device::Gpu(gpu.clone()))
+            .fallback(asked.policy)
+            .encoder(asked.codec)
+            .storage(asked.storage);
         match &self.work {
             Work::Read { file, budget, to_device } => {
                 let (image, request) = (open(file.clone()), request.gpu_memory_budget(*budget));
@@ -171,18 +168,18 @@ impl Operation {
                 Ok(Done { levels, report: report.gpu.expect("a device was asked") })
             }
             Work::Write { plan, pixels, to_file: true } => {
-                self.to_file(plan, |path| plan.write_file(path, false, &mut array(plan, pixels), &running))
+                self.to_file(plan, |path| plan.write_file(path, &mut array(plan, pixels), &running))
             }
             Work::Convert { plan, file } => {
                 let image: Image = open(file.clone());
                 let mut source = ImageSource::new(&image, request)?;
-                self.to_file(plan, |path| plan.write_file(path, false, &mut source, &running))
+                self.to_file(plan, |path| plan.write_file(path, &mut source, &running))
             }
         }
     }
 
     /// Write a file in an empty folder; if that fails nothing is left in it.
-    fn to_file(&self, plan: &Plan, write: impl FnOnce(&PathBuf) -> Result<swath::WriteReport>) -> Result<Done> {
+    fn to_file(&self, plan: &WritePlan, write: impl FnOnce(&PathBuf) -> Result<swath::WriteReport>) -> Result<Done> {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("faults-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
@@ -209,37 +206,39 @@ impl Operation {
 }
 
 /// The pixels of every level, by the CPU.
-fn levels(plan: &Plan, dataset: Dataset) -> Vec<Vec<u8>> {
+fn levels(plan: &WritePlan, dataset: Dataset) -> Vec<Vec<u8>> {
     let image = dataset.image(0).expect("an image");
     let read = |level| image.read(&ReadRequest::new().level(level)).expect("what was written can be read");
     (0..plan.levels().len()).map(|level| read(level).pixels.as_bytes().to_vec()).collect()
 }
 
-fn cog(compress: Compress) -> Plan {
-    let mut options = WriteOptions::cog();
-    options.blocks = BlockSize::Tiles { width: 32, height: 16 };
-    options.overviews = Overviews::Factors(vec![2, 4]);
-    options.predictor = PredictorChoice::Always(match compress.takes_predictor() {
-        true => Predictor::Horizontal,
-        false => Predictor::None,
-    });
+fn cog(compress: Compress) -> WritePlan {
+    let mut options = WriteOptions::new()
+        .cog()
+        .blocks(BlockSize::Tiles { width: 32, height: 16 })
+        .overviews(Overviews::Factors(vec![2, 4]))
+        .predictor(PredictorChoice::Always(match compress.takes_predictor() {
+            true => Predictor::Horizontal,
+            false => Predictor::None,
+        }));
     let dtype = if matches!(compress, Compress::Jpeg { .. }) { DType::U8 } else { DType::U16 };
     // Tiles that are noise all over, with nothing behind the edge, grow.
     let width = if compress == Compress::Lz4 { WIDTH / 32 * 32 } else { WIDTH };
-    options.compress = compress;
-    Plan::new(width, HEIGHT, 1, dtype, options).expect("a plan")
+    options = options.compression(compress);
+    WritePlan::new(ImageShape::new(HEIGHT, width, 1, dtype), options).expect("a plan")
 }
 
 /// A plan with tiles of 72 KiB, of which the first is decoded again.
-fn large_tiles() -> Plan {
-    let mut options = WriteOptions::cog();
-    options.blocks = BlockSize::Tiles { width: 192, height: 192 };
-    options.overviews = Overviews::Factors(vec![2]);
-    options.compress = Compress::Deflate { level: 6 };
-    Plan::new(192, 500, 1, DType::U16, options).expect("a plan")
+fn large_tiles() -> WritePlan {
+    let options = WriteOptions::new()
+        .cog()
+        .blocks(BlockSize::Tiles { width: 192, height: 192 })
+        .overviews(Overviews::Factors(vec![2]))
+        .compression(Compress::Deflate { level: 6 });
+    WritePlan::new(ImageShape::new(500, 192, 1, DType::U16), options).expect("a plan")
 }
 
-fn array<'a>(plan: &Plan, pixels: &'a [u8]) -> ArraySource<'a> {
+fn array<'a>(plan: &WritePlan, pixels: &'a [u8]) -> ArraySource<'a> {
     let (height, width, dtype) = (plan.height(), plan.width(), plan.dtype());
     let bytes = (width * height) as usize * dtype.size();
     ArraySource::from_bytes(&pixels[..bytes], dtype, 1, height, width, Layout::BandsFirst).expect("an array")

@@ -9,7 +9,7 @@ use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
 use swath::{
     ArraySource, BlockSize, Compress, DType, Dataset, Device, DeviceReport, Error, FallbackPolicy, FileLayout, Gpu,
-    Layout, Overviews, Plan, Predictor, PredictorChoice, ReadRequest, RowFn, Storage, WriteConfig, WriteOptions,
+    ImageShape, Layout, Overviews, Predictor, ReadRequest, RowFn, Storage, WriteConfig, WriteOptions, WritePlan,
     WriteReport,
 };
 
@@ -23,14 +23,12 @@ const CODECS: [Compress; 3] = [Compress::Deflate { level: 6 }, Compress::Zstd { 
 
 fn running(gpu: &Gpu, storage: Storage, buffer_bytes: Option<u64>) -> WriteConfig<'static> {
     let device = Device::Gpu(gpu.clone());
-    WriteConfig {
-        device,
-        fallback: FallbackPolicy::Strict,
-        threads: Some(2),
-        storage,
-        buffer_bytes,
-        ..WriteConfig::default()
-    }
+    WriteConfig::new()
+        .device(device)
+        .fallback(FallbackPolicy::Strict)
+        .threads(2)
+        .storage(storage)
+        .buffer_bytes(buffer_bytes)
 }
 
 /// A place for a file that is gone when this is.
@@ -50,7 +48,7 @@ impl Drop for Temporary {
 
 /// An image and the plan to write it.
 struct Picture {
-    plan: Plan,
+    plan: WritePlan,
     pixels: Vec<u8>,
     /// Width, height, bands.
     size: (u64, u64, usize),
@@ -62,8 +60,8 @@ impl Picture {
     fn new(size: (u64, u64, usize), dtype: DType, mut options: WriteOptions) -> Picture {
         let (width, height, bands) = size;
         let pixels = samples(&mut Random(width * height), dtype, (width * height) as usize * bands);
-        options.blocks = BlockSize::Tiles { width: 32, height: 32 };
-        let plan = Plan::new(width, height, bands, dtype, options).expect("a plan");
+        options = options.blocks(BlockSize::Tiles { width: 32, height: 32 });
+        let plan = WritePlan::new(ImageShape::new(height, width, bands, dtype), options).expect("a plan");
         Picture { plan, pixels, size, dtype }
     }
 
@@ -85,18 +83,18 @@ impl Picture {
             out.copy_from_slice(&self.pixels[rows.start as usize * row_bytes..rows.end as usize * row_bytes]);
             Ok(())
         };
-        let mut source = RowFn::new(width, height, bands, self.dtype, chunk, &mut rows);
+        let mut source = RowFn::new(ImageShape::new(height, width, bands, self.dtype), chunk, &mut rows);
         self.plan.to_bytes(&mut source, running).expect("it writes")
     }
 
     fn to_file(&self, path: &Path, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, WriteReport)> {
-        let report = self.plan.write_file(path, true, &mut self.array(), running)?;
+        let report = self.plan.write_file(path, &mut self.array(), &running.clone().overwrite(true))?;
         Ok((fs::read(path).expect("it was just written"), report))
     }
 
     /// Every level holds what the CPU would have written.
     fn check(&self, name: &str, bytes: &[u8]) {
-        let on_cpu = WriteConfig { threads: Some(2), ..WriteConfig::default() };
+        let on_cpu = WriteConfig::new().threads(2);
         let images = [self.to_bytes(&on_cpu).0, bytes.to_vec()]
             .map(|bytes| Dataset::from_bytes(bytes).and_then(|dataset| dataset.image(0)).expect("a file"));
         let [expected, found] = &images;
@@ -123,11 +121,10 @@ fn pictures() -> Vec<(String, Picture)> {
             (true, 3, Planar::Separate, DType::U8, Predictor::None),
             (true, 3, Planar::Chunky, DType::I16, Predictor::Horizontal),
         ] {
-            let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
-            (options.compress, options.planar) = (compress, planar);
-            options.predictor = PredictorChoice::Always(predictor);
+            let mut options = if cog { WriteOptions::new().cog() } else { WriteOptions::default() };
+            options = options.compression(compress).planar(planar).predictor(predictor);
             if cog {
-                options.overviews = Overviews::Factors(vec![2, 4]);
+                options = options.overviews(Overviews::Factors(vec![2, 4]));
             }
             let name = format!("{compress:?}, {bands} bands of {dtype}, {planar:?}, COG {cog}");
             pictures.push((name, Picture::new((210, 173, bands), dtype, options)));
@@ -172,18 +169,20 @@ pub(super) fn seed5_device_holds_a_band_and_not_the_image(subject: &Subject) {
     for compress in [Compress::Deflate { level: 1 }, Compress::Zstd { level: 1 }] {
         let mut peaks = Vec::new();
         for (height, cog) in [(4096, false), (side, false), (4096, true), (side, true)] {
-            let mut options = if cog { WriteOptions::cog() } else { WriteOptions::default() };
-            options.blocks = BlockSize::Tiles { width: tile as u32, height: tile as u32 };
-            options.compress = compress;
-            options.overviews = if cog { Overviews::Factors(vec![2, 4]) } else { Overviews::None };
-            let plan = Plan::new(side, height, 1, DType::F32, options).expect("a plan");
+            let mut options = if cog { WriteOptions::new().cog() } else { WriteOptions::default() };
+            options = options
+                .blocks(BlockSize::Tiles { width: tile as u32, height: tile as u32 })
+                .compression(compress)
+                .overviews(if cog { Overviews::Factors(vec![2, 4]) } else { Overviews::None });
+            let plan = WritePlan::new(ImageShape::new(height, side, 1, DType::F32), options).expect("a plan");
             let file = Temporary::new("peak");
-            let mut source = RowFn::new(side, height, 1, DType::F32, tile, large);
+            let mut source = RowFn::new(ImageShape::new(height, side, 1, DType::F32), tile, large);
             subject.gpu.trim();
             subject.gpu.reset_peak();
             let running = running(&subject.gpu, Storage::Auto, Some(1));
-            let (report, timeline) =
-                Timeline::of(|| plan.write_file(&file.0, true, &mut source, &running).expect("it writes"));
+            let (report, timeline) = Timeline::of(|| {
+                plan.write_file(&file.0, &mut source, &running.clone().overwrite(true)).expect("it writes")
+            });
             let stats = device(&report).stats;
             // Of the overviews there are rows for a tile and for what a band adds, twice, as they move: of half and of a quarter of the width.
             // In the worst case a band completes tiles of all levels.
@@ -208,12 +207,13 @@ pub(super) fn seed5_device_holds_a_band_and_not_the_image(subject: &Subject) {
 
 pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
     for dtype in [DType::F32, DType::F64] {
-        let mut options = WriteOptions::cog();
-        options.arrangement = FileLayout::Cog;
-        options.compress = Compress::Deflate { level: 6 };
-        options.overviews = Overviews::Factors(vec![2]);
-        options.nan_to_nodata = true;
-        options.about.nodata = Some(NoData::Float(-9999.0));
+        let options = WriteOptions::new()
+            .cog()
+            .layout(FileLayout::Cog)
+            .compression(Compress::Deflate { level: 6 })
+            .overviews(Overviews::Factors(vec![2]))
+            .nan_to_nodata(true)
+            .nodata(NoData::Float(-9999.0));
         let picture = Picture::new((100, 200, 1), dtype, options);
         let nan = |pixels: &[u8]| match dtype {
             DType::F32 => pixels.as_chunks::<4>().0.iter().filter(|bytes| f32::from_ne_bytes(**bytes).is_nan()).count(),
@@ -240,18 +240,17 @@ pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
 
 /// Bands end where the source's chunks do, and the first of them may not fill a row of tiles.
 pub(super) fn seed5_band_that_completes_no_tile_does_not_end_writing_by_cufile(subject: &Subject) {
-    let mut options = WriteOptions::cog();
-    options.compress = Compress::Deflate { level: 6 };
+    let options = WriteOptions::new().cog().compression(Compress::Deflate { level: 6 });
     let picture = Picture::new((64, 300, 1), DType::U8, options);
     let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
     let file = Temporary::new("no-tile");
-    let mut source = RowFn::new(64, 300, 1, DType::U8, 20, |rows: Range<u64>, to: &mut [u8], _| {
+    let mut source = RowFn::new(ImageShape::new(300, 64, 1, DType::U8), 20, |rows: Range<u64>, to: &mut [u8], _| {
         to.copy_from_slice(&picture.pixels[rows.start as usize * 64..rows.end as usize * 64]);
         Ok(())
     });
     // 32 rows at most, of which a chunk has 20.
     let running = running(&subject.gpu, Storage::Auto, Some(32 * 64));
-    let report = picture.plan.write_file(&file.0, true, &mut source, &running).expect("it writes");
+    let report = picture.plan.write_file(&file.0, &mut source, &running.clone().overwrite(true)).expect("it writes");
     let gpu = device(&report);
     assert!(gpu.written_by.contains("GPUDirect") && gpu.fallbacks.is_empty(), "{gpu:?}");
     assert_eq!(gpu.stats.file_written_bytes, report.bytes_encoded + 8 * report.blocks, "{}", gpu.stats);
@@ -275,13 +274,13 @@ pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_thro
             // The sizes of all tiles, each once, and nothing else.
             assert_eq!(timeline.numbers("download").iter().sum::<u64>(), report.blocks * 4, "{name}: {timeline:?}");
             assert_eq!(gpu.stats.downloaded_bytes, report.blocks * 4, "{name}: {}", gpu.stats);
-            let framing = if picture.plan.options().arrangement == FileLayout::Cog { 8 * report.blocks } else { 0 };
+            let framing = if picture.plan.layout() == FileLayout::Cog { 8 * report.blocks } else { 0 };
             assert_eq!(gpu.stats.file_written_bytes, report.bytes_encoded + framing, "{name}: {}", gpu.stats);
             assert_eq!(timeline.numbers("cuFileWrite").iter().sum::<u64>(), gpu.stats.file_written_bytes, "{name}");
             // A write for each band and file, not one for each tile.
             assert_eq!(gpu.stats.file_writes, timeline.count("cuFileWrite") as u64, "{name}: {}", gpu.stats);
             assert!(gpu.stats.file_writes <= 2 * timeline.count("launch chunk_frame") as u64, "{name}: {}", gpu.stats);
-            let files = if picture.plan.options().arrangement == FileLayout::Cog { 2 } else { 1 };
+            let files = if picture.plan.layout() == FileLayout::Cog { 2 } else { 1 };
             assert_eq!(timeline.count("cuFileHandleRegister"), files, "{name}: {timeline:?}");
             let tiles: u64 = stored(&bytes, 0).iter().map(|span| span.len).sum();
             assert!(tiles <= report.bytes_encoded, "{name}");
@@ -295,7 +294,7 @@ fn other_way(subject: &Subject, some_by_cufile: bool) {
         let file = Temporary::new("failing");
         let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
         let streamed = running(&subject.gpu, Storage::Auto, Some(1));
-        let auto = WriteConfig { fallback: FallbackPolicy::Auto, ..streamed.clone() };
+        let auto = streamed.clone().fallback(FallbackPolicy::Auto);
         let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&file.0, &auto).expect("the host writes"));
         assert!(bytes == expected, "{name}: other bytes");
         let gpu = device(&report);

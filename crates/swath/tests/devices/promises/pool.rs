@@ -3,8 +3,8 @@
 use swath::codec::{deflate, lz4, zstd};
 use swath::tiff::Compression;
 use swath::{
-    ArraySource, BlockSize, Compress, DType, Dataset, Device, FallbackPolicy, Layout, Plan, Predictor, PredictorChoice,
-    ReadRequest, WriteConfig, WriteOptions, WriteReport,
+    ArraySource, BlockSize, Compress, DType, Dataset, Device, FallbackPolicy, ImageShape, Layout, Predictor,
+    ReadRequest, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 use super::stored;
@@ -28,14 +28,14 @@ fn smooth(side: u64) -> Vec<u8> {
 }
 
 fn write(subject: &Subject, compress: Compress, side: u64, pixels: &[u8]) -> (Vec<u8>, WriteReport, Timeline) {
-    let mut options = WriteOptions::default();
-    options.blocks = BlockSize::Tiles { width: SIDE as u32, height: SIDE as u32 };
-    options.compress = compress;
-    options.predictor = PredictorChoice::Always(Predictor::None);
-    let plan = Plan::new(side, side, 1, DType::U8, options).expect("a plan");
+    let options = WriteOptions::default()
+        .blocks(BlockSize::Tiles { width: SIDE as u32, height: SIDE as u32 })
+        .compression(compress)
+        .predictor(Predictor::None);
+    let plan = WritePlan::new(ImageShape::new(side, side, 1, DType::U8), options).expect("a plan");
     let mut array = ArraySource::new::<u8>(pixels, 1, side, side, Layout::BandsFirst).expect("an array");
     let device = Device::Gpu(subject.gpu.clone());
-    let running = WriteConfig { device, fallback: FallbackPolicy::Strict, threads: Some(2), ..WriteConfig::default() };
+    let running = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).threads(2);
     let ((bytes, report), timeline) = Timeline::of(|| plan.to_bytes(&mut array, &running).expect("it writes"));
     (bytes, report, timeline)
 }
@@ -151,14 +151,15 @@ pub(super) fn seed3_every_tile_is_a_stream_that_others_read(subject: &Subject) {
             for (compress, _) in CODECS {
                 let (width, height, bands) = (75, 61, 3);
                 let pixels = samples(&mut random, dtype, width * height * bands);
-                let mut options = WriteOptions::default();
-                options.blocks = BlockSize::Tiles { width: 32, height: 16 };
-                (options.compress, options.predictor) = (compress, PredictorChoice::Always(predictor));
+                let options = WriteOptions::default()
+                    .blocks(BlockSize::Tiles { width: 32, height: 16 })
+                    .compression(compress)
+                    .predictor(predictor);
                 let (rows, cols) = (height as u64, width as u64);
-                let plan = Plan::new(cols, rows, bands, dtype, options).expect("a plan");
+                let plan = WritePlan::new(ImageShape::new(rows, cols, bands, dtype), options).expect("a plan");
                 let array = ArraySource::from_bytes(&pixels, dtype, bands, rows, cols, Layout::BandsLast);
                 let device = Device::Gpu(subject.gpu.clone());
-                let running = WriteConfig { device, fallback: FallbackPolicy::Strict, ..WriteConfig::default() };
+                let running = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict);
                 let (bytes, report) = plan.to_bytes(&mut array.expect("an array"), &running).expect("it writes");
                 assert!(report.gpu.expect("a device did it").compressed_by.contains("nvCOMP"));
                 let name = format!("{dtype} {predictor:?} {compress:?}");

@@ -1,13 +1,13 @@
-//! Which block lies where in the spool.
+//! The place of every block in the spools.
 
 use swath_io::Span;
 use swath_tiff::BlockGrid;
 
 use crate::error::{BlockName, Error, Result};
-use crate::write::plan::Plan;
+use crate::write::plan::WritePlan;
 
-/// The blocks of all levels and masks: 12 bytes each, and some four times that while the file is laid out. They are the only thing
-/// that grows with the image.
+/// The blocks of all levels and masks: 12 bytes each, and about four times that while the file is laid out. Nothing else in memory grows
+/// with the height of the image.
 #[derive(Debug)]
 pub(crate) struct BlockIndex {
     images: Vec<LevelBlocks>,
@@ -23,11 +23,11 @@ pub(crate) struct LevelBlocks {
     missing: u64,
 }
 
-/// A block that has not come yet.
+/// The length of a block that was not added yet.
 const MISSING: u32 = u32::MAX;
 
 impl BlockIndex {
-    pub(crate) fn new(plan: &Plan) -> BlockIndex {
+    pub(crate) fn new(plan: &WritePlan) -> BlockIndex {
         let masks = if plan.has_mask() { &plan.levels[..] } else { &[] };
         BlockIndex {
             images: plan.levels.iter().map(|level| LevelBlocks::new(level.grid)).collect(),
@@ -40,7 +40,7 @@ impl BlockIndex {
         if mask { self.masks.get(level) } else { self.images.get(level) }
     }
 
-    /// Note where a block lies.
+    /// Records the place of a block.
     pub(crate) fn place(&mut self, level: usize, mask: bool, index: u64, span: Span) -> Result<()> {
         let blocks = if mask { &mut self.masks[level] } else { &mut self.images[level] };
         let at = index as usize;
@@ -52,7 +52,7 @@ impl BlockIndex {
         Ok(())
     }
 
-    /// Check that every block of every level came.
+    /// Checks that every block of every level was added.
     pub(crate) fn check_complete(&self) -> Result<()> {
         for (mask, levels) in [(false, &self.images), (true, &self.masks)] {
             if let Some((level, blocks)) = levels.iter().enumerate().find(|(_, blocks)| blocks.missing > 0) {
@@ -71,7 +71,7 @@ impl LevelBlocks {
         LevelBlocks { grid, offsets: vec![0; count as usize], lens: vec![MISSING; count as usize], missing: count }
     }
 
-    /// Where the blocks lie in the spool, in the order of the block table. One that is not stored is empty.
+    /// The places of the blocks in the spool, in the order of the block table. A block that is not stored has an empty span.
     pub(crate) fn spans(&self) -> impl ExactSizeIterator<Item = Span> {
         self.offsets.iter().zip(&self.lens).map(|(&offset, &len)| Span { offset, len: u64::from(len) })
     }

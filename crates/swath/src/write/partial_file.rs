@@ -1,4 +1,4 @@
-//! A file that is put together from batches of blocks, wherever they were encoded.
+//! A file that is assembled from batches of blocks, in whatever process they were encoded.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -6,18 +6,20 @@ use std::time::Instant;
 use swath_io::{NewFile, Output, Span, Spool, folder_of, scratch_file};
 
 use crate::error::{Error, Result};
-use crate::write::beside;
+use crate::write::block_index::BlockIndex;
 use crate::write::commit::{PLAIN_START, lay_out};
+use crate::write::config::WriteConfig;
 use crate::write::encode::EncodedBatch;
-use crate::write::index::BlockIndex;
-use crate::write::plan::Plan;
+use crate::write::plan::WritePlan;
 use crate::write::report::WriteReport;
+use crate::write::sidecars;
 use crate::write::stream::{Spools, Streamed};
 
-/// A file under way: batches of [`Plan::encode`] go in, and [`commit`](PartialFile::commit) makes a file of them, or nothing.
+/// An unfinished file. [`add`](PartialFile::add) takes batches of [`WritePlan::encode`], and [`commit`](PartialFile::commit) makes the
+/// file of them, or nothing.
 #[derive(Debug)]
 pub struct PartialFile<'a> {
-    plan: &'a Plan,
+    plan: &'a WritePlan,
     path: PathBuf,
     overwrite: bool,
     new: NewFile,
@@ -25,24 +27,25 @@ pub struct PartialFile<'a> {
     pub(crate) streamed: Streamed,
 }
 
-impl Plan {
-    /// Begin a file.
+impl WritePlan {
+    /// Starts a file. Of `config`, only [`overwrite`](WriteConfig::overwrite) matters.
     ///
     /// # Errors
-    /// [`Error::Exists`] when it exists and is not to be overwritten, [`Error::Write`] when the system refuses.
-    pub fn assemble(&self, path: impl AsRef<Path>, overwrite: bool) -> Result<PartialFile<'_>> {
+    /// [`Error::Exists`] if the file or a sidecar exists and is not to be replaced, [`Error::Write`] if the system refuses.
+    pub fn begin_file(&self, path: impl AsRef<Path>, config: &WriteConfig<'_>) -> Result<PartialFile<'_>> {
         let path = path.as_ref().to_owned();
+        let overwrite = config.overwrite;
         let file = path.display().to_string();
         let failed = |source| Error::Write { file: file.clone(), source };
         if !overwrite && path.exists() {
             return Err(Error::Exists { file });
         }
-        if let Some(sidecar) = beside::existing(&path).filter(|_| !overwrite) {
+        if let Some(sidecar) = sidecars::existing(&path).filter(|_| !overwrite) {
             return Err(Error::Exists { file: sidecar.display().to_string() });
         }
         let new = NewFile::create(&path).map_err(failed)?;
-        // The blocks of the full resolution go to the new file at once: to their place in a plain file, and in a COG to where the file
-        // system puts the overviews in front of them.
+        // The blocks of the full resolution go to the new file immediately. In a plain file this is their final place; in a COG the file
+        // system later inserts the overviews in front of them.
         let start = if self.is_cog() { 0 } else { PLAIN_START };
         let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
         let overviews = Spool::in_file(scratch_file(folder_of(&path)).map_err(failed)?, 0, false);
@@ -52,19 +55,19 @@ impl Plan {
 }
 
 impl PartialFile<'_> {
-    /// Add blocks. In a COG their order does not matter; a plain file has them in the order in which they come.
+    /// Adds blocks. In a COG their order does not matter; a plain file keeps the order in which they are added.
     ///
     /// # Errors
-    /// [`Error::BlockTwice`] when a block was there already, [`Error::Write`] when the system refuses.
+    /// [`Error::BlockTwice`] if a block was added before, [`Error::Write`] if the system refuses.
     pub fn add(&mut self, encoded: &EncodedBatch) -> Result<()> {
         let Streamed { index, report, .. } = &mut self.streamed;
         self.spools.append(encoded, index, report).map_err(|error| named(error, &self.path))
     }
 
-    /// Check that every block of every level came, lay the file out and give it its name.
+    /// Checks that every block of every level was added, lays the file out and gives it its name.
     ///
     /// # Errors
-    /// [`Error::BlockMissing`], [`Error::TooLarge`], [`Error::Exists`], [`Error::Write`]; then there is no new file.
+    /// [`Error::BlockMissing`], [`Error::TooLarge`], [`Error::Exists`], [`Error::Write`]; in that case there is no new file.
     pub fn commit(mut self) -> Result<WriteReport> {
         let start = Instant::now();
         let file = self.path.display().to_string();
@@ -79,15 +82,15 @@ impl PartialFile<'_> {
             std::io::ErrorKind::AlreadyExists => Error::Exists { file: file.clone() },
             _ => failed(error),
         })?;
-        beside::replace(&self.path, &self.plan.options.about, self.overwrite)
-            .map_err(|source| Error::Write { file: format!("what lies beside {file}"), source })?;
+        sidecars::replace(&self.path, &self.plan.options.metadata, self.overwrite)
+            .map_err(|source| Error::Write { file: format!("the sidecars of {file}"), source })?;
         self.streamed.report.committed(&layout, start);
         Ok(self.streamed.report)
     }
 }
 
 impl Spools {
-    /// Append a batch, and note where its blocks lie.
+    /// Appends a batch and records the places of its blocks.
     pub(crate) fn append(
         &mut self,
         encoded: &EncodedBatch,

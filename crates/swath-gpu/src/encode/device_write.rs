@@ -1,42 +1,46 @@
-//! Compressed tiles go from the device to the file, and the host does not see them.
+//! Writes compressed tiles from the device to the file, without passing through host memory where cuFile can.
 
 use std::ops::Range;
 
 use super::TileEncoder;
-use super::compress::Piece;
+use super::pool::TileRun;
 use crate::error::Result;
 use crate::storage::{DeviceFile, Transfer};
 
-/// Bytes before a block of a COG, which tell its size, and behind it, which repeat its end.
+/// Bytes before a block of a COG, which hold its size, and behind it, which repeat its last bytes.
 const FRAME: u64 = 4;
 
-/// The files that tiles go to: that of the full resolution, and that of the overviews.
+/// The files that the device writes tiles to: one for the full resolution and one for the overviews.
 #[derive(Debug)]
-pub(super) struct Direct {
+pub(super) struct DirectWriter {
     files: [Option<DeviceFile>; 2],
-    /// Where the next bytes go in each.
+    /// The offset of the next bytes in each.
     ends: [u64; 2],
     framed: bool,
 }
 
-impl Direct {
-    pub(super) fn new((full, at): (DeviceFile, u64), overviews: Option<(DeviceFile, u64)>, framed: bool) -> Direct {
+impl DirectWriter {
+    pub(super) fn new(
+        (full, at): (DeviceFile, u64),
+        overviews: Option<(DeviceFile, u64)>,
+        framed: bool,
+    ) -> DirectWriter {
         let (overviews, overviews_at) = overviews.map_or((None, 0), |(file, at)| (Some(file), at));
-        Direct { files: [Some(full), overviews], ends: [at, overviews_at], framed }
+        DirectWriter { files: [Some(full), overviews], ends: [at, overviews_at], framed }
     }
 
-    /// The way that bytes take, in words.
+    /// How the bytes reach the file, for the report.
     pub(super) fn description(&self) -> &'static str {
         self.files.iter().flatten().next().map_or("", DeviceFile::description)
     }
 }
 
 impl TileEncoder {
-    /// Write compressed tiles: `slots` are where they lie in the pool, at whose beginning their sizes stand. Tells where each is.
+    /// Writes compressed tiles: `slots` are their places in the pool, which begins with their sizes. Returns the place of each in the file.
     pub(super) fn write(
         &mut self,
-        direct: &mut Direct,
-        pieces: &[Piece],
+        direct: &mut DirectWriter,
+        runs: &[TileRun],
         slots: &[u64],
         sizes: &[u32],
     ) -> Result<Vec<Range<u64>>> {
@@ -49,11 +53,11 @@ impl TileEncoder {
                 *end += len;
                 *end - len..*end
             };
-            for piece in pieces.iter().filter(|piece| usize::from(piece.level > 0) == which) {
-                for tile in piece.first..piece.first + piece.tiles {
+            for run in runs.iter().filter(|run| usize::from(run.level > 0) == which) {
+                for tile in run.first..run.first + run.tiles {
                     let (slot, size) = (slots[tile as usize], u64::from(sizes[tile as usize]));
                     if direct.framed {
-                        // The sizes stand in the pool as a frame has them: four bytes, the lowest first.
+                        // The pool holds the sizes in the format of a frame: four bytes, the lowest first.
                         put(tile * FRAME, FRAME);
                     }
                     places.push(put(slot, size));
@@ -64,10 +68,10 @@ impl TileEncoder {
                 }
             }
             let Some(file) = &direct.files[which] else { continue };
-            self.gather(&spans, *end, |cutting, part| {
-                cutting.stream.synchronize()?;
+            self.gather(&spans, *end, |encoder, part| {
+                encoder.stream.synchronize()?;
                 let transfer = Transfer { file_offset: part.start, buffer_offset: 0, len: part.end - part.start };
-                file.write(cutting.tiles.get(), 0, &[transfer])
+                file.write(encoder.tiles.get(), 0, &[transfer])
             })?;
         }
         direct.ends = ends;

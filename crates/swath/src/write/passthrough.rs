@@ -10,9 +10,9 @@ use swath_tiff::{BlockGrid, BlockTable, ByteOrder, Compression, Limits, Tag, Val
 use crate::dataset::level::Level;
 use crate::error::{Error, Result};
 use crate::read::color::announced_subsampling;
+use crate::write::copied_metadata::lerc_wrapper;
 use crate::write::encode::{EncodedBatch, EncodedBlock, Run, Scratch, What};
-use crate::write::like::lerc_wrapper;
-use crate::write::plan::Plan;
+use crate::write::plan::WritePlan;
 use crate::write::rows::RowsView;
 
 /// The blocks of a source's full resolution as they are stored.
@@ -42,7 +42,13 @@ const CODEC_TAGS: [Tag; 6] = [
 impl PassthroughBlocks {
     /// The blocks of the part of a level whose first pixel is (`row`, `col`), if the plan would store the same blocks in the same way.
     /// Whether the bands are all there and in order is the caller's to know.
-    pub(crate) fn of(level: &Level, row: u64, col: u64, plan: &Plan, limits: &Limits) -> Option<PassthroughBlocks> {
+    pub(crate) fn of(
+        level: &Level,
+        row: u64,
+        col: u64,
+        plan: &WritePlan,
+        limits: &Limits,
+    ) -> Option<PassthroughBlocks> {
         let layout = &level.layout;
         let (grid, planned) = (layout.grid, &plan.levels[0].grid);
         let compression = match layout.compression {
@@ -98,7 +104,7 @@ impl PassthroughBlocks {
     /// Take over the blocks of a run; those of the mask are encoded.
     pub(crate) fn copy_run(
         &self,
-        plan: &Plan,
+        plan: &WritePlan,
         run: &Run,
         rows: &RowsView<'_>,
         scratch: &mut Scratch,

@@ -1,4 +1,4 @@
-//! What carries over from an image that is written again.
+//! The metadata that a copy of an image takes from it.
 
 use swath_codec::lerc::{LercCompression, Params};
 use swath_codec::{CodecInfo, DType};
@@ -17,18 +17,18 @@ use crate::write::plan::can_hold;
 use crate::write::source::ImageSource;
 
 impl WriteOptions {
-    /// Take over all that an image says beside its pixels, as far as it holds for the part that the source reads: place on Earth, nodata,
-    /// colours, names, metadata, statistics, unknown tags, and whether there is a mask. Blocks and codec are not touched.
+    /// Copies the metadata of an image, as far as it holds for the part that the source reads: georeferencing, nodata, colours, names,
+    /// items, statistics, unknown tags, and whether there is a mask. The options for blocks and codec do not change.
     ///
     /// # Errors
-    /// [`Error::Container`](crate::Error::Container) when a tag that is to be carried over cannot be read.
+    /// [`Error::Container`](crate::Error::Container) if a tag cannot be read.
     pub fn like(mut self, image: &Image, source: &ImageSource<'_>) -> Result<WriteOptions> {
         let layout = image.layout();
         let all_bands = source.bands().iter().copied().eq(0..image.bands());
-        self.about = part(image, source);
+        self.metadata = part(image, source);
         self.mask = image.mask_origin() == MaskOrigin::MaskImage;
         let level = &image.levels[0];
-        // Packed samples stay packed, if they are whole numbers.
+        // Packed integers stay packed.
         let packed = usize::from(layout.bits) != image.dtype().size() * 8;
         if packed && level.conversion.is_none() && matches!(layout.sample_format, 1 | 2 | 4) {
             self.bits = Some(layout.bits);
@@ -37,7 +37,7 @@ impl WriteOptions {
             layout.photometric,
             Photometric::PALETTE | Photometric::MASK | Photometric::YCBCR | Photometric::LOG_L | Photometric::LOG_LUV
         );
-        let has_palette = self.about.palette.is_some();
+        let has_palette = self.metadata.palette.is_some();
         let can_index = image.bands() <= 2 && matches!(image.dtype(), DType::U8 | DType::U16);
         let can_index = can_index && layout.photometric != Photometric::MIN_IS_WHITE;
         let has_colors = has_palette && layout.bits > 1 && can_index;
@@ -46,16 +46,16 @@ impl WriteOptions {
             self.extra_samples = Some(layout.extra_samples.clone());
         }
         self.extra_tags = other_tags(image, source.bands())?;
-        // Where the samples are not written as indexes into it, the palette is a tag like any other.
+        // If the samples are not written as indexes into the palette, it is a tag like any other.
         if has_palette && !can_index {
             let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
             let map = fields.value(Tag::COLOR_MAP).map_err(|error| level.container_error(error))?;
             self.extra_tags.extend(map.map(|map| (Tag::COLOR_MAP, map)));
         }
-        // A nodata value that no sample can have marks nothing, but it is not ours to drop.
+        // A nodata value that no sample can have marks no pixel, but the copy keeps it.
         let bits = self.bits.unwrap_or(image.dtype().size() as u16 * 8);
-        let nodata = self.about.nodata;
-        self.about.nodata.take_if(|nodata| !can_hold(image.dtype(), bits, *nodata));
+        let nodata = self.metadata.nodata;
+        self.metadata.nodata.take_if(|nodata| !can_hold(image.dtype(), bits, *nodata));
         if let Some(nodata) = nodata {
             let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
             let text = fields.text(Tag::GDAL_NODATA).ok().flatten();
@@ -66,20 +66,24 @@ impl WriteOptions {
         Ok(self)
     }
 
-    /// Give the image this nodata value, or none. What was measured with another one does not hold any more.
-    pub fn set_nodata(&mut self, nodata: Option<NoData>) {
-        self.about.nodata = nodata;
+    /// Replaces the nodata value that [`like`](WriteOptions::like) copied, or removes it. Copied statistics are dropped, because they were
+    /// computed with the old value.
+    #[must_use]
+    pub fn replace_nodata(mut self, nodata: Option<NoData>) -> WriteOptions {
+        self.metadata.nodata = nodata;
         self.extra_tags.retain(|(tag, _)| *tag != Tag::GDAL_NODATA);
-        self.drop_statistics();
+        self.drop_statistics()
     }
 
-    /// Forget the statistics that the source has: they do not hold for other pixels.
-    pub fn drop_statistics(&mut self) {
-        drop_statistics(&mut self.about);
+    /// Drops the statistics that [`like`](WriteOptions::like) copied. They do not hold for other pixels.
+    #[must_use]
+    pub fn drop_statistics(mut self) -> WriteOptions {
+        drop_statistics(&mut self.metadata);
+        self
     }
 }
 
-/// What an image is about, for the part of it that a source reads.
+/// The metadata of the part of an image that a source reads.
 fn part(image: &Image, source: &ImageSource<'_>) -> ImageMetadata {
     let mut about = image.about().clone();
     let (rows, cols) = source.window();
@@ -102,7 +106,7 @@ fn part(image: &Image, source: &ImageSource<'_>) -> ImageMetadata {
             rpc.scale[1] /= scale.0;
         }
     }
-    // Tags hold keys, not texts: what a sidecar says is put into their words.
+    // Tags hold GeoKeys, not text: the text of a sidecar is converted.
     if let Some(text) = &about.crs_text {
         let code = image.about().epsg().or(image.about().gcp_epsg());
         let of_text = GeoKeys::from_text(text, about.raster_type).ok();
@@ -127,7 +131,7 @@ fn drop_statistics(about: &mut ImageMetadata) {
     about.bands.iter_mut().for_each(|band| band.statistics = None);
 }
 
-/// The items of the image and of the bands that are read, these with their new numbers.
+/// The items of the image and of the bands that are read, with the new numbers of the bands.
 fn items(items: &[Item], bands: &[usize]) -> Vec<Item> {
     let of_image = items.iter().filter(|item| item.sample.is_none()).cloned();
     let of_band = |(new, old): (usize, &usize)| {
@@ -138,18 +142,18 @@ fn items(items: &[Item], bands: &[usize]) -> Vec<Item> {
     of_image.chain(bands.iter().enumerate().flat_map(of_band)).collect()
 }
 
-/// The tags that nothing else carries over: those that Swath does not know, and those that say nothing about blocks and codec.
+/// The tags that nothing else copies: those that Swath does not interpret, and that do not describe blocks and codec.
 fn other_tags(image: &Image, bands: &[usize]) -> Result<Vec<(Tag, Value)>> {
     let level = &image.levels[0];
     let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
-    // Profiles, inks and dot ranges are those of the colours as they were stored.
+    // Profiles, inks and dot ranges describe the stored colours, not the converted ones.
     let of_colors =
         |tag: Tag| level.conversion.is_some() && matches!(tag, Tag::ICC_PROFILE | Tag(333 | 334 | 336 | 337));
     let known = |tag: Tag| tag.describes_storage() || tag.is_about() || of_colors(tag);
     let mut tags = Vec::new();
-    // Sorted by tag; of tags that come twice the first counts.
+    // The entries are sorted by tag; of a tag that occurs twice, the first is used.
     for entry in level.ifd.entries.chunk_by(|a, b| a.tag == b.tag).filter_map(<[_]>::first) {
-        // What points to other directories points nowhere in another file, and a type that nobody knows has no size.
+        // A pointer to a directory has no meaning in another file, and an unknown type has no size.
         let pointer = matches!(entry.field_type, FieldType::IFD | FieldType::IFD8);
         if !known(entry.tag) && !pointer && entry.field_type.size().is_some() {
             let value = fields.value(entry.tag).map_err(|error| level.container_error(error))?;
@@ -172,8 +176,8 @@ fn of_bands(tag: Tag, value: Value, count: usize, bands: &[usize]) -> Value {
 }
 
 impl Image {
-    /// The name of the codec that writes the image as it is stored, for
-    /// [`Compress::with_options`](swath_codec::Compress::with_options); `None` when Swath has no encoder for it.
+    /// The name of the codec of the image, as [`Compress::with_options`](swath_codec::Compress::with_options) takes it; `None` if there is no encoder for
+    /// it.
     pub fn codec_name(&self) -> Option<&'static str> {
         let level = &self.levels[0];
         Some(match level.layout.compression {

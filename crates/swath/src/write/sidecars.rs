@@ -1,4 +1,4 @@
-//! What an image is about that has no place in its tags: it goes beside the file, into `.aux.xml`, where GDAL looks for it.
+//! The sidecars of a written file: metadata that has no tag goes to `.aux.xml`, where GDAL looks for it.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -9,7 +9,7 @@ use swath_tiff::pam::{self, Pam, PamBand, Srs};
 
 use crate::dataset::metadata::ImageMetadata;
 
-/// What the tags cannot hold; `None` when they hold all.
+/// The metadata that tags cannot hold; `None` if there is none.
 fn leftovers(about: &ImageMetadata) -> Option<Pam> {
     let bands = about.bands.iter().enumerate().filter(|(_, band)| !band.categories.is_empty());
     let bands = bands.map(|(band, about)| PamBand {
@@ -18,10 +18,10 @@ fn leftovers(about: &ImageMetadata) -> Option<Pam> {
         ..PamBand::default()
     });
     let mut pam = Pam { bands: bands.collect(), ..Pam::default() };
-    // A system that GeoKeys have no words for.
+    // A coordinate reference system that GeoKeys cannot express.
     let srs = about.crs_text.as_ref().filter(|_| about.geo_keys.is_none());
     let srs = srs.map(|text| Srs { text: text.clone(), ..Srs::default() });
-    // Tiepoints are either the transform or control points.
+    // The tiepoint tag holds either the transform or control points.
     if about.transform.is_some() {
         pam.srs = srs;
         pam.gcps.clone_from(&about.gcps);
@@ -31,10 +31,10 @@ fn leftovers(about: &ImageMetadata) -> Option<Pam> {
     (pam != Pam::default()).then_some(pam)
 }
 
-/// The files beside an image that readers take for a part of it.
+/// The sidecars that readers look for.
 const SIDECARS: [&str; 3] = [".aux.xml", ".ovr", ".msk"];
 
-/// A sidecar that is there already: it would be taken for that of a new file, and belongs to somebody.
+/// A sidecar that exists. Readers would take it for a part of the new file.
 pub(super) fn existing(path: &Path) -> Option<PathBuf> {
     SIDECARS.iter().map(|suffix| beside(path, suffix)).find(|sidecar| sidecar.exists())
 }
@@ -45,13 +45,13 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Replace what lay beside a file that was replaced: its overviews, mask and metadata would be taken for those of the new one.
+/// Removes the sidecars of a replaced file, which readers would take for a part of the new one, and writes the new `.aux.xml`.
 pub(super) fn replace(path: &Path, about: &ImageMetadata, overwrite: bool) -> std::io::Result<()> {
     if overwrite {
         for suffix in SIDECARS {
             match std::fs::remove_file(beside(path, suffix)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-                // Most files have none.
+                // Most files have no sidecars.
                 _ => {}
             }
         }

@@ -1,0 +1,122 @@
+//! How a write is run.
+
+use swath_gpu::{CodecBackend, Storage};
+
+use crate::device::Device;
+use crate::fallback::FallbackPolicy;
+use crate::read::request::{Cancel, ProgressFn};
+
+/// Bytes of rows that a write keeps in memory by default.
+pub const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
+
+/// How a write is run: device, threads, memory, progress, cancellation, and whether to replace a file.
+///
+/// The configuration does not change a byte of the file, with one exception: an [`encoder`](WriteConfig::encoder) of NVIDIA's makes other
+/// compressed bytes than the CPU's. The pixels are always the same.
+///
+/// ```
+/// use swath::WriteConfig;
+/// let config = WriteConfig::new().threads(2).buffer_bytes(64 << 20).overwrite(true);
+/// ```
+#[derive(Clone, Default)]
+pub struct WriteConfig<'a> {
+    pub(crate) overwrite: bool,
+    pub(crate) threads: Option<usize>,
+    pub(crate) buffer_bytes: Option<u64>,
+    pub(crate) device: Device,
+    pub(crate) fallback: FallbackPolicy,
+    pub(crate) encoder: CodecBackend,
+    pub(crate) storage: Storage,
+    pub(crate) gpu_memory_budget: Option<u64>,
+    pub(crate) progress: Option<&'a ProgressFn<'a>>,
+    pub(crate) cancel: Option<Cancel>,
+}
+
+impl<'a> WriteConfig<'a> {
+    /// The CPU, all cores, and no file is replaced.
+    pub fn new() -> Self {
+        WriteConfig::default()
+    }
+
+    /// Whether to replace a file that exists. The default is to fail with [`Error::Exists`](crate::Error::Exists).
+    #[must_use]
+    pub fn overwrite(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// Threads that encode; the default, `None`, is [`default_threads`](crate::default_threads).
+    #[must_use]
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Bytes of rows to keep in memory; the default, `None`, is [`DEFAULT_BUFFER_BYTES`]. A write always keeps one row of blocks and one chunk of
+    /// the source.
+    #[must_use]
+    pub fn buffer_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.buffer_bytes = bytes.into();
+        self
+    }
+
+    /// Where blocks are cut and predicted and overviews are made: the CPU, or a [`Gpu`](crate::Gpu).
+    #[must_use]
+    pub fn device(mut self, device: impl Into<Device>) -> Self {
+        self.device = device.into();
+        self
+    }
+
+    /// What to do when the device cannot do a part of the work.
+    #[must_use]
+    pub fn fallback(mut self, fallback: FallbackPolicy) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// What compresses blocks where a device could. NVIDIA's libraries make other bytes than the CPU's encoders, in the same formats.
+    #[must_use]
+    pub fn encoder(mut self, encoder: CodecBackend) -> Self {
+        self.encoder = encoder;
+        self
+    }
+
+    /// How blocks that a device compressed reach the file.
+    #[must_use]
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// The most device memory to use; the default, `None`, is what is free. A write always needs one strip of rows and its tiles.
+    #[must_use]
+    pub fn gpu_memory_budget(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.gpu_memory_budget = bytes.into();
+        self
+    }
+
+    /// Calls this after each strip of rows. The counts of [`Progress`](crate::Progress) are rows.
+    #[must_use]
+    pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Lets the write be cancelled.
+    #[must_use]
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+}
+
+impl std::fmt::Debug for WriteConfig<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WriteConfig")
+            .field("overwrite", &self.overwrite)
+            .field("threads", &self.threads)
+            .field("buffer_bytes", &self.buffer_bytes)
+            .field("device", &self.device)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,420 @@
+//! Encodes a file with a device: strips of rows go there, and tiles of all levels come back, cut and predicted, ready to be compressed.
+//!
+//! Three threads work at once: the source makes a strip in pinned memory, the device works on the one before it, and the CPU compresses the
+//! tiles of the one before that, unless the device has compressed them too. The blocks are those that the CPU would make, and if the CPU
+//! compresses them, so are the bytes.
+
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Instant;
+
+use swath_codec::Predictor;
+use swath_gpu::{
+    CodecBackend, DeviceRaster, Downsample, EncodeJob, EncodeLevel, Gpu, InputRows, LevelStep, Pinned, Storage,
+    TileCodec, TileEncoder, Tiles,
+};
+use swath_io::{Span, Spool};
+use swath_tiff::BlockGrid;
+
+use super::workers::{Job, job_ranges};
+use super::{Streamed, WriteState};
+use crate::error::{Error, Result};
+use crate::fallback::write::{NextPush, Unsupported, after_push_error};
+use crate::nodata::to_nan::nan_to_nodata;
+use crate::write::plan::{PlannedLevel, WritePlan};
+use crate::write::rows::RowsView;
+use crate::write::schedule::{self, Schedule};
+use crate::write::source::RowSource;
+
+/// Strips that are in use at once: one that is filled, one on the device, one that is measured.
+const STRIPS_IN_USE: usize = 3;
+
+/// A strip of rows of the full resolution.
+struct Strip {
+    rows: Range<u64>,
+    memory: StripMemory,
+}
+
+/// Where the rows of a strip lie.
+enum StripMemory {
+    /// In pinned memory of the host.
+    Host(Pinned),
+    /// On the device, in a raster that holds only the strip.
+    Device(DeviceRaster),
+    /// On the device, in the raster that is written.
+    Image(DeviceRaster),
+    /// On the device, in the raster that is written, and in pinned memory of the host to be measured.
+    ImageAndHost(DeviceRaster, Pinned),
+}
+
+impl StripMemory {
+    /// The rows in host memory.
+    fn on_host(&self) -> Option<&Pinned> {
+        match self {
+            StripMemory::Host(memory) | StripMemory::ImageAndHost(_, memory) => Some(memory),
+            StripMemory::Device(_) | StripMemory::Image(_) => None,
+        }
+    }
+
+    /// The rows as the encoder takes them.
+    fn input(&self) -> InputRows<'_> {
+        match self {
+            StripMemory::Host(memory) => InputRows::Host(memory),
+            StripMemory::Device(raster) => InputRows::Strip { raster, first: 0 },
+            StripMemory::Image(raster) | StripMemory::ImageAndHost(raster, _) => InputRows::Image(raster),
+        }
+    }
+}
+
+/// The tiles that the device made of a strip, and the strip.
+struct EncodedStrip {
+    tiles: Vec<Tiles>,
+    strip: Strip,
+}
+
+/// What the device has to do for a plan.
+///
+/// # Errors
+/// Why it cannot.
+pub(super) fn job(plan: &WritePlan, gpu: &Gpu) -> std::result::Result<EncodeJob, Unsupported> {
+    if plan.has_mask() {
+        return Err(Unsupported::Mask);
+    }
+    let size = plan.dtype.size();
+    if usize::from(plan.bits) != size * 8 {
+        return Err(Unsupported::PackedSamples);
+    }
+    let levels = plan.levels.iter().map(|planned| level(plan, planned, gpu));
+    let levels = levels.collect::<std::result::Result<_, Unsupported>>()?;
+    let predictor = plan.encoder.predictor;
+    if predictor == Predictor::Horizontal && size > 8 {
+        return Err(Unsupported::Predictor);
+    }
+    let nan_to_nodata = plan.nodata.filter(|_| plan.changes_pixels()).map(|nodata| {
+        let mut sample = [0xff; 8];
+        nan_to_nodata(plan.dtype, nodata, &mut sample[..size]);
+        sample[size..].fill(0);
+        u64::from_ne_bytes(sample)
+    });
+    let (predictor, compress) = (predictor.tag().into(), TileCodec::None);
+    let job = EncodeJob { levels, bands: plan.bands, size, predictor, nan_to_nodata, compress };
+    // The driver compiles the kernels, and not every driver can.
+    gpu.can_encode(&job).map_err(Unsupported::Kernel)?;
+    Ok(job)
+}
+
+/// What the device has to do for a level.
+fn level(plan: &WritePlan, planned: &PlannedLevel, gpu: &Gpu) -> std::result::Result<EncodeLevel, Unsupported> {
+    let downsample = match &planned.reduction {
+        None => None,
+        Some(reduction) => {
+            let (dtype, method, factor) = (plan.dtype, reduction.method.name(), reduction.factor);
+            let rules = reduction.for_device().ok_or(Unsupported::Resampling { dtype, method, factor })?;
+            if rules.needs_doubles() && !gpu.info().doubles {
+                return Err(Unsupported::NoDoubles);
+            }
+            Some(Downsample {
+                parent: planned.parent,
+                dtype: rules.dtype,
+                method: rules.method,
+                alpha: plan.alpha.map_or(u32::MAX, |band| band as u32),
+                low: rules.low,
+                high: rules.high,
+                fill: rules.fill,
+                beside: rules.beside,
+                any: rules.any,
+            })
+        }
+    };
+    let BlockGrid { width, height, block_width, block_height, planes, tiled } = planned.grid;
+    Ok(EncodeLevel { width, height, block_width, block_height, tiled, planes, downsample })
+}
+
+/// What compresses the tiles on the device.
+///
+/// # Errors
+/// Why NVIDIA's library cannot, if `encoder` demands it.
+pub(super) fn tile_codec(
+    plan: &WritePlan,
+    gpu: &Gpu,
+    encoder: CodecBackend,
+) -> std::result::Result<TileCodec, Unsupported> {
+    let shape = plan.block_shape(0, plan.levels[0].grid.block_height);
+    let codec = TileCodec::new(gpu, &plan.encoder.compress, shape, encoder).map_err(Unsupported::Codec)?;
+    let by_library = matches!(codec, TileCodec::NvComp(_) | TileCodec::Picture(_));
+    let thin = |grid: &BlockGrid| grid.block_width.min(grid.decoded_height(grid.down() - 1)) < codec.least_side();
+    let unsupported = if by_library && plan.options.skip_empty {
+        Unsupported::EmptyBlocks
+    } else if plan.levels.iter().any(|level| thin(&level.grid)) {
+        Unsupported::ThinPictures(codec)
+    } else {
+        return Ok(codec);
+    };
+    if encoder == CodecBackend::NvComp { Err(unsupported) } else { Ok(TileCodec::None) }
+}
+
+/// Takes all strips of the source through the device.
+pub(super) fn run(
+    state: &mut WriteState<'_>,
+    gpu: &Gpu,
+    job: EncodeJob,
+    source: &mut dyn RowSource,
+    strips: &[Range<u64>],
+) -> Result<()> {
+    let codec = job.compress;
+    let mut encoder = gpu.encoder(job, state.config.gpu_memory_budget.unwrap_or(u64::MAX))?;
+    state.set_up_direct_write(gpu, codec, &mut encoder)?;
+    let row_bytes = state.plan.row_bytes(0);
+    let tallest = strips.iter().map(|strip| strip.end - strip.start).max().unwrap_or(0);
+    let memory = state.strip_memory(gpu, source, tallest, strips.len())?;
+    std::thread::scope(|scope| {
+        let (empty_to, empty) = channel::<StripMemory>();
+        let (full_to, full) = sync_channel::<Result<Strip>>(1);
+        let (encoded_to, encoded) = sync_channel::<Result<EncodedStrip>>(1);
+        let (spent_to, spent) = channel::<Pinned>();
+        // The receiver exists, so this cannot fail.
+        memory.into_iter().for_each(|memory| drop(empty_to.send(memory)));
+        let mut pusher = Pusher { encoder, plan: state.plan, spent };
+        spawn(scope, "swath-source", move || produce(source, strips, row_bytes, &empty, &full_to))?;
+        spawn(scope, "swath-device", move || pusher.run(&full, &encoded_to))?;
+        state.compress_strips(codec, &encoded, &empty_to, &spent_to)
+    })
+}
+
+impl WriteState<'_> {
+    /// The thread of the write: compresses and appends the tiles of each strip, and gives memory back for later strips.
+    fn compress_strips(
+        &mut self,
+        codec: TileCodec,
+        encoded: &Receiver<Result<EncodedStrip>>,
+        empty: &Sender<StripMemory>,
+        spent: &Sender<Pinned>,
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < self.plan.height() {
+            let waiting = Instant::now();
+            // If the other end is gone, its thread has panicked, and joining it passes the panic on.
+            let EncodedStrip { tiles, strip } = encoded.recv().map_err(|_| Error::Cancelled)??;
+            self.streamed.report.source_wait += waiting.elapsed();
+            self.take_tiles(codec, &tiles, &strip)?;
+            done = strip.rows.end;
+            self.note_progress(done);
+            // At the end the other threads are gone, and the memory is freed.
+            for tiles in tiles {
+                let _ = spent.send(tiles.into_memory());
+            }
+            let _ = empty.send(strip.memory);
+        }
+        Ok(())
+    }
+
+    /// Memory for the strips that are in use at once: the raster that is written, if it lies on this device; rasters on the device, if the
+    /// source makes its rows there; else host memory, also for a raster on another device.
+    fn strip_memory(&self, gpu: &Gpu, source: &dyn RowSource, tallest: u64, strips: usize) -> Result<Vec<StripMemory>> {
+        let count = STRIPS_IN_USE.min(strips);
+        let measured = self.plan.has_statistics();
+        let pin = || gpu.pin(tallest as usize * self.plan.row_bytes(0));
+        if let Some(raster) = source.on_device().filter(|raster| raster.gpu().is(gpu)) {
+            let memory = || match measured {
+                true => Ok(StripMemory::ImageAndHost(raster.clone(), pin()?)),
+                false => Ok(StripMemory::Image(raster.clone())),
+            };
+            return (0..count).map(|_| memory()).collect();
+        }
+        // These rasters do not count against the caller's budget, so if there is one the rows pass through the host.
+        if !measured && self.config.gpu_memory_budget.is_none() && source.reads_on(gpu) {
+            let (width, bands, dtype) = (self.plan.width(), self.plan.bands, self.plan.dtype);
+            let raster = || DeviceRaster::new(gpu, dtype, bands, tallest, width, true).map(StripMemory::Device);
+            // One that is read into, one that is encoded.
+            match (0..count.min(2)).map(|_| raster()).collect::<swath_gpu::Result<Vec<_>>>() {
+                Err(error) if error.is_memory() => {}
+                memory => return Ok(memory?),
+            }
+        }
+        (0..count).map(|_| Ok(StripMemory::Host(pin()?))).collect()
+    }
+
+    /// Makes the device write to the file what it compresses, if the caller wants that and cuFile can.
+    fn set_up_direct_write(&mut self, gpu: &Gpu, codec: TileCodec, encoder: &mut TileEncoder) -> Result<()> {
+        let storage = self.config.storage;
+        if !matches!(codec, TileCodec::NvComp(_)) {
+            return if storage == Storage::CuFile {
+                self.fallbacks.host_writes(Unsupported::NotCompressed)
+            } else {
+                Ok(())
+            };
+        }
+        let open = |spool: &Spool| match spool.file() {
+            Some((file, end)) => {
+                let opened = gpu.open_file(file, true, storage).map_err(Unsupported::CuFile)?;
+                Ok(opened.map(|file| (file, end)))
+            }
+            None if storage == Storage::CuFile => Err(Unsupported::NotLocal),
+            None => Ok(None),
+        };
+        let levels = self.plan.levels.len();
+        let files = open(&self.spools.full).and_then(|full| match levels {
+            1 => Ok((full, None)),
+            _ => Ok((full, open(&self.spools.overviews)?)),
+        });
+        match files {
+            Ok((Some(full), overviews)) if overviews.is_some() || levels == 1 => {
+                encoder.write_to(full, overviews, self.plan.is_cog());
+            }
+            Ok(_) => {}
+            Err(reason) => self.fallbacks.host_writes(reason)?,
+        }
+        Ok(())
+    }
+
+    /// Compresses the tiles of a strip, unless the device has compressed them, and computes the statistics of its rows.
+    fn take_tiles(&mut self, codec: TileCodec, tiles: &[Tiles], strip: &Strip) -> Result<()> {
+        let mut jobs = Vec::new();
+        for tiles in tiles {
+            if let Some(failure) = tiles.failure() {
+                self.fallbacks.after_failure(failure, tiles)?;
+            }
+            if tiles.are_compressed() || tiles.written().is_some() {
+                self.device_work.compressed_by.get_or_insert_with(|| codec.to_string());
+            }
+            if let Some((places, by)) = tiles.written() {
+                self.device_work.written_by = by;
+                self.take_written(tiles, places)?;
+                continue;
+            }
+            for of in &tiles.levels {
+                let runs = of.rows.clone().flat_map(|row| self.plan.runs(of.level, row));
+                jobs.extend(runs.map(|run| Job::Compress { run, tiles }));
+            }
+        }
+        let row_bytes = self.plan.row_bytes(0);
+        let mut views = Vec::new();
+        if let (true, Some(memory)) = (self.plan.has_statistics(), strip.memory.on_host()) {
+            let count = (strip.rows.end - strip.rows.start) as usize;
+            let samples = &memory[..count * row_bytes];
+            views.push(RowsView { samples, mask: None, first: strip.rows.start, row_bytes, mask_bytes: 0 });
+            jobs.extend(job_ranges(strip.rows.clone(), row_bytes as u64).map(Job::Statistics));
+        }
+        let done = self.workers.work(jobs, &views, self.spools, self.streamed);
+        // Tiles of two strips: these, and those that the device is making.
+        let tiles = 2 * tiles.iter().map(Tiles::host_bytes).sum::<usize>();
+        let held = STRIPS_IN_USE * strip.memory.on_host().map_or(0, |memory| memory.len()) + tiles;
+        let report = &mut self.streamed.report;
+        report.peak_buffer_bytes = report.peak_buffer_bytes.max(held as u64);
+        done
+    }
+
+    /// Records the places of blocks that the device has written to the file.
+    fn take_written(&mut self, tiles: &Tiles, places: &[Range<u64>]) -> Result<()> {
+        let mut places = places.iter();
+        // The frame of a COG repeats the last bytes of a block behind it.
+        let behind = if self.plan.is_cog() { 4 } else { 0 };
+        let Streamed { index, report, .. } = &mut *self.streamed;
+        for of in &tiles.levels {
+            let runs = of.rows.clone().flat_map(|row| self.plan.runs(of.level, row));
+            let grid = &self.plan.levels[of.level].grid;
+            for (run, col) in runs.flat_map(|run| run.cols.clone().map(move |col| (run.clone(), col))) {
+                let place = places.next().expect("the device reports the place of every tile");
+                let span = Span { offset: place.start, len: place.end - place.start };
+                index.place(of.level, false, grid.index(run.plane, run.row, col), span)?;
+                let spool = if of.level == 0 { &mut self.spools.full } else { &mut self.spools.overviews };
+                spool.written_to(place.end + behind);
+                report.blocks += 1;
+                report.bytes_encoded += span.len;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn spawn<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<()> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work);
+    thread.map(|_| ()).map_err(|source| Error::Thread { source })
+}
+
+/// The thread of the source: fills the memory of each strip.
+fn produce(
+    source: &mut dyn RowSource,
+    strips: &[Range<u64>],
+    row_bytes: usize,
+    empty: &Receiver<StripMemory>,
+    full: &SyncSender<Result<Strip>>,
+) {
+    for rows in strips.iter().cloned() {
+        let Ok(mut memory) = empty.recv() else { return };
+        let bytes = (rows.end - rows.start) as usize * row_bytes;
+        let made = match &mut memory {
+            StripMemory::Host(memory) | StripMemory::ImageAndHost(_, memory) => {
+                source.read(rows.clone(), &mut memory[..bytes], None)
+            }
+            StripMemory::Device(raster) => source.read_on(rows.clone(), raster),
+            StripMemory::Image(_) => Ok(()),
+        };
+        let failed = made.is_err();
+        if full.send(made.map(|()| Strip { rows, memory })).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// The thread of the device.
+struct Pusher<'a> {
+    encoder: TileEncoder,
+    plan: &'a WritePlan,
+    /// Host memory of tiles that were appended, for reuse.
+    spent: Receiver<Pinned>,
+}
+
+impl Pusher<'_> {
+    /// Encodes each strip that comes.
+    fn run(&mut self, full: &Receiver<Result<Strip>>, encoded: &SyncSender<Result<EncodedStrip>>) {
+        for strip in full {
+            let made = strip.and_then(|strip| {
+                let mut tiles = Vec::new();
+                self.push(strip.memory.input(), strip.rows.clone(), &mut tiles)?;
+                Ok(EncodedStrip { tiles, strip })
+            });
+            let failed = made.is_err();
+            if encoded.send(made).is_err() || failed {
+                return;
+            }
+        }
+    }
+
+    /// Pushes rows; if the device has too little memory, in halves or without compression.
+    fn push(&mut self, input: InputRows<'_>, rows: Range<u64>, tiles: &mut Vec<Tiles>) -> Result<()> {
+        let steps: Vec<LevelStep> =
+            Schedule::new(&self.plan.levels).step(rows.clone()).into_iter().map(for_device).collect();
+        let (count, min_rows) = (rows.end - rows.start, self.plan.levels[0].grid.block_height);
+        let error = match self.encoder.push(input, &steps, self.spent.try_recv().ok()) {
+            Ok(made) => {
+                tiles.push(made);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        match after_push_error(error, count, min_rows, self.encoder.compresses()) {
+            NextPush::Halves => {
+                // Whole block rows, so that no more rows are kept than must be.
+                let half = (count / 2).next_multiple_of(min_rows).min(count - 1);
+                let middle = rows.start + half;
+                self.push(input, rows.start..middle, tiles)?;
+                self.push(input.skip(half, self.plan.row_bytes(0)), middle..rows.end, tiles)
+            }
+            NextPush::WithoutCompression(reason) => {
+                self.encoder.disable_compression(reason);
+                self.push(input, rows, tiles)
+            }
+            NextPush::Fail(error) => Err(error.into()),
+        }
+    }
+}
+
+fn for_device(step: schedule::LevelStep) -> LevelStep {
+    let schedule::LevelStep { rows, keep_from, block_rows } = step;
+    LevelStep { rows, keep_from, block_rows }
+}

@@ -1,0 +1,29 @@
+//! The strips of rows in which a write asks its source.
+
+use std::ops::Range;
+
+use crate::write::plan::WritePlan;
+use crate::write::source::RowSource;
+
+/// A strip need not be larger than this to keep all threads busy.
+const STRIP_BYTES: u64 = 16 << 20;
+
+/// The strips of an image: whole chunks of the source, at least a row of blocks where the source allows it, and no larger than is useful.
+pub(super) fn of(plan: &WritePlan, source: &dyn RowSource, buffer_bytes: u64) -> Vec<Range<u64>> {
+    let (height, row_bytes) = (plan.height(), plan.row_bytes(0) as u64);
+    // Two strips and the rows of the overviews are in memory at once: together about four strips.
+    let most = (buffer_bytes / 4).min(STRIP_BYTES) / row_bytes.max(1);
+    let most = most.max(plan.levels[0].grid.block_height);
+    let chunk_end = |row: u64| source.chunk_end(row).clamp(row + 1, height);
+    let mut strips = Vec::new();
+    let mut first = 0;
+    while first < height {
+        let mut end = chunk_end(first);
+        while end < height && chunk_end(end) - first <= most {
+            end = chunk_end(end);
+        }
+        strips.push(first..end);
+        first = end;
+    }
+    strips
+}
