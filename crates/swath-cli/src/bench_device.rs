@@ -143,7 +143,7 @@ fn compare(bench: &Bench, cases: Vec<Case>, side: usize) -> Vec<Outcome> {
     let look = |(number, case): (usize, Case)| {
         tell(format_args!("comparing {} of {count}: {case}", number + 1));
         let checked = check(bench, &case, &Picture::of(&case, side));
-        Outcome { case, checked: checked, measured: None }
+        Outcome { case, checked, measured: None }
     };
     cases.into_iter().enumerate().map(look).collect()
 }
@@ -161,7 +161,7 @@ fn time(bench: &Bench, outcomes: &mut [Outcome], side: usize) {
                     known.add(checked);
                 }
             }
-            Err(error) => outcome.checked = Err(error.to_string()),
+            Err(error) => outcome.checked = Err(error),
         }
     }
 }
