@@ -72,7 +72,7 @@ impl Bench {
 struct Outcome {
     case: Case,
     /// What was compared, or why it could not be.
-    checked: Result<Checked, String>,
+    checked: Result<Checked, Failure>,
     /// How fast it is, if it was timed.
     measured: Option<Measured>,
 }
@@ -82,7 +82,7 @@ impl Outcome {
     fn problem(&self) -> Option<String> {
         let problem = match &self.checked {
             Ok(checked) => checked.problem()?.to_owned(),
-            Err(error) => error.clone(),
+            Err(error) => error.to_string(),
         };
         Some(format!("{}: {problem}", self.case))
     }
@@ -143,7 +143,7 @@ fn compare(bench: &Bench, cases: Vec<Case>, side: usize) -> Vec<Outcome> {
     let look = |(number, case): (usize, Case)| {
         tell(format_args!("comparing {} of {count}: {case}", number + 1));
         let checked = check(bench, &case, &Picture::of(&case, side));
-        Outcome { case, checked: checked.map_err(|error| error.to_string()), measured: None }
+        Outcome { case, checked, measured: None }
     };
     cases.into_iter().enumerate().map(look).collect()
 }
@@ -161,7 +161,7 @@ fn time(bench: &Bench, outcomes: &mut [Outcome], side: usize) {
                     known.add(checked);
                 }
             }
-            Err(error) => outcome.checked = Err(error.to_string()),
+            Err(error) => outcome.checked = Err(error),
         }
     }
 }

@@ -156,7 +156,7 @@ impl<'a> Reading<'a> {
     fn open_file(&mut self, job: &DecodeJob) -> Result<()> {
         let opened = match (job.is_fed_by_host(), self.plan.request.storage) {
             (false, storage) => self.plan.level.direct_file.open(self.plan.source.as_ref(), self.gpu, storage),
-            (true, Storage::CuFile) => Err(DirectReadError::FedByHost { decoder: job.decoded_by().into() }),
+            (true, Storage::CuFile) => Err(DirectReadError::FedByHost { decoder: job.decoded_by() }),
             (true, _) => Ok(None),
         };
         match opened {
