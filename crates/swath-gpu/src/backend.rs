@@ -3,15 +3,28 @@
 //! An implementation moves bytes and starts kernels; it neither guards nor counts. [`Gpu`](crate::Gpu), [`Buffer`](crate::Buffer) and
 //! `Stream` do that for all implementations.
 
-pub(crate) mod cuda;
+#[cfg(not(all(feature = "cuda", feature = "opencl")))]
+mod absent;
+#[cfg(feature = "cuda")]
+mod cuda;
 pub(crate) mod kernel;
-pub(crate) mod opencl;
+#[cfg(feature = "opencl")]
+mod opencl;
 
 use std::ffi::c_void;
 use std::fmt::Debug;
 
 use crate::backend::kernel::{Arg, Kernel};
 use crate::error::{Error, Result};
+
+#[cfg(not(feature = "cuda"))]
+pub use self::absent::Cuda;
+#[cfg(not(feature = "opencl"))]
+pub use self::absent::OpenCl;
+#[cfg(feature = "cuda")]
+pub use self::cuda::Cuda;
+#[cfg(feature = "opencl")]
+pub use self::opencl::OpenCl;
 
 /// The interface that drives a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::backend::cuda::Cuda;
-use crate::backend::opencl::OpenCl;
-use crate::backend::{Device, DeviceInfo, MemoryInfo, Queue};
+use crate::backend::{Cuda, Device, DeviceInfo, MemoryInfo, OpenCl, Queue};
 use crate::decode::Lane;
 use crate::error::{Error, Result};
 use crate::memory::buffer::{Buffer, Pinned, Shared};

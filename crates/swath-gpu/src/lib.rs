@@ -20,10 +20,8 @@ mod storage;
 mod stream;
 pub mod vendor;
 
-pub use backend::cuda::Cuda;
 pub use backend::kernel::{Arg, Kernel, PTX};
-pub use backend::opencl::OpenCl;
-pub use backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
+pub use backend::{Api, Cuda, Device, DeviceInfo, Handle, MemoryInfo, OpenCl, Queue};
 pub use decode::block::Block;
 pub use decode::job::{DecodeJob, DeviceCodec};
 pub use decode::outcome::{BatchOutcome, BlockStatus, FinishedBatch, Unsupported};

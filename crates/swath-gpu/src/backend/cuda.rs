@@ -17,7 +17,6 @@ use cudarc::driver::sys::{
 };
 
 use self::context::Context;
-pub(crate) use self::driver::is_installed;
 use self::driver::{Driver, no_device, visible_devices};
 use self::queue::CudaQueue;
 use crate::backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
@@ -25,11 +24,6 @@ use crate::error::{Error, Result};
 
 /// The lowest compute capability that the PTX runs on: the one that `make ptx` compiles for.
 const CAPABILITY: c_int = 7;
-
-/// The newest CUDA version that the driver of this machine supports (12090 is 12.9); `None` without a driver.
-pub(crate) fn driver_version() -> Option<u32> {
-    Driver::version()
-}
 
 /// A CUDA device.
 #[derive(Debug)]
@@ -40,6 +34,16 @@ pub struct Cuda {
 }
 
 impl Cuda {
+    /// Whether NVIDIA's driver is installed.
+    pub(crate) fn is_installed() -> bool {
+        self::driver::is_installed()
+    }
+
+    /// The newest CUDA version that the driver of this machine supports (12090 is 12.9); `None` without a driver.
+    pub(crate) fn driver_version() -> Option<u32> {
+        Driver::version()
+    }
+
     /// Opens the device with this number, and loads all kernels.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use crate::memory::buffer::Buffer;
 
 /// The macros and structs that are prepended to every file.
+#[cfg(feature = "opencl")]
 pub(crate) const PRELUDE: &str = include_str!("../../kernels/prelude.h");
 
 /// Every kernel as PTX (compute_70, ISA 8.1), compiled from the sources by `make ptx`.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Found, Library, Loaded, Missing, Reason, Refusal, functions};
-use crate::backend::cuda;
+use crate::backend::Cuda;
 use crate::error::{Error, Result};
 
 mod descriptor;
@@ -119,7 +119,7 @@ impl CuFile {
             reason: Reason::Unusable { version: found.version.clone(), path: found.path.clone(), why },
         };
         // Without the CUDA driver the library would write to standard error and leave a log in the working folder.
-        if !cuda::is_installed() {
+        if !Cuda::is_installed() {
             return Err(unusable("NVIDIA's driver, libcuda.so.1, is not there".to_owned()));
         }
         if reads_modules(&found) && File::open("/proc/modules").is_err() {
