@@ -13,9 +13,10 @@ mod scratch;
 use std::io::Write;
 use std::time::Duration;
 
-use swath::gpu::Api;
-use swath::gpu::vendor::{self, Library};
-use swath::{Device, Gpu, ReadRequest, Storage, WriteConfig};
+use swath::device::{Gpu, Storage};
+use swath::{Device, ReadRequest, WriteConfig};
+use swath_gpu::Api;
+use swath_gpu::vendor::{self, Library};
 
 use self::case::{Case, Picture, cases};
 use self::check::{Checked, check};
@@ -93,10 +94,10 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{} needs a FILE", flag.0)));
     }
     let device = flags.device.device()?;
-    let gpu = match &device {
-        Device::Gpu(gpu) => gpu.clone(),
-        Device::NoGpu(reason) => return Err(Failure::Failed(reason.clone())),
-        Device::Cpu => return Err(Failure::Usage("FILE is missing; see 'swath bench --help'".into())),
+    let gpu = match (device.gpu(), device.missing_gpu()) {
+        (Some(gpu), _) => gpu.clone(),
+        (None, Some(missing)) => return Err(Failure::Failed(missing.to_string())),
+        (None, None) => return Err(Failure::Usage("FILE is missing; see 'swath bench --help'".into())),
     };
     let side = if gpu.info().is_gpu { GPU_SIDE } else { OTHER_SIDE };
     let side = flags.size.unwrap_or(side as u64).max(1) as usize;

@@ -2,10 +2,11 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use swath::codec::{CODECS, CodecInfo};
-use swath::gpu::{Cuda, DeviceInfo, OpenCl, vendor};
+use swath::Compress;
 use swath::tiff::Compression;
-use swath::{Compress, can_decode};
+use swath_codec::can_decode;
+use swath_codec::{CODECS, CodecInfo};
+use swath_gpu::{Cuda, DeviceInfo, OpenCl, vendor};
 
 /// The devices there are, and why there are none.
 #[pyfunction]
@@ -96,5 +97,5 @@ pub(crate) fn search_libraries_in(folder: std::path::PathBuf) {
 /// Threads that a read takes unless told otherwise.
 #[pyfunction]
 pub(crate) fn default_threads() -> usize {
-    swath::default_threads()
+    swath::read::default_threads()
 }

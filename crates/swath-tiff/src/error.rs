@@ -29,14 +29,14 @@ pub enum Error {
         size: u16,
     },
     /// The source could not deliver bytes that are inside the file.
-    #[error("reading {len} bytes at offset {offset} failed: {source}")]
+    #[error("reading {len} bytes at offset {offset} failed: {cause}")]
     Read {
         /// Where the read began.
         offset: u64,
         /// How many bytes were requested.
         len: usize,
         /// The error of the source.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A structure points outside the file.
     #[error("{what} needs {len} bytes at offset {offset}, but the file has {size} bytes")]

@@ -15,40 +15,25 @@
 //! caller's buffer. There is no global state: threads live as long as the read that uses them.
 #![forbid(unsafe_code)]
 
-mod dataset;
-mod device;
+pub mod dataset;
+pub mod device;
 mod error;
 mod fallback;
 mod nodata;
-mod read;
+pub mod read;
 mod report;
-mod validate;
-mod write;
+pub mod validate;
+pub mod write;
 
-pub use dataset::Dataset;
-pub use dataset::band_color::from_name as band_color_named;
-pub use dataset::image::{Image, Raster};
-pub use dataset::mask::{Mask, MaskOrigin};
-pub use dataset::metadata::{BandMetadata, ImageMetadata};
-pub use dataset::sidecar::UnreadableSidecar;
+pub use dataset::{Dataset, Image, Raster};
 pub use device::Device;
-pub use error::{BlockName, Error, Result};
+pub use error::{Error, Result};
 pub use fallback::FallbackPolicy;
-pub use nodata::to_nan::nodata_to_nan;
-pub use read::cache::BlockCache;
-pub use read::gpu::DEFAULT_GPU_MEMORY_BUDGET;
-pub use read::pixels::{Pixels, Sample};
-pub use read::request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
-pub use report::{DeviceReport, Fallback, ReadReport};
-pub use swath_codec::{Compress, DType, Predictor, can_decode};
-pub use swath_gpu::{CodecBackend, DeviceRaster, Gpu, Storage};
+pub use read::{Layout, Pixels, ReadReport, ReadRequest, Sample};
+pub use swath_codec::{Compress, DType, Predictor};
 pub use swath_tiff::Limits;
-pub use validate::{Authority, Finding, LevelSummary, Rule, Severity, Subject, Validation, validate};
-pub use write::{
-    ArraySource, BandStatistics, BigTiff, BlockSize, DEFAULT_BUFFER_BYTES, EncodedBatch, EncodedBlock, FileLayout,
-    ImageShape, ImageSource, Overviews, PartialFile, PassthroughBlocks, PlanDocument, PlanError, PredictorChoice,
-    Resampling, RowFn, RowSource, Statistics, WriteConfig, WriteOptions, WritePlan, WriteReport,
-};
+pub use validate::validate;
+pub use write::{ArraySource, ImageSource, RowFn, RowSource, WriteConfig, WriteOptions, WritePlan, WriteReport};
 
-/// The crates below this one, for those who need more than reading.
-pub use {swath_codec as codec, swath_gpu as gpu, swath_io as io, swath_tiff as tiff};
+/// The container and its metadata, whose types appear in this crate's interface; and the sources that bytes come from.
+pub use {swath_io as io, swath_tiff as tiff};

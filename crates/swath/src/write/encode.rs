@@ -184,7 +184,7 @@ impl WritePlan {
                 scratch.block[..shape.len()].copy_from_slice(tile);
                 self.append(&encoder, shape, index, false, scratch, encoded)
             }
-            .map_err(|source| Error::Encode { block: self.name(run, col, false), source })?;
+            .map_err(|cause| Error::Encode { block: self.name(run, col, false), cause })?;
         }
         Ok(())
     }
@@ -213,7 +213,7 @@ impl WritePlan {
             encoded.blocks.push(EncodedBlock { index, mask: false, offset: encoded.bytes.len(), len: 0 });
             return Ok(());
         }
-        let failed = |source| Error::Encode { block: self.name(run, col, false), source };
+        let failed = |cause| Error::Encode { block: self.name(run, col, false), cause };
         area.block(rows, shape, scratch).map_err(failed)?;
         self.append(&self.encoder, shape, index, false, scratch, encoded).map_err(failed)
     }
@@ -228,7 +228,7 @@ impl WritePlan {
     ) -> Result<()> {
         let grid = self.levels[run.level].mask_grid();
         let shape = self.mask_shape(run.level, grid.decoded_height(run.row));
-        let failed = |source| Error::Encode { block: self.name(run, col, true), source };
+        let failed = |cause| Error::Encode { block: self.name(run, col, true), cause };
         let area = BlockArea { pixel: 1, sample: 1, pick: None, mask: true, ..BlockArea::new(self, run, col) };
         // The mask is cut like a band of bytes.
         let mask = rows.mask.unwrap_or_default();

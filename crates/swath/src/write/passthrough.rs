@@ -118,7 +118,7 @@ impl PassthroughBlocks {
         let mut spans = Vec::new();
         self.table
             .spans(self.source.as_ref(), self.grid.index(run.plane, row, col), count, &mut spans)
-            .map_err(|source| Error::Container { file: self.file.clone(), source })?;
+            .map_err(|cause| Error::Container { file: self.file.clone(), cause })?;
         if plan.encoder.compress.tag() == Compression::NONE.0 {
             // Bytes behind the pixels have no meaning, and some files state more of them than they have.
             let pixels = plan.block_shape(0, plan.levels[0].grid.decoded_height(run.row)).len() as u64;
@@ -137,12 +137,12 @@ impl PassthroughBlocks {
             }
         }
         let mut batch = Batch::new();
-        self.source.fetch(&spans, &mut batch).map_err(|source| Error::Fetch {
+        self.source.fetch(&spans, &mut batch).map_err(|cause| Error::Fetch {
             file: self.file.clone(),
             block: plan.name(run, run.cols.start, false),
             offset: spans[0].offset,
             len: spans[0].len,
-            source,
+            cause,
         })?;
         let grid = &plan.levels[0].grid;
         for (i, col) in run.cols.clone().enumerate() {
