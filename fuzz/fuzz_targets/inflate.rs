@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use swath::codec::deflate::{Decoder, Encoder};
-use swath::codec::inflate::{Inflater, Stream};
+use swath_codec::deflate::{Decoder, Encoder};
+use swath_codec::inflate::{Inflater, Stream};
 
 /// Streams of one batch: more than there are lanes, so that lanes are used again.
 const STREAMS: usize = 6;

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use swath::io::{Memory, ReadAt, Source};
 use swath::tiff::Planar;
-use swath::{
-    RowSource, BlockSize, Compress, Dataset, Image, ImageSource, Layout, Limits, Statistics, OnCorrupt, Overviews, WritePlan,
-    Raster, ReadRequest, Resampling, WriteConfig, WriteOptions, validate,
-};
+use swath::read::{OnCorrupt};
+use swath::write::{BlockSize, Statistics, Overviews, Resampling};
+use swath::{RowSource, Compress, Dataset, Image, ImageSource, Layout, Limits, WritePlan, Raster, ReadRequest, WriteConfig, WriteOptions, validate};
 
 /// What one input may cost: small enough that the fuzzer sees thousands of them per second.
 fn limits() -> Limits {

@@ -13,9 +13,10 @@ mod scratch;
 use std::io::Write;
 use std::time::Duration;
 
-use swath::gpu::Api;
-use swath::gpu::vendor::{self, Library};
-use swath::{Device, Gpu, ReadRequest, Storage, WriteConfig};
+use swath::device::{Gpu, Storage};
+use swath::{Device, ReadRequest, WriteConfig};
+use swath_gpu::Api;
+use swath_gpu::vendor::{self, Library};
 
 use self::case::{Case, Picture, cases};
 use self::check::{Checked, check};
@@ -72,7 +73,7 @@ impl Bench {
 struct Outcome {
     case: Case,
     /// What was compared, or why it could not be.
-    checked: Result<Checked, String>,
+    checked: Result<Checked, Failure>,
     /// How fast it is, if it was timed.
     measured: Option<Measured>,
 }
@@ -82,7 +83,7 @@ impl Outcome {
     fn problem(&self) -> Option<String> {
         let problem = match &self.checked {
             Ok(checked) => checked.problem()?.to_owned(),
-            Err(error) => error.clone(),
+            Err(error) => error.to_string(),
         };
         Some(format!("{}: {problem}", self.case))
     }
@@ -93,10 +94,10 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{} needs a FILE", flag.0)));
     }
     let device = flags.device.device()?;
-    let gpu = match &device {
-        Device::Gpu(gpu) => gpu.clone(),
-        Device::NoGpu(reason) => return Err(Failure::Failed(reason.clone())),
-        Device::Cpu => return Err(Failure::Usage("FILE is missing; see 'swath bench --help'".into())),
+    let gpu = match (device.gpu(), device.missing_gpu()) {
+        (Some(gpu), _) => gpu.clone(),
+        (None, Some(missing)) => return Err(Failure::Failed(missing.to_string())),
+        (None, None) => return Err(Failure::Usage("FILE is missing; see 'swath bench --help'".into())),
     };
     let side = if gpu.info().is_gpu { GPU_SIDE } else { OTHER_SIDE };
     let side = flags.size.unwrap_or(side as u64).max(1) as usize;
@@ -143,7 +144,7 @@ fn compare(bench: &Bench, cases: Vec<Case>, side: usize) -> Vec<Outcome> {
     let look = |(number, case): (usize, Case)| {
         tell(format_args!("comparing {} of {count}: {case}", number + 1));
         let checked = check(bench, &case, &Picture::of(&case, side));
-        Outcome { case, checked: checked.map_err(|error| error.to_string()), measured: None }
+        Outcome { case, checked, measured: None }
     };
     cases.into_iter().enumerate().map(look).collect()
 }
@@ -161,7 +162,7 @@ fn time(bench: &Bench, outcomes: &mut [Outcome], side: usize) {
                     known.add(checked);
                 }
             }
-            Err(error) => outcome.checked = Err(error.to_string()),
+            Err(error) => outcome.checked = Err(error),
         }
     }
 }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use swath::codec::CodecOptions;
-use swath::codec::jpeg::EncodeColour;
 use swath::tiff::nodata::NoData;
 use swath::tiff::{Compression, Photometric, Planar};
+use swath::write::{BigTiff, BlockSize, Overviews, PredictorChoice, Resampling, Statistics};
 use swath::{
-    BigTiff, BlockSize, Compress, Dataset, Image, ImageSource, Overviews, Predictor, PredictorChoice, Resampling,
-    RowSource, Statistics, WriteConfig, WriteOptions, WritePlan, WriteReport,
+    Compress, Dataset, Image, ImageSource, Predictor, RowSource, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
+use swath_codec::CodecOptions;
+use swath_codec::jpeg::EncodeColour;
 
 use crate::failure::Failure;
 use crate::flags::{DeviceFlags, Encoder, Selection, number, numbers};

@@ -7,9 +7,9 @@ use std::time::Instant;
 use clap::Args;
 use swath::tiff::geo::{GeoKeys, GeoTransform, RasterType};
 use swath::tiff::nodata::NoData;
+use swath::write::ImageShape;
 use swath::{
-    ArraySource, Compress, DType, Dataset, ImageShape, Layout, ReadRequest, WriteConfig, WriteOptions, WritePlan,
-    validate,
+    ArraySource, Compress, DType, Dataset, Layout, ReadRequest, WriteConfig, WriteOptions, WritePlan, validate,
 };
 
 use crate::failure::Failure;

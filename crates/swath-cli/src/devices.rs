@@ -2,8 +2,8 @@
 
 use clap::Args;
 use swath::Compress;
-use swath::gpu::vendor::{self, Found, Library, Missing};
-use swath::gpu::{Cuda, DeviceCodec, DeviceInfo, OpenCl};
+use swath_gpu::vendor::{self, Found, Library, Missing};
+use swath_gpu::{Cuda, DeviceCodec, DeviceInfo, OpenCl};
 
 use crate::failure::Failure;
 
@@ -38,7 +38,7 @@ impl Devices {
         let on_cpu: Vec<&str> = others.collect();
         let libraries = Library::ALL.map(|library| (library, vendor::find(library)));
         if self.json {
-            let devices = |found: &Result<Vec<DeviceInfo>, swath::gpu::Error>| match found {
+            let devices = |found: &Result<Vec<DeviceInfo>, swath_gpu::Error>| match found {
                 Ok(devices) => devices.iter().map(json).collect::<Vec<_>>().into(),
                 Err(error) => serde_json::json!({ "missing": error.to_string() }),
             };
@@ -55,7 +55,7 @@ impl Devices {
             println!("{json}");
             return Ok(());
         }
-        println!("cpu: {} threads", swath::default_threads());
+        println!("cpu: {} threads", swath::read::default_threads());
         for (api, found) in found {
             match found {
                 Ok(devices) => devices.iter().for_each(|device| describe(api, device)),

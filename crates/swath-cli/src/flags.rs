@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use swath::gpu::UnknownName;
-use swath::{CodecBackend, Device, FallbackPolicy, ReadRequest, Storage};
+use swath::device::{CodecBackend, Storage};
+use swath::{Device, FallbackPolicy, ReadRequest};
+use swath_gpu::UnknownName;
 
 use crate::failure::Failure;
 
@@ -97,7 +98,7 @@ impl DeviceFlags {
     }
 
     pub(crate) fn device(&self) -> Result<Device, Failure> {
-        Device::named(&self.device_name()).map_err(|error| match error {
+        Device::open(&self.device_name()).map_err(|error| match error {
             swath::Error::DeviceName { .. } => Failure::Usage(format!("--device: {error}")),
             other => other.into(),
         })

@@ -179,7 +179,7 @@ fn bands(image: &Image) -> Value {
             band.push(item);
         }
     }
-    let one = |(i, band): (usize, &swath::BandMetadata)| {
+    let one = |(i, band): (usize, &swath::dataset::BandMetadata)| {
         json!({
             "band": i + 1,
             "description": band.description,

@@ -34,12 +34,12 @@ pub(crate) fn write(out: &mut dyn Write, pixels: &Pixels, shape: &[usize]) -> io
             samples
         } else {
             wide.resize(samples.len() / size * widened.size(), 0);
-            swath::codec::sample::widen_complex_int(dtype, samples, widened, &mut wide).map_err(io::Error::other)?;
+            swath_codec::sample::widen_complex_int(dtype, samples, widened, &mut wide).map_err(io::Error::other)?;
             &wide
         };
         if cfg!(target_endian = "big") {
             let mut swapped = bytes.to_vec();
-            swath::codec::byteorder::swap_in_place(component_bytes(widened), &mut swapped);
+            swath_codec::byteorder::swap_in_place(component_bytes(widened), &mut swapped);
             out.write_all(&swapped)?;
         } else {
             out.write_all(bytes)?;

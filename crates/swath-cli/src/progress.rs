@@ -4,7 +4,7 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use swath::Progress;
+use swath::read::Progress;
 
 /// Work shorter than this shows no bar.
 const DELAY: Duration = Duration::from_millis(400);

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use swath::device::DeviceReport;
 use swath::io::NewFile;
-use swath::{Dataset, DeviceReport, Image, Layout, OnCorrupt, Pixels, ReadReport, ReadRequest};
+use swath::read::OnCorrupt;
+use swath::{Dataset, Image, Layout, Pixels, ReadReport, ReadRequest};
 
 use crate::failure::Failure;
 use crate::flags::{DeviceFlags, Selection, number};

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use swath::{Dataset, Finding, LevelSummary, Severity, Subject, Validation};
+use swath::Dataset;
+use swath::validate::{Finding, LevelSummary, Severity, Subject, Validation};
 
 use crate::failure::Failure;
 

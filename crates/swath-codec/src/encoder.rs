@@ -84,7 +84,7 @@ impl Encoder {
             (Compress::Lerc { .. }, EncodeScratch { lerc: Some(lerc), .. }) => lerc.encode(block, shape, out),
             (Compress::Jpeg { .. }, scratch) => match self.compress.jpeg(shape.samples) {
                 Some(params) => jpeg::encode(&params, block, shape, out, &mut scratch.jpeg),
-                None => Err(Error::Unsuited { codec: "JPEG", what: "such samples" }),
+                None => Err(Error::Unsuited { codec: "JPEG", what: "these samples" }),
             },
             (Compress::Jpeg2000(quality), _) => {
                 let params = jpeg2000::EncodeParams { quality, rgb: shape.samples == 3 };

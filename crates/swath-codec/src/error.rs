@@ -56,7 +56,7 @@ pub enum Error {
         allowed: String,
     },
     /// The compressed stream ended before the block was full.
-    #[error("{codec} stream ends after {got} of {want} bytes")]
+    #[error("the {codec} stream ends after {got} of {want} bytes")]
     Truncated {
         /// The codec's name.
         codec: &'static str,
@@ -66,7 +66,7 @@ pub enum Error {
         want: usize,
     },
     /// The stream breaks a rule of its format.
-    #[error("{codec} stream is corrupt: {what}")]
+    #[error("the {codec} stream is corrupt: {what}")]
     Corrupt {
         /// The codec's name.
         codec: &'static str,
@@ -74,7 +74,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The stream is a valid image, but not the one that the TIFF tags announce.
-    #[error("{codec} stream has {what} {found} where the file announces {expected}")]
+    #[error("the {codec} stream has {what} {found}, but the tags of the file say {expected}")]
     Mismatch {
         /// The codec's name.
         codec: &'static str,
@@ -86,7 +86,7 @@ pub enum Error {
         expected: u64,
     },
     /// The codec cannot store such samples or blocks.
-    #[error("{codec} cannot hold {what}")]
+    #[error("{codec} does not support {what}")]
     Unsuited {
         /// The codec's name.
         codec: &'static str,
@@ -102,7 +102,7 @@ pub enum Error {
         bits: usize,
     },
     /// The codec would need more memory than a block of this size may cost.
-    #[error("{codec} stream asks for {needed} bytes of working memory, the limit is {limit}")]
+    #[error("the {codec} stream requires {needed} bytes of working memory; the limit is {limit}")]
     Memory {
         /// The codec's name.
         codec: &'static str,

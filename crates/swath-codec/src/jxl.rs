@@ -62,7 +62,7 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
 /// The error for what jxl-oxide does not accept.
 fn refused(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
     let what = match error.downcast_ref::<jxl_render::Error>() {
-        Some(jxl_render::Error::Buffer(_)) => "it asks for more working memory than an image of its size needs",
+        Some(jxl_render::Error::Buffer(_)) => "it requires more working memory than an image of its size needs",
         Some(jxl_render::Error::IncompleteFrame) => "a frame is not complete",
         _ => "jxl-oxide does not accept it",
     };
@@ -101,7 +101,7 @@ fn check_header(stream: &[u8], shape: Shape) -> Result<()> {
         Err(error) if error.unexpected_eof() => {
             return Err(Error::Truncated { codec: CODEC, got: 0, want: shape.len() });
         }
-        Err(_) => return Err(Error::Corrupt { codec: CODEC, what: "its header is no image header" }),
+        Err(_) => return Err(Error::Corrupt { codec: CODEC, what: "it does not start with an image header" }),
     };
     check("width", header.size.width as usize, shape.width)?;
     check("height", header.size.height as usize, shape.height)?;
@@ -109,7 +109,7 @@ fn check_header(stream: &[u8], shape: Shape) -> Result<()> {
     let colours = if metadata.grayscale() { 1 } else { 3 };
     check("bands", colours + metadata.ec_info.len(), shape.samples)?;
     if metadata.orientation != 1 {
-        return Err(Error::Unsuited { codec: CODEC, what: "images that are to be turned" });
+        return Err(Error::Unsuited { codec: CODEC, what: "images with an orientation" });
     }
     if metadata.colour_encoding.want_icc() {
         let needed = bits.read_u64().unwrap_or(0);
@@ -136,9 +136,10 @@ impl SampleType {
             (SampleFormat::Uint, 16) => Ok(SampleType::U16),
             (SampleFormat::Float, 16) => Ok(SampleType::F16),
             (SampleFormat::Float, 32) => Ok(SampleType::F32),
-            _ => {
-                Err(Error::Unsuited { codec: CODEC, what: "anything but 8 or 16-bit integers and 16 or 32-bit floats" })
-            }
+            _ => Err(Error::Unsuited {
+                codec: CODEC,
+                what: "samples other than 8 or 16-bit integers and 16 or 32-bit floats",
+            }),
         }
     }
 }

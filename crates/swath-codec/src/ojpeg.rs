@@ -87,7 +87,8 @@ fn header_of(header: &[u8], src: &[u8]) -> Vec<u8> {
 fn header_from_tables(params: &Params<'_>, shape: Shape) -> Result<Vec<u8>> {
     let count = shape.samples;
     let side = |length: usize| {
-        u16::try_from(length).map_err(|_| Error::Unsuited { codec: CODEC, what: "65,536 rows or columns" })
+        u16::try_from(length)
+            .map_err(|_| Error::Unsuited { codec: CODEC, what: "blocks of more than 65,535 rows or columns" })
     };
     let (width, height) = (side(shape.width)?, side(shape.height)?);
     let (h, v) = params.subsampling;

@@ -470,7 +470,12 @@ pub fn widen_complex_int(from: DType, src: &[u8], to: DType, out: &mut [u8]) -> 
         (DType::CI16, DType::CF64) => convert(src, out, |part| f64::from(i16::from_ne_bytes(part)).to_ne_bytes()),
         (DType::CI32, DType::CF32) => convert(src, out, |part| (i32::from_ne_bytes(part) as f32).to_ne_bytes()),
         (DType::CI32, DType::CF64) => convert(src, out, |part| f64::from(i32::from_ne_bytes(part)).to_ne_bytes()),
-        _ => return Err(Error::Unsuited { codec: "complex float", what: "anything but complex integers" }),
+        _ => {
+            return Err(Error::Unsuited {
+                codec: "the conversion to complex floats",
+                what: "samples other than complex integers",
+            });
+        }
     }
     Ok(())
 }

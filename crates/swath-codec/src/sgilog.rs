@@ -51,7 +51,10 @@ impl PixelEncoding {
 /// 16-bit ones or not as many as the kind has.
 pub fn decode(kind: PixelEncoding, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<usize> {
     if shape.bits != 16 || shape.samples != kind.samples() {
-        return Err(Error::Unsuited { codec: NAME, what: "other than one (LogL) or three (LogLuv) 16-bit samples" });
+        return Err(Error::Unsuited {
+            codec: NAME,
+            what: "pixels other than one (LogL) or three (LogLuv) 16-bit samples",
+        });
     }
     let want = shape.len();
     let got = dst.len();

@@ -19,11 +19,11 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     let mode = match (shape.samples, shape.bits) {
         (3, 8) => ffi::WEBP_CSP_MODE::MODE_RGB,
         (4, 8) => ffi::WEBP_CSP_MODE::MODE_RGBA,
-        _ => return Err(Error::Unsuited { codec: CODEC, what: "anything but three or four bands of 8 bits" }),
+        _ => return Err(Error::Unsuited { codec: CODEC, what: "blocks other than three or four bands of 8 bits" }),
     };
     check("output bytes", dst.len() as i64, shape.len())?;
     let Ok(mut config) = ffi::WebPDecoderConfig::new() else {
-        return Err(Error::Unsuited { codec: CODEC, what: "the interface of another libwebp" });
+        return Err(Error::Unsuited { codec: CODEC, what: "the interface of this version of libwebp" });
     };
     // SAFETY: the pointer and the length are those of `src`, and `input` is a valid place for the features.
     let status = unsafe { ffi::WebPGetFeatures(src.as_ptr(), src.len(), &mut config.input) };
@@ -54,11 +54,11 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
 pub fn encode(quality: Option<f32>, src: &[u8], shape: Shape, out: &mut Vec<u8>) -> Result<()> {
     let unsuited = |what| Err(Error::Unsuited { codec: CODEC, what });
     if !matches!((shape.samples, shape.bits, shape.format), (3 | 4, 8, SampleFormat::Uint)) {
-        return unsuited("anything but three or four bands of 8 bits");
+        return unsuited("blocks other than three or four bands of 8 bits");
     }
     let side = 1..=ffi::WEBP_MAX_DIMENSION as usize;
     if !side.contains(&shape.width) || !side.contains(&shape.height) {
-        return unsuited("other than 1 to 16,383 rows or columns in a block");
+        return unsuited("blocks without pixels or of more than 16,383 rows or columns");
     }
     if quality.is_some_and(|quality| !(0.0..=100.0).contains(&quality)) {
         return unsuited("a quality outside 0 to 100");
@@ -66,7 +66,7 @@ pub fn encode(quality: Option<f32>, src: &[u8], shape: Shape, out: &mut Vec<u8>)
     check("input bytes", i64::try_from(src.len()).unwrap_or(i64::MAX), shape.len())?;
 
     let (Ok(mut config), Ok(picture)) = (ffi::WebPConfig::new(), ffi::WebPPicture::new()) else {
-        return unsuited("the interface of another libwebp");
+        return unsuited("the interface of this version of libwebp");
     };
     config.lossless = quality.is_none().into();
     config.quality = quality.unwrap_or(LOSSLESS_EFFORT);

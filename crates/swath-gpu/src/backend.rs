@@ -1,17 +1,30 @@
-//! What a device must be able to do.
+//! The interface to a device.
 //!
-//! An implementation moves bytes and starts kernels; it neither guards nor counts. That is done once, for all of them, by
-//! [`Gpu`](crate::Gpu), [`Buffer`](crate::Buffer) and [`Stream`](crate::Stream).
+//! An implementation moves bytes and starts kernels; it neither guards nor counts. [`Gpu`](crate::Gpu), [`Buffer`](crate::Buffer) and
+//! `Stream` do that for all implementations.
 
-pub(crate) mod cuda;
+#[cfg(not(all(feature = "cuda", feature = "opencl")))]
+mod absent;
+#[cfg(feature = "cuda")]
+mod cuda;
 pub(crate) mod kernel;
-pub(crate) mod opencl;
+#[cfg(feature = "opencl")]
+mod opencl;
 
 use std::ffi::c_void;
 use std::fmt::Debug;
 
 use crate::backend::kernel::{Arg, Kernel};
 use crate::error::{Error, Result};
+
+#[cfg(not(feature = "cuda"))]
+pub use self::absent::Cuda;
+#[cfg(not(feature = "opencl"))]
+pub use self::absent::OpenCl;
+#[cfg(feature = "cuda")]
+pub use self::cuda::Cuda;
+#[cfg(feature = "opencl")]
+pub use self::opencl::OpenCl;
 
 /// The interface that drives a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,96 +58,96 @@ impl Api {
     }
 }
 
-/// What is known of a device.
+/// Properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// The interface.
     pub api: Api,
-    /// The number of the device among those of its interface.
+    /// The number of the device within its interface.
     pub index: usize,
-    /// The name that its maker gave it.
+    /// The name that the driver reports.
     pub name: String,
     /// The driver and its version.
     pub driver: String,
-    /// Whether it is a GPU; OpenCL has other devices too.
+    /// Whether it is a GPU. OpenCL has other devices too.
     pub is_gpu: bool,
     /// Bytes of memory.
     pub memory: u64,
-    /// The most bytes that one buffer may have.
+    /// The largest size of one buffer, in bytes.
     pub largest_buffer: u64,
-    /// Whether it counts in double precision.
+    /// Whether the device computes in double precision.
     pub doubles: bool,
 }
 
 /// The memory of a device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryInfo {
-    /// All of it.
+    /// The total.
     pub total: u64,
-    /// What nobody uses. Where the driver does not say, what is not held by this process.
+    /// The free part. If the driver does not report it, all that this process does not hold.
     pub free: u64,
 }
 
-/// A piece of device memory as its device knows it: a `cl_mem`, a `CUdeviceptr`.
+/// The driver's handle of device memory: a `cl_mem` or a `CUdeviceptr`.
 pub type Handle = u64;
 
 /// A device.
 ///
 /// # Safety
-/// `allocate` returns memory of at least that size that stays until `release`, and `pin` host memory that may be read and
-/// written until `unpin`: buffers are built on that.
+/// `allocate` returns memory of at least the requested size that stays valid until `release`, and `pin` returns host memory that may be read
+/// and written until `unpin`. Buffers rely on that.
 pub unsafe trait Device: Debug + Send + Sync {
-    /// What is known of it.
+    /// Properties of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Its memory. `held` is what this process holds of it, for devices that cannot tell themselves.
+    /// The memory of the device. `held` is what this process holds, for drivers that do not report free memory.
     ///
     /// # Errors
-    /// When the driver does not answer.
+    /// The driver's error.
     fn memory(&self, held: u64) -> Result<MemoryInfo>;
 
-    /// Allocate device memory, `bytes` being at least 1.
+    /// Allocates device memory. `bytes` is at least 1.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] when there is none, and what the driver says.
+    /// [`Error::OutOfMemory`] when the device has too little, or the driver's error.
     fn allocate(&self, stage: &'static str, bytes: u64) -> Result<Handle>;
 
-    /// Give device memory back.
+    /// Frees device memory.
     ///
     /// # Safety
-    /// The handle came from `allocate` of this device, was not released, and no work that uses it is under way.
+    /// The handle came from `allocate` of this device, was not released, and no work in progress uses it.
     unsafe fn release(&self, handle: Handle);
 
-    /// Allocate host memory that the device can copy from and to without the host's help, `bytes` being at least 1.
+    /// Allocates pinned host memory, which the device copies from and to by itself. `bytes` is at least 1.
     ///
     /// # Errors
     /// As [`allocate`](Device::allocate).
     fn pin(&self, bytes: usize) -> Result<(Handle, *mut u8)>;
 
-    /// Give host memory back.
+    /// Frees pinned host memory.
     ///
     /// # Safety
-    /// As [`release`](Device::release), for what came from `pin`.
+    /// As [`release`](Device::release), for memory from `pin`.
     unsafe fn unpin(&self, handle: Handle, memory: *mut u8);
 
-    /// Let something be done while the device's CUDA context is current on this thread, as NVIDIA's libraries want it; `false` when it
-    /// was not done, because this is no CUDA device or its context cannot be used.
+    /// Runs `work` while the device's CUDA context is current on this thread, as NVIDIA's libraries require. Returns `false` without running
+    /// it when this is not a CUDA device or its context cannot be used.
     fn in_cuda_context(&self, _work: &mut dyn FnMut()) -> bool {
         false
     }
 
-    /// Wait for a CUDA stream that is not ours.
+    /// Waits for a CUDA stream of another library.
     ///
     /// # Errors
-    /// What the driver says; [`Error::Unable`] when it is no CUDA device.
+    /// The driver's error; [`Error::Unable`] when this is not a CUDA device.
     ///
     /// # Safety
-    /// It is a default stream (1 or 2), or one of the device's primary context that is alive.
+    /// `stream` is a default stream (1 or 2), or a live stream of the device's primary context.
     unsafe fn wait_for_stream(&self, _stream: u64) -> Result<()> {
         Err(Error::Unable { device: self.info().name.clone(), what: "wait for streams of CUDA" })
     }
 
-    /// Compile a kernel, where that is not done before it is first launched.
+    /// Compiles a kernel now, if the device would otherwise compile it at its first launch.
     ///
     /// # Errors
     /// [`Error::Build`] when the device cannot run it.
@@ -142,58 +155,59 @@ pub unsafe trait Device: Debug + Send + Sync {
         Ok(())
     }
 
-    /// A queue of its own: what is put into it happens in order, and beside what happens in other queues.
+    /// Creates a queue. Work in a queue runs in order, and in parallel to the work in other queues.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     fn queue(&self) -> Result<Box<dyn Queue>>;
 }
 
-/// Work for a device, in order. Every call returns before the work is done.
+/// An in-order queue of work for a device. Every call returns before the work is done.
 pub trait Queue: Debug + Send {
-    /// Copy to the device.
+    /// Copies to the device.
     ///
     /// # Safety
-    /// The range lies in the buffer, and `from` stays as it is until the queue is synchronised.
+    /// The range lies in the buffer, and `from` does not change until the queue is synchronised.
     ///
     /// # Errors
-    /// What the driver says, here and below.
+    /// The driver's error, here and below.
     unsafe fn upload(&mut self, from: &[u8], to: Handle, at: u64) -> Result<()>;
 
-    /// Copy from the device.
+    /// Copies from the device.
     ///
     /// # Safety
-    /// The range lies in the buffer, and nobody looks at `to` until the queue is synchronised.
+    /// The range lies in the buffer, and nothing accesses `to` until the queue is synchronised.
     unsafe fn download(&mut self, from: Handle, at: u64, to: &mut [u8]) -> Result<()>;
 
-    /// Copy from the device to itself.
+    /// Copies within the device.
     ///
     /// # Safety
     /// Both ranges lie in their buffers and do not overlap.
     unsafe fn copy(&mut self, from: Handle, from_at: u64, to: Handle, to_at: u64, bytes: u64) -> Result<()>;
 
-    /// Start `groups` groups of a kernel.
+    /// Starts `groups` groups of a kernel.
     ///
     /// # Safety
     /// The arguments are those of the kernel, and its reads and writes lie in the buffers that they name.
     unsafe fn launch(&mut self, kernel: Kernel, groups: u32, args: &[Arg<'_>]) -> Result<()>;
 
-    /// Let a library of NVIDIA's put work into the CUDA stream that this is, its context being current; `None` when it is none.
+    /// Calls `call` with the CUDA stream of this queue, while its context is current, so that a library of NVIDIA can enqueue work. Returns
+    /// `None` when this is not a CUDA stream.
     fn in_cuda_stream(&mut self, _call: &mut dyn FnMut(*mut c_void) -> Result<()>) -> Option<Result<()>> {
         None
     }
 
-    /// Let the device begin with what was put into the queue, without waiting for it.
+    /// Lets the device begin with the queued work, without waiting for it.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Wait until all is done.
+    /// Waits until all work is done.
     ///
     /// # Errors
-    /// What went wrong in anything since the last time.
+    /// The first failure of any work since the last call.
     fn synchronize(&mut self) -> Result<()>;
 }

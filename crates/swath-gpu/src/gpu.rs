@@ -1,10 +1,8 @@
-//! A device that is guarded and counted.
+//! The device that the engine uses: it guards allocations and counts what the device does.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::backend::cuda::Cuda;
-use crate::backend::opencl::OpenCl;
-use crate::backend::{Device, DeviceInfo, MemoryInfo, Queue};
+use crate::backend::{Cuda, Device, DeviceInfo, MemoryInfo, OpenCl, Queue};
 use crate::decode::Lane;
 use crate::error::{Error, Result};
 use crate::memory::buffer::{Buffer, Pinned, Shared};
@@ -15,14 +13,14 @@ use crate::stream::Stream;
 #[derive(Debug, Clone)]
 pub struct Gpu {
     pub(crate) shared: Arc<Shared>,
-    /// Lanes of reads that are over, with their memory, for reads to come.
+    /// Lanes of finished reads, kept with their memory for later reads.
     spare: Arc<Mutex<Vec<Lane>>>,
-    /// Why another device was passed over.
+    /// Why [`Gpu::auto`] did not use a CUDA device that exists.
     passed_over: Option<Arc<str>>,
 }
 
 impl Gpu {
-    /// Use a device.
+    /// Wraps a device.
     pub fn new(device: impl Device + 'static) -> Gpu {
         let shared = Shared { device: Box::new(device), counters: Default::default(), profile: Default::default() };
         Gpu { shared: Arc::new(shared), spare: Arc::default(), passed_over: None }
@@ -31,15 +29,15 @@ impl Gpu {
     /// The OpenCL device that `SWATH_OPENCL_DEVICE` names, or else the first GPU.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] says what is missing and where it was looked for.
+    /// [`Error::NoDevice`] states what is missing and where the search looked.
     pub fn opencl() -> Result<Gpu> {
         OpenCl::open().map(Gpu::new)
     }
 
-    /// The CUDA device of that number.
+    /// The CUDA device with this number.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] says what is missing and where it was looked for.
+    /// [`Error::NoDevice`] states what is missing and where the search looked.
     pub fn cuda(index: usize) -> Result<Gpu> {
         Cuda::open(index).map(Gpu::new)
     }
@@ -47,37 +45,37 @@ impl Gpu {
     /// The first GPU that can be used: CUDA before OpenCL.
     ///
     /// # Errors
-    /// [`Error::NoGpu`] says what both lack.
+    /// [`Error::NoGpu`] states what each interface lacks.
     pub fn auto() -> Result<Gpu> {
         Gpu::cuda(0).or_else(|cuda| match Gpu::opencl() {
             Err(opencl) => Err(Error::NoGpu { cuda: Box::new(cuda), opencl: Box::new(opencl) }),
-            // That there is no CUDA is nothing to speak of; that there is one and it cannot be used is.
+            // A machine without CUDA is normal; a CUDA device that cannot be used is reported.
             Ok(gpu) if matches!(cuda, Error::NoDevice { .. }) => Ok(gpu),
             Ok(gpu) => Ok(Gpu { passed_over: Some(cuda.to_string().into()), ..gpu }),
         })
     }
 
-    /// Why [`auto`](Gpu::auto) passed over a CUDA device that is there.
+    /// Why [`auto`](Gpu::auto) did not use a CUDA device that exists.
     pub fn passed_over(&self) -> Option<&str> {
         self.passed_over.as_deref()
     }
 
-    /// Whether this is the same device, opened once: what lies on one cannot be used by another.
+    /// Whether both are the same opened device. Memory of one opened device cannot be used by another.
     pub fn is(&self, other: &Gpu) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// What is known of the device.
+    /// Properties of the device.
     pub fn info(&self) -> &DeviceInfo {
         self.shared.device.info()
     }
 
-    /// What the device did so far.
+    /// Counts of what the device did so far.
     pub fn stats(&self) -> DeviceStats {
         self.shared.counters.snapshot()
     }
 
-    /// Forget the peak of the memory held, so that the next operation can be measured alone.
+    /// Resets the peak of the memory in use, to measure the next operation alone.
     pub fn reset_peak(&self) {
         self.shared.counters.reset_peak();
     }
@@ -85,25 +83,25 @@ impl Gpu {
     /// The memory of the device.
     ///
     /// # Errors
-    /// When the driver does not answer.
+    /// The driver's error.
     pub fn memory(&self) -> Result<MemoryInfo> {
         self.shared.device.memory(self.shared.counters.current_bytes())
     }
 
-    /// Give back all memory that is kept for operations to come. Returns whether there was any.
+    /// Frees all memory that is kept for later operations. Returns whether there was any.
     pub fn trim(&self) -> bool {
         let kept = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
         kept.iter().any(|lane| lane.bytes() > 0)
     }
 
-    /// Allocate, if nine tenths of the free memory are enough. `needed` is `None` when the size is no number: sums of sizes
-    /// are made with checked arithmetic and end here.
+    /// Allocates device memory, if nine tenths of the free memory are enough. `needed` is `None` when the size does not fit in 64 bits: callers
+    /// add sizes with checked arithmetic and pass the result.
     ///
     /// # Errors
-    /// [`Error::Memory`] names the stage, the bytes needed and the bytes free, before anything is allocated.
+    /// [`Error::Memory`] with the stage, the bytes needed and the bytes free, before anything is allocated.
     pub fn alloc(&self, stage: &'static str, needed: Option<u64>) -> Result<Buffer> {
         self.try_alloc(stage, needed).or_else(|error| {
-            // What is kept for reads to come is no reason to refuse.
+            // Memory that is kept for later reads is freed before the allocation is refused.
             if !error.is_memory() || !self.trim() {
                 return Err(error);
             }
@@ -123,46 +121,45 @@ impl Gpu {
         Ok(Buffer { shared: Arc::clone(&self.shared), handle, bytes, registration: OnceLock::new(), owner: None })
     }
 
-    /// Wait for all that was put into a CUDA stream of somebody else's, so that what it was to write can be read. 1 and 2 are the default
-    /// streams, the legacy one and that of this thread.
+    /// Waits for all work in a CUDA stream of another library, so that its results can be read. 1 and 2 are the default streams: the legacy
+    /// stream and the per-thread stream.
     ///
     /// # Errors
-    /// What the driver says; [`Error::Unable`] when it is no CUDA device.
+    /// The driver's error; [`Error::Unable`] when this is not a CUDA device.
     ///
     /// # Safety
-    /// It is one of those two, or a stream of the device's primary context that is alive.
+    /// `stream` is 1, 2, or a live stream of the device's primary context.
     pub unsafe fn wait_for_stream(&self, stream: u64) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.shared.device.wait_for_stream(stream) }
     }
 
-    /// Allocate host memory that the device copies from and to by itself.
+    /// Allocates pinned host memory, which the device copies from and to by itself.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] when there is none.
+    /// [`Error::OutOfMemory`] when the system has too little.
     pub fn pin(&self, bytes: usize) -> Result<Pinned> {
         let bytes = bytes.max(1);
         let (handle, memory) = self.shared.device.pin(bytes)?;
-        // SAFETY: `pin` gave so many bytes; zeroed, they may be looked at.
+        // SAFETY: `pin` returned this many bytes; zeroed, they are initialised.
         unsafe { memory.write_bytes(0, bytes) };
         Ok(Pinned { shared: Arc::clone(&self.shared), handle, memory, bytes })
     }
 
-    /// A queue of the device itself, for kernels of one's own choice: what goes through it is not counted.
+    /// A queue of the device itself. Work in it is not counted.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn queue(&self) -> Result<Box<dyn Queue>> {
         self.shared.device.queue()
     }
 
-    /// A queue of work.
+    /// A queue whose work is counted.
     pub(crate) fn stream(&self) -> Result<Stream> {
         Ok(Stream::new(Arc::clone(&self.shared), self.queue()?))
     }
 
-    /// A lane to decode in: one that an earlier read left, or a new one. Others that were left are given up where all of them
-    /// together hold more than the budget.
+    /// A lane to decode in: one of an earlier read, or a new one. If the kept lanes together hold more than the budget, the others are freed.
     pub(crate) fn take_lane(&self, budget: u64) -> Result<Lane> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let lane = spare.pop();

@@ -22,11 +22,11 @@ fn upload(gpu: &Gpu, bytes: &[u8]) -> Buffer {
     buffer
 }
 
-/// Launch a kernel and fetch a buffer that it wrote.
+/// Launches a kernel and downloads a buffer that it wrote.
 fn run(gpu: &Gpu, kernel: Kernel, groups: u32, args: &[Arg<'_>], out: &Buffer) -> Vec<u8> {
     let mut bytes = vec![0; out.bytes() as usize];
     let mut stream = gpu.stream().unwrap();
-    // SAFETY: the tests hand over what the kernel wants, and nobody looks at the bytes before they are there.
+    // SAFETY: the tests pass the arguments of the kernel, and nothing accesses the bytes before the synchronisation.
     unsafe {
         stream.launch(kernel, groups, args).unwrap();
         stream.download(out, 0, &mut bytes).unwrap();
@@ -67,6 +67,6 @@ fn profile_tells_the_time_of_each_kernel_by_its_name() {
     let found: Vec<_> = stages.iter().map(|stage| (stage.name, stage.calls, stage.bytes)).collect();
     assert_eq!(found, [("kernel gather", 1, 0), ("download", 1, 1 << 20), ("synchronise", 1, 0)]);
     assert!(stages[..2].iter().all(|stage| stage.seconds > 0.0), "{stages:?}");
-    // Stages do not overlap, so that together they cannot take longer than all of it.
+    // Stages do not overlap, so their sum cannot exceed the total time.
     assert!(stages.iter().map(|stage| stage.seconds).sum::<f64>() <= wall, "{stages:?} in {wall} s");
 }

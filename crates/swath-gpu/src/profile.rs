@@ -1,4 +1,4 @@
-//! How long each kind of work takes, for those who ask.
+//! Optional measurement of the time that each kind of work takes.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -10,18 +10,18 @@ use crate::gpu::Gpu;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Stage {
-    /// What it is: `upload`, `download`, `copy`, `kernel inflate` and so on by the name of the kernel, `nvCOMP decompress` and so on by
-    /// the library and what it did, `cuFile read`, `cuFile write`, `synchronise`.
+    /// The name: `upload`, `download`, `copy`, `synchronise`, `cuFile read`, `cuFile write`, the name of a kernel such as `kernel inflate`, or a
+    /// library and its work such as `nvCOMP decompress`.
     pub name: &'static str,
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
-    /// Bytes moved; 0 for kernels and libraries, of which only the time is known.
+    /// Bytes moved; 0 for kernels and libraries, for which only the time is measured.
     pub bytes: u64,
-    /// How long in all, from being asked for to being done.
+    /// Total time from the request to the completion.
     pub seconds: f64,
 }
 
-/// The times of a device, if they are taken.
+/// The times of a device, if profiling is on.
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
     on: AtomicBool,
@@ -29,12 +29,12 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// The time, if anybody wants to know it.
+    /// The current time, if profiling is on.
     pub(crate) fn begin(&self) -> Option<Instant> {
         self.on.load(Relaxed).then(Instant::now)
     }
 
-    /// Work that was begun is done.
+    /// Records work that is done.
     pub(crate) fn end(&self, begun: Option<Instant>, name: &'static str, bytes: u64) {
         if let Some(begun) = begun {
             self.add(name, bytes, begun.elapsed());
@@ -55,9 +55,9 @@ impl Profile {
 }
 
 impl Gpu {
-    /// Take the time of each kind of work from now on, and forget earlier times; or stop it. While it is on, each piece of work is waited
-    /// for before the next is given to the device: nothing overlaps any more, so that the sum of the stages is more than the same
-    /// operation takes otherwise. Those waits are not counted in [`stats`](Gpu::stats).
+    /// Turns profiling on, and discards earlier times; or turns it off. While it is on, the device finishes each piece of work before it gets
+    /// the next: nothing overlaps, so the sum of the stages exceeds the time of the same operation without profiling.
+    /// [`stats`](Gpu::stats) does not count these waits.
     pub fn profile(&self, on: bool) {
         let profile = &self.shared.profile;
         if on {
@@ -66,7 +66,7 @@ impl Gpu {
         profile.on.store(on, Relaxed);
     }
 
-    /// What was done since [`profile`](Gpu::profile) was last turned on, in the order in which each was first done.
+    /// The work since [`profile`](Gpu::profile) was last turned on, each kind in the order of its first occurrence.
     pub fn profile_report(&self) -> Vec<Stage> {
         self.shared.profile.stages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

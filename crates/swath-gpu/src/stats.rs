@@ -1,17 +1,17 @@
-//! What a device was made to do, counted.
+//! Counts of what a device does.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a device did since it was opened. That is how a claim such as "one upload for 1,024 tiles" stays true.
+/// Counts of what a device did since it was opened. Tests use them to check claims such as "one upload for 1,024 tiles".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct DeviceStats {
     /// Allocations of device memory.
     pub allocations: u64,
-    /// Bytes of device memory that are held.
+    /// Bytes of device memory in use.
     pub current_bytes: u64,
-    /// The most bytes that were held at once, since the device was opened or its peak was reset.
+    /// The most bytes in use at once, since the device was opened or the peak was reset.
     pub peak_bytes: u64,
     /// Copies to the device.
     pub uploads: u64,
@@ -29,20 +29,20 @@ pub struct DeviceStats {
     pub launches: u64,
     /// Waits for the device.
     pub synchronisations: u64,
-    /// Calls by which NVIDIA's libraries were given work.
+    /// Calls that gave work to NVIDIA's libraries.
     pub library_calls: u64,
-    /// Reads of files that went straight to the device.
+    /// Reads of files directly into device memory.
     pub file_reads: u64,
     /// Bytes of them.
     pub file_read_bytes: u64,
-    /// Writes of files that came straight from the device.
+    /// Writes of files directly from device memory.
     pub file_writes: u64,
     /// Bytes of them.
     pub file_written_bytes: u64,
 }
 
 impl DeviceStats {
-    /// What was done after `before` was taken; the bytes held and their peak are those of now.
+    /// The counts since `before` was taken. The bytes in use and their peak are the current ones.
     #[must_use]
     pub fn since(&self, before: &DeviceStats) -> DeviceStats {
         DeviceStats {
@@ -98,7 +98,7 @@ impl fmt::Display for DeviceStats {
     }
 }
 
-/// The counters behind [`DeviceStats`], shared by all that use a device.
+/// The counters behind [`DeviceStats`], shared by all users of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     allocations: AtomicU64,
@@ -171,7 +171,7 @@ impl Counters {
         self.current.load(Relaxed)
     }
 
-    /// Forget the peak: from now on it is the most that is held from now on.
+    /// Resets the peak to the bytes in use now.
     pub(crate) fn reset_peak(&self) {
         self.peak.store(self.current.load(Relaxed), Relaxed);
     }

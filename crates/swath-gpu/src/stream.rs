@@ -1,4 +1,4 @@
-//! Work for a device in order, counted.
+//! An in-order queue of work whose work is counted.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,15 +9,15 @@ use crate::error::{Error, Result};
 use crate::memory::buffer::{Buffer, Shared};
 use crate::vendor::nvcomp::CudaStream;
 
-/// A queue whose work is counted. Everything returns before it is done; [`synchronize`](Stream::synchronize) waits.
+/// A queue whose work is counted. Calls return before the work is done; [`synchronize`](Stream::synchronize) waits.
 ///
-/// Whoever owns a stream owns the buffers that it works on, declares the stream before them, and so drops it first: the drop
-/// waits until nothing uses them any more.
+/// The owner of a stream also owns the buffers that it works on, and declares the stream before them, so that the stream is dropped first:
+/// the drop waits until nothing uses the buffers any more.
 #[derive(Debug)]
 pub(crate) struct Stream {
     shared: Arc<Shared>,
     queue: Box<dyn Queue>,
-    /// Whether anything was put into the queue since it was last waited for.
+    /// Whether the queue has work since the last synchronisation.
     busy: bool,
     failed: bool,
 }
@@ -27,10 +27,10 @@ impl Stream {
         Stream { shared, queue, busy: false, failed: false }
     }
 
-    /// Copy to the device.
+    /// Copies to the device.
     ///
     /// # Safety
-    /// `from` stays as it is until the stream is synchronised.
+    /// `from` does not change until the stream is synchronised.
     pub(crate) unsafe fn upload(&mut self, from: &[u8], to: &Buffer, at: u64) -> Result<()> {
         if from.is_empty() {
             return Ok(());
@@ -44,10 +44,10 @@ impl Stream {
         self.end(begun, "upload", from.len() as u64)
     }
 
-    /// Copy from the device.
+    /// Copies from the device.
     ///
     /// # Safety
-    /// Nobody looks at `to` until the stream is synchronised.
+    /// Nothing accesses `to` until the stream is synchronised.
     pub(crate) unsafe fn download(&mut self, from: &Buffer, at: u64, to: &mut [u8]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
@@ -61,7 +61,7 @@ impl Stream {
         self.end(begun, "download", to.len() as u64)
     }
 
-    /// Copy from one buffer to another.
+    /// Copies from one buffer to another.
     pub(crate) fn copy(&mut self, from: &Buffer, from_at: u64, to: &Buffer, to_at: u64, bytes: u64) -> Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -77,7 +77,7 @@ impl Stream {
         self.end(begun, "copy", bytes)
     }
 
-    /// Start a kernel.
+    /// Starts a kernel.
     ///
     /// # Safety
     /// The arguments are those of the kernel, and its reads and writes lie in the buffers that they name.
@@ -93,10 +93,10 @@ impl Stream {
         self.end(begun, kernel.stage(), 0)
     }
 
-    /// Let a library of NVIDIA's put work into the stream. `what` is what that is called in a profile: the library and what it does.
+    /// Calls a library of NVIDIA that enqueues work on the stream. `what` is the name in a profile: the library and its work.
     ///
     /// # Safety
-    /// All that the library reads and writes is device memory that stays until the stream is synchronised.
+    /// The library accesses only device memory that stays valid until the stream is synchronised.
     pub(crate) unsafe fn library(
         &mut self,
         what: &'static str,
@@ -109,7 +109,7 @@ impl Stream {
         self.end(begun, what, 0)
     }
 
-    /// Ask a library of NVIDIA's something that puts no work into the stream.
+    /// Calls a library of NVIDIA that enqueues no work.
     pub(crate) fn ask_library(&mut self, mut call: impl FnMut(CudaStream) -> Result<()>) -> Result<()> {
         self.queue.in_cuda_stream(&mut call).unwrap_or_else(|| {
             let device = self.shared.device.info().name.clone();
@@ -117,12 +117,12 @@ impl Stream {
         })
     }
 
-    /// Let the device begin, without waiting for it.
+    /// Lets the device begin, without waiting for it.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.queue.flush()
     }
 
-    /// Wait until all is done.
+    /// Waits until all work is done.
     pub(crate) fn synchronize(&mut self) -> Result<()> {
         if !self.busy {
             return Ok(());
@@ -135,7 +135,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Where the device is profiled, wait for what was asked for before, which is not part of what comes now, and tell the time.
+    /// If profiling is on: waits for earlier work, which does not belong to the next measurement, and returns the time.
     fn begin(&mut self) -> Result<Option<Instant>> {
         if self.shared.profile.begin().is_none() {
             return Ok(None);
@@ -144,7 +144,7 @@ impl Stream {
         Ok(self.shared.profile.begin())
     }
 
-    /// Where the device is profiled, wait for what was begun, and note how long it took.
+    /// If profiling is on: waits for the work that was begun, and records its duration.
     fn end(&mut self, begun: Option<Instant>, what: &'static str, bytes: u64) -> Result<()> {
         if begun.is_some() {
             self.wait()?;
@@ -157,7 +157,7 @@ impl Stream {
         self.queue.synchronize().inspect_err(|_| self.failed = true)
     }
 
-    /// Whether the device failed at anything: then nothing that it was working on is used again.
+    /// Whether any work failed. Then its memory is not used again.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed
     }
@@ -165,7 +165,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // An error has been seen, or nobody is left to see it.
+        // An error was reported before, or no caller is left to report it to.
         let _ = self.synchronize();
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     fn contents(gpu: &Gpu, buffer: &Buffer) -> Vec<u8> {
         let mut out = vec![0; buffer.bytes() as usize];
         let mut stream = gpu.stream().unwrap();
-        // SAFETY: nobody looks at the output until the stream is synchronised.
+        // SAFETY: nothing accesses the output until the stream is synchronised.
         unsafe { stream.download(buffer, 0, &mut out).unwrap() };
         stream.synchronize().unwrap();
         out
@@ -203,7 +203,7 @@ mod tests {
         let before = gpu.stats();
         let mut out = [0; 6];
         let mut stream = gpu.stream().unwrap();
-        // SAFETY: bytes and output outlive the wait, and nobody looks at them before.
+        // SAFETY: bytes and output outlive the wait, and nothing accesses them before.
         unsafe {
             stream.upload(b"12345", &from, 0).unwrap();
             stream.upload(b"678", &from, 5).unwrap();

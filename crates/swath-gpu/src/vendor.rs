@@ -44,15 +44,15 @@ pub enum Library {
     NvJpeg2000,
     /// JPEG.
     NvJpeg,
-    /// GPUDirect Storage: from the disk to the device.
+    /// GPUDirect Storage: transfers between disks and the device.
     CuFile,
 }
 
 impl Library {
-    /// All of them.
+    /// All libraries.
     pub const ALL: [Library; 4] = [Library::NvComp, Library::NvJpeg2000, Library::NvJpeg, Library::CuFile];
 
-    /// NVIDIA's name of it.
+    /// NVIDIA's name of the library.
     pub fn name(self) -> &'static str {
         match self {
             Library::NvComp => "nvCOMP",
@@ -62,8 +62,8 @@ impl Library {
         }
     }
 
-    /// The names that it is looked for by, best first. They say which ABI the library has; the name without a number does
-    /// not, so it is never used: nvCOMP 4 and 6 have functions of the same names that take other arguments.
+    /// The file names that the search looks for, best first. Their numbers state the ABI. The name without a number does not, so it is never
+    /// used: nvCOMP 4 and 6 have functions of the same names with different arguments.
     pub fn sonames(self) -> &'static [&'static str] {
         match self {
             Library::NvComp => &["libnvcomp.so.6", "libnvcomp.so.5"],
@@ -73,7 +73,7 @@ impl Library {
         }
     }
 
-    /// The variable that says where it is: a file, a folder that holds it, or `none` to do without it.
+    /// The environment variable with the path of the library: a file, a folder that contains it, or `none` to disable it.
     pub fn variable(self) -> &'static str {
         match self {
             Library::NvComp => "SWATH_NVCOMP_PATH",
@@ -83,7 +83,7 @@ impl Library {
         }
     }
 
-    /// The pip package that brings it.
+    /// The pip package that contains the library.
     pub fn install(self) -> &'static str {
         match self {
             Library::NvComp => "nvidia-libnvcomp-cu12",
@@ -103,25 +103,25 @@ impl fmt::Display for Library {
 /// A library that was loaded and can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Which.
+    /// The library.
     pub library: Library,
-    /// As the library itself tells it.
+    /// The version that the library reports.
     pub version: String,
     /// The file that was loaded.
     pub path: PathBuf,
-    /// What else there is to know.
+    /// A remark for `swath devices`.
     pub detail: Option<&'static str>,
 }
 
-/// Look for a library, load it, and tell where it is.
+/// Finds and loads a library.
 ///
-/// In this order: what the variable [`Library::variable`] says, and nothing else if it is set; the process's library path;
-/// `nvidia/*/lib` and `lib64` in every `site-packages` that is known ([`search_also`], `VIRTUAL_ENV`, the program's own prefix,
-/// the Pythons of `PATH`, `pip install --user`, `CONDA_PREFIX`); conda's `lib`; `/usr/local/cuda`. It is done once: a library stays
-/// loaded, and one that is missing stays so.
+/// The search order: the path in the environment variable [`Library::variable`], and nothing else if it is set; the library path of the
+/// process; `nvidia/*/lib` and `lib64` in every known `site-packages` ([`search_also`], `VIRTUAL_ENV`, the prefix of the program, the
+/// Pythons in `PATH`, `pip install --user`, `CONDA_PREFIX`); conda's `lib`; `/usr/local/cuda`. The search runs once: a library stays
+/// loaded, and a missing one stays missing.
 ///
 /// # Errors
-/// When there is none that can be used; the sentence says what was looked for, where, and what to install.
+/// When no library can be used. The message states the names and places of the search, and what to install.
 pub fn find(library: Library) -> Result<Found, Missing> {
     match library {
         Library::NvComp => nvcomp::NvComp::get().map(|found| found.found().clone()).map_err(Clone::clone),
@@ -131,19 +131,19 @@ pub fn find(library: Library) -> Result<Found, Missing> {
     }
 }
 
-/// What was found of a library and is not used, though another file of it is: a sentence each. [`find`] looks for them.
+/// Files of a library that [`find`] found and refused before the file that it uses, as one sentence each.
 pub fn passed_over(library: Library) -> Vec<String> {
     let passed_over = PASSED_OVER.lock().unwrap_or_else(PoisonError::into_inner);
     passed_over.iter().filter(|(of, _)| *of == library).map(|(_, refused)| refused.to_string()).collect()
 }
 
-/// The name and the version of a library that is there.
+/// The name and the version of a library that can be used.
 pub(crate) fn version_of(library: Library) -> String {
     let version = find(library).map_or_else(|_| String::new(), |found| found.version);
     format!("{} {version}", library.name()).trim_end().to_owned()
 }
 
-/// Look in these `site-packages` too, before all others. To be called before the first search.
+/// Adds a `site-packages` folder to the search, before all others. Call it before the first search.
 pub fn search_also(site_packages: PathBuf) {
     SITE_PACKAGES.lock().unwrap_or_else(PoisonError::into_inner).push(site_packages);
 }

@@ -10,12 +10,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused to open the file.
-    #[error("cannot open {}: {source}", path.display())]
+    #[error("cannot open {}: {cause}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The path names something that is not a regular file.
     #[error("cannot open {}: it is {kind}, not a file", path.display())]

@@ -24,7 +24,7 @@ impl LocalFile {
     /// [`Error::Open`] when the system refuses, [`Error::NotAFile`] for directories, pipes and devices.
     pub fn open(path: impl AsRef<Path>) -> Result<LocalFile> {
         let path = path.as_ref();
-        let open_error = |source| Error::Open { path: path.to_owned(), source };
+        let open_error = |cause| Error::Open { path: path.to_owned(), cause };
         // Looked at before opening: opening a pipe would wait for a writer.
         let metadata = std::fs::metadata(path).map_err(open_error)?;
         if !metadata.is_file() {
@@ -78,7 +78,7 @@ impl Source for LocalFile {
     fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> Result<Option<Box<dyn Source>>> {
         match LocalFile::open(change(&self.path)) {
             Ok(file) => Ok(Some(Box::new(file))),
-            Err(Error::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(Error::Open { cause: source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             // A directory or pipe that happens to have a sidecar's name is not a sidecar.
             Err(Error::NotAFile { .. }) => Ok(None),
             Err(error) => Err(error),

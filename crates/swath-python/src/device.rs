@@ -10,8 +10,10 @@ pub(crate) mod opened;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use swath::gpu::Api;
-use swath::{Cancel, DType, DeviceRaster, Error, RowSource};
+use swath::device::DeviceRaster;
+use swath::read::Cancel;
+use swath::{DType, Error, RowSource};
+use swath_gpu::Api;
 
 use crate::array::{Bytes, named as dtype_named};
 use crate::errors::to_python;

@@ -2,8 +2,9 @@
 
 use pyo3::exceptions::{PyIndexError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use swath::Error;
 use swath::tiff::geo::CrsKeysError;
-use swath::{Error, PlanError};
+use swath::write::PlanError;
 
 /// An exception of `swath.errors`.
 pub(crate) fn of_class(py: Python<'_>, class: &str, message: String) -> PyErr {
@@ -22,14 +23,14 @@ pub(crate) fn exception_of(error: &Error) -> PyErr {
     Python::attach(|py| {
         let message = error.to_string();
         let class = match error {
-            Error::Source(swath::io::Error::Open { source, .. }) => return of_io(source, message),
+            Error::Source(swath::io::Error::Open { cause: source, .. }) => return of_io(source, message),
             Error::Source(_) => return PyOSError::new_err(message),
-            Error::Fetch { source, .. } => return of_io(source, message),
-            Error::Write { source, .. } => return of_io(source, message),
-            Error::Container { source, .. } => match source {
+            Error::Fetch { cause: source, .. } => return of_io(source, message),
+            Error::Write { cause: source, .. } => return of_io(source, message),
+            Error::Container { cause: source, .. } => match source {
                 swath::tiff::Error::Limit { name: "max_pixels", .. } => "PixelSafetyLimitError",
                 swath::tiff::Error::DuplicateTag { .. } => "DuplicateIFDTagError",
-                swath::tiff::Error::Read { source, .. } => return of_io(source, message),
+                swath::tiff::Error::Read { cause: source, .. } => return of_io(source, message),
                 _ => "CorruptGeoTIFFError",
             },
             Error::Limit { name: "max_pixels" | "max_block_pixels", .. } => "PixelSafetyLimitError",

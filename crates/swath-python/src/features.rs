@@ -2,10 +2,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use swath::codec::{CODECS, CodecInfo};
-use swath::gpu::{Cuda, DeviceInfo, OpenCl, vendor};
+use swath::Compress;
 use swath::tiff::Compression;
-use swath::{Compress, Resampling, can_decode};
+use swath::write::Resampling;
+use swath_codec::can_decode;
+use swath_codec::{CODECS, CodecInfo};
+use swath_gpu::{Cuda, DeviceInfo, OpenCl, vendor};
 
 /// The devices of each interface, or why the interface has none.
 #[pyfunction]
@@ -102,5 +104,5 @@ pub(crate) fn search_libraries_in(folder: std::path::PathBuf) {
 /// The number of threads that a read uses by default.
 #[pyfunction]
 pub(crate) fn default_threads() -> usize {
-    swath::default_threads()
+    swath::read::default_threads()
 }

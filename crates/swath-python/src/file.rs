@@ -8,11 +8,11 @@ use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyBaseException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use swath::codec::sample::widen_complex_int;
+use swath::dataset::MaskOrigin;
 use swath::io::{LocalFile, Memory};
-use swath::{
-    BlockCache, Cancel, DType, Dataset, FallbackPolicy, Image, Layout, Limits, MaskOrigin, ReadReport, ReadRequest,
-};
+use swath::read::{BlockCache, Cancel};
+use swath::{DType, Dataset, FallbackPolicy, Image, Layout, Limits, ReadReport, ReadRequest};
+use swath_codec::sample::widen_complex_int;
 
 use crate::array::Bytes;
 use crate::device::DeviceArray;
@@ -77,7 +77,7 @@ impl File {
             return Ok(report);
         }
         widen_complex_int(stored, &narrow, wanted, out)
-            .map_err(|source| swath::Error::Codec { file: self.dataset.name(), source })?;
+            .map_err(|cause| swath::Error::Codec { file: self.dataset.name(), cause })?;
         Ok(report)
     }
 }

@@ -3,17 +3,16 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use swath::codec::CodecOptions;
+use swath::dataset::{BandMetadata, ImageMetadata};
 use swath::tiff::SampleFormat;
 use swath::tiff::geo::{Gcp, GeoKeys, GeoTransform, KeyValue, RasterType};
 use swath::tiff::geodata_xform::Resolution;
 use swath::tiff::nodata::NoData;
 use swath::tiff::palette::Palette;
 use swath::tiff::{FieldType, Photometric, Planar, Tag, Value};
-use swath::{
-    BandMetadata, BigTiff, BlockSize, Compress, DType, FileLayout, ImageMetadata, Overviews, Predictor,
-    PredictorChoice, Resampling, Statistics, WriteOptions,
-};
+use swath::write::{BigTiff, BlockSize, FileLayout, Overviews, PredictorChoice, Resampling, Statistics};
+use swath::{Compress, DType, Predictor, WriteOptions};
+use swath_codec::CodecOptions;
 
 use crate::errors::crs_to_python;
 use crate::metadata::{Entry, item_of};
@@ -227,7 +226,7 @@ fn band_metadata(dict: &Bound<'_, PyDict>) -> PyResult<BandMetadata> {
     band.offset = get(dict, "offset")?;
     band.categories = get(dict, "categories")?.unwrap_or_default();
     if let Some(color) = get::<String>(dict, "color")?.filter(|color| !color.is_empty()) {
-        band.color = swath::band_color_named(&color);
+        band.color = swath::dataset::band_color_named(&color);
     }
     Ok(band)
 }

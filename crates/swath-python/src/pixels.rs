@@ -196,7 +196,7 @@ fn found<T: Number>(from: Bytes, sentinel: Sentinel) -> bool {
 
 /// Run over `count` samples in parts, on as many threads as there is work for; tells whether any part said yes.
 fn in_parts(count: usize, part: impl Fn(usize, usize) -> bool + Sync) -> bool {
-    let threads = swath::default_threads().min(count / PART).max(1);
+    let threads = swath::read::default_threads().min(count / PART).max(1);
     if threads == 1 {
         return part(0, count);
     }

@@ -87,7 +87,7 @@ impl Source for Ranges {
         });
         match found {
             Ok(found) => Ok(found.map(|ranges| Box::new(ranges) as Box<dyn Source>)),
-            Err(error) => Err(swath::io::Error::Open { path: name.into(), source: std::io::Error::other(error) }),
+            Err(error) => Err(swath::io::Error::Open { path: name.into(), cause: std::io::Error::other(error) }),
         }
     }
 }

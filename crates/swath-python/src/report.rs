@@ -2,7 +2,9 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use swath::{BandStatistics, DeviceReport, ReadReport, WriteReport};
+use swath::device::DeviceReport;
+use swath::write::BandStatistics;
+use swath::{ReadReport, WriteReport};
 
 /// What a read did.
 pub(crate) fn of_read<'py>(py: Python<'py>, report: &ReadReport) -> PyResult<Bound<'py, PyDict>> {

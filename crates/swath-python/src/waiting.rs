@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use swath::Cancel;
+use swath::read::Cancel;
 
 /// How often the calling thread looks for signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);

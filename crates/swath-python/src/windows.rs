@@ -7,7 +7,8 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use swath::{Cancel, Error, ReadRequest};
+use swath::read::Cancel;
+use swath::{Error, ReadRequest};
 
 use crate::array::Bytes;
 use crate::file::{CACHE, File, Window, window_of};
@@ -48,7 +49,7 @@ pub(crate) fn read_windows<'py>(
         }
         parts.push((file, rows, cols, *band));
     }
-    let threads = threads.unwrap_or_else(swath::default_threads).clamp(1, count.max(1));
+    let threads = threads.unwrap_or_else(swath::read::default_threads).clamp(1, count.max(1));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, Error)>));
     let cancel = Cancel::new();
     let work = || loop {

@@ -14,11 +14,11 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use swath::gpu::Api;
-use swath::{
-    ArraySource, Cancel, Device, DeviceRaster, Error, FallbackPolicy, Gpu, ImageShape, Layout, Progress, RowSource,
-    WriteConfig, WritePlan, WriteReport,
-};
+use swath::device::{DeviceRaster, Gpu};
+use swath::read::{Cancel, Progress};
+use swath::write::ImageShape;
+use swath::{ArraySource, Device, Error, FallbackPolicy, Layout, RowSource, WriteConfig, WritePlan, WriteReport};
+use swath_gpu::Api;
 
 use crate::array::{Bytes, named};
 use crate::device::{Expected, raster_of};

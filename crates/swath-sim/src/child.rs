@@ -12,7 +12,7 @@ use std::{env, fs, io, process};
 /// Tells the child that it is one.
 const CHILD: &str = "SWATH_SIM_CHILD";
 
-/// NVIDIA's libraries that the simulator stands in for, beside the driver: as tests name them, and the names that the loader looks for.
+/// The libraries of NVIDIA that the simulator replaces, beside the driver: their names in tests, and the file names that the loader searches.
 const LIBRARIES: [(&str, &str); 5] = [
     ("nvcomp.5", "libnvcomp.so.5"),
     ("nvcomp.6", "libnvcomp.so.6"),

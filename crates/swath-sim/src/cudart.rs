@@ -8,7 +8,7 @@ use std::{env, fs};
 /// What NVIDIA's wheels for CUDA 12 say.
 const VERSION: u32 = 12_090;
 
-/// As nvCOMP tells it: 12090 is 12.9.
+/// In the notation of nvCOMP: 12090 is 12.9.
 pub(crate) fn version() -> u32 {
     env::var("SWATH_SIM_CUDART").ok().and_then(|text| told(&text, file().as_deref())).unwrap_or(VERSION)
 }
@@ -35,7 +35,7 @@ fn file() -> Option<PathBuf> {
         dli_saddr: std::ptr::null_mut(),
     };
     let here = file as *const c_void;
-    // SAFETY: any address may be asked about; there is room for the answer.
+    // SAFETY: dladdr takes any address, and there is room for the result.
     if unsafe { libc::dladdr(here, &mut info) } == 0 || info.dli_fname.is_null() {
         return None;
     }

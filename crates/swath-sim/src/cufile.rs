@@ -70,7 +70,7 @@ fn answer(done: Answer) -> Status {
     done.err().unwrap_or(Status::SUCCESS)
 }
 
-/// Tell of a misuse that the caller may not learn of from what is answered: on its standard error and among the events.
+/// Reports misuse that the return value does not show: on standard error and among the events.
 pub(crate) fn report(what: &str) {
     eprintln!("swath-sim: {what}");
     record(format!("reported: {what}"));
@@ -170,7 +170,7 @@ extern "C" fn cuFileUseCount() -> c_long {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFileGetVersion(version: *mut c_int) -> Status {
-    // SAFETY: by the manual. The library is asked before it is opened, too.
+    // SAFETY: by the manual. The call is allowed before the driver is opened, too.
     answer(unsafe { give(version, 1140) })
 }
 
@@ -268,7 +268,7 @@ extern "C" fn cuFileWrite(
     moved(Direction::Write, file as usize, target)
 }
 
-/// Read or write now. What the file's system says is told as C does, with -1 and `errno`.
+/// Reads or writes now. Errors of the file system are returned as in C, with -1 and `errno`.
 fn moved(direction: Direction, file: usize, target: Target) -> isize {
     let place = format!("{} {}", target.file_offset, target.bytes);
     let transfer = files::require_open().and_then(|()| Transfer::new(direction, file, target));
@@ -318,7 +318,7 @@ impl Drop for Turn {
     }
 }
 
-/// Write what was asked for.
+/// Writes a result to the caller's pointer.
 ///
 /// # Safety
 /// The pointer is null or good for a write.

@@ -26,7 +26,7 @@ fn answer(done: Done) -> c_uint {
     done.map_or_else(|Code(code)| code, |()| 0)
 }
 
-/// Write what was asked for.
+/// Writes a result to the caller's pointer.
 ///
 /// # Safety
 /// The pointer is null or good for a write.

@@ -1,4 +1,4 @@
-//! What was asked of the libraries, in order: what tests look at.
+//! The calls of the libraries in order, for tests.
 //!
 //! A test links this crate as Rust and finds it as the library of the driver, and the two share nothing. So what the library saw
 //! is asked for through functions of the library.
@@ -56,7 +56,7 @@ extern "C" fn swath_sim_pinned_bytes() -> u64 {
     sim::with(|sim| Ok(sim.pinned.all())).unwrap_or(0)
 }
 
-/// What the simulator was asked to do since the process began or [`forget`] was called, one line a call, in order: `upload 4096`,
+/// The calls since the process began or [`forget`] was called, one line per call, in order: `upload 4096`,
 /// `launch place 3`, `synchronize`.
 ///
 /// # Panics
@@ -80,7 +80,7 @@ pub fn events() -> Vec<String> {
     String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
 }
 
-/// Forget what was asked so far.
+/// Discards the events so far.
 ///
 /// # Panics
 /// As [`events`].

@@ -9,12 +9,12 @@ use crate::event::record;
 /// How often each was called.
 static CALLS: Mutex<Option<HashMap<&'static str, u64>>> = Mutex::new(None);
 
-/// Counts a call of something that can be told to fail, and fails if it was told to.
+/// Counts a call that `SWATH_SIM_FAIL` can make fail, and fails if this call is selected.
 pub(crate) fn point(what: &'static str, code: Code) -> Done {
     if now(what) { Err(code) } else { Ok(()) }
 }
 
-/// Counts something that can be told to go wrong, and says whether this is one that was told to.
+/// Counts something that `SWATH_SIM_FAIL` can make go wrong, and returns whether this one is selected.
 pub(crate) fn now(what: &'static str) -> bool {
     let mut calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     let call = calls.get_or_insert_default().entry(what).or_default();

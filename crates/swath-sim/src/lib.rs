@@ -1,11 +1,13 @@
-//! A CUDA driver in software, for tests: `libcuda.so.1` with the real C ABI, on which the unmodified CUDA code of `swath-gpu`
-//! runs where there is no GPU.
+//! A CUDA driver in software, for tests: `libcuda.so.1` with the real C ABI. The unmodified CUDA code of `swath-gpu` runs on it where there is
+//! no GPU.
 //!
-//! Device memory is host memory that PoCL, an OpenCL implementation for CPUs, can run kernels on. It is poisoned, it has guards
-//! around it, and every range that the caller names must lie in a live allocation. Streams do nothing until they are
-//! synchronised, so that whoever forgets to gets poison; the default streams, 1 and 2, are there for other libraries. Kernels
-//! are those of `swath-gpu` as OpenCL C: the PTX that the caller loads is only compared with what `swath-gpu` has. What GPUs
-//! do not allow (blocks of more than 1,024 threads, more than 48 KB of shared memory) is refused.
+//! Device memory is host memory that PoCL, an OpenCL implementation for CPUs, can run kernels on. New memory is poisoned and surrounded by
+//! guards, and every range of a call must lie in a live allocation. Streams do nothing until they are synchronised, so that code that
+//! forgets to wait reads poison; the default streams, 1 and 2, exist for other libraries. The kernels are those of `swath-gpu` as OpenCL
+//! C: the PTX that the caller loads is only compared with the PTX of `swath-gpu`. The driver rejects what GPUs do not allow (blocks of
+//! more than 1,024 threads, more than 48 KB of shared memory).
+//!
+//! [`CopyDevice`] and [`SlowSource`] are simpler: a device that only copies bytes, and a source with latency. The bench `seeds` uses both.
 //!
 //! Environment variables, read at each call, make it fail:
 //!
@@ -13,7 +15,7 @@
 //!   commas. What can fail: `init`, `module`, `alloc`, `pin`, `stream`, `upload`, `download`, `copy`, `launch`, `synchronize`.
 //!   `lost:5` loses the device at the fifth call that needs it, for good: that call and all after it fail, in new contexts too.
 //!   `wrong:2` turns a bit round in the middle of the second download, as a device that computes wrongly would.
-//!   What was told to fail is a line among the [`events`] that begins with `told to fail: `; [`reset`] counts from the beginning again.
+//!   Each failure is a line among the [`events`] that begins with `told to fail: `; [`reset`] restarts the counts.
 //! * `SWATH_SIM_MEMORY=bytes` is the memory of a device (8 GiB), `SWATH_SIM_DEVICES=n` the number of devices (1).
 //! * cuFile (`libcufile.so.0`) reads and writes ordinary files, and where it could be seen what version 1.19 does, it does that.
 //!   `SWATH_SIM_CUFILE` is `direct`, `p2p` (the kernel copies without NVIDIA's part of it), `compat` (the kernel's part is missing, which
@@ -22,7 +24,7 @@
 //!   (8). `SWATH_SIM_CUFILE_STRICT=1` refuses
 //!   files that are not open with `O_DIRECT`, in direct mode; `SWATH_SIM_CUFILE_REGISTER=fail` refuses to register memory.
 //!   In `SWATH_SIM_FAIL`, `read` and `write` are reads and writes that fail with `EIO`, `short` and `short-write` those that move
-//!   half of their bytes, counted in the order in which they are asked for; `hung` is a read or write that never ends; `register`
+//!   half of their bytes, counted in the order of submission; `hung` is a read or write that never ends; `register`
 //!   a file that is not registered.
 //!   Misuse that the caller may not notice is a line among the [`events`] that begins with `reported: `.
 //!

@@ -9,9 +9,9 @@ use crate::code::{Code, Done};
 use crate::cufile;
 use crate::opencl::OpenCl;
 
-/// What memory holds that nobody has written.
+/// The content of memory that was never written.
 pub(crate) const POISON: u8 = 0xA5;
-/// What stands before and behind an allocation, and how much of it. CUDA's memory begins at multiples of 256.
+/// The bytes before and after an allocation, and their number. CUDA aligns memory to 256 bytes.
 const GUARD: u8 = 0x5A;
 const GUARD_BYTES: usize = 256;
 
@@ -30,7 +30,7 @@ struct Piece {
 pub(crate) struct Allocation {
     /// The address behind its last byte.
     pub(crate) end: usize,
-    /// What tells it from others that had or will have its address.
+    /// A number that distinguishes it from earlier and later allocations at the same address.
     pub(crate) serial: u64,
 }
 

@@ -58,7 +58,7 @@ fn declared(call: &str, majors: &[u32]) -> Result<(), Status> {
     Err(INVALID_VALUE)
 }
 
-/// Write what was asked for.
+/// Writes a result to the caller's pointer.
 ///
 /// # Safety
 /// The pointer is null or good for a write.

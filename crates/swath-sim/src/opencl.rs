@@ -10,7 +10,7 @@ use swath_gpu::Kernel;
 
 use crate::code::{Code, Done};
 
-/// What stands in front of each kernel file, as `swath-gpu` puts it there.
+/// The text that `swath-gpu` prepends to each kernel file.
 const PRELUDE: &str = include_str!("../../swath-gpu/kernels/prelude.h");
 
 /// An argument of a kernel.
@@ -18,7 +18,7 @@ const PRELUDE: &str = include_str!("../../swath-gpu/kernels/prelude.h");
 pub(crate) enum Parameter {
     /// A pointer to device memory.
     Pointer,
-    /// A number of so many bytes.
+    /// A number of this many bytes.
     Number(usize),
 }
 
@@ -27,8 +27,33 @@ pub(crate) enum Parameter {
 pub(crate) struct Compiled {
     kernel: cl_kernel,
     pub(crate) parameters: Vec<Parameter>,
-    /// Bytes of shared memory that it declares.
+    /// Bytes of shared memory that the kernel declares.
     pub(crate) shared: u64,
+}
+
+/// Why PoCL cannot be used, or cannot compile a kernel.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PoclError {
+    /// No platform of OpenCL is PoCL.
+    #[error("PoCL is not among the OpenCL platforms")]
+    NoPlatform,
+    /// PoCL has no device.
+    #[error("PoCL has no device")]
+    NoDevice,
+    /// A call failed.
+    #[error("{call} failed with {code}")]
+    Call { call: &'static str, code: i32 },
+    /// The compiler rejected a kernel.
+    #[error("{log}")]
+    Build { log: String },
+    /// The simulator does not support the type of a parameter.
+    #[error("parameter {index} has the unsupported type {name}")]
+    ParameterType { index: u32, name: String },
+}
+
+/// Maps the code of a failed call to an error.
+fn failed(call: &'static str) -> impl Fn(i32) -> PoclError {
+    move |code| PoclError::Call { call, code }
 }
 
 /// PoCL.
@@ -45,28 +70,22 @@ pub(crate) struct OpenCl {
 unsafe impl Send for OpenCl {}
 
 impl OpenCl {
-    /// The device, or a sentence about what is missing.
-    pub(crate) fn open() -> Result<OpenCl, String> {
-        let failed = |what: &str, code: i32| {
-            format!(
-                "{what} failed with {code}: the simulator needs PoCL (packages pocl-opencl-icd and ocl-icd-libopencl1)"
-            )
-        };
-        let platforms = platform::get_platform_ids().map_err(|code| failed("clGetPlatformIDs", code))?;
+    /// Opens the first device of PoCL.
+    pub(crate) fn open() -> Result<OpenCl, PoclError> {
+        let platforms = platform::get_platform_ids().map_err(failed("clGetPlatformIDs"))?;
         let is_pocl = |platform: &&_| {
             let name = platform::get_platform_info(**platform, platform::CL_PLATFORM_NAME).map(String::from);
             name.is_ok_and(|name| name.contains("Portable Computing Language"))
         };
-        let pocl =
-            platforms.iter().find(is_pocl).ok_or_else(|| failed("looking for PoCL among the OpenCL platforms", 0))?;
+        let pocl = platforms.iter().find(is_pocl).ok_or(PoclError::NoPlatform)?;
         let devices = device::get_device_ids(*pocl, device::CL_DEVICE_TYPE_ALL);
-        let devices = devices.map_err(|code| failed("clGetDeviceIDs", code))?;
-        let &device = devices.first().ok_or_else(|| failed("looking for a device of PoCL", 0))?;
+        let devices = devices.map_err(failed("clGetDeviceIDs"))?;
+        let &device = devices.first().ok_or(PoclError::NoDevice)?;
         let context = context::create_context(&[device], ptr::null(), None, ptr::null_mut());
-        let context = context.map_err(|code| failed("clCreateContext", code))?;
-        // SAFETY: the context has this device, and null stands for no properties.
+        let context = context.map_err(failed("clCreateContext"))?;
+        // SAFETY: the context has this device, and null means no properties.
         let queue = unsafe { command_queue::create_command_queue_with_properties(context, device, ptr::null()) };
-        let queue = queue.map_err(|code| failed("clCreateCommandQueueWithProperties", code))?;
+        let queue = queue.map_err(failed("clCreateCommandQueueWithProperties"))?;
         Ok(OpenCl { device, context, queue, kernels: HashMap::new() })
     }
 
@@ -83,7 +102,7 @@ impl OpenCl {
         let _ = unsafe { memory::svm_free(self.context, memory as *mut c_void) };
     }
 
-    /// A kernel, compiled when it is first asked for.
+    /// A kernel, compiled when it is first needed.
     pub(crate) fn kernel(&mut self, kernel: Kernel) -> Done<&Compiled> {
         if !self.kernels.contains_key(&kernel) {
             let compiled = self.compile(kernel).map_err(|what| {
@@ -95,26 +114,31 @@ impl OpenCl {
         self.kernels.get(&kernel).ok_or(Code::UNKNOWN)
     }
 
-    fn compile(&self, kernel: Kernel) -> Result<Compiled, String> {
-        let failed = |code: i32| format!("code {code}");
-        // One text: of several, cl3 0.13 hands over the wrong pointers.
+    fn compile(&self, kernel: Kernel) -> Result<Compiled, PoclError> {
+        // One text: with several, cl3 0.13 passes the wrong pointers.
         let text = [PRELUDE, kernel.text()].concat();
-        let built = program::create_program_with_source(self.context, &[&text]).map_err(failed)?;
+        let built = program::create_program_with_source(self.context, &[&text]);
+        let built = built.map_err(failed("clCreateProgramWithSource"))?;
         let options = c"-cl-std=CL1.2 -cl-kernel-arg-info";
         program::build_program(built, &[self.device], options, None, ptr::null_mut()).map_err(|code| {
             let log =
                 program::get_program_build_info(built, self.device, program::CL_PROGRAM_BUILD_LOG).map(String::from);
-            log.unwrap_or_else(|_| failed(code))
+            log.map_or_else(|_| failed("clBuildProgram")(code), |log| PoclError::Build { log })
         })?;
-        let name = CString::new(kernel.name()).map_err(|error| error.to_string())?;
-        let compiled = kernel::create_kernel(built, &name).map_err(failed)?;
-        let count: u32 = kernel::get_kernel_info(compiled, kernel::CL_KERNEL_NUM_ARGS).map_err(failed)?.into();
+        let name = CString::new(kernel.name()).expect("names of kernels have no zero bytes");
+        let compiled = kernel::create_kernel(built, &name).map_err(failed("clCreateKernel"))?;
+        let count = kernel::get_kernel_info(compiled, kernel::CL_KERNEL_NUM_ARGS);
+        let count: u32 = count.map_err(failed("clGetKernelInfo"))?.into();
         let parameters = (0..count).map(|index| parameter(compiled, index)).collect::<Result<_, _>>()?;
         let shared = kernel::get_kernel_work_group_info(compiled, self.device, kernel::CL_KERNEL_LOCAL_MEM_SIZE);
-        Ok(Compiled { kernel: compiled, parameters, shared: shared.map_err(failed)?.into() })
+        Ok(Compiled {
+            kernel: compiled,
+            parameters,
+            shared: shared.map_err(failed("clGetKernelWorkGroupInfo"))?.into(),
+        })
     }
 
-    /// Run a kernel to its end. The values are those of its parameters.
+    /// Runs a kernel and waits for it. `values` are its arguments.
     pub(crate) fn run(&mut self, kernel: Kernel, groups: usize, values: &[u64]) -> Done {
         let queue = self.queue;
         let compiled = self.kernel(kernel)?;
@@ -137,7 +161,7 @@ impl OpenCl {
         }
         let group = kernel.group() as usize;
         let global = groups.checked_mul(group).ok_or(Code::INVALID_VALUE)?;
-        // SAFETY: one dimension, with its two sizes; what the kernel touches lies in memory that lives until it has ended.
+        // SAFETY: one dimension, with its two sizes; the kernel only accesses memory that lives until it ends.
         let started = unsafe {
             command_queue::enqueue_nd_range_kernel(
                 queue,
@@ -158,10 +182,8 @@ impl OpenCl {
     }
 }
 
-fn parameter(compiled: cl_kernel, index: u32) -> Result<Parameter, String> {
-    let info = |name| {
-        kernel::get_kernel_arg_info(compiled, index, name).map_err(|code| format!("parameter {index}: code {code}"))
-    };
+fn parameter(compiled: cl_kernel, index: u32) -> Result<Parameter, PoclError> {
+    let info = |name| kernel::get_kernel_arg_info(compiled, index, name).map_err(failed("clGetKernelArgInfo"));
     let space: u32 = info(kernel::CL_KERNEL_ARG_ADDRESS_QUALIFIER)?.into();
     if space == kernel::CL_KERNEL_ARG_ADDRESS_GLOBAL {
         return Ok(Parameter::Pointer);
@@ -172,6 +194,6 @@ fn parameter(compiled: cl_kernel, index: u32) -> Result<Parameter, String> {
         "u16" | "ushort" | "short" => Ok(Parameter::Number(2)),
         "u32" | "i32" | "uint" | "int" | "float" => Ok(Parameter::Number(4)),
         "u64" | "i64" | "ulong" | "long" | "double" => Ok(Parameter::Number(8)),
-        other => Err(format!("parameter {index} is a {other}, whose size nobody knows")),
+        other => Err(PoclError::ParameterType { index, name: other.to_owned() }),
     }
 }

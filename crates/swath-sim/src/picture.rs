@@ -63,7 +63,7 @@ pub(crate) fn unsupported(call: &str, what: &str) -> Status {
     Status::NOT_SUPPORTED
 }
 
-/// Fail with this status if it was told to.
+/// Fails with this status if `SWATH_SIM_FAIL` selects the call.
 pub(crate) fn fail_point(what: &'static str, status: Status) -> Outcome {
     fail::point(what, Code::UNKNOWN).map_err(|_| status)
 }
@@ -152,7 +152,7 @@ impl Room {
         })
     }
 
-    /// Work of a state can only be asked for where its memory is.
+    /// A state only works on the device that has its memory.
     pub(crate) fn must_be_on(&self, device: i32, call: &str) -> Outcome {
         if self.device != device { Err(misuse(call, "the state belongs to another device")) } else { Ok(()) }
     }
@@ -200,7 +200,7 @@ impl Plane {
     }
 }
 
-/// Where the planes are, if each lies in live memory of the device and none in another.
+/// The addresses of the planes, if each lies in live memory of the device and no two overlap.
 fn place(sim: &Sim, device: i32, call: &str, planes: &[Plane]) -> Done<Vec<Range<usize>>> {
     let wrong = |what: String| {
         eprintln!("swath-sim: {call}: {what}");
@@ -265,7 +265,7 @@ pub(crate) fn join(planes: &[Vec<u8>], sample: usize) -> Vec<u8> {
         .collect()
 }
 
-/// What an encoder made, which is asked for later.
+/// The result of an encoder, which the caller retrieves later.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Encoded {
     in_use: InUse,
@@ -288,7 +288,7 @@ impl Encoded {
         }
         let held = self.clone();
         let work = move |sim: &mut Sim, device| {
-            // All of it: a closure takes only the fields that it names, and the other one is what tells that this waits.
+            // Moves the whole value: a closure captures only the fields that it uses, and the other field marks the state as waiting.
             let held = held;
             let picture = read(sim, device, call, &planes)?;
             let encoded = encode(picture).map_err(|error| {

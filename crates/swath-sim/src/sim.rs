@@ -13,10 +13,10 @@ use crate::fail;
 use crate::memory::{DeviceMemory, PinnedMemory};
 use crate::opencl::{OpenCl, Parameter};
 
-/// Something that a stream will do. It is given the device that the stream belongs to.
+/// Work of a stream. It gets the device that the stream belongs to.
 pub(crate) type Work = Box<dyn FnOnce(&mut Sim, i32) -> Done + Send>;
 
-/// What has been asked of a stream and not been done yet.
+/// A stream, with the work that is not done yet.
 struct Stream {
     device: i32,
     work: VecDeque<Work>,
@@ -28,7 +28,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// The driver. There is one, behind one lock: work is done while it is held, by whoever waits for it.
+/// The driver. There is one, behind one lock. The thread that waits for work does it, while it holds the lock.
 #[derive(Debug)]
 pub(crate) struct Sim {
     pub(crate) opencl: OpenCl,
@@ -41,9 +41,9 @@ pub(crate) struct Sim {
     /// Functions: the module and the kernel.
     functions: BTreeMap<usize, (usize, Kernel)>,
     streams: BTreeMap<usize, Stream>,
-    /// What killed a context. Nothing works in it any more then, as on real devices.
+    /// The code that ended a context. Every later call in it fails, as on real devices.
     dead: BTreeMap<i32, Code>,
-    /// Devices that are no more: a new context does not help.
+    /// Devices that were lost: a new context fails too.
     lost: BTreeSet<i32>,
     last_handle: usize,
 }
@@ -51,13 +51,13 @@ pub(crate) struct Sim {
 static SIM: Mutex<Option<Sim>> = Mutex::new(None);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Contexts have handles that nobody takes for another's.
+/// Handles of contexts begin with this number, so that they differ from all other handles.
 const CONTEXT: usize = 0x5EED_0000;
 
 thread_local! {
     /// The contexts that this thread pushed.
     static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-    /// What tells this thread from others.
+    /// The number of this thread.
     static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -70,7 +70,9 @@ pub(crate) fn start() -> Done {
     let mut sim = lock();
     if sim.is_none() {
         let opencl = OpenCl::open().map_err(|missing| {
-            eprintln!("swath-sim: {missing}");
+            eprintln!(
+                "swath-sim: {missing}; the simulator needs PoCL (packages pocl-opencl-icd and ocl-icd-libopencl1)"
+            );
             Code::SYSTEM_NOT_READY
         })?;
         *sim = Some(Sim {

@@ -51,7 +51,7 @@ pub(crate) fn read_vec<R: ReadAt + ?Sized>(source: &R, what: Location, offset: u
         return Err(past_end());
     }
     let mut bytes = vec![0; usize::try_from(len).map_err(|_| past_end())?];
-    source.read_at(offset, &mut bytes).map_err(|source| Error::Read { offset, len: bytes.len(), source })?;
+    source.read_at(offset, &mut bytes).map_err(|cause| Error::Read { offset, len: bytes.len(), cause })?;
     Ok(bytes)
 }
 

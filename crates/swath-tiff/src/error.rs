@@ -29,14 +29,14 @@ pub enum Error {
         size: u16,
     },
     /// The source could not deliver bytes that are inside the file.
-    #[error("reading {len} bytes at offset {offset} failed: {source}")]
+    #[error("reading {len} bytes at offset {offset} failed: {cause}")]
     Read {
         /// Where the read began.
         offset: u64,
         /// How many bytes were requested.
         len: usize,
         /// The error of the source.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A structure points outside the file.
     #[error("{what} needs {len} bytes at offset {offset}, but the file has {size} bytes")]
@@ -60,7 +60,7 @@ pub enum Error {
     #[error("the file has no IFD")]
     NoIfd,
     /// A limit of [`Limits`](crate::Limits) was exceeded.
-    #[error("{what} is {value}, the limit is {limit} (raise Limits::{name} if the file is trusted)")]
+    #[error("{what} is {value}; the limit is {limit} (raise Limits::{name} if the file is trusted)")]
     Limit {
         /// The quantity.
         what: &'static str,
@@ -88,7 +88,7 @@ pub enum Error {
         tag: Tag,
     },
     /// A tag has a field type that cannot hold its meaning.
-    #[error("{ifd}: tag {tag} has field type {found}, which cannot hold {wanted}")]
+    #[error("{ifd}: tag {tag} has field type {found}, which cannot store {wanted}")]
     TagType {
         /// The IFD.
         ifd: Location,

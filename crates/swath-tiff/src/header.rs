@@ -27,7 +27,7 @@ impl Header {
         }
         let mut bytes = [0; 16];
         let len = size.min(16) as usize;
-        source.read_at(0, &mut bytes[..len]).map_err(|source| Error::Read { offset: 0, len, source })?;
+        source.read_at(0, &mut bytes[..len]).map_err(|cause| Error::Read { offset: 0, len, cause })?;
         let magic = [bytes[0], bytes[1], bytes[2], bytes[3]];
         let order = match &magic[..2] {
             b"II" => ByteOrder::Little,

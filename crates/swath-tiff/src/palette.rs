@@ -17,7 +17,7 @@ pub enum PaletteError {
         bits: u32,
     },
     /// Samples of this size cannot have a palette.
-    #[error("samples of {bits} bits cannot have a palette, only 1 to 16 bits can")]
+    #[error("samples of {bits} bits cannot have a palette; only samples of 1 to 16 bits can")]
     Bits {
         /// Bits of a sample.
         bits: u32,

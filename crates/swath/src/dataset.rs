@@ -7,6 +7,12 @@ pub(crate) mod mask;
 pub(crate) mod metadata;
 pub(crate) mod sidecar;
 
+pub use self::band_color::from_name as band_color_named;
+pub use self::image::{Image, Raster};
+pub use self::mask::{Mask, MaskOrigin};
+pub use self::metadata::{BandMetadata, ImageMetadata};
+pub use self::sidecar::UnreadableSidecar;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,8 +20,7 @@ use swath_io::{LocalFile, Memory, Source};
 use swath_tiff::pam::Pam;
 use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
-use crate::dataset::image::Image;
-use crate::dataset::sidecar::{Sidecars, UnreadableSidecar};
+use crate::dataset::sidecar::Sidecars;
 use crate::error::{Error, Result};
 
 /// An opened file. Opening reads headers only; it can be shared between threads and read from all of them at once.
@@ -71,7 +76,7 @@ impl Dataset {
     /// # Errors
     /// [`Error::Container`] when the source does not hold a sound TIFF.
     pub fn from_source(source: Arc<dyn Source>, limits: Limits) -> Result<Dataset> {
-        let container_error = |error| Error::Container { file: source.name(), source: error };
+        let container_error = |error| Error::Container { file: source.name(), cause: error };
         let header = Header::read(source.as_ref()).map_err(container_error)?;
         let chain = read_chain(source.as_ref(), header, &limits).map_err(container_error)?;
         let sidecars = Sidecars::find(source.as_ref(), &limits);

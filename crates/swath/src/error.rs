@@ -17,20 +17,20 @@ pub enum Error {
     #[error(transparent)]
     Source(#[from] swath_io::Error),
     /// The container is broken.
-    #[error("{file}: {source}")]
+    #[error("{file}: {cause}")]
     Container {
         /// The file.
         file: String,
         /// What is broken.
-        source: swath_tiff::Error,
+        cause: swath_tiff::Error,
     },
     /// The image is stored in a way that cannot be decoded.
-    #[error("{file}: {source}")]
+    #[error("{file}: {cause}")]
     Codec {
         /// The file.
         file: String,
         /// Why.
-        source: swath_codec::Error,
+        cause: swath_codec::Error,
     },
     /// The samples have a type that nothing in memory corresponds to.
     #[error("{file}: samples of {bits} bits with SampleFormat {format} are not supported")]
@@ -43,7 +43,7 @@ pub enum Error {
         bits: u16,
     },
     /// A block could not be fetched.
-    #[error("{file}: {block}: reading {len} bytes at offset {offset} failed: {source}")]
+    #[error("{file}: {block}: reading {len} bytes at offset {offset} failed: {cause}")]
     Fetch {
         /// The file.
         file: String,
@@ -54,7 +54,7 @@ pub enum Error {
         /// Its compressed size.
         len: u64,
         /// What the source said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A device could not be used, or stopped.
     #[error(transparent)]
@@ -102,14 +102,14 @@ pub enum Error {
         limit: u64,
     },
     /// A block is corrupt.
-    #[error("{file}: {block}: {source}")]
+    #[error("{file}: {block}: {cause}")]
     Block {
         /// The file.
         file: String,
         /// The block.
         block: BlockName,
         /// What is wrong with it.
-        source: swath_codec::Error,
+        cause: swath_codec::Error,
     },
     /// The window is empty or not inside the level.
     #[error(
@@ -193,12 +193,12 @@ pub enum Error {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A block could not be encoded.
-    #[error("{block}: {source}")]
+    #[error("{block}: {cause}")]
     Encode {
         /// The block.
         block: BlockName,
         /// Why.
-        source: swath_codec::Error,
+        cause: swath_codec::Error,
     },
     /// The rows handed to the encoder are not whole block rows, or the buffers have another size than they need.
     #[error(
@@ -214,12 +214,12 @@ pub enum Error {
         height: u64,
     },
     /// The source of pixels failed.
-    #[error("the source of rows {}..{} failed: {source}", rows.start, rows.end)]
+    #[error("the source of rows {}..{} failed: {cause}", rows.start, rows.end)]
     Producer {
         /// The rows asked for.
         rows: std::ops::Range<u64>,
         /// What it said.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        cause: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The source and the plan speak of different images.
     #[error("the source gives {found} where the plan has {planned}")]
@@ -264,18 +264,18 @@ pub enum Error {
         bytes: u64,
     },
     /// The system refused to start a thread.
-    #[error("cannot start a thread: {source}")]
+    #[error("cannot start a thread: {cause}")]
     Thread {
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The system refused to write.
-    #[error("cannot write {file}: {source}")]
+    #[error("cannot write {file}: {cause}")]
     Write {
         /// The file.
         file: String,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 }
 

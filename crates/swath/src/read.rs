@@ -20,10 +20,16 @@ pub(crate) mod prefetch;
 pub(crate) mod prefetched_source;
 pub(crate) mod request;
 
-use crate::device::Device;
+pub use self::cache::BlockCache;
+pub use self::pixels::{Pixels, Sample};
+pub use self::request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
+pub use crate::error::BlockName;
+pub use crate::nodata::to_nan::nodata_to_nan;
+pub use crate::report::ReadReport;
+
 use crate::error::{Error, Result};
 use crate::fallback::{Alternatives, Setback, stage};
-use crate::report::{DeviceReport, ReadReport};
+use crate::report::DeviceReport;
 use plan::ReadPlan;
 
 /// Executes a plan into `out`, which must have the exact size, on the device of its request.
@@ -32,16 +38,15 @@ pub(crate) fn execute(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport>
     if out.len() != needed {
         return Err(Error::BufferSize { buffer: out.len(), needed: needed as u64 });
     }
-    match &plan.request.device {
-        Device::Gpu(gpu) => gpu::execute(plan, gpu, out),
-        Device::Cpu => cpu::execute(plan, out),
-        Device::NoGpu(reason) => {
-            let request = plan.request;
-            let decision = request.fallback.next_step(request.decoder, Setback::Unsupported, Alternatives::default());
-            decision.map_or(Ok(()), |decision| decision.permit(stage::EVERYTHING, reason))?;
-            let mut report = cpu::execute(plan, out)?;
-            report.gpu = Some(DeviceReport::none(reason, report.blocks));
-            Ok(report)
-        }
+    let request = plan.request;
+    if let Some(gpu) = request.device.gpu() {
+        return gpu::execute(plan, gpu, out);
     }
+    let Some(missing) = request.device.missing_gpu() else { return cpu::execute(plan, out) };
+    if let Some(decision) = request.fallback.next_step(request.decoder, Setback::Unsupported, Alternatives::default()) {
+        decision.permit(stage::EVERYTHING, missing)?;
+    }
+    let mut report = cpu::execute(plan, out)?;
+    report.gpu = Some(DeviceReport::none(missing, report.blocks));
+    Ok(report)
 }

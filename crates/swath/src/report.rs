@@ -49,7 +49,7 @@ pub struct DeviceReport {
 
 impl DeviceReport {
     /// There was no device, and the CPU did everything.
-    pub(crate) fn none(reason: &str, blocks: u64) -> DeviceReport {
+    pub(crate) fn none(reason: impl ToString, blocks: u64) -> DeviceReport {
         let mut report = DeviceReport { name: "none".into(), ..DeviceReport::default() };
         report.note_fallback("everything", reason, blocks);
         report

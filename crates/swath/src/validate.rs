@@ -76,7 +76,8 @@ pub struct LevelSummary {
 ///
 /// ```
 /// use swath::tiff::{Builder, ByteOrder, Tag, Value};
-/// use swath::{Dataset, Rule, validate};
+/// use swath::validate::{Rule};
+/// use swath::{Dataset, validate};
 ///
 /// let mut file = Builder::new(ByteOrder::Little, false);
 /// let data = file.append(&[0; 600]);
@@ -103,7 +104,7 @@ pub fn validate(dataset: &Dataset) -> Result<Validation> {
     let image = &roles.images[0];
 
     let full = ImageLayout::read(image.full, source, dataset.limits())
-        .map_err(|source| Error::Container { file: dataset.name(), source })?;
+        .map_err(|cause| Error::Container { file: dataset.name(), cause })?;
     let mut parts = vec![Part { ifd: image.full, layout: full, level: 0, mask: false }];
     for (mask, ifds) in
         [(false, &image.overviews[..]), (true, image.mask.as_slice()), (true, &image.mask_overviews[..])]

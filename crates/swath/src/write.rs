@@ -64,7 +64,7 @@ impl WritePlan {
         config: &WriteConfig<'_>,
     ) -> Result<WriteReport> {
         let path = path.as_ref();
-        let failed = |source| Error::Write { file: path.display().to_string(), source };
+        let failed = |cause| Error::Write { file: path.display().to_string(), cause };
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(std::io::ErrorKind::IsADirectory.into())),
             Ok(metadata) if !metadata.is_file() => {
@@ -89,7 +89,7 @@ impl WritePlan {
         source: &mut dyn RowSource,
         config: &WriteConfig<'_>,
     ) -> Result<WriteReport> {
-        let failed = |source| Error::Write { file: "the spool".into(), source };
+        let failed = |cause| Error::Write { file: "the spool".into(), cause };
         let scratch = || scratch_file(&std::env::temp_dir()).map(|file| Spool::in_file(file, 0, false)).map_err(failed);
         let mut spools = Spools { full: scratch()?, overviews: scratch()? };
         self.write_through(writer, source, config, &mut spools)
@@ -118,7 +118,7 @@ impl WritePlan {
         let start = Instant::now();
         let layout = lay_out(self, &streamed)?;
         let written = layout.write(spools, &mut Output::Other(writer)).and_then(|()| writer.flush());
-        written.map_err(|source| Error::Write { file: "the output".into(), source })?;
+        written.map_err(|cause| Error::Write { file: "the output".into(), cause })?;
         streamed.report.committed(&layout, start);
         Ok(streamed.report)
     }

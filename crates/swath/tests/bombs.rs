@@ -115,7 +115,7 @@ fn list_of_corrupt_blocks_does_not_outgrow_the_pixels() {
     let bytes = file(&[], &[image(1000, 1000, 8, 1, 8), tags]);
     let peak = peak_bytes(|| {
         let image = Dataset::from_bytes(bytes).unwrap().image(0).unwrap();
-        let request = ReadRequest::new().threads(1).on_corrupt(swath::OnCorrupt::Fill);
+        let request = ReadRequest::new().threads(1).on_corrupt(swath::read::OnCorrupt::Fill);
         let report = image.read(&request).unwrap().report;
         assert_eq!((report.filled_blocks, report.filled.len()), (BLOCKS as u64, swath::ReadReport::MAX_LISTED));
     });
@@ -158,7 +158,7 @@ fn jpeg_tables_are_not_read_again_for_each_block() {
     let bytes = file(&data, &[image(100, 100, 8, 1, 7), tiles(1, 1, vec![8; BLOCKS], vec![4; BLOCKS]), tags]);
     let dataset = Dataset::from_bytes(bytes).unwrap();
     let start = Instant::now();
-    let request = ReadRequest::new().threads(1).on_corrupt(swath::OnCorrupt::Fill);
+    let request = ReadRequest::new().threads(1).on_corrupt(swath::read::OnCorrupt::Fill);
     let _ = dataset.image(0).unwrap().read(&request);
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }

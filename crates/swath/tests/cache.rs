@@ -1,9 +1,8 @@
 //! Decoded blocks that are kept: the same pixels, fewer blocks decoded.
 
-use swath::{
-    ArraySource, BlockCache, BlockSize, Compress, Dataset, ImageShape, Layout, Predictor, ReadRequest, WriteConfig,
-    WriteOptions, WritePlan,
-};
+use swath::read::BlockCache;
+use swath::write::{BlockSize, ImageShape};
+use swath::{ArraySource, Compress, Dataset, Layout, Predictor, ReadRequest, WriteConfig, WriteOptions, WritePlan};
 
 const SIDE: u64 = 300;
 
@@ -21,7 +20,7 @@ fn file(compress: Compress) -> Dataset {
 
 #[test]
 fn windows_are_the_same_with_and_without_and_no_block_is_decoded_twice() {
-    for compress in [Compress::Deflate { level: 1 }, Compress::Jpeg2000(swath::codec::jpeg2000::Quality::Lossless)] {
+    for compress in [Compress::Deflate { level: 1 }, Compress::Jpeg2000(swath_codec::jpeg2000::Quality::Lossless)] {
         let (_, decoded) = windows(compress);
         // 5 x 5 tiles; those that a window uses whole are decoded each time.
         assert!(decoded <= 25 + 12, "{decoded} blocks were decoded");

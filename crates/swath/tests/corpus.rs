@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
-use swath::codec::sample::widen_complex_int;
-use swath::gpu::OpenCl;
+use swath::device::Gpu;
 use swath::tiff::nodata::NoData;
-use swath::{DType, Dataset, Error, Gpu, Image, Limits, Pixels, ReadRequest};
+use swath::{DType, Dataset, Error, Image, Limits, Pixels, ReadRequest};
+use swath_codec::sample::widen_complex_int;
+use swath_gpu::OpenCl;
 
 /// Files that are not read as the index says, for a reason that docs/corpus.md gives.
 const KNOWN: &[&str] = &[

@@ -1,7 +1,8 @@
 //! Which pixels are valid, as GDAL and rasterio say.
 
+use swath::dataset::MaskOrigin;
 use swath::tiff::{Builder, ByteOrder, Tag, Value};
-use swath::{Dataset, MaskOrigin, ReadRequest};
+use swath::{Dataset, ReadRequest};
 
 const RGB: u16 = 2;
 const GRAY: u16 = 1;

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use measure::peak_bytes;
 use swath::io::Memory;
-use swath::{Dataset, Layout, Limits, OnCorrupt, ReadRequest};
+use swath::read::OnCorrupt;
+use swath::{Dataset, Layout, Limits, ReadRequest};
 
 /// How long one damaged file may take, on a slow machine, unoptimised.
 const PATIENCE: Duration = Duration::from_secs(1);

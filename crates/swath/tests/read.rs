@@ -6,9 +6,10 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use files::{Plan, sample};
-use swath::codec::predictor::Predictor;
+use swath::read::{Cancel, OnCorrupt, Progress};
 use swath::tiff::{ByteOrder, Compression, Tag, Value};
-use swath::{Cancel, Dataset, Error, Image, Layout, Limits, OnCorrupt, Progress, ReadRequest};
+use swath::{Dataset, Error, Image, Layout, Limits, ReadRequest};
+use swath_codec::predictor::Predictor;
 
 fn open(bytes: Vec<u8>) -> Image {
     Dataset::from_bytes(bytes).unwrap().image(0).unwrap()
@@ -124,7 +125,7 @@ fn block_past_the_end_of_the_file_is_named() {
 fn bomb_costs_no_more_than_the_block_it_is_in() {
     // 16 MiB of zeros behind a block that needs 512 bytes.
     let mut bomb = Vec::new();
-    swath::codec::deflate::Encoder::new(9).unwrap().encode(&vec![0; 16 << 20], &mut bomb);
+    swath_codec::deflate::Encoder::new(9).unwrap().encode(&vec![0; 16 << 20], &mut bomb);
     let plan = Plan { predictor: Predictor::None, ..Plan::default() };
     let image = open(plan.build_with(|_, block| block.clone_from(&bomb)));
     let raster = image.read(&ReadRequest::new().threads(1)).unwrap();

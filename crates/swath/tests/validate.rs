@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use swath::io::Memory;
-use swath::{Dataset, Limits, Rule, Severity, validate};
+use swath::validate::{Rule, Severity};
+use swath::{Dataset, Limits, validate};
 
 const TEXT: &str = "LAYOUT=IFDS_BEFORE_DATA\nBLOCK_ORDER=ROW_MAJOR\nBLOCK_LEADER=SIZE_AS_UINT4\n\
                     BLOCK_TRAILER=LAST_4_BYTES_REPEATED\nKNOWN_INCOMPATIBLE_EDITION=NO\n MASK_INTERLEAVED_WITH_IMAGERY=YES\n";

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use swath::read::Cancel;
 use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
+use swath::write::{BlockSize, FileLayout, ImageShape, Overviews, PlanError, Resampling, Statistics};
 use swath::{
-    ArraySource, BlockSize, Cancel, Compress, DType, Dataset, Error, FileLayout, ImageShape, Layout, Overviews,
-    PlanError, ReadRequest, Resampling, Result, RowFn, RowSource, Statistics, WriteConfig, WriteOptions, WritePlan,
+    ArraySource, Compress, DType, Dataset, Error, Layout, ReadRequest, Result, RowFn, RowSource, WriteConfig,
+    WriteOptions, WritePlan,
 };
 
 const WIDTH: u64 = 203;
@@ -193,7 +195,9 @@ fn any_shape_gets_overviews_down_to_a_pixel() {
 fn file_that_outgrows_a_classic_tiff_is_a_bigtiff_only_then() {
     let samples = vec![7_u8; 64];
     let mut source = ArraySource::new(&samples, 1, 8, 8, Layout::BandsFirst).unwrap();
-    for (choice, big) in [(swath::BigTiff::Auto, false), (swath::BigTiff::Yes, true), (swath::BigTiff::No, false)] {
+    for (choice, big) in
+        [(swath::write::BigTiff::Auto, false), (swath::write::BigTiff::Yes, true), (swath::write::BigTiff::No, false)]
+    {
         for arrangement in [FileLayout::Cog, FileLayout::Plain] {
             let options = WriteOptions::default().layout(arrangement).big_tiff(choice);
             let plan = WritePlan::new(ImageShape::new(8, 8, 1, DType::U8), options).unwrap();
@@ -233,7 +237,7 @@ fn failing_source_and_cancel_leave_nothing_behind() {
             ImageShape::new(HEIGHT, WIDTH, 1, DType::F32),
             40,
             |rows: Range<u64>, _: &mut [u8], _: Option<&mut [u8]>| {
-                if rows.end > 200 { Err(Error::Producer { rows, source: "the sensor broke".into() }) } else { Ok(()) }
+                if rows.end > 200 { Err(Error::Producer { rows, cause: "the sensor broke".into() }) } else { Ok(()) }
             },
         );
         let running = WriteConfig::new().buffer_bytes(1);

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use swath::gpu::DeviceCodec;
-use swath::gpu::vendor::Library;
-use swath::{
-    ArraySource, BlockSize, CodecBackend, Compress, DType, ImageShape, Layout, Predictor, Storage, WriteOptions,
-    WritePlan,
-};
+use swath::device::{CodecBackend, Storage};
+use swath::write::{BlockSize, ImageShape};
+use swath::{ArraySource, Compress, DType, Layout, Predictor, WriteOptions, WritePlan};
+use swath_gpu::DeviceCodec;
+use swath_gpu::vendor::Library;
 
 use crate::demo::terrain;
 use crate::devices::Libraries;

@@ -1,6 +1,7 @@
 //! Is what a device reads and writes what the CPU reads and writes.
 
-use swath::{CodecBackend, Dataset, DeviceReport, Layout};
+use swath::device::{CodecBackend, DeviceReport};
+use swath::{Dataset, Layout};
 
 use super::Bench;
 use super::case::{Case, Picture};
@@ -162,7 +163,8 @@ pub(super) fn check(bench: &Bench, case: &Case, picture: &Picture) -> Result<Che
 
 #[cfg(test)]
 mod tests {
-    use swath::{Predictor, Storage};
+    use swath::Predictor;
+    use swath::device::Storage;
 
     use super::*;
 

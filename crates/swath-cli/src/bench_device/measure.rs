@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use swath::gpu::Stage;
-use swath::{Dataset, Gpu, Layout, Predictor};
+use swath::device::Gpu;
+use swath::{Dataset, Layout, Predictor};
+use swath_gpu::Stage;
 
 use super::Bench;
 use super::case::{Case, Picture};

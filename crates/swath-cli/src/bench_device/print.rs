@@ -71,7 +71,7 @@ fn case(outcome: &Outcome) -> Value {
 }
 
 fn stages(during: &str, profiled: &Profiled) -> Vec<Value> {
-    let stage = |stage: &swath::gpu::Stage| {
+    let stage = |stage: &swath_gpu::Stage| {
         json!({
             "during": during, "name": stage.name, "calls": stage.calls, "seconds": stage.seconds,
             "bytes": (stage.bytes > 0).then_some(stage.bytes),

@@ -102,13 +102,13 @@ pub fn encode(
 ) -> Result<()> {
     let layout = FrameLayout::new(params, shape.samples)?;
     if shape.bits != 8 || shape.format != SampleFormat::Uint {
-        return unsuited("anything but unsigned samples of 8 bits");
+        return unsuited("samples other than unsigned 8-bit integers");
     }
     if shape.width == 0 || shape.height == 0 {
         return unsuited("a block without pixels");
     }
     if shape.width > MAX_SIDE || shape.height > MAX_SIDE {
-        return unsuited("more than 65,500 rows or columns in a block");
+        return unsuited("blocks of more than 65,500 rows or columns");
     }
     if src.len() != shape.len() {
         let (found, expected) = (src.len() as u64, shape.len() as u64);
@@ -253,7 +253,7 @@ impl FrameLayout {
             return unsuited("a quality outside 1 to 100");
         }
         if !(1..=4).contains(&samples) {
-            return unsuited("other than one to four bands in one block");
+            return unsuited("blocks of other than one to four bands");
         }
         // Readers that look at the stream alone take the colours from the identifiers. These are what libjpeg gives to gray, to RGB,
         // to YCbCr and to bands without a colour.
@@ -265,7 +265,7 @@ impl FrameLayout {
             (EncodeColour::YCbCr { subsampling: (2, 1) }, 3) => ([1, 2, 3, 0], (2, 1), true),
             (EncodeColour::YCbCr { subsampling: (2, 2) }, 3) => ([1, 2, 3, 0], (2, 2), true),
             (EncodeColour::YCbCr { .. }, 3) => return unsuited("this subsampling of colour"),
-            (EncodeColour::YCbCr { .. }, _) => return unsuited("YCbCr of other than three bands"),
+            (EncodeColour::YCbCr { .. }, _) => return unsuited("YCbCr with other than three bands"),
         };
         let mut components = ids.map(|id| Component { id, h: 1, v: 1, table: 0 });
         if convert {

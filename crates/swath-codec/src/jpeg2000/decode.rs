@@ -115,7 +115,7 @@ fn translate(error: DecodeError) -> Error {
         DecodeError::Decoding(DecodingError::UnexpectedEof) => "a code block ends too early",
         DecodeError::Decoding(_) => "a code block cannot be decoded",
         DecodeError::Validation(_) => "its headers break the limits of the standard",
-        DecodeError::Format(_) => "it is no codestream",
+        DecodeError::Format(_) => "it is not a codestream",
         DecodeError::Color(_) => "its components cannot be combined",
     };
     Error::Corrupt { codec: CODEC, what }

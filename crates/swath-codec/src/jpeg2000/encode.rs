@@ -31,7 +31,9 @@ pub fn encode(params: &EncodeParams, src: &[u8], shape: Shape, out: &mut Vec<u8>
         Quality::Percent(percent) if !(percent > 0.0 && percent <= 100.0) => {
             return unsuited("a size outside 0 to 100 percent");
         }
-        Quality::Psnr(decibels) if !(decibels > 0.0 && decibels.is_finite()) => return unsuited("such a noise ratio"),
+        Quality::Psnr(decibels) if !(decibels > 0.0 && decibels.is_finite()) => {
+            return unsuited("a signal-to-noise ratio that is not positive and finite");
+        }
         _ => {}
     }
     // `openjp2` is C in the clothes of Rust and has assertions of its own; a panic must not end the program. What it had written by
@@ -40,7 +42,7 @@ pub fn encode(params: &EncodeParams, src: &[u8], shape: Shape, out: &mut Vec<u8>
     let done = catch_unwind(AssertUnwindSafe(|| write(params, src, shape, out))).unwrap_or(false);
     if !done {
         out.truncate(start);
-        return unsuited("this block, the encoder says");
+        return unsuited("this block: OpenJPEG refused it");
     }
     Ok(())
 }

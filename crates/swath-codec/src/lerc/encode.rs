@@ -41,7 +41,7 @@ impl Encoder {
     /// The error is negative or not finite, or there is no such level.
     pub fn new(params: &Params, max_z_error: f64, level: i32) -> Result<Encoder> {
         if !(0.0..f64::INFINITY).contains(&max_z_error) {
-            return Err(Error::Unsuited { codec: CODEC, what: "an error that is negative or not finite" });
+            return Err(Error::Unsuited { codec: CODEC, what: "a maximum error that is negative or not finite" });
         }
         let wrapper = match params.compression {
             LercCompression::None => Wrapper::None,

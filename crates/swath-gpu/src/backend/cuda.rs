@@ -1,7 +1,7 @@
 //! CUDA devices.
 //!
-//! Nothing of CUDA is linked: the driver's library is opened when a device is first asked for, and all that is needed of the
-//! machine is NVIDIA's driver. The kernels come as PTX, which the driver compiles for its device.
+//! Nothing of CUDA is linked: the driver's library is opened when a device is first requested, and the machine needs nothing but NVIDIA's
+//! driver. The kernels are shipped as PTX, which the driver compiles for its device.
 
 mod context;
 mod driver;
@@ -17,19 +17,13 @@ use cudarc::driver::sys::{
 };
 
 use self::context::Context;
-pub(crate) use self::driver::is_installed;
 use self::driver::{Driver, no_device, visible_devices};
 use self::queue::CudaQueue;
 use crate::backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
 use crate::error::{Error, Result};
 
-/// The least compute capability that the PTX runs on: what `make ptx` compiles for.
+/// The lowest compute capability that the PTX runs on: the one that `make ptx` compiles for.
 const CAPABILITY: c_int = 7;
-
-/// The newest CUDA that the driver of this machine knows (12090 is 12.9); `None` where there is no driver.
-pub(crate) fn driver_version() -> Option<u32> {
-    Driver::version()
-}
 
 /// A CUDA device.
 #[derive(Debug)]
@@ -40,11 +34,21 @@ pub struct Cuda {
 }
 
 impl Cuda {
-    /// The device of that number, with all kernels loaded.
+    /// Whether NVIDIA's driver is installed.
+    pub(crate) fn is_installed() -> bool {
+        self::driver::is_installed()
+    }
+
+    /// The newest CUDA version that the driver of this machine supports (12090 is 12.9); `None` without a driver.
+    pub(crate) fn driver_version() -> Option<u32> {
+        Driver::version()
+    }
+
+    /// Opens the device with this number, and loads all kernels.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] says what is missing and where it was looked for; [`Error::Build`] what the driver does not like
-    /// about the kernels; [`Error::Unable`] that the device is too old for them.
+    /// [`Error::NoDevice`] states what is missing and where the search looked; [`Error::Build`] why the driver rejects the kernels;
+    /// [`Error::Unable`] that the device is too old for them.
     pub fn open(index: usize) -> Result<Cuda> {
         let driver = Driver::get()?;
         let (device, info, capability) = describe(driver, index, count(driver)?)?;
@@ -57,21 +61,21 @@ impl Cuda {
     /// All devices, in the order of their numbers. None is opened.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] when there is none: it says what is missing and where it was looked for.
+    /// [`Error::NoDevice`] when there is none: it states what is missing and where the search looked.
     pub fn list() -> Result<Vec<DeviceInfo>> {
         let driver = Driver::get()?;
         let count = count(driver)?;
         (0..count).map(|index| describe(driver, index, count).map(|(_, info, _)| info)).collect()
     }
 
-    /// The number of the device that an address of device memory, whoever allocated it, lies on.
+    /// The number of the device that an address of device memory belongs to, whatever library allocated it.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] when there is none at all; what the driver says when it knows no such address.
+    /// [`Error::NoDevice`] when there is no device; the driver's error for an unknown address.
     pub fn device_of(address: u64) -> Result<usize> {
         let driver = Driver::get()?;
         let mut ordinal: c_uint = 0;
-        // SAFETY: for this attribute the driver writes an unsigned int, for which there is room; it only looks the address up.
+        // SAFETY: for this attribute the driver writes an unsigned int, for which there is room; it only looks up the address.
         let code = unsafe {
             (driver.pointer_attribute)(
                 ptr::from_mut(&mut ordinal).cast(),
@@ -84,7 +88,7 @@ impl Cuda {
     }
 }
 
-// SAFETY: `cuMemAlloc` and `cuMemHostAlloc` give memory of the size asked for, which is freed by `release` and `unpin` alone.
+// SAFETY: `cuMemAlloc` and `cuMemHostAlloc` return memory of the requested size, and only `release` and `unpin` free it.
 unsafe impl Device for Cuda {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -110,9 +114,9 @@ unsafe impl Device for Cuda {
     }
 
     unsafe fn release(&self, handle: Handle) {
-        // When the driver fails here it has said why before, and there is nothing else to do about it.
+        // If the driver fails here, an earlier call reported why, and nothing else can be done.
         if let Ok(_current) = self.context.enter() {
-            // SAFETY: the caller promises that the address came from `allocate`, once, and that nobody uses it.
+            // SAFETY: the caller promises that the address came from `allocate`, is freed once, and is not in use.
             unsafe { (self.driver.memory_free)(handle) };
         }
     }
@@ -128,7 +132,7 @@ unsafe impl Device for Cuda {
 
     unsafe fn unpin(&self, _handle: Handle, memory: *mut u8) {
         if let Ok(_current) = self.context.enter() {
-            // SAFETY: the caller promises that the memory came from `pin`, once, and that nobody uses it.
+            // SAFETY: the caller promises that the memory came from `pin`, is freed once, and is not in use.
             unsafe { (self.driver.host_free)(memory.cast()) };
         }
     }
@@ -163,7 +167,7 @@ fn count(driver: &Driver) -> Result<usize> {
     }
 }
 
-/// A device, what is known of it and the first number of its compute capability.
+/// A device, its properties and the major number of its compute capability.
 fn describe(driver: &Driver, index: usize, count: usize) -> Result<(CUdevice, DeviceInfo, c_int)> {
     let number = c_int::try_from(index).ok().filter(|_| index < count).ok_or_else(|| {
         no_device(format!("device {index} was asked for, but there are {count}, from 0 on{}", visible_devices()))

@@ -1,11 +1,12 @@
-//! The kernels by name: where their text stands and how large their groups are.
+//! The kernels: their names, source files and group sizes.
 
 use crate::memory::buffer::Buffer;
 
-/// The macros and structs that stand in front of every file.
+/// The macros and structs that are prepended to every file.
+#[cfg(feature = "opencl")]
 pub(crate) const PRELUDE: &str = include_str!("../../kernels/prelude.h");
 
-/// Every kernel as PTX (compute_70, ISA 8.1), made from the texts by `make ptx`.
+/// Every kernel as PTX (compute_70, ISA 8.1), compiled from the sources by `make ptx`.
 pub const PTX: &str = include_str!("../../kernels/kernels.ptx");
 
 macro_rules! kernels {
@@ -25,12 +26,12 @@ macro_rules! kernels {
                 match self { $(Kernel::$variant => $name,)* }
             }
 
-            /// What running it is called in a profile.
+            /// The name of its stage in a profile.
             pub(crate) fn stage(self) -> &'static str {
                 match self { $(Kernel::$variant => concat!("kernel ", $name),)* }
             }
 
-            /// The file that it stands in, which is also what it is compiled with.
+            /// Its source file. The kernels of a file are compiled together.
             pub fn file(self) -> &'static str {
                 match self { $(Kernel::$variant => $file,)* }
             }
@@ -65,13 +66,13 @@ kernels! {
     Sum, "sum", "sum.c", 64;
     /// Place decoded blocks.
     Place, "place", "place.c", 256;
-    /// Put bands side by side.
+    /// Interleave bands.
     Interleave, "interleave", "interleave.c", 256;
     /// Cut rows into blocks.
     Cut, "cut", "cut.c", 256;
-    /// NaN becomes nodata.
+    /// Replace NaN by nodata.
     NanToNodata, "nan_to_nodata", "nodata.c", 256;
-    /// Nodata becomes NaN.
+    /// Replace nodata by NaN.
     NodataToNan, "nodata_to_nan", "nodata.c", 256;
     /// Decide which blocks nvCOMP may decode.
     ChunkAdmit, "chunk_admit", "nvcomp.c", 32;
@@ -96,7 +97,7 @@ pub enum Arg<'a> {
     U64(u64),
 }
 
-/// Bytes of working memory that the ZSTD kernel wants for each block: a number that stands in its text.
+/// Bytes of working memory that the ZSTD kernel needs for each block: a number in its source.
 pub(crate) fn zstd_scratch() -> u64 {
     let text = Kernel::Zstd.text();
     let number = text.split("#define ZSTD_SCRATCH ").nth(1).and_then(|rest| rest.split_whitespace().next());

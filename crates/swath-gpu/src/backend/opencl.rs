@@ -28,8 +28,8 @@ use crate::backend::kernel::{Arg, Kernel, PRELUDE};
 use crate::backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
 use crate::error::{Error, Result};
 
-/// The variable that chooses a device: its number in `swath devices`, `gpu` or `cpu`, or a part of its name or
-/// that of its driver.
+/// The environment variable that selects a device: its number in `swath devices`, `gpu` or `cpu`, or a part of the name of the device or its
+/// driver.
 const CHOICE: &str = "SWATH_OPENCL_DEVICE";
 
 /// A device that is driven through OpenCL.
@@ -39,13 +39,13 @@ pub struct OpenCl {
     inner: Arc<Inner>,
 }
 
-/// What queues share with their device.
+/// The state that queues share with their device.
 #[derive(Debug)]
 struct Inner {
     context: Context,
     device: ClDevice,
     name: String,
-    /// Programs by file, compiled when their first kernel is asked for.
+    /// Programs by source file, compiled when their first kernel is needed.
     programs: Mutex<HashMap<&'static str, Arc<Program>>>,
     /// For mapping and unmapping pinned memory.
     queue: CommandQueue,
@@ -60,21 +60,21 @@ struct Found {
 }
 
 impl OpenCl {
-    /// The device that `SWATH_OPENCL_DEVICE` names, or else the first GPU. A device that is no GPU is taken only when named: it
+    /// Opens the device that `SWATH_OPENCL_DEVICE` names, or else the first GPU. A device that is not a GPU is used only when it is named: it
     /// would be slower than the CPU path.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] says what is missing.
+    /// [`Error::NoDevice`] states what is missing.
     pub fn open() -> Result<OpenCl> {
         let choice = std::env::var(CHOICE).ok().filter(|choice| !choice.trim().is_empty());
         OpenCl::choose(choice.as_deref())
     }
 
-    /// The device that a choice names as `SWATH_OPENCL_DEVICE` would: its number, `gpu` or `cpu`, or a part of its name or of that of its
-    /// driver. Without a choice, the first GPU.
+    /// Opens the device that `choice` selects as `SWATH_OPENCL_DEVICE` would: its number, `gpu` or `cpu`, or a part of the name of the device
+    /// or its driver. Without a choice, the first GPU.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] says what is missing.
+    /// [`Error::NoDevice`] states what is missing.
     pub fn choose(choice: Option<&str>) -> Result<OpenCl> {
         let found = find()?;
         let wanted = |found: &Found| match choice.map(str::trim) {
@@ -105,7 +105,7 @@ impl OpenCl {
         }
     }
 
-    /// All devices, whatever they are.
+    /// All devices of every type.
     ///
     /// # Errors
     /// [`Error::NoDevice`] when there is none.
@@ -140,8 +140,8 @@ fn failed_code(call: &'static str) -> impl Fn(cl_int) -> Error {
     move |code| failed(call)(ClError(code))
 }
 
-/// What is wrong with something that was to be enqueued. Many drivers give buffers their memory only when they are first used, and there
-/// may be less of it than the guard thinks: `bytes` is what the buffers have.
+/// The error of work that could not be enqueued. Many drivers allocate the memory of a buffer at its first use, and there may be less than
+/// the guard computed: `bytes` is the size of the buffers.
 fn refused(call: &'static str, stage: &'static str, bytes: u64) -> impl Fn(cl_int) -> Error {
     move |code| match code {
         CL_MEM_OBJECT_ALLOCATION_FAILURE => Error::OutOfMemory { stage, needed: bytes },
@@ -151,7 +151,7 @@ fn refused(call: &'static str, stage: &'static str, bytes: u64) -> impl Fn(cl_in
 
 /// Every device of every platform.
 fn find() -> Result<Vec<Found>> {
-    // PoCL 3.1 tells a thread that asks while another one's first question is being answered that it has no device.
+    // PoCL 3.1 reports no device to a thread that asks while it still initialises for another thread.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let platforms = get_platforms().map_err(|error| {
@@ -160,7 +160,7 @@ fn find() -> Result<Vec<Found>> {
                 "libOpenCL.so.1 is not in the library path of this system (OPENCL_DYLIB_PATH names another place)"
                     .into()
             }
-            // What a loader without any driver says.
+            // The code of a loader without any driver.
             -1001 => "the OpenCL loader has no driver: nothing in /etc/OpenCL/vendors".into(),
             _ => format!("clGetPlatformIDs failed with {error}"),
         };
@@ -197,13 +197,13 @@ fn find() -> Result<Vec<Found>> {
 }
 
 fn command_queue(context: &Context, device: &ClDevice) -> Result<CommandQueue> {
-    // OpenCL 1.2's function, which later versions keep: Apple has no other.
-    // SAFETY: the context was made for this device.
+    // The function of OpenCL 1.2, which later versions keep: Apple has no other.
+    // SAFETY: the context was created for this device.
     let queue = unsafe { CommandQueue::create(context, device.id(), 0) };
     queue.map_err(failed("clCreateCommandQueue"))
 }
 
-/// Let go of an event that nobody waits for: queues are in order and are waited for as a whole.
+/// Releases an event that nothing waits for: queues run in order and are synchronised as a whole.
 fn forget(event: cl_event) {
     // SAFETY: the event came from an enqueue call just now and is released once.
     let _ = unsafe { release_event(event) };
@@ -223,7 +223,7 @@ impl Inner {
         Ok(program)
     }
 
-    /// A kernel that can be launched. Not until it is compiled does a driver know how many of its work items a core holds.
+    /// A kernel that is ready to launch. A driver knows how many of its work items fit on a core only after it compiled the kernel.
     fn kernel(&self, kernel: Kernel) -> Result<ClKernel> {
         let program = self.program(kernel)?;
         let made = ClKernel::create(&program, kernel.name()).map_err(failed("clCreateKernel"))?;
@@ -256,7 +256,7 @@ unsafe impl Device for OpenCl {
     }
 
     fn memory(&self, held: u64) -> Result<MemoryInfo> {
-        // OpenCL knows no way to ask what is free.
+        // OpenCL has no function that reports free memory.
         Ok(MemoryInfo { total: self.info.memory, free: self.info.memory.saturating_sub(held) })
     }
 
@@ -293,7 +293,7 @@ unsafe impl Device for OpenCl {
                 Ok((memory as Handle, pointer.cast()))
             }
             _ => {
-                // SAFETY: made above, used by nobody.
+                // SAFETY: created above, and not in use.
                 let _ = unsafe { release_mem_object(memory) };
                 Err(Error::OutOfMemory { stage, needed: bytes as u64 })
             }
@@ -322,7 +322,7 @@ unsafe impl Device for OpenCl {
     }
 }
 
-/// An in-order queue. It has kernels of its own, as their arguments are set before each launch.
+/// An in-order queue. It has its own kernel objects, because their arguments are set before each launch.
 #[derive(Debug)]
 struct ClQueue {
     queue: CommandQueue,
@@ -388,7 +388,7 @@ impl Queue for ClQueue {
     }
 
     fn flush(&mut self) -> Result<()> {
-        // Drivers may hold work back until they are told that no more comes.
+        // Drivers may hold work back until a flush.
         flush(self.queue.get()).map_err(failed_code("clFlush"))
     }
 
@@ -407,7 +407,7 @@ mod tests {
         let error = refused(CL_MEM_OBJECT_ALLOCATION_FAILURE);
         assert_eq!(error, Error::OutOfMemory { stage: "kernel lzw", needed: 4096 });
         assert!(error.is_memory());
-        // This one says nothing of the sort: what a kernel did wrong comes under the same name.
+        // This code says nothing about memory: a fault of a kernel has the same code.
         assert!(!refused(CL_OUT_OF_RESOURCES).is_memory());
     }
 }

@@ -1,7 +1,7 @@
-//! From compressed blocks to decoded ones, all of a batch at once: by a kernel of our own, or by nvCOMP.
+//! Decodes all blocks of a batch at once, with a kernel of Swath or with nvCOMP.
 //!
-//! nvCOMP is given what a kernel of ours has looked at before, and what it says of each block, the bytes that it wrote and their
-//! checksum are looked at by a kernel afterwards: nothing of it passes through the host.
+//! A kernel of Swath checks each block before nvCOMP gets it. After nvCOMP, another kernel checks the status of each block, the number of
+//! bytes written and their checksum. Nothing passes through the host.
 
 use crate::backend::kernel::{Arg, Kernel, zstd_scratch};
 use crate::decode::block::Block;
@@ -12,10 +12,10 @@ use crate::memory::buffer::Buffer;
 use crate::stream::Stream;
 use crate::vendor::nvcomp::{Chunked, Decompress, NvComp};
 
-/// Blocks that are looked at by one group of `chunk_admit`.
+/// Blocks that one group of `chunk_admit` checks.
 const ADMITTED_BY_GROUP: u32 = 32;
 
-/// The arrays that nvCOMP works with: where they begin in the batch, and how many blocks there are.
+/// The arrays of nvCOMP: their offset in the batch, and the number of blocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunks {
     pub(super) at: u64,
@@ -23,19 +23,20 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// Bytes of the arrays of so many blocks.
+    /// Bytes of the arrays for `count` blocks.
     pub(super) fn bytes(count: u64) -> u64 {
         count * (5 * 8 + 4)
     }
 
-    /// Where the n-th array of 64-bit numbers begins: streams, their sizes, room for what they hold, where it goes, what was written.
+    /// The offset of the n-th array of 64-bit numbers: addresses of streams, their sizes, room for the output, addresses of the output, bytes
+    /// written.
     fn array(self, n: u64) -> u64 {
         self.at + n * self.count * 8
     }
 }
 
-/// A stream that holds four bytes, for nvCOMP to decode in place of blocks that are not stored or that it must not see. Every block has
-/// room for as much.
+/// A stream of four bytes that nvCOMP decodes in place of blocks that the file does not store or that it must not get. Every block has room
+/// for four bytes.
 pub(super) fn stand_in(codec: Chunked) -> &'static [u8] {
     match codec {
         // One stored block.
@@ -47,7 +48,7 @@ pub(super) fn stand_in(codec: Chunked) -> &'static [u8] {
     }
 }
 
-/// Blocks that are decoded at a time, and the working memory for them: not more than a share of the lane's, if possible.
+/// The number of blocks that are decoded at a time, and their working memory: at most a share of the lane's memory, if possible.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wave {
     pub(super) blocks: u64,
@@ -71,7 +72,7 @@ impl Wave {
                 loop {
                     let total = wave.blocks.saturating_mul(largest);
                     stream.ask_library(|stream| {
-                        // SAFETY: sizes are asked for, and the stream is one of the context that is current.
+                        // SAFETY: the call only computes sizes, and the stream belongs to the current context.
                         wave.scratch = unsafe { library.decompress_temp(codec, wave.blocks, largest, total, stream)? };
                         Ok(())
                     })?;
@@ -85,7 +86,7 @@ impl Wave {
     }
 }
 
-/// The buffers of a batch, and what lies where in them.
+/// The buffers of a batch, and the offsets of the parts in them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchBuffers<'a> {
     pub(super) batch: &'a Buffer,
@@ -99,12 +100,11 @@ pub(super) struct BatchBuffers<'a> {
 }
 
 impl BatchBuffers<'_> {
-    /// Decode all blocks, and leave what came of each at the beginning of `out`.
+    /// Decodes all blocks, and writes the status of each to the beginning of `out`.
     pub(super) fn decode(&self, job: &DecodeJob, wave: Wave, stream: &mut Stream) -> Result<()> {
         let count = self.chunks.count as u32;
         match job.route {
-            // No kernel tells that a block is good which is not compressed, or which the host has handed to a library before: that
-            // came with it.
+            // No kernel writes the statuses of uncompressed blocks or of blocks that the host passed to a library: they were uploaded.
             Route::Stored | Route::NvJpeg2000(_) | Route::NvJpeg { .. } => {
                 stream.copy(self.batch, self.zeros_at, self.out, 0, self.status_bytes)
             }
@@ -115,7 +115,7 @@ impl BatchBuffers<'_> {
                     // against the table.
                     return unsafe { stream.launch(kernel, count, &args) };
                 };
-                // In waves, so that working memory is needed for one wave only.
+                // In waves, so that only one wave needs working memory.
                 for first in (0..count).step_by(wave.blocks as usize) {
                     let [a, b, c] = args;
                     let args = [a, b, c, Arg::Buffer(scratch), Arg::U32(first)];
@@ -142,7 +142,7 @@ impl BatchBuffers<'_> {
             Arg::U64(self.stand_in_at),
             Arg::U32(stand_in(codec).len() as u32),
         ];
-        // SAFETY: as above; the arrays lie in the batch behind its bytes.
+        // SAFETY: as above; the arrays lie in the batch after its compressed bytes.
         unsafe { stream.launch(Kernel::ChunkAdmit, (count as u32).div_ceil(ADMITTED_BY_GROUP), &args)? };
         for first in (0..count).step_by(wave.blocks as usize) {
             let array = |n: u64| address + self.chunks.array(n) + first * 8;
@@ -157,8 +157,8 @@ impl BatchBuffers<'_> {
                 temp: self.scratch.map_or(0, |scratch| scratch.handle),
                 temp_bytes: wave.scratch,
             };
-            // SAFETY: the arrays lie in the batch, and what they name in the batch and in the decoded blocks: `chunk_admit` computed
-            // that from a table that was checked. What nvCOMP does with streams that are corrupt nobody knows; the caller chose it.
+            // SAFETY: the arrays lie in the batch, and their addresses in the batch and in the decoded blocks: `chunk_admit` computed
+            // them from a table that was checked. The behaviour of nvCOMP on corrupt streams is undefined; the caller chose nvCOMP.
             unsafe { stream.library("nvCOMP decompress", |stream| library.decompress(codec, &work, stream))? };
         }
         let args = [

@@ -1,5 +1,5 @@
-//! Blocks of JPEG in TIFF as complete streams, which is what nvJPEG takes: the tables that all blocks share stand in a tag, and the
-//! tag for the colours says what markers of the stream may contradict.
+//! Builds complete JPEG streams from blocks of JPEG in TIFF, because nvJPEG takes only complete streams: the tables that all blocks share
+//! are in a tag, and the tag for the colours overrides the markers of the stream.
 
 use crate::decode::block::Status;
 
@@ -10,10 +10,10 @@ const DQT: u8 = 0xdb;
 const DRI: u8 = 0xdd;
 const DHT: u8 = 0xc4;
 
-/// Adobe's marker, which says that three components are YCbCr: the only word about colours that nobody doubts.
+/// Adobe's marker, which states that three components are YCbCr. All decoders follow it.
 const IS_YCBCR: &[u8] = b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\x01";
 
-/// As many as the CPU's decoder takes: a picture needs about ten.
+/// The limit of the CPU's decoder: a picture needs about ten.
 const MOST_SCANS: usize = 100;
 
 /// The frame of a stream.
@@ -27,11 +27,11 @@ pub(super) struct Frame {
     pub(super) even: bool,
 }
 
-/// Make a complete stream of a block and of the tables that it needs, in `out`, without what markers say about colours and without
-/// comments. `ycbcr` when three components are to be converted.
+/// Builds the complete stream of a block with the tables that it needs, in `out`, without markers about colours and without comments.
+/// `ycbcr` means that three components will be converted.
 ///
 /// # Errors
-/// A status when it ends too early, breaks the rules, or is of a kind that nvJPEG does not decode.
+/// A status when the block ends too early, is not valid, or has a form that nvJPEG does not decode.
 pub(super) fn splice(tables: &[u8], block: &[u8], ycbcr: bool, out: &mut Vec<u8>) -> Result<Frame, Status> {
     out.clear();
     out.extend([0xff, SOI]);
@@ -76,7 +76,7 @@ pub(super) fn splice(tables: &[u8], block: &[u8], ycbcr: bool, out: &mut Vec<u8>
                 out.extend([0xff, EOI]);
                 return Ok(frame);
             }
-            // Arithmetic, lossless and hierarchical coding, and a height that comes later.
+            // Arithmetic, lossless and hierarchical coding, and a height that follows the scan.
             (0xc3..=0xcf | 0xdc, _) => return Err(Status::UNKNOWN_FORM),
             _ if is_comment(marker) => {}
             _ => return Err(Status::BROKEN),
@@ -84,12 +84,12 @@ pub(super) fn splice(tables: &[u8], block: &[u8], ycbcr: bool, out: &mut Vec<u8>
     }
 }
 
-/// What stands in a stream without being part of the picture: segments of applications and comments.
+/// Segments that are not part of the picture: application data and comments.
 fn is_comment(marker: u8) -> bool {
     matches!(marker, 0xe0..=0xef | 0xfe)
 }
 
-/// Which tables there are.
+/// The tables that were found.
 #[derive(Debug, Default)]
 struct Known {
     quantization: bool,
@@ -97,7 +97,7 @@ struct Known {
 }
 
 impl Known {
-    /// Copy a segment.
+    /// Copies a segment.
     fn copy(&mut self, marker: u8, segment: &[u8], out: &mut Vec<u8>) {
         self.quantization |= marker == DQT;
         self.codes |= marker == DHT;
@@ -129,7 +129,7 @@ impl Frame {
     }
 }
 
-/// The next marker, and its segment with the length that stands before it; `rest` moves behind it.
+/// Returns the next marker and its segment, with the length in front; `rest` advances past it.
 fn next<'a>(rest: &mut &'a [u8]) -> Result<(u8, &'a [u8]), Status> {
     let fill = rest.iter().take_while(|&&byte| byte == 0xff).count();
     let marker = *rest.get(fill).ok_or(Status::CUT)?;
@@ -151,14 +151,14 @@ fn next<'a>(rest: &mut &'a [u8]) -> Result<(u8, &'a [u8]), Status> {
     Ok((marker, segment))
 }
 
-/// Bytes before the marker that ends a scan: zeros behind a byte of ones are part of it, and so are the marks to start again.
+/// Bytes before the marker that ends a scan. A zero after a byte 0xff belongs to the scan, and so do restart markers.
 fn entropy_coded(data: &[u8]) -> Result<usize, Status> {
     let mut at = 0;
     loop {
         at += data[at..].iter().position(|&byte| byte == 0xff).ok_or(Status::CUT)?;
         match data.get(at + 1).ok_or(Status::CUT)? {
             0 | 0xd0..=0xd7 => at += 2,
-            // Any number may stand before a marker.
+            // Any number of 0xff bytes may precede a marker.
             0xff => at += 1,
             _ => return Ok(at),
         }

@@ -1,4 +1,4 @@
-//! What is to be done with every block of an image, decided once: which kernels run, and with which numbers.
+//! Decides once per image how every block is decoded: which kernels run, and with which parameters.
 
 use swath_codec::byteorder::{is_foreign, swap_width};
 use swath_codec::sample::is_packed;
@@ -11,13 +11,13 @@ use crate::decode::route::{CodecBackend, Route};
 use crate::vendor::nvcomp::Chunked;
 use crate::vendor::nvjpeg2k::PixelType;
 
-/// Groups that decode ZSTD at a time: each has working memory of its own, together no more than a quarter of a lane's. The largest GPUs
-/// run about so many at once: 130 to 150 cores, whose shared memory has room for 16 groups.
+/// Groups that decode ZSTD at a time. Each needs its own working memory; together they take at most a quarter of a lane's memory. The limit
+/// of 2048 is about what the largest GPUs run at once: 130 to 150 cores, whose shared memory has room for 16 groups each.
 pub(crate) fn zstd_groups(blocks: u64, lane_bytes: u64) -> u64 {
     (scratch_share(lane_bytes) / zstd_scratch().max(1)).clamp(1, 2048).min(blocks)
 }
 
-/// What of the bytes of a lane may be working memory.
+/// The part of a lane's memory that may be working memory.
 pub(crate) fn scratch_share(lane_bytes: u64) -> u64 {
     lane_bytes / 4
 }
@@ -48,11 +48,11 @@ pub enum DeviceCodec {
 const YCBCR: u16 = 6;
 
 impl DeviceCodec {
-    /// Every codec that a device decodes by a kernel of its own.
+    /// Every codec that Swath's kernels decode.
     pub const ALL: [DeviceCodec; 5] =
         [DeviceCodec::None, DeviceCodec::Lzw, DeviceCodec::Deflate, DeviceCodec::PackBits, DeviceCodec::Zstd];
 
-    /// Every codec that libraries of NVIDIA's decode and encode.
+    /// Every codec that NVIDIA's libraries decode and encode.
     pub const BY_LIBRARY: [DeviceCodec; 5] =
         [DeviceCodec::Deflate, DeviceCodec::Zstd, DeviceCodec::Lz4, DeviceCodec::Jpeg2000, DeviceCodec::Jpeg];
 
@@ -97,13 +97,13 @@ impl DeviceCodec {
     }
 }
 
-/// How stored samples lie in a decoded row: the modes of `kernels/place.c`.
+/// How samples are stored in a decoded row: the modes of `kernels/place.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Plain,
     Planes,
     Bits,
-    /// A plane for each sample of a pixel: rows are those of a plane.
+    /// One plane for each sample of a pixel. Rows are rows of a plane.
     Components,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Sums {
     pub(crate) swap: bool,
 }
 
-/// What is done with every block of an image.
+/// How every block of an image is decoded.
 #[derive(Debug, Clone)]
 pub struct DecodeJob {
     pub(crate) codec: DeviceCodec,
@@ -132,17 +132,17 @@ pub struct DecodeJob {
     /// Bytes of a sample in the output.
     pub(crate) size: u32,
     pub(crate) planar: bool,
-    /// The sample that pixels of blocks that are not stored have.
+    /// The fill value for blocks that the file does not store.
     pub(crate) fill: [u8; 16],
     /// The tables that all blocks of JPEG share.
     pub(crate) tables: Vec<u8>,
 }
 
 impl DecodeJob {
-    /// What must be done on a device with blocks of this shape to get samples of that type; `planar` when each block has one band.
+    /// Plans how a device decodes blocks of this shape to samples of type `dtype`. `planar` means that each block has one band.
     ///
     /// # Errors
-    /// [`Unsupported`] says why it must be the CPU.
+    /// [`Unsupported`] states why the device cannot decode the blocks.
     pub fn new(
         gpu: &Gpu,
         choice: CodecBackend,
@@ -173,7 +173,7 @@ impl DecodeJob {
         let bits = narrow(shape.bits)?;
         let unit = swap_width(shape.format, shape.bits);
         let swap = if foreign && unit > 1 && !packed { narrow(unit)? } else { 0 };
-        // As the CPU has it: what is not compressed has no predictor, whatever the tag says.
+        // As on the CPU: uncompressed blocks have no predictor, whatever the tag states.
         let predictor = if codec == DeviceCodec::None { Predictor::None } else { decoder.predictor };
         let (mode, swap, sums) = match predictor {
             Predictor::None if packed => (Mode::Bits, 0, None),
@@ -223,7 +223,7 @@ impl DecodeJob {
     ) -> Result<DecodeJob, Unsupported> {
         let narrow = |value: usize| u32::try_from(value).map_err(|_| Unsupported::Size);
         check_size(shape)?;
-        // nvJPEG converts to interleaved colours; all else comes in planes.
+        // nvJPEG converts to interleaved colours; everything else is decoded to planes.
         let interleaved = matches!(route, Route::NvJpeg { ycbcr: true });
         let mode = if interleaved { Mode::Plain } else { Mode::Components };
         let row_samples = if interleaved { shape.samples } else { 1 };
@@ -234,7 +234,7 @@ impl DecodeJob {
         Ok(DecodeJob {
             codec,
             route,
-            // Pictures are defined as bytes, and samples have no order in them.
+            // The formats of pictures define the order of bits and bytes.
             lsb_first: false,
             sums: None,
             mode,
@@ -250,18 +250,18 @@ impl DecodeJob {
         })
     }
 
-    /// Bytes of a row of pixels in a decoded block, wherever they lie in it.
+    /// Bytes of a row of pixels in a decoded block, over all planes.
     pub(crate) fn pixel_row_bytes(&self) -> u64 {
         let planes = if self.mode == Mode::Components { self.samples } else { 1 };
         u64::from(self.row_bytes) * u64::from(planes)
     }
 
-    /// The most blocks that a batch may have.
+    /// The largest number of blocks of a batch.
     pub fn most_blocks(&self) -> usize {
         self.route.most_blocks()
     }
 
-    /// Whether what decodes takes compressed bytes from the host, so that there is nothing for the device to read by itself.
+    /// Whether the decoder takes compressed bytes from host memory, so that the device cannot read the file by itself.
     pub fn is_fed_by_host(&self) -> bool {
         self.route.is_of_pictures()
     }
@@ -271,7 +271,7 @@ impl DecodeJob {
         self.codec
     }
 
-    /// What must be done to place pixels that are decoded already: rows of `cols` pixels, all bands of each side by side.
+    /// A job that only places decoded pixels: rows of `cols` pixels, with the bands of a pixel adjacent.
     pub(crate) fn placing(dtype: DType, bands: usize, cols: u64) -> Option<DecodeJob> {
         let (size, samples, width) = (dtype.size() as u32, u32::try_from(bands).ok()?, u32::try_from(cols).ok()?);
         Some(DecodeJob {
@@ -292,7 +292,7 @@ impl DecodeJob {
         })
     }
 
-    /// Whether blocks are stored as they are: their bytes are their samples.
+    /// Whether blocks are uncompressed: their bytes are their samples.
     pub fn is_stored(&self) -> bool {
         self.route == Route::Stored
     }
@@ -302,33 +302,33 @@ impl DecodeJob {
         matches!(self.route, Route::NvComp(..))
     }
 
-    /// What decodes the blocks, in words.
+    /// The name of the decoder, for reports.
     pub fn decoded_by(&self) -> String {
         self.route.to_string()
     }
 
-    /// Whether blocks are decoded as a whole or not at all, so that their first rows alone cannot be asked for.
+    /// Whether the decoder only decodes whole blocks, not their first rows alone.
     pub fn takes_whole_blocks(&self) -> bool {
         matches!(self.route, Route::NvComp(..) | Route::NvJpeg2000(_) | Route::NvJpeg { .. })
     }
 
-    /// Where blocks must begin in the payload of a batch: at a multiple of the first number, and the second behind that.
+    /// Where blocks must begin in the payload of a batch: at a multiple of the first number, plus the second.
     pub fn alignment(&self) -> (usize, usize) {
         self.route.alignment()
     }
 
-    /// Bytes of device memory that a batch may need beside its blocks, in a lane that may hold so many bytes.
+    /// Bytes of working memory that a batch may need, in a lane of `lane_bytes`.
     pub fn scratch_bytes(&self, blocks: u64, lane_bytes: u64) -> u64 {
         match self.route {
             Route::Kernel(Kernel::Zstd) => zstd_groups(blocks, lane_bytes) * zstd_scratch(),
-            // Of the codecs of nvCOMP ZSTD alone has working memory; should another have some, batches are halved.
+            // Of nvCOMP's codecs only ZSTD needs working memory. If another one did, batches would be halved.
             Route::NvComp(Chunked::Zstd, _) => scratch_share(lane_bytes),
             _ => 0,
         }
     }
 }
 
-/// The way of a codec for pictures, if the library knows such samples.
+/// The route of a codec for pictures, if the library supports such samples.
 fn picture(codec: &Codec, shape: Shape, dtype: DType) -> Option<Route> {
     let integers = matches!(shape.format, SampleFormat::Uint | SampleFormat::Int);
     if !integers || shape.bits != dtype.size() * 8 || !(1..=4).contains(&shape.samples) {
@@ -343,14 +343,14 @@ fn picture(codec: &Codec, shape: Shape, dtype: DType) -> Option<Route> {
     }
 }
 
-/// A block must fit what `Block` counts with.
+/// Checks that the sizes of a block fit in the 32-bit fields of `Block`.
 fn check_size(shape: Shape) -> Result<(), Unsupported> {
     let bits = shape.width.checked_mul(shape.samples).and_then(|samples| samples.checked_mul(shape.bits));
     let bytes = bits.and_then(|bits| bits.div_ceil(8).checked_mul(shape.height)).ok_or(Unsupported::Size)?;
     u32::try_from(bytes).map(|_| ()).map_err(|_| Unsupported::Size)
 }
 
-/// A sample, with zeros behind it.
+/// A sample, padded with zeros.
 fn sample(bytes: &[u8]) -> [u8; 16] {
     let mut sample = [0; 16];
     sample[..bytes.len()].copy_from_slice(bytes);

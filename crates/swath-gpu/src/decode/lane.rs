@@ -1,4 +1,4 @@
-//! A batch under way, and the memory for it.
+//! A lane: the stream and the memory of one batch in flight.
 
 use super::pictures::Pictures;
 use crate::error::Result;
@@ -13,16 +13,16 @@ pub(super) struct Needs {
     /// `None` where blocks are placed from the batch itself.
     pub(super) decoded: Option<u64>,
     pub(super) scratch: u64,
-    /// `None` when there is no such number.
+    /// `None` when the number does not fit in 64 bits.
     pub(super) out: Option<u64>,
 }
 
-/// A batch under way, and the memory for it.
+/// The stream and the memory of one batch in flight.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    // First, so that it is dropped first: it waits for what uses the buffers.
+    // First, so that it is dropped first: its drop waits for the work that uses the buffers.
     pub(super) stream: Stream,
-    /// What libraries for pictures work with.
+    /// The state of the libraries for pictures.
     pub(super) pictures: Pictures,
     /// Table, band list and compressed bytes.
     pub(super) batch: Slot,
@@ -32,17 +32,17 @@ pub(crate) struct Lane {
     pub(super) out: Slot,
     pub(super) staging: PinnedSlot,
     pub(super) result: PinnedSlot,
-    /// Bytes of the statuses in the result, and of all of it.
+    /// Bytes of the statuses in the result, and of the whole result.
     pub(super) status_bytes: usize,
     pub(super) result_bytes: usize,
     pub(super) blocks: usize,
-    /// Where the compressed bytes begin in the batch.
+    /// The offset of the compressed bytes in the batch.
     pub(super) payload_at: usize,
-    /// Whether they came straight from the file, so that the host does not have them.
+    /// Whether the device read the compressed bytes from the file itself, so that the host does not have them.
     pub(super) from_file: bool,
     /// Bytes that were staged.
     pub(super) staged: usize,
-    /// The raster that is written to, kept until that is done.
+    /// The raster that the batch writes to. It is kept alive until the batch is done.
     pub(super) target: Option<DeviceRaster>,
 }
 

@@ -1,15 +1,15 @@
-//! What lies where in a batch.
+//! The layout of a batch in device memory.
 
 use super::blocks::{Chunks, stand_in};
 use crate::decode::block::Block;
 use crate::decode::job::DecodeJob;
 use crate::decode::route::Route;
 
-/// Compressed bytes begin at a multiple of this in a batch: no stream is wanted at a larger one.
+/// Alignment of the compressed bytes in a batch. No decoder requires a larger one.
 pub(crate) const PAYLOAD_ALIGN: usize = 16;
 
-/// What lies where in a batch: the table of blocks, the list of bands, statuses of blocks that nobody decodes, what nvCOMP decodes in
-/// place of blocks that it must not see, the compressed bytes; and behind what is uploaded the arrays of nvCOMP.
+/// The offsets of the parts of a batch: the table of blocks, the list of bands, the statuses of blocks that no kernel decodes, the stream that
+/// nvCOMP decodes in place of blocks that it must not get, and the compressed bytes. After the uploaded part come the arrays of nvCOMP.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchLayout {
     pub(super) bands_at: usize,
@@ -22,7 +22,7 @@ pub(super) struct BatchLayout {
 }
 
 impl BatchLayout {
-    /// `None` when no number is large enough.
+    /// `None` when an offset does not fit in `usize`.
     pub(super) fn new(job: &DecodeJob, bands: usize, blocks: usize, payload: usize) -> Option<BatchLayout> {
         let bands_at = blocks * size_of::<Block>();
         let zeros_at = bands_at + bands * 4;
@@ -32,13 +32,13 @@ impl BatchLayout {
             Route::NvComp(codec, _) => (stand_in(codec).len(), Chunks::bytes(blocks as u64) as usize),
             Route::Stored | Route::Kernel(_) | Route::NvJpeg2000(_) | Route::NvJpeg { .. } => (0, 0),
         };
-        // Streams stand where nvCOMP wants them.
+        // nvCOMP requires aligned streams.
         let stand_in_at = stand_in_at.next_multiple_of(PAYLOAD_ALIGN);
         let payload_at = (stand_in_at + stand_in).next_multiple_of(PAYLOAD_ALIGN);
         let payload_end = payload_at.checked_add(payload)?;
         let chunks_at = payload_end.checked_next_multiple_of(PAYLOAD_ALIGN)?;
         let total = match chunks {
-            // The host keeps the bytes.
+            // The compressed bytes stay on the host.
             0 if job.is_fed_by_host() => payload_at,
             0 => payload_end,
             chunks => chunks_at.checked_add(chunks)?,
@@ -46,7 +46,7 @@ impl BatchLayout {
         Some(BatchLayout { bands_at, zeros_at, stand_in_at, payload_at, payload_end, chunks_at, total })
     }
 
-    /// Write all that stands before the compressed bytes. `statuses` are those of blocks that the host handed to a decoder.
+    /// Writes all parts before the compressed bytes. `statuses` are those of blocks that the host passed to a library.
     pub(super) fn write_head(
         &self,
         job: &DecodeJob,
@@ -66,7 +66,7 @@ impl BatchLayout {
     }
 }
 
-/// Bytes of the statuses of a batch, so that pixels behind them begin where a device likes them to.
+/// Bytes of the statuses of a batch, rounded up so that the pixels after them are aligned.
 pub(super) fn status_bytes(blocks: usize) -> usize {
     (blocks * 4).next_multiple_of(256)
 }

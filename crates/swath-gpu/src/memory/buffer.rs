@@ -1,4 +1,4 @@
-//! Memory that frees itself.
+//! Device memory and pinned host memory that free themselves.
 
 use std::any::Any;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::profile::Profile;
 use crate::stats::Counters;
 use crate::vendor::cufile::Registration;
 
-/// What buffers of a device share with it.
+/// The state that a device shares with its buffers.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) device: Box<dyn Device>,
@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     pub(crate) profile: Profile,
 }
 
-/// Whoever memory of somebody else's belongs to: it stays as long as this does.
+/// The owner of memory that another library allocated. The memory stays valid while this value lives.
 pub(crate) struct Owner {
     pub(crate) _kept: Box<dyn Any + Send + Sync>,
 }
@@ -29,15 +29,15 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// Device memory. It is given back when it is dropped: to the device, or to whom it belongs.
+/// Device memory. Dropping it frees it, or releases its owner.
 #[derive(Debug)]
 pub struct Buffer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) handle: Handle,
     pub(crate) bytes: u64,
-    /// What cuFile knows of it, once it was asked to read into it or write from it: nothing, if it could not be told.
+    /// The registration with cuFile, after the first transfer of cuFile: `None` if the buffer could not be registered.
     pub(crate) registration: OnceLock<Option<Registration>>,
-    /// Whose memory it is, if it is not ours.
+    /// The owner, if another library allocated the memory.
     pub(crate) owner: Option<Owner>,
 }
 
@@ -47,7 +47,7 @@ impl Buffer {
         self.bytes
     }
 
-    /// The device's own name for it: a `CUdeviceptr` of CUDA, a `cl_mem` of OpenCL.
+    /// The driver's handle: a `CUdeviceptr` of CUDA, a `cl_mem` of OpenCL.
     pub fn handle(&self) -> Handle {
         self.handle
     }
@@ -55,12 +55,12 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // Memory that cuFile knows is not given back before it has forgotten it.
+        // The memory is deregistered from cuFile before it is freed.
         if let Some(Some(registration)) = self.registration.take() {
             let mut registration = Some(registration);
             self.shared.device.in_cuda_context(&mut || registration = None);
         }
-        // What belongs to others was neither allocated nor counted here: they are let go of, and no more.
+        // Memory of another library was neither allocated nor counted here: only its owner is released.
         if self.owner.is_some() {
             return;
         }
@@ -71,7 +71,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Host memory that the device copies from and to by itself.
+/// Pinned host memory, which the device copies from and to by itself.
 #[derive(Debug)]
 pub struct Pinned {
     pub(crate) shared: Arc<Shared>,
@@ -86,13 +86,13 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// The first `bytes` of it, and no reference to the others: a library may still be reading those.
+    /// The first `bytes` bytes, without a reference to the rest: a library may still be reading the rest.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When the memory is smaller.
     pub(crate) fn head_mut(&mut self, bytes: usize) -> &mut [u8] {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
-        // SAFETY: `pin` gave at least so many bytes, zeroed by `Gpu::pin`, and `self` is borrowed for writing.
+        // SAFETY: `pin` returned at least this many bytes, `Gpu::pin` zeroed them, and `self` is borrowed for writing.
         unsafe { std::slice::from_raw_parts_mut(self.memory, bytes) }
     }
 }
@@ -101,7 +101,7 @@ impl Deref for Pinned {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `pin` gave so many bytes, zeroed by `Gpu::pin`, and they stay until the drop.
+        // SAFETY: `pin` returned this many bytes, `Gpu::pin` zeroed them, and they stay valid until the drop.
         unsafe { std::slice::from_raw_parts(self.memory, self.bytes) }
     }
 }
@@ -115,7 +115,7 @@ impl DerefMut for Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: the handle and the memory came from `pin` of this device and are given back once.
+        // SAFETY: the handle and the memory came from `pin` of this device and are freed once.
         unsafe { self.shared.device.unpin(self.handle, self.memory) };
     }
 }

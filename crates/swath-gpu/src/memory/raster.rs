@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::memory::buffer::{Buffer, Owner};
 
-/// Where the samples of an array lie.
+/// The strides of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes from a row to the next.
@@ -22,17 +22,17 @@ pub struct Geometry {
     pub pixel_stride: u64,
     /// Bytes from a band to the next.
     pub band_stride: u64,
-    /// Bytes in all; `None` when there is no such number.
+    /// Total bytes; `None` when the number does not fit in 64 bits.
     pub bytes: Option<u64>,
 }
 
 impl Geometry {
-    /// An array without gaps: `(band, row, column)`, or `(row, column, band)` when the bands come last.
+    /// A dense array: `(band, row, column)`, or `(row, column, band)` when the bands come last.
     pub fn dense(bands: usize, rows: u64, cols: u64, size: usize, bands_last: bool) -> Geometry {
         let (bands, size) = (bands as u64, size as u64);
         let plane = rows.checked_mul(cols).and_then(|pixels| pixels.checked_mul(size));
         let bytes = plane.and_then(|plane| plane.checked_mul(bands));
-        // With a size that is a number the strides are numbers too.
+        // If the size fits in 64 bits, the strides do too.
         let known = bytes.is_some() as u64;
         if bands_last {
             let pixel_stride = bands * size * known;
@@ -42,13 +42,13 @@ impl Geometry {
         }
     }
 
-    /// Where a sample lies.
+    /// The offset of a sample.
     pub fn offset(&self, band: usize, row: u64, col: u64) -> u64 {
         band as u64 * self.band_stride + row * self.row_stride + col * self.pixel_stride
     }
 }
 
-/// An image in device memory: what a read leaves there when nobody asks for it on the host.
+/// An image in device memory: the result of a read that keeps its pixels on the device.
 #[derive(Debug, Clone)]
 pub struct DeviceRaster {
     pub(crate) gpu: Gpu,
@@ -62,25 +62,25 @@ pub struct DeviceRaster {
 }
 
 impl DeviceRaster {
-    /// Room for an image; what lies in it is not defined.
+    /// Allocates an image with undefined pixels.
     ///
     /// # Errors
-    /// What the guard says.
+    /// The guard's error.
     pub fn new(gpu: &Gpu, dtype: DType, bands: usize, rows: u64, cols: u64, bands_last: bool) -> Result<DeviceRaster> {
         let geometry = Geometry::dense(bands, rows, cols, dtype.size(), bands_last);
         let buffer = Arc::new(gpu.alloc("the raster", geometry.bytes)?);
         Ok(DeviceRaster { gpu: gpu.clone(), buffer, geometry, dtype, bands, rows, cols, bands_last })
     }
 
-    /// An image that somebody else has in the memory of a CUDA device, as it lies there: nothing is copied. `owner` is dropped when nothing
-    /// here uses the memory any more.
+    /// Wraps an image that another library has in the memory of a CUDA device, without a copy. `owner` is dropped when nothing here uses the
+    /// memory any more.
     ///
     /// # Errors
-    /// [`Error::Unable`] when it is no CUDA device, or the address is none that samples of this type may have.
+    /// [`Error::Unable`] when this is not a CUDA device, or the address is not aligned for samples of this type.
     ///
     /// # Safety
-    /// `address` is that of an image of this shape and layout without gaps, in the device's primary context. While `owner` lives it
-    /// stays, and nobody writes to it; all that was to write to it is done.
+    /// `address` points to a dense image of this shape and layout, in the device's primary context. While `owner` lives, the memory stays
+    /// valid and nothing writes to it; all earlier writes are complete.
     pub unsafe fn from_foreign(
         gpu: &Gpu,
         address: u64,
@@ -95,7 +95,7 @@ impl DeviceRaster {
         }
         let geometry = Geometry::dense(bands, rows, cols, dtype.size(), bands_last);
         let bytes = geometry.bytes.ok_or_else(|| unable("have an array of that size"))?;
-        // Kernels read whole samples, or eight bytes of one at a time.
+        // Kernels read whole samples, or eight bytes of a sample at a time.
         if address == 0 || !address.is_multiple_of(dtype.size().min(8) as u64) {
             return Err(unable("read samples that are not aligned"));
         }
@@ -104,10 +104,10 @@ impl DeviceRaster {
         Ok(DeviceRaster { gpu: gpu.clone(), buffer, geometry, dtype, bands, rows, cols, bands_last })
     }
 
-    /// An image in device memory with the pixels of a host array of the same layout.
+    /// Copies a host array of the same layout to a new image in device memory.
     ///
     /// # Errors
-    /// What the guard and the driver say.
+    /// The guard's or the driver's error.
     ///
     /// # Panics
     /// When the array does not have the size of the image.
@@ -123,10 +123,10 @@ impl DeviceRaster {
         Ok(raster)
     }
 
-    /// Replace all pixels by those of a host array of the same layout.
+    /// Replaces all pixels by those of a host array of the same layout.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     ///
     /// # Panics
     /// When the array does not have the size of the image.
@@ -138,10 +138,10 @@ impl DeviceRaster {
         stream.synchronize()
     }
 
-    /// Replace the pixels of a rectangle by those of a host array `(row, column, band)`.
+    /// Replaces the pixels of a rectangle by those of a host array `(row, column, band)`.
     ///
     /// # Errors
-    /// What the guard and the driver say.
+    /// The guard's or the driver's error.
     ///
     /// # Panics
     /// When the rectangle lies outside the image or the array has another size.
@@ -150,10 +150,10 @@ impl DeviceRaster {
         self.gpu.decode(job, &[], u64::MAX)?.put(self, bands, rows, cols, pixels)
     }
 
-    /// The same pixels in memory of their own.
+    /// Copies the image to new device memory.
     ///
     /// # Errors
-    /// What the guard and the driver say.
+    /// The guard's or the driver's error.
     pub fn duplicate(&self) -> Result<DeviceRaster> {
         let copy = DeviceRaster::new(&self.gpu, self.dtype, self.bands, self.rows, self.cols, self.bands_last)?;
         let mut stream = self.gpu.stream()?;
@@ -162,13 +162,13 @@ impl DeviceRaster {
         Ok(copy)
     }
 
-    /// Replace the first rows by all rows of another raster on the same device. Both have all bands of a pixel side by side.
+    /// Replaces the first rows by all rows of another raster on the same device. In both, the bands of a pixel are adjacent.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     ///
     /// # Panics
-    /// When the other one has another width, other samples or more rows, or lies on another device.
+    /// When the other raster has another width, other samples or more rows, or is on another device.
     pub fn copy_rows_from(&self, other: &DeviceRaster) -> Result<()> {
         assert!(self.gpu.is(&other.gpu), "the raster lies on another device");
         let shape = |raster: &DeviceRaster| (raster.dtype, raster.bands, raster.cols, raster.geometry.row_stride);
@@ -179,10 +179,10 @@ impl DeviceRaster {
         stream.synchronize()
     }
 
-    /// Copy all pixels to the host.
+    /// Copies all pixels to the host.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     ///
     /// # Panics
     /// When the array does not have the size of the image.
@@ -194,10 +194,10 @@ impl DeviceRaster {
         stream.synchronize()
     }
 
-    /// Copy rows to the host as they lie on the device: those of one band, or of all where the bands of a pixel lie side by side.
+    /// Copies rows to the host in the layout of the device: rows of one band, or of all bands where the bands of a pixel are adjacent.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     ///
     /// # Panics
     /// When the rows lie outside the image or the array has another size.
@@ -212,13 +212,13 @@ impl DeviceRaster {
         stream.synchronize()
     }
 
-    /// Turn all floats from `low` to `high`, which are given as their bits, into NaN.
+    /// Replaces all floats from `low` to `high`, given as bits, by NaN.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     ///
     /// # Panics
-    /// When the samples are no floats.
+    /// When the samples are not floats.
     pub fn range_to_nan(&self, low: u64, high: u64) -> Result<()> {
         assert!(matches!(self.dtype, DType::F16 | DType::F32 | DType::F64), "{} has no NaN", self.dtype);
         let size = self.dtype.size();
@@ -239,7 +239,7 @@ impl DeviceRaster {
         stream.synchronize()
     }
 
-    /// The device that it lies on.
+    /// The device that holds the image.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
@@ -249,12 +249,12 @@ impl DeviceRaster {
         &self.buffer
     }
 
-    /// Where it begins in the memory of a CUDA device; none if it is on another one.
+    /// The address in the memory of a CUDA device; `None` on other devices.
     pub fn cuda_address(&self) -> Option<u64> {
         (self.gpu.info().api == Api::Cuda).then_some(self.buffer.handle)
     }
 
-    /// Where each sample lies in it.
+    /// The strides of the image.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -279,7 +279,7 @@ impl DeviceRaster {
         self.cols
     }
 
-    /// Whether the bands of a pixel lie side by side.
+    /// Whether the bands of a pixel are adjacent.
     pub fn bands_last(&self) -> bool {
         self.bands_last
     }

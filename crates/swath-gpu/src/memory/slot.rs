@@ -1,4 +1,4 @@
-//! Memory that is kept from batch to batch, so that a steady pipeline allocates nothing.
+//! Memory that is kept from batch to batch, so that a steady sequence of batches allocates nothing.
 
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
@@ -9,7 +9,7 @@ use crate::memory::buffer::{Buffer, Pinned};
 pub(crate) struct Budget {
     pub(crate) limit: u64,
     pub(crate) held: u64,
-    /// Nothing more than asked for is allocated: memory is short.
+    /// Allocates exactly what is needed, without a reserve, because memory is short.
     pub(crate) exact: bool,
 }
 
@@ -19,7 +19,7 @@ impl Budget {
     }
 }
 
-/// Device memory for one stage, which grows when it must.
+/// Device memory for one stage. It grows when a batch needs more.
 #[derive(Debug, Default)]
 pub(crate) struct Slot(Option<Buffer>);
 
@@ -28,7 +28,7 @@ impl Slot {
         self.0.as_ref().map_or(0, Buffer::bytes)
     }
 
-    /// The buffer, made anew if it is too small; what it held is lost then. Nothing may be using it.
+    /// The buffer. If it is too small, it is replaced and its content is lost. Nothing may be using it.
     pub(crate) fn room(
         &mut self,
         gpu: &Gpu,
@@ -43,7 +43,7 @@ impl Slot {
             if let Some(needed) = needed.filter(|&bytes| bytes > left) {
                 return Err(Error::Budget { stage, needed, left, budget: budget.limit });
             }
-            // A little more than asked for, as the next batch is seldom of the same size; but not where that is too much.
+            // Allocates a little more than needed, because the next batch seldom has the same size; but not more than the budget allows.
             let more = needed.map(|bytes| if budget.exact { bytes } else { roomy(bytes).min(left).max(bytes) });
             let buffer = gpu.alloc(stage, more).or_else(|error| match error {
                 Error::Memory { .. } => gpu.alloc(stage, needed),
@@ -60,14 +60,14 @@ impl Slot {
         self.0.as_ref().expect("room was asked for before")
     }
 
-    /// Give the memory back. Nothing may be using it.
+    /// Frees the memory. Nothing may be using it.
     pub(crate) fn clear(&mut self, budget: &mut Budget) {
         budget.held -= self.bytes();
         self.0 = None;
     }
 }
 
-/// Pinned host memory for one stage, which grows when it must.
+/// Pinned host memory for one stage. It grows when a batch needs more.
 #[derive(Debug, Default)]
 pub(crate) struct PinnedSlot(Option<Pinned>);
 
@@ -95,7 +95,7 @@ impl PinnedSlot {
     }
 }
 
-/// At most an eighth more than asked for, or the rest of a page.
+/// At most an eighth more than needed, or the rest of a page.
 fn roomy(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 16).max(4096);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)

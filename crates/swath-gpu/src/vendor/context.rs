@@ -1,4 +1,4 @@
-//! What libraries of NVIDIA's made in a CUDA context, which must be given back in it.
+//! Objects of NVIDIA's libraries that must be destroyed in the CUDA context in which they were created.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::gpu::Gpu;
 use crate::memory::buffer::Shared;
 
-/// Something that is dropped with the CUDA context of its device current.
+/// A value that is dropped while the CUDA context of its device is current.
 #[derive(Debug)]
 pub(crate) struct InContext<T> {
-    /// There until the drop.
+    /// `Some` until the drop.
     value: Option<T>,
     shared: Arc<Shared>,
 }
@@ -21,7 +21,7 @@ impl<T> InContext<T> {
 }
 
 impl<T> InContext<Option<T>> {
-    /// Give back what there is.
+    /// Drops the value, if there is one.
     pub(crate) fn clear(&mut self) {
         if self.is_some() {
             let value = &mut self.value;
@@ -48,7 +48,7 @@ impl<T> Drop for InContext<T> {
     fn drop(&mut self) {
         let value = &mut self.value;
         if !self.shared.device.in_cuda_context(&mut || drop(value.take())) {
-            // In another context, or in none, the library would give back something else.
+            // In another context, or in none, the library would destroy something else.
             std::mem::forget(value.take());
         }
     }

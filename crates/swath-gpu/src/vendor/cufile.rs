@@ -1,6 +1,6 @@
-//! cuFile, the library of GPUDirect Storage: between files and device memory without a copy in host memory.
+//! cuFile, the library of GPUDirect Storage: transfers between files and device memory without a copy in host memory.
 //!
-//! Where the kernel module `nvidia-fs` or the file system is not up to it, cuFile copies through host memory itself; [`Mode`] tells.
+//! Where the kernel module `nvidia-fs` or the file system does not support that, cuFile copies through host memory itself; see [`Mode`].
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Found, Library, Loaded, Missing, Reason, Refusal, functions};
-use crate::backend::cuda;
+use crate::backend::Cuda;
 use crate::error::{Error, Result};
 
 mod descriptor;
@@ -29,9 +29,9 @@ type Handle = *mut c_void;
 struct Descriptor {
     /// 1: a file descriptor of Linux.
     kind: i32,
-    /// A union of it and a pointer.
+    /// A union of the descriptor and a pointer.
     file: FileOrPointer,
-    /// Functions of a file system in user space; null, which is none.
+    /// Functions of a file system in user space; null here.
     operations: *const c_void,
 }
 
@@ -47,7 +47,7 @@ const OPAQUE_FD: i32 = 1;
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Properties {
-    /// Of the kernel module; 0.0 without it.
+    /// The version of the kernel module; 0.0 without it.
     major: u32,
     minor: u32,
     poll_threshold: u64,
@@ -62,14 +62,13 @@ struct Properties {
     /// Transfers in a batch.
     batch: u32,
     batch_timeout: u32,
-    /// Not theirs: a newer library may know more properties.
+    /// Not part of the C structure: a newer library may write more properties.
     spare: [u64; 16],
 }
 
-/// The bit of storage for NVMe disks that the kernel itself can copy from directly, without `nvidia-fs`; libraries for CUDA 13 have
-/// [`P2P`] in its place.
+/// The storage bit for NVMe disks that the Linux kernel copies from directly, without `nvidia-fs`. Libraries for CUDA 13 have [`P2P`] instead.
 const NVME_P2P: u32 = 1 << 11;
-/// The feature that the kernel itself can copy directly, from the kinds of storage that are told.
+/// The feature bit: the Linux kernel copies directly from the reported kinds of storage.
 const P2P: u32 = 1 << 4;
 
 functions! {
@@ -87,10 +86,10 @@ functions! {
     }
 }
 
-/// How data comes to the device.
+/// How data moves to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// From the disk, where the disk and its file system are up to it.
+    /// Directly from the disk, where the disk and its file system support it.
     Direct,
     /// Through host memory, copied by cuFile.
     Compatible,
@@ -113,14 +112,14 @@ impl CuFile {
         CUFILE.get_or_init(open).as_ref()
     }
 
-    /// Open the driver. It is never closed: what else in the process uses cuFile may still need it.
+    /// Opens cuFile's driver. It is never closed: another user of cuFile in the process may still need it.
     pub(super) fn new(functions: Functions, found: Found) -> std::result::Result<CuFile, Missing> {
         let unusable = |why: String| Missing {
             library: Library::CuFile,
             reason: Reason::Unusable { version: found.version.clone(), path: found.path.clone(), why },
         };
-        // Without it the library would complain on standard error and leave a log in the working folder.
-        if !cuda::is_installed() {
+        // Without the CUDA driver the library would write to standard error and leave a log in the working folder.
+        if !Cuda::is_installed() {
             return Err(unusable("NVIDIA's driver, libcuda.so.1, is not there".to_owned()));
         }
         if reads_modules(&found) && File::open("/proc/modules").is_err() {
@@ -152,15 +151,15 @@ impl CuFile {
         &self.found
     }
 
-    /// How data comes to the device.
+    /// How data moves to the device.
     pub(crate) fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Make a file known. It is opened once more, past the page cache if its file system allows that, and may be closed.
+    /// Registers a file. It is opened again, without the page cache if its file system allows that; the caller may close its own descriptor.
     ///
     /// # Errors
-    /// When it cannot be opened, or cuFile cannot use it.
+    /// When the file cannot be opened, or cuFile cannot use it.
     pub(crate) fn register_file(&'static self, file: &File, writable: bool) -> Result<FileHandle> {
         let (file, uncached) = open_again(file, writable).map_err(|error| failed("open", error.to_string()))?;
         let mut descriptor = Descriptor {
@@ -171,13 +170,13 @@ impl CuFile {
         descriptor.file.descriptor = raw_descriptor(&file);
         let mut handle = std::ptr::null_mut();
         let _name = TemporaryName::lend(&file);
-        // SAFETY: the descriptor is open until the handle is given back, and there is room for the handle.
+        // SAFETY: the descriptor is open until the handle is deregistered, and there is room for the handle.
         check("cuFileHandleRegister", unsafe { (self.functions.handle_register)(&mut handle, &mut descriptor) })?;
         let mode = if uncached { self.mode } else { Mode::Compatible };
         Ok(FileHandle { cufile: self, handle, file: Some(file), mode, stalled: AtomicBool::new(false) })
     }
 
-    /// Make device memory known, so that data comes into it without another copy. The CUDA context must be current.
+    /// Registers device memory, so that data moves without another copy. The CUDA context must be current.
     ///
     /// # Errors
     /// When cuFile cannot use it.
@@ -188,7 +187,7 @@ impl CuFile {
     }
 }
 
-/// Look up the functions and ask for the version.
+/// Looks up the functions and reads the version.
 pub(super) fn bind(loaded: &Loaded) -> std::result::Result<(Functions, Found), Refusal> {
     let functions = Functions::load(loaded, "")?;
     let mut version = 0;
@@ -206,7 +205,7 @@ pub(super) fn bind(loaded: &Loaded) -> std::result::Result<(Functions, Found), R
     Ok((functions, Found { library: Library::CuFile, version: text, path, detail: None }))
 }
 
-/// What opening the driver says, without the look for CUDA that [`CuFile::new`] has before it.
+/// The result of opening cuFile's driver, without the check for CUDA that [`CuFile::new`] does first.
 #[cfg(test)]
 pub(super) fn try_open(functions: &Functions) -> String {
     // SAFETY: any thread may call it, at any time.
@@ -214,7 +213,7 @@ pub(super) fn try_open(functions: &Functions) -> String {
     if code.cufile == SUCCESS { "yes".to_owned() } else { describe(code) }
 }
 
-/// Whether this is NVIDIA's library, which looks for kernel modules when it is opened. The simulator, under the same soname, does not.
+/// Whether this is NVIDIA's library, which reads the list of kernel modules when it is opened. The simulator, with the same soname, does not.
 fn reads_modules(found: &Found) -> bool {
     found.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcufile"))
 }
@@ -226,19 +225,19 @@ fn mode(properties: &Properties) -> Mode {
     if direct { Mode::Direct } else { Mode::Compatible }
 }
 
-/// A file that cuFile knows.
+/// A file that is registered with cuFile.
 #[derive(Debug)]
 pub(crate) struct FileHandle {
     cufile: &'static CuFile,
     handle: Handle,
-    /// Open as long as the handle is.
+    /// The descriptor, open as long as the handle.
     file: Option<File>,
     mode: Mode,
-    /// Whether a transfer was given up that may still be under way.
+    /// Whether a transfer stalled, and may still be running.
     stalled: AtomicBool,
 }
 
-// SAFETY: a handle belongs to no thread, and cuFile locks what it must: its functions may be called by many threads at once.
+// SAFETY: a handle belongs to no thread, and cuFile does the locking: many threads may call its functions at once.
 unsafe impl Send for FileHandle {}
 // SAFETY: as above, and nothing is changed through a shared reference.
 unsafe impl Sync for FileHandle {}
@@ -249,55 +248,55 @@ impl Drop for FileHandle {
             std::mem::forget(self.file.take());
             return;
         }
-        // SAFETY: it was registered once, and no transfer is under way: those were waited for.
+        // SAFETY: the handle was registered once, and no transfer is running: all were waited for.
         unsafe { (self.cufile.functions.handle_deregister)(self.handle) };
     }
 }
 
-/// A range of a file, and where in a buffer its bytes are.
+/// A range of a file, and its offset in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Where in the file.
+    /// The offset in the file.
     pub file_offset: u64,
-    /// Where in the buffer.
+    /// The offset in the buffer.
     pub buffer_offset: u64,
     /// Bytes.
     pub len: u64,
 }
 
 impl FileHandle {
-    /// Whether its bytes reach the device without passing through host memory, as far as that can be told: cuFile may still find that it
-    /// cannot for a file system that it does not know, and does not say so.
+    /// Whether the bytes bypass host memory, as far as cuFile reports it: for an unknown file system cuFile may still go through host memory
+    /// without reporting it.
     pub(crate) fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Whether a transfer was given up, so that nothing more should be asked of it.
+    /// Whether a transfer stalled, so that the handle should not be used again.
     pub(crate) fn is_stalled(&self) -> bool {
         self.stalled.load(Ordering::Relaxed)
     }
 
-    /// Read ranges of the file into a buffer: all are submitted before the first is waited for. `inside` enters the buffer's context.
+    /// Reads ranges of the file into a buffer. All reads are submitted before the first is waited for. `inside` enters the buffer's context.
     ///
     /// # Errors
-    /// When one could not be read as a whole; the buffer's bytes are then anything. [`Error::Stalled`] is the only one after which cuFile
-    /// may still use the buffer.
+    /// When a range could not be read completely; the content of the buffer is then undefined. Only after [`Error::Stalled`] may cuFile
+    /// still access the buffer.
     ///
     /// # Safety
-    /// The ranges of the buffer are device memory that lives until this returns, or for ever after [`Error::Stalled`], and nothing else
-    /// uses them.
+    /// The ranges of the buffer are device memory that lives until this returns, or forever after [`Error::Stalled`], and nothing else uses
+    /// them.
     pub(crate) unsafe fn read(&self, buffer: u64, transfers: &[Transfer], inside: &Inside) -> Result<()> {
         // SAFETY: as the caller says.
         unsafe { self.transfer(Direction::Read, buffer, transfers, inside) }
     }
 
-    /// Write ranges of a buffer to the file, as [`read`](FileHandle::read) reads them.
+    /// Writes ranges of a buffer to the file, as [`read`](FileHandle::read) reads them.
     ///
     /// # Errors
-    /// When one could not be written as a whole; the file's bytes are then anything.
+    /// When a range could not be written completely; the content of the file is then undefined.
     ///
     /// # Safety
-    /// As for [`read`](FileHandle::read), but that others may read them.
+    /// As for [`read`](FileHandle::read), except that other code may read the ranges.
     pub(crate) unsafe fn write(&self, buffer: u64, transfers: &[Transfer], inside: &Inside) -> Result<()> {
         // SAFETY: as the caller says.
         unsafe { self.transfer(Direction::Write, buffer, transfers, inside) }
@@ -313,7 +312,7 @@ impl FileHandle {
         inside: &Inside,
     ) -> Result<()> {
         let CuFile { functions, patience, .. } = self.cufile;
-        // SAFETY: as the caller says; the handle is registered, and stays so if something may still be under way.
+        // SAFETY: as the caller says; the handle is registered, and stays registered while a transfer may still be running.
         let submitted =
             unsafe { pool::submit(*functions, (self.handle, direction), buffer, transfers, inside, *patience) };
         let done = submitted.and_then(pool::Submitted::wait);
@@ -324,7 +323,7 @@ impl FileHandle {
     }
 }
 
-/// Device memory that cuFile knows, until it is dropped. It must be dropped before the memory is freed.
+/// A registration of device memory with cuFile, until it is dropped. It must be dropped before the memory is freed.
 #[derive(Debug)]
 pub(crate) struct Registration {
     cufile: &'static CuFile,
@@ -333,7 +332,7 @@ pub(crate) struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: it was registered once. What it returns helps nobody here.
+        // SAFETY: the memory was registered once. Nothing could be done about an error here.
         unsafe { (self.cufile.functions.buffer_deregister)(self.address) };
     }
 }

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use super::missing::{Missing, Reason, Refusal};
 use super::search::{self, Environment};
 use super::{Library, PASSED_OVER, SITE_PACKAGES};
-use crate::backend::cuda;
+use crate::backend::Cuda;
 
 /// A library that was loaded. It is never unloaded: its functions may be called from anywhere, and NVIDIA's libraries leave threads and
 /// handlers behind.
@@ -135,7 +135,7 @@ pub(super) fn load<T>(library: Library, bind: impl Fn(&Loaded) -> Result<T, Refu
 /// do not show it: nvCOMP and nvJPEG2000 have the same names for CUDA 12 and 13. Within a major version, every library runs on every
 /// driver. Without a driver nothing runs in any case.
 pub(super) fn check_runtime(made_for: u32) -> Result<(), Refusal> {
-    match cuda::driver_version() {
+    match Cuda::driver_version() {
         Some(driver) if made_for / 1000 > driver / 1000 => Err(Refusal::Runtime { made_for, driver }),
         _ => Ok(()),
     }

@@ -1,8 +1,7 @@
 //! nvCOMP 5 and 6: batches of Deflate, ZSTD and LZ4, compressed and decompressed on the device.
 //!
-//! Version 4 has functions of the same names as 6 that take other arguments, so the version is asked before anything else is
-//! looked up. Between 5 and 6 only the functions that tell the size of the working memory changed: their name, and that they take a
-//! stream.
+//! Version 4 has functions of the same names as 6 with different arguments, so the version is read before anything else is looked up.
+//! Between 5 and 6 only the functions that return the size of the working memory changed: 6 has other names and takes a stream.
 
 use std::ffi::c_void;
 #[cfg(test)]
@@ -23,7 +22,7 @@ pub(crate) type CudaStream = *mut c_void;
 type Code = i32;
 const SUCCESS: Code = 0;
 
-/// The codecs that are used, by the batched API.
+/// The codecs of the batched API that Swath uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chunked {
     /// Raw Deflate, without a frame of zlib or gzip.
@@ -35,7 +34,7 @@ pub(crate) enum Chunked {
 }
 
 impl Chunked {
-    /// The frame that stands around a stream in a file, as `kernels/nvcomp.c` numbers them.
+    /// The framing of a stream in a file, with the numbers of `kernels/nvcomp.c`.
     pub(crate) fn frame(self) -> u32 {
         match self {
             Chunked::Zstd => 0,
@@ -45,7 +44,7 @@ impl Chunked {
     }
 }
 
-/// What addresses must be multiples of.
+/// The alignment that addresses must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Alignment {
     /// Of each chunk that is read.
@@ -56,8 +55,8 @@ pub(crate) struct Alignment {
     pub(crate) temp: u64,
 }
 
-/// The options of any codec, in either direction: 64 bytes that are passed by value, whose first words have a meaning and the rest
-/// are zeros. For C they are a structure each; all are passed alike, because they are larger than any register.
+/// The options of any codec, in either direction: 64 bytes passed by value, whose first words have a meaning and the rest are zeros. In C
+/// each codec has its own structure; all are passed in the same way, because they are larger than any register.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Options([i32; 16]);
@@ -84,7 +83,7 @@ impl Options {
         Options(words)
     }
 
-    /// Anything, which the library should refuse.
+    /// Options that the library should reject.
     #[cfg(test)]
     pub(super) fn wrong(word: usize, value: i32) -> Options {
         let mut words = [0; 16];
@@ -98,7 +97,7 @@ impl Options {
 #[derive(Debug, Default)]
 struct Properties {
     version: u32,
-    /// The CUDA runtime that it was built with.
+    /// The CUDA runtime that the library was built with.
     cudart: u32,
 }
 
@@ -112,14 +111,14 @@ struct Alignments {
 }
 
 functions! {
-    /// What every version has.
+    /// The functions of every version.
     Library0 {
         properties: "nvcompGetProperties" (*mut Properties) -> Code;
     }
 }
 
 functions! {
-    /// What 5 and 6 have for each codec.
+    /// The functions of 5 and 6 for each codec.
     Codec {
         compress_alignment: "CompressGetRequiredAlignments" (Options, *mut Alignments) -> Code;
         compress_bound: "CompressGetMaxOutputChunkSize" (u64, Options, *mut u64) -> Code;
@@ -162,7 +161,7 @@ struct Functions {
     temp: Temp,
 }
 
-/// The library. What is called must be called with the CUDA context current that the addresses belong to.
+/// The library. While a function is called, the CUDA context of the addresses must be current.
 #[derive(Debug)]
 pub(crate) struct NvComp {
     found: Found,
@@ -242,13 +241,13 @@ impl NvComp {
         &self.found
     }
 
-    /// The version: 1000 times the major one, and 100 times the minor one, and the patch.
+    /// The version: 1000 times the major number, plus 100 times the minor number, plus the patch number.
     #[cfg(test)]
     pub(crate) fn version(&self) -> u32 {
         self.version
     }
 
-    /// The CUDA that it was made for: 12090 is 12.9.
+    /// The CUDA version that the library was built for: 12090 is 12.9.
     #[cfg(test)]
     pub(crate) fn cudart(&self) -> u32 {
         self.cudart
@@ -262,7 +261,7 @@ impl NvComp {
         }
     }
 
-    /// What the addresses of a batch to decompress must be multiples of.
+    /// The alignment of the addresses of a batch to decompress.
     pub(crate) fn decompress_alignment(&self, codec: Chunked) -> Result<Alignment> {
         self.alignment(
             self.functions(codec).codec.decompress_alignment,
@@ -271,7 +270,7 @@ impl NvComp {
         )
     }
 
-    /// What the addresses of a batch to compress must be multiples of.
+    /// The alignment of the addresses of a batch to compress.
     pub(crate) fn compress_alignment(&self, codec: Chunked, algorithm: i32) -> Result<Alignment> {
         self.alignment(
             self.functions(codec).codec.compress_alignment,
@@ -281,7 +280,7 @@ impl NvComp {
     }
 
     /// As [`decompress_alignment`](NvComp::decompress_alignment) and [`compress_alignment`](NvComp::compress_alignment),
-    /// with options that the library should refuse.
+    /// with options that the library should reject.
     #[cfg(test)]
     pub(super) fn alignments_with(&self, codec: Chunked, options: Options) -> [Result<Alignment>; 2] {
         let Codec { decompress_alignment, compress_alignment, .. } = self.functions(codec).codec;
@@ -301,7 +300,7 @@ impl NvComp {
         Ok(Alignment { input, output, temp })
     }
 
-    /// Bytes that a chunk of this size may take when it is compressed.
+    /// The largest compressed size of a chunk of this size.
     pub(crate) fn compress_bound(&self, codec: Chunked, algorithm: i32, largest: u64) -> Result<u64> {
         let mut bound = 0;
         let ask = self.functions(codec).codec.compress_bound;
@@ -312,7 +311,7 @@ impl NvComp {
     }
 }
 
-/// An error of its code, if it is one.
+/// Turns a code into an error, unless it is success.
 fn check(call: &'static str, code: Code) -> Result<()> {
     match code {
         SUCCESS => Ok(()),
@@ -320,7 +319,7 @@ fn check(call: &'static str, code: Code) -> Result<()> {
     }
 }
 
-/// A status, of a call or of a chunk, by name and number.
+/// The name and number of a status of a call or of a chunk.
 pub(crate) fn describe(code: i32) -> String {
     let name = match code {
         SUCCESS => "nvcompSuccess",

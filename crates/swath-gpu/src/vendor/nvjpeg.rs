@@ -14,15 +14,15 @@ mod encode;
 
 pub(crate) use encode::{EncodeParams, EncodeState};
 
-/// The most components of a picture.
+/// The largest number of components of a picture.
 const COMPONENTS: usize = 4;
 
-/// `nvjpegImage_t`: device addresses of up to four planes, and the bytes from one row of each to the next. Interleaved pictures have
-/// one.
+/// `nvjpegImage_t`: device addresses of up to four planes, and the bytes from one row of each to the next. Interleaved pictures have one
+/// plane.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Planes {
-    /// Device addresses, 0 for a plane that is not there.
+    /// Device addresses, 0 for a plane that does not exist.
     pub(crate) at: [u64; COMPONENTS],
     /// Bytes from one row to the next.
     pub(crate) pitch: [u64; COMPONENTS],
@@ -37,11 +37,11 @@ impl Planes {
 
 /// `nvjpegBackend_t`: the host decodes Huffman codes.
 const DEFAULT_BACKEND: i32 = 0;
-/// The device does, in batches of more than 50 pictures.
+/// The device decodes Huffman codes, in batches of more than 50 pictures.
 const GPU_HYBRID: i32 = 2;
-/// Streams that are not complete are refused, and not filled up with grey.
+/// Incomplete streams are rejected, not completed with grey.
 const STRICT: u32 = 1 << 2;
-/// Smaller components are interpolated, as the CPU's decoder does it, and not repeated.
+/// Smaller components are interpolated, as by the CPU's decoder, not repeated.
 const INTERPOLATE: u32 = 1 << 5;
 /// `nvjpegJpegEncoding_t`: each block once, with Huffman codes, samples of 8 bits.
 const BASELINE: i32 = 0xc0;
@@ -80,7 +80,7 @@ functions! {
     }
 }
 
-/// How much smaller the second and third component are.
+/// The size of the second and third component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subsampling {
     /// Of the same size.
@@ -97,7 +97,7 @@ pub(crate) enum Subsampling {
     S410,
     /// There is only one component.
     Gray,
-    /// A quarter as wide and half as high, otherwise sampled.
+    /// A quarter as wide and half as high, with other sampling factors.
     S410V,
     /// None of these.
     Other,
@@ -128,12 +128,12 @@ impl Subsampling {
     }
 }
 
-/// What a JPEG stream says that it holds.
+/// The picture that a JPEG stream states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Info {
     /// Components, 4 at most.
     pub(crate) components: u32,
-    /// How much smaller the second and third are.
+    /// The size of the second and third component.
     pub(crate) subsampling: Subsampling,
     /// Samples in a row of each component.
     pub(crate) widths: [u32; COMPONENTS],
@@ -141,10 +141,10 @@ pub(crate) struct Info {
     pub(crate) heights: [u32; COMPONENTS],
 }
 
-/// What is made of decoded components.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// A plane for each, of its own size, as they are.
+    /// One unconverted plane for each component, of its own size.
     Unchanged,
     /// YCbCr as interleaved red, green and blue.
     Rgbi,
@@ -160,7 +160,7 @@ impl Output {
     }
 }
 
-/// The library. What is made with it must be used with the CUDA context current that was so when it was made.
+/// The library. Its objects must be used while the CUDA context is current in which they were created.
 #[derive(Debug)]
 pub(crate) struct NvJpeg {
     found: Found,
@@ -191,7 +191,7 @@ impl NvJpeg {
         Ok(NvJpeg { functions, found: Found { library: Library::NvJpeg, version, path, detail: None } })
     }
 
-    /// The CUDA that it was made for: 12090 is 12.9.
+    /// The CUDA version that the library was built for: 12090 is 12.9.
     #[cfg(test)]
     pub(super) fn cudart(&self) -> std::result::Result<u32, Refusal> {
         runtime_version("nvjpegGetCudartProperty", self.functions.cudart)
@@ -202,17 +202,17 @@ impl NvJpeg {
         &self.found
     }
 
-    /// What decodes and encodes.
+    /// Creates a handle, which decodes and encodes.
     pub(crate) fn handle(&'static self) -> Result<Handle> {
         let Functions { create, destroy, .. } = self.functions;
         let null = std::ptr::null_mut();
         let with = |(backend, flags)| {
             Object::new(destroy, |place| {
-                // SAFETY: there is room for the handle, and null stands for the library's own allocators.
+                // SAFETY: there is room for the handle, and null selects the library's own allocators.
                 check("nvjpegCreateEx", unsafe { create(backend, null, null, flags, place) })
             })
         };
-        // A version that does not know the flag decodes without it, and a device that decodes no Huffman codes has the host do it.
+        // A version without the flag decodes without it, and where the device does not decode Huffman codes, the host does.
         let handle = with((GPU_HYBRID, STRICT | INTERPOLATE))
             .or_else(|_| with((DEFAULT_BACKEND, STRICT | INTERPOLATE)))
             .or_else(|_| with((DEFAULT_BACKEND, STRICT)))?;
@@ -220,38 +220,38 @@ impl NvJpeg {
     }
 }
 
-/// What decodes and encodes; threads may share it.
+/// A handle, which decodes and encodes. Threads may share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     functions: &'static Functions,
     handle: Arc<Object>,
 }
 
-/// Working memory of one batch at a time: it may be used again only when the CUDA stream of the last one was waited for.
+/// Working memory of one batch at a time: it may be reused only after the CUDA stream of the last batch is synchronised.
 #[derive(Debug)]
 pub(crate) struct DecodeState {
     state: Object,
-    /// The number of pictures and what is made of them that it was prepared for.
+    /// The number of pictures and the output format that the state was prepared for.
     prepared: Option<(i32, Output)>,
-    /// What the library was told of the last batch, which it may read until it is decoded.
+    /// The arguments of the last batch, which the library may read until the batch is decoded.
     bytes: Vec<*const u8>,
     lens: Vec<u64>,
     planes: Vec<Planes>,
     _handle: Arc<Object>,
 }
 
-// SAFETY: the pointers are only handed on to the library, for as long as the caller of `decode` promises that they are good.
+// SAFETY: the pointers are only passed to the library, while the caller of `decode` promises that they are valid.
 unsafe impl Send for DecodeState {}
 
 impl Handle {
-    /// What a stream holds, found out on the host.
+    /// Parses the headers of a stream, on the host.
     ///
     /// # Errors
-    /// When it is no JPEG stream, or one that the library cannot decode.
+    /// When the bytes are not a JPEG stream, or the library cannot decode it.
     pub(crate) fn image_info(&self, bytes: &[u8]) -> Result<Info> {
         let (mut components, mut subsampling) = (0, -1);
         let (mut widths, mut heights) = ([0; COMPONENTS], [0; COMPONENTS]);
-        // SAFETY: as many bytes are there as are said, and there is room for the answers: four for each of the last two.
+        // SAFETY: the slice has this many bytes, and there is room for the results: four numbers for each of the last two.
         let code = unsafe {
             (self.functions.image_info)(
                 self.handle.pointer(),
@@ -273,7 +273,7 @@ impl Handle {
         })
     }
 
-    /// Working memory for a batch. It takes device memory that no guard knows of.
+    /// Working memory for a batch. It takes device memory that the guard does not count.
     pub(crate) fn decode_state(&self) -> Result<DecodeState> {
         let Functions { state_create, state_destroy, .. } = *self.functions;
         let state = Object::new(state_destroy, |place| {
@@ -284,15 +284,15 @@ impl Handle {
         Ok(DecodeState { state, prepared: None, bytes, lens, planes, _handle: Arc::clone(&self.handle) })
     }
 
-    /// Let the CUDA stream decode a batch: each stream with what it is decoded to.
+    /// Enqueues the decoding of a batch: pairs of a JPEG stream and its output.
     ///
     /// # Errors
-    /// When it could not be begun. Whether it was done well is known when the CUDA stream was waited for.
+    /// When it could not be enqueued. Whether the decoding succeeded is known after the CUDA stream is synchronised.
     ///
     /// # Safety
-    /// Until the CUDA stream was waited for: the bytes are still there, the planes are device memory that is large enough for
-    /// what [`image_info`](Handle::image_info) says of each and for the output, and the state is used for nothing else. The
-    /// CUDA stream is one of the current context, or null.
+    /// Until the CUDA stream is synchronised: the bytes stay valid, the planes are device memory that is large enough for the sizes that
+    /// [`image_info`](Handle::image_info) returns and for the output format, and the state is used for nothing else. The CUDA stream is
+    /// one of the current context, or null.
     pub(crate) unsafe fn decode(
         &self,
         state: &mut DecodeState,
@@ -306,9 +306,9 @@ impl Handle {
         let (handle, of_batch) = (self.handle.pointer(), state.state.pointer());
         // A batch too large for the number is too large for any device.
         let count = i32::try_from(pictures.len()).unwrap_or(i32::MAX);
-        // A batch that fails leaves the state as it is: it is prepared again then.
+        // A batch that fails leaves the state unprepared.
         if state.prepared.take() != Some((count, output)) {
-            // What of the work is the host's: one thread of ours waits for it.
+            // One thread of the host does the host's part of the work.
             let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(16)) as i32;
             // SAFETY: the handles live.
             let code = unsafe { (self.functions.batch_initialize)(handle, of_batch, count, threads, output.number()) };
@@ -330,7 +330,7 @@ impl Handle {
     }
 }
 
-/// An error of its code, if it is one.
+/// Turns a code into an error, unless it is success.
 fn check(call: &'static str, code: Status) -> Result<()> {
     let name = match code {
         0 => return Ok(()),

@@ -43,7 +43,7 @@ struct ComponentInfo {
 /// `nvjpeg2kImage_t`: a picture in device memory, described in host memory.
 #[repr(C)]
 struct Image {
-    /// Device addresses of the planes, or of the one that is interleaved.
+    /// Device addresses of the planes, or of the single interleaved plane.
     planes: *const u64,
     /// Bytes from one row to the next, of each plane.
     pitches: *const u64,
@@ -79,7 +79,7 @@ functions! {
     }
 }
 
-/// The kind of samples in device memory.
+/// The type of samples in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PixelType {
     /// Bytes.
@@ -91,7 +91,7 @@ pub(crate) enum PixelType {
 }
 
 impl PixelType {
-    /// That of samples of a type, if the library has them.
+    /// The type for a Swath type, if the library supports it.
     pub(crate) fn of(dtype: DType) -> Option<PixelType> {
         match dtype {
             DType::U8 => Some(PixelType::U8),
@@ -121,7 +121,7 @@ impl PixelType {
     }
 }
 
-/// What a codestream says that it holds.
+/// The picture that a codestream states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Picture {
     /// Of the picture.
@@ -141,11 +141,11 @@ pub(crate) struct Component {
     pub(crate) height: u32,
     /// Bits of a sample.
     pub(crate) bits: u8,
-    /// Whether samples may be below zero.
+    /// Whether samples are signed.
     pub(crate) signed: bool,
 }
 
-/// The library. What is made with it must be used with the CUDA context current that was so when it was made.
+/// The library. Its objects must be used while the CUDA context is current in which they were created.
 #[derive(Debug)]
 pub(crate) struct NvJpeg2000 {
     found: Found,
@@ -176,7 +176,7 @@ impl NvJpeg2000 {
         Ok(NvJpeg2000 { functions, found: Found { library: Library::NvJpeg2000, version, path, detail: None } })
     }
 
-    /// The CUDA that it was made for: 12090 is 12.9.
+    /// The CUDA version that the library was built for: 12090 is 12.9.
     #[cfg(test)]
     pub(super) fn cudart(&self) -> std::result::Result<u32, Refusal> {
         runtime_version("nvjpeg2kGetCudartProperty", self.functions.cudart)
@@ -187,7 +187,7 @@ impl NvJpeg2000 {
         &self.found
     }
 
-    /// What decodes.
+    /// Creates a decoder.
     pub(crate) fn decoder(&'static self) -> Result<Decoder> {
         let Functions { create, destroy, .. } = self.functions;
         // SAFETY: there is room for the handle.
@@ -195,7 +195,7 @@ impl NvJpeg2000 {
         Ok(Decoder { functions: &self.functions, handle: Arc::new(handle) })
     }
 
-    /// What encodes.
+    /// Creates an encoder.
     pub(crate) fn encoder(&'static self) -> Result<Encoder> {
         let Functions { encoder_create, encoder_destroy, .. } = self.functions;
         let handle = Object::new(encoder_destroy, |place| {
@@ -206,18 +206,18 @@ impl NvJpeg2000 {
     }
 }
 
-/// What decodes; threads may share it.
+/// The decoder. Threads may share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Decoder {
     functions: &'static Functions,
     handle: Arc<Object>,
 }
 
-/// Working memory of one picture at a time: it may be used again only when the CUDA stream of the last one was waited for.
+/// Working memory of one picture at a time: it may be reused only after the CUDA stream of the last picture is synchronised.
 #[derive(Debug)]
 pub(crate) struct DecodeState {
     state: Object,
-    /// What the library was told of the last picture, which it may read until it is decoded.
+    /// The arguments of the last picture, which the library may read until the picture is decoded.
     planes: Vec<u64>,
     pitches: Vec<u64>,
     _decoder: Arc<Object>,
@@ -230,7 +230,7 @@ pub(crate) struct Codestream {
 }
 
 impl Decoder {
-    /// Working memory for one picture. It takes device memory that no guard knows of.
+    /// Working memory for one picture. It takes device memory that the guard does not count.
     pub(crate) fn state(&self) -> Result<DecodeState> {
         let Functions { state_create, state_destroy, .. } = *self.functions;
         let state = Object::new(state_destroy, |place| {
@@ -240,7 +240,7 @@ impl Decoder {
         Ok(DecodeState { state, planes: Vec::new(), pitches: Vec::new(), _decoder: Arc::clone(&self.handle) })
     }
 
-    /// Something to parse a codestream into; it may be used again.
+    /// Creates an object to parse codestreams into. It may be reused.
     pub(crate) fn codestream(&self) -> Result<Codestream> {
         let Functions { stream_create, stream_destroy, .. } = *self.functions;
         // SAFETY: there is room for the handle.
@@ -249,15 +249,15 @@ impl Decoder {
         Ok(Codestream { stream })
     }
 
-    /// Parse a codestream, on the host, and tell what it holds.
+    /// Parses a codestream, on the host.
     ///
     /// # Errors
-    /// When it is no codestream, or one that the library cannot decode.
+    /// When the bytes are not a codestream, or the library cannot decode it.
     pub(crate) fn parse(&self, codestream: &mut Codestream, bytes: &[u8]) -> Result<Picture> {
         let Functions { parse, image_info, component_info, .. } = *self.functions;
         let stream = codestream.stream.pointer();
-        // SAFETY: the handles live, and as many bytes are there as are said. The library keeps their address until it
-        // decodes, for which `decode` asks that they are still there.
+        // SAFETY: the handles live, and the slice has this many bytes. The library keeps their address until it decodes; `decode`
+        // requires that they are still valid then.
         let code = unsafe { parse(self.handle.pointer(), bytes.as_ptr(), bytes.len() as u64, 0, 0, stream) };
         check("nvjpeg2kStreamParse", code)?;
         let mut image = ImageInfo::default();
@@ -274,15 +274,15 @@ impl Decoder {
         Ok(Picture { width: image.width, height: image.height, components })
     }
 
-    /// Let the CUDA stream decode a codestream: each component into a plane of its own, with `pitch` bytes from one row to the next.
+    /// Enqueues the decoding of a codestream: each component into its own plane, with `pitch` bytes from one row to the next.
     ///
     /// # Errors
-    /// When it could not be begun. Whether it was done well is known when the CUDA stream was waited for.
+    /// When it could not be enqueued. Whether the decoding succeeded is known after the CUDA stream is synchronised.
     ///
     /// # Safety
-    /// Until the CUDA stream was waited for: the bytes that were parsed are still there, the planes are device memory of at
-    /// least `pitch` times the height of the component, no other plane of this or another picture, and the state and the
-    /// codestream are used for nothing else. The CUDA stream is one of the current context, or null.
+    /// Until the CUDA stream is synchronised: the parsed bytes stay valid, the planes are device memory of at least `pitch` times the
+    /// height of the component and do not overlap with any other plane, and the state and the codestream are used for nothing else. The
+    /// CUDA stream is one of the current context, or null.
     pub(crate) unsafe fn decode(
         &self,
         state: &mut DecodeState,
@@ -308,7 +308,7 @@ impl Decoder {
     }
 }
 
-/// An error of its code, if it is one.
+/// Turns a code into an error, unless it is success.
 fn check(call: &'static str, code: Status) -> Result<()> {
     let name = match code {
         0 => return Ok(()),

@@ -10,7 +10,8 @@ use std::ptr;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use swath::{DType, DeviceRaster};
+use swath::DType;
+use swath::device::DeviceRaster;
 
 use crate::errors::to_python;
 
@@ -98,7 +99,7 @@ impl Kept {
             raster.download(&mut memory[at..at + bytes])?;
             Ok(Kept::Host(memory, at))
         })
-        .map_err(|error: swath::gpu::Error| to_python(error.into()))
+        .map_err(|error: swath_gpu::Error| to_python(error.into()))
     }
 
     fn data(&mut self) -> *mut c_void {

@@ -5,10 +5,11 @@ use std::any::Any;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use swath::gpu::Cuda;
-use swath::{DType, Device, DeviceRaster, Error};
+use swath::DType;
+use swath::device::DeviceRaster;
+use swath_gpu::Cuda;
 
-use super::{DeviceArray, dlpack, dtype_of, named};
+use super::{DeviceArray, dlpack, dtype_of, opened::gpu_named};
 use crate::errors::to_python;
 
 /// What an array has to be.
@@ -108,10 +109,7 @@ impl Foreign {
             PyBufferError::new_err("the array has gaps or another order of axes than (y, x, band) and (band, y, x) have: make it contiguous")
         })?;
         py.detach(|| {
-            let gpu = match named(&format!("cuda:{}", Cuda::device_of(self.address)?))? {
-                Device::Gpu(gpu) => gpu,
-                Device::Cpu | Device::NoGpu(_) => return Err(Error::DeviceName { name: "cuda".to_owned() }),
-            };
+            let gpu = gpu_named(&format!("cuda:{}", Cuda::device_of(self.address)?))?;
             if let Some(stream) = self.stream {
                 // SAFETY: by the protocols it is a default stream, or one that the array's library holds as long as the array.
                 unsafe { gpu.wait_for_stream(stream)? };

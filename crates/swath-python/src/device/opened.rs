@@ -3,8 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use swath::gpu::Api;
-use swath::{Device, Error, Gpu};
+use swath::device::Gpu;
+use swath::{Device, Error};
+use swath_gpu::Api;
 
 /// Devices that are open: by what process, by what name.
 static OPEN: Mutex<Vec<(u32, String, Gpu)>> = Mutex::new(Vec::new());
@@ -37,8 +38,8 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
             }
         }
     }
-    let device = Device::named(name)?;
-    if let Device::Gpu(gpu) = &device {
+    let device = Device::open(name)?;
+    if let Some(gpu) = device.gpu() {
         let known = match (name, gpu.info().api) {
             ("auto", Api::Cuda) => "cuda:0",
             _ => name,
@@ -50,10 +51,11 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
 
 /// The GPU of a name, or an error if that is none.
 pub(super) fn gpu_named(name: &str) -> swath::Result<Gpu> {
-    match named(name)? {
-        Device::Gpu(gpu) => Ok(gpu),
-        Device::NoGpu(_) => Ok(Gpu::auto()?),
-        Device::Cpu => Err(Error::DeviceName { name: name.to_owned() }),
+    let device = named(name)?;
+    match (device.gpu(), device.missing_gpu()) {
+        (Some(gpu), _) => Ok(gpu.clone()),
+        (None, Some(missing)) => Err(missing.clone().into()),
+        (None, None) => Err(Error::DeviceName { name: name.to_owned() }),
     }
 }
 

@@ -5,7 +5,9 @@ use std::ops::Range;
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use swath::{DeviceRaster, ImageShape, RowSource};
+use swath::RowSource;
+use swath::device::DeviceRaster;
+use swath::write::ImageShape;
 
 use crate::array::Bytes;
 

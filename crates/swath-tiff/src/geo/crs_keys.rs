@@ -23,27 +23,27 @@ pub enum CrsKeysError {
         code: u32,
     },
     /// Nothing is known about the code.
-    #[error("EPSG:{code} is in none of the code tables: say whether it is projected or geographic, or give its WKT")]
+    #[error("EPSG:{code} is not in the code tables; state whether it is projected or geographic, or give its WKT")]
     UnknownCode {
         /// The code.
         code: u32,
     },
     /// A compound system whose parts are not in the tables.
     #[error(
-        "the parts of the compound system EPSG:{code} are not in the code tables: give them as EPSG:horizontal+vertical"
+        "the parts of the compound system EPSG:{code} are not in the code tables; give them as EPSG:horizontal+vertical"
     )]
     UnknownCompound {
         /// The code.
         code: u32,
     },
     /// A vertical system alone does not locate pixels.
-    #[error("EPSG:{code} is a system of heights: give it together with a horizontal one, as EPSG:4326+{code}")]
+    #[error("EPSG:{code} is a vertical system; give it together with a horizontal one, as in EPSG:4326+{code}")]
     HeightsAlone {
         /// The code.
         code: u32,
     },
     /// The second code of a pair is not one of heights, or the first is not one of places.
-    #[error("EPSG:{horizontal}+{vertical} is not a horizontal system with heights")]
+    #[error("EPSG:{horizontal}+{vertical} is not a horizontal system followed by a vertical one")]
     NotACompound {
         /// The first code.
         horizontal: u32,
@@ -63,7 +63,7 @@ pub enum CrsKeysError {
         name: String,
     },
     /// Heights have units with a code only.
-    #[error("the unit of heights {name:?} cannot be written: it has no EPSG code")]
+    #[error("the vertical unit {name:?} cannot be written: it has no EPSG code")]
     HeightUnit {
         /// The unit.
         name: String,
@@ -72,13 +72,13 @@ pub enum CrsKeysError {
     #[error(transparent)]
     Wkt(#[from] WktError),
     /// The text is in another language.
-    #[error("{found} cannot be read: give an EPSG code or WKT")]
+    #[error("{found} cannot be read; give an EPSG code or WKT")]
     Language {
         /// What the text is.
         found: &'static str,
     },
     /// The text names a system of a list that the tables do not have.
-    #[error("{text:?} is no system that is known: give an EPSG code or WKT")]
+    #[error("{text:?} is not a known reference system; give an EPSG code or WKT")]
     UnknownName {
         /// The text.
         text: String,

@@ -40,19 +40,19 @@ impl GeoKey {
 #[non_exhaustive]
 pub enum GeoWarning {
     /// The directory does not have even a header.
-    #[error("the GeoKey directory has {found} numbers, its header alone takes 4")]
+    #[error("the GeoKey directory has {found} numbers, but its header alone needs 4")]
     NoHeader {
         /// Numbers in the tag.
         found: usize,
     },
     /// A version that no specification describes; the keys are read as those of version 1.
-    #[error("the GeoKey directory is of version {version}, read as version 1")]
+    #[error("the GeoKey directory has version {version}; it is read as version 1")]
     Version {
         /// The version.
         version: u16,
     },
     /// The header announces more keys than there are.
-    #[error("the GeoKey directory announces {announced} keys and holds {found}")]
+    #[error("the GeoKey directory announces {announced} keys but has {found}")]
     MissingKeys {
         /// The number in the header.
         announced: u16,
@@ -60,7 +60,7 @@ pub enum GeoWarning {
         found: usize,
     },
     /// The value of a key is outside its tag; the key is left out.
-    #[error("GeoKey {id}: values {offset}..{offset}+{count} lie outside tag {tag}, which has {len}")]
+    #[error("GeoKey {id}: values {offset}..{offset}+{count} are outside tag {tag}, which has {len} values")]
     OutOfRange {
         /// The key.
         id: u16,
@@ -84,7 +84,7 @@ pub enum GeoWarning {
         len: usize,
     },
     /// The key refers to a tag that holds no key values; the key is left out.
-    #[error("GeoKey {id} has its value in tag {tag}, where no values can be")]
+    #[error("GeoKey {id} refers to tag {tag}, which does not hold key values")]
     UnknownLocation {
         /// The key.
         id: u16,
@@ -92,7 +92,7 @@ pub enum GeoWarning {
         tag: u16,
     },
     /// A key is there twice; the last one counts, as for GDAL.
-    #[error("GeoKey {id} is there more than once, the last one counts")]
+    #[error("GeoKey {id} occurs more than once; the last one is used")]
     Duplicate {
         /// The key.
         id: u16,
@@ -129,7 +129,7 @@ pub struct EncodedKeys {
 #[non_exhaustive]
 pub enum KeyEncodeError {
     /// Counts and offsets of the directory have 16 bits.
-    #[error("GeoKey {id}: the key values do not fit the 65,535 places of the directory")]
+    #[error("GeoKey {id}: the key values exceed the 65,535 values that the directory can address")]
     TooLong {
         /// The key that does not fit.
         id: u16,

@@ -202,7 +202,7 @@ fn translate(error: &Syntax, offset: usize) -> XmlError {
     match error {
         Syntax::Syntax(SyntaxError::UnclosedDoctype) => XmlError::Doctype { offset },
         Syntax::Syntax(SyntaxError::InvalidBangMarkup) => {
-            XmlError::Malformed { offset, what: "a declaration that is not known" }
+            XmlError::Malformed { offset, what: "an unknown declaration" }
         }
         Syntax::Syntax(_) => XmlError::Truncated,
         _ => XmlError::Malformed { offset, what: "a tag breaks the rules of XML" },

@@ -57,7 +57,7 @@ impl Level {
     pub(crate) fn new(source: Arc<dyn Source>, ifd: Ifd, role: LevelRole, limits: &Limits) -> Result<Level> {
         let file = source.name();
         let layout = ImageLayout::read(&ifd, source.as_ref(), limits)
-            .map_err(|source| Error::Container { file: file.clone(), source })?;
+            .map_err(|cause| Error::Container { file: file.clone(), cause })?;
         let dtype = decoder::dtype(&layout).ok_or_else(|| Error::SampleType {
             file: file.clone(),
             format: layout.sample_format,
@@ -153,7 +153,7 @@ impl Level {
     }
 
     pub(crate) fn container_error(&self, source: swath_tiff::Error) -> Error {
-        Error::Container { file: self.file.clone(), source }
+        Error::Container { file: self.file.clone(), cause: source }
     }
 }
 

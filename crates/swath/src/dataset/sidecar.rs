@@ -99,7 +99,7 @@ fn directories(source: &dyn Source, suffix: &str, limits: &Limits) -> Result<Vec
     let sibling: Arc<dyn Source> = sibling.into();
     let chain = Header::read(sibling.as_ref())
         .and_then(|header| read_chain(sibling.as_ref(), header, limits))
-        .map_err(|source| Error::Container { file: sibling.name(), source })?;
+        .map_err(|cause| Error::Container { file: sibling.name(), cause })?;
     Ok(chain.links.into_iter().map(|link| (Arc::clone(&sibling), link.ifd)).collect())
 }
 

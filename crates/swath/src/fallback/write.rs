@@ -108,11 +108,11 @@ impl Fallbacks {
     }
 
     /// There is no device: the CPU does everything.
-    pub(crate) fn no_device(&self, reason: &str) -> Result<()> {
+    pub(crate) fn no_device(&self, reason: impl ToString) -> Result<()> {
         match self.policy {
             // The report of a write without a device says why there is none.
             FallbackPolicy::Auto => Ok(()),
-            FallbackPolicy::Strict => Err(Error::Fallback { stage: stage::EVERYTHING, reason: reason.to_owned() }),
+            FallbackPolicy::Strict => Err(Error::Fallback { stage: stage::EVERYTHING, reason: reason.to_string() }),
         }
     }
 

@@ -283,7 +283,7 @@ impl<'out> Reading<'_, 'out> {
             block: self.name(space, i),
             offset: space.spans[i].offset,
             len: space.spans[i].len,
-            source,
+            cause: source,
         };
         if self.plan.request.on_corrupt == OnCorrupt::Fail {
             let first = range.clone().find(|&i| !space.spans[i].is_sparse()).unwrap_or(range.start);
@@ -320,11 +320,11 @@ impl<'out> Reading<'_, 'out> {
             .plan
             .decoder
             .decode(batch.get_mut(i - *first), *shape, *extent, block, scratch)
-            .map_err(|source| Error::Block { file: self.plan.level.file.clone(), block: name, source })?;
+            .map_err(|cause| Error::Block { file: self.plan.level.file.clone(), block: name, cause })?;
         report.blocks += 1;
         report.bytes_decoded += shape.len() as u64;
         let placed = self.placement.place(&mut jobs[*job], *band, *shape, *first_row, pixels, row);
-        placed.map_err(|source| Error::Block { file: self.plan.level.file.clone(), block: name, source })?;
+        placed.map_err(|cause| Error::Block { file: self.plan.level.file.clone(), block: name, cause })?;
         let Job { rows, cols, .. } = &jobs[*job];
         let whole = PlannedBlock { coord: *coord, band: *band, rows: rows.clone(), cols: cols.clone() };
         if let Some(cache) = self.cache_for(&whole) {
@@ -348,7 +348,7 @@ impl<'out> Reading<'_, 'out> {
         let Workspace { jobs, wanted, row, .. } = space;
         let BlockRequest { job, band, shape, first_row, .. } = &wanted[i];
         let placed = self.placement.place(&mut jobs[*job], *band, *shape, *first_row, pixels, row);
-        placed.map_err(|source| Error::Block { file: self.plan.level.file.clone(), block, source })
+        placed.map_err(|cause| Error::Block { file: self.plan.level.file.clone(), block, cause })
     }
 
     /// Fill the pixels of a block with nodata, or with 0 when there is none.

@@ -25,7 +25,7 @@ pub(crate) fn decoded_bits(layout: &ImageLayout) -> usize {
 /// Makes the decoder for the blocks of a level.
 pub(crate) fn build(level: &Level, limits: &Limits) -> Result<Decoder> {
     let layout = &level.layout;
-    let failed = |source| Error::Codec { file: level.file.clone(), source };
+    let failed = |cause| Error::Codec { file: level.file.clone(), cause };
     let info = codecs::check_decodable(layout.compression).map_err(failed)?;
     // libtiff ignores the Predictor tag for codecs that do not take one.
     let predictor = match Predictor::from_tag(layout.predictor) {
@@ -48,7 +48,7 @@ fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
     let layout = &level.layout;
     let fields = level.ifd.fields(level.source.as_ref(), limits);
     let container = |error| level.container_error(error);
-    let failed = |source| Error::Codec { file: level.file.clone(), source };
+    let failed = |cause| Error::Codec { file: level.file.clone(), cause };
     let uints = |tag| fields.uints(tag).map(Option::unwrap_or_default).map_err(container);
     let fax = |scheme, options: u64| {
         Codec::Ccitt(ccitt::Params { scheme, lsb_first: layout.lsb_first, uncompressed: options & 2 != 0 })

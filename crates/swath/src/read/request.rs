@@ -155,7 +155,7 @@ impl<'a> ReadRequest<'a> {
         self
     }
 
-    /// Where to decode: the CPU, or a [`Gpu`](crate::Gpu).
+    /// Where to decode: the CPU, or a [`Gpu`](crate::device::Gpu).
     #[must_use]
     pub fn device(mut self, device: impl Into<Device>) -> Self {
         self.device = device.into();
@@ -183,8 +183,8 @@ impl<'a> ReadRequest<'a> {
         self
     }
 
-    /// The most device memory that the batches of a read may hold together; [`DEFAULT_GPU_MEMORY_BUDGET`](crate::DEFAULT_GPU_MEMORY_BUDGET)
-    /// unless told otherwise. A [`DeviceRaster`](crate::DeviceRaster) that is read into does not count.
+    /// The most device memory that the batches of a read may hold together; [`DEFAULT_GPU_MEMORY_BUDGET`](crate::device::DEFAULT_GPU_MEMORY_BUDGET)
+    /// unless told otherwise. A [`DeviceRaster`](crate::device::DeviceRaster) that is read into does not count.
     #[must_use]
     pub fn gpu_memory_budget(mut self, bytes: u64) -> Self {
         self.gpu_memory_budget = Some(bytes);

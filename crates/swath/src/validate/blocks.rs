@@ -203,7 +203,7 @@ impl Walk<'_> {
         self.spans.extend(self.marks.iter().map(|mark| mark.span));
         self.dataset.source().fetch(&self.spans, &mut self.batch).map_err(|source| {
             let (block, Span { offset, len }) = (part.block_name(first.index), first.span);
-            Error::Fetch { file: self.dataset.name(), block, offset, len, source }
+            Error::Fetch { file: self.dataset.name(), block, offset, len, cause: source }
         })?;
         for (i, mark) in self.marks.drain(..).enumerate() {
             let bytes = self.batch.get(i);

@@ -91,7 +91,7 @@ fn read(dataset: &Dataset, offset: u64, out: &mut [u8]) -> Result<()> {
     let len = out.len();
     dataset.source().read_at(offset, out).map_err(|source| Error::Container {
         file: dataset.name(),
-        source: swath_tiff::Error::Read { offset, len, source },
+        cause: swath_tiff::Error::Read { offset, len, cause: source },
     })
 }
 

@@ -1,4 +1,4 @@
-//! From blocks in a spool to a file: check that all are there, lay the file out, publish it.
+//! Makes a file of the blocks in the spools: checks that all are there, and lays the file out.
 
 use std::io::{Seek, SeekFrom, Write};
 
@@ -14,21 +14,21 @@ use crate::write::plan::WritePlan;
 use crate::write::stream::{Spools, Streamed};
 use crate::write::tags;
 
-/// Room for the header of a plain file: that of a BigTIFF, as it is not known yet which it will be.
+/// Room for the header of a plain file. It is that of a BigTIFF, because the size of the file is not known when the first block is written.
 pub(crate) const PLAIN_START: u64 = 16;
 
-/// Where the full resolution of a COG begins, if it is large enough to be worth it: at a multiple of what file systems count in, so
-/// that they can put the overviews in front of it without moving it.
+/// The full resolution of a COG begins at a multiple of this, if it is large enough. It is the block size of file systems, which can then
+/// insert the overviews in front of it without moving it.
 const ALIGNMENT: u64 = 4096;
 const WORTH_ALIGNING: u64 = 1 << 20;
 
-/// A file that is laid out: what stands where.
+/// The layout of a file: what comes where.
 pub(crate) struct Layout {
     pub(crate) big: bool,
     pub(crate) size: u64,
-    /// What stands in front of the blocks.
+    /// The bytes before the blocks.
     head: Vec<u8>,
-    /// What stands behind them.
+    /// The bytes behind them.
     tail: Vec<u8>,
     pieces: Vec<Piece>,
 }
@@ -41,7 +41,7 @@ struct Piece {
     gap: u64,
 }
 
-/// Lay out the file.
+/// Lays out the file.
 pub(crate) fn lay_out(plan: &WritePlan, streamed: &Streamed) -> Result<Layout> {
     streamed.index.check_complete()?;
     let directories = Directories::new(plan, streamed)?;
@@ -62,25 +62,25 @@ pub(crate) fn lay_out(plan: &WritePlan, streamed: &Streamed) -> Result<Layout> {
 }
 
 impl Layout {
-    /// Write the whole file from its beginning to its end.
+    /// Writes the whole file from its beginning to its end.
     pub(crate) fn write<W: Write>(&self, spools: &mut Spools, output: &mut Output<'_, W>) -> std::io::Result<()> {
         output.write_all(&self.head)?;
         self.copy_pieces(spools, output, |_| true)?;
         output.write_all(&self.tail)
     }
 
-    /// Complete a file that has its full resolution already: where it belongs in a plain file, at the beginning in a COG, which needs room
-    /// in front of that. `false` when there is no way to make that room: then nothing has changed.
+    /// Completes a file that holds its full resolution already: at its final place in a plain file, at the beginning in a COG, where room is
+    /// made in front of it. Returns `false` if the file system cannot make that room; the file is unchanged then.
     pub(crate) fn complete(&self, spools: &mut Spools, mut file: &std::fs::File) -> std::io::Result<bool> {
         let is_full = |piece: &&Piece| !piece.overview;
         let full: u64 = self.pieces.iter().filter(is_full).map(|piece| piece.span.len).sum();
         let mut output: Output<'_, std::io::Sink> = Output::File(file);
         if !self.tail.is_empty() {
-            // Where there is no block at all, the file is shorter than the room for its header.
+            // If no block is stored, the file is shorter than the room for its header.
             file.seek(SeekFrom::Start(PLAIN_START + full))?;
             self.copy_pieces(spools, &mut output, |piece| piece.overview)?;
             output.write_all(&self.tail)?;
-            // A device that writes by itself, or failed in the middle of it, may have left something behind the end.
+            // A device that wrote to the file, or failed to, may have left bytes behind the end.
             file.set_len(self.size)?;
             file.seek(SeekFrom::Start(0))?;
             file.write_all(&self.head)?;
@@ -114,7 +114,7 @@ impl Layout {
     }
 }
 
-/// What all ways of laying out a file start from.
+/// The directories of a file without the places of the blocks.
 struct Directories<'a> {
     plan: &'a WritePlan,
     index: &'a BlockIndex,
@@ -189,8 +189,8 @@ impl<'a> Directories<'a> {
         self.index.blocks(0, false).map_or(0, |blocks| blocks.spans().map(|span| span.len).sum())
     }
 
-    /// Give the blocks of a level and of its mask their place in the file. In a COG they stand in the order of the table; in a plain file the
-    /// full resolution stays as it was spooled.
+    /// Gives the blocks of a level and of its mask their places in the file. A COG has them in the order of the block table; in a plain file
+    /// the full resolution stays in the order of the spool.
     fn place_level(&self, level: usize, frame: u64, pieces: &mut Pieces) -> Vec<Placed> {
         let image = self.index.blocks(level, false);
         let mask = self.index.blocks(level, true);
@@ -239,7 +239,7 @@ struct Pieces {
     list: Vec<Piece>,
     /// Where in the file the next one goes.
     at: u64,
-    /// Zeros that stand before the next one.
+    /// Zeros before the next one.
     gap: u64,
 }
 
@@ -248,13 +248,13 @@ impl Pieces {
         Pieces { list: Vec::new(), at, gap: 0 }
     }
 
-    /// Let the next piece begin at a multiple of `alignment`.
+    /// Makes the next piece begin at a multiple of `alignment`.
     fn align(&mut self, alignment: u64) {
         let aligned = self.at.next_multiple_of(alignment);
         (self.gap, self.at) = (aligned - self.at, aligned);
     }
 
-    /// Add a piece and tell where in the file it will be.
+    /// Adds a piece and returns its offset in the file.
     fn push(&mut self, overview: bool, span: Span) -> u64 {
         match self.list.last_mut() {
             Some(last)

@@ -15,7 +15,7 @@ pub const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
 /// compressed bytes than the CPU's. The pixels are always the same.
 ///
 /// ```
-/// use swath::WriteConfig;
+/// use swath::{WriteConfig};
 /// let config = WriteConfig::new().threads(2).buffer_bytes(64 << 20).overwrite(true);
 /// ```
 #[derive(Clone, Default)]
@@ -45,7 +45,7 @@ impl<'a> WriteConfig<'a> {
         self
     }
 
-    /// Threads that encode; the default, `None`, is [`default_threads`](crate::default_threads).
+    /// Threads that encode; the default, `None`, is [`default_threads`](crate::read::default_threads).
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();
@@ -60,7 +60,7 @@ impl<'a> WriteConfig<'a> {
         self
     }
 
-    /// Where blocks are cut and predicted and overviews are made: the CPU, or a [`Gpu`](crate::Gpu).
+    /// Where blocks are cut and predicted and overviews are made: the CPU, or a [`Gpu`](crate::device::Gpu).
     #[must_use]
     pub fn device(mut self, device: impl Into<Device>) -> Self {
         self.device = device.into();
@@ -95,7 +95,7 @@ impl<'a> WriteConfig<'a> {
         self
     }
 
-    /// Calls this after each strip of rows. The counts of [`Progress`](crate::Progress) are rows.
+    /// Calls this after each strip of rows. The counts of [`Progress`](crate::read::Progress) are rows.
     #[must_use]
     pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
         self.progress = Some(progress);

@@ -1,4 +1,4 @@
-//! From rows of pixels to a batch of compressed blocks.
+//! Encodes rows of pixels as a batch of compressed blocks.
 
 use std::ops::Range;
 
@@ -13,8 +13,9 @@ use crate::write::error::PlanError;
 use crate::write::plan::WritePlan;
 use crate::write::rows::RowsView;
 
-/// Compressed blocks: one buffer and what lies where in it. In a COG each block has its frame.
+/// Compressed blocks: one buffer, and the place of each block in it. In a COG each block has its frame.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct EncodedBatch {
     /// The level that the blocks are of.
     pub level: usize,
@@ -26,14 +27,15 @@ pub struct EncodedBatch {
 
 /// One compressed block of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EncodedBlock {
-    /// Its number in its level's block table.
+    /// Its number in the block table of the level.
     pub index: u64,
     /// Whether it is a block of the mask.
     pub mask: bool,
-    /// Where it begins in the batch; without its frame.
+    /// Where it begins in the batch, behind its frame.
     pub offset: usize,
-    /// Its size; 0 for one that is not stored.
+    /// Its size; 0 for a block that is not stored.
     pub len: usize,
 }
 
@@ -48,7 +50,7 @@ pub(crate) struct Run {
     pub(crate) what: What,
 }
 
-/// What a run holds.
+/// Which blocks a run encodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Image,
@@ -65,13 +67,12 @@ pub(crate) struct Scratch {
 }
 
 impl WritePlan {
-    /// Encode whole block rows of a level: `pixels` holds rows `rows` of it, all bands of each pixel side by side, in native byte order;
-    /// `mask` has a byte per pixel, 0 where there is no data. The first row is the first of a block row, the last the last of one or
-    /// of the image.
+    /// Encodes whole block rows of a level. `pixels` holds its rows `rows`: all bands of each pixel side by side, in native byte order.
+    /// `mask` has a byte per pixel, 0 where there is no data. The rows begin at a block row, and end at one or at the end of the image.
     ///
     /// # Errors
-    /// [`Error::Rows`] when the rows are not whole block rows or the buffers have another size, [`Error::Encode`] when the codec refuses
-    /// a value.
+    /// [`Error::Rows`] if the rows are not whole block rows or the buffers have another size, [`Error::Encode`] if the codec refuses a
+    /// value.
     pub fn encode(&self, level: usize, rows: Range<u64>, pixels: &[u8], mask: Option<&[u8]>) -> Result<EncodedBatch> {
         let planned = self.levels.get(level).ok_or_else(|| Error::Level {
             file: "the plan".to_owned(),
@@ -99,9 +100,9 @@ impl WritePlan {
         Ok(encoded)
     }
 
-    /// The runs of a block row, in the order in which they stand in the file.
+    /// The runs of a block row, in the order of the file.
     pub(crate) fn runs(&self, level: usize, row: u64) -> impl Iterator<Item = Run> + use<> {
-        /// Decoded bytes that are worth being handed to a thread.
+        /// Decoded bytes that are worth one job of a thread.
         const RUN_BYTES: u64 = 256 << 10;
         let grid = self.levels[level].grid;
         let block = self.block_shape(level, grid.block_height).len() as u64;
@@ -121,7 +122,7 @@ impl WritePlan {
         })
     }
 
-    /// Encode the blocks of a run and append them to `encoded`.
+    /// Encodes the blocks of a run and appends them to `encoded`.
     pub(crate) fn encode_run(
         &self,
         run: &Run,
@@ -140,7 +141,7 @@ impl WritePlan {
         Ok(())
     }
 
-    /// Compress the blocks of a run that were cut and predicted already, and append them to `encoded`.
+    /// Compresses the blocks of a run that a device has cut and predicted, and appends them to `encoded`.
     pub(crate) fn compress_run(
         &self,
         run: &Run,
@@ -153,7 +154,7 @@ impl WritePlan {
         let encoder = Encoder { predictor: Predictor::None, ..self.encoder.clone() };
         let mut empty = if self.options.skip_empty { Some(self.empty_block(shape)?) } else { None };
         if let Some(block) = empty.as_mut().filter(|_| tiles.are_compressed()) {
-            // What is the same before it is compressed is the same afterwards, and only that.
+            // Equal blocks have equal compressed bytes, and different blocks different ones.
             let mut compressed = Vec::new();
             let failed = |source| Error::Plan(PlanError::Codec(source));
             encoder.encode(block, shape, &mut compressed, &mut scratch.encode).map_err(failed)?;
@@ -171,7 +172,7 @@ impl WritePlan {
             if tiles.are_compressed() {
                 let take_over = |out: &mut Vec<u8>| {
                     match &tables {
-                        // What nvJPEG makes is complete, and the tables are in the file already.
+                        // nvJPEG makes complete streams, and the file has the tables in a tag.
                         Some(tables) => jpeg::abbreviate(tile, tables, out),
                         None => out.extend_from_slice(tile),
                     }
@@ -183,12 +184,12 @@ impl WritePlan {
                 scratch.block[..shape.len()].copy_from_slice(tile);
                 self.append(&encoder, shape, index, false, scratch, encoded)
             }
-            .map_err(|source| Error::Encode { block: self.name(run, col, false), source })?;
+            .map_err(|cause| Error::Encode { block: self.name(run, col, false), cause })?;
         }
         Ok(())
     }
 
-    /// A block that holds nothing, as the device would have cut it: outside the image it repeats what is inside, which is nothing too.
+    /// An empty block as the device cuts it. Outside the image it repeats the pixels inside, which are empty too.
     fn empty_block(&self, shape: Shape) -> Result<Vec<u8>> {
         let mut block = self.fill.repeat(shape.len() / self.fill.len());
         predictor::apply(self.encoder.predictor, shape, false, &mut block, &mut Vec::new())
@@ -206,14 +207,14 @@ impl WritePlan {
     ) -> Result<()> {
         let grid = &self.levels[run.level].grid;
         let shape = self.block_shape(run.level, grid.decoded_height(run.row));
-        let cut = Cut::new(self, run, col);
+        let area = BlockArea::new(self, run, col);
         let index = grid.index(run.plane, run.row, col);
-        if self.options.skip_empty && cut.is_all(rows, &self.fill) {
+        if self.options.skip_empty && area.is_all(rows, &self.fill) {
             encoded.blocks.push(EncodedBlock { index, mask: false, offset: encoded.bytes.len(), len: 0 });
             return Ok(());
         }
-        let failed = |source| Error::Encode { block: self.name(run, col, false), source };
-        cut.block(rows, shape, scratch).map_err(failed)?;
+        let failed = |cause| Error::Encode { block: self.name(run, col, false), cause };
+        area.block(rows, shape, scratch).map_err(failed)?;
         self.append(&self.encoder, shape, index, false, scratch, encoded).map_err(failed)
     }
 
@@ -227,16 +228,16 @@ impl WritePlan {
     ) -> Result<()> {
         let grid = self.levels[run.level].mask_grid();
         let shape = self.mask_shape(run.level, grid.decoded_height(run.row));
-        let failed = |source| Error::Encode { block: self.name(run, col, true), source };
-        let cut = Cut { pixel: 1, sample: 1, pick: None, mask: true, ..Cut::new(self, run, col) };
-        // The mask is a row of bytes like any other.
+        let failed = |cause| Error::Encode { block: self.name(run, col, true), cause };
+        let area = BlockArea { pixel: 1, sample: 1, pick: None, mask: true, ..BlockArea::new(self, run, col) };
+        // The mask is cut like a band of bytes.
         let mask = rows.mask.unwrap_or_default();
         let as_rows = RowsView { samples: mask, row_bytes: rows.mask_bytes, mask: None, ..*rows };
-        cut.block_of_bits(&as_rows, shape, scratch).map_err(failed)?;
+        area.block_of_bits(&as_rows, shape, scratch).map_err(failed)?;
         self.append(&self.mask_encoder, shape, grid.index(0, run.row, col), true, scratch, encoded).map_err(failed)
     }
 
-    /// Encode the block that lies in the scratch memory.
+    /// Encodes the block in the scratch memory.
     fn append(
         &self,
         encoder: &Encoder,
@@ -250,7 +251,7 @@ impl WritePlan {
         self.append_with(index, mask, encoded, |out| encoder.encode(block, shape, out, &mut scratch.encode))
     }
 
-    /// Append a block that `encode` makes, with its frame where it has one.
+    /// Appends a block that `encode` makes, with its frame in a COG.
     fn append_with(
         &self,
         index: u64,
@@ -277,8 +278,8 @@ impl WritePlan {
     }
 }
 
-/// The part of the rows that one block is cut from.
-struct Cut {
+/// The part of the rows that becomes one block.
+struct BlockArea {
     rows: Range<u64>,
     /// Columns inside the image.
     cols: Range<usize>,
@@ -288,16 +289,16 @@ struct Cut {
     sample: usize,
     /// The band to take, out of how many; `None` for all.
     pick: Option<Every>,
-    /// Whether these are the bytes of a mask, of which all that are not 0 are 1.
+    /// Whether these are the bytes of a mask: every byte that is not 0 becomes 1.
     mask: bool,
 }
 
-impl Cut {
-    fn new(plan: &WritePlan, run: &Run, col: u64) -> Cut {
+impl BlockArea {
+    fn new(plan: &WritePlan, run: &Run, col: u64) -> BlockArea {
         let grid = &plan.levels[run.level].grid;
         let (top, left) = (run.row * grid.block_height, col * grid.block_width);
         let sample = plan.dtype.size();
-        Cut {
+        BlockArea {
             rows: top..(top + grid.block_height).min(grid.height),
             cols: left as usize..(left + grid.block_width).min(grid.width) as usize,
             pixel: sample * plan.bands,
@@ -323,8 +324,8 @@ impl Cut {
         })
     }
 
-    /// Put the block into the scratch memory. What lies outside the image repeats the last pixel inside: it costs least in
-    /// every codec, and does not ring in those that lose.
+    /// Copies the block to the scratch memory. Outside the image it repeats the last pixel inside: this compresses best with every codec,
+    /// and does not ring with lossy ones.
     fn block(&self, rows: &RowsView<'_>, shape: Shape, scratch: &mut Scratch) -> swath_codec::Result<()> {
         if shape.bits != self.sample * 8 {
             return self.block_of_bits(rows, shape, scratch);
@@ -355,7 +356,7 @@ impl Cut {
         Ok(())
     }
 
-    /// Put the samples of a row where they belong in a block's row of `out`, and repeat the last pixel to its end.
+    /// Copies the samples of a row to a row of a block, and repeats the last pixel to its end.
     fn place(&self, line: &[u8], pixel: usize, out: &mut [u8]) {
         let inside = self.cols.len() * pixel;
         match self.pick {

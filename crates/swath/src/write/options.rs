@@ -11,7 +11,8 @@ use crate::write::reduce::Resampling;
 /// How a file is laid out and encoded. The default is a plain tiled GeoTIFF with 512 x 512 tiles, ZSTD, no overviews.
 ///
 /// ```
-/// use swath::{Compress, Resampling, WriteOptions};
+/// use swath::write::{Resampling};
+/// use swath::{Compress, WriteOptions};
 /// let options = WriteOptions::new().cog().compression(Compress::Deflate { level: 9 }).resampling(Resampling::Nearest);
 /// ```
 #[derive(Debug, Clone)]

@@ -36,7 +36,7 @@ impl WritePlan {
         let path = path.as_ref().to_owned();
         let overwrite = config.overwrite;
         let file = path.display().to_string();
-        let failed = |source| Error::Write { file: file.clone(), source };
+        let failed = |cause| Error::Write { file: file.clone(), cause };
         if !overwrite && path.exists() {
             return Err(Error::Exists { file });
         }
@@ -71,7 +71,7 @@ impl PartialFile<'_> {
     pub fn commit(mut self) -> Result<WriteReport> {
         let start = Instant::now();
         let file = self.path.display().to_string();
-        let failed = |source| Error::Write { file: file.clone(), source };
+        let failed = |cause| Error::Write { file: file.clone(), cause };
         let layout = lay_out(self.plan, &self.streamed)?;
         if !layout.complete(&mut self.spools, self.new.file()).map_err(failed)? {
             self.new = NewFile::create(&self.path).map_err(failed)?;
@@ -83,7 +83,7 @@ impl PartialFile<'_> {
             _ => failed(error),
         })?;
         sidecars::replace(&self.path, &self.plan.options.metadata, self.overwrite)
-            .map_err(|source| Error::Write { file: format!("the sidecars of {file}"), source })?;
+            .map_err(|source| Error::Write { file: format!("the sidecars of {file}"), cause: source })?;
         self.streamed.report.committed(&layout, start);
         Ok(self.streamed.report)
     }
@@ -100,7 +100,7 @@ impl Spools {
         let start = Instant::now();
         let spool = if encoded.level == 0 { &mut self.full } else { &mut self.overviews };
         let written = spool.append(&encoded.bytes);
-        let at = written.map_err(|source| Error::Write { file: "the spool".into(), source })?;
+        let at = written.map_err(|cause| Error::Write { file: "the spool".into(), cause })?;
         for block in &encoded.blocks {
             let span = Span { offset: at + block.offset as u64, len: block.len as u64 };
             index.place(encoded.level, block.mask, block.index, span)?;
@@ -116,7 +116,7 @@ impl Spools {
 /// The same error with the name of the file that is written.
 pub(super) fn named(error: Error, path: &Path) -> Error {
     match error {
-        Error::Write { source, .. } => Error::Write { file: path.display().to_string(), source },
+        Error::Write { cause: source, .. } => Error::Write { file: path.display().to_string(), cause: source },
         other => other,
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks that need not be decoded and encoded again: those of a source that are stored just as the plan wants them.
+//! Copies blocks of a source that are stored exactly as the plan stores them, without decoding and encoding them.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct PassthroughBlocks {
     /// Block row and column of the source where the plan's first block is.
     first: (u64, u64),
     max_block_bytes: u64,
-    /// What the blocks need beside themselves, as it stands in the source.
+    /// The tags that the blocks need, as the source has them.
     pub(crate) tags: Vec<(Tag, Value)>,
 }
 
@@ -41,7 +41,7 @@ const CODEC_TAGS: [Tag; 6] = [
 
 impl PassthroughBlocks {
     /// The blocks of the part of a level whose first pixel is (`row`, `col`), if the plan would store the same blocks in the same way.
-    /// Whether the bands are all there and in order is the caller's to know.
+    /// The caller has checked that all bands are read, in order.
     pub(crate) fn of(
         level: &Level,
         row: u64,
@@ -83,9 +83,9 @@ impl PassthroughBlocks {
             && level.blocks.grid == grid
             && row.is_multiple_of(grid.block_height)
             && col.is_multiple_of(grid.block_width)
-            // The last strip has only the rows that are there, so it must be the last of both.
+            // The last strip is shorter than the others, so it must be the last of both images.
             && (grid.tiled || (row + planned.height == grid.height));
-        // Blocks that are not looked at cannot be left out.
+        // Whether a block is empty is not known without decoding it.
         let whole = layout.table.counts().is_some() && !plan.changes_pixels() && !plan.options.skip_empty;
         if !(same_samples && same_codec && same_blocks && whole) {
             return None;
@@ -101,7 +101,7 @@ impl PassthroughBlocks {
         })
     }
 
-    /// Take over the blocks of a run; those of the mask are encoded.
+    /// Copies the blocks of a run, and encodes those of the mask.
     pub(crate) fn copy_run(
         &self,
         plan: &WritePlan,
@@ -118,9 +118,9 @@ impl PassthroughBlocks {
         let mut spans = Vec::new();
         self.table
             .spans(self.source.as_ref(), self.grid.index(run.plane, row, col), count, &mut spans)
-            .map_err(|source| Error::Container { file: self.file.clone(), source })?;
+            .map_err(|cause| Error::Container { file: self.file.clone(), cause })?;
         if plan.encoder.compress.tag() == Compression::NONE.0 {
-            // The bytes behind the pixels mean nothing, and some files state more of them than they have.
+            // Bytes behind the pixels have no meaning, and some files state more of them than they have.
             let pixels = plan.block_shape(0, plan.levels[0].grid.decoded_height(run.row)).len() as u64;
             for span in &mut spans {
                 span.len = span.len.min(pixels);
@@ -137,12 +137,12 @@ impl PassthroughBlocks {
             }
         }
         let mut batch = Batch::new();
-        self.source.fetch(&spans, &mut batch).map_err(|source| Error::Fetch {
+        self.source.fetch(&spans, &mut batch).map_err(|cause| Error::Fetch {
             file: self.file.clone(),
             block: plan.name(run, run.cols.start, false),
             offset: spans[0].offset,
             len: spans[0].len,
-            source,
+            cause,
         })?;
         let grid = &plan.levels[0].grid;
         for (i, col) in run.cols.clone().enumerate() {
@@ -169,7 +169,7 @@ impl PassthroughBlocks {
     }
 }
 
-/// `None` when one of them cannot be read: then the blocks cannot be either.
+/// `None` if a tag cannot be read: then the blocks cannot be decoded either.
 fn codec_tags(level: &Level, limits: &Limits) -> Option<Vec<(Tag, Value)>> {
     let fields = level.ifd.fields(level.source.as_ref(), limits);
     let mut tags = Vec::new();

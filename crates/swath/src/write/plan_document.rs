@@ -306,12 +306,16 @@ const FIELDS: &[&str] = &["version", "shape", "options"];
 
 impl<'de> Deserialize<'de> for PlanDocument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PlanDocument, D::Error> {
-        deserializer.deserialize_struct("WritePlan", FIELDS, DocumentVisitor)
+        let self_describing = deserializer.is_human_readable();
+        deserializer.deserialize_struct("WritePlan", FIELDS, DocumentVisitor { self_describing })
     }
 }
 
-/// Reads a document. If the version is another one, the rest is not read: it may have any form.
-struct DocumentVisitor;
+/// Reads a document. If the version is another one, the rest is skipped: it may have any form.
+struct DocumentVisitor {
+    /// Text formats can, and must, skip values whose form is not known. Binary formats cannot.
+    self_describing: bool,
+}
 
 impl<'de> Visitor<'de> for DocumentVisitor {
     type Value = PlanDocument;
@@ -324,6 +328,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
         let missing = |at| A::Error::invalid_length(at, &self);
         let version: u32 = fields.next_element()?.ok_or_else(|| missing(0))?;
         if version != VERSION {
+            while self.self_describing && fields.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(PlanDocument { version, content: None });
         }
         let shape = fields.next_element()?.ok_or_else(|| missing(1))?;

@@ -1,11 +1,11 @@
-//! From a level to the next coarser one: the arithmetic of overviews.
+//! Computes a level from a finer one: the arithmetic of overviews.
 //!
 //! An output pixel stands for a block of `factor` x `factor` source pixels, clipped at the right and lower edge. Every
 //! output row is computed from its source rows alone and as a whole, so that it does not matter how rows are grouped
 //! into calls.
 //!
 //! A source pixel is missing when the mask says so, when it is nodata ([`NodataTest`] says what is) or when it is not a
-//! number, whatever nodata is. NodataTest pixels take no part. An output pixel to which no pixel contributes is nodata;
+//! number, whatever nodata is. Missing pixels take no part. An output pixel to which no pixel contributes is nodata;
 //! without a nodata value that the type can hold it is NaN or, for integers, 0. A computed value that happens to be
 //! nodata is moved to the next value that is not, as GDAL does, so that no hole appears where there is data.
 //!
@@ -33,6 +33,7 @@ use crate::nodata::nodata_test::{NodataTest, Number, with_number};
 
 /// How overviews are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Resampling {
     /// The first pixel of the block, missing or not.
     Nearest,
@@ -144,7 +145,7 @@ impl<T: Number> Rows<'_, T> {
     /// One row of the level.
     ///
     /// # Panics
-    /// If the plane does not have it: the caller did not ask [`Reduction::source_rows`].
+    /// If the plane does not have it: it must hold [`Reduction::source_rows`].
     fn row(&self, row: u64) -> &[T] {
         &self.samples[(row - self.first) as usize * self.width..][..self.width]
     }

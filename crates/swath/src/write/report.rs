@@ -11,7 +11,7 @@ use crate::write::statistics::BandStatistics;
 pub struct WriteReport {
     /// What cut blocks and made overviews: `cpu`, `opencl` or `cuda`.
     pub device: &'static str,
-    /// What a device did, if one was asked to.
+    /// What a device did, if the caller chose one.
     pub gpu: Option<DeviceReport>,
     /// Threads that encoded.
     pub threads: usize,
@@ -19,11 +19,11 @@ pub struct WriteReport {
     pub blocks: u64,
     /// Those that are not stored because they are empty.
     pub sparse_blocks: u64,
-    /// Those that were taken over as they are in the source.
+    /// Those that were copied from the source.
     pub copied_blocks: u64,
     /// Compressed bytes of all blocks.
     pub bytes_encoded: u64,
-    /// Exact statistics of each band, where they were asked for.
+    /// Exact statistics of each band, if the plan has them.
     pub statistics: Vec<BandStatistics>,
     /// Bytes of the file.
     pub file_bytes: u64,
@@ -35,7 +35,7 @@ pub struct WriteReport {
     pub source_wait: Duration,
     /// Time spent appending to the spool, while others encoded.
     pub append_time: Duration,
-    /// Time spent putting the file together.
+    /// Time spent laying out and publishing the file.
     pub commit_time: Duration,
     /// Time from start to end.
     pub wall_time: Duration,

@@ -1,4 +1,4 @@
-//! Rows of a level in memory, while they are needed.
+//! The rows of a level that are in memory.
 
 use std::ops::Range;
 
@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 
 /// Some rows of one level: pixels with all bands side by side, and the mask if there is one.
 ///
-/// In front of the rows there is room for those that are still needed of the buffer before, so that a source can fill this one
-/// while that one is being encoded.
+/// In front of the rows there is room for rows of the previous buffer that are still needed, so that a source can fill this buffer while
+/// the previous one is encoded.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     samples: Vec<u8>,
@@ -43,10 +43,10 @@ impl Rows {
         Rows { row_bytes, mask_bytes, ..Rows::default() }
     }
 
-    /// Empty the buffer and make it ready for rows `rows`, with room for `room` rows in front of them.
+    /// Empties the buffer and makes it ready for rows `rows`, with room for `room` rows in front of them.
     ///
     /// # Errors
-    /// [`Error::Memory`] when the system does not have that much.
+    /// [`Error::Memory`] if the system does not have that much memory.
     pub(crate) fn prepare(&mut self, rows: Range<u64>, room: u64) -> Result<()> {
         (self.first, self.count, self.room) = (rows.start, rows.end - rows.start, room);
         let total = room + self.count;
@@ -62,7 +62,7 @@ impl Rows {
         (samples, (self.mask_bytes > 0).then_some(mask))
     }
 
-    /// Take over the rows of `before` from `from` on, which end where these begin.
+    /// Copies the rows of `before` from `from` on. They end where these begin.
     pub(crate) fn carry(&mut self, before: &Rows, from: u64) {
         let carried = before.end().saturating_sub(from.max(before.first)).min(self.room);
         let kept = before.view();
@@ -115,11 +115,11 @@ impl<'a> RowsView<'a> {
     }
 }
 
-/// Make a buffer hold so many rows. It grows a few times at most, and new memory costs nothing until it is written.
+/// Makes a buffer hold so many rows. It grows a few times at most, and the system provides new memory only when it is written.
 fn grow(buffer: &mut Vec<u8>, rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = rows.saturating_mul(row_bytes as u64);
     if bytes > buffer.len() as u64 {
-        // Asked for first: a buffer that is made at once ends the process where there is no memory for it.
+        // Reserved first: a failed allocation of `vec!` would end the process.
         *buffer = Vec::new();
         let len = usize::try_from(bytes).unwrap_or(usize::MAX);
         Vec::<u8>::new().try_reserve_exact(len).map_err(|_| Error::Memory { rows, bytes })?;

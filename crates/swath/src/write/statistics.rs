@@ -1,4 +1,4 @@
-//! What is known about the values of a band when it has been written: gathered on the way, from every valid pixel.
+//! Exact statistics of the values of a band, computed while it is written, from every valid pixel.
 //!
 //! Each row is measured on its own and always in the same way, and rows are put together in their order; so the result
 //! does not depend on threads or on how rows arrive. Integers of up to 32 bits are summed without any rounding.

@@ -149,13 +149,11 @@ fn choose_executor<'a>(
     pixels: PixelsOn,
     fallbacks: &mut Fallbacks,
 ) -> Result<Executor<'a>> {
-    let gpu = match &config.device {
-        Device::Gpu(gpu) => gpu,
-        Device::Cpu => return Ok(Executor::Cpu),
-        Device::NoGpu(reason) => {
-            fallbacks.no_device(reason)?;
-            return Ok(Executor::Cpu);
+    let Some(gpu) = config.device.gpu() else {
+        if let Some(missing) = config.device.missing_gpu() {
+            fallbacks.no_device(missing)?;
         }
+        return Ok(Executor::Cpu);
     };
     // Copied blocks need no device, but overviews beside them would.
     if copies_blocks && plan.levels.len() == 1 {
@@ -210,9 +208,8 @@ impl<'a> WriteState<'a> {
         let WriteState { plan, config, workers, streamed, fallbacks, device_work, .. } = self;
         let report = &mut streamed.report;
         report.statistics = workers.statistics();
-        report.gpu = match (&config.device, device_report) {
-            (Device::NoGpu(reason), _) => Some(DeviceReport::none(reason, report.blocks)),
-            (Device::Gpu(gpu), Some(mut used)) => {
+        report.gpu = match (config.device.gpu(), device_report) {
+            (Some(gpu), Some(mut used)) => {
                 used.end(gpu);
                 used.take_fallbacks(source.device_report());
                 if let Some(source) = source.device_report() {
@@ -227,7 +224,10 @@ impl<'a> WriteState<'a> {
                 Some(used)
             }
             // The source may have used a device.
-            _ => source.device_report().cloned(),
+            _ => match config.device.missing_gpu() {
+                Some(missing) => Some(DeviceReport::none(missing, report.blocks)),
+                None => source.device_report().cloned(),
+            },
         };
         report
     }

@@ -1,4 +1,4 @@
-//! The directories of a file: what its levels and masks are, and what the image is about.
+//! The tags of the directories of a file: levels, masks and metadata.
 
 use swath_codec::{Compress, Predictor, lerc};
 use swath_tiff::gdal_metadata::{self, GdalMetadata, Item, Statistics};
@@ -25,7 +25,7 @@ pub(crate) fn order(plan: &WritePlan) -> Vec<(usize, bool)> {
     [(0, false)].into_iter().chain(first_mask).chain(overviews(false)).chain(mask_overviews).collect()
 }
 
-/// The tags of a level without its block tables. `stored` are those of its codec, where the blocks are not ours.
+/// The tags of a level without its block tables. `stored` are the tags of the codec, if the blocks are copied.
 pub(crate) fn level_tags(
     plan: &WritePlan,
     level: usize,
@@ -56,13 +56,13 @@ pub(crate) fn level_tags(
     }
     let about = &plan.options.metadata;
     if let (Photometric::PALETTE, Some(palette)) = (plan.photometric, &about.palette) {
-        // Colours of 16 bits say more than the palette, and are written as they were.
+        // A ColorMap of 16 bits is more precise than the palette, and is written unchanged.
         let stored = plan.options.extra_tags.iter().find(|(tag, _)| *tag == Tag::COLOR_MAP).map(|(_, map)| map.clone());
         let map = stored.map_or_else(|| palette.to_color_map(u32::from(plan.bits)).map(Value::Short), Ok)?;
         tags.push((Tag::COLOR_MAP, map));
     }
     if let Some(nodata) = about.nodata {
-        // There are many ways to write a number, and somebody chose one.
+        // The same number has many spellings: the text of the source is kept.
         let stored =
             plan.options.extra_tags.iter().find(|(tag, _)| *tag == Tag::GDAL_NODATA).map(|(_, text)| text.clone());
         tags.push((Tag::GDAL_NODATA, stored.unwrap_or_else(|| Value::Text(nodata.to_string()))));
@@ -75,7 +75,7 @@ pub(crate) fn level_tags(
     Ok(tags)
 }
 
-/// What the blocks need beside themselves.
+/// The tags that a decoder of the blocks needs.
 fn codec_tags(plan: &WritePlan) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
     let compress = &plan.encoder.compress;
     let samples = plan.block_shape(0, 1).samples;
@@ -112,7 +112,7 @@ pub(crate) fn mask_tags(plan: &WritePlan, level: usize) -> Vec<(Tag, Value)> {
 
 /// Size and blocks.
 fn block_tags(grid: &BlockGrid, kind: u32) -> Vec<(Tag, Value)> {
-    // Half of all readers know sizes as 16-bit numbers only, where they fit.
+    // Many readers expect 16-bit numbers where the size fits.
     let size = |value: u64| match u16::try_from(value) {
         Ok(short) => Value::Short(vec![short]),
         Err(_) => Value::Long(vec![value as u32]),
@@ -144,13 +144,13 @@ pub(crate) fn tables(grid: &BlockGrid, big: bool, offsets: Vec<u64>, lens: Vec<u
     [(offsets_tag, offsets), (lens_tag, Value::Long(lens))]
 }
 
-/// Place on Earth, names, metadata.
+/// Georeferencing, names, metadata.
 fn about_tags(
     plan: &WritePlan,
     about: &ImageMetadata,
     statistics: &[BandStatistics],
 ) -> std::result::Result<Vec<(Tag, Value)>, PlanError> {
-    // Half a pixel there and back may cost the last bit: what the tags said is said again, where it is the same.
+    // Adding and subtracting half a pixel may change the last bit: if the transform is unchanged, the tags of the source are written.
     let raw = about.raw_transform.filter(|raw| about.is_point() && about.transform == Some(raw.from_centres()));
     let mut tags = match raw {
         Some(raw) => georef_tags(Some(&raw), &[], RasterType::Area),
@@ -180,7 +180,7 @@ fn about_tags(
     }
     let items = items(plan, about, statistics);
     if !items.is_empty() {
-        // A text that says the same is not ours to rewrite.
+        // A text with the same items is kept as it is.
         let text =
             about.metadata_xml.as_ref().map(|text| text.trim_end_matches('\0')).filter(|text| says(text, &items));
         tags.push((Tag::GDAL_METADATA, Value::Text(text.map_or_else(|| gdal_metadata::encode(&items), str::to_owned))));
@@ -188,7 +188,7 @@ fn about_tags(
     Ok(tags)
 }
 
-/// Whether a text has just these items, in whatever order.
+/// Whether a text has exactly these items, in any order.
 fn says(text: &str, items: &[Item]) -> bool {
     fn sorted(items: &[Item]) -> Vec<&Item> {
         let mut items: Vec<&Item> = items.iter().collect();
@@ -214,7 +214,7 @@ fn geo_key_tags(keys: &GeoKeys) -> std::result::Result<Vec<(Tag, Value)>, PlanEr
 fn items(plan: &WritePlan, about: &ImageMetadata, statistics: &[BandStatistics]) -> Vec<Item> {
     let measured = |item: &Item| !statistics.is_empty() && item.name.to_ascii_uppercase().starts_with("STATISTICS_");
     let of_a_band_that_is_there = |item: &Item| item.sample.is_none_or(|band| band < plan.bands);
-    // The roles that are written anew, from what is known of the bands.
+    // The roles that are written from the metadata of the bands.
     let roles = ["scale", "offset", "unittype", "description", "colorinterp"];
     let has_role =
         |item: &Item| item.sample.is_some() && item.role.as_deref().is_some_and(|role| roles.contains(&role));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use swath::gpu::{Block, Kernel};
+use swath_gpu::{Block, Kernel};
 use twox_hash::XxHash32;
 
 use crate::files::Dice;

@@ -2,10 +2,11 @@
 
 use std::sync::Mutex;
 
-use swath::codec::predictor::Predictor;
-use swath::gpu::{DeviceStats, Error as DeviceError};
+use swath::read::{Cancel, OnCorrupt, Progress};
 use swath::tiff::Compression;
-use swath::{Cancel, Error, Image, Layout, OnCorrupt, Progress, Raster, ReadRequest};
+use swath::{Error, Image, Layout, Raster, ReadRequest};
+use swath_codec::predictor::Predictor;
+use swath_gpu::{DeviceStats, Error as DeviceError};
 
 use crate::files::{Cut, File, Missing};
 use crate::pixels::CODECS;

@@ -1,7 +1,7 @@
 //! What is made of what nvCOMP decoded and encoded. It takes no part in that: what it would have written is made up here.
 
-use swath::codec::{deflate, zstd};
-use swath::gpu::{Block, Kernel};
+use swath_codec::{deflate, zstd};
+use swath_gpu::{Block, Kernel};
 use twox_hash::XxHash32;
 
 use crate::launch::{Given, bytes_of, launch, numbers};

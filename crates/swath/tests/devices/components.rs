@@ -1,6 +1,6 @@
 //! Blocks whose components lie in planes of their own, as decoders of pictures leave them.
 
-use swath::gpu::{Block, Kernel};
+use swath_gpu::{Block, Kernel};
 
 use crate::files::Dice;
 use crate::launch::{Given, bytes_of, launch};

@@ -1,8 +1,9 @@
 //! Damaged files: what the device makes of them is what the CPU makes of them, pixels or words.
 
-use swath::codec::predictor::Predictor;
+use swath::read::OnCorrupt;
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
-use swath::{Image, Layout, OnCorrupt, ReadRequest};
+use swath::{Image, Layout, ReadRequest};
+use swath_codec::predictor::Predictor;
 
 use crate::files::{Cut, Dice, File, open};
 use crate::pixels::CODECS;

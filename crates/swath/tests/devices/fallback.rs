@@ -1,9 +1,9 @@
 //! What no kernel can do is done by the CPU and told, or refused.
 
-use swath::codec::SampleFormat;
-use swath::codec::predictor::Predictor;
 use swath::tiff::{ByteOrder, Compression};
 use swath::{Error, FallbackPolicy, Image, ReadRequest};
+use swath_codec::SampleFormat;
+use swath_codec::predictor::Predictor;
 
 use crate::files::{Cut, File, compress, open, texture};
 use crate::seeds;

@@ -9,10 +9,12 @@ use std::env;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use swath::codec::predictor::Predictor;
-use swath::gpu::Error as DeviceError;
+use swath::device::{CodecBackend, Gpu, Storage};
+use swath::read::OnCorrupt;
 use swath::tiff::Compression;
-use swath::{CodecBackend, Error, FallbackPolicy, Gpu, OnCorrupt, ReadRequest, Storage};
+use swath::{Error, FallbackPolicy, ReadRequest};
+use swath_codec::predictor::Predictor;
+use swath_gpu::Error as DeviceError;
 use swath_sim::{device_bytes, events, pinned_bytes, reset};
 
 use self::operation::{Asked, Done, Operation, is_typed, reads, writes};

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use swath::codec::predictor::{self, Predictor};
-use swath::codec::sample::reverse_bits;
-use swath::codec::{SampleFormat, Shape, deflate, jpeg2000, lz4, lzma, lzw, packbits, zstd};
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
 use swath::{Dataset, Image};
+use swath_codec::predictor::{self, Predictor};
+use swath_codec::sample::reverse_bits;
+use swath_codec::{SampleFormat, Shape, deflate, jpeg2000, lz4, lzma, lzw, packbits, zstd};
 
 /// How an image is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

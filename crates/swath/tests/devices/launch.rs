@@ -1,6 +1,6 @@
 //! One kernel alone, with whatever it is given.
 
-use swath::gpu::{Arg, Buffer, Kernel};
+use swath_gpu::{Arg, Buffer, Kernel};
 
 use crate::subject::Subject;
 

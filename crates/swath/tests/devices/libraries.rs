@@ -1,12 +1,14 @@
 //! What NVIDIA's libraries do, on the simulator: that it is they who do it, that the pixels are the CPU's whoever does it, and what is
 //! said of it.
 
-use swath::codec::{Predictor, SampleFormat};
+use swath::device::{CodecBackend, DeviceReport, Storage};
 use swath::tiff::{ByteOrder, Compression};
+use swath::write::{BlockSize, ImageShape};
 use swath::{
-    ArraySource, BlockSize, CodecBackend, Compress, DType, Dataset, Device, DeviceReport, FallbackPolicy, Image,
-    ImageShape, Layout, ReadRequest, Storage, WriteConfig, WriteOptions, WritePlan, WriteReport,
+    ArraySource, Compress, DType, Dataset, Device, FallbackPolicy, Image, Layout, ReadRequest, WriteConfig,
+    WriteOptions, WritePlan, WriteReport,
 };
+use swath_codec::{Predictor, SampleFormat};
 
 use crate::files::{Cut, Dice, File, Missing, open};
 use crate::subject::{Subject, same_pixels};

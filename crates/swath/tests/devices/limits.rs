@@ -4,9 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use swath::device::{DeviceReport, Storage};
+use swath::write::{BlockSize, ImageShape, Overviews};
 use swath::{
-    ArraySource, BlockSize, Compress, DType, Device, DeviceReport, Error, FallbackPolicy, ImageShape, Layout,
-    Overviews, ReadRequest, Storage, WriteConfig, WriteOptions, WritePlan,
+    ArraySource, Compress, DType, Device, Error, FallbackPolicy, Layout, ReadRequest, WriteConfig, WriteOptions,
+    WritePlan,
 };
 
 use crate::files::{open, texture};

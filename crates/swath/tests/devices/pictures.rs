@@ -3,14 +3,16 @@
 
 use std::env;
 
-use swath::codec::jpeg::EncodeColour;
-use swath::codec::{SampleFormat, jpeg2000};
-use swath::gpu::{CodecBackend, Error as DeviceError};
+use swath::read::OnCorrupt;
 use swath::tiff::{Compression, Photometric, Planar};
+use swath::write::{BlockSize, ImageShape, Overviews};
 use swath::{
-    ArraySource, BlockSize, Compress, DType, Dataset, Device, Error, FallbackPolicy, Image, ImageShape, Layout,
-    OnCorrupt, Overviews, ReadRequest, WriteConfig, WriteOptions, WritePlan, WriteReport,
+    ArraySource, Compress, DType, Dataset, Device, Error, FallbackPolicy, Image, Layout, ReadRequest, WriteConfig,
+    WriteOptions, WritePlan, WriteReport,
 };
+use swath_codec::jpeg::EncodeColour;
+use swath_codec::{SampleFormat, jpeg2000};
+use swath_gpu::{CodecBackend, Error as DeviceError};
 
 use crate::files::{Cut, File, Missing, open};
 use crate::subject::{FAIL, Subject, same_pixels};

@@ -1,9 +1,10 @@
 //! The pixels are those of the CPU, whatever the file is like.
 
-use swath::codec::SampleFormat;
-use swath::codec::predictor::Predictor;
+use swath::dataset::MaskOrigin;
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
-use swath::{Dataset, Error, FallbackPolicy, Layout, MaskOrigin, ReadRequest};
+use swath::{Dataset, Error, FallbackPolicy, Layout, ReadRequest};
+use swath_codec::SampleFormat;
+use swath_codec::predictor::Predictor;
 
 use crate::cover;
 use crate::files::{Cut, Dice, File, Missing, compress, open, texture};

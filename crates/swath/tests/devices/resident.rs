@@ -1,8 +1,9 @@
 //! Pixels that stay on the device.
 
-use swath::codec::predictor::Predictor;
+use swath::read::OnCorrupt;
 use swath::tiff::Compression;
-use swath::{Device, FallbackPolicy, Image, Layout, OnCorrupt, ReadReport, ReadRequest};
+use swath::{Device, FallbackPolicy, Image, Layout, ReadReport, ReadRequest};
+use swath_codec::predictor::Predictor;
 
 use crate::files::{Cut, File, Missing, open};
 use crate::pixels::CODECS;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use swath::codec::{deflate, lz4, zstd};
+use swath_codec::{deflate, lz4, zstd};
 use twox_hash::XxHash32;
 
 use crate::files::Dice;
@@ -157,7 +157,7 @@ pub(crate) fn streams() -> Vec<Stream> {
 }
 
 /// What the CPU makes of a stream: so many bytes, these.
-pub(crate) fn cpu(codec: u32, src: &[u8], dst_len: usize) -> swath::codec::Result<Vec<u8>> {
+pub(crate) fn cpu(codec: u32, src: &[u8], dst_len: usize) -> swath_codec::Result<Vec<u8>> {
     let mut out = vec![0; dst_len];
     let len = match codec {
         ZLIB => deflate::Decoder::new().decode(src, &mut out)?,

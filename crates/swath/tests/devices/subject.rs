@@ -6,10 +6,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::{env, fs};
 
-use swath::gpu::{Api, Arg, Device, DeviceInfo, Handle, Kernel, MemoryInfo, OpenCl, Queue, Result};
+use swath::device::Gpu;
 use swath::io::Source;
 use swath::tiff::ReadAt;
-use swath::{Dataset, Gpu, Image, Limits, Raster, ReadRequest};
+use swath::{Dataset, Image, Limits, Raster, ReadRequest};
+use swath_gpu::{Api, Arg, Device, DeviceInfo, Handle, Kernel, MemoryInfo, OpenCl, Queue, Result};
 
 use crate::files::File;
 

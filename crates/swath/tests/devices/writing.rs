@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use swath::device::{CodecBackend, DeviceRaster, DeviceReport};
 use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
+use swath::write::{BlockSize, ImageShape, Overviews, Resampling, Statistics};
 use swath::{
-    ArraySource, BlockSize, CodecBackend, Compress, DType, Dataset, Device, DeviceRaster, DeviceReport, Error,
-    FallbackPolicy, ImageShape, ImageSource, Layout, Overviews, Predictor, ReadRequest, Resampling, RowFn, Statistics,
-    WriteConfig, WriteOptions, WritePlan, WriteReport,
+    ArraySource, Compress, DType, Dataset, Device, Error, FallbackPolicy, ImageSource, Layout, Predictor, ReadRequest,
+    RowFn, WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 use crate::subject::Subject;
@@ -174,7 +175,7 @@ pub(crate) fn nodata_of_a_raster_on_the_device_becomes_nan(subject: &Subject) {
     let values = [1.0, -9999.0, near, -0.0, f32::INFINITY, f32::NAN, -9998.0];
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let raster = DeviceRaster::upload(&gpu, DType::F32, (1, 1, 7), false, &bytes).unwrap();
-    swath::nodata_to_nan(&raster, NoData::Float(-9999.0)).unwrap();
+    swath::read::nodata_to_nan(&raster, NoData::Float(-9999.0)).unwrap();
     let mut out = vec![0; bytes.len()];
     raster.download(&mut out).unwrap();
     let found: Vec<f32> = out.as_chunks::<4>().0.iter().map(|sample| f32::from_ne_bytes(*sample)).collect();
@@ -183,7 +184,7 @@ pub(crate) fn nodata_of_a_raster_on_the_device_becomes_nan(subject: &Subject) {
     assert_eq!((found[0], found[3].to_bits(), found[4]), (1.0, (-0_f32).to_bits(), f32::INFINITY));
     // Integers have no NaN, and nodata that floats of this width cannot hold is nowhere.
     let whole = DeviceRaster::upload(&gpu, DType::U8, (1, 1, 3), false, &[1, 2, 3]).unwrap();
-    swath::nodata_to_nan(&whole, NoData::Uint(2)).unwrap();
+    swath::read::nodata_to_nan(&whole, NoData::Uint(2)).unwrap();
     let mut out = [0; 3];
     whole.download(&mut out).unwrap();
     assert_eq!(out, [1, 2, 3]);
@@ -367,7 +368,7 @@ pub(crate) fn budget_too_small_for_a_band_halves_it_and_then_names_what_is_missi
     let path = std::env::temp_dir().join(format!("swath-device-budget-{}.tif", std::process::id()));
     std::fs::write(&path, b"old").unwrap();
     let error = plan.write_file(&path, &mut { array }, &small.clone().overwrite(true)).unwrap_err();
-    assert!(matches!(&error, Error::Device(swath::gpu::Error::Budget { .. })), "{error}");
+    assert!(matches!(&error, Error::Device(swath_gpu::Error::Budget { .. })), "{error}");
     assert!(error.to_string().contains("bytes of device memory"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"old", "a write that fails leaves the old file");
     std::fs::remove_file(path).unwrap();
@@ -410,12 +411,15 @@ pub(crate) fn device_that_was_looked_for_and_is_not_there_is_told(_: &Subject) {
     let pixels = [1_u8; 64];
     let array = ArraySource::new::<u8>(&pixels, 1, 8, 8, Layout::BandsFirst).unwrap();
     let plan = WritePlan::new(ImageShape::new(8, 8, 1, DType::U8), WriteOptions::default()).unwrap();
-    let none = running(Device::NoGpu("there is none".into()), FallbackPolicy::Auto);
+    let missing = |reason: &str| {
+        Device::from(Err(swath_gpu::Error::NoDevice { api: swath_gpu::Api::Cuda, reason: reason.to_owned() }))
+    };
+    let none = running(missing("there is none"), FallbackPolicy::Auto);
     let (bytes, report) = write(&plan, array, &none);
-    let told = |gpu: Option<swath::DeviceReport>| gpu.unwrap().fallbacks[0].reason.clone();
-    assert_eq!((report.device, told(report.gpu)), ("cpu", "there is none".to_owned()));
+    let told = |gpu: Option<swath::device::DeviceReport>| gpu.unwrap().fallbacks[0].reason.clone();
+    assert_eq!((report.device, told(report.gpu)), ("cpu", "there is no CUDA device: there is none".to_owned()));
     let dataset = Dataset::from_bytes(bytes).unwrap();
-    let request = ReadRequest::new().device(Device::NoGpu("none here".into()));
+    let request = ReadRequest::new().device(missing("none here"));
     let report = dataset.image(0).unwrap().read(&request).unwrap().report;
-    assert_eq!((report.device, told(report.gpu)), ("cpu", "none here".to_owned()));
+    assert_eq!((report.device, told(report.gpu)), ("cpu", "there is no CUDA device: none here".to_owned()));
 }

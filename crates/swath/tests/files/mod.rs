@@ -1,9 +1,9 @@
 //! Small files made in memory, with pixels that are known.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
-use swath::codec::predictor::{self, Predictor};
-use swath::codec::{SampleFormat, Shape, deflate, lzw, packbits, zstd};
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
+use swath_codec::predictor::{self, Predictor};
+use swath_codec::{SampleFormat, Shape, deflate, lzw, packbits, zstd};
 
 /// How a test file is laid out.
 #[derive(Clone)]

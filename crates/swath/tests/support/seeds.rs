@@ -1,7 +1,7 @@
 //! Small files of every kind, made here: codecs, blocks, sample types, byte orders, overviews, masks, georeferencing.
 
-use swath::codec::{deflate, lz4, lzw, packbits, zstd};
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
+use swath_codec::{deflate, lz4, lzw, packbits, zstd};
 
 /// Pixels of the files that are made, odd on purpose.
 const W: usize = 37;

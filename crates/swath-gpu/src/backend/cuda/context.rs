@@ -10,8 +10,8 @@ use super::driver::Driver;
 use crate::backend::kernel::{Kernel, PTX};
 use crate::error::{Error, Result};
 
-/// What the device and its queues share. It is the primary context, which every library of the process that uses CUDA works
-/// in, so that their pointers are ours.
+/// The state that the device shares with its queues. It is the primary context, which every library of the process that uses CUDA works in,
+/// so that their pointers are valid here.
 #[derive(Debug)]
 pub(super) struct Context {
     driver: &'static Driver,
@@ -23,27 +23,27 @@ pub(super) struct Context {
     functions: Vec<CUfunction>,
 }
 
-// SAFETY: contexts, modules and functions belong to no thread; the driver locks what it must.
+// SAFETY: contexts, modules and functions belong to no thread, and the driver does the locking.
 unsafe impl Send for Context {}
 // SAFETY: as above, and nothing is changed through a shared reference.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Retain the context of a device and load all kernels into it. `name` is the device's.
+    /// Retains the context of a device and loads all kernels into it. `name` is the name of the device.
     pub(super) fn new(driver: &'static Driver, device: CUdevice, name: &str) -> Result<Context> {
         let mut context = ptr::null_mut();
         // SAFETY: the device came from `cuDeviceGet`, and the context is written where there is room for it.
         let code = unsafe { (driver.context_retain)(&mut context, device) };
         driver.check("cuDevicePrimaryCtxRetain", code)?;
-        // From here on the drop gives back what there is, whatever fails.
+        // From here on, the drop releases what was created, whatever fails.
         let mut this = Context { driver, device, context, module: ptr::null_mut(), functions: Vec::new() };
         this.module = this.load(PTX, name)?;
         this.functions = Kernel::ALL.iter().map(|&kernel| this.find(kernel, name)).collect::<Result<_>>()?;
         Ok(this)
     }
 
-    /// Make the context current on this thread until the guard is dropped. What was current before is current then again: it
-    /// may be another library's, of another device.
+    /// Makes the context current on this thread until the guard is dropped. Then the previous context is current again: it may belong to
+    /// another library and another device.
     pub(super) fn enter(&self) -> Result<Current<'_>> {
         // SAFETY: the context is retained until the drop.
         let code = unsafe { (self.driver.context_push)(self.context) };
@@ -56,13 +56,13 @@ impl Context {
         self.functions[kernel as usize]
     }
 
-    /// Let the driver compile the kernels for its device. It keeps the result in a cache of its own.
+    /// Lets the driver compile the kernels for its device. The driver caches the result.
     fn load(&self, ptx: &str, name: &str) -> Result<CUmodule> {
         let failed = |log: String| Error::Build { kernel: "kernels.ptx", device: name.to_owned(), log };
-        // PTX is a text for the driver: it looks for its end.
+        // The driver reads PTX as a text that ends with a zero byte.
         let image = CString::new(ptx).map_err(|_| failed("the text has a zero in it".to_owned()))?;
         let mut log = vec![0_u8; 16 << 10];
-        // An option of a number carries it in place of a pointer.
+        // An option that is a number is passed in place of a pointer.
         let mut options =
             [CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER, CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log.len())];
@@ -104,8 +104,8 @@ impl Drop for Context {
         if !self.module.is_null()
             && let Ok(current) = self.enter()
         {
-            // SAFETY: it was loaded into this context and is unloaded once. Queues hold the context and wait for their work
-            // before they let go of it: no kernel is running.
+            // SAFETY: the module was loaded into this context and is unloaded once. Queues hold the context and wait for their work before they
+            // release it, so no kernel is running.
             unsafe { (current.driver.module_unload)(self.module) };
         }
         // SAFETY: `new` retained it once.
@@ -113,11 +113,11 @@ impl Drop for Context {
     }
 }
 
-/// The context is current on this thread.
+/// A guard: while it lives, the context is current on this thread.
 #[derive(Debug)]
 pub(super) struct Current<'a> {
     pub(super) driver: &'static Driver,
-    /// A raw pointer keeps it on the thread that it was made on.
+    /// The raw pointer keeps the guard on the thread that created it.
     thread: PhantomData<(&'a Context, *mut c_void)>,
 }
 

@@ -1,11 +1,11 @@
-//! The functions of the CUDA driver, found once at run time.
+//! The functions of the CUDA driver, looked up once at run time.
 //!
-//! `cudarc` declares them too, but its functions panic when the driver lacks one, and hand results back as an enum: a code that
-//! a newer driver knows and it does not would be undefined behaviour. So the types are its types, but the functions are looked up
-//! here, all of them before the first is called, and codes are numbers.
+//! `cudarc` declares them too, but its functions panic when the driver lacks one, and return an enum: a code that only a newer driver has
+//! would be undefined behaviour. So this module uses the types of `cudarc`, but looks up all functions itself before the first call, and
+//! treats codes as numbers.
 //!
-//! The library is `libcuda.so.1`, as NVIDIA's own libraries open it, and only where there is none what `cudarc` finds: it would try
-//! `libcuda.so` first, which in the CUDA toolkit is a stub that knows no device, and a process has only one of the two.
+//! The library is `libcuda.so.1`, as NVIDIA's own libraries open it. Only if that is missing, the library that `cudarc` finds is used:
+//! `cudarc` tries `libcuda.so` first, which in the CUDA toolkit is a stub without devices, and a process can load only one of the two.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -35,7 +35,7 @@ macro_rules! functions {
         }
 
         impl Driver {
-            /// Find every function, or say which is missing.
+            /// Looks up every function, or returns the first one that is missing.
             fn bind(library: &'static libloading::Library) -> std::result::Result<Driver, &'static str> {
                 Ok(Driver {
                     $($name: {
@@ -87,7 +87,7 @@ impl Driver {
     /// The driver, initialised.
     pub(super) fn get() -> Result<&'static Driver> {
         let driver = Driver::loaded()?;
-        // Cheap when it was done before, and a driver that came up meanwhile is found.
+        // The call is cheap when it was done before, and it finds a driver that was started meanwhile.
         // SAFETY: any thread may call it, at any time.
         match unsafe { (driver.init)(0) } {
             SUCCESS => Ok(driver),
@@ -100,7 +100,7 @@ impl Driver {
         }
     }
 
-    /// The driver's functions, whether there is a device or not.
+    /// The driver's functions, even without a device.
     fn loaded() -> Result<&'static Driver> {
         static DRIVER: OnceLock<Driver> = OnceLock::new();
         if let Some(driver) = DRIVER.get() {
@@ -113,17 +113,17 @@ impl Driver {
         Ok(DRIVER.get_or_init(|| driver))
     }
 
-    /// The newest CUDA that the driver knows, as 1000 times its major version and 10 times its minor one: `None` where there is no
-    /// driver, or none that says. A device is not needed.
+    /// The newest CUDA version that the driver supports, as 1000 times the major number plus 10 times the minor number. `None` without a
+    /// driver, or if the driver does not report it. It needs no device.
     pub(super) fn version() -> Option<u32> {
         let driver = Driver::loaded().ok()?;
         let mut version = 0;
-        // SAFETY: a number is written where there is room for it; it may be asked before `cuInit`.
+        // SAFETY: there is room for the number, and the call is allowed before `cuInit`.
         let code = unsafe { (driver.driver_version)(&mut version) };
         u32::try_from(version).ok().filter(|&version| code == SUCCESS && version > 0)
     }
 
-    /// An error of its code, if it is one.
+    /// Turns a code into an error, unless it is success.
     pub(super) fn check(&self, call: &'static str, code: Code) -> Result<()> {
         match code {
             SUCCESS => Ok(()),
@@ -131,7 +131,7 @@ impl Driver {
         }
     }
 
-    /// As [`check`](Driver::check), for calls that ask for memory.
+    /// As [`check`](Driver::check), for calls that allocate memory.
     pub(super) fn check_memory(&self, call: &'static str, code: Code, stage: &'static str, needed: u64) -> Result<()> {
         match code {
             OUT_OF_MEMORY => Err(Error::OutOfMemory { stage, needed }),
@@ -139,12 +139,11 @@ impl Driver {
         }
     }
 
-    /// The name of a code and what the driver says about it.
+    /// The name of a code and the driver's description.
     pub(super) fn describe(&self, code: Code) -> String {
         let text = |find: unsafe extern "C" fn(Code, *mut *const c_char) -> Code| {
             let mut text = std::ptr::null();
-            // SAFETY: the driver writes a pointer to a text of its own that is never freed, or null for a code that it does
-            // not know.
+            // SAFETY: the driver writes a pointer to its own text, which is never freed, or null for an unknown code.
             unsafe {
                 let found = find(code, &mut text) == SUCCESS && !text.is_null();
                 found.then(|| CStr::from_ptr(text).to_string_lossy())
@@ -169,11 +168,11 @@ fn library() -> Option<&'static libloading::Library> {
     if let Some(first) = FIRST.get() {
         return Some(first);
     }
-    // SAFETY: here and below: loading runs the initialisers of NVIDIA's driver, which are made to be run in any process.
+    // SAFETY: here and below: loading runs the initialisers of NVIDIA's driver, which are written to run in any process.
     if let Ok(first) = unsafe { libloading::Library::new("libcuda.so.1") } {
         return Some(FIRST.get_or_init(|| first));
     }
-    // SAFETY: `culib` panics when there is no library, which is asked before.
+    // SAFETY: `culib` panics when there is no library, which is checked before.
     unsafe { sys::is_culib_present().then(|| sys::culib()) }
 }
 
@@ -181,16 +180,16 @@ pub(super) fn no_device(reason: String) -> Error {
     Error::NoDevice { api: API, reason }
 }
 
-/// Devices that are there may be hidden on purpose; that is easily forgotten.
+/// A reminder that `CUDA_VISIBLE_DEVICES` may hide devices.
 pub(super) fn visible_devices() -> String {
     std::env::var("CUDA_VISIBLE_DEVICES")
         .map_or_else(|_| String::new(), |list| format!("; CUDA_VISIBLE_DEVICES is '{list}'"))
 }
 
-/// The driver's library is not there: what was looked for, and where.
+/// The error that the driver's library is missing: the names and the places of the search.
 fn missing(library_path: Option<&str>) -> Error {
     let names = ["cuda", "nvcuda"].iter().flat_map(|name| cudarc::get_lib_name_candidates(name));
-    // Of the many names that cudarc tries, those that NVIDIA's driver ever had.
+    // Of the many names that cudarc tries, only those that NVIDIA's driver ever had.
     let (known, others): (Vec<_>, Vec<_>) =
         names.partition(|name| ["libcuda.so", "libcuda.so.1", "nvcuda.dll", "libcuda.dylib"].contains(&name.as_str()));
     let path = match library_path {

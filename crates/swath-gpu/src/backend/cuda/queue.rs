@@ -11,14 +11,14 @@ use crate::backend::kernel::{Arg, Kernel};
 use crate::backend::{Handle, Queue};
 use crate::error::Result;
 
-/// A stream that waits for no other: the legacy default stream, which other users of the process may work in, neither.
+/// A stream that waits for no other stream, not even for the legacy default stream, which other libraries of the process may use.
 #[derive(Debug)]
 pub(super) struct CudaQueue {
     context: Arc<Context>,
     stream: CUstream,
 }
 
-// SAFETY: a stream belongs to its context, not to a thread; each call makes the context current on the thread that it is made on.
+// SAFETY: a stream belongs to its context, not to a thread; each call makes the context current on the calling thread.
 unsafe impl Send for CudaQueue {}
 
 impl CudaQueue {
@@ -103,16 +103,16 @@ impl Queue for CudaQueue {
 
 impl Drop for CudaQueue {
     fn drop(&mut self) {
-        // The module that kernels run from may be unloaded right after this, with the context: nothing may be under way then.
+        // The context may unload the module of the kernels right after this, so no kernel may be running.
         let _ = self.synchronize();
         if let Ok(current) = self.context.enter() {
-            // SAFETY: the stream was made by `new` and is destroyed once.
+            // SAFETY: `new` created the stream, and it is destroyed once.
             unsafe { (current.driver.stream_destroy)(self.stream) };
         }
     }
 }
 
-/// Where an argument's value lies.
+/// A pointer to an argument's value.
 fn value(arg: &Arg<'_>) -> *mut c_void {
     match arg {
         Arg::Buffer(buffer) => ptr::from_ref(&buffer.handle).cast_mut().cast(),

@@ -1,9 +1,9 @@
-//! Transfers of cuFile side by side: all of them are submitted to threads, and then all are waited for.
+//! Parallel transfers of cuFile: all are submitted to threads, and then all are waited for.
 //!
-//! cuFile has batches of its own, which are not used. In them every transfer keeps a piece of cuFile's memory until it was asked for, and
-//! where there is none left the next submit waits for it, for ever: with version 1.14, which was tried, at the 66th transfer in
-//! compatibility mode, with 1.19 at the 66th of whole pages. It also takes no transfer above 1 MiB there, forgets offsets into a buffer, and
-//! loses events when a signal comes. Calls of one transfer each, on several threads, have none of that, in both versions; KvikIO does it so.
+//! cuFile's own batch API is not used. There, every transfer keeps a part of cuFile's memory until its event was read, and when none is left
+//! the next submit waits forever: with version 1.14 this happened at the 66th transfer in compatibility mode, with 1.19 at the 66th
+//! transfer of whole pages. The batch API also rejects transfers above 1 MiB, ignores offsets into a buffer, and loses events when a
+//! signal arrives. Single transfers on several threads have none of these problems in both versions; KvikIO does the same.
 
 use std::ffi::c_void;
 use std::io;
@@ -17,16 +17,16 @@ use super::status::{failed, name};
 use super::{Functions, Handle, Transfer};
 use crate::error::{Error, Result};
 
-/// Transfers that are under way at the same time: about as many as keep a disk busy.
+/// Transfers that run at the same time: about as many as keep a disk busy.
 const THREADS: usize = 16;
 
-/// Bytes that one call moves at most, so that a large transfer is shared by all threads. More gain nothing.
+/// The most bytes of one call, so that all threads share a large transfer. Larger calls gain nothing.
 const PIECE: u64 = 4 << 20;
 
-/// What is read and written directly begins and ends at multiples of it.
+/// Direct transfers begin and end at multiples of this.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Which way.
+/// The direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Read,
@@ -49,19 +49,19 @@ impl Direction {
     }
 }
 
-/// How long is waited for transfers of which none ends.
+/// How long to wait while no transfer finishes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience(pub(super) Duration);
 
 impl Patience {
-    /// A minute, or as long as `SWATH_CUFILE_TIMEOUT` says, in seconds.
+    /// One minute, or the seconds in `SWATH_CUFILE_TIMEOUT`.
     pub(super) fn of_process() -> Patience {
         let told = std::env::var("SWATH_CUFILE_TIMEOUT").ok().and_then(|seconds| seconds.trim().parse::<u64>().ok());
         Patience(Duration::from_secs(told.map_or(60, |seconds| seconds.max(1))))
     }
 }
 
-/// Lets something be done with the CUDA context of the buffer current; does nothing where there is none any more.
+/// Runs work while the CUDA context of the buffer is current. Does nothing if the context is gone.
 pub(crate) type Inside = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
 /// Transfers between a file and a buffer, submitted and not yet waited for.
@@ -71,7 +71,7 @@ pub(super) struct Submitted {
     patience: Patience,
 }
 
-/// What the threads share. It outlives a caller that has given up.
+/// The state that the threads share. It outlives a caller that stopped waiting.
 #[derive(Debug)]
 struct Work {
     functions: Functions,
@@ -79,9 +79,9 @@ struct Work {
     file: Handle,
     buffer: u64,
     pieces: Vec<Transfer>,
-    /// The piece that is taken next.
+    /// The next piece.
     next: AtomicUsize,
-    /// Nothing more is begun: one has failed, or nobody waits any more.
+    /// Whether no more pieces begin: one failed, or the caller stopped waiting.
     over: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -89,22 +89,22 @@ struct Work {
 
 #[derive(Debug)]
 struct State {
-    /// Threads at work.
+    /// Number of running threads.
     threads: usize,
     last_end: Instant,
     failure: Option<Error>,
 }
 
-// SAFETY: a file handle of cuFile belongs to no thread, and its functions may be called by many at once.
+// SAFETY: a file handle of cuFile belongs to no thread, and many threads may call its functions at once.
 unsafe impl Send for Work {}
 // SAFETY: as above.
 unsafe impl Sync for Work {}
 
-/// Submit transfers between a file and a buffer: all of them are under way or in line when this returns.
+/// Submits transfers between a file and a buffer: when this returns, each is running or queued.
 ///
 /// # Safety
-/// The file is registered, and the ranges of the buffer are device memory. Both live until [`wait`](Submitted::wait) has returned, or for
-/// ever if it says [`Error::Stalled`] or is not called.
+/// The file is registered, and the ranges of the buffer are device memory. Both live until [`wait`](Submitted::wait) returns, or forever if
+/// it returns [`Error::Stalled`] or is not called.
 pub(super) unsafe fn submit(
     functions: Functions,
     (file, direction): (Handle, Direction),
@@ -118,7 +118,7 @@ pub(super) unsafe fn submit(
     let state = Mutex::new(State { threads: 0, last_end: Instant::now(), failure: None });
     let (next, over, changed) = (AtomicUsize::new(0), AtomicBool::new(false), Condvar::new());
     let work = Arc::new(Work { functions, direction, file, buffer, pieces, next, over, state, changed });
-    // A page that is written in part cuFile reads, changes and writes: two of those at once would lose what one of them wrote.
+    // cuFile reads, changes and writes a page that is written partially: two such writes at once would lose the data of one.
     let most = if direction == Direction::Write && share_pages(&work.pieces) { 1 } else { THREADS };
     for number in 0..most.min(work.pieces.len()) {
         work.state().threads += 1;
@@ -126,7 +126,7 @@ pub(super) unsafe fn submit(
         let begun = thread::Builder::new().name("swath-cufile".into()).spawn(move || shared.run(inside));
         if let Err(error) = begun {
             work.state().threads -= 1;
-            // Those that began do it all.
+            // The threads that started do all the work.
             if number == 0 {
                 return Err(failed(direction.call(), format!("no thread for it: {error}")));
             }
@@ -136,7 +136,7 @@ pub(super) unsafe fn submit(
     Ok(Submitted { work, patience })
 }
 
-/// A transfer in pieces that are moved by one call each, and meet between pages of the file; a sparse tile, which has no bytes, is none.
+/// Splits a transfer into pieces of one call each, at page boundaries of the file. A sparse tile has no bytes, and so no pieces.
 fn split(transfer: &Transfer) -> impl Iterator<Item = Transfer> + use<> {
     let mut rest = *transfer;
     std::iter::from_fn(move || {
@@ -148,7 +148,7 @@ fn split(transfer: &Transfer) -> impl Iterator<Item = Transfer> + use<> {
     })
 }
 
-/// Whether any page of the file is touched by two of them.
+/// Whether two transfers touch the same page of the file.
 fn share_pages(pieces: &[Transfer]) -> bool {
     let pages = |piece: &Transfer| (piece.file_offset / PAGE, (piece.file_offset + (piece.len - 1)) / PAGE);
     let mut pages: Vec<(u64, u64)> = pieces.iter().map(pages).collect();
@@ -157,10 +157,10 @@ fn share_pages(pieces: &[Transfer]) -> bool {
 }
 
 impl Submitted {
-    /// Wait for all of them.
+    /// Waits for all transfers.
     ///
     /// # Errors
-    /// What failed first. [`Error::Stalled`] is the only one after which cuFile may still use the buffer and the file.
+    /// The first failure. Only after [`Error::Stalled`] may cuFile still access the buffer and the file.
     pub(super) fn wait(self) -> Result<()> {
         note(["wait"]);
         let Submitted { work, patience: Patience(stall) } = self;
@@ -183,7 +183,7 @@ impl Work {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does: one piece after another, until there are no more.
+    /// The loop of a thread: one piece after another, until none is left.
     fn run(&self, inside: Inside) {
         let mut entered = false;
         inside(&mut || {
@@ -197,13 +197,13 @@ impl Work {
         if !entered {
             self.end(Some(failed(self.direction.call(), "the device's context cannot be entered".to_owned())));
         }
-        // Whoever waits may close the device next.
+        // The caller that waits may close the device next.
         drop(inside);
         self.state().threads -= 1;
         self.changed.notify_all();
     }
 
-    /// A piece has come to its end.
+    /// Records that a piece is done.
     fn end(&self, failure: Option<Error>) {
         let mut state = self.state();
         state.last_end = Instant::now();
@@ -220,7 +220,7 @@ impl Work {
         let (at, into) = (i64::try_from(piece.file_offset), i64::try_from(piece.buffer_offset));
         let (at, into) = (at.map_err(beyond)?, into.map_err(beyond)?);
         let buffer: *mut c_void = ptr::without_provenance_mut(self.buffer as usize);
-        // SAFETY: as whoever submitted it says; the context is current.
+        // SAFETY: as the caller of `submit` promised; the context is current.
         let moved = unsafe {
             match self.direction {
                 Direction::Read => (self.functions.read)(self.file, buffer, piece.len as usize, at, into),
@@ -243,7 +243,7 @@ impl Work {
     }
 }
 
-/// What the caller's thread did, in order: for tests.
+/// The actions of the caller's thread in order, for tests.
 #[cfg(test)]
 fn note(events: impl IntoIterator<Item = &'static str>) {
     tests::TIMELINE.with_borrow_mut(|timeline| timeline.extend(events));

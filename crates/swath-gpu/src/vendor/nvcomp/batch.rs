@@ -10,17 +10,17 @@ pub(crate) struct Decompress {
     pub(crate) from: u64,
     /// Their sizes.
     pub(crate) from_bytes: u64,
-    /// Bytes that there is room for at each of `to`.
+    /// Bytes of room at each address of `to`.
     pub(crate) room: u64,
-    /// Where the sizes of what was decompressed are written.
+    /// The array that receives the decompressed sizes.
     pub(crate) written: u64,
     /// Addresses to decompress to.
     pub(crate) to: u64,
-    /// Where a status for each chunk is written, 32 bits each.
+    /// The array that receives a status of 32 bits for each chunk.
     pub(crate) statuses: u64,
-    /// Chunks.
+    /// Number of chunks.
     pub(crate) count: u64,
-    /// Working memory, as much as [`NvComp::decompress_temp`] says.
+    /// Working memory of the size that [`NvComp::decompress_temp`] returns.
     pub(crate) temp: u64,
     /// Its size.
     pub(crate) temp_bytes: u64,
@@ -35,22 +35,22 @@ pub(crate) struct Compress {
     pub(crate) from_bytes: u64,
     /// The largest of the sizes.
     pub(crate) largest: u64,
-    /// Addresses to compress to, each with the room that [`NvComp::compress_bound`] says.
+    /// Addresses to compress to, each with the room that [`NvComp::compress_bound`] returns.
     pub(crate) to: u64,
-    /// Where the sizes of what was compressed are written.
+    /// The array that receives the compressed sizes.
     pub(crate) written: u64,
-    /// Where a status for each chunk is written, 32 bits each.
+    /// The array that receives a status of 32 bits for each chunk.
     pub(crate) statuses: u64,
-    /// Chunks.
+    /// Number of chunks.
     pub(crate) count: u64,
-    /// Working memory, as much as [`NvComp::compress_temp`] says.
+    /// Working memory of the size that [`NvComp::compress_temp`] returns.
     pub(crate) temp: u64,
     /// Its size.
     pub(crate) temp_bytes: u64,
 }
 
 impl NvComp {
-    /// Bytes of working memory to decompress a batch of `count` chunks that are `total` bytes then, the largest of `largest`.
+    /// Bytes of working memory to decompress `count` chunks to `total` bytes, at most `largest` bytes each.
     ///
     /// # Safety
     /// The stream is one of the current context, or null.
@@ -80,7 +80,7 @@ impl NvComp {
         Ok(bytes)
     }
 
-    /// Bytes of working memory to compress a batch of `count` chunks of together `total` bytes, the largest of `largest`.
+    /// Bytes of working memory to compress `count` chunks of `total` bytes together, at most `largest` bytes each.
     ///
     /// # Safety
     /// The stream is one of the current context, or null.
@@ -111,13 +111,13 @@ impl NvComp {
         Ok(bytes)
     }
 
-    /// Let the stream decompress a batch. The result says only whether it was begun: what became of each chunk is in its status
-    /// and in its size, once the stream has come so far.
+    /// Enqueues the decompression of a batch. The result only states whether it was enqueued: when the stream gets there, the outcome of each
+    /// chunk is in its status and its size.
     ///
     /// # Safety
-    /// Until the stream has come so far, the arrays are device memory of `count` entries each, which name ranges of device
-    /// memory that are aligned as [`decompress_alignment`](NvComp::decompress_alignment) says, and the working memory is as
-    /// large as it says. The stream is one of the current context, or null.
+    /// Until the stream gets there, the arrays are device memory of `count` entries each, which point to ranges of device memory with the
+    /// alignment that [`decompress_alignment`](NvComp::decompress_alignment) returns, and the working memory has its stated size. The
+    /// stream is one of the current context, or null.
     pub(crate) unsafe fn decompress(&self, codec: Chunked, work: &Decompress, stream: CudaStream) -> Result<()> {
         // SAFETY: as the caller says; the order of the arguments is that of the header.
         let code = unsafe {
@@ -138,13 +138,11 @@ impl NvComp {
         check(symbol!(codec, "DecompressAsync"), code)
     }
 
-    /// Let the stream compress a batch. The result says only whether it was begun, as for
-    /// [`decompress`](NvComp::decompress).
+    /// Enqueues the compression of a batch. The result only states whether it was enqueued, as for [`decompress`](NvComp::decompress).
     ///
     /// # Safety
-    /// As for [`decompress`](NvComp::decompress), with the alignment that
-    /// [`compress_alignment`](NvComp::compress_alignment) says, and the room that
-    /// [`compress_bound`](NvComp::compress_bound) says at each address to compress to.
+    /// As for [`decompress`](NvComp::decompress), with the alignment that [`compress_alignment`](NvComp::compress_alignment) returns, and
+    /// at each address to compress to the room that [`compress_bound`](NvComp::compress_bound) returns.
     pub(crate) unsafe fn compress(
         &self,
         codec: Chunked,

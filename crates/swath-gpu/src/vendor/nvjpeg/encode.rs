@@ -6,27 +6,27 @@ use super::super::{Object, nvcomp::CudaStream};
 use super::{BASELINE, Functions, Handle, Planes, RGBI, Subsampling, check};
 use crate::error::Result;
 
-/// How pictures are encoded.
+/// The parameters of the encoder.
 #[derive(Debug)]
 pub(crate) struct EncodeParams {
     params: Object,
     _handle: Arc<Object>,
 }
 
-/// Working memory of one picture at a time, and the result, until it was retrieved.
+/// Working memory of one picture at a time, and its result until it is retrieved.
 #[derive(Debug)]
 pub(crate) struct EncodeState {
     state: Object,
-    /// What the library was told of the last picture.
+    /// The arguments of the last picture.
     planes: Box<Planes>,
     _handle: Arc<Object>,
 }
 
 impl Handle {
-    /// How pictures are encoded: baseline, with the Huffman tables of the standard, which all pictures then share.
+    /// Creates parameters for baseline JPEG with the Huffman tables of the standard, so that all pictures share their tables.
     ///
     /// # Errors
-    /// When the library does not take the quality, which is 1 to 100, or the subsampling.
+    /// When the library rejects the quality, which is 1 to 100, or the subsampling.
     ///
     /// # Safety
     /// The CUDA stream is one of the current context, or null.
@@ -55,7 +55,7 @@ impl Handle {
         Ok(EncodeParams { params, _handle: Arc::clone(&self.handle) })
     }
 
-    /// Working memory for one picture. It takes device memory that no guard knows of.
+    /// Working memory for one picture. It takes device memory that the guard does not count.
     ///
     /// # Safety
     /// The CUDA stream is one of the current context, or null.
@@ -68,13 +68,13 @@ impl Handle {
         Ok(EncodeState { state, planes: Box::default(), _handle: Arc::clone(&self.handle) })
     }
 
-    /// Let the CUDA stream encode interleaved red, green and blue, as YCbCr.
+    /// Enqueues the encoding of interleaved red, green and blue as YCbCr.
     ///
     /// # Errors
-    /// When it could not be begun.
+    /// When it could not be enqueued.
     ///
     /// # Safety
-    /// Until the result was retrieved, the picture is device memory of at least its pitch times its height, and the state is used for
+    /// Until the result is retrieved, the picture is device memory of at least its pitch times its height, and the state is used for
     /// nothing else. The CUDA stream is one of the current context, or null.
     pub(crate) unsafe fn encode_rgb(
         &self,
@@ -93,10 +93,10 @@ impl Handle {
         check("nvjpegEncodeImage", code)
     }
 
-    /// Let the CUDA stream encode planes as they are: one, or three of which `subsampling` says the sizes.
+    /// Enqueues the encoding of unconverted planes: one, or three with the sizes that `subsampling` states.
     ///
     /// # Errors
-    /// When it could not be begun.
+    /// When it could not be enqueued.
     ///
     /// # Safety
     /// As for [`encode_rgb`](Handle::encode_rgb), for each plane.
@@ -118,41 +118,40 @@ impl Handle {
         check("nvjpegEncodeYUV", code)
     }
 
-    /// The size of what was encoded. It waits until that is known.
+    /// Waits for the size of the encoded picture.
     ///
     /// # Errors
-    /// When it was not encoded.
+    /// When the encoding failed.
     ///
     /// # Safety
-    /// The CUDA stream is the one that it was encoded on.
+    /// `cuda` is the stream of the encoding.
     pub(crate) unsafe fn encoded_len(&self, state: &mut EncodeState, cuda: CudaStream) -> Result<u64> {
         let mut len = 0;
         let (handle, state) = (self.handle.pointer(), state.state.pointer());
-        // SAFETY: without a place for it, only the size is told; there is room for that.
+        // SAFETY: without a buffer the library only returns the size, for which there is room.
         let code = unsafe { (self.functions.retrieve)(handle, state, std::ptr::null_mut(), &mut len, cuda) };
         check("nvjpegEncodeRetrieveBitstream", code)?;
         Ok(len)
     }
 
-    /// Let the CUDA stream copy what was encoded, and tell its size.
+    /// Enqueues the copy of the encoded picture, and returns its size.
     ///
     /// # Errors
-    /// When there is not enough room.
+    /// When `to` is too small.
     ///
     /// # Safety
-    /// Until the CUDA stream was waited for, `to` is there and nothing else uses it. The CUDA stream is the one that it was encoded
-    /// on.
+    /// Until the CUDA stream is synchronised, `to` stays valid and nothing else uses it. `cuda` is the stream of the encoding.
     pub(crate) unsafe fn retrieve(&self, state: &mut EncodeState, to: &mut [u8], cuda: CudaStream) -> Result<u64> {
         let mut len = to.len() as u64;
         let (handle, state) = (self.handle.pointer(), state.state.pointer());
-        // SAFETY: there is as much room as is said, as long as the caller says.
+        // SAFETY: the slice has this many bytes, and stays valid as the caller promises.
         let code = unsafe { (self.functions.retrieve)(handle, state, to.as_mut_ptr(), &mut len, cuda) };
         check("nvjpegEncodeRetrieveBitstream", code)?;
         Ok(len)
     }
 }
 
-/// A width or height as the library takes it. It rejects negative sizes.
+/// A width or height as the library takes it. The library rejects negative sizes.
 fn side(pixels: u32) -> i32 {
     i32::try_from(pixels).unwrap_or(-1)
 }

@@ -44,29 +44,29 @@ const GRAY: i32 = 2;
 const RPCL: i32 = 2;
 const INTERLEAVED: i32 = 1;
 
-/// What encodes; threads may share it.
+/// The encoder. Threads may share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Encoder {
     pub(super) functions: &'static Functions,
     pub(super) handle: Arc<Object>,
 }
 
-/// Working memory of one picture at a time, and the result, until it was retrieved.
+/// Working memory of one picture at a time, and its result until it is retrieved.
 #[derive(Debug)]
 pub(crate) struct EncodeState {
     state: Object,
-    /// What the library was told of the last picture: an address and a pitch.
+    /// The arguments of the last picture: an address and a pitch.
     told: Box<[u64; 2]>,
     _encoder: Arc<Object>,
 }
 
-/// How pictures are encoded.
+/// The parameters of the encoder.
 #[derive(Debug)]
 pub(crate) struct EncodeParams {
     params: Object,
     pixel: PixelType,
     components: u32,
-    /// The library is not said to copy it.
+    /// Kept because the library's documentation does not say that the library copies it.
     _info: Vec<ComponentInfo>,
 }
 
@@ -79,22 +79,21 @@ pub(crate) struct Pixels {
     pub(crate) height: u32,
     /// 1 to 4, interleaved.
     pub(crate) components: u32,
-    /// Their samples.
+    /// The type of the samples.
     pub(crate) pixel: PixelType,
     /// Whether the first three are red, green and blue, which are then transformed together.
     pub(crate) rgb: bool,
 }
 
 impl Pixels {
-    /// As many resolutions as the size allows, 6 at most: the library wants at least a pixel of the lowest one, in either direction.
+    /// As many resolutions as the size allows, at most 6: the library requires at least one pixel of the lowest one in each direction.
     fn resolutions(&self) -> u32 {
         self.width.min(self.height).max(1).ilog2().min(5) + 1
     }
 }
 
 impl Encoder {
-    /// How pictures like these are encoded: a codestream of one layer and one tile, by the reversible transform, which loses
-    /// nothing.
+    /// Creates parameters for pictures like these: a codestream of one layer and one tile, with the reversible transform, which is lossless.
     ///
     /// # Errors
     /// When the library cannot encode such pictures, such as those of one pixel.
@@ -115,7 +114,7 @@ impl Encoder {
         let info = vec![ComponentInfo { width, height, bits, signed }; components as usize];
         let mut config = EncodeConfig {
             kind: 0,
-            // A codestream does not tell it, but the library refuses that it is unknown, and the transform for anything but RGB.
+            // A codestream does not store the colour space, but the library rejects an unknown one, and allows the transform for RGB only.
             colour: if rgb && components >= 3 { SRGB } else { GRAY },
             rsiz: 0,
             width,
@@ -139,14 +138,14 @@ impl Encoder {
             precinct_widths: [0; RESOLUTIONS],
             precinct_heights: [0; RESOLUTIONS],
         };
-        // SAFETY: the handle lives, and so does what is described, until the parameters are dropped.
+        // SAFETY: the handle lives, and so does the description, until the parameters are dropped.
         check("nvjpeg2kEncodeParamsSetEncodeConfig", unsafe { params_config(params.pointer(), &mut config) })?;
         // SAFETY: the handle lives.
         check("nvjpeg2kEncodeParamsSetInputFormat", unsafe { params_format(params.pointer(), INTERLEAVED) })?;
         Ok(EncodeParams { params, pixel, components, _info: info })
     }
 
-    /// Working memory for one picture. It takes device memory that no guard knows of.
+    /// Working memory for one picture. It takes device memory that the guard does not count.
     pub(crate) fn state(&self) -> Result<EncodeState> {
         let Functions { encode_state_create, encode_state_destroy, .. } = *self.functions;
         let state = Object::new(encode_state_destroy, |place| {
@@ -156,13 +155,13 @@ impl Encoder {
         Ok(EncodeState { state, told: Box::new([0; 2]), _encoder: Arc::clone(&self.handle) })
     }
 
-    /// Let the CUDA stream encode an interleaved picture, with `pitch` bytes from one row to the next.
+    /// Enqueues the encoding of an interleaved picture, with `pitch` bytes from one row to the next.
     ///
     /// # Errors
-    /// When it could not be begun.
+    /// When it could not be enqueued.
     ///
     /// # Safety
-    /// Until the result was retrieved, the picture is device memory of at least `pitch` times its height, and the state is used for
+    /// Until the result is retrieved, the picture is device memory of at least `pitch` times its height, and the state is used for
     /// nothing else. The CUDA stream is one of the current context, or null.
     pub(crate) unsafe fn encode(
         &self,
@@ -180,34 +179,33 @@ impl Encoder {
         check("nvjpeg2kEncode", unsafe { (self.functions.encode)(handle, state, params, &image, cuda) })
     }
 
-    /// The size of what was encoded. It waits until that is known.
+    /// Waits for the size of the encoded picture.
     ///
     /// # Errors
-    /// When it was not encoded.
+    /// When the encoding failed.
     ///
     /// # Safety
-    /// The CUDA stream is the one that it was encoded on.
+    /// `cuda` is the stream of the encoding.
     pub(crate) unsafe fn encoded_len(&self, state: &mut EncodeState, cuda: CudaStream) -> Result<u64> {
         let mut len = 0;
         let (handle, state) = (self.handle.pointer(), state.state.pointer());
-        // SAFETY: without a place for it, only the size is told; there is room for that.
+        // SAFETY: without a buffer the library only returns the size, for which there is room.
         let code = unsafe { (self.functions.retrieve)(handle, state, std::ptr::null_mut(), &mut len, cuda) };
         check("nvjpeg2kEncodeRetrieveBitstream", code)?;
         Ok(len)
     }
 
-    /// Let the CUDA stream copy what was encoded, and tell its size.
+    /// Enqueues the copy of the encoded picture, and returns its size.
     ///
     /// # Errors
-    /// When there is not enough room.
+    /// When `to` is too small.
     ///
     /// # Safety
-    /// Until the CUDA stream was waited for, `to` is there and nothing else uses it. The CUDA stream is the one that it was encoded
-    /// on.
+    /// Until the CUDA stream is synchronised, `to` stays valid and nothing else uses it. `cuda` is the stream of the encoding.
     pub(crate) unsafe fn retrieve(&self, state: &mut EncodeState, to: &mut [u8], cuda: CudaStream) -> Result<u64> {
         let mut len = to.len() as u64;
         let (handle, state) = (self.handle.pointer(), state.state.pointer());
-        // SAFETY: there is as much room as is said, as long as the caller says.
+        // SAFETY: the slice has this many bytes, and stays valid as the caller promises.
         let code = unsafe { (self.functions.retrieve)(handle, state, to.as_mut_ptr(), &mut len, cuda) };
         check("nvjpeg2kEncodeRetrieveBitstream", code)?;
         Ok(len)

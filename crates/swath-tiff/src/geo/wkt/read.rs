@@ -51,7 +51,7 @@ impl Crs {
         }
         if !after.is_empty() {
             let offset = text.len() - rest.len();
-            return Err(WktError::Malformed { offset, what: "something follows the system" });
+            return Err(WktError::Malformed { offset, what: "text follows the reference system" });
         }
         crs.checked(&root, text)
     }

@@ -42,7 +42,7 @@ pub enum WktError {
         what: &'static str,
     },
     /// The text describes something else, or a kind of system that a GeoTIFF cannot have.
-    #[error("WKT element {keyword} is not a system that a GeoTIFF can have")]
+    #[error("a GeoTIFF cannot store the WKT element {keyword}")]
     Keyword {
         /// The keyword.
         keyword: String,

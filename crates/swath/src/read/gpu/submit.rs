@@ -102,7 +102,7 @@ impl Reading<'_> {
                 let (got, want) = (span.len as usize, request.shape.len());
                 let source = swath_codec::Error::Truncated { codec: self.plan.decoder.name, got, want };
                 let (file, block) = (self.plan.level.file.clone(), request.coord.name(self.plan.level));
-                request.problem = Some(Error::Block { file, block, source });
+                request.problem = Some(Error::Block { file, block, cause: source });
             }
         }
     }
@@ -166,7 +166,7 @@ impl Reading<'_> {
             block: requests[first].coord.name(self.plan.level),
             offset: spans[first].offset,
             len: spans[first].len,
-            source,
+            cause: source,
         }
     }
 }

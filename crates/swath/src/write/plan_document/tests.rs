@@ -140,6 +140,8 @@ fn another_version_is_a_typed_error_whatever_else_the_document_holds() {
         let error = WritePlan::try_from(document).unwrap_err();
         assert!(matches!(error, PlanError::Version { version: 2 | 3 | 7, supported: 1 }), "{error}");
     }
+    let binary: PlanDocument = postcard::from_bytes(&[2, 255, 255]).unwrap();
+    assert!(matches!(WritePlan::try_from(binary), Err(PlanError::Version { version: 2, .. })));
     let error = serde_json::from_value::<WritePlan>(json!({"version": 2})).unwrap_err();
     assert!(error.to_string().contains("version 2"), "{error}");
     assert!(serde_json::from_value::<WritePlan>(json!({"shape": {}})).is_err());

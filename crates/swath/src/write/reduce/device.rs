@@ -1,4 +1,4 @@
-//! What the kernel that halves levels on a device has to be told: `reduce.c` of `swath-gpu`.
+//! The arguments of the kernel that reduces levels on a device: `reduce.c` of `swath-gpu`.
 
 use bytemuck::bytes_of;
 use swath_codec::DType;

@@ -44,7 +44,7 @@ pub(super) fn row<T: Summable>(
     }
 }
 
-/// NodataTest values are gone, and with them those that have no order.
+/// Missing values are removed, and with them those that have no order.
 fn compare<T: Number>(a: &T, b: &T) -> Ordering {
     a.partial_cmp(b).unwrap_or(Ordering::Equal)
 }

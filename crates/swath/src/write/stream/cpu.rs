@@ -33,7 +33,7 @@ pub(super) fn run(
         std::thread::Builder::new()
             .name("swath-source".into())
             .spawn_scoped(scope, move || produce(plan, source, needs_pixels, &empty, &full_to))
-            .map_err(|source| Error::Thread { source })?;
+            .map_err(|cause| Error::Thread { cause })?;
         let mut pyramid = Pyramid::new(plan);
         let last = strips.len() + pyramid.depths.iter().max().copied().unwrap_or(0);
         let mut supply = Supply { strips: strips.iter(), room: pyramid.schedule.most_kept(0), empty: empty_to, full };

@@ -333,7 +333,7 @@ fn spawn<'scope>(
     work: impl FnOnce() + Send + 'scope,
 ) -> Result<()> {
     let thread = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work);
-    thread.map(|_| ()).map_err(|source| Error::Thread { source })
+    thread.map(|_| ()).map_err(|cause| Error::Thread { cause })
 }
 
 /// The thread of the source: fills the memory of each strip.

@@ -134,7 +134,7 @@ impl<'a> Workers<'a> {
                     Ok(_) => started += 1,
                     // Fewer threads still do all jobs.
                     Err(_) if started > 0 => {}
-                    Err(source) => return Err(Error::Thread { source }),
+                    Err(source) => return Err(Error::Thread { cause: source }),
                 }
             }
             drop(done_to);

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use swath::codec::SampleFormat;
-use swath::codec::jpeg::EncodeColour;
-use swath::codec::jpeg2000::Quality;
-use swath::codec::predictor::Predictor;
+use swath::device::{CodecBackend, DeviceReport, Gpu, Storage};
 use swath::tiff::Compression;
+use swath::write::{BlockSize, ImageShape, Overviews, PredictorChoice};
 use swath::{
-    ArraySource, BlockSize, CodecBackend, Compress, DType, Dataset, Device, DeviceReport, Error, FallbackPolicy, Gpu,
-    Image, ImageShape, ImageSource, Layout, Overviews, PredictorChoice, ReadRequest, Result, Storage, WriteConfig,
-    WriteOptions, WritePlan,
+    ArraySource, Compress, DType, Dataset, Device, Error, FallbackPolicy, Image, ImageSource, Layout, ReadRequest,
+    Result, WriteConfig, WriteOptions, WritePlan,
 };
+use swath_codec::SampleFormat;
+use swath_codec::jpeg::EncodeColour;
+use swath_codec::jpeg2000::Quality;
+use swath_codec::predictor::Predictor;
 
 use crate::files::{Cut, Dice, File, open, texture};
 

@@ -4,10 +4,12 @@
 use std::fs;
 use std::path::Path;
 
-use swath::codec::{Codec, Decoder, Predictor, SampleFormat, Shape};
-use swath::gpu::{Block, DecodeJob, Decoding, Error as DeviceError, Target, Transfer};
+use swath::device::{CodecBackend, Gpu, Storage};
+use swath::read::OnCorrupt;
 use swath::tiff::Compression;
-use swath::{CodecBackend, DType, Error, FallbackPolicy, Gpu, Image, OnCorrupt, Raster, ReadRequest, Storage};
+use swath::{DType, Error, FallbackPolicy, Image, Raster, ReadRequest};
+use swath_codec::{Codec, Decoder, Predictor, SampleFormat, Shape};
+use swath_gpu::{Block, DecodeJob, Decoding, Error as DeviceError, Target, Transfer};
 
 use super::timeline::Timeline;
 use crate::files::{Cut, Dice, File, compress, open, texture};

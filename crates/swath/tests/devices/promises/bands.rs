@@ -5,12 +5,13 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use swath::device::{DeviceReport, Gpu, Storage};
 use swath::tiff::Planar;
 use swath::tiff::nodata::NoData;
+use swath::write::{BlockSize, FileLayout, ImageShape, Overviews};
 use swath::{
-    ArraySource, BlockSize, Compress, DType, Dataset, Device, DeviceReport, Error, FallbackPolicy, FileLayout, Gpu,
-    ImageShape, Layout, Overviews, Predictor, ReadRequest, RowFn, Storage, WriteConfig, WriteOptions, WritePlan,
-    WriteReport,
+    ArraySource, Compress, DType, Dataset, Device, Error, FallbackPolicy, Layout, Predictor, ReadRequest, RowFn,
+    WriteConfig, WriteOptions, WritePlan, WriteReport,
 };
 
 use super::stored;

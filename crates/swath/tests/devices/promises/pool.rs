@@ -1,11 +1,12 @@
 //! Tiles are compressed on the device in one pool and come back in one copy, as streams that anybody can read.
 
-use swath::codec::{deflate, lz4, zstd};
 use swath::tiff::Compression;
+use swath::write::{BlockSize, ImageShape};
 use swath::{
-    ArraySource, BlockSize, Compress, DType, Dataset, Device, FallbackPolicy, ImageShape, Layout, Predictor,
-    ReadRequest, WriteConfig, WriteOptions, WritePlan, WriteReport,
+    ArraySource, Compress, DType, Dataset, Device, FallbackPolicy, Layout, Predictor, ReadRequest, WriteConfig,
+    WriteOptions, WritePlan, WriteReport,
 };
+use swath_codec::{deflate, lz4, zstd};
 
 use super::stored;
 use super::timeline::Timeline;

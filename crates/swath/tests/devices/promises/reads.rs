@@ -5,10 +5,11 @@
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use swath::codec::{Codec, Decoder, Predictor, SampleFormat, Shape};
-use swath::gpu::{Block, DecodeJob, DeviceFile, DeviceStats, Error as DeviceError, Target, Transfer};
+use swath::device::{CodecBackend, DeviceReport, Gpu, Storage};
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
-use swath::{CodecBackend, DType, DeviceReport, Error, FallbackPolicy, Gpu, Raster, ReadRequest, Storage};
+use swath::{DType, Error, FallbackPolicy, Raster, ReadRequest};
+use swath_codec::{Codec, Decoder, Predictor, SampleFormat, Shape};
+use swath_gpu::{Block, DecodeJob, DeviceFile, DeviceStats, Error as DeviceError, Target, Transfer};
 
 use super::stored;
 use super::timeline::Timeline;
