@@ -17,6 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use swath_io::{LocalFile, Memory, Source};
+use swath_tiff::pam::Pam;
 use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
 use crate::dataset::sidecar::Sidecars;
@@ -112,7 +113,12 @@ impl Dataset {
         &self.sidecars.unreadable
     }
 
-    /// What lies beside the file.
+    /// The content of the `.aux.xml` file beside the file.
+    pub fn pam(&self) -> Option<&Pam> {
+        self.sidecars.pam.as_ref()
+    }
+
+    /// The files beside the file.
     pub(crate) fn sidecars(&self) -> &Sidecars {
         &self.sidecars
     }
