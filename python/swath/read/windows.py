@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Window = tuple[int, int, int, int]
 Job = tuple[Source | File | Handle, Sequence[int]] | tuple[Source | File | Handle, Sequence[int], int]
-"""A file, a window (row start, column start, row stop, column stop) and, if it is not that of the call, a band."""
+"""A file, a window (row start, column start, row stop, column stop) and optionally a band."""
 
 FAR_THREADS = 8
-"""Threads that read remote files wait more than they compute."""
+"""The minimum number of threads for remote files, whose threads mostly wait."""
 
 
 def read_windows(

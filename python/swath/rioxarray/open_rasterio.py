@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Chunks = int | str | tuple[Any, ...] | Mapping[Any, Any]
 
 HARMLESS = {"sharing", "thread_safe", "num_threads", "NUM_THREADS"}
-"""Options of `rasterio.open` that do not change what is read."""
+"""Options of `rasterio.open` that do not change the result."""
 DRIVERS = {"GTIFF", "COG", "VRT"}
 UNLIMITED = (1 << 63) - 1
 

@@ -19,7 +19,7 @@ from .raster import BAND_DIMS, Raster
 T = TypeVar("T")
 
 _NAME_COORDS = ("long_name", "name", "band_name", "band_names", "description", "title", "common_name")
-"""Coordinates along `band` that name bands, where the labels are numbers."""
+"""Coordinates along `band` that name the bands if the labels are numbers."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Labels:
     """The labels of the bands of an array."""
 
     values: list[Any] | None
-    """None where the array has no band coordinate."""
+    """None if the array has no band coordinate."""
     count: int
     first: int
     """The label of the first band of the source: 0 in arrays of `open_geotiff`, 1 in those of rioxarray."""
@@ -68,9 +68,9 @@ class Bands:
 
     labels: Labels
     samples: list[int | None]
-    """The band of the source file that each is, from 0."""
+    """The band of the source file, counted from 0, of each band of the array."""
     names: list[str | None] | None
-    """What the array calls them; None where it leaves that to the metadata of the source."""
+    """The names in the array; None takes those of the metadata of the source."""
 
     def position(self, sample: int) -> int | None:
         """Returns the position in the array of a band of the source file."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .._swath import BandInfo
 
 _NUMBERED = re.compile(r"band_?\d+", re.IGNORECASE)
-"""Names that rioxarray's `band_as_variable` makes, which say less than the `long_name` of the variable."""
+"""Names made by rioxarray's `band_as_variable`; the `long_name` of the variable is more informative."""
 _OF_VALUES = (*FILL_NAMES, "dtype", "scale_factor", "add_offset", "rasterio_dtype")
 _OF_FILE = ("gdal_metadata", "gdal_metadata_xml", "colorinterp", "_swath_bands", KEY)
 _OF_PLACE = ("crs", "crs_wkt", "transform", "raster_type", "AREA_OR_POINT", "rotated_affine", "_swath_no_georef")

@@ -66,10 +66,8 @@ def _of_accessors(data: Any) -> Any:
             continue
         try:
             crs = getattr(data, accessor).crs
-        except (
-            Exception
+        except Exception:
             # If they cannot parse an attribute, the accessors raise exceptions of libraries that may not be installed.
-        ):
             continue
         if crs is not None:
             return crs

@@ -32,9 +32,9 @@ class Packing:
     scaling: tuple[tuple[float, float], ...]
     """Scale and offset of each band."""
     nodata: Number | None
-    """What the file says of missing pixels."""
+    """The nodata value of the file."""
     fill: Number | None
-    """What NaN becomes: `nodata`, or anything where a mask says which pixels are missing."""
+    """The value that NaN becomes: `nodata`, or any value if a mask marks the missing pixels."""
     exact: bool
 
     def __call__(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -24,7 +24,7 @@ Transform = tuple[float, float, float, float, float, float]
 RasterType = Literal["area", "point"]
 
 EVEN = 1e-6
-"""How far a step between coordinates may differ from the others, as a part of it."""
+"""The largest relative difference between steps of evenly spaced coordinates."""
 # The largest distance, in pixels, of coordinates from the grid of attrs['transform'] at which they count as on it.
 _ON_GRID = 1e-5
 # A rotation below this fraction of the pixel size counts as rounding.

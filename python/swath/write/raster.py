@@ -16,13 +16,13 @@ BAND_DIMS = ("band", "bands", "channel")
 Y_DIMS = ("y", "lat", "latitude", "row")
 X_DIMS = ("x", "lon", "longitude", "col")
 MANY_BANDS = 32
-"""A last axis longer than this is not taken for bands where the first could be."""
+"""A last axis longer than this does not count as bands if the first axis could be bands."""
 _TIME_DIMS = {"time", "times", "t", "date", "dates", "datetime"}
 
 Step = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
-"""What is done to rows of pixels on their way into the file."""
+"""A conversion of rows of pixels before they are written."""
 Validity = Callable[[npt.NDArray[Any], int, int], npt.NDArray[np.uint8]]
-"""The mask of rows of pixels, before any step, and of the range that they are: 255 where there is a pixel, else 0."""
+"""Returns the mask, 255 for valid pixels, else 0, for rows of pixels before any step and for their row range."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Raster:
     """An image of `bands` x `height` x `width` samples, stored as `dtype`."""
 
     array: Any
-    """A NumPy or dask array or one of a device: (y, x), (y, x, band) or, if `bands_first`, (band, y, x)."""
+    """A NumPy, dask or device array: (y, x), (y, x, band) or, if `bands_first`, (band, y, x)."""
     bands_first: bool
     bands: int
     height: int
@@ -39,7 +39,7 @@ class Raster:
     """In native byte order."""
     steps: tuple[Step, ...] = ()
     valid: Validity | None = None
-    """Which pixels are valid, where the file is to have a mask."""
+    """Returns which pixels are valid, if the file gets a mask."""
 
     @property
     def is_dask(self) -> bool:

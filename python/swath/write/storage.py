@@ -29,7 +29,7 @@ FILL_NAMES = ("_FillValue", "missing_value", "fill_value")
 # Without fill_value: xarray stores Zarr's fill value there, which is 0 for arrays without missing pixels.
 _ENCODED_FILL_NAMES = ("_FillValue", "missing_value", "nodata")
 _LEGACY = ("scale_factor", "add_offset", "mask_and_scale_dtype")
-"""What the reference leaves in attrs after `unpack=True`."""
+"""The attrs that xarray-spatial sets for `unpack=True`."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Storage:
     """The stored type, and the scale, offset and nodata value of the file."""
 
     raster: Raster
-    """With the type and the steps that lead to it."""
+    """The raster with its stored type and the steps that convert to it."""
     nodata: Number | None
     nan_to_nodata: bool
     scaling: Scaling | None = None
-    """Scale and offset of each band as the file is to state them; None leaves that to the metadata."""
+    """Scale and offset of each band for the file; None takes them from the metadata."""
     otherwise: Storage | None = None
-    """Where the values turn out not to be those of the file's type any more."""
+    """The storage to use if the values turn out not to fit the type of the file."""
 
 
 def storage_of(

@@ -22,7 +22,7 @@ class Source(NamedTuple):
     bands_last: bool = True
     chunk_rows: Sequence[int] | None = None
     has_mask: bool = False
-    """Whether rows come with their mask."""
+    """Whether each row range comes with its mask."""
 
 
 def source_of(raster: Raster, *, on_device: bool = False) -> Source:

@@ -325,7 +325,7 @@ class Job:
     storage_options: Mapping[str, Any] | None
     report: dict[str, Any] | None
     otherwise: Job | None = None
-    """The same with values as they are, where they turn out not to be those of the file's type any more."""
+    """The same write with unchanged values, used if the values turn out not to fit the type of the file."""
 
     def run(self) -> str | BinaryIO:
         """Writes the file."""
