@@ -110,9 +110,8 @@ class _Computed:
 
     def __getitem__(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
         part = self.array
-        for axis in reversed(
-            range(len(key))
-        ):  # One axis at a time: several index arrays mean their outer product here.
+        # One axis at a time: several index arrays mean their outer product here.
+        for axis in reversed(range(len(key))):
             part = part[(slice(None),) * axis + (key[axis],)]
         pixels: npt.NDArray[Any] = part.compute()
         return pixels
