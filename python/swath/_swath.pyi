@@ -387,7 +387,7 @@ def geo_keys_of_crs(text: str) -> dict[int, int | str | tuple[float, ...]]:
     """Returns the GeoKeys of WKT, "EPSG:..." and similar texts. Raises UnparseableCRSError if there are none."""
 
 def devices() -> list[dict[str, Any]]:
-    """Returns the devices that `swath devices` prints: name, api, memory, and the reason why a device cannot be used."""
+    """Returns the devices that `swath devices` prints: name, api, memory, why a device cannot be used."""
 
 def trim_devices() -> bool:
     """Frees the device memory that is cached for later operations. Returns whether there was any."""

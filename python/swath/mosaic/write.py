@@ -63,7 +63,7 @@ def write_vrt(job: Job, progress: Progress | None) -> Report:
     if os.path.isdir(folder) and os.listdir(folder):
         raise FileExistsError(f"Tiles directory already contains files: {os.path.abspath(folder)}")
     if os.path.exists(path) and not job.overwrite:
-        raise FileExistsError(f"{path} exists, and overwrite=False")
+        raise FileExistsError(f"{path} already exists; pass overwrite=True to replace it")
     make_parent(path)
     staged = f"{folder}.tmp-{os.urandom(16).hex()}"
     os.mkdir(staged)

@@ -110,7 +110,7 @@ class FileObject:
         self._file.seek(offset)
         data = self._file.read(length)
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"{self.name} gives {type(data).__name__} where bytes are needed: open it in binary mode")
+            raise TypeError(f"{self.name} returns {type(data).__name__} instead of bytes: open it in binary mode")
         # A raw file may return fewer bytes than requested although it has more.
         while 0 < len(data) < length and (more := self._file.read(length - len(data))):
             data = bytes(data) + more

@@ -149,12 +149,12 @@ def _shape_of(ready: list[tuple[File, Window, int]], default: tuple[int, ...] = 
 
 def _type_of(ready: list[tuple[File, Window, int]]) -> np.dtype[Any]:
     if not ready:
-        raise ValueError("there are no jobs, and no out= that would tell shape and type of the result")
+        raise ValueError("there are no jobs; pass out= to define the shape and type of the result")
     first = ready[0][0].dtype
     for number, (file, _, _) in enumerate(ready):
         if file.dtype != first:
             raise ValueError(
-                f"job {number} is of type {file.dtype}, but the first is {first}: pass out= to say which type to have"
+                f"job {number} is of type {file.dtype}, but the first is {first}: pass out= to choose the type"
             )
     return np.dtype(first)
 

@@ -78,7 +78,7 @@ class ObjectFile:
         self.size: int = len(self.head) if size is None else int(size)
         if len(self.head) != min(self.size, HEAD_BYTES) and size is not None:
             raise OSError(
-                f"{self.name}: {len(self.head):,} bytes came where {min(self.size, HEAD_BYTES):,} were asked for"
+                f"{self.name}: {len(self.head):,} bytes were received instead of {min(self.size, HEAD_BYTES):,}"
             )
 
     @property
@@ -96,7 +96,7 @@ class ObjectFile:
             if isinstance(data, BaseException):
                 raise data
             if len(data) != stop - start:
-                raise OSError(f"{self.name}: {len(data):,} bytes came where bytes {start}-{stop - 1} were asked for")
+                raise OSError(f"{self.name}: {len(data):,} bytes were received for the range {start}-{stop - 1}")
         return found
 
     def beside(self, suffix: str) -> ObjectFile | None:
@@ -113,7 +113,7 @@ class ObjectFile:
         try:
             info: Mapping[str, Any] = self._fs.info(path)
         except FileNotFoundError as error:
-            raise FileNotFoundError(f"{self.name}: there is no such file") from error
+            raise FileNotFoundError(f"{self.name}: the file does not exist") from error
         return info
 
 

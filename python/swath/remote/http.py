@@ -147,7 +147,7 @@ class HttpFile:
         reply = self._send("HEAD", None)
         length = reply.headers.get("Content-Length", "")
         if reply.status != 200 or not length.isdecimal():
-            raise OSError(f"{self.name}: the server does not tell the size of the file")
+            raise OSError(f"{self.name}: the server does not report the size of the file")
         return int(length)
 
     def _read(self, start: int, stop: int) -> bytes:
@@ -155,14 +155,12 @@ class HttpFile:
             return self.head[start:stop]
         reply = self._ask(start, stop)
         if reply.status != 206:
-            raise OSError(
-                f"{self.name}: the server answered with all of the file where bytes {start}-{stop - 1} were asked for"
-            )
+            raise OSError(f"{self.name}: the server sent the whole file, but bytes {start}-{stop - 1} were requested")
         first, last, total = self._span_of(reply)
         if total is not None and total != self.size or self._is_another(reply.headers):
             raise SourceChangedError(self.name)
         if last + 1 < stop:
-            raise OSError(f"{self.name}: the server sent bytes {first}-{last} where {start}-{stop - 1} were asked for")
+            raise OSError(f"{self.name}: the server sent bytes {first}-{last}, but {start}-{stop - 1} were requested")
         return reply.body
 
     def _is_another(self, headers: Message) -> bool:
@@ -180,7 +178,7 @@ class HttpFile:
             raise OSError(f"{self.name}: HTTP 206 response missing Content-Range header")
         match = _CONTENT_RANGE.match(stated)
         if match is None or match[1] is None:
-            raise OSError(f"{self.name}: HTTP Content-Range {stated!r} cannot be understood")
+            raise OSError(f"{self.name}: HTTP Content-Range {stated!r} cannot be parsed")
         return int(match[1]), int(match[2]), None if match[3] == "*" else int(match[3])
 
     def _ask(self, start: int, stop: int) -> _Reply:
@@ -290,7 +288,7 @@ class HttpFile:
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             raise OSError(
-                f"{self.name}: the server sent its reply in the encoding {encoding!r}, which was not asked for"
+                f"{self.name}: the server sent its reply in the encoding {encoding!r}, which was not requested"
             )
         if response.status == 206:
             first, last, _ = self._span_of(_Reply(206, response.headers, b""))
@@ -298,7 +296,7 @@ class HttpFile:
             if first != start:
                 raise OSError(f"{stated} starts at byte {first}, but the request started at byte {start}")
             if not first <= last < stop:
-                raise OSError(f"{stated} is not what was asked for, bytes {start}-{stop - 1}")
+                raise OSError(f"{stated} is not the requested range, bytes {start}-{stop - 1}")
             budget = last + 1 - first
         else:
             budget = max(MAX_WHOLE, stop) if start == 0 else stop - start

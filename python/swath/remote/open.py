@@ -55,7 +55,7 @@ def open_store(
         options = dict(storage_options or {})
         headers = options.pop("headers", None)
         if options:
-            raise ValueError(f"storage_options: http knows only headers, not {', '.join(map(repr, options))}")
+            raise ValueError(f"storage_options: http(s) URLs support only headers, not {', '.join(map(repr, options))}")
         return HttpFile(url, headers, companion=OVERVIEWS)
     return ObjectFile(url, cloud_limit(max_cloud_bytes), storage_options)
 

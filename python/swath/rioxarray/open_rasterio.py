@@ -168,7 +168,7 @@ def _source_of(filename: Any) -> Any:
         filename.seek(position)
         if not isinstance(content, bytes | bytearray | memoryview):
             kind = type(content).__name__
-            raise TypeError(f"{filename!r} gives {kind} where bytes are needed: open it in binary mode")
+            raise TypeError(f"{filename!r} returns {kind} instead of bytes: open it in binary mode")
         return content
     return coerce(filename)
 

@@ -263,8 +263,8 @@ def _as_type(array: xr.DataArray, dtype: np.dtype[Any]) -> Any:
             same = made.astype(block.dtype) == block
         if not bool(same.all()):
             raise ValueError(
-                f"the variable {name!r} has integers that are no {dtype}, the type that holds all variables of the "
-                "Dataset. Write it on its own, or convert it with astype()."
+                f"the variable {name!r} has integers that {dtype}, the common type of all variables of the Dataset, "
+                "cannot represent. Write it on its own, or convert it with astype()."
             )
         return made
 

@@ -160,8 +160,8 @@ def _without_gaps(valid: Validity) -> Validity:
             missing = _missing(block)
             if bool(((missing if missing.ndim == 2 else missing.any(axis=2)) & (mask != 0)).any()):
                 raise NotPackableError(
-                    "pixels are missing that the mask has, or in some of their bands only, and there is no nodata "
-                    "value that they could become: pass one as nodata="
+                    "pixels are missing in some bands, or although the mask marks them as valid, and there is no "
+                    "nodata value to store for them: pass nodata="
                 )
         return mask
 

@@ -90,7 +90,7 @@ class Packing:
                 with np.errstate(invalid="ignore"):
                     is_whole = np.abs(values - whole) <= self._slack(values, source)
                 if not is_whole.all():
-                    raise NotPackableError(f"values lie between those that {self.dtype} samples of the file stand for")
+                    raise NotPackableError(f"some values are not values of {self.dtype} samples of the file")
             values = whole
         limits = np.iinfo(self.dtype)
         # float64 cannot represent the largest 64-bit integers: values that round up to 2**63 or 2**64 are out of range.
@@ -126,7 +126,7 @@ class Packing:
             return
         hit = result == result.dtype.type(self.nodata)
         if bool((hit if missing is None else hit & ~missing).any()):
-            raise NotPackableError(f"a valid value would become {self.nodata}, which stands for missing pixels")
+            raise NotPackableError(f"a valid value would become {self.nodata}, the nodata value")
 
     def _refusal(self, why: str) -> ValueError:
         return NotPackableError(why) if self.exact else ValueError(f"pack=True: {why}.")
@@ -141,7 +141,7 @@ class NodataGuard:
     def __call__(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Checks a block of floats."""
         if bool((block == block.dtype.type(self.nodata)).any()):
-            raise NotPackableError(f"{self.nodata} is among the values, and stands for missing pixels")
+            raise NotPackableError(f"the values contain {self.nodata}, the nodata value")
         return block
 
 
@@ -157,7 +157,7 @@ class AlphaGuard:
         if missing.ndim == 3:
             missing = missing.any(axis=2) & (block[..., self.band] != 0)
         if bool(missing.any()):
-            raise NotPackableError("pixels are missing that are not transparent, and there is no nodata value")
+            raise NotPackableError("missing pixels are not transparent, and there is no nodata value")
         return block
 
 

@@ -138,7 +138,7 @@ def _axis(data: Any, name: str) -> Axis | None:
         return None
     if given.dtype.kind not in "biufO":
         raise TypeError(
-            f"data.coords[{name!r}] has values of type {given.dtype}, which are no coordinates on a map: give numbers, "
+            f"data.coords[{name!r}] has values of type {given.dtype}, which are not map coordinates: use numbers, "
             "or drop the coord"
         )
     values = given.astype(np.float64)
@@ -163,7 +163,7 @@ def _check_even(values: npt.NDArray[np.float64], name: str, rounding: float) -> 
         steps = np.diff(values)
     usual = float(np.median(steps))
     if usual == 0.0:
-        raise NonUniformCoordsError(f"data.coords[{name!r}] is constant: there is no pixel size in it")
+        raise NonUniformCoordsError(f"data.coords[{name!r}] is constant, so the pixel size is unknown")
     drift = np.abs(steps - usual)
     uneven = ~(drift <= EVEN * abs(usual) + rounding)
     if uneven.any():
@@ -284,7 +284,7 @@ def _check_shape(data: Any, dims: tuple[str, ...]) -> None:
             raise ValueError(
                 f"the array has no coordinates and {data.sizes[name]} of {sizes[name]} pixels along {name!r}: which of "
                 "them they are is not known. Read with parse_coordinates=True, assign coordinates, or delete "
-                "attrs['transform'] to write a file without a place."
+                "attrs['transform'] to write a file without georeferencing."
             )
 
 
@@ -314,6 +314,6 @@ def _checked(transform: Transform) -> Transform:
     a, b, _, d, e, _ = transform
     if not all(map(math.isfinite, transform)) or a * e - b * d == 0.0:
         raise DegeneratePixelSizeError(
-            f"the transform {transform} gives pixels no size, or one that is not a number; correct attrs['transform']"
+            f"the transform {transform} has a pixel size that is zero or not finite; correct attrs['transform']"
         )
     return transform

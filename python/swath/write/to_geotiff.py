@@ -425,7 +425,7 @@ def _target_of(path: Any) -> str | Any:
                 "cloud URL (s3://, gs://, az://, ...) instead."
             )
         if not target:
-            raise FileNotFoundError("path is empty: there is no file of that name")
+            raise FileNotFoundError("path is empty: pass the name of the file to write")
         if os.path.isdir(target):
             raise IsADirectoryError(f"{target} is a directory: name the file to write")
         return target
