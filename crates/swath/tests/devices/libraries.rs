@@ -116,7 +116,7 @@ pub(crate) fn choice_of_decoder_and_of_storage_is_kept(subject: &Subject) {
     // A file in memory is none that a device could read by itself.
     let image = Dataset::from_bytes(file.build()).and_then(|dataset| dataset.image(0)).expect("it opens");
     let error = image.read(&strict(CodecBackend::Auto, Storage::CuFile)).expect_err("there is no file");
-    assert!(error.to_string().contains("only local files can be read by cuFile"), "{error}");
+    assert!(error.to_string().contains("cuFile reads only local files"), "{error}");
     let report = device(&image, &strict(CodecBackend::Auto, Storage::CuFile).fallback(FallbackPolicy::Auto));
     assert_eq!(report.fallbacks[0].stage, "reading by cuFile");
 }
