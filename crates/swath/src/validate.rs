@@ -127,7 +127,10 @@ pub fn validate(dataset: &Dataset) -> Result<Validation> {
     if roles.images.len() > 1 {
         let others = roles.images.len() - 1;
         findings.add(Rule::OneImage, Subject::File, Some(roles.images[1].full.offset), || {
-            format!("{others} more {} stored at or after this offset and not checked", if others == 1 { "image is" } else { "images are" })
+            format!(
+                "{others} more {} stored at or after this offset and not checked",
+                if others == 1 { "image is" } else { "images are" }
+            )
         });
     }
     let extents = blocks::check(dataset, &parts, &ghost, &mut findings)?;

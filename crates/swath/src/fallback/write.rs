@@ -65,7 +65,9 @@ impl fmt::Display for Unsupported {
             Unsupported::ThinPictures(codec) => write!(f, "{codec} does not encode pictures of one row or column"),
             Unsupported::Statistics => f.write_str("no kernel computes statistics"),
             Unsupported::OtherDevice => f.write_str("the raster is on another device"),
-            Unsupported::NotCompressed => f.write_str("nvCOMP does not compress these blocks, so they are in host memory"),
+            Unsupported::NotCompressed => {
+                f.write_str("nvCOMP does not compress these blocks, so they are in host memory")
+            }
             Unsupported::NotLocal => f.write_str("cuFile writes only local files"),
             Unsupported::CuFile(error) => error.fmt(f),
         }

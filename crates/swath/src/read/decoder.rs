@@ -101,7 +101,10 @@ fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
 fn check_tables(tables: Vec<u8>) -> swath_codec::Result<Vec<u8>> {
     const MOST: usize = 64 << 10;
     if tables.len() > MOST {
-        return Err(swath_codec::Error::Corrupt { codec: "JPEG", what: "its tables are longer than all possible tables together" });
+        return Err(swath_codec::Error::Corrupt {
+            codec: "JPEG",
+            what: "its tables are longer than all possible tables together",
+        });
     }
     Ok(tables)
 }

@@ -120,7 +120,9 @@ impl Walk<'_> {
                 extent.ascending &= span.offset >= previous;
                 if self.ghost.row_major && span.offset < previous {
                     self.findings.add(Rule::TileOrder, part.block(index), Some(span.offset), || {
-                        format!("it is stored before the block that precedes it in row-major order, which is at {previous}")
+                        format!(
+                            "it is stored before the block that precedes it in row-major order, which is at {previous}"
+                        )
                     });
                 }
                 previous = span.offset;
@@ -141,7 +143,10 @@ impl Walk<'_> {
         }
         if span.offset == 0 || span.len == 0 {
             self.findings.add(Rule::BlockSparse, part.block(index), None, || {
-                format!("the offset is {} and the size is {} bytes; either both or none must be 0", span.offset, span.len)
+                format!(
+                    "the offset is {} and the size is {} bytes; either both or none must be 0",
+                    span.offset, span.len
+                )
             });
             return false;
         }
