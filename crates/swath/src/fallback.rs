@@ -1,9 +1,9 @@
-//! What happens when a device cannot do a part of the work. Every such decision of a read is made here, and every
-//! such decision of a write in `fallback/write.rs`.
+//! The fallback policy: what happens when a device cannot do a part of the work. All such decisions of reads
+//! are made here, and all those of writes in `fallback/write.rs`.
 //!
-//! An executor describes the [`Setback`] and which other ways exist ([`Alternatives`]). [`FallbackPolicy::next_step`] answers with the
-//! next [`Step`], and [`Decision::permit`] refuses it where the policy does not allow it. Executors, the command and the Python
-//! package do not decide again.
+//! An executor describes the [`Setback`] and which other ways exist ([`Alternatives`]).
+//! [`FallbackPolicy::next_step`] returns the next [`Step`], and [`Decision::permit`] refuses it if the policy
+//! does not allow it. Executors, the command and the Python package do not decide again.
 
 pub(crate) mod write;
 
@@ -28,16 +28,17 @@ pub(crate) mod stage {
     pub(crate) const MOVING_RASTER: &str = "moving the raster";
 }
 
-/// Refused blocks of a batch that the CPU reads one by one. More of them are read as one batch.
+/// The most refused blocks of a batch that the CPU reads one by one. If there are more, it reads them as one
+/// batch.
 pub(crate) const FEW_BLOCKS: usize = 4;
 
-/// What to do when a device cannot do a part of the work.
+/// What Swath does when a device cannot do a part of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FallbackPolicy {
-    /// Let the CPU do that part, as one batch, and list it in the report.
+    /// The CPU does that part, as one batch, and the report lists it.
     #[default]
     Auto,
-    /// Fail with [`Error::Fallback`].
+    /// The operation fails with [`Error::Fallback`].
     Strict,
 }
 
@@ -46,7 +47,7 @@ pub enum FallbackPolicy {
 pub(crate) enum Setback {
     /// No GPU was found, its driver cannot compile the kernels, or no kernel and no library does this work.
     Unsupported,
-    /// A library of NVIDIA's is missing, or failed before the batch was submitted.
+    /// An NVIDIA library is missing, or failed before the batch was submitted.
     LibraryFailed,
     /// cuFile cannot open the file, or failed to read it.
     CuFileFailed,
@@ -54,21 +55,21 @@ pub(crate) enum Setback {
     OutOfMemory,
     /// The decoder refused blocks of a batch that may be correct.
     BlocksRefused {
-        /// Blocks that it refused.
+        /// The number of blocks that the decoder refused.
         refused: usize,
-        /// Blocks of the same batch that it decoded.
+        /// The number of blocks of the same batch that it decoded.
         decoded: u64,
     },
-    /// The host could not fetch the batch. The CPU's read finds the block and reports it.
+    /// The host could not fetch the batch. The CPU reads it again, finds the block and reports it.
     FetchFailed,
 }
 
-/// The other ways that exist at this moment.
+/// The other ways that are available at this point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Alternatives {
-    /// The batch can be split, or has not been tried with all of the budget.
+    /// Whether the batch can be split, or was not yet tried with the whole budget.
     pub(crate) smaller_batch: bool,
-    /// A kernel of Swath's can replace the library.
+    /// Whether one of Swath's kernels can replace the library.
     pub(crate) builtin_kernel: bool,
 }
 
@@ -103,7 +104,8 @@ impl Decision {
 }
 
 impl FallbackPolicy {
-    /// Picks the next step after a setback of a read with `decoder`. `None` means that no way is left: the device's error is final.
+    /// Returns the next step after a setback of a read with `decoder`. `None` means that no alternative is
+    /// left and the device's error is final.
     pub(crate) fn next_step(
         self,
         decoder: CodecBackend,
@@ -111,8 +113,8 @@ impl FallbackPolicy {
         alternatives: Alternatives,
     ) -> Option<Decision> {
         let lenient = self == FallbackPolicy::Auto;
-        // A caller that leaves the choice of decoder to Swath asked for pixels that the device decoded, and our kernel gives them. Only
-        // an explicit request for nvCOMP rules our kernel out.
+        // A caller that leaves the choice of the decoder to Swath wants pixels that the device decoded, and
+        // our kernel provides them. Only an explicit request for nvCOMP rules our kernel out.
         let any_decoder = lenient || decoder != CodecBackend::NvComp;
         let (step, permitted) = match setback {
             Setback::OutOfMemory if alternatives.smaller_batch => (Step::SmallerBatch, true),
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_asks_for_less_then_for_our_kernel_then_fails() {
+    fn out_of_memory_tries_a_smaller_batch_then_our_kernel_then_fails() {
         let next = |policy: FallbackPolicy, decoder, ways| policy.next_step(decoder, Setback::OutOfMemory, ways);
         for policy in [FallbackPolicy::Auto, FallbackPolicy::Strict] {
             let smaller = Some(Decision { step: Step::SmallerBatch, permitted: true });
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_failed_is_replaced_by_our_kernel_but_not_in_strict_mode() {
+    fn our_kernel_replaces_a_failed_library_except_in_strict_mode() {
         for (policy, permitted) in [(FallbackPolicy::Auto, true), (FallbackPolicy::Strict, false)] {
             let decided = decide(policy, CodecBackend::Auto, Setback::LibraryFailed, BUILTIN);
             assert_eq!(decided, (Step::BuiltinKernel, permitted));

@@ -73,8 +73,8 @@ impl RowSource for Chunks<'_> {
 
 fn written(plan: &WritePlan, array: ArraySource<'_>, chunk: u64, threads: usize, buffer: u64) -> Vec<u8> {
     let mut source = Chunks { array, rows: chunk, next: 0 };
-    let running = WriteConfig::default().threads(threads).buffer_bytes(buffer);
-    let (bytes, _) = plan.to_bytes(&mut source, &running).unwrap();
+    let config = WriteConfig::default().threads(threads).buffer_bytes(buffer);
+    let (bytes, _) = plan.to_bytes(&mut source, &config).unwrap();
     assert_eq!(source.next, HEIGHT);
     bytes
 }
@@ -240,8 +240,8 @@ fn failing_source_and_cancel_leave_nothing_behind() {
                 if rows.end > 200 { Err(Error::Producer { rows, cause: "the sensor broke".into() }) } else { Ok(()) }
             },
         );
-        let running = WriteConfig::new().buffer_bytes(1);
-        let error = plan.write_file(&path, &mut failing, &running.clone().overwrite(true)).unwrap_err();
+        let config = WriteConfig::new().buffer_bytes(1);
+        let error = plan.write_file(&path, &mut failing, &config.clone().overwrite(true)).unwrap_err();
         assert!(error.to_string().contains("the sensor broke"), "{error}");
 
         let cancel = Cancel::new();
@@ -256,11 +256,8 @@ fn failing_source_and_cancel_leave_nothing_behind() {
                 Ok(())
             },
         );
-        let running = running.cancel(&cancel);
-        assert!(matches!(
-            plan.write_file(&path, &mut endless, &running.clone().overwrite(true)),
-            Err(Error::Cancelled)
-        ));
+        let config = config.cancel(&cancel);
+        assert!(matches!(plan.write_file(&path, &mut endless, &config.clone().overwrite(true)), Err(Error::Cancelled)));
 
         let mut fine = RowFn::new(
             ImageShape::new(HEIGHT, WIDTH, 1, DType::F32),

@@ -116,7 +116,7 @@ pub(crate) fn choice_of_decoder_and_of_storage_is_kept(subject: &Subject) {
     // A file in memory is none that a device could read by itself.
     let image = Dataset::from_bytes(file.build()).and_then(|dataset| dataset.image(0)).expect("it opens");
     let error = image.read(&strict(CodecBackend::Auto, Storage::CuFile)).expect_err("there is no file");
-    assert!(error.to_string().contains("only local files can be read by cuFile"), "{error}");
+    assert!(error.to_string().contains("cuFile reads only local files"), "{error}");
     let report = device(&image, &strict(CodecBackend::Auto, Storage::CuFile).fallback(FallbackPolicy::Auto));
     assert_eq!(report.fallbacks[0].stage, "reading by cuFile");
 }
@@ -181,9 +181,9 @@ pub(crate) fn files_are_opened_past_the_page_cache(subject: &Subject) {
     let pixels = vec![7_u8; 64 * 64];
     let mut source = ArraySource::from_bytes(&pixels, DType::U8, 1, 64, 64, Layout::BandsLast).expect("an array");
     let (device, storage) = (Device::Gpu(subject.gpu.clone()), Storage::CuFile);
-    let running = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).storage(storage);
+    let config = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).storage(storage);
     let mut written = Vec::new();
-    let report = plan.write_to(&mut written, &mut source, &running).expect("it writes");
+    let report = plan.write_to(&mut written, &mut source, &config).expect("it writes");
     assert_eq!(
         report.gpu.expect("a device did it").written_by,
         "cuFile (GPUDirect Storage, parts of pages through host memory)"
@@ -200,12 +200,12 @@ fn plan(width: u64, height: u64, bands: usize, dtype: DType, compress: Compress,
 fn write(subject: &Subject, plan: &WritePlan, pixels: &[u8], encoder: CodecBackend) -> (Vec<u8>, WriteReport) {
     let (width, height, bands, dtype) = (plan.width(), plan.height(), plan.bands(), plan.dtype());
     let mut source = ArraySource::from_bytes(pixels, dtype, bands, height, width, Layout::BandsLast).expect("an array");
-    let running = WriteConfig::new()
+    let config = WriteConfig::new()
         .device(Device::Gpu(subject.gpu.clone()))
         .fallback(FallbackPolicy::Strict)
         .encoder(encoder)
         .buffer_bytes(1);
-    plan.to_bytes(&mut source, &running).expect("it is written")
+    plan.to_bytes(&mut source, &config).expect("it is written")
 }
 
 fn reads_back(name: &str, file: &[u8], pixels: &[u8]) {
@@ -269,8 +269,8 @@ pub(crate) fn library_that_did_nothing_is_not_believed(subject: &Subject) {
     let plan = plan(100, 80, 1, DType::U16, Compress::Zstd { level: 3 }, true);
     let pixels = crate::files::texture(9, 100 * 80 * 2);
     let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
-    let running = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
-    let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
+    let config = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
+    let (bytes, report) = plan.to_bytes(&mut source, &config).expect("it is written");
     reads_back("did nothing", &bytes, &pixels);
     let report = report.gpu.expect("a device did it");
     assert_eq!((report.compressed_by.as_str(), report.fallbacks.len()), ("the CPU", 1), "{:?}", report.fallbacks);
@@ -282,8 +282,8 @@ pub(crate) fn compressed_size_that_cannot_be_is_not_believed(subject: &Subject) 
         let plan = plan(100, 80, 1, DType::U16, compress, true);
         let pixels = crate::files::texture(9, 100 * 80 * 2);
         let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
-        let running = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
-        let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
+        let config = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
+        let (bytes, report) = plan.to_bytes(&mut source, &config).expect("it is written");
         reads_back("too large", &bytes, &pixels);
         assert!(!report.gpu.expect("a device did it").fallbacks.is_empty());
     }

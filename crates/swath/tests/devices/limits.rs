@@ -44,14 +44,14 @@ impl Square {
         ArraySource::from_bytes(pixels, DType::U16, 1, *side, *side, Layout::BandsLast).expect("an array")
     }
 
-    fn write(&self, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
-        let (bytes, report) = self.plan.to_bytes(&mut self.array(), running)?;
+    fn write(&self, config: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
+        let (bytes, report) = self.plan.to_bytes(&mut self.array(), config)?;
         Ok((bytes, report.gpu.expect("a device did it")))
     }
 
     /// To a file, to which the device may write by itself.
-    fn write_file(&self, path: &Path, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
-        let report = self.plan.write_file(path, &mut self.array(), &running.clone().overwrite(true))?;
+    fn write_file(&self, path: &Path, config: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
+        let report = self.plan.write_file(path, &mut self.array(), &config.clone().overwrite(true))?;
         Ok((fs::read(path).expect("it was just written"), report.gpu.expect("a device did it")))
     }
 
@@ -71,7 +71,7 @@ impl Square {
 }
 
 /// One row of tiles at a time.
-fn running(subject: &Subject, storage: Storage, fallback: FallbackPolicy) -> WriteConfig<'static> {
+fn config(subject: &Subject, storage: Storage, fallback: FallbackPolicy) -> WriteConfig<'static> {
     let device = Device::Gpu(subject.gpu.clone());
     WriteConfig::new().device(device).fallback(fallback).threads(2).storage(storage).buffer_bytes(1)
 }
@@ -83,7 +83,7 @@ fn path(name: &str) -> PathBuf {
 /// The first tile above 64 KiB is decoded again, by our own kernel, and only that; nobody waits for it alone, it costs memory for
 /// itself, and the bytes are those that the same tiles have when nobody looks.
 pub(crate) fn first_large_tile_of_deflate_is_decoded_again_in_the_same_wait(subject: &Subject) {
-    let strict = |storage| running(subject, storage, FallbackPolicy::Strict);
+    let strict = |storage| config(subject, storage, FallbackPolicy::Strict);
     for cog in [false, true] {
         // 128 KiB a tile. What is not Deflate is not looked at.
         let [deflate, zstd] = [DEFLATE, Compress::Zstd { level: 3 }].map(|compress| {
@@ -129,7 +129,7 @@ pub(crate) fn empty_tiles_show_nothing_and_the_next_are_looked_at(subject: &Subj
     let rows = 2 * 256 * 1024 * 2;
     square.pixels[..rows].fill(0);
     swath_sim::forget();
-    let (bytes, _) = square.write(&running(subject, Storage::Posix, FallbackPolicy::Strict)).expect("it writes");
+    let (bytes, _) = square.write(&config(subject, Storage::Posix, FallbackPolicy::Strict)).expect("it writes");
     square.check("two empty rows of tiles", &bytes);
     assert_eq!(
         (calls("launch inflate"), calls("launch chunk_frame")),
@@ -145,7 +145,7 @@ pub(crate) fn library_that_compresses_nothing_is_told_whatever_memory_there_is(s
     let square = Square::new(1500, 1456, Compress::Lz4, true);
     let mut done = 0;
     for budget in (4..100).map(|quarters| quarters << 18) {
-        let with = |fallback| running(subject, Storage::Posix, fallback).gpu_memory_budget(budget).buffer_bytes(None);
+        let with = |fallback| config(subject, Storage::Posix, fallback).gpu_memory_budget(budget).buffer_bytes(None);
         match square.write(&with(FallbackPolicy::Auto)) {
             Ok((_, gpu)) => {
                 assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("larger than")), "{budget}: {gpu:?}");
@@ -171,7 +171,7 @@ pub(crate) fn nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_wri
         let name = format!("COG {cog}, {storage:?}");
         swath_sim::reset();
         swath_sim::forget();
-        let auto = running(subject, storage, FallbackPolicy::Auto);
+        let auto = config(subject, storage, FallbackPolicy::Auto);
         let (bytes, gpu) = square.write_file(&file, &auto).expect("the CPU compresses");
         assert_eq!(calls("told to fail: compress-wrong"), 1, "{name}");
         square.check(&name, &bytes);
@@ -188,7 +188,7 @@ pub(crate) fn nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_wri
         // Whoever wants no other way gets an error and keeps the old file.
         fs::write(&file, b"old").expect("room on the disk");
         swath_sim::reset();
-        let strict = running(subject, storage, FallbackPolicy::Strict);
+        let strict = config(subject, storage, FallbackPolicy::Strict);
         let error = square.write_file(&file, &strict).expect_err("nvCOMP was asked for");
         assert!(matches!(&error, Error::Fallback { .. }), "{error}");
         assert!(error.to_string().contains("nvCOMP"), "{error}");
@@ -201,12 +201,12 @@ pub(crate) fn nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_wri
 pub(crate) fn tiles_of_zstd_above_16_mib_are_left_to_the_cpu_and_told(subject: &Subject) {
     for (tile, by_nvcomp) in [(2896, true), (2912, false)] {
         let square = Square::new(16, tile, Compress::Zstd { level: 1 }, false);
-        let (bytes, gpu) = square.write(&running(subject, Storage::Posix, FallbackPolicy::Auto)).expect("it writes");
+        let (bytes, gpu) = square.write(&config(subject, Storage::Posix, FallbackPolicy::Auto)).expect("it writes");
         square.check(&format!("tiles of {tile}"), &bytes);
         assert_eq!(gpu.compressed_by.contains("nvCOMP"), by_nvcomp, "{gpu:?}");
         assert_eq!(gpu.fallbacks.is_empty(), by_nvcomp, "{:?}", gpu.fallbacks);
         assert!(gpu.fallbacks.iter().all(|told| told.reason.contains("larger than the 16777216")), "{gpu:?}");
-        let strict = square.write(&running(subject, Storage::Posix, FallbackPolicy::Strict));
+        let strict = square.write(&config(subject, Storage::Posix, FallbackPolicy::Strict));
         assert_eq!(strict.is_ok(), by_nvcomp, "{strict:?}");
     }
 }

@@ -151,10 +151,10 @@ fn to_bytes(
     device: Device,
     fallback: FallbackPolicy,
 ) -> swath::Result<(Vec<u8>, WriteReport)> {
-    let running = WriteConfig::default().device(device).fallback(fallback).threads(2);
+    let config = WriteConfig::default().device(device).fallback(fallback).threads(2);
     let (dtype, bands) = (plan.dtype(), plan.bands());
     let array = ArraySource::from_bytes(pixels, dtype, bands, plan.height(), plan.width(), Layout::BandsLast);
-    plan.to_bytes(&mut array.expect("as planned"), &running)
+    plan.to_bytes(&mut array.expect("as planned"), &config)
 }
 
 fn jpeg(colour: EncodeColour) -> Compress {
@@ -221,9 +221,9 @@ pub(crate) fn libraries_are_left_alone_when_they_are_ruled_out(subject: &Subject
     let report = file.open().read(&request).expect("the CPU reads it").report;
     assert_eq!(report.gpu.expect("a device was asked").fallbacks[0].reason, "no kernel decodes JPEG 2000");
     let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |options| options);
-    let running = WriteConfig::default().device(Device::Gpu(subject.gpu.clone())).encoder(CodecBackend::Builtin);
+    let config = WriteConfig::default().device(Device::Gpu(subject.gpu.clone())).encoder(CodecBackend::Builtin);
     let array = ArraySource::from_bytes(&pixels, DType::U8, 1, plan.height(), plan.width(), Layout::BandsLast);
-    plan.to_bytes(&mut array.expect("as planned"), &running).expect("the CPU encodes it");
+    plan.to_bytes(&mut array.expect("as planned"), &config).expect("the CPU encodes it");
     let events = swath_sim::events();
     assert!(!events.iter().any(|event| event.starts_with("nvjpeg")), "{events:?}");
 }

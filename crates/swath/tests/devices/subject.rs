@@ -110,8 +110,9 @@ pub(crate) fn on_nvidia_with(test: &str, variables: &[(&str, &str)], hazard: Haz
 
 /// As [`on_nvidia`], with one failure after another, each in a process of its own.
 pub(crate) fn on_failing_nvidia(test: &str, failures: &[&str], hazard: Hazard) {
-    let running = env::var(FAIL);
-    for failure in failures.iter().filter(|failure| running.as_ref().is_ok_and(|it| it == *failure) || running.is_err())
+    let requested = env::var(FAIL);
+    for failure in
+        failures.iter().filter(|failure| requested.as_ref().is_ok_and(|it| it == *failure) || requested.is_err())
     {
         on_nvidia_with(test, &[(FAIL, failure)], hazard);
     }

@@ -55,13 +55,13 @@ pub(crate) fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8
     out
 }
 
-fn running(device: Device, fallback: FallbackPolicy) -> WriteConfig<'static> {
+fn config(device: Device, fallback: FallbackPolicy) -> WriteConfig<'static> {
     // Whose bytes are the CPU's; what nvCOMP makes is looked at elsewhere.
     WriteConfig::new().encoder(CodecBackend::Builtin).device(device).fallback(fallback).threads(2)
 }
 
-fn write(plan: &WritePlan, array: ArraySource<'_>, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
-    plan.to_bytes(&mut { array }, running).unwrap()
+fn write(plan: &WritePlan, array: ArraySource<'_>, config: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
+    plan.to_bytes(&mut { array }, config).unwrap()
 }
 
 /// A plan at random, of those that a device can do all of.
@@ -142,9 +142,9 @@ pub(crate) fn bytes_are_those_of_the_cpu_however_bands_are_made(subject: &Subjec
         let (plan, width, height, bands, dtype) = plan(&mut random, subject.amount(140, 40));
         let pixels = samples(&mut random, dtype, (width * height) as usize * bands);
         let array = ArraySource::from_bytes(&pixels, dtype, bands, height, width, Layout::BandsLast).unwrap();
-        let (expected, on_cpu) = write(&plan, array, &running(Device::Cpu, FallbackPolicy::Auto));
+        let (expected, on_cpu) = write(&plan, array, &config(Device::Cpu, FallbackPolicy::Auto));
         let named = || format!("case {case}: {width} x {height} x {bands} {dtype} {:?}", plan.options());
-        let on_device = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
+        let on_device = config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
         let (eager, report) = write(&plan, array, &on_device);
         assert!(eager == expected, "{}", named());
         assert_eq!((report.device, report.statistics.len()), (gpu.info().api.name(), on_cpu.statistics.len()));
@@ -209,7 +209,7 @@ pub(crate) fn raster_on_the_device_is_written_without_passing_through_the_host(s
             let (expected, _) = write(&plan, array, &WriteConfig::default());
             let raster = DeviceRaster::upload(&gpu, dtype, (bands, height, width), bands_last, &pixels).unwrap();
             let before = gpu.stats();
-            let on_device = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
+            let on_device = config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
             let (bytes, report) = plan.to_bytes(&mut raster.clone(), &on_device).unwrap();
             assert!(bytes == expected, "{bands} bands of {dtype}, last {bands_last}");
             assert_eq!((report.device, gpu.stats().since(&before).uploads), (gpu.info().api.name(), 0));
@@ -219,10 +219,10 @@ pub(crate) fn raster_on_the_device_is_written_without_passing_through_the_host(s
             assert!(after == pixels);
             // Another device cannot look into the memory of this one.
             if let Some(other) = subject.another() {
-                let strict = running(Device::Gpu(other.clone()), FallbackPolicy::Strict);
+                let strict = config(Device::Gpu(other.clone()), FallbackPolicy::Strict);
                 let error = plan.to_bytes(&mut raster.clone(), &strict).unwrap_err();
                 assert!(matches!(error, Error::Fallback { stage: "moving the raster", .. }), "{error}");
-                let other = running(Device::Gpu(other), FallbackPolicy::Auto);
+                let other = config(Device::Gpu(other), FallbackPolicy::Auto);
                 let (bytes, report) = plan.to_bytes(&mut raster.clone(), &other).unwrap();
                 assert!(bytes == expected);
                 assert_eq!(report.gpu.unwrap().fallbacks[0].stage, "moving the raster");
@@ -262,10 +262,10 @@ pub(crate) fn image_is_converted_without_its_pixels_passing_through_the_host(sub
         let plan = WritePlan::new(ImageShape::new(height, width, bands, DType::U16), options).unwrap();
         let convert = |device: Device, budget: Option<u64>| {
             let request = ReadRequest::new().device(&device);
-            let mut running = running(device, FallbackPolicy::Auto);
+            let mut config = config(device, FallbackPolicy::Auto);
             // Several bands, which do not end where blocks do.
-            running = running.buffer_bytes(1).gpu_memory_budget(budget);
-            plan.to_bytes(&mut ImageSource::new(&image, request).unwrap(), &running).unwrap()
+            config = config.buffer_bytes(1).gpu_memory_budget(budget);
+            plan.to_bytes(&mut ImageSource::new(&image, request).unwrap(), &config).unwrap()
         };
         let (expected, _) = convert(Device::Cpu, None);
         let (bytes, report) = convert(Device::Gpu(gpu.clone()), None);
@@ -290,7 +290,7 @@ pub(crate) fn thousand_tiles_cost_one_pool_and_one_download(subject: &Subject) {
     let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
     let pixels: Vec<u8> = (0..width * height).map(|i| (i / 7 % 251) as u8).collect();
     let array = ArraySource::new::<u8>(&pixels, 1, height, width, Layout::BandsFirst).unwrap();
-    let (_, report) = write(&plan, array, &running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict));
+    let (_, report) = write(&plan, array, &config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict));
     let stats = report.gpu.unwrap().stats;
     // One for the rows, one for the tiles.
     assert_eq!((stats.allocations, stats.uploads, stats.downloads, stats.synchronisations), (2, 1, 1, 1), "{stats}");
@@ -320,7 +320,7 @@ pub(crate) fn peak_of_device_memory_is_a_band_and_not_the_image(subject: &Subjec
         .write_file(
             &path,
             &mut source,
-            &running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict).clone().overwrite(true),
+            &config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict).clone().overwrite(true),
         )
         .unwrap();
     let stats = report.gpu.unwrap().stats;
@@ -356,7 +356,7 @@ pub(crate) fn budget_too_small_for_a_band_halves_it_and_then_names_what_is_missi
     let options = WriteOptions::default().blocks(BlockSize::Tiles { width: 32, height: 32 });
     let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
     let (expected, _) = write(&plan, array, &WriteConfig::default());
-    let mut small = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
+    let mut small = config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
     // Eight rows of tiles of 8 KiB each, and their tiles.
     small = small.gpu_memory_budget(40_000);
     let (bytes, report) = write(&plan, array, &small);
@@ -393,7 +393,7 @@ pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subje
         options = options.blocks(tiles);
         let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
         let (expected, _) = write(&plan, array, &WriteConfig::default());
-        let (bytes, report) = write(&plan, array, &running(Device::Gpu(gpu.clone()), FallbackPolicy::Auto));
+        let (bytes, report) = write(&plan, array, &config(Device::Gpu(gpu.clone()), FallbackPolicy::Auto));
         assert!(bytes == expected);
         let fallbacks = report.gpu.unwrap().fallbacks;
         assert!(
@@ -401,7 +401,7 @@ pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subje
             "{fallbacks:?}"
         );
         assert_eq!(report.device, "cpu");
-        let strict = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
+        let strict = config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
         let error = plan.to_bytes(&mut { array }, &strict).unwrap_err();
         assert!(matches!(&error, Error::Fallback { stage: "cutting", reason } if reason.contains(word)), "{error}");
     }
@@ -414,7 +414,7 @@ pub(crate) fn device_that_was_looked_for_and_is_not_there_is_told(_: &Subject) {
     let missing = |reason: &str| {
         Device::from(Err(swath_gpu::Error::NoDevice { api: swath_gpu::Api::Cuda, reason: reason.to_owned() }))
     };
-    let none = running(missing("there is none"), FallbackPolicy::Auto);
+    let none = config(missing("there is none"), FallbackPolicy::Auto);
     let (bytes, report) = write(&plan, array, &none);
     let told = |gpu: Option<swath::device::DeviceReport>| gpu.unwrap().fallbacks[0].reason.clone();
     assert_eq!((report.device, told(report.gpu)), ("cpu", "there is no CUDA device: there is none".to_owned()));

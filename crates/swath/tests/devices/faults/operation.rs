@@ -139,7 +139,7 @@ impl Operation {
             asked.storage = Storage::Auto;
         }
         let request = ReadRequest::new().device(gpu).fallback(asked.policy).decoder(asked.codec).storage(asked.storage);
-        let running = WriteConfig::new()
+        let config = WriteConfig::new()
             .threads(1)
             .buffer_bytes(1)
             .device(Device::Gpu(gpu.clone()))
@@ -164,17 +164,17 @@ impl Operation {
                 Ok(Done { levels: vec![pixels], report: report.gpu.expect("a device was asked") })
             }
             Work::Write { plan, pixels, to_file: false } => {
-                let (bytes, report) = plan.to_bytes(&mut array(plan, pixels), &running)?;
+                let (bytes, report) = plan.to_bytes(&mut array(plan, pixels), &config)?;
                 let levels = levels(plan, Dataset::from_bytes(bytes)?);
                 Ok(Done { levels, report: report.gpu.expect("a device was asked") })
             }
             Work::Write { plan, pixels, to_file: true } => {
-                self.to_file(plan, |path| plan.write_file(path, &mut array(plan, pixels), &running))
+                self.to_file(plan, |path| plan.write_file(path, &mut array(plan, pixels), &config))
             }
             Work::Convert { plan, file } => {
                 let image: Image = open(file.clone());
                 let mut source = ImageSource::new(&image, request)?;
-                self.to_file(plan, |path| plan.write_file(path, &mut source, &running))
+                self.to_file(plan, |path| plan.write_file(path, &mut source, &config))
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::writing::{Random, large, samples};
 /// The codecs that nvCOMP has.
 const CODECS: [Compress; 3] = [Compress::Deflate { level: 6 }, Compress::Zstd { level: 3 }, Compress::Lz4];
 
-fn running(gpu: &Gpu, storage: Storage, buffer_bytes: Option<u64>) -> WriteConfig<'static> {
+fn config(gpu: &Gpu, storage: Storage, buffer_bytes: Option<u64>) -> WriteConfig<'static> {
     let device = Device::Gpu(gpu.clone());
     WriteConfig::new()
         .device(device)
@@ -72,12 +72,12 @@ impl Picture {
     }
 
     /// A file in memory, by way of the host.
-    fn to_bytes(&self, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
-        self.plan.to_bytes(&mut self.array(), running).expect("it writes")
+    fn to_bytes(&self, config: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
+        self.plan.to_bytes(&mut self.array(), config).expect("it writes")
     }
 
     /// The same, the rows made in chunks of so many.
-    fn in_chunks(&self, chunk: u64, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
+    fn in_chunks(&self, chunk: u64, config: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
         let (width, height, bands) = self.size;
         let row_bytes = width as usize * bands * self.dtype.size();
         let mut rows = |rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>| {
@@ -85,11 +85,11 @@ impl Picture {
             Ok(())
         };
         let mut source = RowFn::new(ImageShape::new(height, width, bands, self.dtype), chunk, &mut rows);
-        self.plan.to_bytes(&mut source, running).expect("it writes")
+        self.plan.to_bytes(&mut source, config).expect("it writes")
     }
 
-    fn to_file(&self, path: &Path, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, WriteReport)> {
-        let report = self.plan.write_file(path, &mut self.array(), &running.clone().overwrite(true))?;
+    fn to_file(&self, path: &Path, config: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, WriteReport)> {
+        let report = self.plan.write_file(path, &mut self.array(), &config.clone().overwrite(true))?;
         Ok((fs::read(path).expect("it was just written"), report))
     }
 
@@ -136,13 +136,13 @@ fn pictures() -> Vec<(String, Picture)> {
 
 pub(super) fn seed5_bands_of_any_size_make_the_same_bytes_through_nvcomp(subject: &Subject) {
     for (name, picture) in pictures() {
-        let (eager, report) = picture.to_bytes(&running(&subject.gpu, Storage::Auto, None));
+        let (eager, report) = picture.to_bytes(&config(&subject.gpu, Storage::Auto, None));
         assert!(device(&report).compressed_by.contains("nvCOMP"), "{name}: {:?}", report.gpu);
         assert_eq!(device(&report).stats.uploads, 3, "{name}: all rows are one band: {:?}", report.gpu);
         picture.check(&name, &eager);
         // A row of tiles at a time, some rows, rows that end within a tile; and two and a half rows of tiles.
         for (chunk, buffer) in [(1, 1), (32, 1), (24, 1), (48, 200_000), (173, 60_000)] {
-            let streamed = running(&subject.gpu, Storage::Auto, Some(buffer));
+            let streamed = config(&subject.gpu, Storage::Auto, Some(buffer));
             let (bytes, report) = picture.in_chunks(chunk, &streamed);
             assert!(bytes == eager, "{name}, chunks of {chunk} rows, {buffer} bytes: other bytes");
             let stats = device(&report).stats;
@@ -151,7 +151,7 @@ pub(super) fn seed5_bands_of_any_size_make_the_same_bytes_through_nvcomp(subject
         }
         // To anything that takes bytes: blocks wait in files, which the device writes.
         let mut written = Vec::new();
-        let streamed = running(&subject.gpu, Storage::Auto, Some(1));
+        let streamed = config(&subject.gpu, Storage::Auto, Some(1));
         let report = picture.plan.write_to(&mut written, &mut picture.array(), &streamed).expect("it writes");
         assert!(written == eager, "{name}: other bytes in a vector");
         assert!(device(&report).written_by.contains("cuFile"), "{name}: {:?}", report.gpu);
@@ -180,9 +180,9 @@ pub(super) fn seed5_device_holds_a_band_and_not_the_image(subject: &Subject) {
             let mut source = RowFn::new(ImageShape::new(height, side, 1, DType::F32), tile, large);
             subject.gpu.trim();
             subject.gpu.reset_peak();
-            let running = running(&subject.gpu, Storage::Auto, Some(1));
+            let config = config(&subject.gpu, Storage::Auto, Some(1));
             let (report, timeline) = Timeline::of(|| {
-                plan.write_file(&file.0, &mut source, &running.clone().overwrite(true)).expect("it writes")
+                plan.write_file(&file.0, &mut source, &config.clone().overwrite(true)).expect("it writes")
             });
             let stats = device(&report).stats;
             // Of the overviews there are rows for a tile and for what a band adds, twice, as they move: of half and of a quarter of the width.
@@ -222,9 +222,9 @@ pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
         };
         let holes = nan(&picture.pixels);
         assert!(holes > 100, "{holes} holes");
-        let (eager, _) = picture.to_bytes(&running(&subject.gpu, Storage::Auto, None));
+        let (eager, _) = picture.to_bytes(&config(&subject.gpu, Storage::Auto, None));
         picture.check(&format!("{dtype}"), &eager);
-        let streamed = running(&subject.gpu, Storage::Auto, Some(1));
+        let streamed = config(&subject.gpu, Storage::Auto, Some(1));
         let ((bytes, _), timeline) = Timeline::of(|| picture.in_chunks(24, &streamed));
         assert!(bytes == eager, "{dtype}: other bytes");
         // Once for each band that was uploaded.
@@ -243,15 +243,15 @@ pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
 pub(super) fn seed5_band_that_completes_no_tile_does_not_end_writing_by_cufile(subject: &Subject) {
     let options = WriteOptions::new().cog().compression(Compress::Deflate { level: 6 });
     let picture = Picture::new((64, 300, 1), DType::U8, options);
-    let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
+    let (expected, _) = picture.to_bytes(&config(&subject.gpu, Storage::Posix, None));
     let file = Temporary::new("no-tile");
     let mut source = RowFn::new(ImageShape::new(300, 64, 1, DType::U8), 20, |rows: Range<u64>, to: &mut [u8], _| {
         to.copy_from_slice(&picture.pixels[rows.start as usize * 64..rows.end as usize * 64]);
         Ok(())
     });
     // 32 rows at most, of which a chunk has 20.
-    let running = running(&subject.gpu, Storage::Auto, Some(32 * 64));
-    let report = picture.plan.write_file(&file.0, &mut source, &running.clone().overwrite(true)).expect("it writes");
+    let config = config(&subject.gpu, Storage::Auto, Some(32 * 64));
+    let report = picture.plan.write_file(&file.0, &mut source, &config.clone().overwrite(true)).expect("it writes");
     let gpu = device(&report);
     assert!(gpu.written_by.contains("GPUDirect") && gpu.fallbacks.is_empty(), "{gpu:?}");
     assert_eq!(gpu.stats.file_written_bytes, report.bytes_encoded + 8 * report.blocks, "{}", gpu.stats);
@@ -262,13 +262,13 @@ pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_thro
     for (name, picture) in pictures() {
         let [direct, by_host] = ["direct", "host"].map(Temporary::new);
         let (expected, report) =
-            picture.to_file(&by_host.0, &running(&subject.gpu, Storage::Posix, Some(1))).expect("it writes");
+            picture.to_file(&by_host.0, &config(&subject.gpu, Storage::Posix, Some(1))).expect("it writes");
         let stats = device(&report).stats;
         assert_eq!((device(&report).written_by.as_str(), stats.file_writes), ("", 0), "{name}: {stats}");
         assert!(stats.downloaded_bytes >= report.bytes_encoded, "{name}: {stats}");
         for buffer in [Some(1), None] {
-            let running = running(&subject.gpu, Storage::Auto, buffer);
-            let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&direct.0, &running).expect("it writes"));
+            let config = config(&subject.gpu, Storage::Auto, buffer);
+            let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&direct.0, &config).expect("it writes"));
             assert!(bytes == expected, "{name}: other bytes");
             let gpu = device(&report);
             assert!(gpu.written_by.contains("GPUDirect") && gpu.fallbacks.is_empty(), "{name}: {gpu:?}");
@@ -293,8 +293,8 @@ pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_thro
 fn other_way(subject: &Subject, some_by_cufile: bool) {
     for (name, picture) in pictures().into_iter().skip(1).take(1) {
         let file = Temporary::new("failing");
-        let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
-        let streamed = running(&subject.gpu, Storage::Auto, Some(1));
+        let (expected, _) = picture.to_bytes(&config(&subject.gpu, Storage::Posix, None));
+        let streamed = config(&subject.gpu, Storage::Auto, Some(1));
         let auto = streamed.clone().fallback(FallbackPolicy::Auto);
         let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&file.0, &auto).expect("the host writes"));
         assert!(bytes == expected, "{name}: other bytes");
@@ -322,7 +322,7 @@ pub(super) fn seed5_writes_that_always_fail_leave_the_file_to_the_host(subject: 
     let (_, picture) = pictures().swap_remove(1);
     let file = Temporary::new("strict");
     fs::write(&file.0, b"old").expect("room on the disk");
-    let strict = running(&subject.gpu, Storage::Auto, Some(1));
+    let strict = config(&subject.gpu, Storage::Auto, Some(1));
     let error = picture.to_file(&file.0, &strict).expect_err("no write succeeds");
     assert!(matches!(&error, Error::Fallback { stage: "writing by cuFile", .. }), "{error}");
     assert_eq!(fs::read(&file.0).expect("it is there"), b"old");
@@ -331,9 +331,8 @@ pub(super) fn seed5_writes_that_always_fail_leave_the_file_to_the_host(subject: 
 pub(super) fn seed5_memory_that_cannot_be_registered_is_told(subject: &Subject) {
     let (name, picture) = pictures().swap_remove(1);
     let file = Temporary::new("unregistered");
-    let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
-    let (bytes, report) =
-        picture.to_file(&file.0, &running(&subject.gpu, Storage::CuFile, Some(1))).expect("it writes");
+    let (expected, _) = picture.to_bytes(&config(&subject.gpu, Storage::Posix, None));
+    let (bytes, report) = picture.to_file(&file.0, &config(&subject.gpu, Storage::CuFile, Some(1))).expect("it writes");
     assert!(bytes == expected, "{name}: other bytes");
     let by = &device(&report).written_by;
     assert!(by.contains("cuFile") && by.contains("could not be registered"), "{by}");

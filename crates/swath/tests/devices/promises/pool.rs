@@ -36,8 +36,8 @@ fn write(subject: &Subject, compress: Compress, side: u64, pixels: &[u8]) -> (Ve
     let plan = WritePlan::new(ImageShape::new(side, side, 1, DType::U8), options).expect("a plan");
     let mut array = ArraySource::new::<u8>(pixels, 1, side, side, Layout::BandsFirst).expect("an array");
     let device = Device::Gpu(subject.gpu.clone());
-    let running = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).threads(2);
-    let ((bytes, report), timeline) = Timeline::of(|| plan.to_bytes(&mut array, &running).expect("it writes"));
+    let config = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).threads(2);
+    let ((bytes, report), timeline) = Timeline::of(|| plan.to_bytes(&mut array, &config).expect("it writes"));
     (bytes, report, timeline)
 }
 
@@ -160,8 +160,8 @@ pub(super) fn seed3_every_tile_is_a_stream_that_others_read(subject: &Subject) {
                 let plan = WritePlan::new(ImageShape::new(rows, cols, bands, dtype), options).expect("a plan");
                 let array = ArraySource::from_bytes(&pixels, dtype, bands, rows, cols, Layout::BandsLast);
                 let device = Device::Gpu(subject.gpu.clone());
-                let running = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict);
-                let (bytes, report) = plan.to_bytes(&mut array.expect("an array"), &running).expect("it writes");
+                let config = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict);
+                let (bytes, report) = plan.to_bytes(&mut array.expect("an array"), &config).expect("it writes");
                 assert!(report.gpu.expect("a device did it").compressed_by.contains("nvCOMP"));
                 let name = format!("{dtype} {predictor:?} {compress:?}");
                 let image = Dataset::from_bytes(bytes).and_then(|dataset| dataset.image(0)).expect("a file");
