@@ -2,8 +2,10 @@
 //!
 //! Its items take precedence over those of the image, one by one. Esri's `GeodataXform`, inside it or in its place, is read too.
 
+mod classes;
 mod encode;
 
+pub use classes::{Classes, MAX_CLASSES, with_classes, with_statistics};
 pub use encode::encode;
 
 use crate::gdal_metadata::{Item, Statistics, inner_xml};

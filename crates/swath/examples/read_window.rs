@@ -4,6 +4,8 @@
 //! cargo run --release --example read_window -- FILE [ROW COL HEIGHT WIDTH]
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
 use swath::{Dataset, ReadRequest};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

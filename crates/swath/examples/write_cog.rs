@@ -4,6 +4,8 @@
 //! cargo run --release --example write_cog -- OUTPUT
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
 use swath::tiff::geo::{GeoKeys, GeoTransform, RasterType};
 use swath::write::ImageShape;
 use swath::{Compress, DType, RowFn, WriteConfig, WriteOptions, WritePlan};
