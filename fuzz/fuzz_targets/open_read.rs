@@ -88,7 +88,7 @@ fuzz_target!(
         let _ = dataset.structural_metadata();
         for number in 0..dataset.image_count().min(4) {
             if let Ok(image) = dataset.image(number) {
-                let about = image.about();
+                let about = image.metadata();
                 let _ = (format!("{about:?}"), about.wkt(), about.crs_name(), about.epsg(), image.mask_origin());
                 for level in 0..image.levels().len().min(2) {
                     read(&image, level, data);

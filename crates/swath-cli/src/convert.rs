@@ -15,7 +15,7 @@ use swath_codec::CodecOptions;
 use swath_codec::jpeg::EncodeColour;
 
 use crate::failure::Failure;
-use crate::flags::{DeviceFlags, Encoder, Selection, number, numbers};
+use crate::flags::{DeviceFlags, Encoder, InvalidValue, Selection, number, numbers};
 use crate::progress::Bar;
 use crate::read::print_device;
 
@@ -336,18 +336,19 @@ fn nodata(text: &str, image: &Image) -> Result<NoData, Failure> {
     Ok(nodata)
 }
 
-fn tile(text: &str) -> Result<BlockSize, String> {
+fn tile(text: &str) -> Result<BlockSize, InvalidValue> {
     let (width, height) = text.split_once(['x', 'X']).unwrap_or((text, text));
-    let side = |text: &str| text.trim().parse().map_err(|_| "a size such as 512 or 256x512 is needed".to_owned());
+    let side =
+        |text: &str| text.trim().parse().map_err(|_| InvalidValue::new("a size such as 512 or 256x512 is needed"));
     Ok(BlockSize::Tiles { width: side(width)?, height: side(height)? })
 }
 
-fn strips(text: &str) -> Result<BlockSize, String> {
-    let rows = text.parse().map_err(|_| "a number of rows is needed".to_owned())?;
+fn strips(text: &str) -> Result<BlockSize, InvalidValue> {
+    let rows = text.parse().map_err(|_| InvalidValue::new("a number of rows is needed"))?;
     Ok(BlockSize::Strips { rows })
 }
 
-fn overviews(text: &str) -> Result<Overviews, String> {
+fn overviews(text: &str) -> Result<Overviews, InvalidValue> {
     match text {
         "auto" => Ok(Overviews::Auto),
         "none" => Ok(Overviews::None),
@@ -367,7 +368,7 @@ fn stored_colour(image: &Image) -> Option<EncodeColour> {
 }
 
 /// A size such as `256MiB`, `1GB` or `1000000`.
-fn bytes(text: &str) -> Result<u64, String> {
+fn bytes(text: &str) -> Result<u64, InvalidValue> {
     const UNITS: [(&str, u64); 10] = [
         ("kib", 1 << 10),
         ("mib", 1 << 20),
@@ -384,7 +385,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     let unit = UNITS.iter().find_map(|(name, size)| lower.strip_suffix(name).map(|rest| (rest.trim(), *size)));
     let (number, size) = unit.unwrap_or((&lower, 1));
     let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(size));
-    bytes.ok_or_else(|| "a size such as 256MiB is needed".to_owned())
+    bytes.ok_or_else(|| InvalidValue::new("a size such as 256MiB is needed"))
 }
 
 fn print_statistics(report: &WriteReport, to_stderr: bool) {
