@@ -35,8 +35,8 @@ use crate::read::print_device;
   swath convert scene.tif chip.tif --window 0,0,512,512 --bands 4,3,2 \\
       --compression jpeg --quality 85
 
-Python's to_geotiff has other defaults, which follow another package: tiles of 256, no predictor, deflate levels up to 9,
-and an existing file is replaced (docs/python.md has the table).")]
+Defaults of Python's to_geotiff that differ (docs/python.md has the table):
+  tiles of 256, no predictor, deflate levels up to 9, an existing file is replaced")]
 pub(crate) struct Convert {
     /// The file to read.
     #[arg(value_name = "IN")]
