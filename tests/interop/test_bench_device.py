@@ -144,7 +144,7 @@ def test_device_that_computes_wrongly_is_found_and_the_case_is_named(download, w
 def test_lost_device_is_told_case_by_case(simulated, tmp_path):
     env = simulated(SWATH_SIM_FAIL="lost:60")
     run, result = bench("--device", "cuda", env=env, scratch=tmp_path)
-    assert run.returncode == 1 and "cases are wrong" in run.stderr.splitlines()[-1]
+    assert run.returncode == 1 and "cases failed" in run.stderr.splitlines()[-1]
     check_schema(result)
     assert result["cases"][-1]["same_pixels"] is None and result["cases"][-1]["problem"]
 
