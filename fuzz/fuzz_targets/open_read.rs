@@ -88,7 +88,7 @@ fuzz_target!(
         let _ = dataset.structural_metadata();
         for number in 0..dataset.image_count().min(4) {
             if let Ok(image) = dataset.image(number) {
-                let about = image.about();
+                let about = image.metadata();
                 let _ = (format!("{about:?}"), about.wkt(), about.crs_name(), about.epsg(), image.mask_origin());
                 for level in 0..image.levels().len().min(2) {
                     read(&image, level, data);
@@ -189,7 +189,7 @@ fn write(image: &Image, data: &[u8]) {
     let again = dataset.image(0).and_then(|image| image.read(&request)).expect("a written file can be read");
     assert_eq!((again.shape, again.pixels.dtype()), (full.shape, full.pixels.dtype()));
     // LERC keeps values, not the bits of NaN and of negative zero.
-    if !matches!(plan.options().compress, Compress::Lerc { .. }) {
+    if !matches!(plan.compression(), Compress::Lerc { .. }) {
         assert!(again.pixels.as_bytes() == full.pixels.as_bytes(), "the pixels changed");
     }
     if cog {

@@ -68,13 +68,27 @@ class Description(TypedDict):
     """Whether `epsg` and `wkt` are the sidecar's, whatever the GeoKeys say."""
     geo_keys: dict[int, int | str | tuple[float, ...]]
     nodata: int | float | None
+    """In the type of the samples: rounded to float32, exact for 64-bit integers."""
+    nodata_stated: int | float | None
+    """The number as the file states it, for no particular type: an int where the text has digits only. None where the
+    text has more than a number."""
     nodata_text: str | None
-    """The GDAL_NODATA tag as it stands; None too where a sidecar says another value."""
+    """The text of the GDAL_NODATA tag. None also where a sidecar states another value."""
     colormap: tuple[int, ...] | None
     """The ColorMap tag as it stands: all reds, all greens, all blues."""
     metadata: list[tuple[str, str, int | None, str | None, str | None]]
     """(name, value, band from 0, domain, role) of GDAL_METADATA and of the .aux.xml file."""
     metadata_xml: str | None
+    """The text of the GDAL_METADATA tag, if it can be parsed."""
+    gdal_metadata_xml: str | None
+    """The text of the GDAL_METADATA tag, parseable or not. It has items for the scale, offset and unit of a band also
+    where a sidecar or the height system states them."""
+    gdal_metadata: dict[str | tuple[str, int], str] | None
+    """The items of `gdal_metadata_xml` by name, or by name and band (from 0). None where it cannot be parsed."""
+    category_names: list[str] | None
+    """The names of the classes 0, 1, 2 ... in the .aux.xml file: those of its attribute table, or else of its list."""
+    category_colors: list[tuple[int, int, int, int]] | None
+    """Red, green, blue and alpha of each class, where the attribute table has all four."""
     texts: dict[int, str]
     """ImageDescription (270), Software (305) ... by tag."""
     resolution: tuple[float, float, int] | None
@@ -197,7 +211,7 @@ class Codec(TypedDict):
     feature: str | None  # the Cargo feature that includes the codec
 
 class Options(TypedDict, total=False):
-    """How a file is laid out and what it says. What is left out is as written here."""
+    """The layout and the metadata of a new file, with the defaults. Another key is a TypeError."""
 
     cog: bool  # False
     tile: int  # 256; 0 for strips
@@ -293,8 +307,42 @@ def unpack(
 def contains(source: npt.NDArray[Any], value: int | float) -> bool:
     """Whether a value (NaN too) is in an array."""
 
-def metadata_items(xml: str) -> list[tuple[str, str, int | None, str | None, str | None]]:
-    """The items of a GDAL_METADATA text, as `Description.metadata` has them; ValueError when it is none."""
+Item = tuple[str, str, int | None, str | None, str | None]
+"""An item of GDAL_METADATA: name, value, band from 0, domain, role."""
+
+def metadata_items(xml: str) -> list[Item]:
+    """The items of a GDAL_METADATA text. An item whose value is not a finite number has no role scale or offset.
+
+    ValueError when the text cannot be parsed."""
+
+def items_by_name(entries: Sequence[tuple[str, str, int | None]]) -> list[Item]:
+    """Items of the default domain from (name, value, band). Those of bands have the roles that their names say: SCALE,
+    OFFSET, UNITTYPE, DESCRIPTION, COLORINTERP."""
+
+def bands_of_items(items: Sequence[Item], bands: int) -> list[BandInfo]:
+    """What items say of bands by their roles. A dict lacks the keys that no item has."""
+
+def nodata_number(text: str) -> int | float | None:
+    """The number that a nodata text is, as it is written: an int where it has digits only. None for other texts."""
+
+def match_nodata(
+    nodata: int | float, dtype: str
+) -> tuple[Literal["value", "out of range", "fractional", "non-finite"], int | float | None]:
+    """Whether samples of a type can have a nodata value ("value"), and the sample that is nodata; otherwise why not."""
+
+def nodata_in_range(nodata: int | float, dtype: str) -> bool:
+    """Whether a nodata value lies between the least and the greatest number of a type."""
+
+def read_classes(path: str) -> tuple[list[str], list[tuple[int, int, int, int]] | None] | None:
+    """The names and colours of classes in the .aux.xml file of an image; None where there are none."""
+
+def write_classes(path: str, names: Sequence[str], colors: Sequence[tuple[int, int, int, int]] | None = None) -> None:
+    """Write the classes of band 1 into the .aux.xml file of an image, complete or not at all. The rest of the file
+    stays."""
+
+def write_statistics(path: str, items: Sequence[tuple[str, str]]) -> None:
+    """Write statistics of band 1, (name, text), into the .aux.xml file of an image, complete or not at all. They
+    replace the statistics that the file has; the rest of it stays."""
 
 def wkt_of_epsg(code: int) -> str | None: ...
 def epsg_of_wkt(text: str) -> int | None: ...
@@ -316,9 +364,15 @@ def codecs() -> list[Codec]:
 def features() -> dict[str, dict[str, bool]]:
     """{codec name: {read, write}} from the engine's own table."""
 
+def resampling_methods() -> list[str]:
+    """The names of the resampling methods for overviews, aliases included."""
+
 def search_libraries_in(folder: str) -> None:
-    """Where NVIDIA's wheels may lie (site-packages)."""
+    """Search NVIDIA's libraries in this folder (site-packages) too."""
 
 def default_threads() -> int: ...
+
+MAX_CLASSES: int
+"""Images with more classes than this are read without them."""
 
 __version__: str

@@ -1,18 +1,19 @@
-//! From the byte order of a file to the byte order of this machine.
+//! Converts between the byte order of a file and the byte order of this machine.
 
 use crate::{SampleFormat, Shape};
 
-/// Whether data of this byte order must be swapped to be used on this machine.
+/// Whether data of this byte order must be swapped before this machine can use it.
 pub fn is_foreign(big_endian: bool) -> bool {
     big_endian != cfg!(target_endian = "big")
 }
 
-/// Bytes of the units that change with the byte order of the file; 1 when nothing does.
+/// The number of bytes of the units that are swapped between byte orders; 1 if nothing is swapped.
 ///
-/// The two parts of a complex sample are swapped one by one. A sample of a width such as 12 bits is part of a bit string that
-/// starts at the most significant bit in files of either byte order. 24 bits are three bytes to swap in a big-endian file, and
-/// a bit string afterwards: integers are stored least significant byte first in such files, and only in such files. So GDAL
-/// writes and reads them; tifffile reads yet other values there.
+/// The two parts of a complex sample are swapped separately. A sample with a width such as 12 bits is part of a
+/// bit string, which starts at the most significant bit in files of either byte order. Samples of 24 bits are
+/// an exception: in a big-endian file, GDAL swaps their three bytes and then reads them as a bit string. Such
+/// files, and only such files, store integers with the least significant byte first. This function follows
+/// GDAL, both for reading and for writing; tifffile reads other values.
 pub fn swap_width(format: SampleFormat, bits: usize) -> usize {
     match (format, bits) {
         (SampleFormat::ComplexInt | SampleFormat::ComplexFloat, 32) => 2,
@@ -26,17 +27,17 @@ pub fn swap_width(format: SampleFormat, bits: usize) -> usize {
     }
 }
 
-/// Brings the samples of a decoded block from the file's byte order to this machine's, or back.
+/// Converts the samples of a decoded block from the file's byte order to this machine's, or back.
 pub fn swap_block(shape: Shape, big_endian: bool, block: &mut [u8]) {
     if is_foreign(big_endian) {
         swap_in_place(swap_width(shape.format, shape.bits), block);
     }
 }
 
-/// Reverses the bytes of every unit of `width` bytes (2, 3, 4 or 8; any other width changes nothing). An incomplete
-/// unit at the end stays as it is.
+/// Reverses the bytes of every unit of `width` bytes (2, 3, 4 or 8; any other width changes nothing). An
+/// incomplete unit at the end does not change.
 pub fn swap_in_place(width: usize, data: &mut [u8]) {
-    // Written for each width so that the compiler sees a byte swap and turns the loop into vector shuffles.
+    // There is one arm per width, so that the compiler recognises a byte swap and emits vector shuffles.
     match width {
         2 => {
             data.as_chunks_mut::<2>().0.iter_mut().for_each(|b| *b = u16::from_ne_bytes(*b).swap_bytes().to_ne_bytes())

@@ -1,7 +1,7 @@
-//! The table of codecs: what Swath calls each one, what it can do with it and which settings it has.
+//! The table of codecs: names, supported operations and settings.
 //!
-//! Every other list of codecs in Swath (the command's help, error messages, Python's checks, [`can_decode`]) comes from
-//! [`CODECS`]. A new codec starts with a row here.
+//! Every other list of codecs in Swath (the help of the command, error messages, checks in Python,
+//! [`can_decode`]) is derived from [`CODECS`]. To add a codec, start with a row here.
 
 use swath_tiff::Compression;
 
@@ -29,17 +29,17 @@ pub struct CodecInfo {
     pub max_z_error: bool,
     /// Whether the codec can store the colours of three bands in different ways.
     pub chroma_subsampling: bool,
-    /// The predictors that can precede the codec: libtiff reads the Predictor tag for some codecs only.
+    /// The predictors that the codec supports: libtiff reads the Predictor tag for some codecs only.
     pub predictors: &'static [Predictor],
-    /// The Cargo feature that includes the codec in a build; `None` for a codec that every build includes.
+    /// The Cargo feature that includes the codec in a build; `None` if every build includes it.
     pub feature: Option<&'static str>,
     /// Whether this build includes the codec.
     pub included: bool,
-    /// Makes the encoder's settings from checked options; `None` when Swath cannot write the codec.
+    /// Builds the encoder's settings from checked options; `None` if Swath cannot write the codec.
     compress: Option<fn(&CodecOptions) -> Compress>,
 }
 
-/// The compression levels of a codec, from fast to small.
+/// The compression levels of a codec, from the fastest to the smallest output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelRange {
@@ -47,7 +47,7 @@ pub struct LevelRange {
     pub min: i32,
     /// The highest level.
     pub max: i32,
-    /// The level that is used when none is given.
+    /// The level that is used if the caller gives none.
     pub default: i32,
 }
 
@@ -57,11 +57,11 @@ pub struct LevelRange {
 pub struct QualityRange {
     /// The lowest quality.
     pub min: f32,
-    /// Whether the lowest quality itself is not allowed.
+    /// Whether `min` itself is not allowed.
     pub min_excluded: bool,
     /// The highest quality.
     pub max: f32,
-    /// The quality that is used when none is given; `None` means lossless.
+    /// The quality that is used if the caller gives none; `None` means lossless.
     pub default: Option<f32>,
 }
 
@@ -87,7 +87,7 @@ impl std::fmt::Display for QualityRange {
 const NO_PREDICTOR: &[Predictor] = &[Predictor::None];
 const ALL_PREDICTORS: &[Predictor] = &[Predictor::None, Predictor::Horizontal, Predictor::FloatingPoint];
 
-/// What most rows share: a codec of every build that Swath reads but does not write.
+/// The defaults of most rows: a codec that every build includes and that Swath reads but does not write.
 const READ_ONLY: CodecInfo = CodecInfo {
     name: "",
     aliases: &[],
@@ -157,7 +157,7 @@ pub(crate) static LZMA: CodecInfo = CodecInfo {
     ..READ_ONLY
 };
 
-/// What the three rows of LERC share.
+/// The fields that the three rows of LERC share.
 const ANY_LERC: CodecInfo = CodecInfo {
     tags: &[Compression::LERC],
     max_z_error: true,
@@ -187,7 +187,7 @@ pub(crate) static LERC_ZSTD: CodecInfo = CodecInfo {
     ..ANY_LERC
 };
 
-/// The quality of JPEG when none is given: that of GDAL.
+/// The default quality of JPEG, the same as in GDAL.
 const JPEG_QUALITY: f32 = 75.0;
 
 pub(crate) static JPEG: CodecInfo = CodecInfo {
@@ -244,7 +244,7 @@ static THUNDERSCAN: CodecInfo = CodecInfo { name: "thunderscan", tags: &[Compres
 static SGI_LOG: CodecInfo =
     CodecInfo { name: "sgi_log", tags: &[Compression::SGI_LOG, Compression::SGI_LOG_24], ..READ_ONLY };
 
-/// All codecs, those that Swath can write first.
+/// All codecs. Those that Swath can write come first.
 pub static CODECS: &[&CodecInfo] = &[
     &NONE,
     &LZW,
@@ -278,7 +278,8 @@ pub fn can_decode(compression: Compression) -> bool {
 /// Checks that this build can decode blocks of this compression.
 ///
 /// # Errors
-/// [`Error::Unsupported`] when Swath has no decoder, [`Error::NotIncluded`] when this build of Swath lacks it.
+/// [`Error::Unsupported`] if Swath has no decoder, [`Error::NotIncluded`] if this build of Swath does not
+/// include it.
 pub fn check_decodable(compression: Compression) -> Result<&'static CodecInfo> {
     let (name, code) = (compression.name(), compression.0);
     let info = CodecInfo::from_tag(compression).ok_or(Error::Unsupported { name, code })?;
@@ -287,18 +288,18 @@ pub fn check_decodable(compression: Compression) -> Result<&'static CodecInfo> {
 }
 
 impl CodecInfo {
-    /// The codec that a value of the Compression tag means; for LERC the row without a wrapper.
+    /// Returns the codec for a value of the Compression tag. For LERC it is the row without a wrapper.
     pub fn from_tag(compression: Compression) -> Option<&'static CodecInfo> {
         CODECS.iter().copied().find(|info| info.tags.contains(&compression))
     }
 
-    /// The codec with this name or alias, in upper or lower case.
+    /// Returns the codec with this name or alias, in upper or lower case.
     pub fn from_name(name: &str) -> Option<&'static CodecInfo> {
         let is = |own: &str| own.eq_ignore_ascii_case(name);
         CODECS.iter().copied().find(|info| is(info.name) || info.aliases.iter().any(|alias| is(alias)))
     }
 
-    /// The name of the codec as its authors write it: "JPEG 2000".
+    /// The name of the codec as its specification spells it, for example "JPEG 2000".
     pub fn label(&self) -> &'static str {
         self.tags.first().map_or(self.name, |compression| compression.name())
     }
@@ -313,7 +314,7 @@ impl CodecInfo {
         self.included && self.compress.is_some()
     }
 
-    /// Whether a predictor can precede the codec.
+    /// Whether the codec supports a predictor.
     pub fn takes_predictor(&self) -> bool {
         self.predictors.len() > 1
     }
@@ -326,11 +327,12 @@ impl CodecInfo {
         }
     }
 
-    /// The settings for the encoder of this codec.
+    /// Returns the settings for the encoder of this codec.
     ///
     /// # Errors
-    /// [`Error::NoEncoder`] and [`Error::NotIncluded`] when this build cannot write the codec, [`Error::OptionUnused`] when an
-    /// option does not apply to the codec, [`Error::OptionRange`] when its value is outside the codec's range.
+    /// [`Error::NoEncoder`] or [`Error::NotIncluded`] if this build cannot write the codec,
+    /// [`Error::OptionUnused`] if an option does not apply to the codec, [`Error::OptionRange`] if the value of
+    /// an option is outside the codec's range.
     pub fn compress(&self, options: &CodecOptions) -> Result<Compress> {
         let compress = self.compress.ok_or_else(|| Error::NoEncoder { name: self.name.to_owned() })?;
         self.check_included()?;
@@ -381,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_aliases_and_tags_are_unique_but_for_the_wrappers_of_lerc() {
+    fn names_aliases_and_tags_are_unique_except_for_the_wrappers_of_lerc() {
         let names: Vec<&str> =
             CODECS.iter().flat_map(|info| info.aliases.iter().chain([&info.name])).copied().collect();
         for (n, name) in names.iter().enumerate() {
@@ -410,9 +412,9 @@ mod tests {
     }
 
     #[test]
-    fn a_codec_that_is_left_out_names_its_feature() {
+    fn error_for_an_excluded_codec_names_its_feature() {
         for info in CODECS.iter().filter(|info| !info.included) {
-            let feature = info.feature.expect("only features leave codecs out");
+            let feature = info.feature.expect("an excluded codec has a feature");
             let missing = Error::NotIncluded { codec: info.label(), feature };
             assert_eq!(check_decodable(info.tags[0]).unwrap_err(), missing);
             if info.compress.is_some() {

@@ -1,4 +1,4 @@
-//! The choice of a codec for writing, with its settings.
+//! The codec for writing and its settings.
 
 use std::str::FromStr;
 
@@ -9,11 +9,11 @@ use crate::{jpeg, jpeg2000};
 
 /// The codec that compresses blocks, with its settings.
 ///
-/// Parsing a name gives the default settings of the codec; [`Compress::with_options`] takes others.
+/// Parsing a name returns the codec with its default settings. [`Compress::with_options`] sets others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Compress {
-    /// Stored as is.
+    /// No compression.
     None,
     /// LZW.
     Lzw,
@@ -38,16 +38,16 @@ pub enum Compress {
     },
     /// LERC, alone or in Deflate or ZSTD.
     Lerc {
-        /// What is wrapped around the blobs.
+        /// The codec that wraps the blobs.
         wrapped: LercCompression,
-        /// No sample changes by more than this; 0 is lossless.
+        /// The largest change of a sample; 0 is lossless.
         max_z_error: f64,
-        /// The level of what is wrapped around.
+        /// The compression level of the wrapping codec.
         level: i32,
     },
     /// JPEG.
     Jpeg {
-        /// 1 to 100 on libjpeg's scale.
+        /// The quality, 1 to 100 on libjpeg's scale.
         quality: u8,
         /// How three bands are stored.
         colour: jpeg::EncodeColour,
@@ -56,22 +56,23 @@ pub enum Compress {
     Jpeg2000(jpeg2000::Quality),
     /// WebP.
     WebP {
-        /// 0 to 100; `None` is lossless.
+        /// The quality, 0 to 100; `None` is lossless.
         quality: Option<f32>,
     },
 }
 
-/// The settings of a codec that a user can choose. A setting that the codec does not have is an error; it is not ignored.
-/// [`CODECS`] has the ranges and the defaults.
+/// The settings of a codec that a user can choose. A setting that the codec does not have is an error and is
+/// not ignored. [`CODECS`] lists the ranges and the defaults.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CodecOptions {
-    /// From fast to small. For LERC it is the level of the codec that wraps the blobs.
+    /// The compression level; higher values compress more and take longer. For LERC it is the level of the
+    /// codec that wraps the blobs.
     pub compression_level: Option<i32>,
-    /// WebP and JPEG 2000 are lossless without a quality.
+    /// The quality of a lossy codec. WebP and JPEG 2000 are lossless if this is `None`.
     pub quality: Option<f32>,
-    /// LERC: no sample changes by more than this.
+    /// LERC: the largest change of a sample.
     pub max_z_error: Option<f64>,
-    /// JPEG: the colours in which three bands are stored.
+    /// JPEG: the colour space in which three bands are stored.
     pub colour: Option<jpeg::EncodeColour>,
 }
 
@@ -89,10 +90,11 @@ impl Compress {
         CODECS.iter().filter(|info| info.can_write()).map(|info| info.name)
     }
 
-    /// The codec of this name with these settings.
+    /// Returns the codec of this name with these settings.
     ///
     /// # Errors
-    /// [`Error::NoEncoder`] when no codec of that name can be written, and the errors of [`CodecInfo::compress`].
+    /// [`Error::NoEncoder`] if Swath cannot write a codec of that name, and the errors of
+    /// [`CodecInfo::compress`].
     pub fn with_options(name: &str, options: CodecOptions) -> Result<Compress> {
         let info = CodecInfo::from_name(name).ok_or_else(|| Error::NoEncoder { name: name.to_owned() })?;
         info.compress(&options)
@@ -117,7 +119,7 @@ impl Compress {
         }
     }
 
-    /// The name that commands, errors and Python use.
+    /// The name of the codec in commands, errors and Python.
     pub fn name(&self) -> &'static str {
         self.info().name
     }
@@ -127,19 +129,20 @@ impl Compress {
         self.info().tags[0].0
     }
 
-    /// Whether a predictor can precede the codec.
+    /// Whether the codec supports a predictor.
     pub fn takes_predictor(&self) -> bool {
         self.info().takes_predictor()
     }
 
-    /// How blocks of so many samples are stored as JPEG.
+    /// The JPEG parameters for blocks with this number of samples per pixel; `None` for other codecs.
     pub fn jpeg(&self, samples: usize) -> Option<jpeg::EncodeParams> {
         let Compress::Jpeg { quality, colour } = *self else { return None };
         let colour = if samples == 3 { colour } else { jpeg::EncodeColour::Stored };
         Some(jpeg::EncodeParams { quality, colour })
     }
 
-    /// How many pixels share their chroma, across and down, if blocks of so many samples are stored as YCbCr.
+    /// The number of pixels across and down that share one chroma pair; `None` if blocks with this number of
+    /// samples per pixel are not stored as YCbCr.
     pub fn chroma(&self, samples: usize) -> Option<(u8, u8)> {
         match self.jpeg(samples)?.colour {
             jpeg::EncodeColour::YCbCr { subsampling } => Some(subsampling),
@@ -147,7 +150,8 @@ impl Compress {
         }
     }
 
-    /// Whether the codec keeps samples of any meaning as they are: it compresses bytes or numbers, not colours.
+    /// Whether the codec stores samples of any meaning without change: it compresses bytes or numbers, not
+    /// colours.
     pub fn is_lossless_of_bytes(&self) -> bool {
         self.takes_predictor() || matches!(self, Compress::None | Compress::PackBits | Compress::Lerc { .. })
     }

@@ -9,13 +9,13 @@ use crate::{
     thunderscan, webp, zstd,
 };
 
-/// A compression scheme with the parameters that its streams need.
+/// A compression scheme with the parameters that its decoder needs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Codec {
-    /// Stored as is.
+    /// No compression.
     None,
-    /// LZW, both bit orders.
+    /// LZW in either bit order.
     Lzw,
     /// Deflate in zlib framing.
     Deflate,
@@ -35,7 +35,8 @@ pub enum Codec {
     ThunderScan,
     /// LERC, alone or in Deflate or ZSTD.
     Lerc(lerc::Params),
-    /// The masks of LERC blobs: a byte per pixel, 255 valid, 0 not. The shape is that of the samples in the blobs.
+    /// The validity masks of LERC blobs: one byte per pixel, 255 for valid and 0 for invalid. The shape is that
+    /// of the samples in the blobs.
     LercMask(lerc::Params, Shape),
     /// SGI LogL and LogLuv.
     SgiLog(sgilog::PixelEncoding),
@@ -46,7 +47,7 @@ pub enum Codec {
         /// The PhotometricInterpretation tag.
         photometric: u16,
     },
-    /// JPEG as TIFF 6.0 first defined it.
+    /// Old-style JPEG, as TIFF 6.0 first defined it.
     OldJpeg(Box<OldJpeg>),
     /// JPEG 2000.
     Jpeg2000(jpeg2000::Colour),
@@ -57,7 +58,8 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Whether the codec decodes to samples; the others decode to bytes, before which a predictor may have been applied.
+    /// Whether the codec decodes to samples. The other codecs decode to bytes, to which a predictor may have
+    /// been applied.
     fn is_picture(&self) -> bool {
         matches!(
             self,
@@ -72,8 +74,8 @@ impl Codec {
         )
     }
 
-    /// Whether FillOrder applies to the stored bytes. Fax decoders read either bit order themselves; picture formats define
-    /// their own.
+    /// Whether FillOrder applies to the stored bytes. Fax decoders handle both bit orders themselves. Picture
+    /// formats define their own order.
     fn has_bit_order(&self) -> bool {
         !matches!(
             self,
@@ -82,7 +84,8 @@ impl Codec {
     }
 }
 
-/// The tables of an old-style JPEG file, which are stored outside its blocks; [`ojpeg::Params`] describes each.
+/// The tables of an old-style JPEG file, which are stored outside its blocks. [`ojpeg::Params`] describes each
+/// field.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "the fields are those of ojpeg::Params, owned")]
 pub struct OldJpeg {
@@ -116,21 +119,21 @@ impl OldJpeg {
     }
 }
 
-/// How much of a block to decode.
+/// The part of a block to decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it.
+    /// The whole block.
     Whole,
-    /// Its first rows; the stream continues after them.
+    /// The first rows of the block. The stream continues after them.
     Top,
 }
 
-/// Which rows a decoder can return without decoding the whole block.
+/// The rows that a decoder can return without decoding the whole block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowAccess {
-    /// Any row: rows have known positions in the stored bytes.
+    /// Any row, because each row has a known position in the stored bytes.
     Any,
-    /// The first rows: decoding can stop early.
+    /// The first rows, because decoding can stop early.
     Prefix,
     /// Only all rows together.
     All,
@@ -145,15 +148,17 @@ pub struct Decoder {
     pub name: &'static str,
     /// The predictor to undo.
     pub predictor: Predictor,
-    /// Byte order of the file.
+    /// Whether the file is big-endian.
     pub big_endian: bool,
     /// FillOrder 2: the bits of each stored byte are in reverse order.
     pub lsb_first: bool,
-    /// How many pixels share their chroma, across and down, in the packed YCbCr of byte codecs; (1, 1) for everything else.
+    /// The number of pixels across and down that share one chroma pair, for the packed YCbCr of byte codecs;
+    /// (1, 1) for everything else.
     pub subsampling: (usize, usize),
 }
 
-/// Working memory of one thread, kept from block to block. Contexts are made when the first block needs them.
+/// The working memory of one thread, reused for every block. A context is created when the first block needs
+/// it.
 #[derive(Default)]
 pub struct Scratch {
     lzw: Option<Box<lzw::Decoder>>,
@@ -166,7 +171,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// The capacity, in bytes, of the buffers that grow with the blocks.
+    /// The capacity in bytes of the buffers whose size depends on the block.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.rows.capacity()
     }
@@ -178,7 +183,7 @@ impl Decoder {
         matches!(self.codec, Codec::None)
     }
 
-    /// Which rows can be decoded without the whole block.
+    /// The rows that can be decoded without decoding the whole block.
     pub fn row_access(&self) -> RowAccess {
         match self.codec {
             _ if self.subsampling != (1, 1) => RowAccess::All,
@@ -190,12 +195,13 @@ impl Decoder {
 
     /// Decodes one block to native samples, still packed if they are not a whole number of bytes.
     ///
-    /// `shape` has the rows that are wanted: those of the whole block, or its first rows where [`row_access`](Decoder::row_access)
-    /// allows that. `src` is the stored block; it is scratch memory afterwards. `block` grows to the size of a decoded block and no further.
-    /// The result is part of one of the two and has `shape.len()` bytes.
+    /// `shape` gives the rows to decode: those of the whole block, or only its first rows if
+    /// [`row_access`](Decoder::row_access) allows that. `src` is the stored block; its content is undefined
+    /// afterwards. `block` grows at most to the size of a decoded block. The result is a slice of `src` or
+    /// `block` and has `shape.len()` bytes.
     ///
     /// # Errors
-    /// [`Error::Truncated`] when the stream ends before the block is full, and the errors of the codecs.
+    /// [`Error::Truncated`] if the stream ends before the block is full, and the errors of the codecs.
     pub fn decode<'a>(
         &self,
         src: &'a mut [u8],
@@ -211,10 +217,10 @@ impl Decoder {
             return self.copy(src, shape, scratch);
         }
         let want = shape.len();
-        // Only the top of a Deflate stream needs room behind the bytes that are wanted.
+        // Only decoding the first rows of a Deflate stream needs room after the requested bytes.
         let slack = if extent == Extent::Top && matches!(self.codec, Codec::Deflate) { deflate::SLACK } else { 0 };
         if block.len() < want + slack {
-            // The allocator gives zeroed pages, so pages that the stream does not reach cost nothing.
+            // The allocator returns zeroed pages, so pages that the stream does not reach cost nothing.
             *block = vec![0; want + slack];
         }
         let block = &mut block[..want + slack];
@@ -229,7 +235,7 @@ impl Decoder {
         Ok(&block[..want])
     }
 
-    /// A block that is stored as it is stays where it is: only its bytes may need swapping.
+    /// Returns an uncompressed block in place. Its bytes are swapped if the file has the other byte order.
     fn copy<'a>(&self, src: &'a mut [u8], shape: Shape, scratch: &mut Scratch) -> Result<&'a [u8]> {
         let (got, want) = (src.len(), shape.len());
         let block = src.get_mut(..want).ok_or(Error::Truncated { codec: self.name, got, want })?;
@@ -237,7 +243,7 @@ impl Decoder {
         Ok(block)
     }
 
-    /// The codecs that decode to samples instead of bytes.
+    /// Decodes a block with a codec that produces samples, not bytes.
     fn decode_picture(&self, src: &[u8], shape: Shape, block: &mut [u8], scratch: &mut Scratch) -> Result<()> {
         match &self.codec {
             Codec::Jpeg { tables, photometric } => {
@@ -252,8 +258,8 @@ impl Decoder {
             Codec::Lerc(params) => {
                 let scratch = scratch.lerc.get_or_insert_default();
                 lerc::decode(params, src, shape, block, None, scratch)?;
-                // A blob has its own byte order, but libtiff swaps the output of every codec: big-endian files hold blobs of
-                // swapped samples.
+                // A blob defines its own byte order, but libtiff swaps the output of every codec. Blobs in
+                // big-endian files therefore hold swapped samples.
                 byteorder::swap_block(shape, self.big_endian, block);
                 Ok(())
             }
@@ -268,7 +274,8 @@ impl Decoder {
         }
     }
 
-    /// A block of packed YCbCr with shared chroma: decompresses it and repeats the chroma for every pixel.
+    /// Decodes a block of packed YCbCr with shared chroma: decompresses it and repeats the chroma for every
+    /// pixel.
     fn decode_subsampled(
         &self,
         src: &[u8],
@@ -288,8 +295,8 @@ impl Decoder {
         result
     }
 
-    /// Decompresses the first `want` bytes of a stream; fewer are an error. `dst` has more room only for the top of a Deflate
-    /// stream.
+    /// Decompresses the first `want` bytes of a stream. Fewer bytes are an error. `dst` is longer than `want`
+    /// only when the first rows of a Deflate stream are decoded.
     fn decompress(
         &self,
         src: &[u8],
@@ -320,7 +327,7 @@ impl Decoder {
             Codec::Ccitt(params) => ccitt::decode(params, src, shape, dst, &mut scratch.ccitt)?,
             Codec::Next => next::decode(src, shape, dst)?,
             Codec::ThunderScan => thunderscan::decode(src, shape, dst)?,
-            // The rest are pictures, which `decode_picture` decodes.
+            // All other codecs are pictures, which `decode_picture` decodes.
             _ => 0,
         };
         if got < want { Err(Error::Truncated { codec: self.name, got, want }) } else { Ok(()) }

@@ -11,12 +11,12 @@ use crate::{SampleFormat, deflate, jpeg, jpeg2000, lerc, lz4, lzma, lzw, packbit
 pub struct Encoder {
     /// The compressor.
     pub compress: Compress,
-    /// The predictor before it.
+    /// The predictor that runs before the compressor.
     pub predictor: Predictor,
 }
 
-/// Working memory of one thread, kept from block to block. Contexts are created when the first block needs them, and again when
-/// another codec or level does.
+/// The working memory of one thread, reused for every block. A compression context is created when the first
+/// block needs it, and again when the codec or its compression level changes.
 #[derive(Default)]
 pub struct EncodeScratch {
     made_for: Option<Compress>,
@@ -55,13 +55,13 @@ impl std::fmt::Debug for EncodeScratch {
 }
 
 impl Encoder {
-    /// Checks, before any pixel is computed, that blocks of this shape can be encoded.
+    /// Checks that blocks of this shape can be encoded. Callers run this check before they compute any pixel.
     ///
     /// # Errors
-    /// [`Error::Unsuited`] names what the codec or the predictor does not support.
+    /// [`Error::Unsuited`] names the feature that the codec or the predictor does not support.
     pub fn check(&self, shape: Shape) -> Result<()> {
         let most = match self.compress {
-            // libjpeg's limit, and that of the format.
+            // Both libjpeg and the JPEG format have this limit.
             Compress::Jpeg { .. } => 65_500,
             Compress::WebP { .. } => 16_383,
             _ => usize::MAX,
@@ -73,11 +73,12 @@ impl Encoder {
         self.encode(&mut vec![0; probe.len()], probe, &mut Vec::new(), &mut EncodeScratch::default())
     }
 
-    /// Appends the encoded form of one block to `out`. `block` holds `shape.len()` bytes: native samples, or packed rows where
-    /// the samples are not whole bytes. It is scratch memory afterwards. Files are written in little-endian order.
+    /// Appends the encoded form of one block to `out`. `block` holds `shape.len()` bytes: native samples, or
+    /// packed rows if samples are not whole bytes. Its content is undefined afterwards. Files are written in
+    /// little-endian order.
     ///
     /// # Errors
-    /// [`Error::Unsuited`] when the codec does not support such samples.
+    /// [`Error::Unsuited`] if the codec does not support these samples.
     pub fn encode(&self, block: &mut [u8], shape: Shape, out: &mut Vec<u8>, scratch: &mut EncodeScratch) -> Result<()> {
         scratch.make(self.compress)?;
         match (self.compress, scratch) {
@@ -95,7 +96,7 @@ impl Encoder {
         }
     }
 
-    /// The codecs that compress bytes.
+    /// Encodes a block with a codec that compresses bytes.
     fn encode_bytes(
         &self,
         block: &mut [u8],
@@ -116,11 +117,13 @@ impl Encoder {
         Ok(())
     }
 
-    /// The predictor that compresses such samples best: 3 for floats, 2 for integers, none for codecs that take none.
+    /// Returns the predictor that compresses these samples best: 3 for floats, 2 for integers, and none for
+    /// codecs that do not support predictors.
     pub fn best_predictor(compress: &Compress, format: SampleFormat, bits: usize) -> Predictor {
         match (format, bits) {
             _ if !compress.takes_predictor() => Predictor::None,
-            // libtiff's predictor 3 for half floats came late (GDAL 3.13): an older reader would refuse the file.
+            // libtiff supports predictor 3 for half floats only since GDAL 3.13. Older readers would refuse the
+            // file.
             (SampleFormat::Float, 32 | 64) => Predictor::FloatingPoint,
             (SampleFormat::Uint | SampleFormat::Int, 8 | 16 | 32 | 64) => Predictor::Horizontal,
             (SampleFormat::Float, 16) => Predictor::Horizontal,

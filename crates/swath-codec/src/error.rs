@@ -3,7 +3,7 @@
 /// A `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a block could not be decoded or encoded.
+/// The reason why a block could not be decoded or encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
         /// The value of the Compression tag.
         code: u16,
     },
-    /// The Predictor tag has a value without a meaning.
+    /// TIFF does not define this value of the Predictor tag.
     #[error("predictor {value} is not supported; TIFF defines 1, 2 and 3")]
     UnknownPredictor {
         /// The value of the tag.
@@ -35,12 +35,12 @@ pub enum Error {
         /// The Cargo feature that includes it.
         feature: &'static str,
     },
-    /// An option was given that the codec does not have.
+    /// The caller gave an option that the codec does not have.
     #[error("{option} does not apply to {codec}")]
     OptionUnused {
         /// The codec's name.
         codec: &'static str,
-        /// The option, with its article: `a quality`.
+        /// The option, with its article, for example `a quality`.
         option: &'static str,
     },
     /// The value of an option is outside the codec's range.
@@ -48,11 +48,11 @@ pub enum Error {
     OptionRange {
         /// The codec's name.
         codec: &'static str,
-        /// The option: `quality`.
+        /// The name of the option, for example `quality`.
         option: &'static str,
         /// The value that was given.
         value: String,
-        /// The range: `1 to 12`.
+        /// The allowed range, for example `1 to 12`.
         allowed: String,
     },
     /// The compressed stream ended before the block was full.
@@ -60,9 +60,9 @@ pub enum Error {
     Truncated {
         /// The codec's name.
         codec: &'static str,
-        /// Bytes decoded.
+        /// The number of bytes that were decoded.
         got: usize,
-        /// Bytes that the block must have.
+        /// The size of the decoded block in bytes.
         want: usize,
     },
     /// The stream breaks a rule of its format.
@@ -73,42 +73,42 @@ pub enum Error {
         /// The rule that is broken, as the end of a sentence.
         what: &'static str,
     },
-    /// The stream is a valid image, but not the one that the TIFF tags announce.
+    /// The stream is a valid image, but it differs from the one that the TIFF tags describe.
     #[error("the {codec} stream has {what} {found}, but the tags of the file say {expected}")]
     Mismatch {
         /// The codec's name.
         codec: &'static str,
-        /// The quantity that differs: `width`, `bands`, `bits per sample` ...
+        /// The quantity that differs, for example `width`, `bands` or `bits per sample`.
         what: &'static str,
         /// The value in the stream.
         found: u64,
         /// The value in the TIFF tags.
         expected: u64,
     },
-    /// The codec cannot store such samples or blocks.
+    /// The codec does not support these samples or blocks.
     #[error("{codec} does not support {what}")]
     Unsuited {
         /// The codec's name.
         codec: &'static str,
-        /// What the codec cannot store, as the end of a sentence: `64-bit samples`.
+        /// The unsupported feature, as the end of a sentence, for example `64-bit samples`.
         what: &'static str,
     },
-    /// A value needs more bits than the file keeps of a sample.
+    /// A value needs more bits than a stored sample has.
     #[error("the value {value} does not fit in {bits} bits")]
     TooWide {
         /// The value.
         value: u64,
-        /// Bits of a stored sample.
+        /// The number of bits of a stored sample.
         bits: usize,
     },
-    /// The codec would need more memory than a block of this size may cost.
+    /// The stream requires more working memory than the limit for a block of this size.
     #[error("the {codec} stream requires {needed} bytes of working memory; the limit is {limit}")]
     Memory {
         /// The codec's name.
         codec: &'static str,
-        /// Bytes that the stream asks for.
+        /// The number of bytes that the stream requires.
         needed: u64,
-        /// Bytes allowed.
+        /// The number of bytes that are allowed.
         limit: u64,
     },
 }

@@ -1,6 +1,8 @@
-//! Stand-ins for the codecs whose Cargo feature is off: the same functions, each of which returns [`Error::NotIncluded`].
+//! Replacements for the codecs whose Cargo feature is off: the same functions, each of which returns
+//! [`Error::NotIncluded`].
 //!
-//! The rest of the crate calls these as it would call the codecs, so no other code depends on the features.
+//! The rest of the crate calls these functions in the same way as the real codecs, so no other code depends on
+//! the features.
 
 #[cfg(not(feature = "jxl"))]
 pub mod jxl {
@@ -74,7 +76,7 @@ pub(crate) mod lerc {
 
     const NOT_INCLUDED: Error = Error::NotIncluded { codec: "LERC", feature: "lerc" };
 
-    /// Has no buffers in this build.
+    /// An empty type: LERC has no buffers in this build.
     #[derive(Debug, Default)]
     pub struct Scratch;
 
@@ -90,7 +92,7 @@ pub(crate) mod lerc {
         Err(NOT_INCLUDED)
     }
 
-    /// Cannot be made in this build.
+    /// A type without values: this build has no LERC encoder.
     #[derive(Debug)]
     pub struct Encoder(());
 

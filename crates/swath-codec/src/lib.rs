@@ -1,7 +1,7 @@
 //! TIFF codecs, predictors and sample unpacking.
 //!
-//! One file per codec. Every decoder writes into a slice of the exact size that the block must have and can neither
-//! write nor allocate beyond it, whatever the stream contains.
+//! One file per codec. Every decoder writes into a slice that has the exact size of the decoded block. No
+//! stream can make it write or allocate more than that.
 
 pub mod byteorder;
 pub mod ccitt;

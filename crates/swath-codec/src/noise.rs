@@ -1,6 +1,6 @@
-//! Bytes without pattern for tests, the same in every run.
+//! Pseudo-random bytes for tests, the same in every run.
 
-/// `length` bytes of a xorshift generator.
+/// Returns `length` bytes of a xorshift generator.
 pub(crate) fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ length as u64;
     (0..length)

@@ -1,31 +1,33 @@
 //! Copies the samples of a decoded row to their positions in an output row.
 //!
-//! Rows are bytes and samples have a width, not a type: 1, 2, 4, 8 or 16 bytes.
+//! Rows are slices of bytes. Samples have a width of 1, 2, 4, 8 or 16 bytes and no type.
 
-/// A choice of samples in a row: one sample of every pixel.
+/// Selects one sample of every pixel of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Every {
-    /// Which sample of the pixel, less than `stride`.
+    /// The index of the sample in the pixel, less than `stride`.
     pub first: usize,
-    /// Samples of a pixel.
+    /// The number of samples per pixel.
     pub stride: usize,
 }
 
 impl Every {
-    /// The only sample of pixels that have just one.
+    /// Selects the only sample of single-sample pixels.
     pub const SAMPLE: Self = Self { first: 0, stride: 1 };
 
-    /// Sample `first` of pixels of `stride` samples.
+    /// Selects sample `first` of pixels that have `stride` samples.
     pub fn nth(first: usize, stride: usize) -> Self {
         Self { first, stride }
     }
 }
 
-/// Copies one sample of each pixel of `src` to one sample of each pixel of `dst`, for as many whole pixels as both have.
+/// Copies one sample of each pixel of `src` to one sample of each pixel of `dst`, for as many whole pixels as
+/// both have.
 ///
-/// One call with [`Every::SAMPLE`] on both sides is a plain copy, which also serves all bands in their order; a call per
-/// band takes bands out of an interleaved row (`from` strided), puts them into one (`to` strided) or does both.
-/// A `width` other than 1, 2, 4, 8 and 16 or a choice beyond its pixel copies nothing.
+/// A call with [`Every::SAMPLE`] on both sides is a plain copy, which also copies all bands in their order. One
+/// call per band extracts bands from an interleaved row (`from` strided), inserts them into one (`to` strided),
+/// or does both. If `width` is not 1, 2, 4, 8 or 16, or if a selection lies outside its pixel, nothing is
+/// copied.
 pub fn copy(width: usize, src: &[u8], from: Every, dst: &mut [u8], to: Every) {
     match width {
         1 => copy_width::<1>(src, from, dst, to),
@@ -82,23 +84,25 @@ fn scatter<const W: usize, const N: usize>(src: &[u8], dst: &mut [u8], first: us
     }
 }
 
-/// Samples of one or two bytes, which compilers fetch one by one on x86. For 2, 3 and 4 bands of one byte this is 10, 8 and
-/// 7 times as fast, for as many bands of two bytes 1.5, 4.6 and 3.9 times: 14 to 25 GB/s when all bands are taken out of
-/// a row one after the other, which is why there is no second interface that takes all at once.
+/// Vector code for samples of one or two bytes, which compilers load one by one on x86. It is 10, 8 and 7 times
+/// as fast for 2, 3 and 4 bands of one byte, and 1.5, 4.6 and 3.9 times as fast for 2, 3 and 4 bands of two
+/// bytes. Extracting all bands of a row one after the other runs at 14 to 25 GB/s, so there is no second
+/// interface that extracts all bands in one call.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use core::arch::x86_64::*;
 
-    /// Returns how many samples it did; wider samples are left to the portable loop, which is as fast.
+    /// Returns the number of samples that it copied. The portable loop copies wider samples, and is as fast for
+    /// them.
     pub(super) fn gather<const W: usize, const N: usize>(src: &[u8], first: usize, dst: &mut [u8]) -> usize {
         if W > 2 || !is_x86_feature_detected!("ssse3") {
             return 0;
         }
-        // SAFETY: the machine has SSSE3, which is all that the function requires.
+        // SAFETY: the CPU has SSSE3, the only requirement of this function.
         unsafe { gather_registers::<W, N>(src, first, dst) }
     }
 
-    /// A register of samples from the `N` registers that hold their pixels.
+    /// Collects a register of samples from the `N` registers that hold their pixels.
     #[target_feature(enable = "ssse3")]
     fn gather_registers<const W: usize, const N: usize>(src: &[u8], first: usize, dst: &mut [u8]) -> usize {
         let pick: [__m128i; N] = core::array::from_fn(|n| bytemuck::cast(Picks::<W, N>::TABLE[first][n]));
@@ -117,7 +121,7 @@ mod x86 {
     struct Picks<const W: usize, const N: usize>;
 
     impl<const W: usize, const N: usize> Picks<W, N> {
-        /// By sample of the pixel and register of the group: the `pshufb` operand.
+        /// The `pshufb` operand for each sample of the pixel and each register of the group.
         const TABLE: [[[u8; 16]; N]; N] = {
             const ZERO: u8 = 0x80;
             let mut table = [[[ZERO; 16]; N]; N];
@@ -142,7 +146,7 @@ mod tests {
     use crate::noise::noise;
 
     #[test]
-    fn every_choice_of_bands_lands_where_it_belongs_and_nowhere_else() {
+    fn every_selection_of_bands_writes_its_own_samples_and_no_others() {
         for width in [1, 2, 4, 8, 16] {
             for (from_stride, to_stride) in (1..=9).flat_map(|from| (1..=9).map(move |to| (from, to))) {
                 for pixels in [0, 1, 15, 16, 17, 64, 67] {
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_outside_the_pixel_copies_nothing() {
+    fn selection_outside_the_pixel_copies_nothing() {
         let mut dst = [0; 4];
         for choice in [Every::nth(3, 3), Every::nth(0, 0)] {
             copy(1, &[1; 12], choice, &mut dst, Every::SAMPLE);

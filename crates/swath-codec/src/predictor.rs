@@ -1,11 +1,14 @@
-//! Predictors 2 and 3 (tag 317): what LZW, Deflate, ZSTD and LZMA blocks are stored as differences of.
+//! Predictors 2 and 3 (tag 317), which replace samples by differences before LZW, Deflate, ZSTD or LZMA
+//! compresses a block.
 //!
-//! Predictor 2 (TIFF 6.0, section 14) stores each sample as the difference to the same sample of the pixel before it,
-//! as an integer, whatever the sample means: libtiff and GDAL do so for floats and for complex numbers too.
+//! Predictor 2 (TIFF 6.0, section 14) stores each sample as its difference from the same sample of the previous
+//! pixel. It treats every sample as an integer; libtiff and GDAL do so for floats and for complex numbers too.
 //! Predictor 3 (TIFF technical note 3) splits the floats of a row into byte planes, most significant first, and
-//! stores each byte as the difference to the byte `samples` before it, across the borders of the planes.
+//! stores each byte as its difference from the byte `samples` positions before it, across the borders of the
+//! planes.
 //!
-//! Other codecs carry no predictor: libtiff ignores the tag there, and so must the caller.
+//! Other codecs do not support a predictor: libtiff ignores the tag for them, and the caller of this module
+//! must ignore it too.
 
 mod planes;
 mod sum;
@@ -13,10 +16,10 @@ mod sum;
 use crate::sample::{get_bits, put_bits};
 use crate::{Error, Result, SampleFormat, Shape, byteorder};
 
-/// How the samples of a block were prepared for the compressor.
+/// The transformation that was applied to the samples of a block before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Predictor {
-    /// Stored as they are.
+    /// No transformation.
     #[default]
     None,
     /// Differences of integers.
@@ -26,7 +29,7 @@ pub enum Predictor {
 }
 
 impl Predictor {
-    /// The predictor with this value of the Predictor tag.
+    /// Returns the predictor for a value of the Predictor tag.
     pub fn from_tag(value: u16) -> Option<Self> {
         match value {
             1 => Some(Self::None),
@@ -45,13 +48,14 @@ impl Predictor {
         }
     }
 
-    /// How the rows of blocks of this shape are to be treated.
+    /// Returns the operations for the rows of blocks of this shape.
     fn steps(self, shape: Shape) -> Result<Steps> {
         let unsuited = |codec, what| Err(Error::Unsuited { codec, what });
         match (self, shape.bits) {
             (Self::None, _) => Ok(Steps::Swap),
             (Self::Horizontal, 8 | 16 | 32 | 64) => Ok(Steps::Integers { width: shape.bits / 8 }),
-            // The specification speaks of unpacked samples of any width; libtiff stops at the four above.
+            // The specification defines unpacked samples of any width; libtiff supports only the four widths
+            // above.
             (Self::Horizontal, 1..64) => Ok(Steps::BitString),
             (Self::Horizontal, _) => unsuited("predictor 2", "samples of this width"),
             (Self::FloatingPoint, _) if shape.format != SampleFormat::Float => {
@@ -63,7 +67,7 @@ impl Predictor {
     }
 }
 
-/// What has to be done with each row, all questions about the shape answered.
+/// The operations on each row, after all checks of the shape.
 #[derive(Clone, Copy)]
 enum Steps {
     Swap,
@@ -72,13 +76,14 @@ enum Steps {
     Planes { width: usize },
 }
 
-/// Undoes the predictor on a decoded block whose samples are in the byte order of the file, and leaves them in the byte
-/// order of this machine (also with [`Predictor::None`]).
+/// Undoes the predictor on a decoded block. The samples are in the byte order of the file before the call and
+/// in the byte order of this machine after it, also with [`Predictor::None`].
 ///
-/// `scratch` grows to one row at most; keep it from block to block.
+/// `scratch` grows to at most one row. Reuse it from block to block.
 ///
 /// # Errors
-/// The block has not the length that its shape announces, or the predictor is not defined for such samples.
+/// Returns an error if the block does not have the length that its shape requires, or if the predictor is not
+/// defined for these samples.
 pub fn undo(
     predictor: Predictor,
     shape: Shape,
@@ -111,11 +116,11 @@ pub fn undo(
     })
 }
 
-/// Applies the predictor to a block in the byte order of this machine and leaves it in the byte order of the file: the
-/// inverse of [`undo`].
+/// Applies the predictor to a block. The samples are in the byte order of this machine before the call and in
+/// the byte order of the file after it: the inverse of [`undo`].
 ///
 /// # Errors
-/// As for [`undo`].
+/// The same errors as [`undo`].
 pub fn apply(
     predictor: Predictor,
     shape: Shape,
@@ -185,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn horizontal_differences_are_per_sample_and_start_anew_in_each_row() {
+    fn horizontal_differences_are_per_sample_and_restart_in_each_row() {
         let rgb = shape(3, 2, 3, 8, SampleFormat::Uint);
         let stored = [10, 20, 30, 1, 2, 3, 255, 254, 253, 5, 5, 5, 0, 1, 2, 0, 1, 2];
         let values = [10, 20, 30, 11, 22, 33, 10, 20, 30, 5, 5, 5, 5, 6, 7, 5, 7, 9];
@@ -202,8 +207,8 @@ mod tests {
         assert_eq!(u16s(&undone(Predictor::Horizontal, gray, false, &swapped)), [0x00ff, 0x0100, 0x00ff]);
     }
 
-    /// As GDAL 3.12 reads it: the carry goes from the real to the imaginary part, and in a big-endian file the
-    /// real part comes last.
+    /// Compares with GDAL 3.12: the carry goes from the real to the imaginary part, and in a big-endian file
+    /// the real part comes last.
     #[test]
     fn complex_samples_are_summed_as_one_integer() {
         let complex = shape(2, 1, 1, 32, SampleFormat::ComplexInt);
@@ -215,7 +220,7 @@ mod tests {
         }
     }
 
-    /// The bytes 1, 2, 3 ... in the place of the differences; what GDAL 3.12 reads from them.
+    /// The stored differences are the bytes 1, 2, 3 and so on. The expected values are what GDAL 3.12 reads.
     #[test]
     fn floats_of_every_width_are_what_gdal_reads() {
         let stored: Vec<u8> = (1..=40).collect();
@@ -239,7 +244,8 @@ mod tests {
         }
     }
 
-    /// libtiff takes the byte `samples` before, through the borders of the planes, not the byte before.
+    /// libtiff adds the byte `samples` positions before, across the borders of the planes, not the byte
+    /// directly before.
     #[test]
     fn float_differences_step_over_interleaved_samples() {
         let two = shape(2, 1, 2, 16, SampleFormat::Float);
@@ -249,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn no_predictor_still_leaves_native_byte_order() {
+    fn no_predictor_still_converts_to_native_byte_order() {
         let cases = [
             (shape(1, 1, 1, 32, SampleFormat::Float), [1, 2, 3, 4], [4, 3, 2, 1]),
             (shape(1, 1, 1, 32, SampleFormat::ComplexInt), [1, 2, 3, 4], [2, 1, 4, 3]),
@@ -271,7 +277,7 @@ mod tests {
 
     #[test]
     fn odd_widths_are_summed_modulo_their_width() {
-        // 0xfff + 0x002 = 0x001 in 12 bits; the pad bits of the row are left alone.
+        // 0xfff + 0x002 = 0x001 in 12 bits. The padding bits of the row do not change.
         let gray = shape(3, 1, 1, 12, SampleFormat::Uint);
         assert_eq!(
             undone(Predictor::Horizontal, gray, false, &[0xff, 0xf0, 0x02, 0x00, 0x1a]),

@@ -1,4 +1,4 @@
-//! Stored samples and the types that they are handed out as.
+//! Stored samples and their types in memory.
 
 use std::ops::BitOrAssign;
 
@@ -59,11 +59,11 @@ impl DType {
         Self::CF64,
     ];
 
-    /// The type that samples of this format and width are read as, `None` when there is none.
+    /// Returns the type in which samples of this format and width are read, or `None` if there is none.
     ///
-    /// As GDAL maps them. A signed integer of a width other than 8, 16, 32 and 64 bits is read as unsigned, without
-    /// extending its sign: GDAL does, and tifffile does not read such files. Unsigned integers of 33 to 63 bits
-    /// are ours alone.
+    /// The mapping is GDAL's. A signed integer whose width is not 8, 16, 32 or 64 bits is read as unsigned,
+    /// without sign extension: GDAL reads it so, and tifffile does not read such files. Unsigned integers of 33
+    /// to 63 bits are an extension of Swath.
     pub fn for_stored(format: SampleFormat, bits: usize) -> Option<Self> {
         Some(match (format, bits) {
             (SampleFormat::Int, 8) => Self::I8,
@@ -85,7 +85,7 @@ impl DType {
         })
     }
 
-    /// How the bits of a sample are to be understood.
+    /// The interpretation of the bits of a sample.
     pub fn format(self) -> SampleFormat {
         match self {
             Self::U8 | Self::U16 | Self::U32 | Self::U64 => SampleFormat::Uint,
@@ -96,7 +96,7 @@ impl DType {
         }
     }
 
-    /// Bytes of one sample.
+    /// The number of bytes of one sample.
     pub fn size(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
@@ -107,8 +107,8 @@ impl DType {
         }
     }
 
-    /// The name that numpy gives the type; `complex_int16` and `complex_int32`, which numpy lacks, as in GDAL's
-    /// Python tools.
+    /// The name of the type in numpy. numpy has no complex integers: they are `complex_int16` and
+    /// `complex_int32`, as in GDAL's Python tools.
     pub fn name(self) -> &'static str {
         match self {
             Self::U8 => "uint8",
@@ -149,8 +149,9 @@ impl DType {
         })
     }
 
-    /// The type in which numpy users get this one: single precision for complex integers, as in GDAL's Python tools, and
-    /// the type itself for all others. Of 32-bit parts that rounds the values beyond 2^24.
+    /// The type in which Swath returns this one to numpy users: single precision for complex integers, as in
+    /// GDAL's Python tools, and the type itself for all others. Single precision rounds 32-bit parts beyond
+    /// 2^24.
     pub fn widened(self) -> Self {
         match self {
             Self::CI16 | Self::CI32 => Self::CF32,
@@ -165,19 +166,19 @@ impl std::fmt::Display for DType {
     }
 }
 
-/// Whether samples of this shape are stored in another form than their [`DType`] has in memory, so that [`unpack_row`] has
-/// something to do.
+/// Whether samples of this format and width are stored in another form than their [`DType`] in memory, so that
+/// [`unpack_row`] must convert them.
 pub fn is_packed(format: SampleFormat, bits: usize) -> bool {
     DType::for_stored(format, bits).is_some_and(|dtype| dtype.size() * 8 != bits)
 }
 
 /// Unpacks one stored row to samples of [`DType::for_stored`].
 ///
-/// `row` comes from [`crate::predictor::undo`]. `out` takes the samples of the row, all bands of each pixel, from the
-/// first on, as many as it has room for: a row padded on the right is cut by a shorter `out`.
+/// `row` comes from [`crate::predictor::undo`]. `out` receives the samples of the row (all bands of each
+/// pixel), starting with the first sample, until it is full. A shorter `out` drops the padding on the right of
+/// a row.
 ///
-/// # Errors
-/// There is no type for such samples, or the row ends before `out` is full.
+/// # Errors Returns an error if there is no type for these samples, or if the row ends before `out` is full.
 pub fn unpack_row(shape: Shape, row: &[u8], out: &mut [u8]) -> Result<()> {
     const CODEC: &str = "sample";
     let Some(dtype) = DType::for_stored(shape.format, shape.bits) else {
@@ -210,13 +211,14 @@ pub fn unpack_row(shape: Shape, row: &[u8], out: &mut [u8]) -> Result<()> {
 
 /// Packs samples of [`DType::for_stored`] to one stored row: the inverse of [`unpack_row`].
 ///
-/// All of `samples` go to the front of `row`, from the most significant bit of each byte on (FillOrder 1); the bits behind them
-/// become zero. `row` may hold anything before, and what it holds after an error is unspecified. Narrow signed integers
-/// are packed as the unsigned ones that they are read as.
+/// All of `samples` are packed at the start of `row`, from the most significant bit of each byte (FillOrder 1).
+/// The bits after them become zero. The previous content of `row` does not matter, and its content after an
+/// error is unspecified. Signed integers of odd widths are packed as the unsigned integers that they are read
+/// as.
 ///
-/// # Errors
-/// A value does not fit in the bits of a stored sample, the row is too short for the samples, or there is no way to pack samples
-/// of this format and width: floats are stored whole only.
+/// # Errors Returns an error if a value does not fit in the bits of a stored sample, if the row is too short
+/// for the samples, or if samples of this format and width cannot be packed: only floats of whole widths can be
+/// stored.
 pub fn pack_row(shape: Shape, samples: &[u8], row: &mut [u8]) -> Result<()> {
     const CODEC: &str = "sample";
     let bits = shape.bits;
@@ -239,7 +241,8 @@ pub fn pack_row(shape: Shape, samples: &[u8], row: &mut [u8]) -> Result<()> {
             return Ok(());
         }
         (DType::U8, 1) => pack_together::<8, u64>(samples, row, |group| {
-            // Each product of a sample and a bit of the factor has a place of its own; the eight that are wanted meet in the top byte.
+            // The multiplication puts each bit at its own position in the product; the eight bits that form the
+            // packed byte meet in the top byte.
             let word = u64::from_le_bytes(group);
             (word, (word.wrapping_mul(0x8040_2010_0804_0201) >> 56) as u8)
         }),
@@ -257,8 +260,9 @@ pub fn pack_row(shape: Shape, samples: &[u8], row: &mut [u8]) -> Result<()> {
     if all >> bits == 0 { Ok(()) } else { Err(too_wide(bits, dtype.size(), samples)) }
 }
 
-/// Packs groups of `N` samples of a byte each to a byte, by a function that also gives all bits which the samples of the group use.
-/// Returns the bits that any sample uses: looking at them once, at the end, is what makes this fast.
+/// Packs groups of `N` one-byte samples into one byte each. The function `pack` also returns all bits that the
+/// samples of the group use. Returns the bits that any sample uses: they are checked once, after the loop,
+/// which makes this function fast.
 fn pack_together<const N: usize, U: Default + BitOrAssign + Into<u64>>(
     samples: &[u8],
     row: &mut [u8],
@@ -278,7 +282,7 @@ fn pack_together<const N: usize, U: Default + BitOrAssign + Into<u64>>(
         all |= used;
         *byte = packed;
     }
-    // The bytes of all samples, laid over each other.
+    // The bitwise OR of all samples.
     all.into().to_ne_bytes().into_iter().fold(0, |bits, byte| bits | u64::from(byte))
 }
 
@@ -294,13 +298,13 @@ fn pack_12(samples: &[u8], row: &mut [u8]) -> u64 {
     u64::from(all) | pack_any(12, rest.as_flattened(), &mut row[done..], |value| u16::from_ne_bytes(value).into())
 }
 
-/// Samples of any width up to 63 bits, `S` bytes each in memory. Returns the bits that any of them uses.
+/// Packs samples of any width up to 63 bits, `S` bytes each in memory. Returns the bits that any sample uses.
 fn pack_any<const S: usize>(bits: usize, samples: &[u8], row: &mut [u8], value: impl Fn([u8; S]) -> u64) -> u64 {
     let (mut all, mut window, mut filled, mut done) = (0, 0u128, 0, 0);
     for sample in samples.as_chunks::<S>().0 {
         let value = value(*sample);
         all |= value;
-        // A value that is too wide spoils its neighbours, but the row is not used then.
+        // A value that is too wide overwrites bits of its neighbours, but the caller then discards the row.
         window = window << bits | u128::from(value);
         filled += bits;
         if filled >= 64
@@ -317,7 +321,7 @@ fn pack_any<const S: usize>(bits: usize, samples: &[u8], row: &mut [u8], value: 
     all
 }
 
-/// The error for the first sample that needs more than `bits`.
+/// Returns the error for the first sample that needs more than `bits` bits.
 fn too_wide(bits: usize, size: usize, samples: &[u8]) -> Error {
     let mut values = samples.chunks_exact(size).map(|sample| {
         let mut word = [0; 8];
@@ -331,9 +335,9 @@ fn too_wide(bits: usize, size: usize, samples: &[u8]) -> Error {
     Error::TooWide { value: values.find(|value| value >> bits != 0).unwrap_or_default(), bits }
 }
 
-/// Sample `at` of a row that is a bit string from the most significant bit on. `bits` is at most 64.
+/// Returns sample `at` of a row that is a bit string, most significant bit first. `bits` is at most 64.
 ///
-/// Bits after the end of the row read as zero.
+/// Bits after the end of the row are zero.
 pub(crate) fn get_bits(row: &[u8], at: usize, bits: usize) -> u64 {
     let first = at * bits;
     let window = window_at(row, first / 8) << (first % 8);
@@ -351,7 +355,7 @@ pub(crate) fn put_bits(row: &mut [u8], at: usize, bits: usize, value: u64) {
     rest[..length].copy_from_slice(&window.to_be_bytes()[..length]);
 }
 
-/// The 16 bytes from `start` on, zeros behind the end.
+/// Returns the 16 bytes from `start`; bytes after the end of the row are zero.
 fn window_at(row: &[u8], start: usize) -> u128 {
     let rest = row.get(start..).unwrap_or_default();
     if let Some(bytes) = rest.first_chunk::<16>() {
@@ -362,10 +366,11 @@ fn window_at(row: &[u8], start: usize) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// Samples of any width up to 64 bits, `S` bytes each in memory.
+/// Unpacks samples of any width up to 64 bits, `S` bytes each in memory.
 fn unpack_any<const S: usize>(bits: usize, row: &[u8], out: &mut [u8], to_bytes: impl Fn(u64) -> [u8; S]) {
     for (at, sample) in out.as_chunks_mut::<S>().0.iter_mut().enumerate() {
-        // Eight bytes hold any sample of up to 57 bits wherever it begins: twice as fast as the 16 of `get_bits`.
+        // Eight bytes contain any sample of up to 57 bits at any bit offset. This is twice as fast as the 16
+        // bytes of `get_bits`.
         let first = at * bits;
         let value = match row.get(first / 8..).and_then(|rest| rest.first_chunk::<8>()) {
             Some(bytes) if bits <= 57 => u64::from_be_bytes(*bytes) << (first % 8) >> (64 - bits),
@@ -375,7 +380,7 @@ fn unpack_any<const S: usize>(bits: usize, row: &[u8], out: &mut [u8], to_bytes:
     }
 }
 
-/// What each byte of 1-bit samples unpacks to; the same below for 2 and 4 bits.
+/// The samples that each byte of 1-bit samples unpacks to. The next two tables are the same for 2 and 4 bits.
 static ONE_BIT: [[u8; 8]; 256] = table(1);
 static TWO_BITS: [[u8; 4]; 256] = table(2);
 static FOUR_BITS: [[u8; 2]; 256] = table(4);
@@ -424,7 +429,7 @@ fn unpack_24(row: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Floats of `N` bytes in native order with `EXPONENT` and `MANTISSA` bits, to single precision.
+/// Converts floats of `N` bytes in native order, with `EXPONENT` and `MANTISSA` bits, to single precision.
 fn widen<const N: usize, const EXPONENT: u32, const MANTISSA: u32>(row: &[u8], out: &mut [u8]) {
     for (sample, bytes) in out.as_chunks_mut::<4>().0.iter_mut().zip(row.as_chunks::<N>().0) {
         let mut word = [0; 4];
@@ -437,8 +442,9 @@ fn widen<const N: usize, const EXPONENT: u32, const MANTISSA: u32>(row: &[u8], o
     }
 }
 
-/// The bits of the single precision float with the value of a narrower one. Exact: every narrower value, also a
-/// denormal one, is a normal number in single precision, and the payload of a NaN stays.
+/// Returns the bits of the single precision float that has the value of a narrower float. The result is exact:
+/// every narrower value, including denormals, is a normal number in single precision. The payload of a NaN is
+/// kept.
 fn widen_float<const EXPONENT: u32, const MANTISSA: u32>(narrow: u32) -> u32 {
     let shift = 23 - MANTISSA;
     let sign = narrow >> (EXPONENT + MANTISSA) << 31;
@@ -449,7 +455,7 @@ fn widen_float<const EXPONENT: u32, const MANTISSA: u32>(narrow: u32) -> u32 {
     sign | if exponent == (1 << EXPONENT) - 1 {
         0xff << 23 | (magnitude << shift) & 0x007f_ffff
     } else if exponent == 0 {
-        // 2^(1 - bias - MANTISSA) per unit of the mantissa; the product is exact.
+        // Each unit of the mantissa is 2^(1 - bias - MANTISSA); the product is exact.
         let unit = f32::from_bits((rebias + 1 - MANTISSA) << 23);
         (magnitude as f32 * unit).to_bits()
     } else {
@@ -459,11 +465,10 @@ fn widen_float<const EXPONENT: u32, const MANTISSA: u32>(narrow: u32) -> u32 {
 
 /// Converts complex integers to complex floats, which numpy supports.
 ///
-/// `to` is normally [`DType::widened`] of `from`; [`DType::CF64`] is also possible and always exact. All samples that fit in
-/// both slices are converted.
+/// `to` is normally [`DType::widened`] of `from`. [`DType::CF64`] is also possible and always exact. All
+/// samples that fit in both slices are converted.
 ///
-/// # Errors
-/// `from` is not a complex integer or `to` not a complex float.
+/// # Errors Returns an error if `from` is not a complex integer or `to` is not a complex float.
 pub fn widen_complex_int(from: DType, src: &[u8], to: DType, out: &mut [u8]) -> Result<()> {
     match (from, to) {
         (DType::CI16, DType::CF32) => convert(src, out, |part| f32::from(i16::from_ne_bytes(part)).to_ne_bytes()),
@@ -486,7 +491,7 @@ fn convert<const A: usize, const B: usize>(src: &[u8], out: &mut [u8], value: im
     }
 }
 
-/// Reverses the bits of each byte: which FillOrder 2 requires before the data is decompressed.
+/// Reverses the bits of each byte, which FillOrder 2 requires before decompression.
 pub fn reverse_bits(data: &mut [u8]) {
     data.iter_mut().for_each(|byte| *byte = byte.reverse_bits());
 }
@@ -507,7 +512,7 @@ mod tests {
         bytes.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect()
     }
 
-    /// The bits of a row one by one, most significant first, against every width and lengths with every padding.
+    /// Compares every width, and lengths with every padding, with the bits of a row, most significant first.
     #[test]
     fn samples_of_every_width_are_a_bit_string_from_the_most_significant_bit() {
         for bits in (1..=64_usize).filter(|bits| ![8, 16, 32, 64].contains(bits)) {
@@ -568,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_too_wide_for_its_bits_is_an_error_not_cut() {
+    fn value_too_wide_for_its_bits_is_an_error_not_truncated() {
         for bits in (1..=63_usize).filter(|bits| ![8, 16, 32].contains(bits)) {
             let dtype = DType::for_stored(SampleFormat::Uint, bits).expect("mapped");
             for at in [0, 3, 7, 8, 12] {
@@ -599,13 +604,14 @@ mod tests {
     }
 
     #[test]
-    fn odd_signed_integers_are_read_as_gdal_reads_them() {
+    fn signed_integers_of_odd_widths_are_read_as_unsigned_like_gdal() {
         assert_eq!(DType::for_stored(SampleFormat::Int, 12), Some(DType::U16));
         let out = unpacked(SampleFormat::Int, 12, &[0xff, 0xf8, 0x00], 2);
         assert_eq!(out, [0x0fff_u16.to_ne_bytes(), 0x0800_u16.to_ne_bytes()].concat());
     }
 
-    /// Values from the format: 1 sign, 7 exponent (bias 63) and 16 mantissa bits. The bits are GDAL 3.12's.
+    /// The values come from the definition of the format: 1 sign, 7 exponent (bias 63) and 16 mantissa bits.
+    /// GDAL 3.12 returns the same bits.
     #[test]
     fn float24_keeps_zero_sign_denormals_infinity_and_nan() {
         let cases = [
@@ -654,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn complex_integers_widen_to_what_gdal_gives_and_exactly_to_double_precision() {
+    fn complex_integers_widen_as_in_gdal_and_exactly_to_double_precision() {
         let src = [i32::MAX, i32::MIN].map(i32::to_ne_bytes).concat();
         let mut out = [0; 8];
         widen_complex_int(DType::CI32, &src, DType::CI32.widened(), &mut out).expect("complex");

@@ -27,7 +27,7 @@ impl Batch {
         &self.buffer[self.ranges[i].clone()]
     }
 
-    /// The bytes of block `i`, for codecs that work in place.
+    /// The compressed bytes of block `i`, mutable because some codecs decode in place.
     pub fn get_mut(&mut self, i: usize) -> &mut [u8] {
         &mut self.buffer[self.ranges[i].clone()]
     }

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use swath_io::{LocalFile, Memory, Source};
+use swath_tiff::pam::Pam;
 use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
 use crate::dataset::sidecar::Sidecars;
@@ -111,6 +112,11 @@ impl Dataset {
     /// The overview and mask files beside the file that exist but cannot be read. Reads ignore them.
     pub fn unreadable_sidecars(&self) -> &[UnreadableSidecar] {
         &self.sidecars.unreadable
+    }
+
+    /// The content of the `.aux.xml` file beside the file.
+    pub fn pam(&self) -> Option<&Pam> {
+        self.sidecars.pam.as_ref()
     }
 
     /// The contents of the sidecar files.

@@ -150,7 +150,7 @@ fn check(root: &Path, row: &Row) -> Vec<String> {
 }
 
 fn check_about(image: &Image, row: &Row, wrong: &mut Vec<String>) {
-    let about = image.about();
+    let about = image.metadata();
     let epsg = about.epsg().map(|code| code.to_string()).unwrap_or_default();
     if epsg != row["epsg"] {
         wrong.push(format!("EPSG {epsg:?}, not {:?}", row["epsg"]));

@@ -51,7 +51,7 @@ fn exercise(bytes: &[u8]) -> bool {
     let mut sound = false;
     for number in 0..dataset.image_count().min(2) {
         let Ok(image) = dataset.image(number) else { continue };
-        let _ = (image.about().wkt(), image.about().crs_name());
+        let _ = (image.metadata().wkt(), image.metadata().crs_name());
         for level in 0..image.levels().len().min(2) {
             let Some(layout) = image.levels().nth(level) else { continue };
             let (width, height) = (layout.grid.width, layout.grid.height);

@@ -170,7 +170,7 @@ fn overviews_do_not_average_nodata_or_nan_and_masks_agree() {
     let mean = valid.iter().sum::<f64>() / valid.len() as f64;
     assert_eq!(report.statistics[0].count(), valid.len() as u64);
     assert!((report.statistics[0].mean().unwrap() - mean).abs() < 1e-9 * mean.abs());
-    let stored = image.about().bands[0].statistics.unwrap();
+    let stored = image.metadata().bands[0].statistics.unwrap();
     let exact = report.statistics[0].minimum().unwrap();
     assert!((stored.minimum.unwrap() - exact).abs() < 1e-12 * exact.abs(), "GDAL's fourteen digits");
 }

@@ -18,7 +18,6 @@ from .._swath import File, default_threads
 from .._xml import add, replace_file, to_bytes
 from ..gpu.arrays import is_on_device, to_host
 from ..read.crs import crs_of
-from ..read.sidecars import pam_path
 from ..write.sidecars import STATISTICS, number_text
 from ..write.stream import as_announced, finish, make_parent
 from ..write.to_geotiff import write_array
@@ -77,7 +76,7 @@ def write_vrt(job: Job, progress: Progress | None) -> Report:
         os.rename(staged, folder)
         try:
             # It would be taken for that of the new mosaic.
-            Path(pam_path(path)).unlink(missing_ok=True)
+            Path(f"{path}.aux.xml").unlink(missing_ok=True)
             replace_file(path, index)
         except BaseException:
             os.rename(folder, staged)

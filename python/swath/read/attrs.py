@@ -1,16 +1,12 @@
-"""What attrs say of a file: the contract, version 5."""
+"""The attrs of an array that was read: the contract, version 5."""
 
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
-from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from .. import _swath
-from .._xml import add, parse_xml, to_bytes
 from ..xarray.state import KEY, ReadState
 from ..xarray.structured import Structured
 
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
 CONTRACT = 5
 
 IMAGE_DESCRIPTION, X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, EXTRA_SAMPLES = 270, 282, 283, 296, 338
-GDAL_METADATA = 42112
 RESOLUTION_UNITS = {1: "none", 2: "inch", 3: "centimeter"}
 BYTE, RATIONAL, SIGNED_RATIONAL = 1, 5, 10
 
@@ -38,23 +33,17 @@ MANAGED = frozenset(
 Metadata = dict[str | tuple[str, int], str]
 """GDAL_METADATA by name, or by name and band (from 0)."""
 
-
 COLORLESS = frozenset(["", "gray", "undefined", "palette"])
-"""Colour interpretations that say nothing of colours."""
-
-MARKS = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
-ESCAPED = re.compile(f"&({'|'.join(MARKS)});")
+"""Colour interpretations without a colour."""
 
 
 def file_attrs(description: Description) -> dict[str, Any]:
-    """What does not depend on which pixels are read."""
+    """The attrs that do not depend on which pixels are read."""
     attrs: dict[str, Any] = {"_swath_contract": CONTRACT}
     tags = {tag: (kind, count, value) for tag, kind, count, value in description["tags"]}
-    xml = metadata_text(description)
-    if added := _said_elsewhere(description, xml):
-        xml = _with_items(xml, added)
+    xml = description["gdal_metadata_xml"]
     if xml is not None:
-        attrs["gdal_metadata"] = Structured(parse_metadata(xml) or {}, xml)
+        attrs["gdal_metadata"] = Structured(description["gdal_metadata"] or {}, xml)
         attrs["gdal_metadata_xml"] = xml
     if description["colormap"] is not None:
         attrs["colormap"] = description["colormap"]
@@ -80,7 +69,7 @@ def file_attrs(description: Description) -> dict[str, Any]:
 
 
 def copy_of(attrs: dict[str, Any]) -> dict[str, Any]:
-    """For one more array: what users change in theirs must not show in others."""
+    """The attrs for one more array: a change in one array must not show in another."""
     copied = dict(attrs)
     if "category_names" in copied:
         copied["category_names"] = copied["category_names"].copy()
@@ -102,74 +91,6 @@ def _plain(kind: int, count: int, value: Any) -> Any:
 
 def _ratio(pair: tuple[int, int]) -> float | None:
     return pair[0] / pair[1] if pair[1] else None
-
-
-def metadata_text(description: Description) -> str | None:
-    """GDAL_METADATA as the tag has it, sound or not."""
-    return next((str(value) for tag, _, _, value in description["tags"] if tag == GDAL_METADATA), None)
-
-
-def _said_elsewhere(description: Description, xml: str | None) -> list[tuple[str, int, str]]:
-    """Scales, offsets and units of bands that another than the tag gives: the place of heights, their system, PAM.
-
-    In a new file nothing is left of that but what the tag says.
-    """
-    try:
-        items = [] if xml is None else _swath.metadata_items(xml)
-    except ValueError:
-        return []
-    said = {(role.lower(), band): value for _, value, band, _, role in items if role is not None and band is not None}
-    added = []
-    for band, info in enumerate(description["band_info"]):
-        for name, plain, value in (
-            ("SCALE", 1.0, info["scale"]),
-            ("OFFSET", 0.0, info["offset"]),
-            ("UNITTYPE", "", info["units"]),
-        ):
-            text = said.get((name.lower(), band))
-            if value is not None and not (value == plain if text is None else _says(text, value)):
-                added.append((name, band, value if isinstance(value, str) else repr(value)))
-    return added
-
-
-def _says(text: str, value: str | float) -> bool:
-    """Whether a text of the tag may be where a value comes from."""
-    if isinstance(value, str):
-        return text == value
-    try:
-        number = float(text)
-    except ValueError:
-        return True
-    return number == value or not math.isfinite(value)
-
-
-def _with_items(xml: str | None, added: list[tuple[str, int, str]]) -> str:
-    """GDAL_METADATA with these items of bands in the place of those it has."""
-    root = Element("GDALMetadata") if xml is None else parse_xml(xml.strip(" \n\0").encode())
-    replaced = {(name.lower(), str(band)) for name, band, _ in added}
-    for item in root.findall("Item"):
-        if (item.get("role", "").lower(), item.get("sample")) in replaced:
-            root.remove(item)
-    for name, band, value in added:
-        # Twice, as GDAL does it.
-        escaped = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
-        add(root, "Item", escaped, name=name, sample=band, role=name.lower())
-    return to_bytes(root).decode()
-
-
-def parse_metadata(xml: str) -> Metadata | None:
-    """The items of GDAL_METADATA; None when it is not XML, or has a document type."""
-    try:
-        items = parse_xml(xml.strip().encode()).iter("Item")
-        metadata: Metadata = {}
-        for item in items:
-            name, sample = item.get("name", ""), item.get("sample")
-            # GDAL escapes values before it escapes the XML: unescaped once, "a<b" is still "a&lt;b".
-            value = ESCAPED.sub(lambda mark: MARKS[mark[1]], item.text or "")
-            metadata[name if sample is None else (name, int(sample))] = value
-    except ValueError:
-        return None
-    return metadata
 
 
 def nodata_attrs(

@@ -1,4 +1,4 @@
-"""An opened file and all that follows from its headers, kept for the next read of the same file."""
+"""Opens files, and keeps their headers for the next read of the same file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .._warn import warn
 from ..remote.open import DEFAULT_LIMIT
 from ..remote.ranges import OVERVIEWS
 from ..xarray.dataarray import index_of
-from .attrs import Metadata, file_attrs, metadata_text, parse_metadata
+from .attrs import file_attrs
 from .georef import Georef, georef_of
-from .nodata import Number, parse_nodata
 from .request import check_level_type, level_of
-from .sidecars import read_pam
-from .source import Handle, is_remote, local_path, open_source
+from .sidecars import class_attrs
+from .source import Handle, is_remote, open_source
 
 if TYPE_CHECKING:
     from xarray.indexes import PandasIndex
 
     from .._swath import File
+    from .nodata import Number
 
 KEPT = 32
 """How many headers a process keeps."""
@@ -43,9 +43,9 @@ Identity = tuple[int, ...]
 
 
 class Header:
-    """One file. Everything here is read once and must not be changed by users of it."""
+    """An opened file and what its headers say. It is shared: users must not change it."""
 
-    def __init__(self, file: File, path: str | None, handle: Handle | None = None) -> None:
+    def __init__(self, file: File, handle: Handle | None = None) -> None:
         self.file = file
         self.handle = handle
         self.description = description = file.describe()
@@ -53,25 +53,14 @@ class Header:
         self.bands = description["bands"]
         self.levels = description["levels"]
         self.dtype = np.dtype(description["dtype"])
-        self.nodata: Number | None = parse_nodata(description["nodata_text"])
-        # A whole number beyond 64-bit samples is another one to GDAL: -1 is the greatest of those without a sign.
-        wide = self.dtype.kind in "iu" and self.dtype.itemsize == 8 and isinstance(self.nodata, int)
-        if wide or description["nodata_text"] is None:
-            self.nodata = description["nodata"]
+        self.nodata: Number | None = description["nodata_stated"]
         self.has_mask = description["mask"] == "mask"
         self.attrs = file_attrs(description)
-        if path is not None:
-            self.attrs.update(read_pam(path))
+        self.attrs.update(class_attrs(description["category_names"], description["category_colors"]))
         self.unreadable = file.unreadable_sidecars()
         """Overview and mask files beside the file that exist but cannot be read, and why."""
         self._axes: dict[int, tuple[PandasIndex, PandasIndex]] = {}
         self._georefs: dict[tuple[bool, int], Georef] = {}
-
-    @property
-    def metadata(self) -> Metadata | None:
-        """The items of GDAL_METADATA; None when they cannot be parsed."""
-        xml = metadata_text(self.description)
-        return {} if xml is None else parse_metadata(xml)
 
     def level_of(self, overview_level: Any) -> int:
         """The level to read. Warns of each sidecar that cannot be read, or raises ValueError for a level that only the
@@ -134,7 +123,7 @@ class _Kept:
         identity = _identity(path, beside)
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        header = Header(open_source(path), path)
+        header = Header(open_source(path))
         if _settled(identity):
             with self._lock:
                 self._headers[path] = identity, beside, header
@@ -190,5 +179,5 @@ def header_of(source: Any, **remote: Any) -> Header:
     if is_remote(source):
         # By its handle: to open the file once more for tasks to come would cost its headers again.
         handle = Handle(source, **{"max_cloud_bytes": DEFAULT_LIMIT, **remote})
-        return Header(handle.file(), None, handle)
-    return Header(open_source(source), local_path(source))
+        return Header(handle.file(), handle)
+    return Header(open_source(source))

@@ -1,4 +1,4 @@
-"""Nodata, scale and type: what becomes of the samples of a file on their way to the user."""
+"""Applies nodata, scale and type to the samples of a file. The engine decides which sample is nodata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .._swath import BandInfo
+    from .._swath import Description
     from .attrs import Metadata
 
 Number = int | float
@@ -25,47 +25,25 @@ Factor = float | tuple[float, ...]
 
 
 def parse_nodata(text: str | None) -> Number | None:
-    """The value of a GDAL_NODATA tag: whole numbers stay exact, other text is a float; None for what is neither."""
-    if text is None:
-        return None
-    text = text.strip(" \t\r\n\0")
-    if "#" in text:
-        # As the C library of Windows once wrote them: 1.#INF, -1.#INF, 1.#QNAN, -1.#IND.
-        text = text.replace("1.#INF", "inf").replace("1.#QNAN", "nan").replace("1.#IND", "nan")
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return None
+    """The number in a nodata text, as it is written; None where there is none."""
+    return None if text is None else _swath.nodata_number(text)
 
 
 def matchable(nodata: Number | None, dtype: np.dtype[Any]) -> Number | None:
-    """The sentinel as samples of a type can have it; None when no sample can ever equal it."""
-    if nodata is None:
-        return None
-    if dtype.kind in "iu":
-        if isinstance(nodata, float):
-            if not nodata.is_integer():
-                return None
-            nodata = int(nodata)
-        limits = np.iinfo(dtype)
-        return nodata if int(limits.min) <= nodata <= int(limits.max) else None
-    try:
-        wide = float(nodata)
-    except OverflowError:
-        return None
-    with np.errstate(over="ignore"):
-        narrow = float(np.float32(wide)) if dtype.char in "fF" else wide
-    # Too large for the type is not infinity.
-    return narrow if math.isfinite(narrow) or not math.isfinite(wide) else None
+    """The nodata value as samples of a type have it; None when no sample can have it."""
+    return None if nodata is None else _swath.match_nodata(nodata, _name(dtype))[1]
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    """The type as the engine names it: truth values are stored as bytes."""
+    return "uint8" if dtype.kind == "b" else dtype.name
 
 
 def check_integer_nodata(nodata: Number | None, dtype: np.dtype[Any]) -> None:
-    """Refuse a sentinel that no integer can have: masking would do nothing, and nobody would see."""
-    if not isinstance(nodata, float) or dtype.kind not in "iu" or nodata.is_integer():
+    """Refuse a nodata value that no integer can have: masking would have no effect, and the user would not notice."""
+    kind = "value" if nodata is None else _swath.match_nodata(nodata, _name(dtype))[0]
+    if kind in ("value", "out of range"):
         return
-    kind = "fractional" if math.isfinite(nodata) else "non-finite"
     raise InvalidIntegerNodataError(
         f"GeoTIFF declares GDAL_NODATA={nodata!r} ({kind}) on a {dtype.name} source: no integer pixel can have that "
         "value, so masking would silently do nothing. Pass allow_invalid_nodata=True to read the pixels as they "
@@ -258,8 +236,9 @@ def _factors(scaling: Sequence[tuple[float, float]]) -> tuple[Factor, Factor]:
     return tuple(scale for scale, _ in scaling), tuple(offset for _, offset in scaling)
 
 
-def scaling(metadata: Metadata | None, bands: list[BandInfo], chosen: Sequence[int]) -> list[tuple[float, float]]:
+def scaling(description: Description, chosen: Sequence[int]) -> list[tuple[float, float]]:
     """SCALE and OFFSET of each of the chosen bands: 1 and 0 where the file has none."""
+    metadata, bands = description["gdal_metadata"], description["band_info"]
     if metadata is None:
         raise MalformedScaleOffsetError(
             "GDAL_METADATA XML is malformed and could not be parsed. unpack=True cannot honour the scale / offset "
@@ -283,12 +262,12 @@ def scaling(metadata: Metadata | None, bands: list[BandInfo], chosen: Sequence[i
 
 
 def _of_band(name: str, metadata: Metadata, band: int, known: float | None, plain: float) -> float:
-    """The value of a band; one for the whole file goes before those of bands."""
+    """The value of a band. A value for the whole file counts more."""
     if name in metadata:
         return _factor(name, metadata[name])
     text = metadata.get((name, band))
     tagged = plain if text is None else _factor(name, text)
-    # What the engine knows may come from the place of heights or from PAM, which go before the tag.
+    # The engine may have the value from the height system or from PAM, which count more than the tag.
     return tagged if known is None else known
 
 

@@ -24,7 +24,7 @@ from .request import (
     threads_of,
     warn_of_idle,
 )
-from .sidecars import read_pam
+from .sidecars import pam_attrs
 from .source import is_remote
 
 if TYPE_CHECKING:
@@ -245,5 +245,5 @@ def _open_mosaic(path: str, **request: Any) -> xr.DataArray:
     from ..mosaic.open import open_vrt
 
     array = open_vrt(path, **request)
-    array.attrs.update(read_pam(path))
+    array.attrs.update(pam_attrs(path))
     return array

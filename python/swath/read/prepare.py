@@ -180,7 +180,7 @@ def prepare(
         header.dtype,
         header.nodata,
         masked=mask,
-        scaling=scaling(header.metadata, infos, bands) if unpack else (),
+        scaling=scaling(header.description, bands) if unpack else (),
         by_mask=mask and header.has_mask,
         dtype=dtype,
     )

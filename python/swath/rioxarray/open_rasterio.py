@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import GeoTIFFFallbackWarning
 from ..read.header import header_of
 from ..read.request import bands_of, check_level_type, coerce, is_vrt, threads_of
-from ..read.sidecars import read_pam
+from ..read.sidecars import pam_attrs
 from ..read.source import Handle, is_file_like, is_remote
 from .layout import Raster, Reading
 from .raster_info import RasterInfo
@@ -172,7 +172,7 @@ def _open(source: Any, level: int, storage_options: Mapping[str, Any] | None) ->
         if level:
             raise ValueError("overview_level is not supported for VRT sources.")
         mosaic = mosaic_of(source)
-        return Raster(RasterInfo.of_vrt(mosaic.vrt, read_pam(source)), mosaic)
+        return Raster(RasterInfo.of_vrt(mosaic.vrt, pam_attrs(source)), mosaic)
     remote: dict[str, Any] = {}
     if is_remote(source):
         # Only the blocks that are looked at are fetched.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -148,11 +147,8 @@ def _or(value: float | None, otherwise: float) -> float:
 
 
 def _in_range(nodata: Number | None, dtype: np.dtype[Any]) -> Number | None:
-    """The nodata value as rasterio reports it: None where it lies outside of the type."""
-    if nodata is None or (dtype.kind in "fc" and not math.isfinite(nodata)):
-        return nodata
-    limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
-    return nodata if limits.min <= nodata <= limits.max else None
+    """The nodata value as rasterio reports it: None where it lies outside the range of the type."""
+    return nodata if nodata is not None and _swath.nodata_in_range(nodata, dtype.name) else None
 
 
 def _nodata_values(description: Description) -> tuple[float, ...]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _swath
 from ..xarray.structured import value_of
 from .bands import Bands, as_sequence
-from .gdal_metadata import Item, band_info_of, items_of
+from .gdal_metadata import Item, items_of
 from .raster import Raster
 
 if TYPE_CHECKING:
@@ -76,7 +77,11 @@ def metadata_options(
         items = [item for item in items if not item[0].upper().startswith("STATISTICS_") and item[3] != "RPC"]
         tags.pop(_RPC, None)
     items += _foreign_items(attrs)
-    options: Options = {"metadata": items, "metadata_xml": text, "band_info": band_info_of(items, raster.bands)}
+    options: Options = {
+        "metadata": items,
+        "metadata_xml": text,
+        "band_info": _swath.bands_of_items(items, raster.bands),
+    }
     _name_bands(options, attrs, bands)
     if scaling is not None:
         _scale(options, scaling, is_raw)

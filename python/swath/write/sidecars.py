@@ -1,4 +1,4 @@
-"""Files beside an image: `.aux.xml`, where GDAL keeps categories and statistics, and `.qml`, by which QGIS draws."""
+"""Files beside an image: `.aux.xml`, where GDAL keeps classes and statistics, and `.qml`, the style for QGIS."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from .. import _swath
 from .._xml import add, replace_file, to_bytes, writable
-from ..read.sidecars import (
-    MAX_CATEGORIES,
-    USAGE_COLORS,
-    USAGE_MIN_MAX,
-    USAGE_NAME,
-    Color,
-    color_component,
-    pam_path,
-    read_document,
-)
+from ..read.sidecars import Color
 from .ramps import RAMPS
 
 Numbers = tuple[float | int, float | int, float, float]
@@ -36,8 +28,10 @@ def categories_of(names: Any, colors: Any) -> tuple[list[str], list[Color] | Non
     Names may be a mapping from value to name. Colours that are not as many as the names are left out.
     """
     listed = _by_value(names, "", "category_names")
-    if len(listed) > MAX_CATEGORIES:
-        raise ValueError(f"category_names has {len(listed)} names; {MAX_CATEGORIES} are the most that can be written")
+    if len(listed) > _swath.MAX_CLASSES:
+        raise ValueError(
+            f"category_names has {len(listed)} names; {_swath.MAX_CLASSES} are the most that can be written"
+        )
     texts = ["" if name is None else writable(name) for name in listed]
     if colors is None or not len(colors):
         return texts, None
@@ -52,8 +46,8 @@ def _by_value(given: Any, missing: Any, attribute: str, length: int | None = Non
         raise TypeError(f"attrs[{attribute!r}] must be a list in the order of the values, not {given!r}")
     if not isinstance(given, Mapping):
         return list(given)
-    if not all(isinstance(value, int) and 0 <= value < MAX_CATEGORIES for value in given):
-        raise ValueError(f"attrs[{attribute!r}] must have values from 0 to {MAX_CATEGORIES - 1} as its keys")
+    if not all(isinstance(value, int) and 0 <= value < _swath.MAX_CLASSES for value in given):
+        raise ValueError(f"attrs[{attribute!r}] must have values from 0 to {_swath.MAX_CLASSES - 1} as its keys")
     return [given.get(value, missing) for value in range(length or max(given, default=-1) + 1)]
 
 
@@ -69,32 +63,14 @@ def _color(row: Any) -> Color:
 
 
 def write_categories(path: str, names: list[str], colors: list[Color] | None) -> None:
-    """Put the names and colours of the first band's values beside an image, as `categories_of` has checked them."""
-    if not names:
-        return
-    root = _existing(path)
-    band = _band(root)
-    for tag in ("CategoryNames", "GDALRasterAttributeTable"):
-        for old in band.findall(tag):
-            band.remove(old)
-    listed = add(band, "CategoryNames")
-    for name in names:
-        add(listed, "Category", name)
-    table = add(band, "GDALRasterAttributeTable", tableType="thematic")
-    fields = [("Value", 0, USAGE_MIN_MAX), ("Class", 2, USAGE_NAME)]
-    if colors is not None:
-        fields += [
-            (name, 0, usage) for name, usage in zip(("Red", "Green", "Blue", "Alpha"), USAGE_COLORS, strict=True)
-        ]
-    for index, (name, kind, usage) in enumerate(fields):
-        field = add(table, "FieldDefn", index=index)
-        for tag, value in (("Name", name), ("Type", kind), ("Usage", usage)):
-            add(field, tag, value)
-    for value, name in enumerate(names):
-        row = add(table, "Row", index=value)
-        for cell in (value, name, *(colors[value] if colors is not None else ())):
-            add(row, "F", cell)
-    replace_file(pam_path(path), to_bytes(root))
+    """Write the names and colours of the first band's values, which `categories_of` has checked, beside an image."""
+    if names:
+        _swath.write_classes(path, names, colors)
+
+
+def color_component(value: Any) -> int:
+    """A number, or its text, as a number from 0 to 255."""
+    return min(max(int(float(value)), 0), 255)
 
 
 def write_color_ramp(path: str, ramp: str, span: tuple[float, float] | None, statistics: Numbers | None) -> None:
@@ -106,31 +82,11 @@ def write_color_ramp(path: str, ramp: str, span: tuple[float, float] | None, sta
     numbers = span or statistics
     if numbers is None:
         return
-    root = _existing(path)
-    band = _band(root)
-    metadata = next((each for each in band.findall("Metadata") if "domain" not in each.attrib), None)
-    if metadata is None:
-        metadata = add(band, "Metadata")
-    for old in metadata.findall("MDI"):
-        if old.get("key") in STATISTICS:
-            metadata.remove(old)
-    for key, value in zip(STATISTICS, numbers, strict=False):
-        add(metadata, "MDI", number_text(value), key=key)
-    replace_file(pam_path(path), to_bytes(root))
+    items = [(key, number_text(value)) for key, value in zip(STATISTICS, numbers, strict=False)]
+    _swath.write_statistics(path, items)
     low, high = float(numbers[0]), float(numbers[1])
     if low < high:
         replace_file(qml_path(path), _style(ramp, low, high))
-
-
-def _existing(path: str) -> Element:
-    """What the engine, or an earlier step, has put there."""
-    root = read_document(path)
-    return root if root is not None and root.tag == "PAMDataset" else Element("PAMDataset")
-
-
-def _band(root: Element) -> Element:
-    found = next((band for band in root.findall("PAMRasterBand") if band.get("band") == "1"), None)
-    return found if found is not None else add(root, "PAMRasterBand", band=1)
 
 
 def number_text(value: float | int) -> str:

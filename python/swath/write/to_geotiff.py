@@ -109,8 +109,8 @@ def to_geotiff(
     compression
         none, deflate, lzw, packbits, zstd, lz4, lzma, lerc, lerc_deflate, lerc_zstd, jpeg, jpeg2000 (j2k), webp.
     compression_level
-        deflate 1-9, zstd 1-22, lzma 0-9; 6 if not given. lz4 takes 0-16 and has one way to be written; other codecs
-        have none.
+        deflate 1-9, zstd 1-22, lzma 0-9, lerc_deflate 1-12, lerc_zstd 1-22; 6 if not given. lz4 takes 0-16, and like
+        every codec without levels it ignores the level.
     tiled, tile_size
         Square tiles, a multiple of 16; strips of 256 rows with tiled=False.
     predictor

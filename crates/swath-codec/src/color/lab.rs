@@ -2,28 +2,29 @@
 
 use crate::{Error, Result};
 
-/// Steps of light between black and white of the display.
+/// The number of steps of light between the black and the white of the display.
 const STEPS: usize = 1500;
 
-/// XYZ (white is Y = 100) to the light of red, green and blue of a display with the primaries of sRGB.
+/// The matrix from XYZ (white is Y = 100) to the red, green and blue light of a display with the primaries of
+/// sRGB.
 const DISPLAY: [[f32; 3]; 3] = [[3.2410, -1.5374, -0.4986], [-0.9692, 1.8760, 0.0416], [0.0556, -0.2040, 1.0570]];
 
-/// The light of the display's black and white.
+/// The light of the display's black and of its white.
 const LIGHT: (f32, f32) = (1.0, 100.0);
 
-/// The conversion of one image's 8-bit L\*a\*b\* to RGB: made once, used for all its blocks.
+/// The conversion of the 8-bit L\*a\*b\* of one image to RGB. It is built once and used for all blocks.
 ///
-/// There is no adaptation of the white point: with the default, D50, white comes out yellowish, as in GDAL.
+/// The white point is not adapted: with the default, D50, white is slightly yellow, as in GDAL.
 #[derive(Debug, Clone)]
 pub struct Lab {
-    /// X and Z of the white point, at Y = 100.
+    /// X and Z of the white point, for Y = 100.
     white: (f32, f32),
-    /// By step of light, the level that shows it.
+    /// The sample value for each step of light.
     levels: Box<[u8; STEPS + 1]>,
 }
 
 impl Default for Lab {
-    /// The white point D50, as when the file names none.
+    /// The white point D50, which applies if the file has no WhitePoint tag.
     fn default() -> Self {
         let [x, y, z] = [96.4250_f64, 100.0, 82.4680];
         let sum = x + y + z;
@@ -32,10 +33,10 @@ impl Default for Lab {
 }
 
 impl Lab {
-    /// A conversion for the white point with these chromaticities x and y (WhitePoint, tag 318).
+    /// Builds a conversion for the white point with the chromaticities x and y (WhitePoint, tag 318).
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when y is 0 or a value is not finite.
+    /// [`Error::Corrupt`] if y is 0 or a value is not finite.
     pub fn new([x, y]: [f32; 2]) -> Result<Self> {
         if !x.is_finite() || !y.is_finite() || y == 0.0 {
             return Err(Error::Corrupt { codec: "CIE L*a*b*", what: "WhitePoint is not a colour" });
@@ -77,7 +78,7 @@ impl Lab {
     fn level(&self, light: f32) -> u8 {
         let (black, white) = LIGHT;
         let step = (light.clamp(black, white) - black) / ((white - black) / STEPS as f32);
-        // A NaN, which an absurd white point can cause, becomes step 0.
+        // An absurd white point can cause a NaN, which becomes step 0.
         self.levels[(step as usize).min(STEPS)]
     }
 }
@@ -86,12 +87,13 @@ impl Lab {
 mod tests {
     use super::*;
 
-    /// Black, white, colours inside and outside the display's, and both sides of the linear part's end.
+    /// Black, white, colours inside and outside the gamut of the display, and colours on both sides of the end
+    /// of the linear part.
     const PIXELS: [u8; 24] =
         [0, 0, 0, 255, 0, 0, 128, 20, 226, 20, 127, 128, 22, 251, 5, 23, 5, 251, 200, 176, 90, 90, 60, 40];
 
     #[test]
-    fn the_default_white_gives_gdals_levels() {
+    fn default_white_point_gives_the_values_of_gdal() {
         let mut rgba = [7; 32];
         Lab::default().to_rgba(&PIXELS, &mut rgba);
         let expected = [
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_white_point_of_the_file_counts() {
+    fn white_point_of_the_file_is_used() {
         let mut rgba = [7; 32];
         Lab::new([0.3127, 0.3290]).unwrap().to_rgba(&PIXELS, &mut rgba);
         let expected = [
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_white_is_an_error_and_an_absurd_one_no_panic() {
+    fn invalid_white_point_is_an_error_and_an_absurd_one_does_not_panic() {
         assert!(Lab::new([0.3, 0.0]).is_err());
         assert!(Lab::new([f32::NAN, 0.3]).is_err());
         assert!(Lab::new([0.3, f32::INFINITY]).is_err());

@@ -1,11 +1,11 @@
-//! Chroma stored once for several pixels (TIFF 6.0 section 21): from data units to pixels.
+//! Unpacks data units in which several pixels share chroma (TIFF 6.0 section 21).
 
 use crate::{Error, Result};
 
 const NAME: &str = "YCbCr";
 
-/// Bytes that `height` rows of `width` pixels take when each unit of `h` x `v` pixels shares one Cb and one Cr, or
-/// `None` when there is no such number. Units at the right and bottom edge are stored whole.
+/// Returns the number of bytes of `height` rows of `width` pixels if each unit of `h` x `v` pixels shares one
+/// Cb and one Cr, or `None` if that number overflows. Units at the right and bottom edge are stored whole.
 pub fn subsampled_len(width: usize, height: usize, (h, v): (usize, usize)) -> Option<usize> {
     if h == 0 || v == 0 {
         return None;
@@ -15,15 +15,16 @@ pub fn subsampled_len(width: usize, height: usize, (h, v): (usize, usize)) -> Op
 }
 
 /// Unpacks rows of data units (`h` x `v` luma values, row by row, then Cb and Cr) into `height` rows of `width`
-/// interleaved Y, Cb, Cr pixels, each unit's chroma repeated for all its pixels.
+/// interleaved Y, Cb, Cr pixels. The chroma of a unit is repeated for all its pixels.
 ///
-/// `dst` is filled as far as it goes; bytes of `src` after the last unit are ignored.
+/// A `dst` that is too short receives only the first pixels. Bytes of `src` after the last unit are ignored.
 ///
-/// libtiff, and with it GDAL, takes the last bytes of a strip for zeros when units are 4 x 4 and a row has an odd number of
-/// them, and misplaces 4 x 4 units in tiles that cross the right edge. Here all units count and stay in place.
+/// libtiff, and so GDAL, reads the last bytes of a strip as zeros if units are 4 x 4 and a row has an odd
+/// number of units. It also misplaces 4 x 4 units in tiles that cross the right edge. This function uses all
+/// units and keeps them in place.
 ///
 /// # Errors
-/// [`Error::Unsuited`] for factors other than 1, 2 and 4, [`Error::Truncated`] when `src` is shorter than
+/// [`Error::Unsuited`] for factors other than 1, 2 and 4, [`Error::Truncated`] if `src` is shorter than
 /// [`subsampled_len`].
 pub fn expand_subsampled(
     src: &[u8],
@@ -53,7 +54,8 @@ pub fn expand_subsampled(
     Ok(())
 }
 
-/// `width` and `height` are not 0 and `src` is as long as they require, which also bounds the products here.
+/// `width` and `height` are not 0, and `src` has the length that they require, which also bounds the products
+/// here.
 fn expand<const H: usize, const V: usize>(src: &[u8], width: usize, height: usize, dst: &mut [u8]) {
     let unit_bytes = H * V + 2;
     let unit_rows = src.chunks_exact(width.div_ceil(H) * unit_bytes);
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_units_are_an_error_not_gray() {
+    fn missing_units_are_an_error_not_grey_pixels() {
         let src = noise(23);
         let error = expand_subsampled(&src, 3, 3, (2, 2), &mut [0; 27]).unwrap_err();
         assert_eq!(error, Error::Truncated { codec: NAME, got: 23, want: 24 });

@@ -4,37 +4,38 @@ use crate::{Error, Result};
 
 const NAME: &str = "YCbCr";
 
-/// Fractional bits of the products of chroma and its weight.
+/// The number of fractional bits of the product of a chroma value and its weight.
 const FRACTION: u32 = 16;
 
 /// The tags that define the YCbCr values of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct YCbCr {
-    /// The shares of red, green and blue in luma (YCbCrCoefficients, tag 529).
+    /// The weights of red, green and blue in luma (YCbCrCoefficients, tag 529).
     pub coefficients: [f32; 3],
-    /// The codes of black and white for Y, then of none and most for Cb and for Cr (ReferenceBlackWhite, tag 532).
+    /// The codes of black and white for Y, then the codes of zero and full chroma for Cb and for Cr
+    /// (ReferenceBlackWhite, tag 532).
     pub reference_black_white: [f32; 6],
 }
 
 impl Default for YCbCr {
-    /// CCIR 601 luma and codes that use the whole range, as when neither tag is there.
+    /// The values for a file without either tag: CCIR 601 luma and codes that use the whole range.
     fn default() -> Self {
         Self { coefficients: [0.299, 0.587, 0.114], reference_black_white: [0.0, 255.0, 128.0, 255.0, 128.0, 255.0] }
     }
 }
 
 impl YCbCr {
-    /// Prepares the conversion: made once for an image, used for all its blocks.
+    /// Builds the conversion tables of an image, which all its blocks share.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when green has no share in luma, which would divide by zero, or a value is not finite or beyond
-    /// all codes; libtiff refuses the same.
+    /// [`Error::Corrupt`] if the weight of green in luma is 0, which would divide by zero, or if a value is not
+    /// finite or outside the range of all codes. libtiff refuses the same values.
     pub fn tables(&self) -> Result<Tables> {
         let [red, green, blue] = self.coefficients;
         if !self.coefficients.iter().all(|c| c.is_finite()) || green == 0.0 {
-            return Err(Error::Corrupt { codec: NAME, what: "YCbCrCoefficients give green no share in luma" });
+            return Err(Error::Corrupt { codec: NAME, what: "the weight of green in YCbCrCoefficients is zero" });
         }
-        // Beyond this the codes of a byte are lost in the rounding of a float.
+        // Beyond this limit, the rounding of a float loses the codes of a byte.
         if !self.reference_black_white.iter().all(|code| code.abs() < i32::MAX as f32) {
             return Err(Error::Corrupt { codec: NAME, what: "ReferenceBlackWhite is out of range" });
         }
@@ -60,8 +61,8 @@ impl YCbCr {
     }
 }
 
-/// Every weight of sensible coefficients is in this range; libtiff clips the others to it, one after the other, so
-/// that the weights of green follow from the clipped weights of red and blue.
+/// Clips a weight to the range that contains every weight of sensible coefficients. libtiff clips in this order
+/// too, so the weights of green follow from the clipped weights of red and blue.
 fn weight(weight: f32) -> f32 {
     weight.clamp(0.0, 2.0)
 }
@@ -70,8 +71,8 @@ fn fixed(weight: f32) -> i32 {
     (weight * (1 << FRACTION) as f32 + 0.5).floor() as i32
 }
 
-/// The level that a code means, cut to a whole number. Black is also cut where it is subtracted, though not where
-/// it sets the scale: that is how libtiff's outputs come about. The limits leave room for sums in 32 bits.
+/// Returns the value of a code, truncated to a whole number. Black is truncated where it is subtracted, but not
+/// where it sets the scale, because libtiff does the same. The limits leave room for sums in 32 bits.
 fn level(code: i32, black: f32, white: f32, range: f32) -> i32 {
     let span = if white == black { 1.0 } else { white - black };
     ((code as f32 - black.trunc()) * range / span).clamp(-4096.0, 4096.0) as i32
@@ -81,11 +82,11 @@ fn level(code: i32, black: f32, white: f32, range: f32) -> i32 {
 #[derive(Debug, Clone)]
 pub struct Tables {
     y: [i32; 256],
-    /// What Cr adds to red.
+    /// The contribution of Cr to red.
     red: [i32; 256],
-    /// What Cb adds to blue.
+    /// The contribution of Cb to blue.
     blue: [i32; 256],
-    /// What Cb and Cr add to green, not yet shifted: their sum is rounded once.
+    /// The contributions of Cb and Cr to green before the shift, because libtiff rounds their sum once.
     green: [[i32; 256]; 2],
 }
 
@@ -125,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn defaults_give_gdals_levels() {
+    fn default_tags_give_the_values_of_gdal() {
         assert_eq!(rgb(None, None), [0, 135, 0, 255, 121, 255, 176, 226, 0, 190, 0, 0, 154, 171, 0, 193, 0, 148]);
     }
 
     #[test]
-    fn studio_range_with_other_luma_gives_gdals_levels() {
+    fn studio_range_with_other_luma_gives_the_values_of_gdal() {
         assert_eq!(
             rgb(Some([0.2126, 0.7152, 0.0722]), Some([16.0, 235.0, 128.0, 240.0, 128.0, 240.0])),
             [0, 77, 0, 255, 184, 255, 187, 221, 0, 218, 0, 0, 161, 162, 0, 222, 0, 154]
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_of_black_and_weights_above_two_are_cut_as_in_libtiff() {
+    fn fractions_of_black_and_weights_above_two_are_truncated_as_in_libtiff() {
         assert_eq!(
             rgb(Some([0.1, 0.1, 0.8]), Some([7.5, 235.1, 127.5, 240.3, 128.1, 239.9])),
             [0, 255, 0, 255, 0, 255, 189, 255, 142, 254, 0, 21, 169, 255, 100, 255, 0, 58]

@@ -2,7 +2,7 @@
 
 use crate::place::{self, Every};
 
-/// Joins the planes of `width` bytes, most significant first, to values in native byte order.
+/// Joins the planes of values of `width` bytes, most significant plane first, to values in native byte order.
 ///
 /// `planes` and `row` have the same length, a multiple of `width`.
 pub(super) fn join(width: usize, planes: &[u8], row: &mut [u8]) {
@@ -20,7 +20,7 @@ pub(super) fn join(width: usize, planes: &[u8], row: &mut [u8]) {
     join_from(width, planes, row, done);
 }
 
-/// Joins the values from number `done` on.
+/// Joins the values from index `done` to the end.
 fn join_from(width: usize, planes: &[u8], row: &mut [u8], done: usize) {
     match width {
         2 => join_n::<2>(planes, row, done),
@@ -34,14 +34,14 @@ fn join_n<const N: usize>(planes: &[u8], row: &mut [u8], done: usize) {
     let values = row.as_chunks_mut::<N>().0;
     let Some(planes) = native_planes::<N>(planes, values.len()) else { return };
     let values = &mut values[done..];
-    // Equal lengths that the compiler can see, so that it checks no index and can vectorise.
+    // The slices have equal lengths that the compiler can see, so it omits bounds checks and can vectorise.
     let planes = planes.map(|plane| &plane[done..][..values.len()]);
     for (at, value) in values.iter_mut().enumerate() {
         *value = core::array::from_fn(|byte| planes[byte][at]);
     }
 }
 
-/// The planes in the order of the bytes of a native value.
+/// Returns the planes in the order of the bytes of a native value.
 fn native_planes<const N: usize>(planes: &[u8], count: usize) -> Option<[&[u8]; N]> {
     let mut out: [&[u8]; N] = [&[]; N];
     for (byte, out) in out.iter_mut().enumerate() {
@@ -60,13 +60,13 @@ pub(super) fn split(width: usize, row: &[u8], planes: &mut [u8]) {
     }
 }
 
-/// The joins by `punpck` of 16 values at a time. Predictor 3 as a whole is undone 1.7 times (4 bytes) and 3.4 times
-/// (8 bytes) as fast as with the portable loop; for 2 bytes it makes no difference.
+/// Joins 16 values at a time with `punpck`. Undoing predictor 3 is 1.7 times (4 bytes) and 3.4 times (8 bytes)
+/// as fast as with the portable loop; for 2 bytes there is no difference.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use core::arch::x86_64::*;
 
-    /// Returns how many values it did: all whole groups of 16.
+    /// Returns the number of values that it joined: all whole groups of 16.
     #[target_feature(enable = "sse2")]
     pub(super) fn join4(planes: &[u8], row: &mut [u8]) -> usize {
         let count = row.len() / 4;
@@ -78,7 +78,7 @@ mod x86 {
         count / 16 * 16
     }
 
-    /// As [`join4`].
+    /// The same as [`join4`] for values of 8 bytes.
     #[target_feature(enable = "sse2")]
     pub(super) fn join8(planes: &[u8], row: &mut [u8]) -> usize {
         let count = row.len() / 8;
@@ -95,7 +95,7 @@ mod x86 {
         count / 16 * 16
     }
 
-    /// The planes as groups of 16 bytes.
+    /// Returns the planes as groups of 16 bytes.
     fn planes_of<const N: usize>(planes: &[u8], count: usize) -> Option<[&[[u8; 16]]; N]> {
         let mut out: [&[[u8; 16]]; N] = [&[]; N];
         for (rank, plane) in out.iter_mut().enumerate() {
@@ -104,7 +104,7 @@ mod x86 {
         Some(out)
     }
 
-    /// Sixteen 4-byte values from their bytes, least significant first.
+    /// Joins the bytes of sixteen 4-byte values, least significant first.
     #[target_feature(enable = "sse2")]
     fn join_quads(b0: __m128i, b1: __m128i, b2: __m128i, b3: __m128i) -> [__m128i; 4] {
         let [low_a, low_b] = zip8(b0, b1);
@@ -140,7 +140,7 @@ mod tests {
     use crate::noise::noise;
 
     #[test]
-    fn planes_are_joined_most_significant_first_whatever_the_count() {
+    fn planes_are_joined_most_significant_first_for_every_count() {
         for width in [2, 3, 4, 8] {
             for count in (0..70).chain([511, 512, 513]) {
                 let planes = noise(width * count);

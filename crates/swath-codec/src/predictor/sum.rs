@@ -1,6 +1,7 @@
-//! WriteConfig sums and differences along a row, the arithmetic under both predictors.
+//! Running sums and differences along a row: the arithmetic of both predictors.
 //!
-//! Sums wrap, as the format demands; a sample is an unsigned integer of 1, 2, 4 or 8 bytes whatever its type.
+//! Sums wrap, as the format requires. A sample is treated as an unsigned integer of 1, 2, 4 or 8 bytes,
+//! whatever its type.
 
 /// Replaces each sample after the first `stride` by its sum with the sample `stride` before it, from left to right.
 ///
@@ -22,7 +23,7 @@ fn accumulate_portable(width: usize, stride: usize, row: &mut [u8]) {
     }
 }
 
-/// Replaces each sample after the first `stride` by its difference to the sample `stride` before it.
+/// Replaces each sample after the first `stride` by its difference from the sample `stride` before it.
 pub(super) fn difference(width: usize, stride: usize, row: &mut [u8]) {
     match width {
         1 => U8::difference(row, stride),
@@ -32,10 +33,10 @@ pub(super) fn difference(width: usize, stride: usize, row: &mut [u8]) {
     }
 }
 
-/// Bytes that the differences treat at once: one or two vector registers.
+/// The number of bytes that the difference loop processes at once: one or two vector registers.
 const BLOCK: usize = 32;
 
-/// The kernels of one width. Rows are bytes because they have no alignment.
+/// Defines the loops for one sample width. Rows are bytes because they have no alignment.
 macro_rules! kernels {
     ($name:ident, $int:ty, $bytes:literal) => {
         struct $name;
@@ -52,7 +53,7 @@ macro_rules! kernels {
                 }
             }
 
-            /// A constant stride keeps the running pixel in registers.
+            /// With a constant stride the compiler keeps the running pixel in registers.
             fn accumulate_few<const N: usize>(row: &mut [u8]) {
                 let (pixels, rest) = row.as_chunks_mut::<$bytes>().0.as_chunks_mut::<N>();
                 let mut sums = [0; N];
@@ -67,8 +68,8 @@ macro_rules! kernels {
                 }
             }
 
-            /// Goes down the columns of the pixels, some samples wide, so that the sums stay in registers: reading back
-            /// what was just stored stalls on most machines, 6 times slower for 13 samples of 16 bits.
+            /// Processes a few columns of samples at a time, so that the sums stay in registers. Reading back a
+            /// sum that was just stored stalls on most CPUs: it is 6 times slower for 13 samples of 16 bits.
             fn accumulate_many(row: &mut [u8], stride: usize) {
                 let mut column = 0;
                 while column < stride {
@@ -100,8 +101,8 @@ macro_rules! kernels {
                 K
             }
 
-            /// From right to left, so that what is subtracted is still the original, in blocks that are loaded before
-            /// they are stored, so that the compiler may use whole registers.
+            /// Runs from right to left, so that every subtracted sample is still the original. Each block of
+            /// samples is loaded before it is stored, so that the compiler can use whole registers.
             fn difference(row: &mut [u8], stride: usize) {
                 let distance = stride * $bytes;
                 let mut end = row.len() / $bytes * $bytes;
@@ -134,20 +135,21 @@ kernels!(U16, u16, 2);
 kernels!(U32, u32, 4);
 kernels!(U64, u64, 8);
 
-/// Sums of pixels shorter than a register, which the portable loops do sample by sample: 5 times as fast for 1, 3 or 5
-/// samples of 8 bits, 2.9 times for one of 16, 1.7 times for one of 32. Samples of 64 bits gain nothing.
+/// Vector sums for pixels that are shorter than a register. Compared with the portable loops, which go sample
+/// by sample, they are 5 times as fast for 1, 3 or 5 samples of 8 bits, 2.9 times for one sample of 16 bits and
+/// 1.7 times for one sample of 32 bits. Samples of 64 bits gain nothing.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use core::arch::x86_64::*;
 
-    /// Sums the whole row and returns true, or returns false when the machine or the stride is not supported.
+    /// Sums the whole row and returns true, or returns false if the CPU or the stride is not supported.
     pub(super) fn accumulate(width: usize, stride: usize, row: &mut [u8]) -> bool {
         let stride = stride.saturating_mul(width);
         let Some(shuffles) = SHUFFLES.get(stride).filter(|_| stride > 0) else { return false };
         if !is_x86_feature_detected!("avx2") {
             return false;
         }
-        // SAFETY: the machine has AVX2, which is all that these functions require.
+        // SAFETY: the CPU has AVX2, the only requirement of these functions.
         unsafe {
             match (width, shuffles.steps) {
                 (1, 4) => prefix::<1, 4>(shuffles, row),
@@ -169,10 +171,11 @@ mod x86 {
         true
     }
 
-    /// The running sums within each half of a register by shift and add, then from half to half and from register to
-    /// register.
+    /// Computes the running sums within each half of a register by shift and add, then carries them from half
+    /// to half and from register to register.
     ///
-    /// The carry does not come from the stored sums but is kept beside them, for a chain of two instructions per register.
+    /// The carry is kept in a separate register and is not read from the stored sums, so that the dependency
+    /// chain has two instructions per register.
     #[target_feature(enable = "avx2")]
     fn prefix<const WIDTH: usize, const STEPS: usize>(shuffles: &Shuffles, row: &mut [u8]) {
         let both = |half: &[u8; 16]| _mm256_broadcastsi128_si256(bytemuck::cast(*half));
@@ -204,14 +207,14 @@ mod x86 {
         }
     }
 
-    /// The `pshufb` operands for one stride in bytes. Made once: a row is so short that making them would cost more
-    /// than using them.
+    /// The `pshufb` operands for one stride in bytes. They are constants: a row is so short that computing them
+    /// would cost more than using them.
     struct Shuffles {
-        /// How many shifts fill half a register.
+        /// The number of shifts that fill half a register.
         steps: usize,
-        /// Moves by 1, 2, 4 and 8 pixels to the right, zeros coming in.
+        /// Shift the register by 1, 2, 4 and 8 pixels to the right and fill with zeros.
         shift: [[u8; 16]; 4],
-        /// For each byte of the next half, the last byte of this one that has the same place in its pixel.
+        /// For each byte of the next half, the last byte of this half that has the same position in its pixel.
         next: [u8; 16],
     }
 
@@ -245,7 +248,7 @@ mod tests {
     use super::*;
     use crate::noise::noise;
 
-    /// The definition, sample by sample, with integers as wide as they come.
+    /// The definition of the sums, sample by sample, with 64-bit integers.
     fn sum_model(width: usize, stride: usize, row: &mut [u8]) {
         for at in stride..row.len() / width {
             let read = |row: &[u8], at: usize| {
@@ -271,7 +274,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn sums_are_the_sums_of_the_definition_in_fast_and_portable_loops() {
+    fn fast_and_portable_sums_agree_with_the_definition() {
         each_case(|width, stride, row| {
             let (mut model, mut fast, mut portable) = (row.to_vec(), row.to_vec(), row.to_vec());
             sum_model(width, stride, &mut model);

@@ -63,6 +63,20 @@ macro_rules! sample_types {
                 }
             }
 
+            /// The samples as a vector of `T`, without a copy; the pixels themselves when they are of another type.
+            ///
+            /// # Errors
+            /// The pixels, when `T` is another type than theirs.
+            pub fn into_vec<T: Sample>(self) -> std::result::Result<Vec<T>, Pixels> {
+                if self.dtype() != T::DTYPE {
+                    return Err(self);
+                }
+                match self {
+                    // The types are equal, so that the cast neither copies nor fails.
+                    $(Pixels::$variant(samples) => Ok(bytemuck::cast_vec(samples)),)*
+                }
+            }
+
             /// The samples of a range as floats, the magnitude of complex samples.
             ///
             /// # Panics
@@ -131,6 +145,15 @@ pub(crate) fn kind_of(dtype: DType) -> (SampleFormat, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn vector_of_another_type_gives_the_pixels_back() {
+        let pixels = Pixels::F32(vec![1.0, 2.0]);
+        let at = pixels.as_bytes().as_ptr();
+        let pixels = pixels.into_vec::<i32>().unwrap_err();
+        let samples = pixels.into_vec::<f32>().unwrap();
+        assert_eq!((samples.as_ptr().cast::<u8>(), samples.as_slice()), (at, [1.0, 2.0].as_slice()));
+    }
 
     #[test]
     fn nan_is_nodata_only_where_nodata_is_nan() {

@@ -86,7 +86,7 @@ impl WriteOptions {
 
 /// Returns the metadata of the part of an image that a source reads.
 fn part(image: &Image, source: &ImageSource<'_>) -> ImageMetadata {
-    let mut about = image.about().clone();
+    let mut about = image.metadata().clone();
     let (rows, cols) = source.window();
     let size = |level: usize| (image.levels[level].layout.grid.width, image.levels[level].layout.grid.height);
     let (full, level) = (size(0), size(source.level()));
@@ -109,15 +109,15 @@ fn part(image: &Image, source: &ImageSource<'_>) -> ImageMetadata {
     }
     // Tags hold GeoKeys, not text, so the text of a sidecar file is converted.
     if let Some(text) = &about.crs_text {
-        let code = image.about().epsg().or(image.about().gcp_epsg());
+        let code = image.metadata().epsg().or(image.metadata().gcp_epsg());
         let of_text = GeoKeys::from_text(text, about.raster_type).ok();
         let says_code = |keys: &GeoKeys| Crs::from_keys(keys).and_then(|crs| crs.epsg()) == code;
         let of_code = || code.and_then(|code| GeoKeys::from_epsg(code, about.raster_type).ok());
         about.geo_keys = of_text.clone().filter(says_code).or_else(of_code).or(of_text);
     }
     let bands = source.bands();
-    about.bands = bands.iter().filter_map(|&band| image.about().bands.get(band).cloned()).collect();
-    about.metadata = items(&image.about().metadata, bands);
+    about.bands = bands.iter().filter_map(|&band| image.metadata().bands.get(band).cloned()).collect();
+    about.metadata = items(&image.metadata().metadata, bands);
     if !is_whole {
         drop_statistics(&mut about);
     }

@@ -73,7 +73,7 @@ impl std::fmt::Display for ImageShape {
 /// plan.write_file(&path, &mut source, &WriteConfig::new().overwrite(true))?;
 ///
 /// let image = Dataset::open(&path)?.image(0)?;
-/// assert_eq!(image.about().epsg(), Some(32633));
+/// assert_eq!(image.metadata().epsg(), Some(32633));
 /// assert_eq!(image.levels().len(), 2);
 /// # std::fs::remove_file(path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -82,6 +82,11 @@ impl Resampling {
         names
     };
 
+    /// The names of all methods, aliases included.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::TABLE.iter().flat_map(|(_, names)| *names).copied()
+    }
+
     /// Returns the method with this name or alias.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::TABLE.iter().find(|(_, names)| names.contains(&name)).map(|(method, _)| *method)

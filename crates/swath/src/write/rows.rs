@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 
-/// Some rows of one level: pixels interleaved by band, and the mask if there is one.
+/// Some rows of one level: pixels interleaved by pixel, and the mask if there is one.
 ///
 /// Before the rows there is space for rows of the previous buffer that are still needed, so that a source can
 /// fill this buffer while the previous one is encoded.
@@ -120,7 +120,7 @@ impl<'a> RowsView<'a> {
 fn grow(buffer: &mut Vec<u8>, rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = rows.saturating_mul(row_bytes as u64);
     if bytes > buffer.len() as u64 {
-        // Reserve first: a failed allocation in `vec!` would abort the process.
+        // `try_reserve` reports a failed allocation; `vec!` would end the process.
         *buffer = Vec::new();
         let len = usize::try_from(bytes).unwrap_or(usize::MAX);
         Vec::<u8>::new().try_reserve_exact(len).map_err(|_| Error::Memory { rows, bytes })?;

@@ -26,7 +26,7 @@ pub trait RowSource: Send {
         row + 1
     }
 
-    /// Fills `pixels` with rows `rows`: interleaved by band, in native byte order. If the plan has a mask,
+    /// Fills `pixels` with rows `rows`: interleaved by pixel, in native byte order. If the plan has a mask,
     /// fills `mask` too: one byte per pixel, 0 for a pixel without data. A write requests the rows in order,
     /// each once.
     ///
@@ -44,7 +44,7 @@ pub trait RowSource: Send {
         false
     }
 
-    /// Fills the first rows of a raster, which is interleaved by band, with rows `rows`: as
+    /// Fills the first rows of a raster, which is interleaved by pixel, with rows `rows`: as
     /// [`read`](RowSource::read), but without a copy through the host.
     ///
     /// # Errors

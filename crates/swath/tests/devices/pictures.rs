@@ -454,8 +454,7 @@ pub(crate) fn tiles_are_written_as_jpeg(subject: &Subject) {
             check(subject, &name, &ours, "nvJPEG ");
         }
     }
-    // Three bands without colour conversion would need separate planes, so the CPU encodes them into the
-    // requested file.
+    // nvJPEG would need planar pixels to store three bands without colour conversion, so the CPU compresses the tiles.
     let (plan, pixels) = planned(jpeg(EncodeColour::Stored), DType::U8, 3, |options| options);
     let (file, report) =
         to_bytes(&plan, &pixels, Device::Gpu(subject.gpu.clone()), FallbackPolicy::Strict).expect("it is cut there");

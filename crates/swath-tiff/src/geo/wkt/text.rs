@@ -48,7 +48,7 @@ pub enum WktError {
         keyword: String,
     },
     /// An element that the system cannot do without is not there or has no usable value.
-    #[error("WKT element {of} has no usable {element}")]
+    #[error("{element} of the WKT element {of} is missing or invalid")]
     Missing {
         /// What is missing.
         element: &'static str,
