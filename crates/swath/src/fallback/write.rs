@@ -61,7 +61,7 @@ impl fmt::Display for Unsupported {
             Unsupported::Kernel(error) => error.fmt(f),
             Unsupported::CopiedBlocks => f.write_str("the blocks of the full resolution are copied without decoding"),
             Unsupported::Codec(error) => error.fmt(f),
-            Unsupported::EmptyBlocks => f.write_str("it cannot recognise empty blocks"),
+            Unsupported::EmptyBlocks => f.write_str("the device cannot recognise empty blocks"),
             Unsupported::ThinPictures(codec) => write!(f, "{codec} does not encode pictures of one row or column"),
             Unsupported::Statistics => f.write_str("no kernel computes statistics"),
             Unsupported::OtherDevice => f.write_str("the raster is on another device"),

@@ -1,4 +1,5 @@
-//! A file that a device helped to write has the bytes of one that the CPU wrote alone, and the device holds a band, not the image.
+//! A file that a device helped to write has the same bytes as one that only the CPU wrote, and the device
+//! holds one strip, not the whole image.
 
 use std::ops::Range;
 
@@ -26,7 +27,7 @@ impl Random {
     }
 }
 
-/// Samples with runs, noise, and what arithmetic stumbles over.
+/// Samples with runs, noise, and values that are difficult for arithmetic.
 pub(crate) fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(count * dtype.size());
     for i in 0..count {
@@ -56,7 +57,7 @@ pub(crate) fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8
 }
 
 fn config(device: Device, fallback: FallbackPolicy) -> WriteConfig<'static> {
-    // Whose bytes are the CPU's; what nvCOMP makes is looked at elsewhere.
+    // The built-in encoder gives the CPU's bytes; other tests check nvCOMP's.
     WriteConfig::new().encoder(CodecBackend::Builtin).device(device).fallback(fallback).threads(2)
 }
 
@@ -64,7 +65,7 @@ fn write(plan: &WritePlan, array: ArraySource<'_>, config: &WriteConfig<'_>) -> 
     plan.to_bytes(&mut { array }, config).unwrap()
 }
 
-/// A plan at random, of those that a device can do all of.
+/// A random plan that a device supports completely.
 fn plan(random: &mut Random, side: u64) -> (WritePlan, u64, u64, usize, DType) {
     let dtype = random.pick(&[
         DType::U8,
@@ -150,11 +151,11 @@ pub(crate) fn bytes_are_those_of_the_cpu_however_bands_are_made(subject: &Subjec
         assert_eq!((report.device, report.statistics.len()), (gpu.info().api.name(), on_cpu.statistics.len()));
         assert!(report.gpu.is_some_and(|gpu| gpu.fallbacks.is_empty()));
         if subject.slow {
-            // Of a buffer that is copied to and uploaded to Oclgrind 21.10 says that it is not initialised, whatever is done with it. The
-            // kernels are the same in any case.
+            // Oclgrind 21.10 reports a buffer that is copied to and uploaded to as uninitialised in every
+            // case. The kernels are the same anyway.
             continue;
         }
-        // A row of blocks at a time, and rows that end in the middle of one.
+        // A row of blocks at a time, and strips that end inside one.
         let mut streamed = on_device.clone();
         streamed = streamed.buffer_bytes(1);
         let chunk = 1 + random.below(height);
@@ -182,7 +183,7 @@ pub(crate) fn nodata_of_a_raster_on_the_device_becomes_nan(subject: &Subject) {
     let missing: Vec<bool> = found.iter().map(|value| value.is_nan()).collect();
     assert_eq!(missing, [false, true, true, false, false, true, false]);
     assert_eq!((found[0], found[3].to_bits(), found[4]), (1.0, (-0_f32).to_bits(), f32::INFINITY));
-    // Integers have no NaN, and nodata that floats of this width cannot hold is nowhere.
+    // Integers have no NaN, and a nodata value that floats of this width cannot hold matches nothing.
     let whole = DeviceRaster::upload(&gpu, DType::U8, (1, 1, 3), false, &[1, 2, 3]).unwrap();
     swath::read::nodata_to_nan(&whole, NoData::Uint(2)).unwrap();
     let mut out = [0; 3];
@@ -213,11 +214,11 @@ pub(crate) fn raster_on_the_device_is_written_without_passing_through_the_host(s
             let (bytes, report) = plan.to_bytes(&mut raster.clone(), &on_device).unwrap();
             assert!(bytes == expected, "{bands} bands of {dtype}, last {bands_last}");
             assert_eq!((report.device, gpu.stats().since(&before).uploads), (gpu.info().api.name(), 0));
-            // The pixels of the caller are as they were, NaN too.
+            // The caller's pixels are unchanged, NaN too.
             let mut after = vec![0; pixels.len()];
             raster.download(&mut after).unwrap();
             assert!(after == pixels);
-            // Another device cannot look into the memory of this one.
+            // Another device cannot access the memory of this one.
             if let Some(other) = subject.another() {
                 let strict = config(Device::Gpu(other.clone()), FallbackPolicy::Strict);
                 let error = plan.to_bytes(&mut raster.clone(), &strict).unwrap_err();
@@ -242,7 +243,7 @@ pub(crate) fn image_is_converted_without_its_pixels_passing_through_the_host(sub
     for (planar, compress, resident) in [
         (Planar::Chunky, Compress::Deflate { level: 6 }, true),
         (Planar::Separate, Compress::Zstd { level: 3 }, true),
-        // No kernel decodes this one: the CPU does, and the pixels are uploaded.
+        // No kernel decodes this codec: the CPU does, and the pixels are uploaded.
         (Planar::Chunky, Compress::Lzma { preset: 0 }, false),
     ] {
         let options = WriteOptions::default()
@@ -263,7 +264,7 @@ pub(crate) fn image_is_converted_without_its_pixels_passing_through_the_host(sub
         let convert = |device: Device, budget: Option<u64>| {
             let request = ReadRequest::new().device(&device);
             let mut config = config(device, FallbackPolicy::Auto);
-            // Several bands, which do not end where blocks do.
+            // Several strips, which do not end at block boundaries.
             config = config.buffer_bytes(1).gpu_memory_budget(budget);
             plan.to_bytes(&mut ImageSource::new(&image, request).unwrap(), &config).unwrap()
         };
@@ -272,10 +273,10 @@ pub(crate) fn image_is_converted_without_its_pixels_passing_through_the_host(sub
         assert!(bytes == expected, "{planar:?} {compress:?}");
         let DeviceReport { stats, fallbacks, .. } = report.gpu.unwrap();
         assert_eq!(fallbacks.is_empty(), resident, "{fallbacks:?}");
-        // Compressed blocks with what lies between them and their tables, and not pixels.
+        // Compressed blocks with the gaps between them and their tables, and no pixels.
         let most = if resident { pixels.len() as u64 / 2 } else { u64::MAX };
         assert!(stats.uploads > 1 && stats.uploaded_bytes <= most, "{stats}");
-        // With a budget the rows come by way of the host, because nobody's budget holds the rasters.
+        // With a budget the rows go through the host, because the rasters do not count against a budget.
         let (bytes, report) = convert(Device::Gpu(gpu.clone()), Some(1 << 20));
         assert!(bytes == expected && report.gpu.unwrap().stats.uploaded_bytes >= pixels.len() as u64);
     }
@@ -292,12 +293,12 @@ pub(crate) fn thousand_tiles_cost_one_pool_and_one_download(subject: &Subject) {
     let array = ArraySource::new::<u8>(&pixels, 1, height, width, Layout::BandsFirst).unwrap();
     let (_, report) = write(&plan, array, &config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict));
     let stats = report.gpu.unwrap().stats;
-    // One for the rows, one for the tiles.
+    // One allocation for the rows, one for the tiles.
     assert_eq!((stats.allocations, stats.uploads, stats.downloads, stats.synchronisations), (2, 1, 1, 1), "{stats}");
     assert_eq!(gpu.stats().current_bytes, 0, "everything was given back");
 }
 
-/// 8192 x 8192 floats, made when they are asked for.
+/// Rows of 8192 x 8192 floats, computed on request.
 pub(crate) fn large(rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>) -> swath::Result<()> {
     for (row, line) in rows.zip(out.chunks_exact_mut(8192 * 4)) {
         for (col, sample) in line.as_chunks_mut::<4>().0.iter_mut().enumerate() {
@@ -325,9 +326,10 @@ pub(crate) fn peak_of_device_memory_is_a_band_and_not_the_image(subject: &Subjec
         .unwrap();
     let stats = report.gpu.unwrap().stats;
     assert!(stats.peak_bytes <= 128_000_000, "{stats}");
-    // 16 bands: each is uploaded once, comes back once, and is waited for once; after the first few nothing is allocated.
+    // 16 strips: each is uploaded once, downloaded once and waited for once. After the first few, nothing is
+    // allocated.
     assert_eq!((stats.uploads, stats.downloads, stats.synchronisations), (16, 16, 16), "{stats}");
-    // Two buffers of rows a level, and one of tiles, some of which grow once: not one for each band.
+    // Two row buffers per level and one tile buffer, some of which grow once: not one allocation per strip.
     assert!(stats.allocations <= 16, "{stats}");
 
     let budget = 256_000_000;
