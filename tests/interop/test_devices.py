@@ -47,7 +47,7 @@ def test_auto_without_a_gpu_uses_the_cpu_and_reports_it(image, tmp_path):
 def test_unknown_device_name_is_misuse(image, tmp_path):
     for name in ["gpu", "cuda:x", "opencl:", "cpu:0"]:
         run = swath("read", image, tmp_path / "out.npy", "--device", name)
-        assert run.returncode == 2 and "is no device" in run.stderr, name
+        assert run.returncode == 2 and "is not a device" in run.stderr, name
 
 
 def test_pixels_and_bytes_are_those_of_the_cpu(image, tmp_path):

@@ -111,8 +111,8 @@ def to_geotiff(
     compression : str, default "zstd"
         none, deflate, lzw, packbits, zstd, lz4, lzma, lerc, lerc_deflate, lerc_zstd, jpeg, jpeg2000 (j2k), webp.
     compression_level : int, optional
-        deflate 1-9, zstd 1-22, lzma 0-9; the default is 6. lz4 accepts 0-16 without effect. Other codecs have no
-        compression level.
+        deflate 1-9, zstd 1-22, lzma 0-9, lerc_deflate 1-12, lerc_zstd 1-22; the default is 6. lz4 accepts 0-16 and,
+        like every codec without levels, ignores it.
     tiled : bool, default True
         Whether to write square tiles. False writes strips of 256 rows.
     tile_size : int, default 256
