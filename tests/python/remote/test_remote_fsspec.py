@@ -111,7 +111,7 @@ def test_an_object_of_unknown_size_is_refused_unless_any_size_will_do(
 def test_a_range_that_comes_short_is_an_error(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     file = ObjectFile(f"{folder}/a.tif", None)
     monkeypatch.setattr(memory.MemoryFileSystem, "cat_file", lambda self, path, start, end: DATA[start : end - 1])
-    with pytest.raises(OSError, match="99 bytes came where bytes 50000-50099"):
+    with pytest.raises(OSError, match="99 bytes were received for the range 50000-50099"):
         file.read_many([(50_000, 50_100)])
 
 
