@@ -42,8 +42,9 @@ impl Encoder {
     /// the lowest version that can store a block. That is 3 or, for several bands, 5, and 6 (LERC 4.0 of 2022)
     /// for lossless floats and for bands with separate masks.
     ///
-    /// # Errors Returns an error if the maximum error is negative or not finite, or if the compression level
-    /// does not exist.
+    /// # Errors
+    /// Returns an error if the maximum error is negative or not finite, or if the compression level does not
+    /// exist.
     pub fn new(params: &Params, max_z_error: f64, level: i32) -> Result<Encoder> {
         if !(0.0..f64::INFINITY).contains(&max_z_error) {
             return Err(Error::Unsuited { codec: CODEC, what: "a maximum error that is negative or not finite" });
@@ -61,8 +62,9 @@ impl Encoder {
     /// NaN stays NaN, but its payload is lost; a zero may lose its sign. Infinite values are kept, but then the
     /// block is stored without loss.
     ///
-    /// # Errors Returns an error if LERC does not support these samples, or if `src` does not have the length
-    /// of the block.
+    /// # Errors
+    /// Returns an error if LERC does not support these samples, or if `src` does not have the length of the
+    /// block.
     pub fn encode(&mut self, src: &[u8], shape: Shape, out: &mut Vec<u8>) -> Result<()> {
         if src.len() != shape.len() {
             return Err(Error::Unsuited { codec: CODEC, what: "a buffer of another size than the block" });
