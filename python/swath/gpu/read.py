@@ -1,6 +1,6 @@
-"""`open_geotiff(gpu=True)`: decodes pixels into the memory of a GPU.
+"""`open_geotiff(gpu=True)`: decodes pixels into GPU memory.
 
-The engine decides what the CPU does in place of a device that works; see `fallback.rs`.
+The engine decides which work the CPU does if a device works but cannot do a part of it: `crates/swath/src/fallback/read.rs`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read_gpu(
     chunks: Any = None,
     report: dict[str, Any] | None = None,
 ) -> tuple[Any, bool | None]:
-    """The pixels of a plan as a CuPy array, and whether nodata is among them; with chunks a dask array, and None."""
+    """Returns the pixels of a plan as a CuPy array and whether nodata occurs; with chunks, a dask array and None."""
     cupy = require_gpu()
     strict = on_gpu_failure == "strict" or is_strict()
     if chunks is not None:
@@ -66,7 +66,7 @@ class DevicePixels(Pixels):
 
 
 def _decode(cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool) -> tuple[Any, Report]:
-    """The samples of a window as the file has them, in the memory of a GPU, and the report."""
+    """Returns the unchanged samples of a window in GPU memory, and the report."""
     plan.check_size(window)
     try:
         array, report = file.read_to_device(

@@ -1,4 +1,4 @@
-"""Opens files, and keeps their headers for the next read of the same file."""
+"""Opens files and caches their headers for the next read of the same file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Identity = tuple[int, ...]
 
 
 class Header:
-    """An opened file and what its headers say. It is shared: users must not change it."""
+    """An opened file and its metadata. It is shared: callers must not change it."""
 
     def __init__(self, file: File, handle: Handle | None = None) -> None:
         self.file = file
@@ -63,8 +63,11 @@ class Header:
         self._georefs: dict[tuple[bool, int], Georef] = {}
 
     def level_of(self, overview_level: Any) -> int:
-        """The level to read. Warns of each sidecar that cannot be read, or raises ValueError for a level that only the
-        unreadable `.ovr` could have."""
+        """Returns the level to read.
+
+        Warns about each sidecar that cannot be read. Raises ValueError for a level that only the unreadable `.ovr`
+        could have.
+        """
         check_level_type(overview_level)
         is_beyond = overview_level is not None and overview_level >= len(self.levels)
         for name, cause in self.unreadable:
@@ -81,7 +84,7 @@ class Header:
         return level_of(overview_level, len(self.levels))
 
     def georef(self, level: int, allow_unparseable_crs: object) -> Georef:
-        """The place of a level."""
+        """Returns the georeferencing of a level."""
         key = bool(allow_unparseable_crs), level
         place = self._georefs.get(key)
         if place is None:
@@ -92,7 +95,9 @@ class Header:
         return place
 
     def axes(self, level: int, place: Georef) -> tuple[PandasIndex, PandasIndex] | None:
-        """y and x of a whole level, to take those of windows from; None where that would be much for a little."""
+        """Returns y and x of a whole level, from which windows take their parts; None if that costs too much for a
+        small window.
+        """
         height, width = self.levels[level][:2]
         if height + width > LONG_AXES:
             return None
@@ -107,7 +112,7 @@ class Header:
 
 
 class _Kept:
-    """Headers of local files, the longest unused first."""
+    """Cached headers of local files, least recently used first."""
 
     def __init__(self) -> None:
         self._headers: OrderedDict[str, tuple[Identity, tuple[str, ...], Header]] = OrderedDict()
@@ -133,7 +138,9 @@ class _Kept:
 
 
 def _identity(path: str, beside: tuple[str, ...]) -> Identity:
-    """What changes when a file does, or what lies beside it: its folder changes when files come and go."""
+    """Returns values that change when the file or a sidecar changes: the folder changes when files appear or
+    disappear.
+    """
     stat = os.stat(path)
     identity: Identity = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
     for name in (os.path.dirname(path) or ".", *beside):
@@ -147,7 +154,7 @@ def _identity(path: str, beside: tuple[str, ...]) -> Identity:
 
 
 def _settled(identity: Identity) -> bool:
-    """Whether a later change of any of the files would show in its time."""
+    """Whether a later change of any of the files would show in its modification time."""
     now = time.time_ns()
     times = identity[3::4]
     return all(now - t > (COARSE_FRESH_NS if t % 1_000_000_000 == 0 else FRESH_NS) for t in times)
@@ -163,7 +170,7 @@ _kept = _Kept()
 
 
 def _after_fork() -> None:
-    # Another thread may have held the lock.
+    # Another thread may have held the lock at the time of the fork.
     global _kept
     _kept = _Kept()
 
@@ -173,11 +180,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def header_of(source: Any, **remote: Any) -> Header:
-    """Open a source, or find it opened."""
+    """Opens a source or returns its cached header."""
     if isinstance(source, str) and "://" not in source:
         return _kept.get(source)
     if is_remote(source):
-        # By its handle: to open the file once more for tasks to come would cost its headers again.
+        # Through the handle: opening the file again for later tasks would read its headers again.
         handle = Handle(source, **{"max_cloud_bytes": DEFAULT_LIMIT, **remote})
         return Header(handle.file(), handle)
     return Header(open_source(source))

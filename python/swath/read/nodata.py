@@ -25,22 +25,22 @@ Factor = float | tuple[float, ...]
 
 
 def parse_nodata(text: str | None) -> Number | None:
-    """The number in a nodata text, as it is written; None where there is none."""
+    """Returns the number in a nodata text, as written; None if it has none."""
     return None if text is None else _swath.nodata_number(text)
 
 
 def matchable(nodata: Number | None, dtype: np.dtype[Any]) -> Number | None:
-    """The nodata value as samples of a type have it; None when no sample can have it."""
+    """Returns the nodata value as a sample of a type; None if no sample can equal it."""
     return None if nodata is None else _swath.match_nodata(nodata, _name(dtype))[1]
 
 
 def _name(dtype: np.dtype[Any]) -> str:
-    """The type as the engine names it: truth values are stored as bytes."""
+    """Returns the engine's name of the type; bool is stored as bytes."""
     return "uint8" if dtype.kind == "b" else dtype.name
 
 
 def check_integer_nodata(nodata: Number | None, dtype: np.dtype[Any]) -> None:
-    """Refuse a nodata value that no integer can have: masking would have no effect, and the user would not notice."""
+    """Raises an error for a nodata value that no integer can equal: masking would have no effect without any notice."""
     kind = "value" if nodata is None else _swath.match_nodata(nodata, _name(dtype))[0]
     if kind in ("value", "out of range"):
         return
@@ -52,7 +52,7 @@ def check_integer_nodata(nodata: Number | None, dtype: np.dtype[Any]) -> None:
 
 
 def check_cast(source: np.dtype[Any], target: np.dtype[Any]) -> None:
-    """Refuse a cast that loses what cannot be seen afterwards: fractions, NaN, imaginary parts."""
+    """Raises an error for a cast that silently loses information: fractions, NaN, imaginary parts."""
     lossy = {"f": ("iu", "float", "int", "fractional data"), "c": ("iuf", "complex", "real", "the imaginary part")}
     kinds, from_, to, what = lossy.get(source.kind, ("", "", "", ""))
     if target.kind in kinds:
@@ -64,7 +64,9 @@ def check_cast(source: np.dtype[Any], target: np.dtype[Any]) -> None:
 
 @dataclass(frozen=True)
 class Finish:
-    """The way of samples from the file's type to the result's: sentinel to NaN, scale and offset, then the cast."""
+    """Converts samples from the type of the file to that of the result: nodata to NaN, scale and offset, then the
+    cast.
+    """
 
     source: np.dtype[Any]
     """Type of the samples in the file."""
@@ -94,9 +96,9 @@ class Finish:
         dtype: Any = None,
         promoted: np.dtype[Any] | None = None,
     ) -> Finish:
-        """For samples of a type, a file's nodata value, and what the caller asked for.
+        """Returns the conversion for a sample type, the nodata value of the file, and the options of the caller.
 
-        `scaling` has scale and offset of each band of the result; empty for no scaling.
+        `scaling` holds the scale and offset of each band of the result; it is empty for no scaling.
         """
         scale, offset = _factors(scaling)
         sentinel = matchable(nodata, source)
@@ -112,20 +114,20 @@ class Finish:
         return self.scale != 1.0 or self.offset != 0.0
 
     def of_bands(self, indices: Sequence[int]) -> Finish:
-        """For some of the bands, by their index in the result."""
+        """Returns the conversion for some of the bands, by their index in the result."""
         if not isinstance(self.scale, tuple) or not isinstance(self.offset, tuple):
             return self
-        # Tuples also where the chosen bands agree: the arithmetic stays that of the whole.
+        # Tuples even if the selected bands have equal factors, so that the arithmetic is that of the whole array.
         return replace(self, scale=tuple(self.scale[i] for i in indices), offset=tuple(self.offset[i] for i in indices))
 
     @property
     def native(self) -> np.dtype[Any]:
-        """The type of the result when nothing is asked for: that of the file, but halves are floats."""
+        """The type of the result without any conversion: that of the file, except float16, which becomes float32."""
         return np.dtype(np.float32) if self.source.char == "e" else self.source
 
     @property
     def work(self) -> np.dtype[Any]:
-        """The type in which masking and scaling happen: integers need float64, for NaN and for their own width."""
+        """The type for masking and scaling: integers need float64, for NaN and for their width."""
         if self.promoted is not None:
             return self.promoted
         promoted = self.source.kind in "iub" and (self.masked or self.scaled or self.by_mask)
@@ -139,10 +141,10 @@ class Finish:
         bands_last: bool = True,
         exempt: Sequence[int] = (),
     ) -> npt.NDArray[Any]:
-        """The result of a block of samples, and of the mask there, 0 where there is nothing. May write into `raw`.
+        """Returns the result for a block of samples and its mask (0 means missing). May write into `raw`.
 
-        Samples are (y, x), (y, x, band) or, with bands_last=False, (band, y, x). The mask is (y, x); it does not apply
-        to the bands of the indices `exempt`.
+        Samples are (y, x), (y, x, band) or, with bands_last=False, (band, y, x). The mask is (y, x); it does not
+        apply to the bands with the indices `exempt`.
         """
         return self.apply_and_look(raw, valid, bands_last=bands_last, exempt=exempt)[0]
 
@@ -154,7 +156,7 @@ class Finish:
         bands_last: bool = True,
         exempt: Sequence[int] = (),
     ) -> tuple[npt.NDArray[Any], bool]:
-        """As `apply`, and whether the sentinel was there."""
+        """Like `apply`; also returns whether nodata occurred."""
         raw = raw.astype(self.native, copy=False)
         if raw.dtype.kind == "c":
             with np.errstate(invalid="ignore"):
@@ -174,7 +176,7 @@ class Finish:
         return out.astype(self.dtype, copy=False), seen
 
     def _unpack(self, raw: npt.NDArray[Any], out: npt.NDArray[Any], sentinel: Number | None, bands_last: bool) -> bool:
-        """Mask and scale from `raw` into `out`, which may be one array; whether the sentinel was there."""
+        """Masks and scales `raw` into `out`, which may be the same array; returns whether nodata occurred."""
         scale, offset = self.scale, self.offset
         if not isinstance(scale, tuple) or not isinstance(offset, tuple):
             return _swath.unpack(raw, out, sentinel=sentinel, scale=scale, offset=offset)  # type: ignore[arg-type]
@@ -182,7 +184,7 @@ class Finish:
             bands = zip(raw, out, scale, offset, strict=True)
             return any([_swath.unpack(a, b, sentinel=sentinel, scale=s, offset=o) for a, b, s, o in bands])
         seen = _swath.unpack(raw, out, sentinel=sentinel)
-        # The factors of a whole row: numpy's loops are then as long as rows, not as bands.
+        # Repeats the factors for a whole row, so that numpy's inner loops are as long as rows, not as bands.
         rows = out.reshape(out.shape[0], -1)
         width = rows.shape[1] // len(scale)
         rows *= np.tile(np.asarray(scale, out.dtype), width)
@@ -192,7 +194,8 @@ class Finish:
     def apply_with(
         self, xp: Any, raw: Any, valid: Any = None, *, bands_last: bool = True, exempt: Sequence[int] = ()
     ) -> tuple[Any, Any]:
-        """As `apply_and_look` with the functions of an array module (cupy): for samples that are not in this memory.
+        """Like `apply_and_look`, with the functions of an array module (cupy), for samples that are not in host
+        memory.
 
         The second value is a zero-dimensional array of that module.
         """
@@ -215,7 +218,7 @@ class Finish:
 
 
 def _holes(valid: Any, shape: tuple[int, ...], bands_last: bool, exempt: Sequence[int]) -> Any:
-    """Where a mask has nothing, in a shape that fits pixels with or without a band axis."""
+    """Returns where the mask is 0, in a shape that broadcasts to pixels with or without a band axis."""
     holes = valid == 0
     if len(shape) == 2:
         return holes
@@ -228,7 +231,7 @@ def _holes(valid: Any, shape: tuple[int, ...], bands_last: bool, exempt: Sequenc
 
 
 def _factors(scaling: Sequence[tuple[float, float]]) -> tuple[Factor, Factor]:
-    """Scales and offsets: one of each where all bands have the same."""
+    """Returns scales and offsets; single numbers if all bands have the same."""
     if not scaling:
         return 1.0, 0.0
     if all(pair == scaling[0] for pair in scaling):
@@ -237,7 +240,7 @@ def _factors(scaling: Sequence[tuple[float, float]]) -> tuple[Factor, Factor]:
 
 
 def scaling(description: Description, chosen: Sequence[int]) -> list[tuple[float, float]]:
-    """SCALE and OFFSET of each of the chosen bands: 1 and 0 where the file has none."""
+    """Returns SCALE and OFFSET of each selected band; 1 and 0 if the file has none."""
     metadata, bands = description["gdal_metadata"], description["band_info"]
     if metadata is None:
         raise MalformedScaleOffsetError(
@@ -262,12 +265,12 @@ def scaling(description: Description, chosen: Sequence[int]) -> list[tuple[float
 
 
 def _of_band(name: str, metadata: Metadata, band: int, known: float | None, plain: float) -> float:
-    """The value of a band. A value for the whole file counts more."""
+    """Returns the value for a band. A value for the whole file takes precedence."""
     if name in metadata:
         return _factor(name, metadata[name])
     text = metadata.get((name, band))
     tagged = plain if text is None else _factor(name, text)
-    # The engine may have the value from the height system or from PAM, which count more than the tag.
+    # The engine may take the value from the vertical CRS or from PAM, which take precedence over the tag.
     return tagged if known is None else known
 
 

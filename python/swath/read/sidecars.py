@@ -1,4 +1,4 @@
-"""The classes of an image, which GDAL keeps in the `.aux.xml` (PAM) file beside it."""
+"""Class names and colours, which GDAL stores in the `.aux.xml` (PAM) file of an image."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Color = tuple[int, int, int, int]
 
 
 def pam_attrs(path: Any) -> dict[str, Any]:
-    """The attrs `category_names` and `category_colors` of a local image that is not a TIFF."""
+    """Returns the attrs `category_names` and `category_colors` of a local image that is not a TIFF."""
     classes = _swath.read_classes(path) if isinstance(path, str) and "://" not in path else None
     return {} if classes is None else class_attrs(*classes)
 
 
 def class_attrs(names: list[str] | None, colors: list[Color] | None) -> dict[str, Any]:
-    """The attrs of classes, as the engine gives them."""
+    """Returns the attrs for the classes that the engine reports."""
     attrs: dict[str, Any] = {}
     if names is not None:
         attrs["category_names"] = names

@@ -391,7 +391,7 @@ pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subje
     cubic = cubic.resampling(Resampling::Cubic);
     let mut third = WriteOptions::default();
     third = third.overviews(Overviews::Factors(vec![3]));
-    for (mut options, word) in [(masked, "mask"), (packed, "bytes"), (cubic, "cubic"), (third, "3 pixels")] {
+    for (mut options, word) in [(masked, "mask"), (packed, "bytes"), (cubic, "cubic"), (third, "factor 3")] {
         options = options.blocks(tiles);
         let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
         let (expected, _) = write(&plan, array, &WriteConfig::default());
