@@ -15,7 +15,7 @@ use swath_codec::CodecOptions;
 use swath_codec::jpeg::EncodeColour;
 
 use crate::failure::Failure;
-use crate::flags::{DeviceFlags, Encoder, Selection, number, numbers};
+use crate::flags::{DeviceFlags, Encoder, InvalidValue, Selection, number, numbers};
 use crate::progress::Bar;
 use crate::read::print_device;
 
@@ -33,7 +33,10 @@ use crate::read::print_device;
   swath convert dem.tif dem_cog.tif --cog --statistics \\
       --compression deflate --compression-level 9
   swath convert scene.tif chip.tif --window 0,0,512,512 --bands 4,3,2 \\
-      --compression jpeg --quality 85")]
+      --compression jpeg --quality 85
+
+Defaults of Python's to_geotiff that differ (docs/python.md has the table):
+  tiles of 256, no predictor, deflate levels up to 9, an existing file is replaced")]
 pub(crate) struct Convert {
     /// The file to read.
     #[arg(value_name = "IN")]
@@ -333,18 +336,19 @@ fn nodata(text: &str, image: &Image) -> Result<NoData, Failure> {
     Ok(nodata)
 }
 
-fn tile(text: &str) -> Result<BlockSize, String> {
+fn tile(text: &str) -> Result<BlockSize, InvalidValue> {
     let (width, height) = text.split_once(['x', 'X']).unwrap_or((text, text));
-    let side = |text: &str| text.trim().parse().map_err(|_| "expected a size such as 512 or 256x512".to_owned());
+    let side =
+        |text: &str| text.trim().parse().map_err(|_| InvalidValue::new("expected a size such as 512 or 256x512"));
     Ok(BlockSize::Tiles { width: side(width)?, height: side(height)? })
 }
 
-fn strips(text: &str) -> Result<BlockSize, String> {
-    let rows = text.parse().map_err(|_| "expected a number of rows".to_owned())?;
+fn strips(text: &str) -> Result<BlockSize, InvalidValue> {
+    let rows = text.parse().map_err(|_| InvalidValue::new("expected a number of rows"))?;
     Ok(BlockSize::Strips { rows })
 }
 
-fn overviews(text: &str) -> Result<Overviews, String> {
+fn overviews(text: &str) -> Result<Overviews, InvalidValue> {
     match text {
         "auto" => Ok(Overviews::Auto),
         "none" => Ok(Overviews::None),
@@ -364,7 +368,7 @@ fn stored_colour(image: &Image) -> Option<EncodeColour> {
 }
 
 /// A size such as `256MiB`, `1GB` or `1000000`.
-fn bytes(text: &str) -> Result<u64, String> {
+fn bytes(text: &str) -> Result<u64, InvalidValue> {
     const UNITS: [(&str, u64); 10] = [
         ("kib", 1 << 10),
         ("mib", 1 << 20),
@@ -381,7 +385,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     let unit = UNITS.iter().find_map(|(name, size)| lower.strip_suffix(name).map(|rest| (rest.trim(), *size)));
     let (number, size) = unit.unwrap_or((&lower, 1));
     let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(size));
-    bytes.ok_or_else(|| "expected a size such as 256MiB".to_owned())
+    bytes.ok_or_else(|| InvalidValue::new("expected a size such as 256MiB"))
 }
 
 fn print_statistics(report: &WriteReport, to_stderr: bool) {

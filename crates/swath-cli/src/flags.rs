@@ -166,13 +166,24 @@ impl Window {
     }
 }
 
-impl FromStr for Window {
-    type Err = String;
+/// Why the value of a flag is not valid. clap prints it after the name of the flag.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidValue(String);
 
-    fn from_str(text: &str) -> Result<Window, String> {
+impl InvalidValue {
+    pub(crate) fn new(message: &str) -> InvalidValue {
+        InvalidValue(message.to_owned())
+    }
+}
+
+impl FromStr for Window {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Window, InvalidValue> {
         match numbers(text)?[..] {
             [r0, c0, r1, c1] => Ok(Window { rows: r0..r1, columns: c0..c1 }),
-            _ => Err("a window has four numbers: R0,C0,R1,C1".into()),
+            _ => Err(InvalidValue::new("a window has four numbers: R0,C0,R1,C1")),
         }
     }
 }
@@ -182,26 +193,26 @@ impl FromStr for Window {
 pub(crate) struct Bands(pub(crate) Vec<usize>);
 
 impl FromStr for Bands {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Bands, String> {
-        let from_zero = |band: usize| band.checked_sub(1).ok_or_else(|| "bands are counted from 1".to_owned());
+    fn from_str(text: &str) -> Result<Bands, InvalidValue> {
+        let from_zero = |band: usize| band.checked_sub(1).ok_or_else(|| InvalidValue::new("bands are counted from 1"));
         numbers(text)?.into_iter().map(from_zero).collect::<Result<_, _>>().map(Bands)
     }
 }
 
 /// Numbers separated by commas.
-pub(crate) fn numbers<T: FromStr>(text: &str) -> Result<Vec<T>, String> {
+pub(crate) fn numbers<T: FromStr>(text: &str) -> Result<Vec<T>, InvalidValue> {
     text.split(',').map(number).collect()
 }
 
-pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.trim().parse().map_err(|_| format!("'{text}' is not a whole number in the allowed range"))
+pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, InvalidValue> {
+    text.trim().parse().map_err(|_| InvalidValue(format!("'{text}' is not a whole number in the allowed range")))
 }
 
-pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+pub(crate) fn at_least_one(text: &str) -> Result<usize, InvalidValue> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("expected a whole number of at least 1".into()),
+        Ok(0) | Err(_) => Err(InvalidValue::new("expected a whole number of at least 1")),
         Ok(number) => Ok(number),
     }
 }

@@ -62,7 +62,7 @@ impl Info {
 
 /// The fields of the JSON, in the order in which they are printed.
 fn describe(dataset: &Dataset, number: usize, image: &Image) -> Map<String, Value> {
-    let (about, layout) = (image.about(), image.layout());
+    let (about, layout) = (image.metadata(), image.layout());
     let header = dataset.header();
     let grid = layout.grid;
     let mut info = Map::new();
@@ -148,7 +148,7 @@ fn nodata(value: NoData) -> Value {
 }
 
 fn crs(image: &Image) -> Value {
-    let about = image.about();
+    let about = image.metadata();
     if about.crs().is_none() && about.crs_text.is_none() {
         return Value::Null;
     }
@@ -172,7 +172,7 @@ fn crs(image: &Image) -> Value {
 }
 
 fn bands(image: &Image) -> Value {
-    let about = image.about();
+    let about = image.metadata();
     let mut items: Vec<Vec<&Item>> = vec![Vec::new(); about.bands.len()];
     for item in &about.metadata {
         if let Some(band) = item.sample.and_then(|band| items.get_mut(band)) {
@@ -204,7 +204,7 @@ fn bands(image: &Image) -> Value {
 
 /// The texts of ImageDescription, Software, DateTime and similar tags, by tag name.
 fn texts(image: &Image) -> Value {
-    let texts = image.about().texts.iter();
+    let texts = image.metadata().texts.iter();
     Value::Object(texts.map(|(tag, text)| (tag.name().unwrap_or_default().to_owned(), json!(text))).collect())
 }
 

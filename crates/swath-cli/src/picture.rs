@@ -23,7 +23,7 @@ pub(crate) fn write(
     let (width, height) = (mask.width, mask.height);
     let count = width * height;
 
-    let palette = image.about().palette.as_ref().filter(|_| bands.len() == 1);
+    let palette = image.metadata().palette.as_ref().filter(|_| bands.len() == 1);
     let planes: Vec<Vec<u8>> = match palette {
         Some(palette) => {
             let indices = raster.pixels.to_f64(0..count);
@@ -56,10 +56,10 @@ pub(crate) fn write_gray(out: &mut dyn Write, pixels: &Pixels, width: usize, hei
 
 /// The bands to show: red, green and blue if the image declares them, else the first band; and alpha if there is one.
 fn default_bands(image: &Image) -> Vec<usize> {
-    let is_rgb = image.about().bands.first().is_some_and(|band| band.color == "red");
+    let is_rgb = image.metadata().bands.first().is_some_and(|band| band.color == "red");
     let colors = if is_rgb && image.bands() >= 3 { 3 } else { 1 };
     let mut bands: Vec<usize> = (0..colors).collect();
-    bands.extend(image.about().alpha_band().filter(|&band| band >= colors));
+    bands.extend(image.metadata().alpha_band().filter(|&band| band >= colors));
     bands
 }
 
@@ -80,7 +80,7 @@ fn check_channels(image: &Image, bands: &[usize]) -> Result<(), Failure> {
 }
 
 fn is_alpha(image: &Image, band: usize) -> bool {
-    image.about().bands.get(band).is_some_and(|band| band.color == "alpha")
+    image.metadata().bands.get(band).is_some_and(|band| band.color == "alpha")
 }
 
 /// Converts one band to bytes. Bytes stay unchanged; other samples are stretched from the 2nd to the 98th percentile.

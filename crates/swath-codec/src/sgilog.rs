@@ -150,7 +150,7 @@ const NEUTRAL: (u16, u16) = (6898, 15521);
 /// Side of a square, in millionths, as the two numbers that follow.
 const SIDE: u32 = 3500;
 
-/// v' where the first row of squares starts.
+/// The CIE coordinate v' (in millionths) at which the first row of squares starts.
 const FIRST_ROW: u32 = 16940;
 
 /// Rows of squares.

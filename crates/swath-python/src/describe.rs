@@ -18,7 +18,7 @@ use crate::pam::names_and_colors;
 /// The dictionary `Description` of `_swath.pyi`.
 pub(crate) fn describe<'py>(py: Python<'py>, file: &File) -> PyResult<Bound<'py, PyDict>> {
     let (dataset, image) = (file.dataset(), file.image());
-    let (about, layout) = (image.about(), image.layout());
+    let (about, layout) = (image.metadata(), image.layout());
     let dict = PyDict::new(py);
     dict.set_item("name", dataset.name())?;
     dict.set_item("file_bytes", dataset.source().size())?;
@@ -142,7 +142,7 @@ fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
     }
     // The tag does not count where a sidecar states another value.
     let (kind, bits) = (image.layout().format(), u32::from(image.layout().bits));
-    let known = image.about().nodata;
+    let known = image.metadata().nodata;
     let text = nodata.filter(|text| NoData::parse(text, kind, bits) == known);
     // GDAL reads whole numbers for 64-bit integers in a way of its own: -1 is the greatest one without a sign.
     let is_wide = bits == 64 && matches!(kind, SampleFormat::Uint | SampleFormat::Int);
@@ -168,7 +168,7 @@ fn gdal_metadata(dict: &Bound<'_, PyDict>, file: &File, tag: Option<Vec<u8>>) ->
         dict.set_item("gdal_metadata_xml", text)?;
         return dict.set_item("gdal_metadata", py.None());
     };
-    let bands = file.image().about().bands.iter().map(|band| (band.scale, band.offset, band.units.as_deref()));
+    let bands = file.image().metadata().bands.iter().map(|band| (band.scale, band.offset, band.units.as_deref()));
     let text = if metadata.state_bands(bands) { Some(metadata.xml) } else { text };
     let items = PyDict::new(py);
     for item in &metadata.items {

@@ -1,17 +1,17 @@
-//! Building files: header, data, directories.
+//! Builds TIFF files: the header, the data and the directories.
 
 use crate::bytes::ByteOrder;
 use crate::field::FieldType;
 use crate::table::Span;
 use crate::tag::Tag;
 
-/// The values of a tag that is written.
+/// The values of a tag in a file that is written.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// Bytes of no particular meaning.
+    /// Bytes without a defined meaning.
     Bytes(Vec<u8>),
-    /// Text; the terminating NUL is added.
+    /// Text. The terminating NUL is added when the tag is written.
     Text(String),
     /// 16-bit numbers.
     Short(Vec<u16>),
@@ -21,16 +21,16 @@ pub enum Value {
     Long8(Vec<u64>),
     /// Floating point numbers.
     Double(Vec<f64>),
-    /// Fractions: numerator and denominator.
+    /// Fractions, each a numerator and a denominator.
     Rational(Vec<(u32, u32)>),
     /// Offsets of other directories.
     Ifd(Vec<u32>),
-    /// Values of any type as they are stored, in the byte order of the file that is built.
+    /// Values of any type in their stored form, in the byte order of the new file.
     Raw(FieldType, u64, Vec<u8>),
 }
 
 impl Value {
-    /// File offsets or sizes, as wide as they must be.
+    /// Returns file offsets or sizes, in the narrowest type that holds all of them.
     pub fn offsets(values: &[u64]) -> Value {
         match values.iter().map(|&value| u32::try_from(value)).collect::<Result<_, _>>() {
             Ok(narrow) => Value::Long(narrow),
@@ -38,10 +38,10 @@ impl Value {
         }
     }
 
-    /// A number as a fraction, as near as 32 bits for each part allow.
+    /// Returns the fraction nearest to a number, with 32 bits for each part.
     pub fn rational(value: f64) -> Value {
         let value = if value.is_finite() { value.clamp(0.0, f64::from(u32::MAX)) } else { 0.0 };
-        // Continued fractions give the best approximation for their size.
+        // A continued fraction is the best approximation for the size of its denominator.
         let (mut previous, mut best) = ((0_u64, 1_u64), (1_u64, 0_u64));
         let mut rest = value;
         loop {
@@ -93,28 +93,28 @@ impl Value {
     }
 }
 
-/// A file that is built in memory: data first, directories behind it.
+/// Builds a file in memory: the data first, the directories after it.
 #[derive(Debug)]
 pub struct Builder {
     out: Out,
-    /// Where the offset of the next IFD of the chain has to be written.
+    /// The position at which the offset of the next IFD of the chain is written.
     link_at: usize,
 }
 
 impl Builder {
-    /// An empty file.
+    /// Creates an empty file.
     pub fn new(order: ByteOrder, big: bool) -> Builder {
         let out = Out { order, big, start: 0, bytes: encode_header(order, big, 0) };
         let link_at = out.bytes.len() - out.offset_bytes();
         Builder { out, link_at }
     }
 
-    /// Appends data; it starts at an even offset, as TIFF requires.
+    /// Appends data at an even offset, as TIFF requires.
     pub fn append(&mut self, data: &[u8]) -> Span {
         Span { offset: self.out.append(data), len: data.len() as u64 }
     }
 
-    /// Append a directory and link it to the end of the chain.
+    /// Appends a directory and links it to the end of the chain.
     pub fn ifd(&mut self, entries: &[(Tag, Value)]) -> u64 {
         let (offset, next_at) = self.detached_ifd(entries);
         self.out.patch(self.link_at, offset);
@@ -122,17 +122,18 @@ impl Builder {
         offset
     }
 
-    /// Append a directory that is not part of the chain: a SubIFD.
+    /// Appends a directory that is not part of the chain: a SubIFD.
     pub fn sub_ifd(&mut self, entries: &[(Tag, Value)]) -> u64 {
         self.detached_ifd(entries).0
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub fn finish(self) -> Vec<u8> {
         self.out.bytes
     }
 
-    /// Returns the offset of the directory and that of its link to the next.
+    /// Appends a directory without a link to it. Returns its offset and the position of its own link to the
+    /// next directory.
     fn detached_ifd(&mut self, entries: &[(Tag, Value)]) -> (u64, usize) {
         let ifd = self.out.ifd(entries);
         for (at, value) in ifd.outside {
@@ -142,7 +143,7 @@ impl Builder {
     }
 }
 
-/// The header of a file whose first directory is at `first_ifd`.
+/// Returns the header of a file whose first directory is at `first_ifd`.
 pub fn encode_header(order: ByteOrder, big: bool, first_ifd: u64) -> Vec<u8> {
     let mut out = Out { order, big, start: 0, bytes: Vec::new() };
     out.bytes.extend(if order == ByteOrder::Big { b"MM" } else { b"II" });
@@ -155,9 +156,10 @@ pub fn encode_header(order: ByteOrder, big: bool, first_ifd: u64) -> Vec<u8> {
     out.bytes
 }
 
-/// The bytes of a chain of directories that begins at offset `start` of a file, the first of them at the first even offset:
-/// each followed by its values, and behind all of them the block tables, so that a reader of one tile can leave the
-/// tables where they are. The length does not depend on the numbers in the tables.
+/// Returns the bytes of a chain of directories that starts at offset `start` of a file. The first directory is
+/// at the first even offset. Each directory is followed by its values. The block tables come after all
+/// directories, so that a reader that needs one tile does not have to read the tables. The length of the result
+/// does not depend on the numbers in the tables.
 pub fn encode_directories(order: ByteOrder, big: bool, start: u64, directories: &[Vec<(Tag, Value)>]) -> Vec<u8> {
     let mut out = Out { order, big, start, bytes: Vec::new() };
     let mut tables = Vec::new();
@@ -191,12 +193,12 @@ struct Outside {
     bytes: Vec<u8>,
 }
 
-/// A directory whose larger values are still to be placed.
+/// A directory whose larger values do not have an offset yet.
 struct Ifd {
     offset: u64,
     /// The offset of its link to the next directory.
     next_at: usize,
-    /// The values, each with the place of its offset.
+    /// The values, each with the position of its offset in the entry.
     outside: Vec<(usize, Outside)>,
 }
 
@@ -241,7 +243,7 @@ impl Out {
         self.patch(at, offset);
     }
 
-    /// Append data at an even offset.
+    /// Appends data at an even offset.
     fn append(&mut self, data: &[u8]) -> u64 {
         self.align();
         let offset = self.end();

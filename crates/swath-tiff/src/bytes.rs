@@ -1,18 +1,19 @@
-//! Where the parser gets its bytes, and the order in which it reads them.
+//! Random access to the bytes of a file, and the byte order of its numbers.
 
 use crate::error::{Error, Location, Result};
 
 /// Random access to the bytes of a file.
 ///
-/// The container never does I/O itself: `swath-io` implements this for files, and byte slices implement it here.
+/// This crate does no I/O itself: `swath-io` implements this trait for files. This module implements it for
+/// byte slices.
 pub trait ReadAt {
     /// Size of the file in bytes.
     fn size(&self) -> u64;
 
-    /// Fill `out` from `offset`; a short read is an error.
+    /// Fills `out` with the bytes from `offset` on; a short read is an error.
     ///
     /// # Errors
-    /// Any error of the source; `UnexpectedEof` when the range is not inside the file.
+    /// Returns the error of the source, or `UnexpectedEof` if the range is not inside the file.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()>;
 }
 
@@ -43,7 +44,8 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// Read `len` bytes that belong to `what`, refusing ranges outside the file before anything is allocated.
+/// Reads `len` bytes that belong to `what`. A range outside the file is an error before any memory is
+/// allocated.
 pub(crate) fn read_vec<R: ReadAt + ?Sized>(source: &R, what: Location, offset: u64, len: u64) -> Result<Vec<u8>> {
     let size = source.size();
     let past_end = || Error::PastEnd { what, offset, len, size };
@@ -65,22 +67,22 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// True when values must be swapped on this machine.
+    /// Whether values must be swapped on this machine.
     pub fn is_foreign(self) -> bool {
         (self == ByteOrder::Big) != cfg!(target_endian = "big")
     }
 
-    /// The first two bytes as a number.
+    /// Returns the first two bytes as a number.
     pub(crate) fn u16(self, bytes: &[u8]) -> u16 {
         self.number::<2>(bytes) as u16
     }
 
-    /// The first four bytes as a number.
+    /// Returns the first four bytes as a number.
     pub(crate) fn u32(self, bytes: &[u8]) -> u32 {
         self.number::<4>(bytes) as u32
     }
 
-    /// The first eight bytes as a number.
+    /// Returns the first eight bytes as a number.
     pub(crate) fn u64(self, bytes: &[u8]) -> u64 {
         self.number::<8>(bytes)
     }

@@ -1,12 +1,14 @@
-//! What GDAL's COG layout adds to a TIFF: the ghost area behind the header, and a frame around each block.
+//! The additions of GDAL's COG layout to a TIFF: the ghost area after the header, and a frame around each
+//! block.
 //!
-//! The frame lets a reader fetch a block without its byte count: four bytes before it give its size, four bytes behind it
-//! repeat its last four, which shows whether a program has since changed the file without updating the frame.
+//! With the frame, a reader can fetch a block without its byte count: the four bytes before the block give its
+//! size. The four bytes after it repeat its last four bytes; if they differ, a program changed the file without
+//! updating the frame.
 
-/// Bytes before and behind each block.
+/// The number of frame bytes of each block: four before and four after it.
 pub const FRAME_BYTES: u64 = 8;
 
-/// The ghost area: promises about the order of what follows it.
+/// Returns the ghost area, which states the order of the data that follows it.
 pub fn ghost_area(mask_interleaved: bool, planar: bool) -> Vec<u8> {
     let mut text = String::from(
         "LAYOUT=IFDS_BEFORE_DATA\n\
@@ -15,7 +17,7 @@ pub fn ghost_area(mask_interleaved: bool, planar: bool) -> Vec<u8> {
          BLOCK_TRAILER=LAST_4_BYTES_REPEATED\n\
          KNOWN_INCOMPATIBLE_EDITION=NO\n ",
     );
-    // The space leaves room to turn NO into YES.
+    // The space leaves room to change NO to YES.
     if mask_interleaved {
         text += "MASK_INTERLEAVED_WITH_IMAGERY=YES\n";
     }
@@ -25,8 +27,8 @@ pub fn ghost_area(mask_interleaved: bool, planar: bool) -> Vec<u8> {
     format!("GDAL_STRUCTURAL_METADATA_SIZE={:06} bytes\n{text}", text.len()).into_bytes()
 }
 
-/// Append a block and its frame: `payload` appends the block itself. Returns the size of the block. The size before the block is
-/// little-endian in every file.
+/// Appends a block and its frame; `payload` appends the block itself. Returns the size of the block. The size
+/// before the block is little-endian in every file.
 pub fn framed<E>(out: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<usize, E> {
     let start = out.len();
     out.extend([0; 4]);
@@ -52,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_tells_the_size_and_repeats_the_last_bytes() {
+    fn frame_has_the_size_and_repeats_the_last_bytes() {
         let mut out = vec![9];
         let len = framed::<()>(&mut out, |out| {
             out.extend([1, 2, 3, 4, 5]);

@@ -6,7 +6,7 @@ use crate::tag::Tag;
 /// A `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a file is not a TIFF that can be understood.
+/// The reason why a file cannot be read as a TIFF.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,18 +22,18 @@ pub enum Error {
         /// The first four bytes.
         magic: [u8; 4],
     },
-    /// A BigTIFF header announces offsets of another width than 8 bytes.
-    #[error("BigTIFF header announces {size}-byte offsets, only 8 is defined")]
+    /// The header of a BigTIFF has an offset size other than 8 bytes.
+    #[error("the BigTIFF header has {size}-byte offsets; only 8-byte offsets are supported")]
     OffsetSize {
-        /// The announced size.
+        /// The offset size in the header.
         size: u16,
     },
-    /// The source could not deliver bytes that are inside the file.
+    /// The source failed to return bytes that are inside the file.
     #[error("reading {len} bytes at offset {offset} failed: {cause}")]
     Read {
-        /// Where the read began.
+        /// The offset of the read.
         offset: u64,
-        /// How many bytes were requested.
+        /// The number of requested bytes.
         len: usize,
         /// The error of the source.
         cause: std::io::Error,
@@ -50,28 +50,28 @@ pub enum Error {
         /// Size of the file.
         size: u64,
     },
-    /// The chain of IFDs returns to one that was already read.
+    /// The chain of IFDs links to an IFD that was already read.
     #[error("the IFD chain has a cycle: the IFD at offset {offset} was already read")]
     Cycle {
         /// Offset of the repeated IFD.
         offset: u64,
     },
-    /// The file has no image directory at all.
+    /// The file has no IFD.
     #[error("the file has no IFD")]
     NoIfd,
-    /// A limit of [`Limits`](crate::Limits) was exceeded.
+    /// The file exceeds one of the [`Limits`](crate::Limits).
     #[error("{what} is {value}; the limit is {limit} (raise Limits::{name} if the file is trusted)")]
     Limit {
         /// The quantity.
         what: &'static str,
         /// The field of `Limits` that holds the limit.
         name: &'static str,
-        /// What the file has.
+        /// The value in the file.
         value: u64,
-        /// The limit in force.
+        /// The limit that applies.
         limit: u64,
     },
-    /// A tag that decides the layout appears twice with different values.
+    /// A tag that determines the layout appears twice with different values.
     #[error("{ifd}: tag {tag} appears twice with different values")]
     DuplicateTag {
         /// The IFD.
@@ -79,7 +79,7 @@ pub enum Error {
         /// The tag.
         tag: Tag,
     },
-    /// A tag that the image cannot do without is missing.
+    /// A required tag is missing.
     #[error("{ifd}: tag {tag} is missing")]
     MissingTag {
         /// The IFD.
@@ -87,7 +87,7 @@ pub enum Error {
         /// The tag.
         tag: Tag,
     },
-    /// A tag has a field type that cannot hold its meaning.
+    /// The field type of a tag cannot hold the values of the tag.
     #[error("{ifd}: tag {tag} has field type {found}, which cannot store {wanted}")]
     TagType {
         /// The IFD.
@@ -96,7 +96,7 @@ pub enum Error {
         tag: Tag,
         /// The type in the file.
         found: FieldType,
-        /// What was to be read.
+        /// The kind of value that the tag must have.
         wanted: &'static str,
     },
     /// A tag has a value that the format does not allow.
@@ -111,19 +111,19 @@ pub enum Error {
         /// The rule that it breaks.
         rule: &'static str,
     },
-    /// A planar image has fewer entries in its block table than blocks: whole bands would read as zeros.
+    /// A planar image has more blocks than entries in its block table: whole bands would read as zeros.
     #[error("{ifd}: the planar image has {wanted} blocks, but tag {tag} has only {found} entries")]
     ShortTable {
         /// The IFD.
         ifd: Location,
-        /// The table.
+        /// The tag of the block table.
         tag: Tag,
-        /// Its entries.
+        /// The number of entries in the table.
         found: u64,
-        /// Blocks of all bands.
+        /// The number of blocks of all bands.
         wanted: u64,
     },
-    /// The image has more blocks, bytes or samples than 64 bits can count.
+    /// The number of blocks, bytes or samples of the image does not fit in 64 bits.
     #[error("{ifd}: the image size overflows: {width} x {height} pixels of {samples} samples of {bits} bits")]
     Overflow {
         /// The IFD.
@@ -139,7 +139,7 @@ pub enum Error {
     },
 }
 
-/// A part of the file that an error points at.
+/// The part of the file to which an error refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Location {

@@ -13,7 +13,7 @@ pub struct FieldType(pub u16);
 impl FieldType {
     /// 8-bit unsigned.
     pub const BYTE: FieldType = FieldType(1);
-    /// 7-bit text ending in NUL.
+    /// 7-bit text that ends with a NUL.
     pub const ASCII: FieldType = FieldType(2);
     /// 16-bit unsigned.
     pub const SHORT: FieldType = FieldType(3);
@@ -23,7 +23,7 @@ impl FieldType {
     pub const RATIONAL: FieldType = FieldType(5);
     /// 8-bit signed.
     pub const SBYTE: FieldType = FieldType(6);
-    /// Bytes of unknown meaning.
+    /// Bytes without a defined meaning.
     pub const UNDEFINED: FieldType = FieldType(7);
     /// 16-bit signed.
     pub const SSHORT: FieldType = FieldType(8);
@@ -44,7 +44,7 @@ impl FieldType {
     /// 64-bit offset of an IFD.
     pub const IFD8: FieldType = FieldType(18);
 
-    /// The name in the TIFF specification and the bytes of one value.
+    /// The name in the TIFF specification and the number of bytes of one value.
     fn known(self) -> Option<(&'static str, u64)> {
         Some(match self.0 {
             1 => ("BYTE", 1),
@@ -67,7 +67,7 @@ impl FieldType {
         })
     }
 
-    /// Bytes of one value; `None` for a type that the specification does not define.
+    /// The number of bytes of one value; `None` for a type that the specification does not define.
     pub fn size(self) -> Option<u64> {
         self.known().map(|(_, size)| size)
     }
@@ -82,7 +82,7 @@ impl std::fmt::Display for FieldType {
     }
 }
 
-/// One entry of an IFD. The values are read when they are needed.
+/// One entry of an IFD. Its values are read on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
@@ -90,32 +90,32 @@ pub struct Entry {
     pub tag: Tag,
     /// The type of the values.
     pub field_type: FieldType,
-    /// How many values there are.
+    /// The number of values.
     pub count: u64,
-    /// The last 4 or 8 bytes of the entry: the values themselves when they fit, else their offset.
+    /// The last 4 or 8 bytes of the entry: the values themselves if they fit, otherwise their offset.
     pub(crate) raw: [u8; 8],
-    /// How many bytes of `raw` the file has (4 or 8).
+    /// The number of bytes of `raw` in the file (4 or 8).
     pub(crate) inline: u64,
     pub(crate) order: ByteOrder,
 }
 
 impl Entry {
-    /// Bytes of all values together.
+    /// The number of bytes of all values.
     pub fn byte_len(&self) -> Option<u64> {
         self.count.checked_mul(self.field_type.size()?)
     }
 
-    /// True when the values are stored in the entry itself.
+    /// Whether the values are stored in the entry itself.
     pub fn is_inline(&self) -> bool {
         self.byte_len().is_some_and(|len| len <= self.inline)
     }
 
-    /// The offset of the values in the file; meaningless for inline values.
+    /// The offset of the values in the file. It has no meaning for inline values.
     pub fn offset(&self) -> u64 {
         if self.inline == 4 { u64::from(self.order.u32(&self.raw)) } else { self.order.u64(&self.raw) }
     }
 
-    /// The bytes of values `first .. first + count`, in file order. Only these are read.
+    /// Returns the bytes of values `first .. first + count`, in file order. Only these bytes are read.
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Read`]; [`Error::TagType`] for an undefined field type.
@@ -137,7 +137,8 @@ impl Entry {
         read_vec(source, Location::Value(ifd_offset, self.tag), self.offset().saturating_add(skip), len)
     }
 
-    /// Value `i` of `bytes` as an unsigned number, if the type is an unsigned or non-negative integer.
+    /// Returns value `i` of `bytes` as an unsigned number; `None` if the type is not an integer or the value is
+    /// negative.
     pub(crate) fn uint_at(&self, bytes: &[u8], i: usize) -> Option<u64> {
         let order = self.order;
         Some(match self.field_type {
@@ -152,7 +153,7 @@ impl Entry {
         })
     }
 
-    /// Value `i` of `bytes` as a signed number.
+    /// Returns value `i` of `bytes` as a signed number.
     pub(crate) fn int_at(&self, bytes: &[u8], i: usize) -> Option<i64> {
         let order = self.order;
         Some(match self.field_type {
@@ -164,7 +165,8 @@ impl Entry {
         })
     }
 
-    /// Value `i` of `bytes` as a float; a rational with denominator 0 is NaN or infinite, not an error.
+    /// Returns value `i` of `bytes` as a float. A rational with denominator 0 is NaN or infinite and not an
+    /// error.
     pub(crate) fn float_at(&self, bytes: &[u8], i: usize) -> Option<f64> {
         let order = self.order;
         Some(match self.field_type {
@@ -184,7 +186,7 @@ impl Entry {
     }
 }
 
-/// The values of the tags of one IFD, read from `source` when they are needed.
+/// The values of the tags of one IFD, read from `source` on demand.
 #[derive(Clone, Copy)]
 pub struct Fields<'a, R: ReadAt + ?Sized> {
     pub(crate) entries: &'a [Entry],
@@ -194,25 +196,26 @@ pub struct Fields<'a, R: ReadAt + ?Sized> {
 }
 
 impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
-    /// The entry of a tag.
+    /// Returns the entry of a tag.
     pub fn entry(&self, tag: Tag) -> Option<&'a Entry> {
-        // libtiff keeps the first of duplicated tags; entries are sorted stably, so the first match is that one.
+        // libtiff keeps the first of duplicate tags. The entries are sorted stably, so the first match is that
+        // one.
         let first = self.entries.partition_point(|entry| entry.tag < tag);
         self.entries.get(first).filter(|entry| entry.tag == tag)
     }
 
-    /// The bytes of all values of a tag, in file byte order.
+    /// Returns the bytes of all values of a tag, in file byte order.
     ///
     /// # Errors
-    /// As [`Fields::uints`].
+    /// The same errors as [`Fields::uints`].
     pub fn bytes(&self, tag: Tag) -> Result<Option<Vec<u8>>> {
         Ok(self.load(tag)?.map(|(_, bytes)| bytes))
     }
 
-    /// The values of a tag as they are, ready to be written to a little-endian file.
+    /// Returns the values of a tag without change, for a little-endian file.
     ///
     /// # Errors
-    /// As [`Fields::uints`].
+    /// The same errors as [`Fields::uints`].
     pub fn value(&self, tag: Tag) -> Result<Option<Value>> {
         let Some((entry, mut bytes)) = self.load(tag)? else { return Ok(None) };
         let unit = match entry.field_type {
@@ -225,35 +228,35 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
         Ok(Some(Value::Raw(entry.field_type, entry.count, bytes)))
     }
 
-    /// All values of a tag as unsigned numbers.
+    /// Returns all values of a tag as unsigned numbers.
     ///
     /// # Errors
-    /// [`Error::Limit`] when the value is larger than `max_tag_bytes`, [`Error::PastEnd`], [`Error::Read`],
-    /// [`Error::TagType`] when a value is not an unsigned number.
+    /// [`Error::Limit`] if the values take more than `max_tag_bytes`, [`Error::PastEnd`], [`Error::Read`], and
+    /// [`Error::TagType`] if a value is not an unsigned number.
     pub fn uints(&self, tag: Tag) -> Result<Option<Vec<u64>>> {
         self.all(tag, "an unsigned number", Entry::uint_at)
     }
 
-    /// All values of a tag as floating point numbers.
+    /// Returns all values of a tag as floating point numbers.
     ///
     /// # Errors
-    /// As [`Fields::uints`].
+    /// The same errors as [`Fields::uints`].
     pub fn floats(&self, tag: Tag) -> Result<Option<Vec<f64>>> {
         self.all(tag, "a number", Entry::float_at)
     }
 
-    /// All values of a tag as signed numbers.
+    /// Returns all values of a tag as signed numbers.
     ///
     /// # Errors
-    /// As [`Fields::uints`].
+    /// The same errors as [`Fields::uints`].
     pub fn ints(&self, tag: Tag) -> Result<Option<Vec<i64>>> {
         self.all(tag, "an integer", Entry::int_at)
     }
 
-    /// The first value of a tag as an unsigned number.
+    /// Returns the first value of a tag as an unsigned number.
     ///
     /// # Errors
-    /// As [`Fields::uints`].
+    /// The same errors as [`Fields::uints`].
     pub fn uint(&self, tag: Tag) -> Result<Option<u64>> {
         let Some(entry) = self.entry(tag).filter(|entry| entry.count > 0) else { return Ok(None) };
         let bytes = entry.slice(self.source, self.ifd, 0, 1)?;
@@ -261,10 +264,10 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
         entry.uint_at(&bytes, 0).map(Some).ok_or(wrong)
     }
 
-    /// A text tag without its terminating NULs; bytes that are not UTF-8 are read as Latin-1.
+    /// Returns the text of a tag without its terminating NULs. Bytes that are not UTF-8 are read as Latin-1.
     ///
     /// # Errors
-    /// As [`Fields::uints`].
+    /// The same errors as [`Fields::uints`].
     pub fn text(&self, tag: Tag) -> Result<Option<String>> {
         let Some(mut bytes) = self.bytes(tag)? else { return Ok(None) };
         while bytes.last() == Some(&0) {

@@ -1,7 +1,7 @@
 //! GDAL's metadata tag (42112): items in domains, for the dataset and for each band.
 //!
-//! Some items carry a role and describe how a band is to be read: scale, offset, unit, description, colour. GDAL
-//! takes them by their role only; an item that is merely named `SCALE` is an item like any other, and so it is here.
+//! Some items have a role and define how to read a band: scale, offset, unit, description, colour. As in GDAL,
+//! only the role decides: an item with the name `SCALE` but without the role is an ordinary item.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use crate::xml::{self, Element, XmlError, XmlLimits};
 /// One metadata item.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Item {
-    /// The name; unique within a domain, case does not matter.
+    /// The name. It is unique within a domain, and its case does not matter.
     pub name: String,
-    /// The value; a whole document where the domain's name starts with `xml:` or `json:`.
+    /// The value. It is a whole document if the name of the domain starts with `xml:` or `json:`.
     pub value: String,
-    /// The domain; `None` is the default one.
+    /// The domain; `None` is the default domain.
     pub domain: Option<String>,
-    /// What the item means: `scale`, `offset`, `unittype`, `description`, `colorinterp`.
+    /// The role of the item: `scale`, `offset`, `unittype`, `description`, `colorinterp`.
     pub role: Option<String>,
     /// The band, counted from 0; `None` for an item of the dataset.
     pub sample: Option<usize>,
@@ -44,25 +44,25 @@ impl Item {
     }
 }
 
-/// What is known about the values of a band without reading it.
+/// The stored statistics of a band.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Statistics {
-    /// The least valid value.
+    /// The smallest valid value.
     pub minimum: Option<f64>,
-    /// The greatest valid value.
+    /// The largest valid value.
     pub maximum: Option<f64>,
     /// The mean of the valid values.
     pub mean: Option<f64>,
-    /// Their standard deviation.
+    /// The standard deviation of the valid values.
     pub std_dev: Option<f64>,
-    /// How many of a hundred pixels are valid.
+    /// The percentage of valid pixels.
     pub valid_percent: Option<f64>,
-    /// Made from an overview or a sample of the pixels.
+    /// Whether the statistics were computed from an overview or from a part of the pixels.
     pub approximate: bool,
 }
 
 impl Statistics {
-    /// Collects the `STATISTICS_*` items; `None` when there is none.
+    /// Collects the `STATISTICS_*` items; returns `None` if there are none.
     pub fn from_items<'a>(items: impl Iterator<Item = &'a Item>) -> Option<Self> {
         let mut found = false;
         let mut out = Self::default();
@@ -86,11 +86,11 @@ impl Statistics {
         found.then_some(out)
     }
 
-    /// The items of a band, counted from 0, or of no particular one where a sidecar tells the band otherwise: names, order and
-    /// digits are those of GDAL.
+    /// Returns the items of a band (counted from 0), or items without a band for a sidecar that names the band
+    /// elsewhere. Names, order and digits are those of GDAL.
     pub fn to_items(&self, sample: Option<usize>) -> Vec<Item> {
         let valid = self.valid_percent.map(|percent| match number::format_g(percent, 4).as_str() {
-            // A hundred means that no pixel is missing.
+            // 100 means that every pixel is valid, so a smaller percentage must not round to it.
             "100" if percent < 100.0 => "99.999".to_owned(),
             text => text.to_owned(),
         });
@@ -110,19 +110,19 @@ impl Statistics {
     }
 }
 
-/// The items of the tag about one band.
+/// The items of the tag for one band.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Band<'a> {
-    /// As [`GdalMetadata::scale`].
+    /// See [`GdalMetadata::scale`].
     pub scale: Option<f64>,
-    /// As [`GdalMetadata::offset`].
+    /// See [`GdalMetadata::offset`].
     pub offset: Option<f64>,
-    /// As [`GdalMetadata::units`].
+    /// See [`GdalMetadata::units`].
     pub units: Option<&'a str>,
-    /// As [`GdalMetadata::description`].
+    /// See [`GdalMetadata::description`].
     pub description: Option<&'a str>,
-    /// As [`GdalMetadata::color_interpretation`].
+    /// See [`GdalMetadata::color_interpretation`].
     pub color_interpretation: Option<&'a str>,
     /// The items without a role, of all domains.
     pub items: Vec<&'a Item>,
@@ -132,14 +132,14 @@ pub struct Band<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GdalMetadata {
-    /// All items in the order of the file, roles included.
+    /// All items in file order, including those with a role.
     pub items: Vec<Item>,
-    /// The text of the tag as it was, for a copy that changes nothing.
+    /// The unchanged text of the tag, for copies that do not change it.
     pub xml: String,
 }
 
 impl GdalMetadata {
-    /// Reads the bytes of the tag. A document with another root element has no items, as in GDAL.
+    /// Parses the bytes of the tag. A document with another root element has no items, as in GDAL.
     ///
     /// ```
     /// use swath_tiff::gdal_metadata::GdalMetadata;
@@ -154,13 +154,13 @@ impl GdalMetadata {
         Ok(Self { items, xml: xml::decode(tag).into_owned() })
     }
 
-    /// The items of the dataset (`sample` is `None`) or of a band in a domain, without those that have a role there.
-    /// Of several items with one name the last counts.
+    /// Returns the items of a domain of the dataset (`sample` is `None`) or of a band, without the items that
+    /// have a role there. If several items have the same name, the last one applies.
     pub fn items(&self, sample: Option<usize>, domain: Option<&str>) -> Vec<&Item> {
         let mut places = HashMap::new();
         let mut out: Vec<&Item> = Vec::new();
         for item in &self.items {
-            // The tag cannot hold a band's role without the band: such an item is an ordinary one.
+            // The role of a band needs a band: an item with a role but without a band is an ordinary item.
             let has_role = item.role.is_some() && item.sample.is_some();
             if item.sample != sample || has_role || item.domain.as_deref() != domain {
                 continue;
@@ -176,22 +176,22 @@ impl GdalMetadata {
         out
     }
 
-    /// The value of an item of the dataset in the default domain.
+    /// Returns the value of an item of the dataset in the default domain.
     pub fn get(&self, name: &str) -> Option<&str> {
         let matches =
             |item: &&Item| item.sample.is_none() && item.domain.is_none() && item.name.eq_ignore_ascii_case(name);
         self.items.iter().rev().find(matches).map(|item| item.value.as_str())
     }
 
-    /// The domains of the dataset or of a band that have a name, in the order of the file.
+    /// Returns the named domains of the dataset or of a band, in file order.
     pub fn domains(&self, sample: Option<usize>) -> Vec<&str> {
         let mut seen = std::collections::HashSet::new();
         let of_sample = self.items.iter().filter(|item| item.sample == sample);
         of_sample.filter_map(|item| item.domain.as_deref()).filter(|domain| seen.insert(*domain)).collect()
     }
 
-    /// All bands of an image with `count` bands, in one pass: reading one band after the other visits every
-    /// item each time, which takes minutes where there are tens of thousands of bands.
+    /// Returns the items of all bands of an image with `count` bands, in one pass. Reading the bands one by one
+    /// visits every item each time, which takes minutes for tens of thousands of bands.
     pub fn bands(&self, count: usize) -> Vec<Band<'_>> {
         let mut out = vec![Band::default(); count];
         for item in &self.items {
@@ -265,32 +265,32 @@ impl GdalMetadata {
         true
     }
 
-    /// The factor that makes a physical value of a pixel of the band (counted from 0).
+    /// Returns the factor that converts a pixel of the band (counted from 0) to a physical value.
     pub fn scale(&self, band: usize) -> Option<f64> {
         read_number(self.role(band, "scale")?)
     }
 
-    /// What is added after scaling.
+    /// Returns the number that is added after scaling.
     pub fn offset(&self, band: usize) -> Option<f64> {
         read_number(self.role(band, "offset")?)
     }
 
-    /// The unit of the physical values.
+    /// Returns the unit of the physical values.
     pub fn units(&self, band: usize) -> Option<&str> {
         self.role(band, "unittype")
     }
 
-    /// The band's name.
+    /// Returns the name of the band.
     pub fn description(&self, band: usize) -> Option<&str> {
         self.role(band, "description")
     }
 
-    /// The colour that the band shows, by GDAL's name: `Red`, `Alpha`, `NIR` ...
+    /// Returns the colour of the band by GDAL's name: `Red`, `Alpha`, `NIR` ...
     pub fn color_interpretation(&self, band: usize) -> Option<&str> {
         self.role(band, "colorinterp")
     }
 
-    /// The statistics of a band.
+    /// Returns the statistics of a band.
     pub fn statistics(&self, band: usize) -> Option<Statistics> {
         Statistics::from_items(self.items(Some(band), None).into_iter())
     }
@@ -303,7 +303,8 @@ impl GdalMetadata {
     }
 }
 
-/// The text of the tag for these items, as GDAL writes it; empty when there are none. The tag adds a final NUL.
+/// Returns the text of the tag for these items, as GDAL writes it; empty if there are no items. The final NUL
+/// is added when the tag is written.
 pub fn encode(items: &[Item]) -> String {
     if items.is_empty() {
         return String::new();
@@ -323,15 +324,16 @@ pub fn encode(items: &[Item]) -> String {
                 out.extend([" ", name, "=\"", &xml::escape(value), "\""]);
             }
         }
-        // GDAL escapes values twice, once as a value and once as XML, and takes both back on reading.
+        // GDAL escapes values twice, once as a value and once as XML. Its reader undoes both.
         out.extend([">", &xml::escape_text(&escape_value(&item.value)), "</Item>\n"]);
     }
     out.push_str("</GDALMetadata>\n");
     out
 }
 
-/// As [`xml::escape`], but XML has no control characters and readers drop white space at the start: these become references, which
-/// survive because they are escaped once more.
+/// Escapes as [`xml::escape`] does, and also writes control characters and leading white space as references.
+/// XML does not allow control characters, and readers drop leading white space. The references survive because
+/// they are escaped once more.
 fn escape_value(value: &str) -> String {
     let rest = value.trim_start_matches(|c: char| c.is_ascii_whitespace());
     let (lead, rest) = value.split_at(value.len() - rest.len());
@@ -347,7 +349,8 @@ fn escape_value(value: &str) -> String {
     out
 }
 
-/// The items that describe how a band is read, in GDAL's order. `scale` and `offset` come together.
+/// Returns the items that define how to read a band, in GDAL's order. `scale` and `offset` are written
+/// together.
 pub fn band_items(
     band: usize,
     scale_offset: Option<(f64, f64)>,
@@ -373,7 +376,8 @@ pub fn band_items(
     out
 }
 
-/// GDAL reads text without a number as 0; a scale of 0 would flatten the band, so here it is none at all.
+/// Reads a number; `None` if the text has none. GDAL reads such text as 0, but a scale of 0 would make the
+/// whole band 0.
 fn read_number(text: &str) -> Option<f64> {
     number::leading(text, true).map(number::Leading::value)
 }
@@ -381,7 +385,7 @@ fn read_number(text: &str) -> Option<f64> {
 fn read_item(element: &Element) -> Option<Item> {
     let some = |name: &str| element.attr(name).filter(|value| !value.is_empty()).map(str::to_owned);
     let sample = match element.attr("sample") {
-        // As atoi would: text is band 0, and what is below 0 belongs to the dataset.
+        // GDAL parses this with `atoi`: text is band 0, and a negative number means the dataset.
         Some(text) => {
             let index = number::leading_f64(text).unwrap_or(0.0);
             (index > -1.0).then_some(index as usize)
@@ -397,12 +401,12 @@ fn read_item(element: &Element) -> Option<Item> {
     })
 }
 
-/// The value of an element: its text, or the XML inside it where the writer stored elements instead of text.
+/// Returns the value of an element: its text, or the XML inside it if the writer stored elements and no text.
 pub(crate) fn read_value(element: &Element) -> String {
     if element.children.is_empty() { xml::unescape(element.text()).into_owned() } else { inner_xml(element) }
 }
 
-/// The elements inside an element as XML text.
+/// Returns the elements inside an element as XML text.
 pub(crate) fn inner_xml(element: &Element) -> String {
     element.children.iter().map(Element::to_string).collect()
 }
@@ -448,7 +452,7 @@ g	h  i é</Item>
     }
 
     #[test]
-    fn roles_count_and_names_do_not() {
+    fn only_the_role_of_an_item_decides_not_its_name() {
         let metadata = read(
             "<Item name='SCALE' sample='0'>9</Item><Item name='q' sample='1' role='Scale'>2,5</Item>\
              <Item name='OFFSET' sample='1' role='offset'>x</Item><Item name='SCALE' role='scale'>4</Item>",
@@ -496,7 +500,7 @@ g	h  i é</Item>
     }
 
     #[test]
-    fn band_numbers_are_read_like_atoi() {
+    fn band_numbers_are_parsed_like_atoi() {
         let metadata = read(
             "<Item name='A' sample='-1'>x</Item><Item name='B' sample='junk'>y</Item><Item name='C' sample='1e99'>z</Item>",
         );
@@ -507,7 +511,7 @@ g	h  i é</Item>
     }
 
     #[test]
-    fn last_of_several_items_with_one_name_counts() {
+    fn last_of_several_items_with_the_same_name_applies() {
         let metadata = read("<Item name='A'>1</Item><Item name='B'>2</Item><Item name='a'>3</Item><Item>4</Item>");
         assert_eq!(pairs(metadata.items(None, None)), [("a", "3"), ("B", "2")]);
         assert_eq!(metadata.get("A"), Some("3"));
@@ -528,7 +532,7 @@ g	h  i é</Item>
             "<Item name='STATISTICS_MINIMUM' sample='1'>-3.5</Item><Item name='STATISTICS_MAXIMUM' sample='1'>nan</Item>\
              <Item name='STATISTICS_MEAN' sample='1'>?</Item><Item name='STATISTICS_APPROXIMATE' sample='1'>YES</Item>",
         );
-        let statistics = metadata.statistics(1).expect("there are some");
+        let statistics = metadata.statistics(1).expect("the band has statistics");
         assert_eq!((statistics.minimum, statistics.mean, statistics.approximate), (Some(-3.5), None, true));
         assert_eq!(metadata.statistics(0), None);
     }
@@ -579,7 +583,7 @@ g	h  i é</Item>
     }
 
     #[test]
-    fn every_text_is_read_back_as_it_was() {
+    fn every_text_is_read_back_unchanged() {
         for value in [
             "]]>",
             "a\u{1}b\u{1f}",

@@ -1,10 +1,11 @@
-//! Esri's georeferencing: the `GeodataXform` in or in place of PAM, and the coordinate system in `<metadata>`.
+//! Georeferencing by Esri: the `GeodataXform` element, inside PAM or as its own document, and the coordinate
+//! system in `<metadata>`.
 
 use crate::geo::Gcp;
 use crate::number;
 use crate::xml::{self, Element, XmlError, XmlLimits};
 
-/// The resolution tags of the image, by which Esri's control points in inches are placed.
+/// The resolution tags of the image. They locate Esri's control points, which are in inches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resolution {
     /// The XResolution tag.
@@ -33,25 +34,26 @@ pub struct GeodataXform {
     pub kind: String,
     /// The order of the polynomial.
     pub order: Option<u32>,
-    /// The coordinate system as WKT of Esri's flavour.
+    /// The coordinate system as WKT in Esri's dialect.
     pub wkt: Option<String>,
-    /// Esri's number of the coordinate system when the file was written.
+    /// Esri's number of the coordinate system at the time the file was written.
     pub wkid: Option<u32>,
-    /// The number that the system has today, which is the EPSG code where there is one.
+    /// The current number of the coordinate system: the EPSG code if there is one.
     pub latest_wkid: Option<u32>,
-    /// Control points in the image, in inches from the lower left corner if the image has a resolution.
+    /// The control points in the image, in inches from the lower left corner if the image has a resolution.
     pub source_gcps: Vec<[f64; 2]>,
     /// The same points on the ground.
     pub target_gcps: Vec<[f64; 2]>,
-    /// Coefficients of the ground's x.
+    /// Coefficients of the x coordinate on the ground.
     pub coeff_x: Vec<f64>,
-    /// Coefficients of the ground's y.
+    /// Coefficients of the y coordinate on the ground.
     pub coeff_y: Vec<f64>,
 }
 
 impl GeodataXform {
-    /// The georeferencing of the image, as GDAL reads it: control points if they can be placed in the image, which takes
-    /// a resolution per inch, else the coefficients if they are affine.
+    /// Returns the georeferencing of the image as GDAL reads it: the control points if their positions in the
+    /// image can be computed, which requires a resolution per inch; otherwise the coefficients if they are
+    /// affine.
     pub fn placement(&self, height: u64, resolution: Option<Resolution>) -> Placement {
         let gcps = self.gcps(height, resolution);
         let geo_transform = if gcps.is_empty() { self.geo_transform() } else { None };
@@ -82,12 +84,12 @@ impl GeodataXform {
         let ([x, a, b], [y, d, e]) = (self.coeff_x.as_slice(), self.coeff_y.as_slice()) else {
             return None;
         };
-        // Esri counts rows upwards from the centre of the first pixel, GDAL downwards from its corner.
+        // Esri counts rows upwards from the centre of the first pixel; GDAL counts downwards from its corner.
         let (b, e) = (-b, -e);
         Some([x - 0.5 * a - 0.5 * b, *a, b, y - 0.5 * d - 0.5 * e, *d, e])
     }
 
-    /// The element, as Esri writes it.
+    /// Returns the element as Esri writes it.
     pub(crate) fn to_element(&self) -> Element {
         let leaf = |name: &str, text: String| Element { text, ..Element::new(name) };
         let mut root = Element::new("GeodataXform");
@@ -120,7 +122,7 @@ impl GeodataXform {
         root
     }
 
-    /// Reads the element.
+    /// Parses the element.
     pub(crate) fn read(root: &Element) -> Self {
         let srs = root.child("SpatialReference");
         let code = |name| srs?.child_text(name)?.trim().parse().ok();
@@ -130,7 +132,7 @@ impl GeodataXform {
         };
         let points = |name| {
             let values = doubles(name);
-            // An odd number of values means that one is missing, and there is no way to find out which.
+            // An odd number of values means that one is missing, and the reader cannot know which one.
             if values.len() % 2 == 0 { values.chunks_exact(2).map(|xy| [xy[0], xy[1]]).collect() } else { Vec::new() }
         };
         Self {
@@ -160,9 +162,9 @@ pub struct SrsCode {
     pub code: u32,
 }
 
-/// The coordinate system in Esri's `<metadata>` file, which is `name.xml` beside `name.tif`.
+/// Returns the coordinate system in Esri's `<metadata>` file, which is `name.xml` beside `name.tif`.
 ///
-/// GDAL looks there last, when neither the image nor PAM name a system.
+/// GDAL uses it last, if neither the image nor PAM has a coordinate system.
 pub fn esri_metadata_srs(bytes: &[u8], limits: &XmlLimits) -> Result<Option<SrsCode>, XmlError> {
     let root = xml::parse(bytes, limits)?;
     let read = || {
@@ -184,7 +186,7 @@ mod tests {
         let [inside, alone] =
             [inside, text].map(|text| Pam::parse(text.as_bytes(), &XmlLimits::default()).expect("well-formed").esri);
         assert_eq!(inside, alone);
-        alone.expect("is there")
+        alone.expect("the element exists")
     }
 
     fn list(name: &str, values: &[f64]) -> String {

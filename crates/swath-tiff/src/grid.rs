@@ -1,4 +1,4 @@
-//! Tiles and strips as one thing: a grid of blocks.
+//! The grid of blocks, which represents both tiles and strips.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window of rows `rows` and columns `cols`, if it is not empty and inside an image of
+    /// Returns the window of rows `rows` and columns `cols`, or `None` if it is empty or not inside an image of
     /// `width` x `height` pixels.
     pub fn new(rows: Range<u64>, cols: Range<u64>, width: u64, height: u64) -> Option<Window> {
         let inside = rows.start < rows.end && rows.end <= height && cols.start < cols.end && cols.end <= width;
@@ -24,22 +24,22 @@ impl Window {
         })
     }
 
-    /// First row.
+    /// The first row.
     pub fn row(&self) -> u64 {
         self.row
     }
 
-    /// First column.
+    /// The first column.
     pub fn col(&self) -> u64 {
         self.col
     }
 
-    /// Rows.
+    /// The number of rows.
     pub fn height(&self) -> u64 {
         self.height
     }
 
-    /// Columns.
+    /// The number of columns.
     pub fn width(&self) -> u64 {
         self.width
     }
@@ -55,9 +55,10 @@ impl Window {
     }
 }
 
-/// The blocks (tiles or strips) of an image and how they are numbered.
+/// The blocks (tiles or strips) of an image and their numbers.
 ///
-/// A strip is a block as wide as the image. In a planar file each band has its own grid of blocks, one after another.
+/// A strip is a block that is as wide as the image. In a planar file each band has its own grid of blocks. The
+/// grids are stored one after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockGrid {
     /// Image width in pixels.
@@ -66,43 +67,44 @@ pub struct BlockGrid {
     pub height: u64,
     /// Block width in pixels.
     pub block_width: u64,
-    /// Block height in pixels; the last strip of an image may have fewer rows, the last tile has not.
+    /// Block height in pixels. The last strip of an image may have fewer rows; the last tile has all of them.
     pub block_height: u64,
-    /// Grids that are stored one after another: the number of bands in a planar file, else 1.
+    /// The number of grids that are stored one after another: the number of bands in a planar file, otherwise
+    /// 1.
     pub planes: u64,
     /// True for tiles, false for strips.
     pub tiled: bool,
 }
 
 impl BlockGrid {
-    /// Blocks from left to right.
+    /// The number of blocks from left to right.
     pub fn across(&self) -> u64 {
         self.width.div_ceil(self.block_width)
     }
 
-    /// Blocks from top to bottom.
+    /// The number of blocks from top to bottom.
     pub fn down(&self) -> u64 {
         self.height.div_ceil(self.block_height)
     }
 
-    /// Blocks of the image; `None` when 64 bits cannot count them.
+    /// The number of blocks of the image; `None` if it does not fit in 64 bits.
     pub fn count(&self) -> Option<u64> {
         self.across().checked_mul(self.down())?.checked_mul(self.planes)
     }
 
-    /// The number of a block in the block table.
+    /// Returns the index of a block in the block table.
     pub fn index(&self, plane: u64, row: u64, col: u64) -> u64 {
         (plane * self.down() + row) * self.across() + col
     }
 
-    /// The plane, row and column of a block.
+    /// Returns the plane, row and column of a block.
     pub fn position(&self, index: u64) -> (u64, u64, u64) {
         let (rest, col) = (index / self.across(), index % self.across());
         (rest / self.down(), rest % self.down(), col)
     }
 
-    /// Rows that block row `row` has when decoded: all for tiles (padding included), only those inside the image for
-    /// strips.
+    /// Returns the number of decoded rows of block row `row`: all rows for tiles (including padding), only the
+    /// rows inside the image for strips.
     pub fn decoded_height(&self, row: u64) -> u64 {
         if self.tiled {
             self.block_height
@@ -111,25 +113,25 @@ impl BlockGrid {
         }
     }
 
-    /// The block rows that a window touches.
+    /// Returns the block rows that intersect a window.
     pub fn block_rows(&self, window: &Window) -> Range<u64> {
         let rows = window.rows();
         rows.start / self.block_height..(rows.end - 1) / self.block_height + 1
     }
 
-    /// The block columns that a window touches.
+    /// Returns the block columns that intersect a window.
     pub fn block_cols(&self, window: &Window) -> Range<u64> {
         let cols = window.cols();
         cols.start / self.block_width..(cols.end - 1) / self.block_width + 1
     }
 
-    /// The image rows of block row `row`, cut to `window`.
+    /// Returns the image rows of block row `row` that are inside `window`.
     pub fn rows_in(&self, row: u64, window: &Window) -> Range<u64> {
         let start = row * self.block_height;
         start.max(window.row)..(start + self.block_height).min(window.row + window.height)
     }
 
-    /// The image columns of block column `col`, cut to `window`.
+    /// Returns the image columns of block column `col` that are inside `window`.
     pub fn cols_in(&self, col: u64, window: &Window) -> Range<u64> {
         let start = col * self.block_width;
         start.max(window.col)..(start + self.block_width).min(window.col + window.width)
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn window_outside_the_image_or_empty_cannot_be_made() {
+    fn window_that_is_empty_or_outside_the_image_is_none() {
         assert!(Window::new(0..10, 0..20, 20, 10).is_some());
         assert!(Window::new(0..11, 0..20, 20, 10).is_none());
         assert!(Window::new(0..10, 0..21, 20, 10).is_none());

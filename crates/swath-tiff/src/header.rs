@@ -1,4 +1,4 @@
-//! The first 8 (classic) or 16 (BigTIFF) bytes.
+//! The file header: the first 8 (classic TIFF) or 16 (BigTIFF) bytes.
 
 use crate::bytes::{ByteOrder, ReadAt};
 use crate::error::{Error, Result};
@@ -9,14 +9,14 @@ use crate::error::{Error, Result};
 pub struct Header {
     /// Byte order of everything outside compressed data.
     pub order: ByteOrder,
-    /// BigTIFF: 64-bit offsets and counts.
+    /// Whether the file is a BigTIFF, which has 64-bit offsets and counts.
     pub big: bool,
     /// Offset of the first IFD.
     pub first_ifd: u64,
 }
 
 impl Header {
-    /// Read the header.
+    /// Reads the header.
     ///
     /// # Errors
     /// [`Error::TooShort`], [`Error::NotTiff`], [`Error::OffsetSize`], [`Error::Read`].
@@ -45,17 +45,17 @@ impl Header {
         }
     }
 
-    /// Bytes of the entry count that starts an IFD.
+    /// The number of bytes of the entry count at the start of an IFD.
     pub(crate) fn count_bytes(self) -> usize {
         if self.big { 8 } else { 2 }
     }
 
-    /// Bytes of one IFD entry.
+    /// The number of bytes of one IFD entry.
     pub(crate) fn entry_bytes(self) -> usize {
         if self.big { 20 } else { 12 }
     }
 
-    /// Bytes of an offset, and of the value that an entry can hold inline.
+    /// The number of bytes of an offset, which is also the size of an inline value.
     pub(crate) fn offset_bytes(self) -> usize {
         if self.big { 8 } else { 4 }
     }

@@ -7,13 +7,13 @@ use crate::header::Header;
 use crate::limits::Limits;
 use crate::tag::Tag;
 
-/// One image file directory: its entries, sorted by tag, values still in the file.
+/// One image file directory: its entries, sorted by tag. The values stay in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ifd {
     /// Its offset in the file.
     pub offset: u64,
-    /// Its entries, sorted by tag; of duplicated tags the first in the file comes first.
+    /// Its entries, sorted by tag. Of duplicate tags, the first in the file comes first.
     pub entries: Vec<Entry>,
     /// The offset of the next IFD in the chain, 0 at the end.
     pub next: u64,
@@ -22,11 +22,11 @@ pub struct Ifd {
 }
 
 impl Ifd {
-    /// Read the IFD at `offset`; no tag value is read.
+    /// Reads the IFD at `offset`. No tag value is read.
     ///
     /// # Errors
-    /// [`Error::PastEnd`], [`Error::Read`], [`Error::Limit`]; [`Error::DuplicateTag`] when a tag that decides the layout of
-    /// the pixels appears twice with different values.
+    /// [`Error::PastEnd`], [`Error::Read`], [`Error::Limit`]; [`Error::DuplicateTag`] if a tag that determines
+    /// the layout of the pixels appears twice with different values.
     pub fn read<R: ReadAt + ?Sized>(source: &R, header: Header, offset: u64, limits: &Limits) -> Result<Ifd> {
         let place = Location::Ifd(offset);
         let order = header.order;
@@ -49,7 +49,7 @@ impl Ifd {
             }
         }
 
-        // A file cut off right behind its last IFD has lost only the "no next IFD" mark.
+        // A file that ends directly after its last IFD lacks only the zero that marks the end of the chain.
         let next_at = offset.saturating_add(count_len).saturating_add(len);
         let next = match read_vec(source, place, next_at, header.offset_bytes() as u64) {
             Ok(bytes) if header.big => order.u64(&bytes),
@@ -60,12 +60,12 @@ impl Ifd {
         Ok(Ifd { offset, entries, next, order })
     }
 
-    /// The values of this IFD's tags.
+    /// Returns access to the values of the tags of this IFD.
     pub fn fields<'a, R: ReadAt + ?Sized>(&'a self, source: &'a R, limits: &'a Limits) -> Fields<'a, R> {
         Fields { entries: &self.entries, ifd: Location::Ifd(self.offset), source, limits }
     }
 
-    /// The offsets of the IFDs that the SubIFDs tag lists.
+    /// Returns the offsets of the IFDs that the SubIFDs tag lists.
     fn sub_ifds<R: ReadAt + ?Sized>(&self, source: &R, limits: &Limits) -> Result<Vec<u64>> {
         let fields = self.fields(source, limits);
         match fields.entry(Tag::SUB_IFDS) {
@@ -117,10 +117,10 @@ pub struct Chain {
     pub links: Vec<ChainLink>,
 }
 
-/// Read all IFDs of a file: the chain, and the SubIFDs of each.
+/// Reads all IFDs of a file: the chain, and the SubIFDs of each IFD.
 ///
-/// The first IFD must be sound. A later one that is broken is an error too: a file whose overviews or pages cannot be
-/// listed should not pass as one that has none.
+/// Every IFD must be valid. A broken IFD after the first one is an error too: Swath must not present a file
+/// whose overviews or pages cannot be listed as a file without them.
 ///
 /// # Errors
 /// [`Error::NoIfd`], [`Error::Cycle`], [`Error::Limit`] and all errors of [`Ifd::read`].

@@ -10,7 +10,7 @@ use crate::sample_format::SampleFormat;
 use crate::table::BlockTable;
 use crate::tag::Tag;
 
-/// Numbers with names. A value without a name is kept; it is no error.
+/// Defines a number whose values have names. A value without a name is kept and is not an error.
 macro_rules! named_numbers {
     ($(#[$doc:meta])* $type:ident { $($constant:ident = $number:literal, $name:literal;)* }) => {
         $(#[$doc])*
@@ -23,7 +23,7 @@ macro_rules! named_numbers {
             /// All values that have a name.
             pub const NAMED: &[$type] = &[$($type($number)),*];
 
-            /// The name, `unknown` for a number without one.
+            /// The name of the value, `unknown` if it has none.
             pub fn name(self) -> &'static str {
                 match self.0 {
                     $($number => $name,)*
@@ -80,7 +80,8 @@ named_numbers! {
 }
 
 impl Compression {
-    /// Whether the codec is made for pictures: it may convert colours, and it decodes to whole samples. Others compress bytes.
+    /// Whether the codec compresses pictures: it may convert colours, and it decodes to whole samples. The
+    /// other codecs compress bytes.
     pub fn is_picture(self) -> bool {
         matches!(
             self,
@@ -120,13 +121,14 @@ named_numbers! {
 /// How the samples of a pixel are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planar {
-    /// Side by side.
+    /// Interleaved: the samples of a pixel are adjacent.
     Chunky,
-    /// Each band in blocks of its own.
+    /// Planar: each band has its own blocks.
     Separate,
 }
 
-/// The layout of the pixels of one IFD, checked: code that has one need not check its numbers again.
+/// The layout of the pixels of one IFD. It is already checked: code that has an `ImageLayout` does not check
+/// its numbers again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageLayout {
@@ -146,20 +148,20 @@ pub struct ImageLayout {
     pub planar: Planar,
     /// FillOrder 2: bits of each byte of the file are in reverse order.
     pub lsb_first: bool,
-    /// Orientation tag, 1 (top left) when absent. Pixels are never rotated; the tag is reported.
+    /// Orientation tag, 1 (top left) if the tag is absent. Swath reports it and never rotates pixels.
     pub orientation: u16,
     /// Meaning of the samples beyond those of the photometric interpretation: 0 unspecified, 1 associated alpha,
     /// 2 unassociated alpha.
     pub extra_samples: Vec<u16>,
     /// NewSubfileType: bit 0 reduced resolution, bit 1 page, bit 2 mask.
     pub subfile_type: u32,
-    /// The grid of blocks; it also has the image's width and height.
+    /// The grid of blocks, which includes the width and height of the image.
     pub grid: BlockGrid,
     /// The offsets and sizes of the blocks.
     pub table: BlockTable,
     /// Byte order of the file.
     pub order: ByteOrder,
-    /// Offset of the IFD, to name it in errors.
+    /// Offset of the IFD, for error messages.
     pub ifd_offset: u64,
 }
 
@@ -173,12 +175,13 @@ impl ImageLayout {
         let size = (length(&fields, Tag::IMAGE_WIDTH)?, length(&fields, Tag::IMAGE_LENGTH)?);
         let photometric = Photometric(short(&fields, Tag::PHOTOMETRIC, 1)?);
         let compression = Compression(short(&fields, Tag::COMPRESSION, 1)?);
-        // Writers of old-style JPEG took it for granted that colour pictures have three samples of eight bits.
+        // Writers of old-style JPEG omitted these tags and assumed that colour pictures have three samples of
+        // eight bits.
         let colour_jpeg =
             compression == Compression::OLD_JPEG && matches!(photometric, Photometric::RGB | Photometric::YCBCR);
         let (usual_samples, usual_bits) = if colour_jpeg { (3, 8) } else { (1, 1) };
         let samples = match short(&fields, Tag::SAMPLES_PER_PIXEL, usual_samples)? {
-            0 => return Err(invalid(&fields, Tag::SAMPLES_PER_PIXEL, 0, "no bands")),
+            0 => return Err(invalid(&fields, Tag::SAMPLES_PER_PIXEL, 0, "but an image must have at least one band")),
             samples => samples,
         };
         let bits = match per_sample(&fields, Tag::BITS_PER_SAMPLE, samples, usual_bits)? {
@@ -211,7 +214,7 @@ impl ImageLayout {
         })
     }
 
-    /// Samples of a pixel within one block: 1 in a planar file.
+    /// The number of samples per pixel in one block: 1 in a planar file.
     pub fn block_samples(&self) -> u16 {
         if self.planar == Planar::Separate { 1 } else { self.samples }
     }
@@ -221,7 +224,7 @@ impl ImageLayout {
         SampleFormat::from_tag(self.sample_format)
     }
 
-    /// The band that holds transparency, if one is declared: the first extra sample of an alpha kind.
+    /// The index of the alpha band, if the file declares one: the first extra sample with an alpha type.
     pub fn alpha_band(&self) -> Option<u16> {
         let first_extra = self.samples.checked_sub(u16::try_from(self.extra_samples.len()).ok()?)?;
         let alpha = self.extra_samples.iter().position(|kind| matches!(kind, 1 | 2))?;
@@ -233,17 +236,17 @@ fn invalid<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag, value: u64, rul
     Error::TagValue { ifd: fields.ifd, tag, value, rule }
 }
 
-/// A tag of 16 bits.
+/// Reads a 16-bit tag.
 fn short<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag, default: u16) -> Result<u16> {
     let value = fields.uint(tag)?.unwrap_or(u64::from(default));
-    u16::try_from(value).map_err(|_| invalid(fields, tag, value, "larger than 65535"))
+    u16::try_from(value).map_err(|_| invalid(fields, tag, value, "which is larger than 65535"))
 }
 
-/// A width or height, which must be there and not be 0.
+/// Reads a width or height, which must be present and not 0.
 fn length<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag) -> Result<u64> {
     match fields.uint(tag)?.ok_or(Error::MissingTag { ifd: fields.ifd, tag })? {
-        0 => Err(invalid(fields, tag, 0, "which leaves no pixels")),
-        value if value > u64::from(u32::MAX) => Err(invalid(fields, tag, value, "larger than 4294967295")),
+        0 => Err(invalid(fields, tag, 0, "but it must be at least 1")),
+        value if value > u64::from(u32::MAX) => Err(invalid(fields, tag, value, "which is larger than 4294967295")),
         value => Ok(value),
     }
 }
@@ -261,7 +264,7 @@ fn planar<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, samples: u16) -> Result<Pl
     }
 }
 
-/// The grid of tiles or strips. Its blocks and their bits can be counted in 64 bits.
+/// Returns the grid of tiles or strips, after checking that the number of blocks and their bits fit in 64 bits.
 fn block_grid<R: ReadAt + ?Sized>(
     fields: &Fields<'_, R>,
     (width, height): (u64, u64),
@@ -273,7 +276,7 @@ fn block_grid<R: ReadAt + ?Sized>(
     let (block_width, block_height) = if tiled {
         (length(fields, Tag::TILE_WIDTH)?, length(fields, Tag::TILE_LENGTH)?)
     } else {
-        // An absent RowsPerStrip, 0 and "infinite" all mean one strip.
+        // An absent RowsPerStrip, 0, and the largest value ("infinite") all mean one strip.
         let rows = fields.uint(Tag::ROWS_PER_STRIP)?.filter(|&rows| rows != 0).unwrap_or(height);
         (width, rows.min(height))
     };
@@ -292,7 +295,7 @@ fn block_grid<R: ReadAt + ?Sized>(
     Ok(grid)
 }
 
-/// NewSubfileType, or the value of it that corresponds to the older SubfileType tag.
+/// Returns NewSubfileType, or its equivalent for the older SubfileType tag.
 pub(crate) fn subfile_type<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> u32 {
     if let Ok(Some(bits)) = fields.uint(Tag::NEW_SUBFILE_TYPE) {
         return bits as u32;
@@ -304,7 +307,7 @@ pub(crate) fn subfile_type<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> u32 {
     }
 }
 
-/// A tag that has one value per sample, all the same. Many writers store a single value for all samples.
+/// Reads a tag that has one value per sample, all equal. Many writers store a single value for all samples.
 fn per_sample<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag, samples: u16, default: u64) -> Result<u64> {
     let values = fields.uints(tag)?.unwrap_or_default();
     let first = values.first().copied().unwrap_or(default);
@@ -317,10 +320,11 @@ fn per_sample<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, tag: Tag, samples: u16
     }
 }
 
-/// The block table. Tiled files that use the strip tags, and the reverse, exist and are unambiguous.
+/// Returns the block table. Tiled files that use the strip tags, and striped files that use the tile tags,
+/// exist and are unambiguous.
 ///
-/// A table that is too short leaves out blocks at the bottom of a chunky image, which libtiff takes for sparse. Of a
-/// planar image it leaves out bands, so that is an error.
+/// A table that is too short omits blocks at the bottom of a chunky image; libtiff treats them as sparse. In a
+/// planar image it omits whole bands, so there it is an error.
 fn block_table<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, grid: &BlockGrid, limits: &Limits) -> Result<BlockTable> {
     let tiled = grid.tiled;
     let pick = |tile: Tag, strip: Tag| {

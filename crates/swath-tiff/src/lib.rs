@@ -1,8 +1,8 @@
 //! The GeoTIFF container: header, IFDs, tags, georeferencing, block grid.
 //!
-//! This crate reads structure, never pixels, and does no I/O of its own: a [`ReadAt`] delivers the bytes.
-//! Tag values are read when they are needed, and block tables are read by index, so that opening a file costs the same for
-//! ten tiles and for ten million.
+//! This crate reads the structure of a file, never pixels, and does no I/O itself: a [`ReadAt`] supplies the
+//! bytes. Tag values are read on demand, and block tables are read by index, so opening a file with ten million
+//! tiles costs the same as opening a file with ten.
 #![forbid(unsafe_code)]
 
 mod build;

@@ -1,27 +1,28 @@
-//! Limits on what a file may require, to stop hostile files early.
+//! Limits on the resources that a file may require. They stop hostile files early.
 
-/// Limits on what a file may cost, all on by default; raise one when a file is trusted.
+/// Limits on the resources that a file may require. All are on by default; raise one if a file is trusted.
 ///
-/// The numbers follow the reference system, except `max_tag_bytes`: tag values are read only when they are needed, so a
+/// The numbers are those of `xrspatial.geotiff`, except `max_tag_bytes`: tag values are read on demand, so a
 /// large ICC profile or XMP packet does not have to make a file unreadable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// IFDs in the main chain and, separately, in SubIFDs (256).
+    /// The number of IFDs in the main chain and, separately, in SubIFDs (256).
     pub max_ifds: usize,
-    /// Entries of one IFD (4096, as in libtiff): directories may overlap, so the file's size is no bound.
+    /// The number of entries of one IFD (4096, as in libtiff). The size of the file is not a bound, because
+    /// directories may overlap.
     pub max_ifd_entries: u64,
-    /// Bytes of one tag value other than a block table (16 MiB).
+    /// The size in bytes of one tag value other than a block table (16 MiB).
     pub max_tag_bytes: u64,
-    /// Entries of a block table (100 million).
+    /// The number of entries of a block table (100 million).
     pub max_blocks: u64,
-    /// Pixels times bands of one read (1e9).
+    /// The number of pixels times bands of one read (1e9).
     pub max_pixels: u64,
-    /// Pixels times samples of one block (1e9).
+    /// The number of pixels times samples of one block (1e9).
     pub max_block_pixels: u64,
-    /// Compressed bytes of one block (256 MiB; see [`Limits::from_env`]).
+    /// The compressed size in bytes of one block (256 MiB; see [`Limits::from_env`]).
     pub max_block_bytes: u64,
-    /// Bytes of an XML document: GDAL metadata, PAM (64 MiB).
+    /// The size in bytes of an XML document, such as GDAL metadata or PAM (64 MiB).
     pub max_xml_bytes: usize,
 }
 
@@ -41,7 +42,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The defaults, with `max_block_bytes` from the environment variable `SWATH_MAX_TILE_BYTES`, if it is a positive number.
+    /// Returns the defaults, with `max_block_bytes` from the environment variable `SWATH_MAX_TILE_BYTES` if
+    /// that is a positive number.
     pub fn from_env() -> Limits {
         let mut limits = Limits::default();
         let bytes = std::env::var("SWATH_MAX_TILE_BYTES").ok().and_then(|text| text.trim().parse().ok());

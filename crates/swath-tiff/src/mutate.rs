@@ -1,6 +1,7 @@
-//! Random damage for tests: the same on every machine, without a dependency.
+//! Pseudo-random damage for tests: the same on every machine, without a dependency.
 
-/// Calls `check` with `count` damaged copies of `seed`: bytes flipped, replaced, removed, repeated, cut off.
+/// Calls `check` with `count` damaged copies of `seed`, with bytes flipped, replaced, removed, repeated or cut
+/// off.
 pub(crate) fn each(seed: &[u8], count: usize, mut check: impl FnMut(&[u8])) {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut below = |bound: usize| {

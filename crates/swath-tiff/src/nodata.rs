@@ -1,7 +1,7 @@
 //! The nodata value: the sample value that marks missing pixels.
 //!
-//! GDAL stores it as text in tag 42113. The text is read for a given sample type, because the same text means
-//! different values: `9007199254740993` is exact for 64-bit integers and rounded for doubles, and
+//! GDAL stores it as text in tag 42113. The sample type is needed to parse the text, because the same text
+//! means different values: `9007199254740993` is exact for 64-bit integers and rounded for doubles, and
 //! `-3.40282347e+38` is the lowest `f32` although no `f32` has that decimal value.
 
 use std::fmt;
@@ -12,11 +12,12 @@ use crate::sample_format::SampleFormat;
 /// A nodata value, exact for every sample type.
 #[derive(Debug, Clone, Copy)]
 pub enum NoData {
-    /// A whole number that is not negative, or too large to be signed.
+    /// A non-negative whole number: of unsigned samples, or too large for `i64`.
     Uint(u64),
-    /// A whole number.
+    /// A whole number: of signed samples, or negative.
     Int(i64),
-    /// Anything else: a fraction, a number beyond 64-bit integers, an infinity, NaN; and all values of float samples.
+    /// Any other value: a fraction, a number outside the range of 64-bit integers, an infinity or NaN; and all
+    /// values of float samples.
     Float(f64),
 }
 
@@ -34,7 +35,7 @@ pub enum SampleMatch {
     NonFinite,
 }
 
-/// One part of a sample: what a single number of it is and how many bits it has.
+/// One part of a sample: the type of its number and the number of bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Uint(u32),
@@ -62,11 +63,12 @@ impl Part {
 }
 
 impl NoData {
-    /// Reads the text of the GDAL_NODATA tag for samples of `bits` bits (both parts of a complex sample together).
+    /// Parses the text of the GDAL_NODATA tag for samples of `bits` bits (both parts of a complex sample
+    /// together).
     ///
-    /// As in GDAL, a number may be followed by anything, a comma is a decimal mark, and values that the samples
-    /// cannot hold are read all the same; [`fits`](Self::fits) tests for them. Text without a number is no nodata value;
-    /// GDAL would take it for 0 and hide every zero of the image.
+    /// As in GDAL, any text may follow a number, a comma is a decimal mark, and values that the samples cannot
+    /// hold are returned too; [`fits`](Self::fits) tests for them. Text without a number means no nodata value;
+    /// GDAL would read it as 0 and hide every zero of the image.
     ///
     /// ```
     /// use swath_tiff::SampleFormat;
@@ -78,7 +80,8 @@ impl NoData {
     pub fn parse(text: &str, kind: SampleFormat, bits: u32) -> Option<Self> {
         let text = text.split('\0').next().unwrap_or_default();
         let number = number::leading(text, true)?;
-        // GDAL reads those with strtoull and strtoll, which do not support fractions, exponents or names, and read -1 as the greatest unsigned number.
+        // GDAL reads these with strtoull and strtoll, which do not support fractions, exponents or names, and
+        // which read -1 as the largest unsigned number.
         Some(match Part::new(kind, bits) {
             Part::Uint(64) => {
                 let whole = number::leading_whole(text);
@@ -89,8 +92,8 @@ impl NoData {
         })
     }
 
-    /// Reads a value that a user states, not a tag: `1e3` is a thousand, also for 64-bit integers. What the samples cannot hold is
-    /// what readers will make of its text.
+    /// Parses a value that a user gives, not a tag: `1e3` is a thousand, also for 64-bit integers. If the
+    /// samples cannot hold the value, the result is the value that readers would parse from its text.
     pub fn stated(text: &str, kind: SampleFormat, bits: u32) -> Option<Self> {
         let meant = Self::new(number::leading(text, true)?, kind, bits);
         if meant.fits(kind, bits) { Some(meant) } else { Self::parse(text, kind, bits) }
@@ -112,7 +115,7 @@ impl NoData {
         whole.or_else(float)
     }
 
-    /// A value that is known as a double, for samples of that type.
+    /// Converts a double to a nodata value for samples of that type.
     pub fn from_f64(value: f64, kind: SampleFormat, bits: u32) -> Self {
         Self::new(Leading::Float(value), kind, bits)
     }
@@ -120,7 +123,7 @@ impl NoData {
     fn new(number: Leading, kind: SampleFormat, bits: u32) -> Self {
         let part = Part::new(kind, bits);
         match part {
-            // GDAL rounds for plain floats only, and reports the value for complex samples as written.
+            // GDAL rounds for plain floats only. For complex samples it reports the value as written.
             Part::Single if kind == SampleFormat::Float => return Self::Float(f64::from(number.value() as f32)),
             Part::Half | Part::Single | Part::Double => return Self::Float(number.value()),
             Part::Uint(_) | Part::Int(_) => {}
@@ -130,7 +133,7 @@ impl NoData {
             Leading::Float(value) if value.fract() == 0.0 && value.abs() < 1e30 => value as i128,
             Leading::Float(value) => return Self::Float(value),
         };
-        // A writer that went through doubles turns the largest 64-bit integers into the power of two above them.
+        // A writer that converts through doubles changes the largest 64-bit integers to the next power of two.
         let whole = match part {
             Part::Uint(64) if whole == 1 << 64 => whole - 1,
             Part::Int(64) if whole == 1 << 63 => whole - 1,
@@ -148,7 +151,7 @@ impl NoData {
         signed.or(u64::try_from(whole).map(Self::Uint)).unwrap_or(Self::Float(whole as f64))
     }
 
-    /// The value as a double, rounded when it has more than 53 significant bits.
+    /// Returns the value as a double, rounded if it has more than 53 significant bits.
     pub fn value_f64(self) -> f64 {
         match self {
             Self::Uint(value) => value as f64,
@@ -157,7 +160,7 @@ impl NoData {
         }
     }
 
-    /// True when a sample of that type can hold the value, floats after rounding. Otherwise no pixel is nodata.
+    /// Whether a sample of that type can hold the value (floats after rounding). If not, no pixel is nodata.
     pub fn fits(self, kind: SampleFormat, bits: u32) -> bool {
         match Part::new(kind, bits) {
             Part::Uint(bits) => self.whole().is_some_and(|whole| whole >= 0 && whole >> bits.min(64) == 0),
@@ -184,8 +187,8 @@ impl NoData {
         }
     }
 
-    /// True when the value is between the least and the greatest number of the type that pixels are read as:
-    /// what rasterio requires before it reports a nodata value. A fraction may be in the range of integers.
+    /// Whether the value is between the smallest and the largest number of the type in which pixels are read.
+    /// rasterio requires this before it reports a nodata value. A fraction can be in the range of integers.
     pub fn in_range(self, kind: SampleFormat, bits: u32) -> bool {
         match Part::new(kind, bits) {
             Part::Uint(bits) => self.lies_in(false, bits),
@@ -206,11 +209,11 @@ impl NoData {
         }
     }
 
-    /// The bytes of a sample that is nodata, in the byte order of this machine, at the start of the array.
+    /// Returns the bytes of a nodata sample at the start of the array, in the byte order of this machine.
     ///
-    /// For complex samples these are the bytes of the real part. Samples of less than a byte, or of an odd number
-    /// of bits, are taken as widened to the next size of 8, 16, 32 or 64 bits. NaN has many bit patterns, and
-    /// pixels are to be compared by `is_nan` instead.
+    /// For complex samples these are the bytes of the real part. Samples of less than a byte, or of an odd
+    /// number of bits, are widened to the next size of 8, 16, 32 or 64 bits. NaN has many bit patterns, so
+    /// compare pixels by `is_nan` if the nodata value is NaN.
     pub fn as_bytes(self, kind: SampleFormat, bits: u32) -> Option<[u8; 8]> {
         if !self.fits(kind, bits) {
             return None;
@@ -222,7 +225,7 @@ impl NoData {
             Part::Single => out[..4].copy_from_slice(&(self.value_f64() as f32).to_ne_bytes()),
             Part::Double => out.copy_from_slice(&self.value_f64().to_ne_bytes()),
             Part::Uint(bits) | Part::Int(bits) => {
-                // The low bits of the two's complement are the value in every narrower type.
+                // The low bits of the two's complement represent the value in every narrower type.
                 let low = self.whole()? as u64;
                 match bits {
                     0..=8 => out[..1].copy_from_slice(&(low as u8).to_ne_bytes()),
@@ -236,7 +239,7 @@ impl NoData {
         Some(out)
     }
 
-    /// The value as a whole number, if it is one.
+    /// Returns the value as a whole number, if it is one.
     fn whole(self) -> Option<i128> {
         match self {
             Self::Uint(value) => Some(value.into()),
@@ -247,7 +250,7 @@ impl NoData {
     }
 }
 
-/// Two values are equal when the same pixels are nodata under both; so NaN equals NaN.
+/// Two values are equal if the same pixels are nodata under both, so NaN equals NaN.
 impl PartialEq for NoData {
     fn eq(&self, other: &Self) -> bool {
         match (self.whole(), other.whole()) {
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_of_64_bits_end_where_their_digits_end() {
+    fn parsing_of_64_bit_integers_stops_after_the_digits() {
         for (text, value) in [
             ("-1", u64::MAX),
             ("-9999", 1_u64.wrapping_sub(10_000)),
@@ -327,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn value_that_a_user_states_is_meant_as_a_number() {
+    fn value_from_a_user_may_have_an_exponent() {
         let stated = |text: &str, (kind, bits): (SampleFormat, u32)| NoData::stated(text, kind, bits);
         assert_eq!(stated("1e3", I64), Some(NoData::Int(1000)));
         assert_eq!(stated("18446744073709551616", U64), Some(NoData::Uint(u64::MAX)));
@@ -373,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn single_floats_round_to_what_pixels_can_be() {
+    fn value_for_single_floats_is_rounded_to_single_precision() {
         for text in ["-3.40282347e+38", "-3.4028235e38", "-3.402823466385289e+38", "-3.4028234663852886e+38"] {
             assert_eq!(read(text, F32), Some(NoData::Float(f64::from(f32::MIN))), "{text}");
         }

@@ -1,15 +1,15 @@
-//! Numbers as C programs write them into metadata.
+//! Numbers in the form in which C programs write them into metadata.
 //!
-//! Tags and sidecars were filled with `printf` and are read back with `atof`: a number may be followed by
-//! anything, use a comma as the decimal mark, or be one of Microsoft's spellings of infinity. Rust's own parser
-//! accepts none of that, and its shortest output is not the text that GDAL writes.
+//! Programs fill tags and sidecars with `printf` and read them back with `atof`: any text may follow a number,
+//! the decimal mark can be a comma, and infinities can have the names that Microsoft's runtime prints. Rust's
+//! own parser accepts none of these, and its shortest output is not the text that GDAL writes.
 
-/// The number at the start of a text, and whether it was written as a plain integer.
+/// The number at the start of a text, and whether it is a plain integer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Leading {
     /// Digits only, or digits followed by a fraction of zeros.
     Integer(i128),
-    /// Anything else that is a number, infinities and NaN included.
+    /// Any other number, including infinities and NaN.
     Float(f64),
 }
 
@@ -23,9 +23,9 @@ impl Leading {
     }
 }
 
-/// Reads the number at the start of `text`; a comma is a decimal mark when `comma` is set.
+/// Parses the number at the start of `text`. A comma is a decimal mark if `comma` is set.
 ///
-/// Returns `None` when the text does not start with a number.
+/// Returns `None` if the text does not start with a number.
 pub(crate) fn leading(text: &str, comma: bool) -> Option<Leading> {
     let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace());
     if let Some(special) = leading_special(text) {
@@ -55,7 +55,7 @@ pub(crate) fn leading(text: &str, comma: bool) -> Option<Leading> {
     }
     let fraction_is_zero = bytes.get(whole_end..mantissa_end)?.iter().skip(1).all(|byte| *byte == b'0');
     if end == mantissa_end && fraction_is_zero {
-        // More than 38 digits do not fit and go the way of the floats.
+        // More than 38 digits do not fit and are parsed as a float.
         if let Some(value) = text.get(..whole_end).and_then(|digits| digits.parse::<i128>().ok())
             && (value != 0 || bytes.first() != Some(&b'-'))
         {
@@ -69,7 +69,8 @@ pub(crate) fn leading(text: &str, comma: bool) -> Option<Leading> {
     number.parse().ok().map(Leading::Float)
 }
 
-/// The whole number at the start of `text`, as C's `strtoll` reads it: 0 when there is none, and too many digits make the greatest.
+/// Returns the whole number at the start of `text`, as C's `strtoll` reads it: 0 if there is none, and the
+/// largest number if there are too many digits.
 pub(crate) fn leading_whole(text: &str) -> i128 {
     let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace());
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text).bytes().take_while(u8::is_ascii_digit);
@@ -77,12 +78,12 @@ pub(crate) fn leading_whole(text: &str) -> i128 {
     if text.starts_with('-') { -whole } else { whole }
 }
 
-/// The double at the start of `text`, with a dot as the decimal mark.
+/// Returns the double at the start of `text`, with a dot as the decimal mark.
 pub(crate) fn leading_f64(text: &str) -> Option<f64> {
     leading(text, false).map(Leading::value)
 }
 
-/// Infinities and NaN by any of their names. C's `strtod` accepts a name with anything after it.
+/// Parses the names of infinities and NaN. C's `strtod` accepts any text after a name.
 fn leading_special(text: &str) -> Option<f64> {
     let (negative, name) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -106,7 +107,7 @@ pub(crate) fn microsoft_special(text: &str) -> Option<f64> {
     leading_special(text).filter(|_| is_special)
 }
 
-/// Formats a double as C's `%.17g`, which is how GDAL writes scales, offsets and nodata values.
+/// Formats a double as C's `%.17g`, the format in which GDAL writes scales, offsets and nodata values.
 pub(crate) fn format_g17(value: f64) -> String {
     format_g(value, 17)
 }
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_of_every_compiler_are_understood() {
+    fn infinities_of_every_compiler_are_parsed() {
         assert_eq!(leading_f64("1.#INF"), Some(f64::INFINITY));
         assert_eq!(leading_f64("-1.#INF"), Some(f64::NEG_INFINITY));
         assert_eq!(leading_f64("-Infinity"), Some(f64::NEG_INFINITY));

@@ -2,16 +2,16 @@
 
 use crate::nodata::NoData;
 
-/// Why a ColorMap tag gives no palette.
+/// The reason why a ColorMap tag is not a valid palette.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PaletteError {
-    /// The tag does not have three values for each possible pixel.
-    #[error("ColorMap has {found} values where {bits}-bit samples need {expected}")]
+    /// The tag does not have three values for each possible pixel value.
+    #[error("ColorMap has {found} values; {bits}-bit samples require {expected}")]
     Length {
-        /// Values in the tag.
+        /// The number of values in the tag.
         found: usize,
-        /// Values that there must be.
+        /// The required number of values.
         expected: usize,
         /// Bits of a sample.
         bits: u32,
@@ -24,7 +24,7 @@ pub enum PaletteError {
     },
 }
 
-/// One RGBA colour of 8 bits per channel for each possible pixel value.
+/// One RGBA colour, with 8 bits per channel, for each possible pixel value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Palette {
     /// The colours; the index is the pixel value.
@@ -32,10 +32,10 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// Reads the values of the ColorMap tag: all reds, then all greens, then all blues.
+    /// Parses the values of the ColorMap tag: all reds, then all greens, then all blues.
     ///
-    /// TIFF defines 16-bit values where 65535 is full intensity, that is 257 times the 8-bit value. Many writers
-    /// multiply by 256 instead, or store 8-bit values; both can be recognised from all values together.
+    /// TIFF defines 16-bit values where 65535 is full intensity, that is 257 times the 8-bit value. Many
+    /// writers multiply by 256, or store 8-bit values. Both can be detected from the values of the whole table.
     pub fn from_color_map(values: &[u16], bits: u32) -> Result<Self, PaletteError> {
         let count = entry_count(bits)?;
         if values.len() != 3 * count {
@@ -56,19 +56,19 @@ impl Palette {
         Ok(Self { entries })
     }
 
-    /// The ramp from white to black that shows an image whose photometric interpretation is MinIsWhite.
+    /// Returns the ramp from white to black for an image whose photometric interpretation is MinIsWhite.
     pub fn min_is_white(bits: u32) -> Result<Self, PaletteError> {
         let last = entry_count(bits)? - 1;
         let gray = |index: usize| ((last - index) * 255 / last) as u8;
         Ok(Self { entries: (0..=last).map(|index| [gray(index), gray(index), gray(index), 255]).collect() })
     }
 
-    /// Black and white, which GDAL attaches to 1-bit images of a single band with MinIsBlack.
+    /// Returns black and white, the palette that GDAL attaches to single-band 1-bit images with MinIsBlack.
     pub fn bilevel() -> Self {
         Self { entries: vec![[0, 0, 0, 255], [255, 255, 255, 255]] }
     }
 
-    /// Makes the entry of the nodata value transparent. A fraction is cut off, as GDAL does.
+    /// Makes the entry of the nodata value transparent. The fraction of the value is dropped, as in GDAL.
     pub fn hide(&mut self, nodata: NoData) {
         let value = nodata.value_f64();
         if value >= 0.0
@@ -79,7 +79,7 @@ impl Palette {
         }
     }
 
-    /// The values of a ColorMap tag for samples of `bits` bits; entries that are missing are black.
+    /// Returns the values of a ColorMap tag for samples of `bits` bits. Missing entries are black.
     pub fn to_color_map(&self, bits: u32) -> Result<Vec<u16>, PaletteError> {
         let count = entry_count(bits)?;
         let channel = |channel: usize| {

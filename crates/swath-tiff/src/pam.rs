@@ -1,6 +1,7 @@
-//! PAM: the `.aux.xml` file in which GDAL and Esri keep what does not fit, or was not put, into an image.
+//! PAM: the `.aux.xml` file, in which GDAL and Esri store metadata that the image itself does not contain.
 //!
-//! Its items take precedence over those of the image, one by one. Esri's `GeodataXform`, inside it or in its place, is read too.
+//! Each item in PAM takes precedence over the same item of the image. Esri's `GeodataXform`, inside PAM or as
+//! the root of the document, is read too.
 
 mod classes;
 mod encode;
@@ -16,14 +17,15 @@ use crate::number;
 use crate::sample_format::SampleFormat;
 use crate::xml::{self, Element, XmlError, XmlLimits};
 
-/// Why a file is not PAM.
+/// The reason why a file is not PAM.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PamError {
-    /// It is not XML.
+    /// The file is not XML.
     #[error(transparent)]
     Xml(#[from] XmlError),
-    /// It is XML of another kind, such as Esri's `<metadata>`; GDAL passes over it without a word.
+    /// The file is XML of another kind, such as Esri's `<metadata>`. GDAL ignores such a file without a
+    /// message.
     #[error("<{root}> is not a PAM document")]
     Root {
         /// The root element.
@@ -36,7 +38,8 @@ pub enum PamError {
 pub struct Srs {
     /// The text.
     pub text: String,
-    /// Which axis of the system each data axis is, counted from 1, negative if reversed; empty if not given.
+    /// For each data axis, the number of its axis in the system, counted from 1 and negative if reversed; empty
+    /// if not given.
     pub axis_mapping: Vec<i32>,
 }
 
@@ -45,11 +48,11 @@ pub struct Srs {
 pub struct AttributeTable {
     /// The columns.
     pub fields: Vec<Field>,
-    /// The cells of each row as text; a row may be shorter than [`fields`](Self::fields).
+    /// The cells of each row as text. A row can be shorter than [`fields`](Self::fields).
     pub rows: Vec<Vec<String>>,
-    /// The value of the first row and the size of a bin, where rows are evenly spaced values.
+    /// The value of the first row and the size of a bin, if the rows are evenly spaced values.
     pub binning: Option<(f64, f64)>,
-    /// True for classes, false for ranges of a measured value.
+    /// Whether the rows are classes. If not, they are ranges of a measured value.
     pub thematic: bool,
 }
 
@@ -64,24 +67,24 @@ pub struct Field {
     pub usage: u32,
 }
 
-/// The items of PAM about one band.
+/// The items of PAM for one band.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PamBand {
     /// The band, counted from 1.
     pub band: usize,
     /// The nodata value as text.
     pub no_data_text: Option<String>,
-    /// The same as the exact double it was.
+    /// The nodata value as an exact double.
     pub no_data_exact: Option<f64>,
     /// The band's name.
     pub description: Option<String>,
     /// The unit of physical values.
     pub units: Option<String>,
-    /// What is added after scaling.
+    /// The number that is added after scaling.
     pub offset: Option<f64>,
     /// The factor for physical values.
     pub scale: Option<f64>,
-    /// The colour that the band shows, by GDAL's name.
+    /// The colour of the band by GDAL's name.
     pub color_interpretation: Option<String>,
     /// Names of the classes 0, 1, 2 ...
     pub categories: Vec<String>,
@@ -94,19 +97,19 @@ pub struct PamBand {
 }
 
 impl PamBand {
-    /// The nodata value for samples of that type.
+    /// Returns the nodata value for samples of that type.
     pub fn no_data(&self, kind: SampleFormat, bits: u32) -> Option<NoData> {
-        // A double cannot hold every 64-bit integer, so there the digits are the exact form.
+        // A double cannot represent every 64-bit integer, so for these samples the text is the exact form.
         if bits >= 64 && !matches!(kind, SampleFormat::Float | SampleFormat::ComplexFloat) {
             return NoData::parse(self.no_data_text.as_deref()?, kind, bits);
         }
         let value = self.no_data_exact.or_else(|| number::leading_f64(self.no_data_text.as_deref()?))?;
-        // GDAL takes what is too great in the tag for an infinity, but not what is too great here.
+        // GDAL reads a number that is too large as an infinity in the tag, but not here.
         let too_great = kind == SampleFormat::Float && bits == 32 && value.is_finite() && (value as f32).is_infinite();
         Some(if too_great { NoData::Float(value) } else { NoData::from_f64(value, kind, bits) })
     }
 
-    /// The statistics among the metadata.
+    /// Returns the statistics that the metadata contains.
     pub fn statistics(&self) -> Option<Statistics> {
         Statistics::from_items(self.metadata.iter().filter(|item| item.domain.is_none()))
     }
@@ -125,14 +128,14 @@ pub struct Pam {
     pub gcp_srs: Option<Srs>,
     /// Metadata of the dataset, all domains.
     pub metadata: Vec<Item>,
-    /// The items about bands, by their number.
+    /// The items for bands, by band number.
     pub bands: Vec<PamBand>,
     /// Esri's georeferencing.
     pub esri: Option<GeodataXform>,
 }
 
 impl Pam {
-    /// Reads an `.aux.xml` file.
+    /// Parses an `.aux.xml` file.
     pub fn parse(bytes: &[u8], limits: &XmlLimits) -> Result<Self, PamError> {
         let root = xml::parse(bytes, limits)?;
         if root.is("GeodataXform") {
@@ -145,7 +148,7 @@ impl Pam {
         let esri = root.children("Metadata").find(|metadata| metadata.attr("domain") == Some("xml:ESRI"));
         let mut bands = std::collections::BTreeMap::new();
         for element in root.children("PAMRasterBand") {
-            // Two elements for one band are merged; the later one takes precedence.
+            // Two elements for the same band are merged; the later one takes precedence.
             if let Some(number) =
                 element.attr("band").and_then(|band| band.trim().parse().ok()).filter(|band| *band > 0)
             {
@@ -164,13 +167,13 @@ impl Pam {
         })
     }
 
-    /// The items about a band, counted from 1.
+    /// Returns the items for a band, counted from 1.
     pub fn band(&self, band: usize) -> Option<&PamBand> {
         self.bands.binary_search_by_key(&band, |found| found.band).ok().and_then(|place| self.bands.get(place))
     }
 
-    /// The georeferencing of the image of that height and resolution: GDAL's own elements first, then Esri's.
-    /// Empty when PAM has none.
+    /// Returns the georeferencing of an image with that height and resolution: GDAL's own elements first, then
+    /// Esri's. Empty if PAM has none.
     pub fn placement(&self, height: u64, resolution: Option<Resolution>) -> Placement {
         if self.geo_transform.is_some() || !self.gcps.is_empty() {
             return Placement { geo_transform: self.geo_transform, gcps: self.gcps.clone() };
@@ -178,7 +181,7 @@ impl Pam {
         self.esri.as_ref().map(|esri| esri.placement(height, resolution)).unwrap_or_default()
     }
 
-    /// The coordinate system as text: GDAL's own, of the control points, or Esri's.
+    /// Returns the coordinate system as text: GDAL's own, that of the control points, or Esri's.
     pub fn srs_text(&self) -> Option<&str> {
         let own = self.srs.as_ref().or(self.gcp_srs.as_ref()).map(|srs| srs.text.as_str());
         own.or_else(|| self.esri.as_ref()?.wkt.as_deref())
@@ -293,7 +296,7 @@ fn read_attribute_table(table: &Element) -> AttributeTable {
     }
 }
 
-/// The eight bytes of a double, lowest first, as hexadecimal digits.
+/// Parses the eight bytes of a double, lowest byte first, from hexadecimal digits.
 fn read_hex_double(text: &str) -> Option<f64> {
     if text.len() != 16 {
         return None;
@@ -352,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn nodata_too_great_for_the_samples_is_no_infinity() {
+    fn nodata_too_large_for_the_samples_is_not_infinity() {
         let value = |text: &str| band(&format!("<NoDataValue>{text}</NoDataValue>")).no_data(SampleFormat::Float, 32);
         for text in ["1e300", "-1e300", "3.4028236e+38"] {
             assert!(value(text).is_some_and(|value| !value.fits(SampleFormat::Float, 32)), "{text}");
@@ -379,20 +382,20 @@ mod tests {
         assert_eq!(band.categories, ["x", "", "z"]);
         assert_eq!(band.color_table, [[1, 2, 255, 4], [0, 0, 0, 255]]);
         assert_eq!(band.statistics().and_then(|statistics| statistics.mean), Some(68.5));
-        let table = band.attribute_table.expect("is there");
+        let table = band.attribute_table.expect("the band has a table");
         assert_eq!((table.fields[0].usage, table.binning, table.thematic), (6, Some((0.0, 1.0)), true));
         assert_eq!(table.rows, [["71"]]);
     }
 
     #[test]
-    fn band_said_twice_is_one_band() {
+    fn two_elements_for_one_band_are_merged() {
         let pam = read(
             "<PAMRasterBand band='2'><Description>1</Description><UnitType>u</UnitType></PAMRasterBand>\
              <PAMRasterBand><Description>none</Description></PAMRasterBand><PAMRasterBand band='0'/>\
              <PAMRasterBand band='2'><Description>2</Description></PAMRasterBand>",
         );
         assert_eq!(pam.bands.len(), 1);
-        let band = pam.band(2).expect("is there");
+        let band = pam.band(2).expect("the band exists");
         assert_eq!((band.description.as_deref(), band.units.as_deref()), (Some("2"), Some("u")));
         assert_eq!(pam.band(1), None);
     }
@@ -412,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn other_documents_are_told_apart() {
+    fn other_documents_are_distinguished() {
         let parse = |text: &str| Pam::parse(text.as_bytes(), &XmlLimits::default());
         assert_eq!(parse("<metadata/>"), Err(PamError::Root { root: "metadata".into() }));
         assert!(matches!(parse("<!DOCTYPE a><PAMDataset/>"), Err(PamError::Xml(XmlError::Doctype { .. }))));

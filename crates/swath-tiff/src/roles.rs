@@ -1,4 +1,4 @@
-//! Which IFD is what: full resolution, overview, mask, page.
+//! The role of each IFD: full resolution, overview, mask or page.
 
 use crate::bytes::ReadAt;
 use crate::ifd::{Chain, Ifd};
@@ -12,7 +12,7 @@ const MASK: u32 = 4;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ImageRoles<'a> {
-    /// The full resolution.
+    /// The IFD of the full resolution.
     pub full: &'a Ifd,
     /// Its overviews, in file order.
     pub overviews: Vec<&'a Ifd>,
@@ -31,11 +31,12 @@ pub struct Roles<'a> {
 }
 
 impl<'a> Roles<'a> {
-    /// Sort the IFDs of a chain by what they are.
+    /// Assigns a role to each IFD of a chain.
     ///
-    /// The first IFD is an image whatever it calls itself. A later one is an overview (NewSubfileType bit 0) or a mask
-    /// (bit 2) of the image before it, or else an image of its own. SubIFDs are overviews if their SubfileType says so; others (thumbnails of
-    /// cameras, raw data) are not part of the picture.
+    /// The first IFD is always an image, whatever its NewSubfileType. A later IFD is an overview
+    /// (NewSubfileType bit 0) or a mask (bit 2) of the image before it; otherwise it is a new image. SubIFDs
+    /// are overviews if their NewSubfileType says so. Other SubIFDs (thumbnails of cameras, raw data) are
+    /// ignored.
     pub fn of<R: ReadAt + ?Sized>(chain: &'a Chain, source: &R, limits: &Limits) -> Roles<'a> {
         let mut images: Vec<ImageRoles<'a>> = Vec::new();
         for link in &chain.links {

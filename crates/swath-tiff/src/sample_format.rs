@@ -1,9 +1,9 @@
-//! How the bits of a sample are interpreted.
+//! The interpretation of the bits of a sample.
 
 /// The interpretation of the bits of a sample (the SampleFormat tag).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SampleFormat {
-    /// Unsigned integer. "Undefined" (4) is read as this one too.
+    /// Unsigned integer. "Undefined" (4) is read as an unsigned integer too.
     Uint,
     /// Two's complement signed integer.
     Int,
@@ -16,7 +16,7 @@ pub enum SampleFormat {
 }
 
 impl SampleFormat {
-    /// The format that a value of the SampleFormat tag means. Every value without a meaning counts as unsigned.
+    /// Returns the format for a value of the SampleFormat tag. An undefined value counts as unsigned.
     pub fn from_tag(value: u16) -> SampleFormat {
         match value {
             2 => SampleFormat::Int,

@@ -1,4 +1,4 @@
-//! The block table: the offset and size of each block, read by index and never as a whole.
+//! The block table: the offset and size of each block. It is read by index and never as a whole.
 
 use crate::bytes::ReadAt;
 use crate::error::{Location, Result};
@@ -7,21 +7,21 @@ use crate::field::Entry;
 /// The offset and size of a block in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// First byte.
+    /// The offset of the first byte.
     pub offset: u64,
-    /// Bytes; 0 for a block that is not stored (sparse).
+    /// The number of bytes; 0 for a block that is not stored (sparse).
     pub len: u64,
 }
 
 impl Span {
-    /// True for a block that is not stored.
+    /// Whether the block is not stored.
     pub fn is_sparse(&self) -> bool {
         self.len == 0
     }
 }
 
-/// The offsets and byte counts of an image's blocks. They stay in the file: a table of ten million tiles costs
-/// nothing until a tile is read.
+/// The offsets and byte counts of the blocks of an image. They stay in the file: a table of ten million tiles
+/// costs nothing until a tile is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockTable {
@@ -41,12 +41,13 @@ impl BlockTable {
         self.counts.as_ref()
     }
 
-    /// Append the spans of blocks `first .. first + count` to `spans`: one read of the file for the offsets and one for
-    /// the counts. Blocks beyond the end of a table that is too short are sparse, as in libtiff. Where the file has no
-    /// byte counts the length is `u64::MAX`: the caller decides how much the block may need.
+    /// Appends the spans of blocks `first .. first + count` to `spans`, with one read of the file for the
+    /// offsets and one for the counts. Blocks beyond the end of a table that is too short are sparse, as in
+    /// libtiff. If the file has no byte counts, the length is `u64::MAX`, and the caller decides how many bytes
+    /// to read.
     ///
     /// # Errors
-    /// As [`Fields::uints`](crate::Fields::uints).
+    /// The same errors as [`Fields::uints`](crate::Fields::uints).
     pub fn spans<R: ReadAt + ?Sized>(&self, source: &R, first: u64, count: u64, spans: &mut Vec<Span>) -> Result<()> {
         let start = spans.len();
         self.raw_spans(source, first, count, spans)?;
@@ -54,11 +55,11 @@ impl BlockTable {
         Ok(())
     }
 
-    /// As [`spans`](BlockTable::spans), but sizes of blocks without an offset are kept, for callers that look for
-    /// mistakes.
+    /// Does the same as [`spans`](BlockTable::spans), but keeps the sizes of blocks without an offset, for
+    /// callers that search for mistakes in a file.
     ///
     /// # Errors
-    /// As [`Fields::uints`](crate::Fields::uints).
+    /// The same errors as [`Fields::uints`](crate::Fields::uints).
     pub fn raw_spans<R: ReadAt + ?Sized>(
         &self,
         source: &R,
@@ -83,7 +84,7 @@ impl BlockTable {
     }
 }
 
-/// The raw values `first .. first + count` of a table column, cut to the length of the column.
+/// Reads the raw values `first .. first + count` of a table column. The result ends where the column ends.
 fn column<R: ReadAt + ?Sized>(entry: &Entry, source: &R, ifd: Location, first: u64, count: u64) -> Result<Vec<u8>> {
     let first = first.min(entry.count);
     entry.slice(source, ifd, first, count.min(entry.count - first))

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u16);
 
-/// One table: the constants, their numbers and their names come from here.
+/// Defines the constants, the numbers and the names of all tags in one table.
 macro_rules! tags {
     ($($constant:ident = $number:literal, $name:literal;)*) => {
         impl Tag {
@@ -98,7 +98,8 @@ tags! {
 }
 
 impl Tag {
-    /// Tags that describe how pixels are stored. Code that stores pixels again writes them again.
+    /// Whether the tag describes how pixels are stored. Code that stores the pixels again writes such tags
+    /// anew.
     pub fn describes_storage(self) -> bool {
         self.decides_layout()
             || matches!(
@@ -128,12 +129,13 @@ impl Tag {
                     | Tag::EXIF_IFD
                     | Tag::GPS_IFD
                     | Tag::LERC_PARAMETERS
-                    // FreeOffsets and FreeByteCounts: holes of the old file; InteroperabilityIFD: a place in it.
+                    // FreeOffsets and FreeByteCounts describe gaps in the old file; InteroperabilityIFD is an
+                    // offset in it.
                     | Tag(288 | 289 | 40965)
             )
     }
 
-    /// Tags that describe the image; Swath reads and writes them as metadata.
+    /// Whether the tag describes the image. Swath reads and writes such tags as metadata.
     pub fn is_about(self) -> bool {
         matches!(
             self,
@@ -160,8 +162,8 @@ impl Tag {
         )
     }
 
-    /// Tags whose value determines where pixels are stored or how they are decoded: two different values for one of these leave
-    /// no way to decide which one is right.
+    /// Whether the value of the tag determines where pixels are stored or how they are decoded. If such a tag
+    /// appears with two different values, a reader cannot decide which one is right.
     pub(crate) fn decides_layout(self) -> bool {
         matches!(
             self,

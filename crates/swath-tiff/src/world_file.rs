@@ -1,13 +1,14 @@
 //! Small text files beside an image that georeference it: world files and MapInfo tables.
 //!
-//! A source that gives a transform or ground control points wins as a whole over the ones after it: PAM
-//! (`.aux.xml`), the tags inside the file, a MapInfo table, a world file. The coordinate system is searched for in
-//! the same order on its own, so a world file may place an image whose tags name only the reference system.
+//! The sources of a transform or of ground control points have an order: PAM (`.aux.xml`), the tags inside the
+//! file, a MapInfo table, a world file. The first source that has any replaces all later ones. The coordinate
+//! system is searched in the same order, but independently, so a world file can locate an image whose tags
+//! contain only the coordinate system.
 
 use crate::geo::Gcp;
 use crate::number;
 
-/// Where a transform or ground control points can come from, the most trusted first.
+/// The sources of a transform or of ground control points, in order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GeorefSource {
     /// The `.aux.xml` file.
@@ -20,25 +21,26 @@ pub enum GeorefSource {
     WorldFile,
 }
 
-/// Why a text is not a world file.
+/// The reason why a text is not a valid world file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorldFileError {
-    /// There are fewer than six lines with text.
-    #[error("world file has {found} lines where 6 are needed")]
+    /// The text has fewer than six lines that are not blank.
+    #[error("the world file has {found} lines; 6 are required")]
     Lines {
-        /// Lines with text.
+        /// The number of lines that are not blank.
         found: usize,
     },
-    /// The transform would put all pixels on one point or one line, or nowhere.
-    #[error("world file describes no usable transform")]
+    /// The transform maps all pixels to one point or one line, or is not finite.
+    #[error("the transform in the world file is degenerate or not finite")]
     Degenerate,
 }
 
-/// Reads a world file and returns GDAL's geotransform: the corner of the image, not the centre of its first pixel.
+/// Parses a world file and returns GDAL's geotransform, which refers to the corner of the image, not to the
+/// centre of its first pixel.
 ///
-/// Each number is at the start of a line, with a dot or a comma, and anything may follow it; blank lines and
-/// lines after the sixth do not matter. Text in place of a number is 0, as in GDAL.
+/// Each number is at the start of a line and has a dot or a comma as the decimal mark; any text may follow it.
+/// Blank lines and lines after the sixth are ignored. Text in place of a number is 0, as in GDAL.
 ///
 /// ```
 /// let transform = swath_tiff::world_file::parse(b"10\n0\n0\n-10\n105\n195\n")?;
@@ -63,15 +65,16 @@ pub fn parse(bytes: &[u8]) -> Result<[f64; 6], WorldFileError> {
     }
 }
 
-/// The text of a world file for a geotransform.
+/// Returns the text of a world file for a geotransform.
 pub fn format(transform: &[f64; 6]) -> String {
     let [x, a, b, y, d, e] = *transform;
     let numbers = [a, d, b, e, x + 0.5 * a + 0.5 * b, y + 0.5 * d + 0.5 * e];
     numbers.iter().map(|number| number::format_g17(*number) + "\n").collect()
 }
 
-/// The names that a world file of this image may have, in GDAL's order: `.tfw`, `.tifw`, `.wld`, each in lower and
-/// upper case. File systems and users differ in case, so prefer to compare with the names in the directory.
+/// Returns the possible names of the world file of this image, in GDAL's order: `.tfw`, `.tifw`, `.wld`, each
+/// in lower and upper case. File systems and users differ in case, so compare these with the names in the
+/// directory if you can list it.
 pub fn candidates(file_name: &str) -> Vec<String> {
     let name_start = file_name.rfind(['/', '\\']).map_or(0, |slash| slash + 1);
     let (stem, extension) = match file_name.rfind('.') {
@@ -96,13 +99,13 @@ pub fn candidates(file_name: &str) -> Vec<String> {
 pub struct TabFile {
     /// The control points.
     pub points: Vec<Gcp>,
-    /// The `CoordSys` clause as written, `CoordSys` included.
+    /// The `CoordSys` clause as written, including the word `CoordSys`.
     pub coord_sys: Option<String>,
 }
 
 impl TabFile {
-    /// Reads the lines of a `.tab` file that describe a raster: `(x,y) (pixel,line) Label "name",` and `CoordSys`.
-    /// `None` when there is no control point.
+    /// Parses the lines of a `.tab` file that describe a raster: `(x,y) (pixel,line) Label "name",` and
+    /// `CoordSys`. Returns `None` if there is no control point.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(bytes);
         let mut out = Self::default();
@@ -116,15 +119,15 @@ impl TabFile {
         (!out.points.is_empty()).then_some(out)
     }
 
-    /// The affine transform closest to the points in the sense of least squares, as GDAL takes it for three points
-    /// and more. `None` for fewer, and for points on a line.
+    /// Returns the affine transform that fits the points best by least squares, as GDAL computes it for three
+    /// or more points. Returns `None` for fewer points and for points on a line.
     pub fn geo_transform(&self) -> Option<[f64; 6]> {
         match self.points.as_slice() {
             [] | [_] | [_, _] => return None,
             [first, second, third] => return through(first, second, third),
             _ => {}
         }
-        // Solving around the centre keeps the digits that large coordinates would cost.
+        // Coordinates relative to the centre keep digits that large coordinates would lose.
         let count = self.points.len() as f64;
         let mean = |value: fn(&Gcp) -> f64| self.points.iter().map(value).sum::<f64>() / count;
         let (pixel, line, x, y) = (mean(|p| p.pixel), mean(|p| p.line), mean(|p| p.x), mean(|p| p.y));
@@ -152,7 +155,7 @@ impl TabFile {
     }
 }
 
-/// The transform that takes three points to their places, without the rounding of a least squares fit.
+/// Returns the transform that maps three points exactly, without the rounding of a least squares fit.
 fn through(first: &Gcp, second: &Gcp, third: &Gcp) -> Option<[f64; 6]> {
     let (p1, l1, p2, l2) =
         (second.pixel - first.pixel, second.line - first.line, third.pixel - first.pixel, third.line - first.line);
@@ -238,7 +241,7 @@ mod tests {
     fn mapinfo_points_become_a_transform() {
         let tab = "!table\n  Type \"RASTER\"\n  (105,200) (0,0) Label \"Pt 1\",\n  (205,210) (10,0) Label \"Pt 2\",\n  \
                    (195,110) (10,10) Label \"Pt 3\"\n  CoordSys Earth Projection 8, 104\n";
-        let tab = TabFile::parse(tab.as_bytes()).expect("there are points");
+        let tab = TabFile::parse(tab.as_bytes()).expect("the table has points");
         assert_eq!(tab.coord_sys.as_deref(), Some("CoordSys Earth Projection 8, 104"));
         assert_eq!((tab.points[1].id.as_str(), tab.points[1].x, tab.points[1].pixel), ("Pt 2", 205.0, 10.0));
         let transform = tab.geo_transform().expect("three points");

@@ -1,7 +1,8 @@
 //! XML elements, for the metadata that is stored with an image.
 //!
-//! The reader accepts what GDAL and Esri write. It refuses every DOCTYPE, resolves no entities but the five predefined ones and
-//! character references, and limits the size, the depth and the number of nodes of a document.
+//! The reader accepts the XML that GDAL and Esri write. It refuses every DOCTYPE, resolves only the five
+//! predefined entities and character references, and limits the size, the depth and the number of nodes of a
+//! document.
 
 mod read;
 
@@ -11,14 +12,14 @@ use std::fmt;
 pub(crate) use read::decode;
 pub use read::parse;
 
-/// The largest document that is read.
+/// The limits on the documents that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct XmlLimits {
-    /// Bytes of the whole document.
+    /// The size of the whole document in bytes.
     pub bytes: usize,
-    /// Elements inside each other.
+    /// The depth of nested elements.
     pub depth: usize,
-    /// Elements and attributes of the whole document.
+    /// The number of elements and attributes of the whole document.
     pub nodes: usize,
 }
 
@@ -28,12 +29,12 @@ impl Default for XmlLimits {
     }
 }
 
-/// Why a text could not be read as XML.
+/// The reason why a text could not be read as XML.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum XmlError {
     /// The document is larger than the limit.
-    #[error("XML of {bytes} bytes is larger than the limit of {limit}")]
+    #[error("the XML has {bytes} bytes; the limit is {limit}")]
     TooLarge {
         /// Size of the document.
         bytes: usize,
@@ -45,7 +46,7 @@ pub enum XmlError {
     TooDeep {
         /// [`XmlLimits::depth`].
         limit: usize,
-        /// Where the first element too deep starts.
+        /// The offset of the first element that is too deep.
         offset: usize,
     },
     /// The document has more elements and attributes than the limit.
@@ -54,28 +55,28 @@ pub enum XmlError {
         /// [`XmlLimits::nodes`].
         limit: usize,
     },
-    /// The document declares a document type, which is how entity bombs and external files come in.
-    #[error("XML has a DOCTYPE at byte {offset}, which is not accepted")]
+    /// The document declares a document type, which could contain entity bombs or refer to external files.
+    #[error("XML has a DOCTYPE at byte {offset}, which is not supported")]
     Doctype {
-        /// Where it starts.
+        /// The offset of the declaration.
         offset: usize,
     },
-    /// A rule of XML is broken.
+    /// The document breaks a rule of XML.
     #[error("XML is malformed at byte {offset}: {what}")]
     Malformed {
-        /// Where.
+        /// The offset of the error.
         offset: usize,
         /// The rule that is broken, as the end of a sentence.
         what: &'static str,
     },
-    /// An element is closed by the tag of another one.
+    /// The closing tag of another element closes an element.
     #[error("XML element <{open}> is closed by </{close}> at byte {offset}")]
     Mismatch {
         /// The innermost open element.
         open: String,
         /// The name in the closing tag.
         close: String,
-        /// Where the closing tag starts.
+        /// The offset of the closing tag.
         offset: usize,
     },
     /// The text ends before the root element does.
@@ -83,10 +84,11 @@ pub enum XmlError {
     Truncated,
 }
 
-/// An XML element with everything inside it.
+/// An XML element with its content.
 ///
-/// Text is kept as in an element tree: [`text`](Self::text) comes before the first child and each child's
-/// [`tail`](Self::tail) follows it, so that mixed content survives. White space between elements is dropped.
+/// Text is kept as in an element tree: [`text`](Self::text) comes before the first child, and the
+/// [`tail`](Self::tail) of a child follows that child, so that mixed content survives. White space between
+/// elements is dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Element {
     /// The tag, with its namespace prefix as written.
@@ -102,37 +104,37 @@ pub struct Element {
 }
 
 impl Element {
-    /// An empty element.
+    /// Creates an empty element.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// The first child of that name; case does not matter, as in GDAL.
+    /// Returns the first child of that name. The case of the name does not matter, as in GDAL.
     pub fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|child| child.is(name))
     }
 
-    /// All children of that name.
+    /// Returns all children of that name.
     pub fn children<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |child| child.is(name))
     }
 
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub fn attr(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The element's own text. Leading white space is layout and left out, as GDAL does.
+    /// Returns the element's own text without leading white space, which is layout. GDAL drops it too.
     pub fn text(&self) -> &str {
         self.text.trim_start_matches(|c: char| c.is_ascii_whitespace())
     }
 
-    /// The text of the first child of that name.
+    /// Returns the text of the first child of that name.
     pub fn child_text(&self, name: &str) -> Option<&str> {
         self.child(name).map(Element::text)
     }
 
-    /// True when the element has that name.
+    /// Whether the element has that name.
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
@@ -146,7 +148,7 @@ impl Element {
             return out.write_str(" />");
         }
         write!(out, ">{}", escape_text(&self.text))?;
-        // Layout inside mixed content would become part of the text.
+        // Indentation inside mixed content would become part of the text.
         let mixed = !self.text().is_empty() || self.children.iter().any(|child| !child.tail.is_empty());
         let pretty = pretty && !mixed && !self.children.is_empty();
         for child in &self.children {
@@ -163,7 +165,7 @@ impl Element {
     }
 }
 
-/// Writes the element as GDAL does: two spaces per level, a line feed at the end.
+/// Writes the element as GDAL does: an indentation of two spaces per nesting depth, and a line feed at the end.
 impl fmt::Display for Element {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(out, 0, true)?;
@@ -171,12 +173,12 @@ impl fmt::Display for Element {
     }
 }
 
-/// Replaces the characters that XML reserves, and drops the control characters that it cannot hold.
+/// Replaces the characters that XML reserves, and drops the control characters that XML cannot represent.
 pub fn escape(text: &str) -> Cow<'_, str> {
     escape_where(text, true)
 }
 
-/// As [`escape`], but a quote needs no escape outside of attributes and GDAL leaves it.
+/// Escapes as [`escape`] does, but keeps quotes: they need no escape outside attributes, and GDAL keeps them.
 pub(crate) fn escape_text(text: &str) -> Cow<'_, str> {
     escape_where(text, false)
 }
@@ -201,9 +203,9 @@ fn escape_where(text: &str, quotes: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Resolves the predefined entities and character references; anything else after a `&` stays as it is.
+/// Resolves the predefined entities and character references. A `&` followed by anything else is kept.
 pub fn unescape(text: &str) -> Cow<'_, str> {
-    // "&#x10FFFF;" is the longest reference; looking no further keeps a text full of '&' linear.
+    // "&#x10FFFF;" is the longest reference. This limit keeps the time linear for a text that is full of '&'.
     const LONGEST: usize = 12;
     if !text.contains('&') {
         return Cow::Borrowed(text);

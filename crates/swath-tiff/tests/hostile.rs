@@ -1,4 +1,4 @@
-//! Containers that lie, loop or stop short: each is a typed error, found before anything large is allocated.
+//! Containers with wrong numbers, cycles or missing ends. Each is a typed error before any large allocation.
 
 use swath_tiff::{
     Builder, ByteOrder, Error, FieldType, Header, Ifd, ImageLayout, Limits, Roles, Tag, Value, read_chain,
@@ -18,7 +18,7 @@ fn image(width: u32, height: u32) -> Vec<(Tag, Value)> {
     ]
 }
 
-/// `image` with a tag replaced or added.
+/// Returns `image` with one tag replaced or added.
 fn with(tag: Tag, value: Value) -> Vec<(Tag, Value)> {
     let mut tags = image(4, 4);
     tags.retain(|(other, _)| *other != tag);
@@ -41,7 +41,7 @@ fn chain_error(bytes: &[u8]) -> Error {
 }
 
 #[test]
-fn what_is_built_is_read_back_in_every_order_and_width() {
+fn built_file_is_read_back_in_every_byte_order_and_offset_width() {
     for (order, big) in ORDERS {
         let mut builder = Builder::new(order, big);
         let mut tags = image(300, 200);
@@ -93,7 +93,7 @@ fn signed_float_and_rational_fields_keep_their_values() {
 }
 
 #[test]
-fn anything_that_is_not_a_tiff_says_so() {
+fn file_that_is_not_a_tiff_is_an_error() {
     assert!(matches!(Header::read(b"".as_slice()), Err(Error::TooShort { size: 0 })));
     assert!(matches!(Header::read(b"II*\0\x08\0\0".as_slice()), Err(Error::TooShort { size: 7 })));
     assert!(matches!(Header::read(b"\x89PNG\r\n\x1a\n".as_slice()), Err(Error::NotTiff { .. })));
@@ -110,7 +110,7 @@ fn ifd_past_the_end_is_an_error() {
 }
 
 #[test]
-fn ifd_of_too_many_entries_is_refused_before_they_are_read() {
+fn ifd_with_too_many_entries_is_refused_before_they_are_read() {
     let too_many = |error| matches!(error, Error::Limit { name: "max_ifd_entries", .. });
     assert!(too_many(chain_error(b"II*\0\x08\0\0\0\xff\xff")), "65535");
     let mut huge = b"II+\0\x08\0\0\0\x10\0\0\0\0\0\0\0".to_vec();
@@ -154,7 +154,7 @@ fn endless_chain_stops_at_the_limit() {
 }
 
 #[test]
-fn two_different_widths_leave_no_way_to_know_but_two_comments_do() {
+fn two_different_widths_are_an_error_but_two_comments_are_not() {
     let mut builder = Builder::new(ByteOrder::Little, false);
     let mut tags = image(4, 4);
     tags.push((Tag::SOFTWARE, Value::Text("one".into())));
@@ -170,7 +170,7 @@ fn two_different_widths_leave_no_way_to_know_but_two_comments_do() {
 }
 
 #[test]
-fn value_that_is_too_long_for_the_limit_or_the_file_is_not_allocated() {
+fn value_longer_than_the_limit_or_the_file_is_not_allocated() {
     let limits = Limits::default();
     for (count, over_limit) in [(1_000_u32, false), (u32::MAX, true)] {
         let mut builder = Builder::new(ByteOrder::Little, false);
@@ -272,7 +272,7 @@ fn planar_table_that_leaves_out_bands_is_an_error_not_zeros() {
 }
 
 #[test]
-fn pages_overviews_and_masks_are_told_apart() {
+fn pages_overviews_and_masks_are_distinguished() {
     let mut builder = Builder::new(ByteOrder::Little, false);
     let of_kind = |kind: u32| with(Tag::NEW_SUBFILE_TYPE, Value::Long(vec![kind]));
     let sub = builder.sub_ifd(&of_kind(1));

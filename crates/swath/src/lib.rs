@@ -13,7 +13,7 @@
 //! # WritePlan::new(source.shape(), WriteOptions::new())?.write_file(&path, &mut source, &WriteConfig::new().overwrite(true))?;
 //!
 //! let image = Dataset::open(&path)?.image(0)?;
-//! println!("{} x {} pixels of {}, EPSG {:?}", image.width(), image.height(), image.dtype(), image.about().epsg());
+//! println!("{} x {} pixels of {}, EPSG {:?}", image.width(), image.height(), image.dtype(), image.metadata().epsg());
 //!
 //! let raster = image.read(&ReadRequest::new().window(0..256, 0..256))?;
 //! let heights: Vec<f32> = raster.pixels.into_vec().expect("the image holds float32");

@@ -1,4 +1,7 @@
-"""`open_geotiff(gpu=True)`: pixels that are decoded into the memory of a GPU."""
+"""`open_geotiff(gpu=True)`: decodes pixels into the memory of a GPU.
+
+The engine decides what the CPU does in place of a device that works; see `fallback.rs`.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +81,8 @@ def _decode(cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool)
     except DeviceError as error:
         if strict:
             raise
+        # The engine has no device, so it cannot put pixels on one: CuPy, which has its own way to the device, uploads
+        # what the CPU decodes. `on_gpu_failure="auto"` promises that.
         warn_of_fallback(f"GPU decode failed; reading on the CPU instead. ({type(error).__name__}: {error})")
         raw, report = plan.read_raw(file, window)
         return to_device(raw), with_fallback(report, "decoding", error)

@@ -39,6 +39,8 @@ def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywo
             if not on_device and is_cupy_missing():
                 raise MissingGPUError(str(error)) from error
             raise
+        # The engine cannot take over here: pixels in the memory of a device that failed reach the host through CuPy or
+        # the library that owns them.
         warn_of_fallback(
             "to_geotiff(gpu=True) was requested but the GPU writer is unavailable; falling back to CPU. "
             f"({type(error).__name__}: {error})"

@@ -206,7 +206,7 @@ class HttpFile:
                     kind = TimeoutError if isinstance(error, TimeoutError) else ConnectionError
                     text = str(error) or type(error).__name__
                     raise kind(f"{self.name}: no reply after {attempt + 1} attempts: {text}") from error
-                # The name may have moved to another address since it was looked up.
+                # The host name may resolve to another address now.
                 self._last = self._first = _place(self.url)
             else:
                 if reply.status not in _WORTH_A_RETRY or attempt == RETRIES:

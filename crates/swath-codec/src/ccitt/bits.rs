@@ -1,4 +1,4 @@
-//! The bit reader of the fax codecs: most significant bit first over bytes stored in either fill order.
+//! The bit reader of the fax codecs. It returns the most significant bit first, whichever FillOrder the bytes were stored in.
 
 /// A stream of bits, of which up to 64 are in a register.
 ///

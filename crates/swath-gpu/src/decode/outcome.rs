@@ -87,10 +87,10 @@ pub enum Unsupported {
     #[error("no kernel expands subsampled chroma")]
     Chroma,
     /// The samples have a width that the kernels do not support.
-    #[error("no kernel unpacks such samples")]
+    #[error("no kernel unpacks samples of this width and type")]
     Samples,
     /// The predictor was applied to samples that are not whole bytes.
-    #[error("no kernel undoes this predictor on such samples")]
+    #[error("no kernel undoes the predictor on samples of this width and type")]
     Predictor,
     /// The sizes do not fit in the 32-bit numbers of the kernels.
     #[error("its blocks are larger than the kernels can count")]

@@ -22,11 +22,11 @@ static STATES: Handles<State> = Handles::new();
 struct State {
     room: Room,
     in_use: InUse,
-    /// The batches that it was prepared for: how many pictures, and what is to become of them.
+    /// The batch that the state was prepared for: the number of pictures and their output format.
     batch: Mutex<Option<(usize, Output)>>,
 }
 
-/// What is to become of a picture.
+/// The output format of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
     /// A plane for each component, as it is. The library has two names for that.

@@ -6,8 +6,8 @@ use crate::geo::Gcp;
 use crate::number::format_g17;
 use crate::xml::{self, Element, XmlLimits};
 
-/// The text of the file. What [`Pam::parse`] makes of it is what was given, except that XML has no control characters and no
-/// white space at the start of a text.
+/// Returns the text of the file. [`Pam::parse`] returns the same `Pam` from it, except that XML cannot
+/// represent control characters and white space at the start of a text.
 ///
 /// ```
 /// use swath_tiff::pam::{Pam, encode};
@@ -16,7 +16,7 @@ use crate::xml::{self, Element, XmlLimits};
 /// # Ok::<(), swath_tiff::pam::PamError>(())
 /// ```
 pub fn encode(pam: &Pam) -> String {
-    // Esri's element alone is a document of its own.
+    // Esri's element alone is written as the root of the document.
     if let Some(esri) = pam.esri.as_ref().filter(|esri| *pam == Pam { esri: Some((*esri).clone()), ..Pam::default() }) {
         return esri.to_element().to_string();
     }
@@ -78,7 +78,7 @@ fn gcp(gcp: &Gcp) -> Element {
     element
 }
 
-/// One element for each domain, in the order in which they come; documents have one of their own.
+/// Returns one element for each domain, in the order of the items. A document has its own element.
 fn metadata(items: &[Item]) -> Vec<Element> {
     let mut out: Vec<Element> = Vec::new();
     for item in items {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_read_back() {
+    fn all_content_is_read_back() {
         assert_eq!(read_back(&full()), full());
         assert_eq!(read_back(&Pam::default()), Pam::default());
     }
@@ -269,12 +269,12 @@ mod tests {
         assert_eq!(read_back(&alone), alone);
         let both = read_back(&Pam { esri: Some(esri.clone()), ..full() });
         assert_eq!(both.esri, Some(esri));
-        // A second write does not add it to the metadata again.
+        // A second write must not add the element to the metadata again.
         assert_eq!(read_back(&both), both);
     }
 
     #[test]
-    fn what_xml_cannot_hold_does_not_break_the_document() {
+    fn characters_that_xml_cannot_represent_do_not_break_the_document() {
         let metadata = vec![item(None, "n\u{1}", "a\u{0}b\u{1f}c"), item(Some("xml:A"), "doc", "<a>\u{2}</a>")];
         let pam = Pam { metadata, ..Pam::default() };
         let back = read_back(&pam);

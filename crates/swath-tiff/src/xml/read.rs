@@ -1,8 +1,8 @@
-//! Reading XML with the tokenizer of `quick-xml`.
+//! Reads XML with the tokenizer of `quick-xml`.
 //!
-//! `roxmltree` cannot be used: it follows the XML specification and refuses documents that GDAL reads. The test
-//! `what_gdal_reads_is_read` has one of each kind. `quick-xml` only splits the text into tags, text and comments. The rules
-//! about nesting, names, references and limits are those of this module.
+//! `roxmltree` is not suitable: it follows the XML specification and refuses documents that GDAL reads. The
+//! test `documents_that_gdal_reads_are_read` has one of each kind. `quick-xml` only splits the text into tags,
+//! text and comments. This module implements the rules about nesting, names, references and limits.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ use super::{Element, XmlError, XmlLimits, unescape};
 
 /// Reads a document and returns its root element.
 ///
-/// Text before the root and after it is ignored, and so is everything from the first NUL on: the text may come straight
-/// from a TIFF tag.
+/// Text before and after the root is ignored, and so is everything from the first NUL on, because the text may
+/// come directly from a TIFF tag.
 ///
 /// # Errors
-/// [`XmlError`]: the document is broken, has a DOCTYPE or exceeds a limit.
+/// Returns [`XmlError`] if the document is broken, has a DOCTYPE or exceeds a limit.
 pub fn parse(bytes: &[u8], limits: &XmlLimits) -> Result<Element, XmlError> {
     if bytes.len() > limits.bytes {
         return Err(XmlError::TooLarge { bytes: bytes.len(), limit: limits.bytes });
@@ -26,7 +26,7 @@ pub fn parse(bytes: &[u8], limits: &XmlLimits) -> Result<Element, XmlError> {
     Parser { text: &text, open: Vec::new(), nodes: 0, limits }.run()
 }
 
-/// The document's characters, whatever its encoding.
+/// Decodes the characters of a document in any supported encoding.
 pub(crate) fn decode(bytes: &[u8]) -> Cow<'_, str> {
     match bytes {
         [0xFF, 0xFE, rest @ ..] => return Cow::Owned(decode_utf16(rest, u16::from_le_bytes)),
@@ -40,7 +40,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Cow<'_, str> {
     {
         return Cow::Borrowed(text);
     }
-    // Undeclared text that is not UTF-8 is Latin-1 in practice; what is valid UTF-8 around it stays.
+    // Undeclared text that is not UTF-8 is Latin-1 in practice. Valid UTF-8 around it is kept.
     let mut out = String::with_capacity(bytes.len() + bytes.len() / 8);
     if declares_latin1(bytes) {
         out.extend(bytes.iter().map(|byte| char::from(*byte)));
@@ -69,7 +69,8 @@ fn declares_latin1(bytes: &[u8]) -> bool {
 
 struct Parser<'a> {
     text: &'a str,
-    /// The elements that are not closed yet, the root first. A list instead of recursion: depth costs no stack.
+    /// The elements that are not closed yet, the root first. This is a list and not recursion, so that depth
+    /// costs no stack.
     open: Vec<Element>,
     nodes: usize,
     limits: &'a XmlLimits,
@@ -87,7 +88,8 @@ impl<'a> Parser<'a> {
         loop {
             let start = reader.buffer_position() as usize;
             let event = reader.read_event().map_err(|error| translate(&error, start))?;
-            // The text between two tags comes in several events if it has references. It is taken as a whole below.
+            // The text between two tags arrives in several events if it has references. The code below takes it
+            // as a whole.
             if matches!(event, Event::Text(_) | Event::GeneralRef(_)) {
                 continue;
             }
@@ -141,7 +143,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The element that an opening tag starts, with its attributes.
+    /// Returns the element that an opening tag starts, with its attributes.
     fn element(&mut self, tag: &BytesStart<'_>, start: usize) -> Result<Element, XmlError> {
         if self.open.len() >= self.limits.depth {
             return Err(XmlError::TooDeep { limit: self.limits.depth, offset: start });
@@ -150,7 +152,7 @@ impl<'a> Parser<'a> {
         let mut element = Element::new(check_name(utf8(tag.name().into_inner()), start)?);
         for attribute in tag.attributes().with_checks(false) {
             self.count()?;
-            let what = "an attribute has no value, or none in quotes";
+            let what = "an attribute has no quoted value";
             let attribute = attribute.map_err(|_| XmlError::Malformed { offset: start, what })?;
             let name = check_name(utf8(attribute.key.into_inner()), start)?;
             element.attributes.push((name.to_owned(), unescape(utf8(&attribute.value)).into_owned()));
@@ -193,7 +195,8 @@ fn check_name(name: &str, offset: usize) -> Result<&str, XmlError> {
     }
 }
 
-/// The tokenizer was given a `str` and cuts it at ASCII characters, so its parts are UTF-8.
+/// Converts a part of the document to text. The tokenizer received a `str` and cuts it at ASCII characters, so
+/// its parts are UTF-8.
 fn utf8(part: &[u8]) -> &str {
     std::str::from_utf8(part).unwrap_or_default()
 }
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_documents_are_errors_not_guesses() {
+    fn broken_documents_are_errors() {
         for truncated in
             ["", "a", "<", "<a", "<a ", "<a x", "<a x='", "<a>", "<a>b</", "<a><!-- ", "<a><![CDATA[ ]]", "<?x"]
         {
@@ -269,13 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn what_gdal_reads_is_read() {
+    fn documents_that_gdal_reads_are_read() {
         let item = |text: &str| {
             let root = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             root.child_text("Item").expect("an item").to_owned()
         };
         let inside = |item: &str| format!("<M>{item}</M>");
-        // GDAL reads each of these, `roxmltree` refuses it. GDAL ends a text at a bare '&'; here it stays.
+        // GDAL reads each of these documents and `roxmltree` refuses it. GDAL ends a text at a bare '&'; this
+        // reader keeps it.
         for (text, want) in [
             (inside("<Item>AT&T</Item>"), "AT&T"),
             (inside("<Item>A & B</Item>"), "A & B"),

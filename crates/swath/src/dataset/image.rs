@@ -24,7 +24,7 @@ pub struct Image {
     pub(crate) levels: Vec<Level>,
     pub(crate) masks: Vec<Level>,
     pub(crate) limits: Limits,
-    about: ImageMetadata,
+    metadata: ImageMetadata,
 }
 
 /// The result of a read: pixels, their shape and a report.
@@ -48,8 +48,8 @@ impl Image {
     ) -> Result<Image> {
         let role = LevelRole::Image { number: 0 };
         let full = Level::new(Arc::clone(source), roles.full.clone(), role, limits)?;
-        let about = ImageMetadata::gather(&full, sidecars, limits);
-        let fill = fill_bytes(about.nodata, full.dtype);
+        let metadata = ImageMetadata::gather(&full, sidecars, limits);
+        let fill = fill_bytes(metadata.nodata, full.dtype);
         let mut levels = vec![full.filled_with(fill.clone())];
         // An overview that cannot be used is skipped, because the full resolution does not depend on it.
         let internal = roles.overviews.iter().map(|&ifd| (source, ifd));
@@ -71,7 +71,7 @@ impl Image {
         for (source, ifd) in internal.chain(external) {
             masks.extend(Level::new(Arc::clone(source), ifd.clone(), LevelRole::Mask, limits));
         }
-        Ok(Image { levels, masks, limits: limits.clone(), about })
+        Ok(Image { levels, masks, limits: limits.clone(), metadata })
     }
 
     /// Width of the full resolution in pixels.
@@ -121,8 +121,8 @@ impl Image {
     }
 
     /// The metadata of the image: georeferencing, nodata, colours, names and metadata items.
-    pub fn about(&self) -> &ImageMetadata {
-        &self.about
+    pub fn metadata(&self) -> &ImageMetadata {
+        &self.metadata
     }
 
     /// Returns a level by number.

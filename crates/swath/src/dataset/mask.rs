@@ -63,10 +63,10 @@ impl Image {
     pub fn mask_origin(&self) -> MaskOrigin {
         if !self.masks.is_empty() {
             MaskOrigin::MaskImage
-        } else if self.about().nodata_values().is_some_and(|values| values.len() == self.bands()) {
+        } else if self.metadata().nodata_values().is_some_and(|values| values.len() == self.bands()) {
             MaskOrigin::NoDataValues
         } else if self
-            .about()
+            .metadata()
             .nodata
             .is_some_and(|nodata| nodata.in_range(self.layout().format(), self.layout().bits.into()))
         {
@@ -84,7 +84,7 @@ impl Image {
     /// 16 bits.
     fn has_alpha_mask(&self) -> bool {
         let bands = self.bands();
-        let last = self.about().bands.last();
+        let last = self.metadata().bands.last();
         matches!(bands, 2 | 4)
             && last.is_some_and(|band| band.color == "alpha")
             && matches!(self.dtype(), DType::U8 | DType::U16)
@@ -92,7 +92,7 @@ impl Image {
 
     /// Whether the bands are red, green, blue and alpha, in this order.
     fn is_rgba(&self) -> bool {
-        self.about().bands.iter().map(|band| band.color).eq(["red", "green", "blue", "alpha"])
+        self.metadata().bands.iter().map(|band| band.color).eq(["red", "green", "blue", "alpha"])
     }
 
     /// Reads which pixels of the request's window are valid. The request's layout is ignored. Its bands
@@ -114,7 +114,7 @@ impl Image {
                 (valid_where(&raster.pixels, 1, |_, value| value != 0.0), raster.report)
             }
             MaskOrigin::NoDataValues => {
-                let values = self.about().nodata_values().unwrap_or_default();
+                let values = self.metadata().nodata_values().unwrap_or_default();
                 let all: Vec<usize> = (0..self.bands()).collect();
                 let raster = self.read(&request.clone().bands(all).layout(Layout::BandsFirst))?;
                 (valid_where(&raster.pixels, values.len(), |band, value| value != values[band]), raster.report)
@@ -127,7 +127,7 @@ impl Image {
                     request = request.bands([3]);
                 }
                 let raster = self.read(&request)?;
-                let valid = self.about().nodata.map(|nodata| raster.pixels.valid_mask(raster.shape[0], nodata));
+                let valid = self.metadata().nodata.map(|nodata| raster.pixels.valid_mask(raster.shape[0], nodata));
                 (valid.unwrap_or_else(|| vec![255; width * height]), raster.report)
             }
             // An overview in an .ovr file may have another codec, which has no mask.

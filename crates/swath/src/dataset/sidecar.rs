@@ -133,6 +133,10 @@ mod tests {
         assert_eq!(found.name, dir.join("a.tif.ovr").to_string_lossy());
         assert!(found.error.to_string().contains("not a TIFF file"), "{}", found.error);
         let image = dataset.image(0).expect("opens in spite of the sidecar");
-        assert!(image.about().warnings[0].starts_with("ignoring unreadable sidecar"), "{:?}", image.about().warnings);
+        assert!(
+            image.metadata().warnings[0].starts_with("ignoring unreadable sidecar"),
+            "{:?}",
+            image.metadata().warnings
+        );
     }
 }

@@ -221,7 +221,7 @@ impl WriteState<'_> {
             };
             return (0..count).map(|_| memory()).collect();
         }
-        // These rasters do not count against the caller's budget, so if there is one the rows pass through the host.
+        // The memory of these rasters is not counted, so it could exceed a budget. If the caller set a budget, the rows pass through the host.
         if !measured && self.config.gpu_memory_budget.is_none() && source.reads_on(gpu) {
             let (width, bands, dtype) = (self.plan.width(), self.plan.bands, self.plan.dtype);
             let raster = || DeviceRaster::new(gpu, dtype, bands, tallest, width, true).map(StripMemory::Device);
