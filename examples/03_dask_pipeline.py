@@ -42,7 +42,7 @@ ndvi.attrs = {"crs": 32632, "nodata": -1}
 print(ndvi.data)
 
 # %% [markdown]
-# The write computes rows when it needs them. Each chunk is computed once, and `streaming_buffer_bytes` limits the memory.
+# The write computes rows when it needs them, and each chunk once. `streaming_buffer_bytes` limits the memory.
 
 # %%
 path = swath.to_geotiff(ndvi, str(folder / "ndvi.tif"), cog=True, streaming_buffer_bytes=16 << 20)
