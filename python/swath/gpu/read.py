@@ -1,6 +1,7 @@
 """`open_geotiff(gpu=True)`: decodes pixels into GPU memory.
 
-The engine decides which work the CPU does if a device works but cannot do a part of it: `crates/swath/src/fallback/read.rs`.
+If a device works but cannot do a part of the read, the engine decides what the CPU does
+(`crates/swath/src/fallback/read.rs`).
 """
 
 from __future__ import annotations
