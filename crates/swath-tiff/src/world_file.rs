@@ -32,7 +32,7 @@ pub enum WorldFileError {
         found: usize,
     },
     /// The transform maps all pixels to one point or one line, or is not finite.
-    #[error("the transform in the world file is not invertible")]
+    #[error("the transform in the world file is degenerate or not finite")]
     Degenerate,
 }
 

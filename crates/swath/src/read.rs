@@ -28,7 +28,8 @@ pub use crate::nodata::to_nan::nodata_to_nan;
 pub use crate::report::ReadReport;
 
 use crate::error::{Error, Result};
-use crate::fallback::{Alternatives, Setback, stage};
+use crate::fallback::read::{Alternatives, Setback};
+use crate::fallback::stage;
 use crate::report::DeviceReport;
 use plan::ReadPlan;
 

@@ -2,7 +2,8 @@
 //!
 //! [`WritePlan`] holds everything that is decided before the first row. A [`RowSource`] provides the rows.
 //! `stream.rs` passes them through `encode.rs` and `pyramid.rs`, in the order of `schedule.rs`, into a spool
-//! of compressed blocks. `commit.rs` lays out the file and publishes it, complete or not at all.
+//! of compressed blocks. `commit.rs` lays out the file, and `partial_file.rs` publishes it,
+//! complete or not at all.
 
 mod block_index;
 mod commit;

@@ -8,7 +8,7 @@ use super::method::{Method, MethodParameter, Quantity};
 use super::names::{DEGREE, Unit};
 use super::wkt;
 
-/// What kind of coordinates a raster has.
+/// The kind of coordinates of a raster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrsKind {
     /// Eastings and northings on a map projection.
@@ -23,7 +23,7 @@ pub enum CrsKind {
     Engineering,
 }
 
-/// Who gave a code.
+/// The organisation that assigned a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Authority {
@@ -37,7 +37,7 @@ pub enum Authority {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Code {
-    /// Who gave it.
+    /// The organisation that assigned it.
     pub authority: Authority,
     /// The number.
     pub number: u32,
@@ -51,7 +51,7 @@ pub struct Parameter {
     pub name: &'static str,
     /// Value: an angle in the angular unit, a length in the linear unit, or a ratio.
     pub value: f64,
-    /// What it measures.
+    /// The kind of quantity.
     pub quantity: Quantity,
 }
 
@@ -59,7 +59,7 @@ pub struct Parameter {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Projection {
-    /// EPSG code of the conversion, if the keys name one.
+    /// EPSG code of the conversion, if the keys contain one.
     pub epsg: Option<u16>,
     /// The method.
     pub method: &'static Method,
@@ -75,11 +75,11 @@ pub struct Vertical {
     pub epsg: Option<u16>,
     /// Name.
     pub name: String,
-    /// Datum; none for heights above the ellipsoid.
+    /// Datum; `None` for heights above the ellipsoid.
     pub datum: Option<Datum>,
     /// Unit of heights.
     pub unit: Unit,
-    /// Heights above the ellipsoid, which make the horizontal system three-dimensional.
+    /// Whether the heights are above the ellipsoid, which makes the horizontal system three-dimensional.
     pub ellipsoidal: bool,
 }
 
@@ -105,13 +105,14 @@ pub struct Crs {
     pub kind: CrsKind,
     /// Name of the horizontal system.
     pub name: String,
-    /// Code of the whole, if it has one that the definition bears out.
+    /// Code of the whole system, if there is one that agrees with the definition.
     pub code: Option<Code>,
-    /// The code of the projected or geographic system in the keys, also when they go on to change its unit or ellipsoid.
+    /// The code of the projected or geographic system in the keys, even if other keys change its unit or
+    /// ellipsoid.
     pub declared: Option<u16>,
     /// EPSG code of the horizontal part.
     pub horizontal: Option<u16>,
-    /// Whether the code was found by comparing the definition, because the keys do not name it.
+    /// Whether the code was found by comparing the definition, because the keys do not contain it.
     pub identified: bool,
     /// The geographic system.
     pub geographic: Option<Geographic>,
@@ -119,20 +120,21 @@ pub struct Crs {
     pub projection: Option<Projection>,
     /// Unit of eastings and northings, or of geocentric coordinates.
     pub linear_unit: Unit,
-    /// Heights.
+    /// The vertical system.
     pub vertical: Option<Vertical>,
-    /// Whether the heights are part of the system. GeoTIFF 1.0 files carry vertical keys that were never meant so.
+    /// Whether the heights are part of the system. In many GeoTIFF 1.0 files the vertical keys were not meant
+    /// as part of it.
     pub compound: bool,
-    /// Texts of the keys.
+    /// The texts of the citation keys.
     pub citations: Citations,
-    /// The definition that ESRI software wrote into a citation, as WKT in ESRI's dialect.
+    /// The definition that ESRI software stored in a citation, as WKT in ESRI's dialect.
     pub esri_wkt: Option<String>,
     /// The epoch of coordinates in a dynamic datum, as a decimal year.
     pub epoch: Option<f64>,
 }
 
 impl Crs {
-    /// The reference system of the keys; `None` when they do not define one.
+    /// Returns the reference system of the keys, or `None` if they do not define one.
     pub fn from_keys(keys: &GeoKeys) -> Option<Self> {
         if keys.keys.iter().all(|key| key.id == 1025) {
             return None;
@@ -154,8 +156,8 @@ impl Crs {
         Some(crs)
     }
 
-    /// The EPSG code of the whole system: the one that the keys name, unless they also change its unit or ellipsoid, or the
-    /// one whose definition they spell out.
+    /// The EPSG code of the whole system: the code in the keys, unless other keys change its unit or ellipsoid,
+    /// or the code whose definition the keys contain.
     pub fn epsg(&self) -> Option<u32> {
         self.code.filter(|code| code.authority == Authority::Epsg).map(|code| code.number)
     }
@@ -179,7 +181,7 @@ impl Crs {
     }
 }
 
-/// The EPSG code of the compound of a horizontal and a vertical system.
+/// Returns the EPSG code of the compound of a horizontal and a vertical system.
 pub fn compound_epsg(horizontal: u32, vertical: u32) -> Option<u32> {
     epsg::compound(horizontal.try_into().ok()?, vertical.try_into().ok()?).map(u32::from)
 }
@@ -202,7 +204,8 @@ fn kind(keys: &GeoKeys, esri: bool) -> CrsKind {
         Some(2) => CrsKind::Geographic,
         Some(3) => CrsKind::Geocentric,
         _ if projection || esri => CrsKind::Projected,
-        // "Projected" without a projection: the coordinates are no longitudes, even if there are geographic keys.
+        // "Projected" without a projection: the coordinates are not longitudes, even if there are geographic
+        // keys.
         Some(1) => CrsKind::Engineering,
         _ if has(2048) || has(2050) || has(2056) || has(2057) => CrsKind::Geographic,
         _ => CrsKind::Engineering,
@@ -210,10 +213,10 @@ fn kind(keys: &GeoKeys, esri: bool) -> CrsKind {
 }
 
 fn projected(keys: &GeoKeys, citations: Citations, esri: Option<String>) -> Crs {
-    // Codes below 1024 are obsolete, those above 32767 private.
+    // Codes below 1024 are obsolete, and codes above 32767 are private.
     let code = real(keys.short(3072)).filter(|code| (1024..USER_DEFINED).contains(code));
     let row = code.and_then(epsg::projected);
-    // ESRI's text describes what the keys cannot; a code is more precise.
+    // ESRI's text can describe systems that the keys cannot; a code is more precise.
     if let Some(text) = esri.filter(|_| code.is_none())
         && let Some(crs) = wkt::read_lenient(&text)
     {
@@ -235,7 +238,8 @@ fn projected(keys: &GeoKeys, citations: Citations, esri: Option<String>) -> Crs 
     };
     let is_under = row.as_ref().is_none_or(|row| base.is_under(row));
     let named = code.filter(|_| unit_kept && base.agrees() && is_under);
-    // A code over another geographic code is the system that has both the projection and that datum, if there is one.
+    // A projected code with the code of another geographic system means the system that has both that
+    // projection and that datum, if there is one.
     let moved = base.epsg.is_some() && !is_under;
     let found = match &projection {
         Some(projection) if code.is_none() || moved => identify::projected(projection, &base, &unit, &name),
@@ -255,12 +259,13 @@ fn projected(keys: &GeoKeys, citations: Citations, esri: Option<String>) -> Crs 
 
 fn geographic(keys: &GeoKeys, citations: Citations) -> Crs {
     let code = real(keys.short(2048));
-    // A projected code in a file that declares itself geographic names the system under the projection.
+    // In a file that declares itself geographic, a projected code names the geographic system of that
+    // projection.
     let fallback = real(keys.short(3072)).and_then(epsg::projected).map(|row| row.geographic);
     let base = Geographic::from_keys(keys, fallback);
     let (kind, whole) = match code.and_then(solid_row) {
         Some((_, true)) => (CrsKind::Geocentric, code),
-        // Explicit axes make a flat system of a solid one: that is how GDAL reads them.
+        // Explicit ellipsoid axes turn a three-dimensional system into a two-dimensional one, as in GDAL.
         Some((row, false)) if keys.get(2057).is_some() => (CrsKind::Geographic, Some(row.code)),
         Some(_) => (CrsKind::Geographic3D, code),
         None => (CrsKind::Geographic, base.epsg),
@@ -281,7 +286,7 @@ fn geographic(keys: &GeoKeys, citations: Citations) -> Crs {
 fn geocentric(keys: &GeoKeys, citations: Citations) -> Crs {
     let base = Geographic::from_keys(keys, None);
     let row = base.datum.epsg.and_then(epsg::geographic_of_datum);
-    // GDAL takes a geocentric code in the place of the geographic one.
+    // GDAL accepts a geocentric code in the key of the geographic code.
     let stated = real(keys.short(2048)).filter(|code| epsg::kind(*code) == Some(epsg::EpsgKind::Geocentric));
     let code = stated.or_else(|| row.and_then(|row| row.geocentric).filter(|_| base.agrees()));
     let unit = linear_unit(keys, 2052, 2053).unwrap_or(Unit::METRE);
@@ -322,7 +327,7 @@ impl Crs {
     }
 }
 
-/// The unit that ERDAS IMAGINE writes into a citation; it overrides that of the code.
+/// Returns the unit that ERDAS IMAGINE writes into a citation; it overrides the unit of the code.
 fn imagine_unit(citations: &Citations) -> Option<Unit> {
     let texts = [citations.general.as_deref(), citations.projected.as_deref()];
     texts.into_iter().flatten().filter(|text| text.starts_with("IMAGINE GeoTIFF Support")).find_map(|text| {
@@ -353,7 +358,7 @@ impl Projection {
         Some(Self::new(method, method.parameters.iter().map(value)))
     }
 
-    /// The projection with this EPSG code, in the units of the system that uses it.
+    /// Returns the projection with this EPSG code, in the units of the system that uses it.
     fn from_conversion(code: u16, base: &Geographic, unit: &Unit) -> Option<Self> {
         let row = epsg::conversion(code)?;
         let method = Method::by_id(row.method)?;
@@ -373,7 +378,7 @@ impl Projection {
         Self { epsg: None, method, parameters }
     }
 
-    /// The value of a parameter, by its name in WKT 1.
+    /// Returns the value of a parameter, by its name in WKT 1.
     pub fn parameter(&self, name: &str) -> Option<f64> {
         self.parameters.iter().find(|parameter| parameter.name == name).map(|parameter| parameter.value)
     }
@@ -382,7 +387,7 @@ impl Projection {
 fn vertical(keys: &GeoKeys, base: Option<&Geographic>) -> Option<Vertical> {
     let mut code = real(keys.short(4096));
     if keys.revision < (1, 1) {
-        // The heights of GeoTIFF 1.0, section 6.3.4.1, were named after their datums.
+        // The vertical systems of GeoTIFF 1.0, section 6.3.4.1, were named after their datums.
         code = code.map(|code| if (5101..=5112).contains(&code) { code + 600 } else { code });
     }
     let datum = real(keys.short(4098));
@@ -395,12 +400,12 @@ fn vertical(keys: &GeoKeys, base: Option<&Geographic>) -> Option<Vertical> {
     let ellipsoidal =
         code.is_some_and(|code| (5001..=5033).contains(&code) || flat.is_some_and(|row| row.three_d == Some(code)));
     let row = code.and_then(epsg::vertical);
-    // GDAL drops an unknown code, whatever the other keys state about heights.
+    // GDAL drops an unknown code, whatever the other vertical keys state.
     if code.is_some_and(|code| epsg::kind(code) != Some(epsg::EpsgKind::Vertical)) && !ellipsoidal {
         return None;
     }
     let datum_row = datum.and_then(epsg::vertical_of_datum);
-    // A code has its unit, and GDAL does not let a key change it.
+    // A code defines its unit, and GDAL does not let a key change it.
     let unit = row.and_then(|row| Unit::length(row.unit)).or_else(|| keys.short(4099).and_then(Unit::length));
     let name = row.map(|row| row.name).or(citation.and_then(|text| part(text, "VCS Name").or(whole(text))));
     let datum_name = citation.and_then(|text| part(text, "Datum Name"));
@@ -473,7 +478,7 @@ mod tests {
     const ESRI_ALBERS: &str = "USA_Contiguous_Albers_Equal_Area_Conic_USGS_version";
 
     #[test]
-    fn other_unit_takes_the_code_away() {
+    fn other_unit_removes_the_code() {
         assert_eq!(epsg_of(&[(1024, 1), (3072, 26931), (3076, 9003)], &[], &[]), None);
         assert_eq!(epsg_of(&[(1024, 1), (3072, 2225), (3076, 9001)], &[], &[]), None);
         assert_eq!(epsg_of(&[(1024, 1), (3072, 2225), (3076, 9003)], &[], &[]), Some(2225));
@@ -490,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn other_ellipsoid_takes_the_code_away_but_rounding_does_not() {
+    fn other_ellipsoid_removes_the_code_but_rounding_does_not() {
         let rd = [(1024, 1), (2048, 4289), (3072, 28992)];
         assert_eq!(epsg_of(&rd, &[(2057, 6377397.155), (2059, 299.152813106079)], &[]), None);
         assert_eq!(epsg_of(&rd, &[(2057, 6377397.155), (2059, 299.1528128000008)], &[]), Some(28992));
@@ -553,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn ellipsoidal_heights_make_the_solid_code() {
+    fn ellipsoidal_heights_select_the_three_dimensional_code() {
         assert_eq!(epsg_of(&[(1024, 2), (2048, 4326), (4096, 5030)], &[], &[]), Some(4979));
         assert_eq!(epsg_of(&[(1024, 2), (2048, 4979)], &[], &[]), Some(4979));
         assert_eq!(epsg_of(&[(1024, 2), (2048, 4978)], &[], &[]), Some(4978));
@@ -570,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn heights_that_nobody_knows_do_not_hide_the_horizontal_code() {
+    fn unknown_vertical_codes_do_not_hide_the_horizontal_code() {
         let with = |vertical: &[(u16, u16)], texts: &[(u16, &str)]| {
             let mut keys = keys(&[&[(1024, 1), (3072, 32633)], vertical].concat(), &[], texts);
             keys.revision = (1, 1);
@@ -599,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_axes_are_not_an_ellipsoid() {
+    fn invalid_axes_are_not_an_ellipsoid() {
         for a in [-1.0, 0.0, f64::NAN, f64::INFINITY] {
             let crs = Crs::from_keys(&keys(&[(1024, 2), (2048, 32767)], &[(2057, a), (2059, 200.0)], &[])).unwrap();
             assert_eq!((crs.geographic.as_ref().and_then(|g| g.ellipsoid.as_ref()), crs.to_wkt()), (None, None), "{a}");

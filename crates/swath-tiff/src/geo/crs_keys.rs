@@ -1,7 +1,8 @@
-//! From a code or a system to the GeoKeys that name or describe it: the way back from [`Crs::from_keys`].
+//! Converts a code or a system to the GeoKeys that name or describe it: the inverse of [`Crs::from_keys`].
 //!
-//! What has a code is written as GDAL writes it: the code, and names and units for readers that have no register. What has none
-//! is spelled out; projections that GeoKeys do not define are written into a citation in ESRI's WKT, where GDAL and ArcGIS look for them.
+//! A system with a code is written as GDAL writes it: the code, and names and units for readers without a code
+//! table. A system without a code is written as a full definition. Projections that GeoKeys do not define are
+//! written as ESRI's WKT into a citation, where GDAL and ArcGIS search for them.
 
 use super::crs::{Crs, CrsKind, Projection, Vertical};
 use super::epsg::{self, EpsgKind};
@@ -12,23 +13,23 @@ use super::names::{DEGREE, Unit};
 use super::transform::RasterType;
 use super::wkt::WktError;
 
-/// Why there are no GeoKeys for a code, a system or a text.
+/// The reason why a code, a system or a text cannot be written as GeoKeys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CrsKeysError {
-    /// A key has 16 bits, and the numbers below 1024 and from 32767 on mean something else.
+    /// A key has 16 bits. Numbers below 1024 and from 32767 have other meanings.
     #[error("EPSG:{code} cannot be written: GeoKeys hold codes from 1024 to 32766")]
     CodeRange {
         /// The code.
         code: u32,
     },
-    /// Nothing is known about the code.
+    /// The code is not in the code tables.
     #[error("EPSG:{code} is not in the code tables; state whether it is projected or geographic, or give its WKT")]
     UnknownCode {
         /// The code.
         code: u32,
     },
-    /// A compound system whose parts are not in the tables.
+    /// The parts of a compound system are not in the code tables.
     #[error(
         "the parts of the compound system EPSG:{code} are not in the code tables; give them as EPSG:horizontal+vertical"
     )]
@@ -36,13 +37,13 @@ pub enum CrsKeysError {
         /// The code.
         code: u32,
     },
-    /// A vertical system alone does not locate pixels.
+    /// A vertical system alone cannot locate pixels.
     #[error("EPSG:{code} is a vertical system; give it together with a horizontal one, as in EPSG:4326+{code}")]
     HeightsAlone {
         /// The code.
         code: u32,
     },
-    /// The second code of a pair is not one of heights, or the first is not one of places.
+    /// The first code of a pair is not a horizontal system, or the second is not a vertical system.
     #[error("EPSG:{horizontal}+{vertical} is not a horizontal system followed by a vertical one")]
     NotACompound {
         /// The first code.
@@ -50,34 +51,34 @@ pub enum CrsKeysError {
         /// The second code.
         vertical: u32,
     },
-    /// The system has neither a code nor a whole definition.
+    /// The system has neither a code nor a complete definition.
     #[error("the system {name:?} has neither a code nor a complete definition")]
     Undefined {
         /// Its name.
         name: String,
     },
-    /// Heights above an ellipsoid can only be named by a code.
+    /// Heights above an ellipsoid can be written only as a code.
     #[error("heights above the ellipsoid of {name:?} cannot be written: the system has no three-dimensional code")]
     EllipsoidalHeights {
         /// The name of the system.
         name: String,
     },
-    /// Heights have units with a code only.
+    /// A vertical unit can be written only as a code.
     #[error("the vertical unit {name:?} cannot be written: it has no EPSG code")]
     HeightUnit {
         /// The unit.
         name: String,
     },
-    /// The text is WKT, and it cannot be read.
+    /// The text is WKT that cannot be parsed.
     #[error(transparent)]
     Wkt(#[from] WktError),
-    /// The text is in another language.
-    #[error("{found} cannot be read; give an EPSG code or WKT")]
+    /// The text is in a language that Swath does not support.
+    #[error("{found} is not supported; give an EPSG code or WKT")]
     Language {
-        /// What the text is.
+        /// The language of the text.
         found: &'static str,
     },
-    /// The text names a system of a list that the tables do not have.
+    /// The text has the name of a system that is not in the tables.
     #[error("{text:?} is not a known reference system; give an EPSG code or WKT")]
     UnknownName {
         /// The text.
@@ -86,16 +87,17 @@ pub enum CrsKeysError {
 }
 
 impl GeoKeys {
-    /// The keys of a raster without a reference system: they only distinguish areas from points. GDAL leaves them out for areas.
+    /// Returns the keys of a raster without a reference system. They only distinguish areas from points. GDAL
+    /// omits them for areas.
     pub fn without_crs(raster_type: RasterType) -> Self {
         let mut keys = Self { version: 1, revision: (1, 0), ..Self::default() };
         keys.set(1025, KeyValue::Short(if raster_type == RasterType::Point { 2 } else { 1 }));
         keys
     }
 
-    /// The keys of an EPSG code: of a projected, geographic, geocentric or compound system.
+    /// Returns the keys of the EPSG code of a projected, geographic, geocentric or compound system.
     ///
-    /// The tables have the kind of every code in the register; for a newer code, state the kind with
+    /// The tables contain the kind of every code in the register. For a newer code, state the kind with
     /// [`from_epsg_as`](Self::from_epsg_as).
     pub fn from_epsg(code: u32, raster_type: RasterType) -> Result<Self, CrsKeysError> {
         let number = key_code(code)?;
@@ -114,7 +116,7 @@ impl GeoKeys {
         Self::from_epsg_as(code, kind, raster_type)
     }
 
-    /// The keys of an EPSG code that need not be known, as a system of this kind.
+    /// Returns the keys of an EPSG code as a system of this kind. The code does not have to be in the tables.
     pub fn from_epsg_as(code: u32, kind: CrsKind, raster_type: RasterType) -> Result<Self, CrsKeysError> {
         let number = key_code(code)?;
         let mut keys = Self::without_crs(raster_type);
@@ -138,7 +140,7 @@ impl GeoKeys {
         Ok(keys)
     }
 
-    /// The keys of a horizontal EPSG code with heights of another one.
+    /// Returns the keys of a horizontal EPSG code with a vertical one.
     pub fn from_epsg_with_heights(
         horizontal: u32,
         vertical: u32,
@@ -147,7 +149,7 @@ impl GeoKeys {
         let (place, height) = (key_code(horizontal)?, key_code(vertical)?);
         let wrong = CrsKeysError::NotACompound { horizontal, vertical };
         let mut keys = Self { revision: (1, 1), ..Self::without_crs(raster_type) };
-        // GeoTIFF 1.1 requires the codes alone, and GDAL writes no more.
+        // GeoTIFF 1.1 requires only the codes, and GDAL writes only these.
         let name = match epsg::kind(place) {
             Some(EpsgKind::Projected) => {
                 keys.code(1024, 1);
@@ -172,9 +174,9 @@ impl GeoKeys {
         Ok(keys)
     }
 
-    /// The keys of a system, by its code if it has one that it was given, and else spelled out.
+    /// Returns the keys of a system: its code if the system was given one, otherwise its full definition.
     pub fn from_crs(crs: &Crs, raster_type: RasterType) -> Result<Self, CrsKeysError> {
-        // A code that was only found by comparison is not what the author wrote.
+        // A code that was only found by comparison is not in the original definition, so it is not written.
         let code = crs.horizontal.filter(|_| !crs.identified);
         let solid = code.filter(|code| epsg::kind(*code) == Some(EpsgKind::Geographic3D));
         if let Some(code) = solid.filter(|_| crs.kind == CrsKind::Geographic3D) {
@@ -222,7 +224,7 @@ impl GeoKeys {
         self.set(id, KeyValue::Doubles(vec![value]));
     }
 
-    /// Sets a text, without the characters that would end it early.
+    /// Sets a text without the characters that would end it early.
     fn text(&mut self, id: u16, value: &str) {
         self.set(id, KeyValue::Ascii(value.replace('\0', "")));
     }
@@ -252,8 +254,8 @@ impl GeoKeys {
         }
     }
 
-    /// There is no key for the code of a geocentric system; GDAL writes its datum, and reads a code in the place of that of the
-    /// geographic one.
+    /// Writes a geocentric system. There is no key for its code: GDAL writes its datum, and accepts its code in
+    /// the key of the geographic code.
     fn name_geocentric(&mut self, code: u16) {
         self.code(1024, 3);
         let Some((row, true)) = solid_row(code) else {
@@ -334,7 +336,7 @@ impl GeoKeys {
         }
         let meridian = &base.prime_meridian;
         match meridian.epsg {
-            // GDAL takes the longitude of a user-defined meridian in grads for something else; a code cannot be misread.
+            // GDAL misreads the longitude of a user-defined meridian in grads; a code cannot be misread.
             Some(code) if code != 8901 => self.code(2051, code),
             _ => self.put(2061, meridian.longitude * DEGREE / unit.factor),
         }
@@ -359,7 +361,7 @@ impl GeoKeys {
         if unit.epsg.is_none() {
             self.put(3077, unit.factor);
             self.text(3073, &format!("LUnits = {}", unit.name.replace('|', "/")));
-            // Says that false eastings are in this unit; older GDAL read them as metres.
+            // This key states that false eastings are in this unit; older versions of GDAL read them as metres.
             self.code(3059, 1);
         }
     }
@@ -384,7 +386,7 @@ impl GeoKeys {
             self.put(key, value);
         }
         if projection.method.id == "PSB" {
-            // The key is common to both variants, and without it readers disagree about which this is.
+            // Both variants use this key. Without it readers disagree about the variant.
             self.put(3092, 1.0);
         }
     }
@@ -420,7 +422,7 @@ impl GeoKeys {
     }
 }
 
-/// The Swiss projection is the oblique Mercator along the parallel, under which name GDAL looks for it.
+/// Returns the Swiss projection as the oblique Mercator along the parallel. GDAL expects it under that name.
 fn swiss_as_oblique(projection: &Projection, base: &Geographic) -> Option<Projection> {
     let method = Method::by_id("HOMB").filter(|_| projection.method.id == "SWISS")?;
     let quarter = 90.0 * DEGREE / base.angular_unit.factor;
@@ -449,7 +451,7 @@ mod tests {
         Crs::from_keys(&back).unwrap()
     }
 
-    /// Every system of the tables, as its code is read.
+    /// Returns every system of the tables, as read from its code.
     fn systems() -> impl Iterator<Item = (u16, Crs)> {
         epsg::all_codes().into_iter().map(|(code, _)| {
             let keys = GeoKeys::from_epsg(code.into(), RasterType::Area).unwrap();
@@ -465,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn every_system_survives_the_way_through_wkt() {
+    fn every_system_survives_conversion_to_wkt_and_back() {
         for (code, crs) in systems() {
             let Some(wkt) = crs.to_wkt() else {
                 // The horizontal part of some compounds is not in the tables.
@@ -475,7 +477,7 @@ mod tests {
             let read = Crs::from_wkt(&wkt).unwrap();
             let mut back = read_back(&GeoKeys::from_crs(&read, RasterType::Area).unwrap());
             if crs.kind == CrsKind::Geographic3D {
-                // Only the name of the plane is added, which the keys of a code do without.
+                // The only difference is the name of the plane, which the keys of a code do not contain.
                 assert_eq!(back.citations.geographic.take().as_ref(), Some(&crs.name));
             }
             assert_eq!(back, crs, "{code}");
@@ -483,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn every_grid_survives_being_spelled_out() {
+    fn every_grid_survives_as_a_full_definition() {
         let keyed = |crs: &Crs| crs.projection.as_ref().is_some_and(|projection| projection.method.code != 0);
         let named = |crs: &Crs| crs.kind == CrsKind::Projected && !crs.compound && keyed(crs);
         for (code, mut crs) in systems().filter(|(_, crs)| named(crs)) {
@@ -524,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_without_a_key_go_into_esris_words() {
+    fn methods_without_a_key_are_written_as_esri_wkt() {
         let base = r#"GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]]"#;
         for method in Method::all().filter(|method| method.code == 0) {
             let values = (0..).map(|n| 10.5 + f64::from(n));
@@ -559,13 +561,13 @@ mod tests {
     }
 
     #[test]
-    fn codes_outside_the_tables_are_written_for_who_knows_what_they_are() {
+    fn codes_outside_the_tables_are_written_if_the_caller_states_their_kind() {
         assert_eq!(GeoKeys::from_epsg(1500, RasterType::Area), Err(CrsKeysError::UnknownCode { code: 1500 }));
         for kind in [CrsKind::Projected, CrsKind::Geographic] {
             let keys = GeoKeys::from_epsg_as(1500, kind, RasterType::Area).unwrap();
             assert_eq!((read_back(&keys).kind, read_back(&keys).epsg()), (kind, Some(1500)));
         }
-        // Known to be projected and in feet, though not described.
+        // The tables contain the kind (projected) and the unit (feet) of this code, but not its definition.
         assert_eq!(GeoKeys::from_epsg(10980, RasterType::Area).unwrap().short(3076), Some(9002));
     }
 
@@ -588,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn code_of_esri_is_kept_by_the_name_it_goes_with() {
+    fn esri_code_is_kept_by_its_name() {
         let text = r#"PROJCS["North_America_Albers_Equal_Area_Conic",GEOGCS["NAD83",DATUM["North_American_Datum_1983",
             SPHEROID["GRS 1980",6378137,298.257222101]],PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433],AUTHORITY["EPSG","4269"]],
             PROJECTION["Albers_Conic_Equal_Area"],PARAMETER["latitude_of_center",40],PARAMETER["longitude_of_center",-96],

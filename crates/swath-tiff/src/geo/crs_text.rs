@@ -1,4 +1,4 @@
-//! From what a user types for a reference system to GeoKeys.
+//! Converts the text that a user gives for a reference system to GeoKeys.
 
 use super::crs::Crs;
 use super::crs_keys::CrsKeysError;
@@ -6,8 +6,8 @@ use super::keys::GeoKeys;
 use super::transform::RasterType;
 
 impl GeoKeys {
-    /// The keys of a system given as text: `EPSG:32633`, `EPSG:4326+5773` (with heights), `OGC:CRS84`, the `urn:` or `http:` of a code,
-    /// or WKT of any version.
+    /// Returns the keys of a system given as text: `EPSG:32633`, `EPSG:4326+5773` (with heights), `OGC:CRS84`,
+    /// the `urn:` or `http:` form of a code, or WKT of any version.
     ///
     /// ```
     /// use swath_tiff::geo::{Crs, GeoKeys, RasterType};
@@ -39,7 +39,7 @@ impl GeoKeys {
                     }
                 }
             }
-            // These differ from EPSG's in the order of the axes, which a raster does not have.
+            // These differ from EPSG's only in the order of the axes, which does not apply to a raster.
             "OGC" | "CRS" => match codes.to_ascii_uppercase().as_str() {
                 "CRS84" | "84" => Self::from_epsg(4326, raster_type),
                 "CRS83" | "83" => Self::from_epsg(4269, raster_type),
@@ -51,7 +51,8 @@ impl GeoKeys {
     }
 }
 
-/// The authority and the code of `EPSG:1`, `urn:ogc:def:crs:EPSG::1` and `http://www.opengis.net/def/crs/EPSG/0/1`.
+/// Returns the authority and the code of `EPSG:1`, `urn:ogc:def:crs:EPSG::1` and
+/// `http://www.opengis.net/def/crs/EPSG/0/1`.
 fn name(text: &str) -> Option<(&str, &str)> {
     let urn = strip_ignoring_case(text, "urn:ogc:def:crs:");
     if urn.len() < text.len() {
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_understood_in_all_their_spellings() {
+    fn codes_are_parsed_in_every_form() {
         for (text, code) in [
             ("EPSG:32633", 32633),
             (" epsg:4326 ", 4326),
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_system_says_so() {
+    fn text_that_is_not_a_system_is_an_error() {
         for text in
             ["", "EPSG", "EPSG:", "EPSG:x", "EPSG:4326+", "ESRI:102008", "OGC:CRS1", "32633", "urn:ogc:def:crs:"]
         {

@@ -2,12 +2,12 @@
 
 use super::transform::RasterType;
 
-/// One point of which both the place in the raster and the place on the ground are known.
+/// A point with a known position in the raster and a known position on the ground.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gcp {
-    /// A name, often empty; tags have no place for it.
+    /// A name, often empty. TIFF tags do not store it.
     pub id: String,
-    /// A remark, often empty; tags have no place for it.
+    /// A remark, often empty. TIFF tags do not store it.
     pub info: String,
     /// Column, with 0 at the left edge of the first pixel.
     pub pixel: f64,
@@ -21,9 +21,10 @@ pub struct Gcp {
     pub z: f64,
 }
 
-/// The points of a ModelTiepoint tag; an incomplete last point is left out, as GDAL does.
+/// Returns the points of a ModelTiepoint tag. An incomplete last point is dropped, as in GDAL.
 ///
-/// A PixelIsPoint tiepoint names the centre of a pixel, so it moves by half a pixel to fit the edge-based convention of [`Gcp`].
+/// A PixelIsPoint tiepoint refers to the centre of a pixel, so it is moved by half a pixel to the edge-based
+/// convention of [`Gcp`].
 pub(super) fn from_tiepoints(tiepoints: &[f64], raster_type: RasterType) -> Vec<Gcp> {
     let shift = shift(raster_type);
     let (points, _) = tiepoints.as_chunks::<6>();
@@ -31,13 +32,13 @@ pub(super) fn from_tiepoints(tiepoints: &[f64], raster_type: RasterType) -> Vec<
     points.iter().map(gcp).collect()
 }
 
-/// The numbers of a ModelTiepoint tag from which these points are read back.
+/// Returns the numbers of a ModelTiepoint tag that is read back as these points.
 pub(super) fn to_tiepoints(gcps: &[Gcp], raster_type: RasterType) -> Vec<f64> {
     let shift = shift(raster_type);
     gcps.iter().flat_map(|gcp| [gcp.pixel - shift, gcp.line - shift, 0.0, gcp.x, gcp.y, gcp.z]).collect()
 }
 
-/// From the place that a tiepoint names to that of a [`Gcp`].
+/// Returns the distance from the position of a tiepoint to that of a [`Gcp`].
 fn shift(raster_type: RasterType) -> f64 {
     match raster_type {
         RasterType::Area => 0.0,
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn incomplete_last_tiepoint_is_left_out() {
+    fn incomplete_last_tiepoint_is_dropped() {
         let tags = [0.0, 0.0, 0.0, 10.0, 20.0, 5.0, 3.0, 4.0, 0.0];
         let points = from_tiepoints(&tags, RasterType::Area);
         assert_eq!(points, [Gcp { x: 10.0, y: 20.0, z: 5.0, ..Gcp::default() }]);

@@ -1,10 +1,10 @@
-//! The geographic system of a set of keys: datum, ellipsoid, prime meridian, unit of angles.
+//! The geographic system of a set of keys: datum, ellipsoid, prime meridian and angular unit.
 
 use super::epsg::{self, GeographicRow, ProjectedRow};
 use super::keys::GeoKeys;
 use super::names::{DEGREE, Unit, close, prime_meridian, prime_meridian_at};
 
-/// "User-defined" in every key that holds a code.
+/// The value "user-defined" of every key that contains a code.
 pub(super) const USER_DEFINED: u16 = 32767;
 
 /// A geodetic datum.
@@ -13,7 +13,7 @@ pub(super) const USER_DEFINED: u16 = 32767;
 pub struct Datum {
     /// EPSG code.
     pub epsg: Option<u16>,
-    /// Name, with spaces or underscores as its source has them.
+    /// Name, with spaces or underscores as in its source.
     pub name: String,
 }
 
@@ -32,7 +32,8 @@ pub struct Ellipsoid {
 }
 
 impl Ellipsoid {
-    /// Whether both describe the same figure, to the precision with which writers compute one from two axes.
+    /// Whether both ellipsoids have the same shape, within the precision of inverse flattenings computed from
+    /// two axes.
     pub fn same_figure(&self, other: &Self) -> bool {
         close(self.semi_major, other.semi_major, 1e-10)
             && close(self.inverse_flattening, other.inverse_flattening, 1e-10)
@@ -49,7 +50,7 @@ impl Ellipsoid {
     }
 }
 
-/// The meridian from which longitudes count.
+/// The meridian at longitude 0.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PrimeMeridian {
@@ -61,33 +62,34 @@ pub struct PrimeMeridian {
     pub longitude: f64,
 }
 
-/// The geographic system, of its own or under a projection.
+/// The geographic system, either on its own or as the base of a projection.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Geographic {
-    /// EPSG code; none when other keys contradict it.
+    /// EPSG code; `None` if other keys contradict it.
     pub epsg: Option<u16>,
     /// Name.
     pub name: String,
     /// Datum.
     pub datum: Datum,
-    /// Ellipsoid; none when neither a code nor axes are given.
+    /// Ellipsoid; `None` if neither a code nor axes are given.
     pub ellipsoid: Option<Ellipsoid>,
     /// Prime meridian.
     pub prime_meridian: PrimeMeridian,
     /// Unit of angles.
     pub angular_unit: Unit,
-    /// Shift to WGS 84: three or seven parameters, or none.
+    /// Shift to WGS 84: three or seven parameters, or empty.
     pub to_wgs84: Vec<f64>,
 }
 
 impl Geographic {
-    /// The geographic system of the keys; `fallback` is its code when the keys do not define it.
+    /// Returns the geographic system of the keys; `fallback` is its code if the keys do not define it.
     pub(super) fn from_keys(keys: &GeoKeys, fallback: Option<u16>) -> Self {
         let citation = keys.ascii(2049).unwrap_or_default();
         let stated = real(keys.short(2048));
         let datum_code = real(keys.short(2050));
-        // An ellipsoid alone changes the system of the projected code; where the keys name another system, it describes that one.
+        // Ellipsoid keys alone change the system of the projected code. If the keys name another system, they
+        // describe that one.
         let has_figure = keys.get(2056).is_some() || keys.get(2057).is_some();
         let says_nothing = stated.is_none() && datum_code.is_none() && (keys.get(2048).is_none() || !has_figure);
         let code = stated.or(fallback.filter(|_| says_nothing));
@@ -119,8 +121,9 @@ impl Geographic {
         base
     }
 
-    /// The geographic system under a projected code. GDAL reads it from the keys only if one of them names a system, a datum or an
-    /// ellipsoid, and not at all under 3857: its writers name whatever makes a sphere of it.
+    /// Returns the geographic system of a projected code. GDAL reads it from the keys only if one of them names
+    /// a system, a datum or an ellipsoid, and never for 3857, because writers of 3857 name various systems to
+    /// obtain a sphere.
     pub(super) fn under(row: &ProjectedRow, keys: &GeoKeys) -> Self {
         let named = [2048, 2050, 2056].into_iter().any(|id| keys.get(id).is_some());
         if named && row.code != PSEUDO_MERCATOR {
@@ -130,7 +133,7 @@ impl Geographic {
         Self { to_wgs84, ..Self::from_keys(&GeoKeys::default(), Some(row.geographic)) }
     }
 
-    /// Whether this is the system under a projected code.
+    /// Whether this is the geographic system of a projected code.
     pub(super) fn is_under(&self, row: &ProjectedRow) -> bool {
         let Some(known) = epsg::geographic(row.geographic) else { return true };
         match (self.epsg, self.datum.epsg) {
@@ -140,7 +143,7 @@ impl Geographic {
         }
     }
 
-    /// Whether the ellipsoid and meridian are those of the code of the datum.
+    /// Whether the ellipsoid and the prime meridian are those of the code of the datum.
     pub(super) fn agrees(&self) -> bool {
         let coded = self.epsg.and_then(epsg::geographic);
         let Some(row) = coded.or_else(|| self.datum.epsg.and_then(epsg::geographic_of_datum)) else {
@@ -156,14 +159,15 @@ impl Geographic {
     }
 }
 
-/// The code whose ellipsoid GDAL leaves alone.
+/// The code whose ellipsoid GDAL never changes.
 const PSEUDO_MERCATOR: u16 = 3857;
 
 fn to_wgs84(keys: &GeoKeys) -> Vec<f64> {
     keys.doubles(2062).filter(|v| matches!(v.len(), 3 | 7)).map(<[f64]>::to_vec).unwrap_or_default()
 }
 
-/// The row of the flat system for the code of a solid one, and whether that is geocentric.
+/// Returns the row of the two-dimensional system for the code of a three-dimensional one, and whether the
+/// latter is geocentric.
 pub(super) fn solid_row(code: u16) -> Option<(GeographicRow, bool)> {
     if epsg::geographic(code).is_some() {
         return None;
@@ -183,7 +187,7 @@ fn ellipsoid(keys: &GeoKeys, known: Option<GeographicRow>, name: Option<&str>) -
         (Some(inverse), _) => inverse,
         (None, Some(b)) if b < a => a / (a - b),
         (None, Some(_)) => 0.0,
-        // A lone semi-major axis repeats that of the code, or is the radius of a sphere.
+        // A semi-major axis alone repeats that of the code, or is the radius of a sphere.
         (None, None) => {
             base.as_ref().filter(|e| close(e.semi_major, semi_major, 1e-10)).map_or(0.0, |e| e.inverse_flattening)
         }
@@ -196,7 +200,8 @@ fn ellipsoid(keys: &GeoKeys, known: Option<GeographicRow>, name: Option<&str>) -
     }
 }
 
-/// The meridian of the keys. A longitude counts beside the code of a system, which has its own, only if the keys name another meridian.
+/// Returns the prime meridian of the keys. The code of a system defines its own meridian, so a longitude in the
+/// keys applies only if they name another meridian.
 fn meridian(keys: &GeoKeys, known: Option<GeographicRow>, has_code: bool, name: Option<&str>) -> PrimeMeridian {
     let coded = |code| prime_meridian(code).map(|(name, longitude)| (Some(code), name.to_owned(), longitude));
     let counts = !has_code || keys.short(2051) == Some(USER_DEFINED);
@@ -212,7 +217,7 @@ fn meridian(keys: &GeoKeys, known: Option<GeographicRow>, has_code: bool, name: 
     PrimeMeridian { epsg, name, longitude }
 }
 
-/// The unit in which the angular keys are given.
+/// Returns the unit of the angular keys.
 pub(super) fn key_angle(keys: &GeoKeys) -> Unit {
     let own = || {
         let factor = keys.double(2055).filter(|v| v.is_finite() && *v > 0.0);
@@ -227,7 +232,7 @@ pub(super) fn key_angle(keys: &GeoKeys) -> Unit {
     }
 }
 
-/// The unit of length that a pair of keys names.
+/// Returns the unit of length that a pair of keys defines.
 pub(super) fn linear_unit(keys: &GeoKeys, code: u16, size: u16) -> Option<Unit> {
     match keys.short(code)? {
         USER_DEFINED => {
@@ -239,17 +244,17 @@ pub(super) fn linear_unit(keys: &GeoKeys, code: u16, size: u16) -> Option<Unit> 
     }
 }
 
-/// A code that names something: neither "undefined" nor "user-defined".
+/// Returns a code that is neither "undefined" nor "user-defined".
 pub(super) fn real(code: Option<u16>) -> Option<u16> {
     code.filter(|&code| code != 0 && code != USER_DEFINED)
 }
 
-/// The text of `key` in a citation such as `GCS Name = x|Datum = y|`.
+/// Returns the text of `key` in a citation such as `GCS Name = x|Datum = y|`.
 pub(super) fn part<'a>(citation: &'a str, key: &str) -> Option<&'a str> {
     citation.split('|').find_map(|field| field.trim().strip_prefix(key)?.trim_start().strip_prefix('=').map(str::trim))
 }
 
-/// A citation that is a plain name.
+/// Returns a citation that is a plain name.
 pub(super) fn whole(citation: &str) -> Option<&str> {
     let name = citation.trim_matches(['|', ' ', '\n']);
     (!name.is_empty() && !name.contains(" = ")).then_some(name)

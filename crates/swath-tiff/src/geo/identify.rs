@@ -1,7 +1,7 @@
-//! Finds the code of a system that the keys spell out without naming it.
+//! Finds the code of a system whose definition is in the keys without a code.
 //!
-//! The definition decides: method, parameters, unit and datum must agree with a row of the code tables. Names only choose
-//! between rows that are equal in all of that.
+//! The definition decides: method, parameters, unit and datum must agree with a row of the code tables. Names
+//! only select between rows that are otherwise equal.
 
 use super::crs::{Authority, Code, Projection};
 use super::epsg::{self, Axes, GeographicRow, ProjectedRow};
@@ -9,7 +9,8 @@ use super::geographic::{Ellipsoid, Geographic};
 use super::method::Quantity;
 use super::names::{DEGREE, Unit, close, plain, prime_meridian};
 
-/// Systems of Esri's own list that have the definition of an EPSG one under another name: the name is what was meant.
+/// Systems of Esri's own list that have the definition of an EPSG system but another name. The name identifies
+/// the Esri system.
 const ESRI: &[(&str, u32)] = &[
     ("USA_Contiguous_Albers_Equal_Area_Conic_USGS_version", 102039),
     ("USA_Contiguous_Albers_Equal_Area_Conic", 102003),
@@ -23,7 +24,7 @@ const ESRI: &[(&str, u32)] = &[
     ("South_Pole_Stereographic", 102021),
 ];
 
-/// Datum names of other writers, without punctuation and the `D_` of Esri.
+/// Datum names of other writers, without punctuation and without the `D_` of Esri.
 const DATUMS: &[(&str, u16)] = &[
     ("wgs1984", 6326),
     ("wgs84", 6326),
@@ -56,15 +57,15 @@ const DATUMS: &[(&str, u16)] = &[
     ("sjtsk", 6156),
 ];
 
-/// What a definition states about its datum.
+/// The information of a definition about its datum.
 enum Known {
     Code(u16),
     Datum(u16),
-    /// The writer marked the datum as unknown: any datum on the same ellipsoid may be meant.
+    /// The writer marked the datum as unknown: any datum on the same ellipsoid is possible.
     Ellipsoid,
 }
 
-/// The code of a projected system.
+/// Returns the code of a projected system.
 pub(super) fn projected(projection: &Projection, base: &Geographic, unit: &Unit, name: &str) -> Option<Code> {
     if let Some(&(_, number)) = ESRI.iter().find(|(known, _)| *known == name) {
         return Some(Code { authority: Authority::Esri, number });
@@ -93,7 +94,8 @@ pub(super) fn projected(projection: &Projection, base: &Geographic, unit: &Unit,
     });
     let rows = conversions.flat_map(|row| epsg::projected_over(row.code)).filter(fits);
     let wanted = plain(name);
-    // Among several, the first by name: arbitrary, but what PROJ does, so that files keep the code that other readers show.
+    // Of several rows, the first by name is used. The choice is arbitrary, but PROJ makes the same one, so
+    // files keep the code that other readers show.
     let best = rows.min_by(|a, b| {
         let strange = |row: &ProjectedRow| plain(&row.name) != wanted;
         let rank = |row: &ProjectedRow| (strange(row), row.axes != Axes::EAST_NORTH);
@@ -102,7 +104,7 @@ pub(super) fn projected(projection: &Projection, base: &Geographic, unit: &Unit,
     best.map(|row| Code::epsg(row.code))
 }
 
-/// The code of a geographic system with a known datum.
+/// Returns the code of a geographic system with a known datum.
 pub(super) fn geographic(base: &Geographic) -> Option<u16> {
     let Known::Datum(datum) = known_datum(base)? else { return None };
     let fits = |row: &GeographicRow| {
@@ -112,7 +114,7 @@ pub(super) fn geographic(base: &Geographic) -> Option<u16> {
     epsg::geographics().find(fits).map(|row| row.code)
 }
 
-/// The code of a datum that goes by this name.
+/// Returns the code of the datum with this name.
 pub(super) fn datum_by_name(name: &str) -> Option<u16> {
     let name = plain(name.strip_prefix("D_").unwrap_or(name));
     let alias = DATUMS.iter().find(|(known, _)| *known == name).map(|(_, code)| *code);
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_alias_leads_to_a_row() {
+    fn every_alias_has_a_row() {
         for (name, code) in DATUMS {
             assert!(epsg::geographic_of_datum(*code).is_some(), "{name}");
         }

@@ -9,11 +9,11 @@ const ASCII_TAG: u16 = 34737;
 /// The value of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyValue {
-    /// A code or small number.
+    /// A code or a small number.
     Short(u16),
-    /// Several of them; no key of the specification needs this.
+    /// Several codes or small numbers. No key of the specification needs this.
     Shorts(Vec<u16>),
-    /// Numbers; one, except for GeogTOWGS84GeoKey.
+    /// Numbers: exactly one, except for GeogTOWGS84GeoKey.
     Doubles(Vec<f64>),
     /// Text without its terminator.
     Ascii(String),
@@ -35,36 +35,36 @@ impl GeoKey {
     }
 }
 
-/// A fault of the directory that did not stop the rest from being read.
+/// A fault in the directory that did not prevent reading the rest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeoWarning {
-    /// The directory does not have even a header.
-    #[error("the GeoKey directory has {found} numbers, but its header alone needs 4")]
+    /// The directory is shorter than its header.
+    #[error("the GeoKey directory has {found} numbers, but its header requires 4")]
     NoHeader {
         /// Numbers in the tag.
         found: usize,
     },
-    /// A version that no specification describes; the keys are read as those of version 1.
+    /// No specification defines this version. The keys are read as those of version 1.
     #[error("the GeoKey directory has version {version}; it is read as version 1")]
     Version {
         /// The version.
         version: u16,
     },
-    /// The header announces more keys than there are.
-    #[error("the GeoKey directory announces {announced} keys but has {found}")]
+    /// The header states more keys than the directory has.
+    #[error("the GeoKey directory states {announced} keys but has {found}")]
     MissingKeys {
         /// The number in the header.
         announced: u16,
-        /// Whole keys in the tag.
+        /// The number of complete keys in the tag.
         found: usize,
     },
-    /// The value of a key is outside its tag; the key is left out.
+    /// The value of a key is outside its tag; the key is ignored.
     #[error("GeoKey {id}: values {offset}..{offset}+{count} are outside tag {tag}, which has {len} values")]
     OutOfRange {
         /// The key.
         id: u16,
-        /// The tag that should hold the value.
+        /// The tag that should contain the value.
         tag: u16,
         /// Index of the first value.
         offset: u16,
@@ -73,25 +73,25 @@ pub enum GeoWarning {
         /// Values in the tag.
         len: usize,
     },
-    /// A text runs past the end of its tag and was cut there.
-    #[error("GeoKey {id}: text of {count} bytes is cut to {len}")]
+    /// A text extends past the end of its tag and was truncated there.
+    #[error("GeoKey {id}: the text of {count} bytes is truncated to {len}")]
     TextCut {
         /// The key.
         id: u16,
-        /// Announced length.
+        /// The length in the directory.
         count: u16,
-        /// Bytes that are there.
+        /// The number of bytes in the tag.
         len: usize,
     },
-    /// The key refers to a tag that holds no key values; the key is left out.
-    #[error("GeoKey {id} refers to tag {tag}, which does not hold key values")]
+    /// The key refers to a tag that does not contain key values; the key is ignored.
+    #[error("GeoKey {id} refers to tag {tag}, which does not contain key values")]
     UnknownLocation {
         /// The key.
         id: u16,
         /// The tag.
         tag: u16,
     },
-    /// A key is there twice; the last one counts, as for GDAL.
+    /// A key occurs more than once. The last one is used, as in GDAL.
     #[error("GeoKey {id} occurs more than once; the last one is used")]
     Duplicate {
         /// The key.
@@ -108,34 +108,34 @@ pub struct GeoKeys {
     pub revision: (u16, u16),
     /// The keys.
     pub keys: Vec<GeoKey>,
-    /// What was wrong with the directory.
+    /// The faults that were found in the directory.
     pub warnings: Vec<GeoWarning>,
 }
 
-/// The three tags of a directory.
+/// The three tags that store the keys.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct EncodedKeys {
     /// GeoKeyDirectory (34735).
     pub directory: Vec<u16>,
-    /// GeoDoubleParams (34736), to be left out when empty.
+    /// GeoDoubleParams (34736); do not write it if it is empty.
     pub doubles: Vec<f64>,
-    /// GeoAsciiParams (34737) with its NUL, to be left out when empty.
+    /// GeoAsciiParams (34737) with its NUL; do not write it if it is empty.
     pub ascii: Vec<u8>,
 }
 
-/// Why a set of keys cannot be written.
+/// The reason why a set of keys cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyEncodeError {
-    /// Counts and offsets of the directory have 16 bits.
+    /// The counts and offsets of the directory are limited to 16 bits.
     #[error("GeoKey {id}: the key values exceed the 65,535 values that the directory can address")]
     TooLong {
         /// The key that does not fit.
         id: u16,
     },
     /// A NUL would end the text early.
-    #[error("GeoKey {id}: the text has a NUL")]
+    #[error("GeoKey {id}: the text contains a NUL")]
     Nul {
         /// The key.
         id: u16,
@@ -143,8 +143,8 @@ pub enum KeyEncodeError {
 }
 
 impl GeoKeys {
-    /// Reads the tags GeoKeyDirectory, GeoDoubleParams and GeoAsciiParams. Never fails: what cannot be read is left out and
-    /// named in [`GeoKeys::warnings`].
+    /// Parses the tags GeoKeyDirectory, GeoDoubleParams and GeoAsciiParams. It never fails: keys that cannot be
+    /// read are ignored and listed in [`GeoKeys::warnings`].
     pub fn parse(directory: &[u16], doubles: &[f64], ascii: &[u8]) -> Self {
         let Some((&[version, revision, minor, announced], body)) = directory.split_first_chunk() else {
             let warnings = vec![GeoWarning::NoHeader { found: directory.len() }];
@@ -173,12 +173,12 @@ impl GeoKeys {
         keys
     }
 
-    /// The value of a key; of the last one if there are several.
+    /// Returns the value of a key; if there are several, the last one.
     pub fn get(&self, id: u16) -> Option<&KeyValue> {
         self.keys.iter().rev().find(|key| key.id == id).map(|key| &key.value)
     }
 
-    /// The value of a key that holds a code. A double is not taken for a code, as GDAL does not.
+    /// Returns the value of a key that contains a code. A double is not accepted as a code, as in GDAL.
     pub fn short(&self, id: u16) -> Option<u16> {
         match self.get(id)? {
             KeyValue::Short(value) => Some(*value),
@@ -187,7 +187,7 @@ impl GeoKeys {
         }
     }
 
-    /// The numbers of a key.
+    /// Returns the numbers of a key.
     pub fn doubles(&self, id: u16) -> Option<&[f64]> {
         match self.get(id)? {
             KeyValue::Doubles(values) => Some(values),
@@ -195,7 +195,8 @@ impl GeoKeys {
         }
     }
 
-    /// The number of a key; a code serves as one, because some writers put whole numbers into the directory.
+    /// Returns the number of a key. A code is accepted too, because some writers store whole numbers in the
+    /// directory.
     pub fn double(&self, id: u16) -> Option<f64> {
         match self.get(id)? {
             KeyValue::Doubles(values) => values.first().copied(),
@@ -204,7 +205,7 @@ impl GeoKeys {
         }
     }
 
-    /// The text of a key.
+    /// Returns the text of a key.
     pub fn ascii(&self, id: u16) -> Option<&str> {
         match self.get(id)? {
             KeyValue::Ascii(text) => Some(text),
@@ -212,13 +213,13 @@ impl GeoKeys {
         }
     }
 
-    /// Sets a key, replacing it if it is there.
+    /// Sets a key and replaces its previous value.
     pub fn set(&mut self, id: u16, value: KeyValue) {
         self.keys.retain(|key| key.id != id);
         self.keys.push(GeoKey { id, value });
     }
 
-    /// The three tags for these keys, sorted by number as the specification requires.
+    /// Returns the three tags for these keys, sorted by number as the specification requires.
     pub fn encode(&self) -> Result<EncodedKeys, KeyEncodeError> {
         let mut sorted: Vec<&GeoKey> = self.keys.iter().collect();
         sorted.sort_by_key(|key| key.id);
@@ -241,7 +242,8 @@ impl GeoKeys {
                     (DOUBLE_TAG, place(values.len())?, at)
                 }
                 KeyValue::Ascii(text) => {
-                    // The specification requires ASCII, but GDAL writes UTF-8 unchanged; that keeps the name.
+                    // The specification requires ASCII, but GDAL writes UTF-8 unchanged, which keeps the name
+                    // readable.
                     if text.bytes().any(|c| c == 0) {
                         return Err(KeyEncodeError::Nul { id });
                     }
@@ -276,7 +278,7 @@ fn value(
     let end = start + usize::from(count);
     let out_of_range = |len| GeoWarning::OutOfRange { id, tag, offset, count, len };
     match tag {
-        // The count should be 1; whatever it is, the place holds one value.
+        // The count should be 1. Whatever it is, the entry contains one value.
         0 => Ok(KeyValue::Short(offset)),
         DIRECTORY_TAG => {
             let values = directory.get(start..end).ok_or_else(|| out_of_range(directory.len()))?;
@@ -301,13 +303,14 @@ fn value(
     }
 }
 
-/// Text up to its NUL and without one closing `|`; more of them may belong to the text (`...|Primem = Greenwich||`).
+/// Decodes text up to its NUL, without one closing `|`. Further bars may belong to the text (`...|Primem =
+/// Greenwich||`).
 fn text(bytes: &[u8]) -> String {
     let bytes = bytes.split(|&c| c == 0).next().unwrap_or_default();
     let bytes = bytes.strip_suffix(b"|").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        // Citations with accents come from writers that meant Latin-1.
+        // Text that is not UTF-8 comes from writers that use Latin-1.
         Err(_) => bytes.iter().map(|&c| char::from(c)).collect(),
     }
 }
@@ -329,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn double_out_of_range_loses_that_key_only() {
+    fn double_out_of_range_drops_only_that_key() {
         let keys = GeoKeys::parse(&[1, 1, 0, 2, 2057, 34736, 1, 7, 3072, 0, 1, 32631], &[1.0], b"");
         assert_eq!(keys.short(3072), Some(32631));
         let expected = GeoWarning::OutOfRange { id: 2057, tag: 34736, offset: 7, count: 1, len: 1 };
@@ -338,21 +341,21 @@ mod tests {
     }
 
     #[test]
-    fn text_past_the_end_is_cut_not_lost() {
+    fn text_past_the_end_is_truncated_not_dropped() {
         let keys = GeoKeys::parse(&[1, 1, 0, 1, 1026, 34737, 50, 2], &[], b"abcd|\0");
         assert_eq!(keys.ascii(1026), Some("cd"));
         assert_eq!(keys.warnings, [GeoWarning::TextCut { id: 1026, count: 50, len: 4 }]);
     }
 
     #[test]
-    fn announced_keys_that_are_not_there_are_reported() {
+    fn missing_keys_are_reported() {
         let keys = GeoKeys::parse(&[1, 1, 0, 9, 3072, 0, 1, 32631, 3076, 0], &[], b"");
         assert_eq!(keys.short(3072), Some(32631));
         assert_eq!(keys.warnings, [GeoWarning::MissingKeys { announced: 9, found: 1 }]);
     }
 
     #[test]
-    fn padding_after_the_announced_keys_is_not_read() {
+    fn padding_after_the_stated_keys_is_not_read() {
         let keys = GeoKeys::parse(&[1, 1, 0, 1, 3072, 0, 1, 32631, 0, 0, 0, 0], &[], b"");
         assert_eq!(keys.keys.len(), 1);
     }
@@ -365,19 +368,19 @@ mod tests {
     }
 
     #[test]
-    fn second_of_two_equal_keys_counts() {
+    fn second_of_two_equal_keys_is_used() {
         let keys = GeoKeys::parse(&[1, 1, 0, 2, 3072, 0, 1, 32631, 3072, 0, 1, 32632], &[], b"");
         assert_eq!((keys.short(3072), keys.warnings), (Some(32632), vec![GeoWarning::Duplicate { id: 3072 }]));
     }
 
     #[test]
-    fn value_in_a_foreign_tag_is_left_out() {
+    fn value_in_an_unrelated_tag_is_ignored() {
         let keys = GeoKeys::parse(&[1, 1, 0, 1, 3072, 256, 1, 0], &[], b"");
         assert_eq!(keys.warnings, [GeoWarning::UnknownLocation { id: 3072, tag: 256 }]);
     }
 
     #[test]
-    fn latin1_citation_is_read_and_inner_bars_stay() {
+    fn latin1_citation_is_read_and_inner_bars_are_kept() {
         let keys = GeoKeys::parse(&[1, 1, 0, 1, 1026, 34737, 8, 0], &[], b"a=\xe9|b||\0");
         assert_eq!(keys.ascii(1026), Some("a=\u{e9}|b|"));
     }

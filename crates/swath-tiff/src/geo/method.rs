@@ -1,9 +1,9 @@
-//! The projection methods of the specification: which keys carry their parameters and what WKT calls them.
+//! The projection methods of the specification, with the keys of their parameters and their names in WKT.
 
 use super::keys::GeoKeys;
 use super::names::plain;
 
-/// What a parameter measures.
+/// The kind of quantity of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Quantity {
@@ -23,9 +23,10 @@ pub enum Quantity {
 pub struct MethodParameter {
     /// Name in WKT 1.
     pub name: &'static str,
-    /// What it measures.
+    /// The kind of quantity.
     pub quantity: Quantity,
-    /// Keys that may carry it, the right one first: writers confuse natural origin, false origin and centre.
+    /// The keys that may contain it, the correct one first: writers confuse natural origin, false origin and
+    /// centre.
     pub keys: &'static [u16],
 }
 
@@ -77,7 +78,7 @@ const LAT_1: MethodParameter = parameter("latitude_of_point_1", Quantity::Angle,
 const LON_1: MethodParameter = parameter("longitude_of_point_1", Quantity::Angle, &[]);
 const LAT_2: MethodParameter = parameter("latitude_of_point_2", Quantity::Angle, &[]);
 const LON_2: MethodParameter = parameter("longitude_of_point_2", Quantity::Angle, &[]);
-/// What a map of the world needs.
+/// The parameters of a map of the whole world.
 const WORLD: &[MethodParameter] = &[LON, EASTING, NORTHING];
 
 #[rustfmt::skip]
@@ -160,7 +161,7 @@ static METHODS: &[Method] = &[
     Method { id: "COMILL", code: 0, name: "Compact_Miller", parameters: WORLD },
 ];
 
-/// Other names of methods, in WKT 2, by their EPSG code or in ESRI's dialect; letters and digits only.
+/// Other names of methods: names in WKT 2, EPSG codes, and names in ESRI's dialect; letters and digits only.
 #[rustfmt::skip]
 const ALIASES: &[(&str, &str)] = &[
     ("gausskruger", "TM"), ("9807", "TM"),
@@ -195,23 +196,24 @@ impl Method {
         METHODS.iter()
     }
 
-    /// The method with this short name.
+    /// Returns the method with this short name.
     pub(super) fn by_id(id: &str) -> Option<&'static Self> {
         METHODS.iter().find(|method| method.id == id)
     }
 
-    /// The method with this name in WKT of any version, ESRI's names included, or with this EPSG code as text. Which of the two
-    /// polar stereographic ones it is depends on the parameters: see [`polar_variant`].
+    /// Returns the method with this name in WKT of any version, including ESRI's names, or with this EPSG code
+    /// as text. The parameters select between the two polar stereographic variants: see [`polar_variant`].
     pub(super) fn by_name(name: &str) -> Option<&'static Self> {
         let name = plain(name);
         let alias = ALIASES.iter().find(|(known, _)| *known == name).and_then(|(_, id)| Self::by_id(id));
         alias.or_else(|| METHODS.iter().find(|method| plain(method.name) == name))
     }
 
-    /// The method that these keys name, with the variant that its parameters make it.
+    /// Returns the method of these keys, in the variant that its parameters select.
     pub(super) fn from_keys(code: u16, keys: &GeoKeys) -> Option<&'static Self> {
         match code {
-            // One code for both variants of Mercator: a standard parallel without a scale factor makes it the second.
+            // Both variants of Mercator have one code: a standard parallel without a scale factor selects the
+            // second variant.
             7 if keys.double(3078).is_some() && keys.double(3092).is_none() => Self::by_id("MERC2"),
             15 => Self::by_id(polar_variant(LAT.read(keys).unwrap_or(90.0), SCALE.read(keys).unwrap_or(1.0))),
             0 => None,
@@ -220,19 +222,19 @@ impl Method {
     }
 }
 
-/// Variant A names the pole and a scale, variant B the latitude of true scale. A latitude with a scale that is not 1 is
-/// neither; it stays as it is.
+/// Selects the polar stereographic variant. Variant A has the latitude of the pole and a scale; variant B has
+/// the latitude of true scale. A latitude with a scale that is not 1 is neither and is kept unchanged.
 pub(super) fn polar_variant(latitude: f64, scale: f64) -> &'static str {
     if latitude.abs() != 90.0 && scale == 1.0 { "PSB" } else { "PSA" }
 }
 
 impl MethodParameter {
-    /// The value in the keys, unchanged.
+    /// Returns the value in the keys, unchanged.
     pub(super) fn read(&self, keys: &GeoKeys) -> Option<f64> {
         self.keys.iter().find_map(|&key| keys.double(key))
     }
 
-    /// The value of a parameter that the keys leave out.
+    /// Returns the value of a parameter that the keys do not contain.
     pub(super) fn default(&self) -> f64 {
         match self.quantity {
             Quantity::Scale => 1.0,

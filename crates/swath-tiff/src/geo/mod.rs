@@ -1,8 +1,8 @@
 //! The location of the pixels: affine transforms, ground control points, rational polynomials, and the coordinate reference system.
 //!
-//! Everything here works on plain slices of tag values, so that it can be tested without a file and used on values that
-//! come from a sidecar. The reading rules are those of GDAL where the specification leaves a choice, because that is what
-//! the files in the world were checked with.
+//! Everything here takes plain slices of tag values, so that tests need no file and values from a sidecar can
+//! be used too. If the specification leaves a choice, the rules are those of GDAL, because most existing files
+//! were checked with GDAL.
 
 mod crs;
 mod crs_keys;

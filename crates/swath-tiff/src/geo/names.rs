@@ -1,8 +1,8 @@
-//! Names and sizes behind the codes of the specification: keys, units, prime meridians.
+//! Names and sizes for the codes of the specification: keys, units, prime meridians.
 
 use std::borrow::Cow;
 
-/// The name of a key in GeoTIFF 1.1, clause 7; `None` for a private one.
+/// Returns the name of a key in GeoTIFF 1.1, clause 7; `None` for a private key.
 pub fn key_name(id: u16) -> Option<&'static str> {
     find(KEYS, id, |row| row.0).map(|row| row.1)
 }
@@ -15,7 +15,7 @@ pub struct Unit {
     pub epsg: Option<u16>,
     /// Name.
     pub name: Cow<'static, str>,
-    /// Metres or radians in one unit.
+    /// The number of metres or radians in one unit.
     pub factor: f64,
 }
 
@@ -25,12 +25,13 @@ impl Unit {
     /// The degree.
     pub const DEGREE: Self = Self { epsg: Some(9102), name: Cow::Borrowed("degree"), factor: DEGREE };
 
-    /// The unit of length with this EPSG code.
+    /// Returns the unit of length with this EPSG code.
     pub fn length(code: u16) -> Option<Self> {
         Self::from_table(LENGTHS, code)
     }
 
-    /// The unit of angle with this EPSG code. Those that are ways of writing degrees, such as 9110, are degrees here.
+    /// Returns the unit of angle with this EPSG code. Codes that only define a notation of degrees, such as
+    /// 9110, return degrees.
     pub fn angle(code: u16) -> Option<Self> {
         match code {
             9107 | 9108 | 9110 | 9111 | 9115..=9122 => Some(Self::DEGREE),
@@ -38,12 +39,12 @@ impl Unit {
         }
     }
 
-    /// The unit of length of this many metres, by its code if it has one.
+    /// Returns the unit of length of this many metres, with its code if there is one.
     pub(super) fn length_of_size(factor: f64, name: Option<&str>) -> Option<Self> {
         Self::of_size(LENGTHS, factor, name)
     }
 
-    /// The unit of angle of this many radians, by its code if it has one.
+    /// Returns the unit of angle of this many radians, with its code if there is one.
     pub(super) fn angle_of_size(factor: f64, name: Option<&str>) -> Option<Self> {
         if close(factor, DEGREE, 1e-9) { Some(Self::DEGREE) } else { Self::of_size(ANGLES, factor, name) }
     }
@@ -55,7 +56,7 @@ impl Unit {
         sound.then(|| known.unwrap_or_else(own))
     }
 
-    /// Whether two units are equally long, whatever their names: 9001 is often written as user-defined 1.0.
+    /// Whether two units have the same size, whatever their names: 9001 is often written as user-defined 1.0.
     pub fn same_size(&self, other: &Self) -> bool {
         close(self.factor, other.factor, 1e-9)
     }
@@ -66,22 +67,23 @@ impl Unit {
     }
 }
 
-/// Name and longitude east of Greenwich, in degrees, of the prime meridian with this EPSG code.
+/// Returns the name of the prime meridian with this EPSG code, and its longitude in degrees east of Greenwich.
 pub(super) fn prime_meridian(code: u16) -> Option<(&'static str, f64)> {
     find(MERIDIANS, code, |row| row.0).map(|row| (row.1, row.2))
 }
 
-/// The code of the meridian at this longitude in degrees.
+/// Returns the code of the meridian at this longitude in degrees.
 pub(super) fn prime_meridian_at(longitude: f64) -> Option<(u16, &'static str)> {
     MERIDIANS.iter().find(|row| (row.2 - longitude).abs() < 1e-8).map(|row| (row.0, row.1))
 }
 
-/// Whether two numbers differ by no more than this part of the larger.
+/// Whether two numbers differ by at most the fraction `part` of the larger one.
 pub(super) fn close(a: f64, b: f64, part: f64) -> bool {
     (a - b).abs() <= part * a.abs().max(b.abs())
 }
 
-/// Letters and digits only, in lower case: how names are compared, because every writer has its own punctuation.
+/// Returns the letters and digits of a name in lower case. Names are compared in this form because every writer
+/// has its own punctuation.
 pub(super) fn plain(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
@@ -90,7 +92,7 @@ fn find<T>(table: &'static [T], code: u16, key: impl Fn(&T) -> u16) -> Option<&'
     table.binary_search_by_key(&code, key).ok().and_then(|at| table.get(at))
 }
 
-/// Radians in a degree.
+/// The number of radians in a degree.
 pub(super) const DEGREE: f64 = std::f64::consts::PI / 180.0;
 
 #[rustfmt::skip]

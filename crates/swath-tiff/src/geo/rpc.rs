@@ -1,16 +1,16 @@
-//! Rational polynomial coefficients: the sensor model of satellite scenes that are not yet rectified.
+//! Rational polynomial coefficients: the sensor model of satellite scenes before rectification.
 
-/// What is wrong with a set of coefficients.
+/// The reason why a set of coefficients is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RpcError {
     /// The tag has too few numbers.
-    #[error("an RPC tag has {found} numbers where 92 are needed")]
+    #[error("the RPC tag has {found} numbers; 92 are required")]
     Length {
-        /// Numbers in the tag.
+        /// The number of values in the tag.
         found: usize,
     },
-    /// A sidecar text has no value for a name, or one that is not a number.
+    /// A sidecar text has no value for a name, or a value that is not a number.
     #[error("the RPC text has no number for {name}")]
     Missing {
         /// The name, as in an `_RPC.TXT` file.
@@ -18,7 +18,7 @@ pub enum RpcError {
     },
 }
 
-/// Ratios of cubic polynomials that take (longitude, latitude, height) to (line, sample).
+/// Ratios of cubic polynomials that map (longitude, latitude, height) to (line, sample).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rpc {
     /// Root mean square bias error in metres per axis, -1 if unknown.
@@ -43,7 +43,7 @@ const OFFSETS: [&str; 5] = ["LINE_OFF", "SAMP_OFF", "LAT_OFF", "LONG_OFF", "HEIG
 const SCALES: [&str; 5] = ["LINE_SCALE", "SAMP_SCALE", "LAT_SCALE", "LONG_SCALE", "HEIGHT_SCALE"];
 const POLYNOMIALS: [&str; 4] = ["LINE_NUM_COEFF", "LINE_DEN_COEFF", "SAMP_NUM_COEFF", "SAMP_DEN_COEFF"];
 
-/// What the names above are called in an RPB file.
+/// The corresponding names in an RPB file.
 const RPB_NAMES: [(&str, &str); 16] = [
     ("LINE_OFF", "lineOffset"),
     ("SAMP_OFF", "sampOffset"),
@@ -64,7 +64,7 @@ const RPB_NAMES: [(&str, &str); 16] = [
 ];
 
 impl Rpc {
-    /// The numbers of an RPCCoefficient tag (50844); numbers after the 92nd are ignored.
+    /// Reads the numbers of an RPCCoefficient tag (50844). Numbers after the 92nd are ignored.
     pub fn from_tag(values: &[f64]) -> Result<Self, RpcError> {
         let short = || RpcError::Length { found: values.len() };
         let (&[err_bias, err_rand], rest) = values.split_first_chunk().ok_or_else(short)?;
@@ -77,14 +77,14 @@ impl Rpc {
         Ok(Self { err_bias, err_rand, offset, scale, line_num, line_den, samp_num, samp_den })
     }
 
-    /// The 92 numbers of the tag.
+    /// Returns the 92 numbers of the tag.
     pub fn to_tag(&self) -> Vec<f64> {
         let polynomials = [&self.line_num, &self.line_den, &self.samp_num, &self.samp_den];
         let head = [self.err_bias, self.err_rand].into_iter().chain(self.offset).chain(self.scale);
         head.chain(polynomials.into_iter().flatten().copied()).collect()
     }
 
-    /// The coefficients of an `_RPC.TXT` sidecar: a `NAME: value unit` per line.
+    /// Parses an `_RPC.TXT` sidecar, which has one `NAME: value unit` per line.
     pub fn from_rpc_txt(text: &str) -> Result<Self, RpcError> {
         let find = |name: &str| {
             text.lines().find_map(|line| {
@@ -95,12 +95,12 @@ impl Rpc {
         Self::from_names(find, |name, index| find(&format!("{name}_{}", index + 1)))
     }
 
-    /// The coefficients of an `.RPB` sidecar: `name = value;` and `name = (value, ...);`.
+    /// Parses an `.RPB` sidecar, which has `name = value;` and `name = (value, ...);`.
     pub fn from_rpb(text: &str) -> Result<Self, RpcError> {
         let find = |name: &str| {
             let (_, rpb) = RPB_NAMES.iter().find(|(known, _)| *known == name)?;
             let at = text.match_indices(rpb).find_map(|(at, _)| {
-                // `latOffset` must not be found inside another word.
+                // `latOffset` must not match inside another word.
                 let before = text.get(..at)?.bytes().next_back();
                 let rest = text.get(at + rpb.len()..)?.trim_start().strip_prefix('=')?;
                 before.is_none_or(|c| !c.is_ascii_alphanumeric()).then_some(rest)
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn coefficients_come_in_the_order_of_the_tag() {
+    fn coefficients_are_in_the_order_of_the_tag() {
         let rpc = Rpc::from_tag(&numbered()).unwrap();
         assert_eq!((rpc.err_bias, rpc.err_rand, rpc.offset[0], rpc.scale[0]), (0.0, 1.0, 2.0, 7.0));
         assert_eq!((rpc.line_num[0], rpc.line_den[0], rpc.samp_num[0], rpc.samp_den[19]), (12.0, 32.0, 52.0, 91.0));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_a_coefficient_names_it() {
+    fn error_for_a_missing_coefficient_names_it() {
         assert_eq!(Rpc::from_rpc_txt("LINE_OFF: 1"), Err(RpcError::Missing { name: "SAMP_OFF" }));
         assert_eq!(Rpc::from_rpb("lineOffset = x;"), Err(RpcError::Missing { name: "LINE_OFF" }));
     }

@@ -1,21 +1,21 @@
-//! From the three model tags to one affine transform, and the arithmetic on it.
+//! Computes one affine transform from the three model tags, and operations on it.
 
 use super::gcp::{self, Gcp};
 use crate::build::Value;
 use crate::tag::Tag;
 
-/// What the value of a pixel represents.
+/// The area or point that the value of a pixel represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RasterType {
-    /// The value covers the area of the pixel; coordinates refer to its corner.
+    /// The value represents the area of the pixel; coordinates refer to its corner.
     #[default]
     Area,
-    /// The value was taken at a point; coordinates refer to the centre of the pixel.
+    /// The value represents a point; coordinates refer to the centre of the pixel.
     Point,
 }
 
 impl RasterType {
-    /// The meaning of a GTRasterTypeGeoKey; anything but 2 is an area, as GDAL reads it.
+    /// Returns the raster type of a GTRasterTypeGeoKey. Every value other than 2 is an area, as in GDAL.
     pub fn from_key(value: Option<u16>) -> Self {
         if value == Some(2) { Self::Point } else { Self::Area }
     }
@@ -26,32 +26,32 @@ impl RasterType {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GeoTransform(pub [f64; 6]);
 
-/// A window or level whose transform cannot be computed.
+/// The error for a level whose transform cannot be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the size of the image and of its overview must both be more than zero")]
 pub struct EmptyLevel;
 
 impl GeoTransform {
-    /// One unit per pixel, row and column as coordinates.
+    /// The identity: row and column are the coordinates.
     pub const IDENTITY: Self = Self([0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
 
-    /// The place of a (fractional) column and row.
+    /// Returns the coordinates of a (fractional) column and row.
     pub fn apply(&self, col: f64, row: f64) -> (f64, f64) {
         let t = &self.0;
         (t[0] + col * t[1] + row * t[2], t[3] + col * t[4] + row * t[5])
     }
 
-    /// The transform from places to columns and rows; `None` when the pixels have no area.
+    /// Returns the transform from coordinates to columns and rows, or `None` if the pixels have no area.
     pub fn invert(&self) -> Option<Self> {
         let t = &self.0;
         if t[2] == 0.0 && t[4] == 0.0 {
-            // Apart from speed: keeps an axis-aligned grid free of the rounding of the determinant.
+            // This branch is faster, and it avoids the rounding of the determinant for an axis-aligned grid.
             let ok = t[1] != 0.0 && t[5] != 0.0 && self.is_finite();
             return ok.then(|| Self([-t[0] / t[1], 1.0 / t[1], 0.0, -t[3] / t[5], 0.0, 1.0 / t[5]]));
         }
         let determinant = t[1] * t[5] - t[2] * t[4];
         let magnitude = t[1].abs().max(t[2].abs()).max(t[4].abs().max(t[5].abs()));
-        // A determinant this far below the square of the coefficients is cancellation, not area.
+        // A determinant this far below the square of the coefficients is a rounding error, not an area.
         if !self.is_finite() || determinant.abs() <= 1e-10 * magnitude * magnitude {
             return None;
         }
@@ -59,14 +59,15 @@ impl GeoTransform {
         Some(Self([-t[0] * a - t[3] * b, a, b, -t[0] * d - t[3] * e, d, e]))
     }
 
-    /// The transform of the window whose first pixel is (`col`, `row`) of this one.
+    /// Returns the transform of the window whose first pixel is (`col`, `row`) of this grid.
     pub fn window(&self, col: f64, row: f64) -> Self {
         let (x, y) = self.apply(col, row);
         let t = &self.0;
         Self([x, t[1], t[2], y, t[4], t[5]])
     }
 
-    /// The transform of a level of `level` (width, height) pixels that covers the same ground as `full` pixels of this one.
+    /// Returns the transform of a level of `level` (width, height) pixels that covers the same ground as `full`
+    /// pixels of this grid.
     pub fn level(&self, full: (u64, u64), level: (u64, u64)) -> Result<Self, EmptyLevel> {
         if full.0 == 0 || full.1 == 0 || level.0 == 0 || level.1 == 0 {
             return Err(EmptyLevel);
@@ -74,42 +75,44 @@ impl GeoTransform {
         Ok(self.scaled(full.0 as f64 / level.0 as f64, full.1 as f64 / level.1 as f64))
     }
 
-    /// The transform of pixels that are `x` times as wide and `y` times as high, with the same outer corner.
+    /// Returns the transform of pixels that are `x` times as wide and `y` times as high, with the same outer
+    /// corner.
     pub fn scaled(&self, x: f64, y: f64) -> Self {
         let t = &self.0;
         Self([t[0], t[1] * x, t[2] * y, t[3], t[4] * x, t[5] * y])
     }
 
-    /// The corner-based transform of a grid whose coordinates are pixel centres.
+    /// Converts a transform whose coordinates are pixel centres to the corner-based transform.
     pub fn from_centres(&self) -> Self {
         let t = &self.0;
-        // In this order of operations the result is bit for bit what GDAL gives.
+        // This order of operations returns exactly the same bits as GDAL.
         Self([t[0] - (t[1] * 0.5 + t[2] * 0.5), t[1], t[2], t[3] - (t[4] * 0.5 + t[5] * 0.5), t[4], t[5]])
     }
 
-    /// The transform between pixel centres of this grid: [`from_centres`](Self::from_centres) gives this one back, to the
-    /// last bit wherever there is a number for which it does.
+    /// Returns the transform whose coordinates are pixel centres of this grid.
+    /// [`from_centres`](Self::from_centres) returns this transform again, exact to the last bit if a number
+    /// exists for which it does.
     pub fn to_centres(&self) -> Self {
         let t = &self.0;
         Self([moved(t[0], t[1] * 0.5 + t[2] * 0.5), t[1], t[2], moved(t[3], t[4] * 0.5 + t[5] * 0.5), t[4], t[5]])
     }
 
-    /// Whether rows and columns run askew to the axes.
+    /// Whether the rows or columns are not parallel to the axes.
     pub fn is_rotated(&self) -> bool {
         self.0[2] != 0.0 || self.0[4] != 0.0
     }
 
-    /// Whether this is the identity, which files without georeferencing are written with.
+    /// Whether this is the identity, which some programs write for files without georeferencing.
     pub fn is_identity(&self) -> bool {
         *self == Self::IDENTITY
     }
 
-    /// Whether every coefficient is a number.
+    /// Whether every coefficient is finite.
     pub fn is_finite(&self) -> bool {
         self.0.iter().all(|v| v.is_finite())
     }
 
-    /// (min x, min y, max x, max y) of a raster of this size, whatever the direction of its axes.
+    /// Returns (min x, min y, max x, max y) of a raster of this size, whatever the direction of its axes.
     pub fn bounds(&self, width: u64, height: u64) -> (f64, f64, f64, f64) {
         let (w, h) = (width as f64, height as f64);
         let corners = [self.apply(0.0, 0.0), self.apply(w, 0.0), self.apply(0.0, h), self.apply(w, h)];
@@ -121,15 +124,16 @@ impl GeoTransform {
     }
 }
 
-/// The number nearest to `origin + half` from which taking `half` away leaves `origin`. The sum is rounded, so that often
-/// only a neighbour of it is; where a power of two is between the two there may be none, and the sum has to do.
+/// Returns the number nearest to `origin + half` from which subtracting `half` returns `origin`. The sum is
+/// rounded, so often only a neighbour of the sum has that property. If a power of two lies between the two,
+/// such a number may not exist, and the function returns the sum.
 fn moved(origin: f64, half: f64) -> f64 {
     let sum = origin + half;
     let candidates = [sum, sum.next_up(), sum.next_down()];
     candidates.into_iter().find(|candidate| candidate - half == origin).unwrap_or(sum)
 }
 
-/// The model tags as they are in the file.
+/// The values of the model tags in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RawGeoref<'a> {
     /// ModelPixelScale (33550).
@@ -144,23 +148,24 @@ pub struct RawGeoref<'a> {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Georef {
-    /// Corner-based transform, with the half pixel of PixelIsPoint already taken off.
+    /// The corner-based transform, after subtracting the half pixel of PixelIsPoint.
     pub transform: Option<GeoTransform>,
-    /// The same without the half-pixel shift: the transform that the tags state. Equal to `transform` for PixelIsArea.
+    /// The transform in the tags, without the half-pixel shift. Equal to `transform` for PixelIsArea.
     pub raw: Option<GeoTransform>,
-    /// Ground control points; only when there is no transform.
+    /// Ground control points, only if there is no transform.
     pub gcps: Vec<Gcp>,
-    /// What the value of a pixel represents.
+    /// The area or point that the value of a pixel represents.
     pub raster_type: RasterType,
 }
 
-/// Reads the model tags with GDAL's precedence: a usable pixel scale, then a 16 number matrix, then control points.
+/// Reads the model tags with GDAL's precedence: a usable pixel scale, then a matrix of 16 numbers, then control
+/// points.
 ///
-/// * A pixel scale counts when its first two numbers are not zero. The sign of the second is ignored: rows always run
-///   south, which is what writers of a negative scale meant. The first tiepoint anchors it, also when there are several; without
-///   a whole tiepoint the origin is (0, 0).
-/// * A matrix counts only with exactly 16 numbers; its third row and column are not used.
-/// * NaN and infinity pass through: [`GeoTransform::is_finite`] detects them.
+/// * A pixel scale is used if its first two numbers are not zero. The sign of the second is ignored: rows
+///   always run south, because writers of a negative scale meant that. The first tiepoint gives the origin,
+///   even if there are several. Without a complete tiepoint the origin is (0, 0).
+/// * A matrix is used only if it has exactly 16 numbers; its third row and column are ignored.
+/// * NaN and infinity are kept: [`GeoTransform::is_finite`] detects them.
 pub fn resolve(tags: RawGeoref<'_>, raster_type: RasterType) -> Georef {
     let raw = from_scale(tags.scale, tags.tiepoints).or_else(|| from_matrix(tags.matrix));
     let transform = match raster_type {
@@ -171,11 +176,12 @@ pub fn resolve(tags: RawGeoref<'_>, raster_type: RasterType) -> Georef {
     Georef { transform, raw, gcps, raster_type }
 }
 
-/// The model tags that [`resolve`] reads as this transform, or these points where there is no transform.
+/// Returns the model tags that [`resolve`] reads as this transform, or as these points if there is no
+/// transform.
 ///
-/// As in GDAL, a grid whose rows run south gets a scale and a tiepoint, and every other one the matrix. The tags have room
-/// for one of the two: points of an image that has a transform belong into a sidecar. The raster type is a GeoKey, and has to be
-/// written as one ([`GeoKeys`](super::GeoKeys)).
+/// As in GDAL, a grid whose rows run south is written as a scale and a tiepoint, and every other grid as a
+/// matrix. The tags can store either a transform or points: write the points of an image that has a transform
+/// to a sidecar. The raster type is a GeoKey, and the caller writes it as one ([`GeoKeys`](super::GeoKeys)).
 pub fn georef_tags(transform: Option<&GeoTransform>, gcps: &[Gcp], raster_type: RasterType) -> Vec<(Tag, Value)> {
     let Some(transform) = transform else {
         let tiepoints = gcp::to_tiepoints(gcps, raster_type);
@@ -185,7 +191,7 @@ pub fn georef_tags(transform: Option<&GeoTransform>, gcps: &[Gcp], raster_type: 
         RasterType::Area => *transform,
         RasterType::Point => transform.to_centres(),
     };
-    // A scale of zero would be read as no transform, and one that is no number as no origin.
+    // A scale of zero would be read as no transform, and a scale that is not finite as no origin.
     if b == 0.0 && d == 0.0 && a != 0.0 && a.is_finite() && e < 0.0 && e.is_finite() {
         return vec![
             (Tag::MODEL_PIXEL_SCALE, Value::Double(vec![a, -e, 0.0])),
@@ -223,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn tiepoint_away_from_the_origin_is_carried_back() {
+    fn tiepoint_away_from_the_origin_gives_the_origin() {
         let got = read(&[10.0, 20.0, 0.0], &TIE, &[], RasterType::Area).transform;
         assert_eq!(got, Some(GeoTransform([980.0, 10.0, 0.0, 2060.0, 0.0, -20.0])));
     }
@@ -244,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn scale_wins_over_matrix_and_over_many_tiepoints() {
+    fn scale_takes_precedence_over_matrix_and_many_tiepoints() {
         let tie = [0.0, 0.0, 0.0, 1000.0, 2000.0, 0.0, 5.0, 4.0, 0.0, 1055.0, 1920.0, 0.0];
         let got = read(&[10.0, 20.0], &tie, &MATRIX, RasterType::Area);
         assert_eq!(got.transform, Some(GeoTransform([1000.0, 10.0, 0.0, 2000.0, 0.0, -20.0])));
@@ -252,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_scale_is_no_transform_but_control_points() {
+    fn tiepoints_with_a_zero_scale_are_control_points() {
         for scale in [&[0.0, 20.0, 0.0][..], &[10.0, 0.0, 0.0], &[10.0]] {
             let got = read(scale, &TIE, &[], RasterType::Area);
             assert_eq!(got.transform, None);
@@ -268,19 +274,19 @@ mod tests {
     }
 
     #[test]
-    fn short_tiepoint_anchors_at_zero() {
+    fn incomplete_tiepoint_gives_the_origin_zero() {
         let got = read(&[10.0, 20.0, 0.0], &[1.0, 2.0, 3.0], &[], RasterType::Area).transform;
         assert_eq!(got, Some(GeoTransform([0.0, 10.0, 0.0, 0.0, 0.0, -20.0])));
     }
 
     #[test]
-    fn nan_scale_passes_through_and_is_reported() {
+    fn nan_scale_is_kept_and_reported() {
         let got = read(&[f64::NAN, 20.0, 0.0], &TIE, &[], RasterType::Area).transform.unwrap();
         assert!(!got.is_finite());
         assert_eq!(got.invert(), None);
     }
 
-    /// What a reader makes of the tags that are written.
+    /// Returns the georeferencing that a reader gets from the written tags.
     fn read_back(transform: Option<&GeoTransform>, gcps: &[Gcp], raster_type: RasterType) -> Georef {
         let tags = georef_tags(transform, gcps, raster_type);
         let doubles = |wanted| {
@@ -339,7 +345,8 @@ mod tests {
             assert_eq!(read_back(Some(&transform), &[], RasterType::Area).transform, Some(transform));
             let back = read_back(Some(&transform), &[], RasterType::Point).transform.unwrap();
             for i in [0, 3] {
-                // Beyond a power of two numbers are twice as far apart, and none may exist where it is needed.
+                // Above a power of two the distance between numbers doubles, so the required number may not
+                // exist.
                 assert!((back.0[i] - t[i]).abs() <= 2.0 * f64::EPSILON * (t[i].abs() + pixel), "{t:?} {back:?}");
             }
             lost += u32::from(back != transform);

@@ -16,7 +16,7 @@ use swath_tiff::{Fields, Limits, Photometric, ReadAt, Tag};
 use crate::dataset::band_color;
 use crate::dataset::level::Level;
 use crate::dataset::sidecar::{Sidecars, placed_beside};
-use crate::nodata::nodata_test::{nearest_sample, with_number};
+use crate::nodata::is_nodata::{nearest_sample, with_number};
 
 /// Everything known about an image except its pixels, sidecar files included. Where several sources give the
 /// same value, GDAL's order applies: `.aux.xml`, then the file itself, then a world file.

@@ -6,7 +6,7 @@ use swath_gpu::DeviceRaster;
 use swath_tiff::nodata::NoData;
 
 use crate::error::Result;
-use crate::nodata::nodata_test::NodataTest;
+use crate::nodata::is_nodata::NodataTest;
 
 /// Replaces NaN by the nodata value. Types without NaN stay unchanged. Complex samples stay unchanged too:
 /// GDAL compares only their real part, so a NaN in one part would be lost.

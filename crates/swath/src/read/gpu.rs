@@ -24,7 +24,8 @@ use swath_gpu::{
 use swath_io::Span;
 
 use crate::error::{Error, Result};
-use crate::fallback::{Alternatives, Decision, Setback, Step, stage};
+use crate::fallback::read::{Alternatives, Decision, Setback, Step};
+use crate::fallback::stage;
 use crate::read::plan::{BlockRect, BlockRequest, ReadPlan};
 use crate::read::request::{Cancel, Layout, Progress};
 use crate::report::{DeviceReport, ReadReport};

@@ -4,7 +4,7 @@ use swath_codec::DType;
 use swath_tiff::SampleFormat;
 use swath_tiff::nodata::NoData;
 
-use crate::nodata::nodata_test::{NodataTest, with_number};
+use crate::nodata::is_nodata::{NodataTest, with_number};
 
 /// A Rust type that samples can be read into.
 pub trait Sample: bytemuck::Pod + Send + Sync {

@@ -14,9 +14,9 @@
 //! For sizes that are multiples, the results equal GDAL's with two exceptions: GDAL lets NaN spread, and
 //! bilinear and cubic differ next to missing pixels, where Swath keeps the weight of each remaining pixel.
 
-mod blocks;
+mod cells;
 mod device;
-mod kernels;
+mod filters;
 mod ranks;
 mod scratch;
 
@@ -26,10 +26,10 @@ use std::ops::Range;
 use swath_codec::DType;
 use swath_tiff::nodata::NoData;
 
-use self::blocks::Summable;
-use self::kernels::Kernel;
+use self::cells::Summable;
+use self::filters::Kernel;
 pub(crate) use self::scratch::ReduceScratch;
-use crate::nodata::nodata_test::{NodataTest, Number, with_number};
+use crate::nodata::is_nodata::{NodataTest, Number, with_number};
 
 /// How overviews are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -335,8 +335,8 @@ impl Reduction {
         let mut scratch = ReduceScratch::default();
         for (row, out) in rows.zip(out.chunks_exact_mut(width)) {
             match self.method.kernel() {
-                Some(kernel) => kernels::mask_row(kernel, self.factor, &mask, row, out, &mut scratch),
-                None => blocks::mask_row(self.factor, &mask, row, out),
+                Some(kernel) => filters::mask_row(kernel, self.factor, &mask, row, out, &mut scratch),
+                None => cells::mask_row(self.factor, &mask, row, out),
             }
         }
     }
@@ -395,9 +395,9 @@ impl<T: Summable> Rules<T> {
         let width = src.width.div_ceil(self.factor);
         for (row, out) in rows.zip(out.chunks_exact_mut(width)) {
             match (self.method, self.method.kernel()) {
-                (_, Some(kernel)) => kernels::row(self, kernel, src, mask, row, out, scratch),
+                (_, Some(kernel)) => filters::row(self, kernel, src, mask, row, out, scratch),
                 (Resampling::Median | Resampling::Mode, _) => ranks::row(self, src, mask, row, out, scratch),
-                (_, None) => blocks::row(self, src, mask, row, out, scratch),
+                (_, None) => cells::row(self, src, mask, row, out, scratch),
             }
         }
     }

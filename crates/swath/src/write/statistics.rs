@@ -8,7 +8,7 @@ use swath_codec::DType;
 use swath_tiff::gdal_metadata::Statistics;
 use swath_tiff::nodata::NoData;
 
-use crate::nodata::nodata_test::{NodataTest, Number, with_number};
+use crate::nodata::is_nodata::{NodataTest, Number, with_number};
 
 /// Number of samples that are measured together: few enough that they stay in the first-level cache and that
 /// their sums need few bits.

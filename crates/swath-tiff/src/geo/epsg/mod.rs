@@ -1,8 +1,8 @@
 //! Tables of the EPSG codes that GeoTIFF keys commonly use.
 //!
-//! The tables are texts with a row per line, sorted by code, selected from the EPSG Dataset by `generate.py`, so that they can
-//! be read, compared and replaced. They are searched in place: nothing is built at start-up. A code that is not in them is no
-//! error, it only stays a number.
+//! The tables are texts with one row per line, sorted by code. `generate.py` selects them from the EPSG
+//! Dataset, so that they can be read, compared and replaced. They are searched in place: nothing is built at
+//! start-up. A code that is not in the tables is not an error; only its number is known.
 //!
 //! The EPSG Dataset is owned by IOGP and has its own terms of use.
 
@@ -41,17 +41,18 @@ pub(super) struct GeographicRow {
     pub(super) three_d: Option<u16>,
     /// Code of the geocentric system of the datum.
     pub(super) geocentric: Option<u16>,
-    /// The longitude comes before the latitude.
+    /// Whether the longitude comes before the latitude.
     pub(super) longitude_first: bool,
     pub(super) deprecated: bool,
 }
 
-/// The axes of a map, in the register's order and with the words of WKT 1.
+/// The axes of a map, in the order of the register and with the words of WKT 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Axes {
-    /// Where each points.
+    /// The direction of each axis.
     pub(super) towards: [&'static str; 2],
-    /// The northing comes first, though both point to the pole or away from it. Elsewhere the directions determine the order.
+    /// Whether the northing comes first although both axes point to the pole or away from it. In all other
+    /// cases the directions determine the order.
     pub(super) northing_first: bool,
 }
 
@@ -62,7 +63,7 @@ impl Axes {
         Self { towards: [first, second], northing_first: false }
     }
 
-    /// The axes that the flags of a row mean.
+    /// Returns the axes for the flags of a row.
     fn from_flags(flags: &str) -> Option<Self> {
         let flags = flags.trim_end_matches('d');
         let letters = flags.trim_end_matches('r');
@@ -102,7 +103,8 @@ pub(super) struct ConversionRow {
     values: Values,
 }
 
-/// Numbers are parsed only when they are needed: a search visits thousands of rows and rejects most at the first number.
+/// The parameters as text or as numbers. Text is parsed on demand: a search visits thousands of rows and
+/// rejects most at the first number.
 #[derive(Debug, Clone, PartialEq)]
 enum Values {
     Text(&'static str),
@@ -110,7 +112,7 @@ enum Values {
 }
 
 impl ConversionRow {
-    /// The parameters in the method's order, angles in degrees.
+    /// Returns the parameters in the order of the method, angles in degrees.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> {
         let (text, utm) = match self.values {
             Values::Text(text) => (text, None),
@@ -129,7 +131,7 @@ pub(super) struct EllipsoidRow {
     pub(super) inverse_flattening: f64,
 }
 
-/// A system of heights.
+/// A vertical system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct VerticalRow {
     pub(super) code: u16,
@@ -137,7 +139,7 @@ pub(super) struct VerticalRow {
     pub(super) datum: u16,
     pub(super) datum_name: &'static str,
     pub(super) unit: u16,
-    /// The name of the axis of a system of depths, which points down.
+    /// The name of the axis of a depth system, which points down.
     pub(super) depth: Option<&'static str>,
 }
 
@@ -145,12 +147,12 @@ pub(super) fn geographic(code: u16) -> Option<GeographicRow> {
     search(GEOGRAPHIC, code).and_then(geographic_row)
 }
 
-/// All geographic systems, by code.
+/// Returns all geographic systems, by code.
 pub(super) fn geographics() -> impl Iterator<Item = GeographicRow> {
     rows(GEOGRAPHIC).filter_map(geographic_row)
 }
 
-/// The projected system with this code: a named grid, or a zone of a UTM family.
+/// Returns the projected system with this code: a named grid, or a zone of a UTM family.
 pub(super) fn projected(code: u16) -> Option<ProjectedRow> {
     search(PROJECTED, code).and_then(projected_row).or_else(|| {
         let family = utm_family(floor(UTM, code)?)?;
@@ -159,7 +161,7 @@ pub(super) fn projected(code: u16) -> Option<ProjectedRow> {
     })
 }
 
-/// The projected systems over this conversion.
+/// Returns the projected systems that use this conversion.
 pub(super) fn projected_over(conversion: u16) -> impl Iterator<Item = ProjectedRow> {
     let zone = conversion.wrapping_sub(16000);
     let families = utm_families().filter(move |family| (family.first..=family.last).contains(&zone));
@@ -167,17 +169,17 @@ pub(super) fn projected_over(conversion: u16) -> impl Iterator<Item = ProjectedR
     grids.chain(families.filter_map(move |family| family.zone(zone)))
 }
 
-/// The conversion with this code: one of a named grid, or a UTM zone.
+/// Returns the conversion with this code: that of a named grid, or a UTM zone.
 pub(super) fn conversion(code: u16) -> Option<ConversionRow> {
     search(CONVERSIONS, code).and_then(conversion_row).or_else(|| utm_conversion(code))
 }
 
-/// All conversions, UTM zones included.
+/// Returns all conversions, including UTM zones.
 pub(super) fn conversions() -> impl Iterator<Item = ConversionRow> {
     rows(CONVERSIONS).filter_map(conversion_row).chain((16001..=16160).filter_map(utm_conversion))
 }
 
-/// The geographic system of a datum; of the one with the smallest code if there are several.
+/// Returns the geographic system of a datum; if there are several, the one with the smallest code.
 pub(super) fn geographic_of_datum(datum: u16) -> Option<GeographicRow> {
     rows(GEOGRAPHIC).find(|row| field(row, '|', 2) == Some(datum)).and_then(geographic_row)
 }
@@ -198,12 +200,12 @@ pub(super) fn vertical(code: u16) -> Option<VerticalRow> {
     search(VERTICAL, code).and_then(vertical_row)
 }
 
-/// The height system of a vertical datum, in metres if there are several.
+/// Returns the vertical system of a vertical datum; if there are several, the one in metres.
 pub(super) fn vertical_of_datum(datum: u16) -> Option<VerticalRow> {
     rows(VERTICAL).filter_map(vertical_row).find(|row| row.datum == datum)
 }
 
-/// The code of the compound of a horizontal and a vertical system.
+/// Returns the code of the compound of a horizontal and a vertical system.
 pub(super) fn compound(horizontal: u16, vertical: u16) -> Option<u16> {
     rows(COMPOUND).find_map(|row| {
         let same = field(row, ' ', 0) == Some(horizontal) && field(row, ' ', 1) == Some(vertical);
@@ -211,13 +213,13 @@ pub(super) fn compound(horizontal: u16, vertical: u16) -> Option<u16> {
     })
 }
 
-/// The horizontal and the vertical system of a compound.
+/// Returns the horizontal and the vertical system of a compound.
 pub(super) fn compound_parts(code: u16) -> Option<(u16, u16)> {
     let row = rows(COMPOUND).find(|row| field(row, ' ', 2) == Some(code))?;
     Some((field(row, ' ', 0)?, field(row, ' ', 1)?))
 }
 
-/// The kind of any code of the register, also of those that are not in the other tables.
+/// Returns the kind of any code of the register, including codes that are not in the other tables.
 pub(super) fn kind(code: u16) -> Option<EpsgKind> {
     let row = floor(KINDS, code)?;
     let last: u16 = field(row, ' ', 1)?;
@@ -232,7 +234,7 @@ pub(super) fn kind(code: u16) -> Option<EpsgKind> {
     (code <= last).then_some(kind)
 }
 
-/// Every code of a table of systems, for tests that have to see them all.
+/// Returns every code of the tables of systems, for tests that check all of them.
 #[cfg(test)]
 pub(super) fn all_codes() -> Vec<(u16, EpsgKind)> {
     let zones = utm_families().flat_map(|family| {
@@ -248,7 +250,7 @@ pub(super) fn all_codes() -> Vec<(u16, EpsgKind)> {
     grids.chain(flat).chain(solid).chain(geocentric).chain(compounds).collect()
 }
 
-/// The unit of length of any projected EPSG code, also of those that are not in the tables.
+/// Returns the unit of length of any projected EPSG code, including codes that are not in the tables.
 pub(super) fn projected_unit(code: u16) -> u16 {
     let unit = floor(UNITS, code).and_then(|row| {
         let last: u16 = field(row, ' ', 1)?;
@@ -259,7 +261,7 @@ pub(super) fn projected_unit(code: u16) -> u16 {
 
 struct UtmFamily {
     geographic: u16,
-    /// First and last zone; 100 is added in the south, as in the codes of the conversions.
+    /// The first and the last zone. In the south 100 is added, as in the codes of the conversions.
     first: u16,
     last: u16,
     /// Code of the first zone.
@@ -377,12 +379,12 @@ fn field<T: std::str::FromStr>(row: &str, separator: char, index: usize) -> Opti
     row.split(separator).nth(index)?.parse().ok()
 }
 
-/// The row that starts with this code.
+/// Returns the row that starts with this code.
 fn search(table: &'static str, code: u16) -> Option<&'static str> {
     floor(table, code).filter(|row| leading(row) == u32::from(code))
 }
 
-/// The last row that starts with this code or a smaller one, by bisection on the text.
+/// Returns the last row that starts with this code or a smaller one, by bisection on the text.
 fn floor(table: &'static str, code: u16) -> Option<&'static str> {
     let (mut low, mut high, mut found) = (0, table.len(), None);
     while low < high {
@@ -399,7 +401,7 @@ fn floor(table: &'static str, code: u16) -> Option<&'static str> {
     found
 }
 
-/// The number at the start of a row; 0 for the comments at the top, which sort before every row.
+/// Returns the number at the start of a row; 0 for the comments at the top, which sort before every row.
 fn leading(row: &str) -> u32 {
     row.bytes().map_while(|c| c.is_ascii_digit().then(|| u32::from(c - b'0'))).fold(0, |n, d| n * 10 + d)
 }
@@ -409,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bisection_finds_every_row_and_nothing_else() {
+    fn bisection_finds_every_row_and_no_other() {
         for table in [GEOGRAPHIC, PROJECTED, CONVERSIONS, ELLIPSOIDS, VERTICAL, UTM, UNITS, KINDS] {
             let mut previous = 0;
             for row in rows(table) {

@@ -1,11 +1,12 @@
-//! Writes a projected system in ESRI's dialect, for the citation that takes the place of keys that do not exist.
+//! Writes a projected system in ESRI's dialect, for the citation that replaces keys that do not exist.
 
 use super::write::{Number, joined, push, quote};
 use crate::geo::crs::{Crs, CrsKind, Projection};
 use crate::geo::geographic::Geographic;
 use crate::geo::names::Unit;
 
-/// The parameters that ESRI requires in addition to ours, with the values that make both methods equal.
+/// Returns the parameters that ESRI requires in addition to those of Swath's tables, with the values that make
+/// both methods equal.
 fn fixed(id: &str) -> &'static [(&'static str, f64)] {
     match id {
         "WEBM" => &[("Standard_Parallel_1", 0.0), ("Auxiliary_Sphere_Type", 0.0)],
@@ -26,7 +27,7 @@ fn method_name(projection: &Projection) -> &'static str {
     }
 }
 
-/// ESRI's name of a parameter; `None` for one that its method does not have.
+/// Returns ESRI's name of a parameter, or `None` if ESRI's method does not have it.
 fn parameter_name(id: &str, name: &'static str) -> Option<&'static str> {
     Some(match (id, name) {
         ("WEBM", "latitude_of_origin") => return None,
@@ -51,7 +52,8 @@ fn parameter_name(id: &str, name: &'static str) -> Option<&'static str> {
 }
 
 impl Crs {
-    /// The projected system in ESRI's dialect: as it was read, or made for a method that GeoKeys do not have.
+    /// Returns the projected system in ESRI's dialect: the text of the file if it has one, otherwise a text for
+    /// a method that GeoKeys do not define.
     pub(in crate::geo) fn to_esri_wkt(&self) -> Option<String> {
         if self.esri_wkt.is_some() {
             return self.esri_wkt.clone();
@@ -78,7 +80,7 @@ impl Crs {
 
 fn write_geographic(out: &mut String, base: &Geographic) -> Option<()> {
     let ellipsoid = base.ellipsoid.as_ref()?;
-    // These words identify the dialect, for PROJ too.
+    // These words identify the dialect, also for PROJ.
     let named = |prefix: &str, name: &str| format!("{prefix}{}", joined(name.strip_prefix(prefix).unwrap_or(name)));
     out.push_str("GEOGCS[");
     quote(out, &if base.epsg == Some(4326) { "GCS_WGS_1984".into() } else { named("GCS_", &base.name) });
@@ -108,7 +110,7 @@ fn write_unit(out: &mut String, unit: &Unit) {
     push(out, format_args!(",{}]", Real(unit.factor)));
 }
 
-/// A number that shows that it is none of the whole ones.
+/// A number that is always written with a decimal point.
 struct Real(f64);
 
 impl std::fmt::Display for Real {

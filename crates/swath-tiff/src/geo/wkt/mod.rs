@@ -1,7 +1,7 @@
-//! Well-known text: the form in which reference systems travel between programs.
+//! Well-known text: the format in which programs exchange reference systems.
 //!
-//! Written is WKT 1 in GDAL's dialect, which every geospatial library reads, and ESRI's dialect where GeoKeys have no words for
-//! a projection. Read are WKT 1 of both dialects and WKT 2 (ISO 19162:2015 and 2019).
+//! Swath writes WKT 1 in GDAL's dialect, which every geospatial library reads, and ESRI's dialect for
+//! projections that GeoKeys do not define. It reads WKT 1 of both dialects and WKT 2 (ISO 19162:2015 and 2019).
 
 mod esri;
 mod projection;

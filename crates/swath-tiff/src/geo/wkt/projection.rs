@@ -1,4 +1,4 @@
-//! The projection of a text: which method is meant, and its parameters under the names of every dialect.
+//! The projection of a text: its method, and its parameters under the names of every dialect.
 
 use super::read::{UNIT, angle_of};
 use super::text::Node;
@@ -7,7 +7,7 @@ use crate::geo::geographic::Geographic;
 use crate::geo::method::{Method, MethodParameter, Quantity, polar_variant};
 use crate::geo::names::{DEGREE, Unit, close, plain};
 
-/// Names of parameters beside those of GDAL's WKT 1: ESRI's, those of WKT 2 and their EPSG codes.
+/// Names of parameters other than those of GDAL's WKT 1: ESRI's names, those of WKT 2, and EPSG codes.
 #[rustfmt::skip]
 const ALIASES: &[(&str, &[&str])] = &[
     ("latitude_of_origin", LATITUDES), ("latitude_of_center", LATITUDES),
@@ -34,7 +34,7 @@ const LATITUDES: &[&str] = &["latitudeoforigin", "latitudeofcenter", "centralpar
 const LONGITUDES: &[&str] = &["centralmeridian", "longitudeofcenter", "longitudeoforigin", "longitudeofnaturalorigin",
     "longitudeoffalseorigin", "longitudeofprojectioncentre", "8802", "8822", "8812", "8833"];
 
-/// The element that holds the parameters: the system itself in WKT 1.
+/// Returns the element that contains the parameters: the system itself in WKT 1.
 fn conversion<'a, 'b>(root: &'a Node<'b>) -> &'a Node<'b> {
     root.child(&["CONVERSION", "DERIVINGCONVERSION"]).unwrap_or(root)
 }
@@ -43,13 +43,14 @@ pub(super) fn method_name<'a>(root: &'a Node<'_>) -> Option<&'a str> {
     conversion(root).child(&["PROJECTION", "METHOD"])?.text()
 }
 
-/// The unit of the angles among the parameters, which WKT 2 gives in place of that of the system.
+/// Returns the unit of the angles among the parameters, which WKT 2 gives in place of the unit of the system.
 pub(super) fn angular_unit(root: &Node<'_>) -> Option<Unit> {
     let node = conversion(root);
     node.all(&["PARAMETER"]).filter(|parameter| parameter.child(&["ANGLEUNIT"]).is_some()).find_map(angle_of)
 }
 
-/// The projection of a projected system; `None` for a method, or a use of one, that the tables do not have.
+/// Returns the projection of a projected system, or `None` for a method, or a variant of one, that is not in
+/// the tables.
 pub(super) fn read(root: &Node<'_>, base: &Geographic, unit: &Unit, esri: bool) -> Option<Projection> {
     let node = conversion(root);
     let given = Given { node, angle: base.angular_unit.factor, length: unit.factor };
@@ -70,7 +71,8 @@ pub(super) fn read(root: &Node<'_>, base: &Geographic, unit: &Unit, esri: bool) 
                 (Some(_), _) if scaled => return None,
                 (Some(_), _) => "LCC2",
                 (None, Some((parallel, origin))) if (parallel - origin).abs() > 1e-10 => {
-                    // One parallel that is not the origin's: two equal ones mean the same, as long as there is no scale.
+                    // There is one parallel, and it differs from the latitude of the origin. Two equal
+                    // parallels are equivalent if there is no scale.
                     let method = Method::by_id("LCC2").filter(|_| !scaled)?;
                     let value = |own: &MethodParameter| match own.name {
                         "standard_parallel_2" => parallel,
@@ -90,14 +92,14 @@ pub(super) fn read(root: &Node<'_>, base: &Geographic, unit: &Unit, esri: bool) 
         ("krovak", _) if is_north_orientated(root, &given) => "KROVAKN",
         ("goodehomolosine", _) if given.plain(&["option"]) == Some(1.0) => "IGH",
         ("swissobliquecylindrical" | "swissobliquemercator", _) => "HOMB",
-        // The instrument that sweeps the other way has no name in WKT 1.
+        // WKT 1 has no name for the instrument that sweeps along the other axis.
         ("geostationarysatellite", _) if extension(root).is_some_and(|text| text.contains("+sweep=x")) => return None,
         _ => Method::by_name(&name)?.id,
     };
     let method = Method::by_id(id)?;
     let value = |own: &MethodParameter| {
         let found = match (id, own.name) {
-            // ESRI names the latitude of true scale a standard parallel.
+            // ESRI calls the latitude of true scale a standard parallel.
             ("PSA" | "PSB", "latitude_of_origin") => latitude.or(parallel),
             ("BONNE", "standard_parallel_1") => parallel.or(latitude),
             ("HOMA" | "HOMB", "rectified_grid_angle") => given.value(own).or_else(|| given.angle(&["azimuth"])),
@@ -111,7 +113,7 @@ pub(super) fn read(root: &Node<'_>, base: &Geographic, unit: &Unit, esri: bool) 
     Some(Projection::new(method, method.parameters.iter().map(value)))
 }
 
-/// The parameters of a text, in the units of the system that is made of it.
+/// The parameters of a text, in the units of the resulting system.
 struct Given<'a, 'b> {
     node: &'a Node<'b>,
     angle: f64,
@@ -136,7 +138,7 @@ impl Given<'_, '_> {
         self.find(names, 1.0)
     }
 
-    /// The value of a parameter, converted from its own unit if it has one.
+    /// Returns the value of a parameter, converted from its own unit if it has one.
     fn find(&self, names: &[&str], unit: f64) -> Option<f64> {
         let is_meant = |parameter: &&Node<'_>| {
             let name = parameter.text().map(plain).unwrap_or_default();
@@ -153,12 +155,13 @@ impl Given<'_, '_> {
     }
 }
 
-/// What GDAL adds to WKT 1 for PROJ.
+/// Returns the extension of WKT 1 that GDAL writes for PROJ.
 fn extension<'a>(root: &'a Node<'_>) -> Option<&'a str> {
     root.child(&["EXTENSION"])?.texts.get(1).map(AsRef::as_ref)
 }
 
-/// GDAL writes Web Mercator as a Mercator with a remark for PROJ that its ellipsoid is a sphere.
+/// Whether the text is Web Mercator. GDAL writes it as a Mercator with an extension that tells PROJ to treat
+/// its ellipsoid as a sphere.
 fn is_web_mercator(root: &Node<'_>) -> bool {
     let sphere = |text: &str| text.contains("+nadgrids=@null") && text.contains("+a=6378137 +b=6378137");
     extension(root).is_some_and(sphere)

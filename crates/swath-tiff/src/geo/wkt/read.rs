@@ -1,6 +1,7 @@
-//! From well-known text to a system: WKT 1 of GDAL and of ESRI, and WKT 2.
+//! Parses well-known text: WKT 1 of GDAL and of ESRI, and WKT 2.
 //!
-//! ESRI's dialect also occurs in citations, as the "ESRI PE string" that ArcGIS and GDAL write when keys cannot express a system.
+//! ESRI's dialect also occurs in citations, as the "ESRI PE string" that ArcGIS and GDAL write if keys cannot
+//! express a system.
 
 use super::projection;
 use super::text::{Node, WktError};
@@ -24,10 +25,11 @@ const GEODETIC_DATUM: &[&str] = &["DATUM", "GEODETICDATUM", "TRF", "ENSEMBLE"];
 const VERTICAL_DATUM: &[&str] = &["VERT_DATUM", "VDATUM", "VERTICALDATUM", "VRF", "ENSEMBLE"];
 
 impl Crs {
-    /// The system that a text describes: WKT 1 in GDAL's or ESRI's dialect, or WKT 2.
+    /// Parses a system from text: WKT 1 in GDAL's or ESRI's dialect, or WKT 2.
     ///
-    /// A code in the text names the system, unless the tables contain the code and the text contradicts it: then what is spelled out
-    /// counts. A text without a code is compared with the tables, as [`Crs::from_keys`] does.
+    /// A code in the text identifies the system, unless the tables contain the code and the rest of the text
+    /// contradicts it: then the definition in the text is used. A text without a code is compared with the
+    /// tables, as in [`Crs::from_keys`].
     ///
     /// ```
     /// use swath_tiff::geo::Crs;
@@ -40,7 +42,7 @@ impl Crs {
         let (root, rest) = Node::parse(text)?;
         let mut crs = system(&root)?;
         let after = rest.trim_matches(|c: char| c.is_whitespace() || c == '\0');
-        // ESRI puts the heights behind the horizontal system instead of around both.
+        // ESRI writes the vertical system after the horizontal one, not around both.
         if let Some(heights) = after.strip_prefix(',') {
             let (heights, end) = Node::parse(heights)?;
             if heights.is(VERTICAL) && end.trim().is_empty() {
@@ -56,8 +58,8 @@ impl Crs {
         crs.checked(&root, text)
     }
 
-    /// An unknown projection is an error, unless a code names it or ESRI's own words can be passed on. These also say
-    /// best which datum is meant when it goes by a name that the tables do not have.
+    /// Checks the projection. An unknown projection is an error, unless it has a code or ESRI's text can be
+    /// kept. ESRI's text is also the best description of a datum whose name is not in the tables.
     fn checked(self, root: &Node<'_>, text: &str) -> Result<Self, WktError> {
         let known_datum = self.geographic.as_ref().is_some_and(|base| base.datum.epsg.is_some());
         if self.kind != CrsKind::Projected || self.horizontal.is_some() || self.projection.is_some() && known_datum {
@@ -72,7 +74,7 @@ impl Crs {
         Err(WktError::Method { name: projection::method_name(horizontal(root)).unwrap_or_default().to_owned() })
     }
 
-    /// Adds heights to a horizontal system; `code` is that of the whole, if the text gives one.
+    /// Adds heights to a horizontal system. `code` is the code of the whole system, if the text gives one.
     fn add_vertical(&mut self, vertical: Vertical, code: Option<u16>) {
         if vertical.ellipsoidal {
             if self.kind == CrsKind::Geographic {
@@ -92,20 +94,20 @@ impl Crs {
     }
 }
 
-/// The system in a citation: what follows it is ignored, and a projection that is not known is left out.
+/// Parses the system in a citation. Text after it is ignored, and an unknown projection is dropped.
 pub(in crate::geo) fn read_lenient(text: &str) -> Option<Crs> {
     let (root, _) = Node::parse(text).ok()?;
     if root.is(&["PROJCS", "GEOGCS"]) { system(&root).ok() } else { None }
 }
 
-/// The part of a system that is not heights, a shift or an epoch.
+/// Returns the part of a system without its heights, shift or epoch.
 fn horizontal<'a, 'b>(node: &'a Node<'b>) -> &'a Node<'b> {
     let inner = match node.keyword.to_ascii_uppercase().as_str() {
         "BOUNDCRS" => node.child(&["SOURCECRS"]).and_then(|source| source.children.first()),
         "COMPD_CS" | "COMPOUNDCRS" | "COORDINATEMETADATA" => node.children.first(),
         _ => None,
     };
-    // Nesting is limited by the parser.
+    // The parser limits the nesting.
     inner.map_or(node, horizontal)
 }
 
@@ -186,7 +188,7 @@ fn compound(node: &Node<'_>) -> Result<Crs, WktError> {
     Ok(crs)
 }
 
-/// Gives a system that is spelled out the code that the text names, or the one that the tables have for it.
+/// Assigns to a parsed system the code in the text, or the code that the tables have for its definition.
 fn settle(own: Crs, code: Option<Code>) -> Crs {
     let named = code.and_then(Code::as_epsg).filter(|number| kind_fits(own.kind, epsg::kind(*number)));
     if let Some(number) = named {
@@ -199,7 +201,7 @@ fn settle(own: Crs, code: Option<Code>) -> Crs {
                 let geographic = table.geographic.map(|base| Geographic { to_wgs84: shift, ..base });
                 return Crs { geographic, citations: Citations::default(), ..table };
             }
-            // The text contradicts its code: the code is probably left over from another system.
+            // The text contradicts its code: the code is probably a remainder of another system.
             Some(_) => {}
             None => return Crs { code, declared: Some(number), horizontal: Some(number), ..own },
         }
@@ -241,14 +243,14 @@ fn kind_fits(own: CrsKind, kind: Option<EpsgKind>) -> bool {
     }
 }
 
-/// Whether a text and the row of its code can be the same system, as far as the text is understood.
+/// Whether a text and the row of its code can be the same system, as far as Swath can parse the text.
 fn agree(own: &Crs, table: &Crs) -> bool {
     let (Some(a), Some(b)) = (&own.geographic, &table.geographic) else { return own.kind == table.kind };
     let figure = a.ellipsoid.as_ref().zip(b.ellipsoid.as_ref()).is_none_or(|(a, b)| a.same_figure(b));
     let meridian = (a.prime_meridian.longitude - b.prime_meridian.longitude).abs() < 1e-8;
     let angles = own.kind == CrsKind::Geocentric || a.angular_unit.same_size(&b.angular_unit);
     let same = |a: &Projection, b: &Projection| {
-        // One grid has many descriptions; only equal methods can be compared.
+        // A grid can be described in several ways; only equal methods can be compared.
         a.method.id != b.method.id
             || a.parameters.iter().zip(&b.parameters).all(|(x, y)| match x.quantity {
                 Quantity::Length => {
@@ -277,7 +279,7 @@ fn geographic(node: &Node<'_>, unit: Option<Unit>) -> Result<Geographic, WktErro
         stated.as_ref().zip(native.as_ref()).is_none_or(|(own, native)| own.same_size(native))
     };
     let row = coded.filter(fits).filter(unit_fits);
-    // A code of the datum counts only with its own figure.
+    // The code of the datum is used only with its own ellipsoid.
     let datum_name = datum.text().unwrap_or("unknown");
     let of_datum = epsg_code(datum).and_then(epsg::geographic_of_datum);
     let of_datum = of_datum.or_else(|| identify::datum_by_name(datum_name).and_then(epsg::geographic_of_datum));
@@ -285,7 +287,7 @@ fn geographic(node: &Node<'_>, unit: Option<Unit>) -> Result<Geographic, WktErro
         |row: &epsg::GeographicRow| Ellipsoid::from_code(row.ellipsoid).is_some_and(|known| known.same_figure(&figure));
     let datum_row = row.or(of_datum.filter(same_figure));
     let unknown_code = epsg_code(datum).filter(|_| of_datum.is_none());
-    // What the tables do not hold cannot be contradicted by them.
+    // Values that are not in the tables cannot contradict them.
     let foreign = epsg_code(node).filter(|code| coded.is_none() && epsg::kind(*code) == Some(EpsgKind::Geographic));
     let ellipsoid = match datum_row.and_then(|row| Ellipsoid::from_code(row.ellipsoid)) {
         Some(known) => known,
@@ -329,7 +331,8 @@ fn figure(datum: &Node<'_>) -> Result<Ellipsoid, WktError> {
 
 fn meridian(node: Option<&Node<'_>>, system: &Node<'_>) -> PrimeMeridian {
     let stated = node.and_then(Node::number).unwrap_or(0.0);
-    // WKT 1 of GDAL and of ESRI gives degrees whatever the unit of the system; WKT 2 names the unit, or means that of the system.
+    // WKT 1 of GDAL and of ESRI gives degrees, whatever the unit of the system. WKT 2 gives the unit, or uses
+    // that of the system.
     let unit = match node.and_then(angle_of) {
         Some(unit) => unit,
         None if system.is(&["GEOGCS", "GEOCCS"]) => Unit::DEGREE,
@@ -349,7 +352,7 @@ fn vertical(node: &Node<'_>) -> Vertical {
     let row = row.filter(|row| Unit::length(row.unit).is_some_and(|native| native.same_size(&unit)));
     let code = code.filter(|code| row.is_some() || epsg::vertical(*code).is_none());
     let datum = node.child(VERTICAL_DATUM);
-    // 2002 is the type of a surface that is an ellipsoid (OGC 01-009, 10.3).
+    // 2002 is the type of an ellipsoidal surface (OGC 01-009, 10.3).
     let ellipsoidal = datum.and_then(Node::number) == Some(2002.0);
     let datum_code = datum.and_then(epsg_code);
     let datum_row = row.or(datum_code.and_then(epsg::vertical_of_datum));
@@ -364,7 +367,8 @@ fn vertical(node: &Node<'_>) -> Vertical {
     }
 }
 
-/// The seven numbers of a shift to WGS 84, as in TOWGS84; `None` for a shift by a grid or to another system.
+/// Returns the seven numbers of a shift to WGS 84, as in TOWGS84, or `None` for a shift by a grid or to another
+/// system.
 fn shift_to_wgs84(bound: &Node<'_>) -> Option<Vec<f64>> {
     let target = bound.child(&["TARGETCRS"])?.children.first()?;
     if epsg_code(target) != Some(4326) && target.text() != Some("WGS 84") {
@@ -377,7 +381,7 @@ fn shift_to_wgs84(bound: &Node<'_>) -> Option<Vec<f64>> {
             transformation.all(&["PARAMETER"]).find(|node| node.text().is_some_and(|text| plain(text) == name))?;
         let number = found.number()?;
         let Some(unit) = found.child(UNIT).and_then(Node::number) else {
-            // Without a unit, a difference of scale is given as the scale itself.
+            // Without a unit, a scale difference is given as the scale itself.
             return Some(if name == "scaledifference" { (number - 1.0) / default } else { number });
         };
         Some(if close(unit, default, 1e-9) { number } else { number * unit / default })
@@ -385,14 +389,14 @@ fn shift_to_wgs84(bound: &Node<'_>) -> Option<Vec<f64>> {
     let shift = [value("xaxistranslation", 1.0)?, value("yaxistranslation", 1.0)?, value("zaxistranslation", 1.0)?];
     let turns = ["xaxisrotation", "yaxisrotation", "zaxisrotation"].map(|name| value(name, second));
     let [Some(x), Some(y), Some(z)] = turns else { return Some(shift.to_vec()) };
-    // The other convention turns the axes and not the position.
+    // The other convention rotates the axes and not the position.
     let method = plain(transformation.child(&["METHOD"])?.text()?);
     let sign = if method.starts_with("coordinateframe") { -1.0 } else { 1.0 };
     let scale = value("scaledifference", 1e-6).unwrap_or(0.0);
     Some(shift.into_iter().chain([sign * x, sign * y, sign * z, scale]).collect())
 }
 
-/// Whether a WKT 1 text is in ESRI's dialect, which gives names of its own to the same things.
+/// Whether a WKT 1 text is in ESRI's dialect, which has its own names.
 fn is_esri(node: &Node<'_>) -> bool {
     let base = node.child(&["GEOGCS"]).unwrap_or(node);
     let datum = base.child(&["DATUM"]).and_then(Node::text).is_some_and(|name| name.starts_with("D_"));
@@ -420,7 +424,7 @@ fn epsg_code(node: &Node<'_>) -> Option<u16> {
     code(node).and_then(Code::as_epsg)
 }
 
-/// The unit of an element, its own or that of its first axis.
+/// Returns the unit of an element: its own, or that of its first axis.
 fn unit_node<'a, 'b>(node: &'a Node<'b>) -> Option<&'a Node<'b>> {
     node.child(UNIT).or_else(|| node.all(&["AXIS"]).find_map(|axis| axis.child(UNIT)))
 }
@@ -474,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn esri_conic_with_one_parallel_has_the_variant_that_its_origin_makes_it() {
+    fn origin_selects_the_variant_of_an_esri_conic_with_one_parallel() {
         let conic = |rest: &str| {
             let text = format!(r#"PROJECTION["Lambert_Conformal_Conic"],PARAMETER["Standard_Parallel_1",49.0],{rest}"#);
             esri(&text).projection.map(|projection| (projection.method.id, projection.parameter("standard_parallel_2")))
@@ -483,24 +487,24 @@ mod tests {
         let origin = |at: f64| format!(r#"PARAMETER["Latitude_Of_Origin",{at}]"#);
         assert_eq!(conic(&format!("{scale},{}", origin(49.0))), Some(("LCC1", None)));
         assert_eq!(conic(&origin(40.0)), Some(("LCC2", Some(49.0))));
-        // No keys can express these.
+        // Keys cannot express these.
         assert_eq!(conic(&format!("{scale},{}", origin(40.0))), None);
         assert_eq!(conic(&format!(r#"PARAMETER["Standard_Parallel_2",44.0],{scale}"#)), None);
     }
 
     #[test]
-    fn unknown_method_is_passed_on_in_esris_words_and_refused_in_others() {
+    fn unknown_method_is_kept_in_esri_wkt_and_refused_in_other_dialects() {
         let crs = esri(r#"PROJECTION["Fuller"]"#);
         assert!(crs.projection.is_none() && crs.esri_wkt.is_some_and(|text| text.contains("Fuller")));
         let gdal = GCS.replace("GCS_", "").replace("D_", "");
         let text = |end: &str| format!(r#"PROJCS["x",{gdal},PROJECTION["Fuller"],UNIT["metre",1]{end}]"#);
         assert_eq!(Crs::from_wkt(&text("")), Err(WktError::Method { name: "Fuller".into() }));
-        // A code is enough.
+        // A code is sufficient.
         assert_eq!(Crs::from_wkt(&text(r#",AUTHORITY["EPSG","3752"]"#)).unwrap().epsg(), Some(3752));
     }
 
     #[test]
-    fn code_that_the_text_contradicts_is_not_believed() {
+    fn code_that_the_text_contradicts_is_not_used() {
         let utm = |meridian: &str, unit: &str| {
             let text = format!(
                 r#"PROJCS["x",{GCS},PROJECTION["Transverse_Mercator"],PARAMETER["latitude_of_origin",0],PARAMETER["central_meridian",{meridian}],PARAMETER["scale_factor",0.9996],PARAMETER["false_easting",500000],PARAMETER["false_northing",0],{unit},AUTHORITY["EPSG","32633"]]"#
@@ -533,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn ensembles_solids_geocentrics_and_epochs_are_read() {
+    fn ensembles_3d_and_geocentric_systems_and_epochs_are_read() {
         let datum = r#"ENSEMBLE["World Geodetic System 1984 ensemble",MEMBER["a"],ELLIPSOID["WGS 84",6378137,298.257223563],ENSEMBLEACCURACY[2.0]]"#;
         let epsg = |text: &str| Crs::from_wkt(text).unwrap().epsg();
         let degrees = r#"ANGLEUNIT["degree",0.0174532925199433]"#;
@@ -579,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn heights_behind_an_esri_system_belong_to_it() {
+    fn heights_after_an_esri_system_belong_to_it() {
         let text = format!(
             r#"{GCS},VERTCS["EGM96",VDATUM["EGM96",AUTHORITY["EPSG","5171"]],PARAMETER["Vertical_Shift",0.0],UNIT["Meter",1.0]]"#
         );
@@ -591,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_horizontal_system_is_refused() {
+    fn text_without_a_horizontal_system_is_refused() {
         let refused = |text: &str| Crs::from_wkt(text).unwrap_err();
         assert_eq!(
             refused(r#"VERT_CS["x",VERT_DATUM["y",2005],UNIT["m",1]]"#),

@@ -2,61 +2,61 @@
 
 use std::borrow::Cow;
 
-/// Longer, deeper and with more elements than any system that exists: what is beyond is an attack or not WKT.
+/// Limits far above any existing system: a text that exceeds them is an attack or not WKT.
 const MAX_BYTES: usize = 1 << 20;
 const MAX_DEPTH: usize = 16;
 const MAX_ITEMS: usize = 1 << 14;
 
-/// Why a text is not a coordinate reference system.
+/// The reason why a text is not a coordinate reference system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WktError {
-    /// The text is longer than any WKT.
-    #[error("WKT of {bytes} bytes is longer than the limit of {limit}")]
+    /// The text is longer than the limit.
+    #[error("the WKT has {bytes} bytes; the limit is {limit}")]
     TooLong {
-        /// Bytes of the text.
+        /// The size of the text.
         bytes: usize,
         /// The limit.
         limit: usize,
     },
-    /// Elements are nested deeper than in any WKT.
+    /// The elements are nested deeper than the limit.
     #[error("WKT is nested deeper than {limit} elements at byte {offset}")]
     TooDeep {
         /// The limit.
         limit: usize,
-        /// Where the first element too deep starts.
+        /// The offset of the first element that is too deep.
         offset: usize,
     },
-    /// There are more elements than in any WKT.
+    /// The text has more elements than the limit.
     #[error("WKT has more than {limit} elements")]
     TooManyItems {
         /// The limit.
         limit: usize,
     },
-    /// The brackets, quotes or numbers are not in order.
+    /// The brackets, quotes or numbers of the text are invalid.
     #[error("WKT is malformed at byte {offset}: {what}")]
     Malformed {
-        /// Where.
+        /// The offset of the error.
         offset: usize,
         /// The rule that is broken, as the end of a sentence.
         what: &'static str,
     },
-    /// The text describes something else, or a kind of system that a GeoTIFF cannot have.
+    /// The text does not describe a system, or describes a kind of system that a GeoTIFF cannot store.
     #[error("a GeoTIFF cannot store the WKT element {keyword}")]
     Keyword {
         /// The keyword.
         keyword: String,
     },
-    /// An element that the system cannot do without is not there or has no usable value.
+    /// A required element is missing or has no usable value.
     #[error("{element} of the WKT element {of} is missing or invalid")]
     Missing {
-        /// What is missing.
+        /// The missing element.
         element: &'static str,
-        /// Where it should be.
+        /// The element that should contain it.
         of: String,
     },
-    /// The projection is none that can be written.
-    #[error("the projection method {name:?} is not supported, and no EPSG code is given in its place")]
+    /// The projection cannot be written.
+    #[error("the projection method {name:?} is not supported, and the system has no EPSG code")]
     Method {
         /// Its name in the text.
         name: String,
@@ -66,17 +66,17 @@ pub enum WktError {
 /// `KEYWORD["text",1.5,word,KEYWORD[...]]`
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Node<'a> {
-    /// As written; compared without case.
+    /// The keyword as written. Comparisons ignore its case.
     pub(super) keyword: &'a str,
     pub(super) texts: Vec<Cow<'a, str>>,
     pub(super) numbers: Vec<f64>,
-    /// Words without quotes or brackets, such as directions of axes.
+    /// Words without quotes or brackets, such as the directions of axes.
     pub(super) words: Vec<&'a str>,
     pub(super) children: Vec<Node<'a>>,
 }
 
 impl<'a> Node<'a> {
-    /// Reads the element at the start of the text; returns it and what follows.
+    /// Parses the element at the start of the text. Returns it and the rest of the text.
     pub(super) fn parse(text: &'a str) -> Result<(Self, &'a str), WktError> {
         if text.len() > MAX_BYTES {
             return Err(WktError::TooLong { bytes: text.len(), limit: MAX_BYTES });
@@ -90,22 +90,22 @@ impl<'a> Node<'a> {
         keywords.iter().any(|keyword| self.keyword.eq_ignore_ascii_case(keyword))
     }
 
-    /// The first child with one of these keywords.
+    /// Returns the first child with one of these keywords.
     pub(super) fn child(&self, keywords: &[&str]) -> Option<&Self> {
         self.children.iter().find(|node| node.is(keywords))
     }
 
-    /// The children with one of these keywords.
+    /// Returns the children with one of these keywords.
     pub(super) fn all<'b>(&'b self, keywords: &'b [&'b str]) -> impl Iterator<Item = &'b Self> {
         self.children.iter().filter(move |node| node.is(keywords))
     }
 
-    /// The first text: the name of nearly everything.
+    /// Returns the first quoted text, which is the name of most elements.
     pub(super) fn text(&self) -> Option<&str> {
         self.texts.first().map(AsRef::as_ref)
     }
 
-    /// The first number, if it is finite.
+    /// Returns the first number, if it is finite.
     pub(super) fn number(&self) -> Option<f64> {
         self.numbers.first().copied().filter(|number| number.is_finite())
     }
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
             Some(_) => {
                 let end = self.rest.find([',', ']', ')']).ok_or_else(|| self.malformed("the text ends too early"))?;
                 let (number, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
-                let number = number.trim().parse().map_err(|_| self.malformed("this is no number"))?;
+                let number = number.trim().parse().map_err(|_| self.malformed("a number is invalid"))?;
                 node.numbers.push(number);
                 self.rest = rest;
             }
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A text in quotes; a quote inside it is doubled.
+    /// Parses a quoted text. A quote inside it is doubled.
     fn quoted(&mut self) -> Result<Cow<'a, str>, WktError> {
         let open = self.malformed("a quote is not closed");
         let mut out = Cow::Borrowed("");
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_numbers_words_and_elements_are_told_apart() {
+    fn texts_numbers_words_and_elements_are_distinguished() {
         let (node, rest) = Node::parse(" A[\"x \"\"y\"\"\", -1.5e3 ,EAST, B(\"\", 2) ] ,C").unwrap();
         assert_eq!(node.texts, ["x \"y\""]);
         assert_eq!((node.numbers.as_slice(), node.words.as_slice()), (&[-1500.0][..], &["EAST"][..]));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_texts_say_where() {
+    fn error_of_a_broken_text_has_its_position() {
         let at = |text: &str| match Node::parse(text) {
             Err(WktError::Malformed { offset, .. }) => Some(offset),
             other => panic!("{text}: {other:?}"),

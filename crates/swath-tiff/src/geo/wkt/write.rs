@@ -1,4 +1,5 @@
-//! Writes a system as WKT 1 in GDAL's dialect, which every geospatial library reads; and as WKT 2 if WKT 1 cannot express it.
+//! Writes a system as WKT 1 in GDAL's dialect, which every geospatial library reads, or as WKT 2 if WKT 1
+//! cannot express it.
 
 use std::fmt::{self, Write};
 
@@ -8,14 +9,14 @@ use crate::geo::geographic::Geographic;
 use crate::geo::method::Quantity;
 use crate::geo::names::Unit;
 
-/// The fact about Web Mercator that PROJ needs and WKT 1 lacks: that its ellipsoid is treated as a sphere.
+/// The extension for Web Mercator that PROJ needs and WKT 1 lacks: the ellipsoid is treated as a sphere.
 const WEB_MERCATOR: &str =
     "+proj=merc +a=6378137 +b=6378137 +lat_ts=0 +lon_0=0 +x_0=0 +y_0=0 +k=1 +units=m +nadgrids=@null +wktext +no_defs";
 
 impl Crs {
-    /// The system as WKT 1, or `None` when its definition is known neither from the keys nor from the code tables; then
-    /// [`Crs::epsg`] may still name it. Three-dimensional geographic systems, for which WKT 1 has no words, are WKT 2, as GDAL
-    /// has them.
+    /// Returns the system as WKT 1, or `None` if neither the keys nor the code tables define it; [`Crs::epsg`]
+    /// may still return its code. WKT 1 cannot express three-dimensional geographic systems, so these are
+    /// written as WKT 2, as in GDAL.
     pub fn to_wkt(&self) -> Option<String> {
         let mut out = String::new();
         match self.vertical.as_ref().filter(|_| self.compound) {
@@ -85,14 +86,15 @@ impl Crs {
             write_projection(out, projection);
         }
         write_unit(out, &self.linear_unit);
-        // Under its code, a system has the axes of the register.
+        // A system that is written with its code has the axes of the register.
         let row = self.horizontal.filter(|_| !self.identified).and_then(epsg::projected);
         write_axes(out, row.map_or_else(|| axes(projection, base), |row| row.axes));
         if self.is_web_mercator() {
             push(out, format_args!(r#",EXTENSION["PROJ4","{WEB_MERCATOR}"]"#));
         }
         match self.code {
-            // A code that was only found by comparison stays out: the text contains what the file contains.
+            // A code that was only found by comparison is not written: the text contains only what the file
+            // contains.
             Some(code) if !self.identified && !self.compound => {
                 let name = match code.authority {
                     Authority::Epsg => "EPSG",
@@ -110,7 +112,7 @@ impl Crs {
         Some(())
     }
 
-    /// A geographic system with heights above its ellipsoid, in the words of WKT 2 (ISO 19162:2019).
+    /// Writes a geographic system with heights above its ellipsoid as WKT 2 (ISO 19162:2019).
     fn write_solid(&self, out: &mut String) -> Option<()> {
         let base = self.geographic.as_ref()?;
         let ellipsoid = base.ellipsoid.as_ref()?;
@@ -130,7 +132,7 @@ impl Crs {
         write_measure(out, "ANGLEUNIT", &Unit::DEGREE);
         out.push_str("],CS[ellipsoidal,3]");
         let code = self.code.filter(|_| !self.identified).and_then(Code::as_epsg);
-        // A code counts its heights in metres, even if the keys state another unit, as in GDAL.
+        // The heights of a code are in metres, even if the keys state another unit, as in GDAL.
         let own = self.vertical.as_ref().filter(|_| code.is_none());
         let height = own.map_or(Unit::METRE, |vertical| vertical.unit.clone());
         let angle = ("ANGLEUNIT", &base.angular_unit);
@@ -156,7 +158,7 @@ impl Crs {
     }
 }
 
-/// The axes of a projection without a code. Around a pole both point the same way.
+/// Returns the axes of a projection without a code. Near a pole both axes point the same way.
 fn axes(projection: &Projection, base: &Geographic) -> Axes {
     let latitude = || {
         let value = projection.parameter("latitude_of_origin").or(projection.parameter("latitude_of_center"));
@@ -194,7 +196,8 @@ fn write_projection(out: &mut String, projection: &Projection) {
     let name = if projection.method.id == "KROVAKN" { "Krovak" } else { projection.method.name };
     push(out, format_args!(r#",PROJECTION["{name}"],"#));
     for parameter in &projection.parameters {
-        // WKT 1 defines these two methods only with their origin on the equator; PROJ accepts the parameter when it matters.
+        // WKT 1 defines these two methods only with their origin on the equator. PROJ accepts the parameter if
+        // the origin is elsewhere.
         let equator = matches!(projection.method.id, "MERC1" | "EQC") && parameter.name == "latitude_of_origin";
         if equator && parameter.value == 0.0 && parameter.quantity == Quantity::Angle {
             continue;
@@ -229,7 +232,7 @@ fn write_datum(out: &mut String, base: &Geographic) -> Option<()> {
     let ellipsoid = base.ellipsoid.as_ref()?;
     out.push_str("DATUM[");
     match base.datum.epsg {
-        // GDAL joins the words of registered names; other readers look for them that way.
+        // GDAL joins the words of registered names with underscores, and other readers expect that form.
         Some(_) => quote(out, &joined(&base.datum.name)),
         None => quote(out, &base.datum.name),
     }
@@ -264,7 +267,7 @@ fn write_vertical(out: &mut String, vertical: &Vertical) {
     out.push_str(",VERT_DATUM[");
     let datum = vertical.datum.as_ref();
     quote(out, datum.map_or("unknown", |datum| &datum.name));
-    // 2005: a surface of gravity, which is what every height datum of the tables is.
+    // 2005 is a gravity-related surface, which is the type of every vertical datum in the tables.
     out.push_str(",2005");
     if let Some(code) = datum.and_then(|datum| datum.epsg) {
         authority(out, "EPSG", code);
@@ -289,20 +292,20 @@ fn write_unit(out: &mut String, unit: &Unit) {
     quote(out, &unit.name);
     push(out, format_args!(",{}", Number(unit.factor)));
     if let Some(code) = unit.epsg {
-        // The degree of coordinates, without a prescribed way of writing it.
+        // The code for degrees in coordinates, which does not prescribe a notation.
         authority(out, "EPSG", if code == 9102 { 9122 } else { code });
     }
     out.push(']');
 }
 
-/// A unit in the words of WKT 2.
+/// Writes a unit as WKT 2.
 fn write_measure(out: &mut String, keyword: &str, unit: &Unit) {
     push(out, format_args!("{keyword}["));
     quote(out, &unit.name);
     push(out, format_args!(",{}]", Number(unit.factor)));
 }
 
-/// A code in the words of WKT 2.
+/// Writes a code as WKT 2.
 fn identifier(out: &mut String, code: Option<u16>) {
     if let Some(code) = code {
         push(out, format_args!(r#",ID["EPSG",{code}]"#));
@@ -334,7 +337,8 @@ pub(super) fn joined(name: &str) -> String {
     out.trim_end_matches('_').to_owned()
 }
 
-/// A number with 15 significant digits, as `%.15g` of C prints it: enough for geodesy, and free of the noise of the last bit.
+/// A number with 15 significant digits, as C's `%.15g` prints it. This is sufficient for geodesy and hides
+/// rounding errors in the last bit.
 pub(super) struct Number(pub(super) f64);
 
 impl fmt::Display for Number {
@@ -419,7 +423,7 @@ mod tests {
             assert!(wkt.contains(r#"AXIS["Depth",DOWN]"#) && !wkt.contains("UP]"), "{wkt}");
         }
         assert!(of_code(9518).contains(r#"AXIS["Gravity-related height",UP]"#));
-        // In another unit it has no code, and is a depth all the same.
+        // In another unit the system has no code, but it is still a depth.
         let mut feet = crs((1, 1), &[(1024, 2), (2048, 4326), (4096, 5715)], &[], &[]);
         feet.vertical.as_mut().unwrap().unit = Unit::length(9002).unwrap();
         let feet = feet.to_wkt().unwrap();
@@ -449,14 +453,14 @@ mod tests {
     }
 
     #[test]
-    fn solid_system_is_not_described_as_its_plane() {
+    fn three_dimensional_system_is_not_written_as_two_dimensional() {
         let wkt = of_code(4979);
         assert!(wkt.starts_with(r#"GEOGCRS["WGS 84",DATUM["World Geodetic System 1984",ELLIPSOID["#), "{wkt}");
         assert!(
             wkt.contains("CS[ellipsoidal,3]") && wkt.ends_with(r#",ID["EPSG",4979]]"#) && !wkt.contains("4326"),
             "{wkt}"
         );
-        // Without a code: an ellipsoid of its own under heights of GeoTIFF 1.0.
+        // A system without a code: a user-defined ellipsoid with heights of GeoTIFF 1.0.
         let keys = [(1024, 2), (2048, 32767), (4096, 5030), (4099, 9002)];
         let own = crs((1, 0), &keys, &[(2057, 6_370_000.0), (2059, 300.0)], &[]).to_wkt().unwrap();
         assert!(own.contains(r#"up,ORDER[3],LENGTHUNIT["foot",0.3048]"#) && !own.contains(",ID["), "{own}");
@@ -470,13 +474,13 @@ mod tests {
     }
 
     #[test]
-    fn quotes_in_a_citation_cannot_break_out() {
+    fn quotes_in_a_citation_cannot_end_the_text() {
         let crs = crs((1, 0), &[(1024, 1), (3076, 9001)], &[], &[(1026, "a\",UNIT[\"b")]);
         assert!(crs.to_wkt().unwrap().starts_with("LOCAL_CS[\"a\"\",UNIT[\"\"b\",UNIT["));
     }
 
     #[test]
-    fn web_mercator_says_that_it_is_a_sphere() {
+    fn web_mercator_is_marked_as_a_sphere() {
         let wkt = crs((1, 0), &[(1024, 1), (3072, 3857)], &[], &[]).to_wkt().unwrap();
         assert!(wkt.contains("PROJECTION[\"Mercator_1SP\"]") && wkt.contains("+nadgrids=@null"), "{wkt}");
     }

@@ -8,7 +8,8 @@ use swath_io::Source;
 
 use super::{Pending, Reading, Sink};
 use crate::error::Result;
-use crate::fallback::{Alternatives, Setback, stage};
+use crate::fallback::read::{Alternatives, Setback};
+use crate::fallback::stage;
 use crate::read::cpu;
 use crate::read::plan::{BlockCoord, BlockRect};
 use crate::read::prefetched_source::PrefetchedSource;

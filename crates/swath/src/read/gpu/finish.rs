@@ -8,7 +8,8 @@ use swath_gpu::{BlockStatus, Decoding, FinishedBatch};
 use super::cpu_part::Refusal;
 use super::{Pending, Queue, Reading, Sink};
 use crate::error::Result;
-use crate::fallback::{Alternatives, FEW_BLOCKS, Setback, Step, stage};
+use crate::fallback::read::{Alternatives, Setback, Step, cpu_reads_one_by_one};
+use crate::fallback::stage;
 use crate::read::plan::{BlockCoord, BlockRect};
 use crate::report::ReadReport;
 
@@ -61,7 +62,7 @@ impl Reading<'_> {
             return Ok(());
         }
         let blocks = pending.requests.len() as u64;
-        if refused.len() > FEW_BLOCKS {
+        if !cpu_reads_one_by_one(refused.len()) {
             before.restore(&mut self.report);
             self.read_batch_again(&pending, &refused, decoded, decoding, sink)?;
         } else if !refused.is_empty() {

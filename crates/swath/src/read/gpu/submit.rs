@@ -10,7 +10,8 @@ use swath_io::{Fetch, Span};
 use super::cpu_part::Refusal;
 use super::{Pending, Reading, Sink, bands_last};
 use crate::error::{Error, Result};
-use crate::fallback::{Setback, stage};
+use crate::fallback::read::Setback;
+use crate::fallback::stage;
 use crate::read::plan::{BlockRect, BlockRequest};
 
 impl Reading<'_> {

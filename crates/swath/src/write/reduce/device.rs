@@ -4,7 +4,7 @@ use bytemuck::bytes_of;
 use swath_codec::DType;
 
 use super::{Reduction, Resampling, Rules};
-use crate::nodata::nodata_test::{Number, with_number};
+use crate::nodata::is_nodata::{Number, with_number};
 
 /// The arguments of the kernel that follow from a [`Reduction`]. Samples are given as their bits, zero-extended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::blocks::{Sum, Summable};
+use super::cells::{Sum, Summable};
 use super::{ReduceScratch, Resampling, Rows, Rules};
-use crate::nodata::nodata_test::Number;
+use crate::nodata::is_nodata::Number;
 
 /// Blocks of up to this many values are compared pair by pair; larger blocks are sorted.
 const FEW: usize = 16;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{ReduceScratch, Resampling, Rows, Rules};
-use crate::nodata::nodata_test::Number;
+use crate::nodata::is_nodata::Number;
 
 /// Number of source pixels of a row that are processed together: few enough that all data stays in the
 /// first-level cache.

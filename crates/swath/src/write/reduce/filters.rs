@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use super::blocks::clean;
+use super::cells::clean;
 use super::{ReduceScratch, Rows, Rules};
-use crate::nodata::nodata_test::Number;
+use crate::nodata::is_nodata::Number;
 
 /// The shape of the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -256,7 +256,7 @@ macro_rules! with_number {
         }
     };
     ($dtype:expr, $type:ident => $body:expr, complex => $pair:expr) => {
-        $crate::nodata::nodata_test::with_number!(@arms $dtype, $type, $body, $pair;
+        $crate::nodata::is_nodata::with_number!(@arms $dtype, $type, $body, $pair;
             U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, I32 i32, U64 u64, I64 i64, F16 half::f16, F32 f32, F64 f64,;
             CI16 i16, CI32 i32, CF32 f32, CF64 f64,)
     };
