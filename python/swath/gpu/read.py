@@ -1,7 +1,6 @@
 """`open_geotiff(gpu=True)`: decodes pixels into GPU memory.
 
-If a device works but cannot do a part of the read, the engine decides what the CPU does
-(`crates/swath/src/fallback/read.rs`).
+The engine decides what the CPU does instead of a working device; see `fallback.rs`.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ STATUS_ROTATED_DROPPED = "rotated_dropped"
 
 PIXEL_SCALE, TIE_POINTS, MODEL_TRANSFORMATION = 33550, 33922, 34264
 SHEAR = 1e-12
-"""Off-diagonal terms up to this share of a pixel come from rounding, not from a rotation."""
+"""Off-diagonal terms up to this fraction of a pixel count as rounding, not as a rotation."""
 RESIDUAL = 1e-6
-"""How far off, as a share of a pixel, a second tie point may be to count as the same grid."""
+"""The largest distance, as a fraction of a pixel, of a second tie point from the grid of the first."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Georef:
     transform: Affine | None = None
     """Axis-aligned."""
     rotated: Affine | None = None
-    """In place of `transform` when the image is rotated or sheared."""
+    """Replaces `transform` if the image is rotated or sheared."""
     point: bool = False
     """PixelIsPoint: coordinates are those of the transform, without half a pixel added."""
     epsg: int | None = None

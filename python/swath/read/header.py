@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from .nodata import Number
 
 KEPT = 32
-"""How many headers a process keeps."""
+"""The number of headers that a process caches."""
 FRESH_NS = 50_000_000
-"""File times come from a clock that ticks every few milliseconds: a younger file may change again and look the same."""
+"""The clock of file times ticks every few milliseconds: a younger file may change again without a new time."""
 COARSE_FRESH_NS = 2_000_000_000
-"""The same for file systems that keep whole seconds."""
+"""The same for file systems whose times have a resolution of seconds."""
 LONG_AXES = 1 << 18
-"""Rows and columns of an image whose coordinates are not kept."""
+"""Coordinates of images with more rows and columns than this are not cached."""
 BESIDE = (".aux.xml", ".ovr", ".msk")
-"""What may lie beside a file, by its whole name; world files and tables replace the suffix."""
+"""Suffixes of sidecars that are appended to the whole name; world files and tables replace the suffix."""
 IN_PLACE_OF_SUFFIX = (".wld", ".tab", ".tfw", ".tifw", ".TFW", ".WLD", ".TAB")
 
 Identity = tuple[int, ...]
@@ -58,7 +58,7 @@ class Header:
         self.attrs = file_attrs(description)
         self.attrs.update(class_attrs(description["category_names"], description["category_colors"]))
         self.unreadable = file.unreadable_sidecars()
-        """Overview and mask files beside the file that exist but cannot be read, and why."""
+        """Overview and mask files that exist but cannot be read, with the reasons."""
         self._axes: dict[int, tuple[PandasIndex, PandasIndex]] = {}
         self._georefs: dict[tuple[bool, int], Georef] = {}
 

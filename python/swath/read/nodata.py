@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Number = int | float
 Factor = float | tuple[float, ...]
-"""A scale or an offset: of all bands, or of each band of the result where they differ."""
+"""A scale or an offset: one for all bands, or one per band of the result if they differ."""
 
 
 def parse_nodata(text: str | None) -> Number | None:
@@ -73,16 +73,16 @@ class Finish:
     dtype: np.dtype[Any]
     """Type of the result."""
     sentinel: Number | None = None
-    """What a sample can equal to be nodata (see `matchable`), or None."""
+    """The sample that means nodata (see `matchable`), or None."""
     masked: bool = False
-    """Whether the sentinel becomes NaN. False where there is none."""
+    """Whether the sentinel becomes NaN; False if there is no sentinel."""
     scale: Factor = 1.0
     offset: Factor = 0.0
     """Both are tuples if either is."""
     by_mask: bool = False
-    """Whether what the file's own mask leaves out becomes NaN."""
+    """Whether pixels that the mask of the file marks as invalid become NaN."""
     promoted: np.dtype[Any] | None = None
-    """The type in which masking and scaling happen, also where there is nothing to mask; None to choose it."""
+    """The type for masking and scaling, even if nothing is masked; None chooses it."""
 
     @classmethod
     def of(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .._swath import File
 
 MAX_PIXELS = 1_000_000_000
-"""What one read may hold unless the caller says otherwise: files are small, what they unfold to may not be."""
+"""The default limit of samples in one read: a small compressed file may decode to a very large array."""
 
 Window = tuple[int, int, int, int]
 """Row start, column start, row stop, column stop."""
@@ -33,25 +33,25 @@ class ReadPlan:
     """The pixels to read from a file and their conversion. It can be pickled and was checked against the file."""
 
     window: Window
-    """In pixels of the level, always spelled out."""
+    """In pixels of the level; never None."""
     level: int
     bands: tuple[int, ...]
-    """The bands to read, from 0, in the order of the result."""
+    """The bands to read, counted from 0, in the order of the result."""
     flat: bool
     """The result is (y, x): one band and no band axis. Otherwise it is (y, x, band), or (band, y, x)."""
     finish: Finish
-    """From the samples of the file to those of the result: `finish.source`, `finish.dtype`."""
+    """The conversion from samples of the file (`finish.source`) to those of the result (`finish.dtype`)."""
     samples: int = 1
-    """Bands of the file: what `max_pixels` counts, whichever of them are read."""
+    """The number of bands of the file; `max_pixels` counts all of them, whichever are read."""
     max_pixels: float = MAX_PIXELS
-    """Cap on height * width * samples of one read."""
+    """The limit for height * width * samples of one read."""
     threads: int | None = None
     bands_last: bool = True
     """(y, x, band), or (band, y, x) if False."""
     alpha: int | None = None
-    """The band of the file that says which pixels of the other bands are valid, in place of a mask."""
+    """The band of the file that marks valid pixels instead of a mask."""
     nodata_values: tuple[float, ...] = ()
-    """A pixel is not valid where each band of the file has its value, in place of a mask."""
+    """A pixel is invalid if each band of the file has its value of this tuple; used instead of a mask."""
 
     @property
     def shape(self) -> tuple[int, ...]:

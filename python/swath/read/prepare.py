@@ -109,7 +109,7 @@ class Prepared:
         return coords
 
     def _check_axes(self) -> None:
-        """Limits the size of coordinates, which are never lazy: 17 GB for two billion columns."""
+        """Limits the size of the coordinates, which are not lazy: two billion columns would take 17 GB."""
         height, width = self.plan.shape[:2]
         if height + width > max(self.plan.max_pixels, MAX_PIXELS):
             raise PixelSafetyLimitError(

@@ -27,10 +27,10 @@ class Unset:
 UNSET: Final = Unset()
 
 BandSelection = int | str | list[int] | list[str] | list[int | str] | tuple[int | str, ...]
-"""What `band=` takes: the number of a band, its name, or several of these."""
+"""The values of `band=`: the number of a band, its name, or a list of these."""
 
 NO_LIMIT = (1 << 63) - 1
-"""More pixels, or bytes, than there can be."""
+"""The number that means no limit on pixels or bytes."""
 
 # Stack frames between a warning here and the caller of open_geotiff.
 _CALLER = 3

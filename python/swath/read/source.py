@@ -15,16 +15,18 @@ from ..errors import SourceChangedError
 from ..remote.open import open_identified, open_remote
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-"""What can be opened."""
+"""The types that `open_geotiff` accepts as a source."""
 
 Identity = tuple[str | int | None, ...]
-"""What changes when the content of a file does: device, inode, size, time of change; of a URL what its server says."""
+"""Values that change with the content of a file: device, inode, size and modification time; for a URL, what the
+server reports.
+"""
 
 Beside = tuple[tuple[str, Identity], ...]
-"""Paths of the files that lie beside one and are read with it, and their identities."""
+"""Paths and identities of the sidecars that are read with a file."""
 
 KEPT_OPEN = 64
-"""How many files a worker process keeps open for tasks to come."""
+"""The number of files that a worker process keeps open for later tasks."""
 
 
 def is_file_like(source: object) -> bool:
@@ -108,7 +110,7 @@ class FileObject:
         self._file.seek(offset)
         data = self._file.read(length)
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"{self.name} gives {type(data).__name__} where bytes are needed: open it in binary mode")
+            raise TypeError(f"{self.name} returns {type(data).__name__} instead of bytes: open it in binary mode")
         # A raw file may return fewer bytes than requested although it has more.
         while 0 < len(data) < length and (more := self._file.read(length - len(data))):
             data = bytes(data) + more

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Window = tuple[int, int, int, int]
 Job = tuple[Source | File | Handle, Sequence[int]] | tuple[Source | File | Handle, Sequence[int], int]
-"""A file, a window (row start, column start, row stop, column stop) and, if it is not that of the call, a band."""
+"""A file, a window (row start, column start, row stop, column stop) and optionally a band."""
 
 FAR_THREADS = 8
-"""Threads that read remote files wait more than they compute."""
+"""The minimum number of threads for remote files, whose threads mostly wait."""
 
 
 def read_windows(
@@ -149,12 +149,12 @@ def _shape_of(ready: list[tuple[File, Window, int]], default: tuple[int, ...] = 
 
 def _type_of(ready: list[tuple[File, Window, int]]) -> np.dtype[Any]:
     if not ready:
-        raise ValueError("there are no jobs, and no out= that would tell shape and type of the result")
+        raise ValueError("there are no jobs; pass out= to define the shape and type of the result")
     first = ready[0][0].dtype
     for number, (file, _, _) in enumerate(ready):
         if file.dtype != first:
             raise ValueError(
-                f"job {number} is of type {file.dtype}, but the first is {first}: pass out= to say which type to have"
+                f"job {number} is of type {file.dtype}, but the first is {first}: pass out= to choose the type"
             )
     return np.dtype(first)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Chunks = int | str | tuple[Any, ...] | Mapping[Any, Any]
 
 HARMLESS = {"sharing", "thread_safe", "num_threads", "NUM_THREADS"}
-"""Options of `rasterio.open` that do not change what is read."""
+"""Options of `rasterio.open` that do not change the result."""
 DRIVERS = {"GTIFF", "COG", "VRT"}
 UNLIMITED = (1 << 63) - 1
 
@@ -168,7 +168,7 @@ def _source_of(filename: Any) -> Any:
         filename.seek(position)
         if not isinstance(content, bytes | bytearray | memoryview):
             kind = type(content).__name__
-            raise TypeError(f"{filename!r} gives {kind} where bytes are needed: open it in binary mode")
+            raise TypeError(f"{filename!r} returns {kind} instead of bytes: open it in binary mode")
         return content
     return coerce(filename)
 

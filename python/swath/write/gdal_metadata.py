@@ -1,4 +1,4 @@
-"""The items of GDAL_METADATA that attrs hold. The engine says what they mean."""
+"""The items of GDAL_METADATA in attrs. The engine interprets them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Item = tuple[str, str, int | None, str | None, str | None]
 
 
 def band_infos(attrs: Mapping[str, Any], total: int) -> list[BandInfo]:
-    """What GDAL_METADATA says of the bands of the source by the roles of its items."""
+    """Returns the band metadata that the roles of the GDAL_METADATA items define."""
     return _swath.bands_of_items(items_of(attrs)[0], total)
 
 
 def items_of(attrs: Mapping[str, Any]) -> tuple[list[Item], str | None]:
-    """The items of GDAL_METADATA and its text. The items come from the text, which has domains and roles, or else from
-    the dict.
+    """Returns the items of GDAL_METADATA and its XML. The items come from the XML, which has domains and roles, else
+    from the dict.
 
-    A text without items, parseable or not, is written as it is.
+    An XML text without items, parseable or not, is written unchanged.
     """
     given = attrs.get("gdal_metadata")
     xml = attrs.get("gdal_metadata_xml")
     if xml is None and isinstance(given, str):
-        xml = str.__str__(given)  # A netCDF file has stored the dict as its text.
+        xml = str.__str__(given)  # A netCDF file stored the dict as text.
     if xml is None:
         return _items_of_dict(given) if isinstance(given, Mapping) else [], None
     if not isinstance(xml, str):

@@ -1,6 +1,6 @@
-"""Checks the arguments of `to_geotiff` that choose layout and codec, and turns them into options of the engine.
+"""Checks the arguments of `to_geotiff` that choose layout and codec, and converts them to options of the engine.
 
-Which codecs exist and which settings they have is read from the engine's table (`_swath.codecs()`).
+The codecs and their settings come from the engine's table (`_swath.codecs()`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .raster import Raster
 if TYPE_CHECKING:
     from .._swath import Codec, Options
 
-# The interface that `to_geotiff` follows fixes these ranges: the engine's deflate goes on to level 12, and its LZ4 has
-# no levels.
+# The interface that `to_geotiff` follows fixes these ranges: the engine supports deflate up to level 12 and LZ4 without
+# levels.
 _FIXED_LEVELS = {"deflate": (1, 9), "lz4": (0, 16)}
 _TILE_SIZE = 256
 _STRIP_ROWS = 256
@@ -27,12 +27,12 @@ _STRIP_ROWS = 256
 
 @cache
 def _codecs() -> dict[str, Codec]:
-    """The codecs that can be written, by name and alias."""
+    """Returns the codecs that can be written, by name and alias."""
     return {name: codec for codec in _swath.codecs() if codec["write"] for name in (codec["name"], *codec["aliases"])}
 
 
 def _codec_of(compression: Any) -> Codec:
-    """The row of a codec in the engine's table."""
+    """Returns the row of a codec in the engine's table."""
     if not isinstance(compression, str):
         raise TypeError(f"compression must be a str (in to_geotiff); got {type(compression).__name__}.")
     codec = _codecs().get(compression.lower())
@@ -42,12 +42,12 @@ def _codec_of(compression: Any) -> Codec:
 
 
 def _names(has: str) -> tuple[str, ...]:
-    """The codecs that have a setting."""
+    """Returns the names of the codecs that have a setting."""
     return tuple(name for name, codec in _codecs().items() if codec[has])  # type: ignore[literal-required]
 
 
 def codec_options(compression: Any, level: Any, max_z_error: Any, quality: Any) -> Options:
-    """The options for the codec and its settings."""
+    """Returns the options for the codec and its settings."""
     codec = _codec_of(compression)
     name = codec["name"]
     options: Options = {"compression": name}
@@ -57,7 +57,7 @@ def codec_options(compression: Any, level: Any, max_z_error: Any, quality: Any) 
         levels = _FIXED_LEVELS.get(name, codec["levels"])
         if levels is not None and not levels[0] <= int(level) <= levels[1]:
             raise ValueError(f"compression_level={level} out of range for {name} (valid: {levels[0]}-{levels[1]})")
-        # `to_geotiff` ignores a level where the codec has none.
+        # `to_geotiff` ignores a compression level if the codec has none.
         if codec["levels"] is not None:
             options["level"] = int(level)
     if error := _max_z_error(codec, max_z_error):
@@ -90,7 +90,7 @@ def _max_z_error(codec: Codec, error: Any) -> float:
 
 
 def predictor_of(predictor: Any, compression: str, dtype: np.dtype[Any]) -> int:
-    """The value of the Predictor tag; 0 lets the engine choose by the type."""
+    """Returns the value of the Predictor tag; 0 lets the engine choose by the type."""
     if isinstance(predictor, str) and predictor.lower() == "auto":
         return 0
     if isinstance(predictor, bool | np.bool_):
@@ -102,7 +102,7 @@ def predictor_of(predictor: Any, compression: str, dtype: np.dtype[Any]) -> int:
         raise ValueError(f"predictor must be False/True or 1/2/3 (or 'auto'), got {predictor!r}")
     codec = _codecs()[compression]
     is_supported = number in codec["predictors"]
-    # A codec that can lose information models pixels itself.
+    # Lossy codecs model pixels themselves.
     if not is_supported and (codec["qualities"] or codec["max_z_error"]):
         raise ValueError(
             f"predictor={number} is not supported with compression={compression!r}, which models pixels itself. Drop "
@@ -110,13 +110,13 @@ def predictor_of(predictor: Any, compression: str, dtype: np.dtype[Any]) -> int:
         )
     if number == 3 and dtype.kind != "f":
         raise ValueError(f"predictor=3 (floating-point) requires float data, got dtype={dtype}")
-    # `to_geotiff` ignores the predictor of the other codecs: libtiff would not undo it, and readers would see wrong
+    # `to_geotiff` ignores the predictor for the other codecs: libtiff would not undo it, and readers would return wrong
     # pixels.
     return number if is_supported else 1
 
 
 def block_options(tiled: Any, tile_size: Any, cog: Any, interleave: Any) -> Options:
-    """The options for tiles or strips, the COG layout and the interleaving of bands."""
+    """Returns the options for tiles or strips, the COG layout and the interleaving of bands."""
     if cog and not tiled:
         raise ValueError("cog=True requires tiled=True: a Cloud Optimized GeoTIFF has tiles. Drop one of the two.")
     if interleave not in ("pixel", "band"):
@@ -154,7 +154,7 @@ def _side(size: Any) -> int:
 
 
 def overview_options(cog: Any, levels: Any, resampling: Any, raster: Raster, has_classes: bool) -> Options:
-    """The options for the overviews of a COG. Other files have none."""
+    """Returns the options for the overviews of a COG. Other files have none."""
     if not cog:
         if levels is not None and np.size(levels):
             warnings.warn(
@@ -168,7 +168,7 @@ def overview_options(cog: Any, levels: Any, resampling: Any, raster: Raster, has
     if not isinstance(resampling, str) or resampling not in methods:
         raise ValueError(f"Unknown overview resampling method: {resampling!r}. Use one of: {methods}")
     options: Options = {"overviews": "auto" if levels is None else _factors(levels, raster)}
-    # The mean of two class numbers is the number of a third class.
+    # The mean of two class numbers is the number of another class.
     options["resampling"] = "nearest" if has_classes and resampling == "mean" else resampling
     return options
 

@@ -1,4 +1,7 @@
-"""Files beside an image: `.aux.xml`, where GDAL keeps classes and statistics, and `.qml`, the style for QGIS."""
+"""Sidecar files of an image:
+
+`.aux.xml`, in which GDAL stores classes and statistics, and `.qml`, the style for QGIS.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ STATISTICS = ("STATISTICS_MINIMUM", "STATISTICS_MAXIMUM", "STATISTICS_MEAN", "ST
 
 
 def qml_path(path: str) -> str:
-    """The style file of an image."""
+    """Returns the path of the style file of an image."""
     return f"{os.path.splitext(path)[0]}.qml"
 
 
 def categories_of(names: Any, colors: Any) -> tuple[list[str], list[Color] | None]:
-    """The categories that attrs ask for, checked: to be called before anything is written.
+    """Returns the checked categories of attrs. Call it before anything is written.
 
-    Names may be a mapping from value to name. Colours that are not as many as the names are left out.
+    Names may be a mapping from value to name. Colours are ignored if their number differs from that of the names.
     """
     listed = _by_value(names, "", "category_names")
     if len(listed) > _swath.MAX_CLASSES:
@@ -63,21 +66,23 @@ def _color(row: Any) -> Color:
 
 
 def write_categories(path: str, names: list[str], colors: list[Color] | None) -> None:
-    """Write the names and colours of the first band's values, which `categories_of` has checked, beside an image."""
+    """Writes the names and colours of the first band's values, checked by `categories_of`, to the sidecar of an
+    image.
+    """
     if names:
         _swath.write_classes(path, names, colors)
 
 
 def color_component(value: Any) -> int:
-    """A number, or its text, as a number from 0 to 255."""
+    """Returns a number, or a text of a number, as an integer from 0 to 255."""
     return min(max(int(float(value)), 0), 255)
 
 
 def write_color_ramp(path: str, ramp: str, span: tuple[float, float] | None, statistics: Numbers | None) -> None:
-    """Style a band by a ramp: over a span of values, or from the least to the greatest of `statistics`.
+    """Writes a style for a band: over a range of values, or from the minimum to the maximum of `statistics`.
 
-    The statistics go into the `.aux.xml` file, the style into the `.qml`. One value has no ramp, no pixels have no
-    statistics.
+    The statistics go into the `.aux.xml` file, the style into the `.qml` file. A single value gets no ramp, and an
+    image without valid pixels gets no statistics.
     """
     numbers = span or statistics
     if numbers is None:
@@ -90,7 +95,7 @@ def write_color_ramp(path: str, ramp: str, span: tuple[float, float] | None, sta
 
 
 def number_text(value: float | int) -> str:
-    """As short as it can be without another meaning."""
+    """Returns the shortest text of a number that keeps its value."""
     return repr(value if isinstance(value, int) else float(value)).removesuffix(".0")
 
 

@@ -325,7 +325,7 @@ class Job:
     storage_options: Mapping[str, Any] | None
     report: dict[str, Any] | None
     otherwise: Job | None = None
-    """The same with values as they are, where they turn out not to be those of the file's type any more."""
+    """The same write with unchanged values, used if the values turn out not to fit the type of the file."""
 
     def run(self) -> str | BinaryIO:
         """Writes the file."""
@@ -425,7 +425,7 @@ def _target_of(path: Any) -> str | Any:
                 "cloud URL (s3://, gs://, az://, ...) instead."
             )
         if not target:
-            raise FileNotFoundError("path is empty: there is no file of that name")
+            raise FileNotFoundError("path is empty: pass the name of the file to write")
         if os.path.isdir(target):
             raise IsADirectoryError(f"{target} is a directory: name the file to write")
         return target

@@ -1,4 +1,4 @@
-"""Files beside an image: categories and statistics in `.aux.xml`, styles in `.qml`."""
+"""Sidecar files of an image: categories and statistics in `.aux.xml`, styles in `.qml`."""
 
 from __future__ import annotations
 
