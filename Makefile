@@ -1,6 +1,6 @@
 # make test    everything, installing what the tests need first
 # make wheel   the Python package, in target/wheels
-# make bench   speed against its peers, results in bench/results
+# make bench   speed compared with other programs, results in bench/results
 # make bench-seeds  tiles moved one by one against one batch, on a simulated device
 # make fuzz    the fuzzer, for FUZZ_SECONDS
 # make features  the Cargo features, checked one by one
@@ -16,7 +16,7 @@ WHEELS := target/wheels
 
 all: build
 
-# A Python with the peers in it. rasterio's newest wheels want Python 3.12, so the newest Python of the machine is taken.
+# A Python with the programs that Swath is compared with. rasterio's newest wheels want Python 3.12, so the newest Python of the machine is taken.
 $(VENV)/.ready: tests/interop/requirements.txt tests/python/requirements.txt
 	@scripts/venv $(VENV)
 	@touch $@

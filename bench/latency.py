@@ -1,4 +1,4 @@
-"""Small things that must be quick: one window of a COG, and `swath info` on a file of ten million tiles."""
+"""Latency of small requests: one window of a COG, and `swath info` on a file of ten million tiles."""
 
 import argparse
 import statistics
@@ -13,7 +13,7 @@ from rasterio.windows import Window
 from make_data import scene
 from report import Swath, save, table
 
-import raw  # isort: skip  (found through report, which knows where the tests' TIFF writer is)
+import raw  # isort: skip  (importing report adds its folder to the path)
 
 COG_SIZE = 4096
 TRANSFORM = rasterio.Affine(10, 0, 500000, 0, -10, 5100000)
@@ -39,7 +39,7 @@ def write_cog(path: Path, tile: int) -> None:
 
 
 def write_ten_million_tiles(path: Path, filled: bool) -> None:
-    """A BigTIFF with two tables of ten million entries: holes (every tile sparse), or all naming the same tile."""
+    """A BigTIFF with two tables of ten million entries: all tiles sparse, or all entries naming the same tile."""
     count = TILES_ACROSS * TILES_DOWN
     offsets_at = 4096
     counts_at = offsets_at + 8 * count
@@ -57,7 +57,7 @@ def write_ten_million_tiles(path: Path, filled: bool) -> None:
 
 
 def peer_open(path: Path) -> float:
-    """Seconds rasterio takes to open and close a file."""
+    """Seconds that rasterio takes to open and close a file."""
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
@@ -66,7 +66,7 @@ def peer_open(path: Path) -> float:
 
 
 def peer_windows(path: Path, corners: list[tuple[int, int]]) -> list[float]:
-    """Seconds of opening the file and reading one window, for each corner."""
+    """Seconds that rasterio takes to open the file and read one window, for each corner."""
     seconds = []
     for row, col in corners:
         start = time.perf_counter()
@@ -77,7 +77,7 @@ def peer_windows(path: Path, corners: list[tuple[int, int]]) -> list[float]:
 
 
 def swath_windows(swath: Swath, path: Path, corners: list[tuple[int, int]]) -> list[float]:
-    """The same by Swath on one thread."""
+    """Seconds that Swath takes for the same on one thread."""
     seconds = []
     for row, col in sorted(set(corners)):
         window = f"{row},{col},{row + WINDOW},{col + WINDOW}"
@@ -95,7 +95,7 @@ def window_row(swath: Swath, what: str, path: Path, corners: list[tuple[int, int
 
 
 def window_rows(swath: Swath, folder: Path, rounds: int, repeat: int) -> list[dict]:
-    """A window that is a tile, a window in the corner of a larger tile, and windows anywhere."""
+    """Times a window that is one tile, a window in the corner of a larger tile, and windows at random positions."""
     paths = {tile: folder / f"cog_{COG_SIZE}_{tile}.tif" for tile in (256, 512)}
     for tile, path in paths.items():
         if not path.exists():

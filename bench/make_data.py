@@ -59,7 +59,7 @@ PRODUCTS = {"dem": dem, "scene": scene, "rgb": rgb}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dir", type=Path, required=True, help="where the .npy files go")
+    parser.add_argument("--dir", type=Path, required=True, help="folder of the .npy files")
     parser.add_argument("--size", type=int, default=SIZE, help="rows and columns (default %(default)s)")
     args = parser.parse_args()
     args.dir.mkdir(parents=True, exist_ok=True)

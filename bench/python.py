@@ -1,8 +1,8 @@
-"""The Python package against those who read GeoTIFF in Python: full reads, random windows, dask chunks.
+"""Compares the Python package with other Python readers of GeoTIFF: full reads, random windows, dask chunks.
 
-All take turns in one process and one run, from a warm page cache; the minimum of the rounds counts. Each is used as
-its documentation shows: those that keep a file open (rasterio, rioxarray, async-geotiff) open it once for all
-windows, and their caches of decoded blocks work for them.
+All readers alternate in one process and one run, with a warm page cache; the minimum of the rounds counts. Each is
+used as its documentation shows: the readers that keep a file open (rasterio, rioxarray, async-geotiff) open it once
+for all windows and benefit from their caches of decoded blocks.
 """
 
 import argparse
@@ -32,7 +32,7 @@ Reader = Callable[[], Any]
 
 
 def full_reads(path: Path) -> dict[str, Reader]:
-    """The whole image, opened and decoded."""
+    """Opens and decodes the whole image."""
 
     async def by_async_geotiff() -> Any:
         store = LocalStore(str(path.parent))
@@ -54,7 +54,7 @@ def full_reads(path: Path) -> dict[str, Reader]:
 
 
 def window_reads(path: Path, size: int, bands: int) -> dict[str, Reader]:
-    """A thousand windows anywhere, all bands."""
+    """Reads a thousand windows at random positions, with all bands."""
     corners = np.random.default_rng(7).integers(0, size - SIDE, (WINDOWS, 2)).tolist()
     windows = [(row, col, row + SIDE, col + SIDE) for row, col in corners]
 
@@ -99,7 +99,7 @@ def window_reads(path: Path, size: int, bands: int) -> dict[str, Reader]:
 
 
 def dask_reads(path: Path, size: int) -> dict[str, Reader]:
-    """64 chunks by dask's threads."""
+    """Reads 64 chunks with dask's threads."""
     side = size // CHUNKS
     return {
         "swath": lambda: swath.open_geotiff(path, chunks=side).compute(scheduler="threads"),
@@ -109,18 +109,19 @@ def dask_reads(path: Path, size: int) -> dict[str, Reader]:
 
 
 def check_full(path: Path, readers: dict[str, Reader]) -> None:
-    """All see the same pixels, whatever the order of their axes."""
+    """Checks that all readers return the same pixels, in any order of axes."""
     found = {name: np.asarray(read()).astype("f8").sum() for name, read in readers.items()}
     assert len({round(float(total), 3) for total in found.values()}) == 1, f"{path.name}: {found}"
 
 
 def measure(path: Path, readers: dict[str, Reader], rounds: int) -> dict[str, list[float]]:
-    """Each begins with what it has decoded before forgotten: the others close their files, Swath sees another time."""
+    """Times each reader with empty caches: the other readers close their files; Swath sees another modification time.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in readers}
     for _ in range(rounds):
         for name, read in readers.items():
             gc.collect()
-            # Not now: a file that has just changed is not kept at all.
+            # A time in the past, because Swath does not cache blocks of a file that has just changed.
             other = path.stat().st_mtime_ns - 3_600_000_000_001
             os.utime(path, ns=(other, other))
             start = time.perf_counter()
@@ -131,7 +132,7 @@ def measure(path: Path, readers: dict[str, Reader], rounds: int) -> dict[str, li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dir", type=Path, required=True, help="where the files of the benchmark are kept")
+    parser.add_argument("--dir", type=Path, required=True, help="folder in which the benchmark keeps its files")
     parser.add_argument("--size", type=int, default=8192)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
@@ -157,7 +158,7 @@ def main() -> None:
         best = {name: min(values) for name, values in row["seconds"].items()}
         cells = [f"{best[name] / best['swath']:.2f}" if name in best else "-" for name in names[1:]]
         lines.append([f"{row['what']}, {row['file']}", f"{best['swath']:.2f} s", *cells])
-    print(table(["seconds, as multiples of swath's", *names], lines))
+    print(table(["seconds, relative to swath", *names], lines))
     runner = Swath()
     print(f"raw results: {save('python', runner, rows)}")
     runner.close()

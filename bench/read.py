@@ -1,6 +1,6 @@
-"""Full reads, Swath against rasterio, alternating in one run; the minimum of the rounds counts.
+"""Compares full reads by Swath and rasterio, alternating in one run; the minimum of the rounds counts.
 
-Each measurement opens the file and decodes the whole image into a fresh buffer, from a warm page cache.
+Each measurement opens the file and decodes the whole image into a new buffer, with a warm page cache.
 """
 
 import argparse
@@ -23,7 +23,7 @@ TILE = 512
 def write_files(
     folder: Path, size: int, codecs: list[str], products: Iterable[str] = PREDICTOR
 ) -> list[tuple[str, str, Path]]:
-    """The files of the benchmark, made where they are missing."""
+    """Writes the missing files of the benchmark."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for product in products:
@@ -40,7 +40,7 @@ def write_files(
 
 
 def write(path: Path, array: np.ndarray, codec: str, predictor: int) -> None:
-    """Write beside the path and rename, so that an interrupted run leaves no half file in the cache."""
+    """Writes a temporary file and renames it, so that an interrupted run leaves no partial file in the cache."""
     bands, height, width = array.shape
     options = {"count": bands, "height": height, "width": width, "dtype": array.dtype, "bigtiff": "if_safer"}
     options |= {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "compress": codec, "interleave": "pixel"}
@@ -54,7 +54,7 @@ def write(path: Path, array: np.ndarray, codec: str, predictor: int) -> None:
 
 
 def peer_seconds(path: Path, threads: int) -> tuple[float, int]:
-    """One open and full read by rasterio: seconds and bytes."""
+    """Seconds and bytes of one open and full read by rasterio."""
     gc.collect()
     start = time.perf_counter()
     with rasterio.open(path, num_threads=threads) as dataset:
@@ -63,13 +63,13 @@ def peer_seconds(path: Path, threads: int) -> tuple[float, int]:
 
 
 def swath_seconds(swath: Swath, path: Path, threads: int) -> tuple[float, int]:
-    """The same by Swath, timed inside its own process."""
+    """Seconds and bytes of the same by Swath, timed inside its process."""
     result = swath.bench(path, "--threads", threads, "--repeat", 1)
     return result["seconds"][0], result["bytes"]
 
 
 def measure(swath: Swath, path: Path, threads: int, rounds: int) -> dict:
-    """Both, in turns, so that a busy moment of the machine hits both."""
+    """Times both alternately, so that other load on the machine affects both."""
     peer, ours = [], []
     for _ in range(rounds):
         seconds, size = peer_seconds(path, threads)
@@ -81,7 +81,7 @@ def measure(swath: Swath, path: Path, threads: int, rounds: int) -> dict:
 
 
 def check(swath: Swath, path: Path) -> None:
-    """A fast wrong answer is no answer; this also warms the page cache."""
+    """Checks that both return the same pixels, and warms the page cache."""
     with rasterio.open(path) as dataset:
         assert np.array_equal(swath.read(path), dataset.read()), f"{path.name}: swath and rasterio differ"
 

@@ -1,4 +1,4 @@
-"""What every benchmark writes down: the machine, the versions, the raw numbers."""
+"""The report of a benchmark: the machine, the versions, the raw numbers."""
 
 import datetime
 import json
@@ -12,15 +12,16 @@ import numpy as np
 import rasterio
 
 FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER.parent / "tests" / "peers"))
+sys.path.insert(0, str(FOLDER.parent / "tests" / "interop" / "support"))
 
-from binary import Swath  # noqa: E402  (the tests' runner measures peak memory; the path above leads to it)
+# The runner of the interop tests measures peak memory.
+from binary import Swath  # noqa: E402
 
 RESULTS = FOLDER / "results"
 
 
 def cpu_model() -> str:
-    """The processor's own name, where the system tells."""
+    """The name of the processor, if the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -29,13 +30,13 @@ def cpu_model() -> str:
 
 
 def first_line(argv: list[str]) -> str:
-    """The first line a command prints, or nothing."""
+    """The first line that a command prints, or an empty string."""
     done = subprocess.run(argv, capture_output=True, text=True, cwd=FOLDER, check=False)
     return next(iter(done.stdout.splitlines()), "") if done.returncode == 0 else ""
 
 
 def conditions(swath: Swath) -> dict[str, object]:
-    """What a number needs beside it to mean anything."""
+    """The conditions of a run, without which its numbers mean nothing."""
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "cpu": cpu_model(),
@@ -55,7 +56,7 @@ def conditions(swath: Swath) -> dict[str, object]:
 
 
 def save(name: str, swath: Swath, rows: list[dict]) -> Path:
-    """Write the raw results of one run."""
+    """Writes the raw results of one run."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(conditions(swath) | {"rows": rows}, indent=1) + "\n")
@@ -63,7 +64,7 @@ def save(name: str, swath: Swath, rows: list[dict]) -> Path:
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """Columns as wide as their widest cell; the first one left, the others right."""
+    """Formats columns as wide as their widest cell; the first column is left-aligned, the others right-aligned."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = []
     for row in [header, ["-" * width for width in widths], *rows]:
@@ -73,6 +74,6 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
-    """The same as the documentation wants it."""
+    """Formats a Markdown table."""
     lines = [f"| {' | '.join(row)} |" for row in [header, *rows]]
     return "\n".join([lines[0], f"|---|{'---:|' * (len(header) - 1)}", *lines[1:]])

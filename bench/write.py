@@ -1,9 +1,11 @@
-"""Writing, Swath against GDAL's drivers, in turns and each in a fresh process; the minimum of the rounds counts.
+"""Compares writing by Swath and by GDAL's drivers, alternating and each in a new process; the minimum of the rounds
+counts.
 
-Both convert the same uncompressed tiled GeoTIFF from a warm page cache on the same number of threads. Swath's time is
-that of the whole process, until the file is on the disk (fsync); GDAL's is that of opening and copying alone, and GDAL
-does not sync. Swath's memory is all that the process ever had; GDAL's is what was added after Python and GDAL were
-loaded and the input was open. "From memory" is GDAL copying an image it already holds, which does not count either.
+Both convert the same uncompressed tiled GeoTIFF with a warm page cache and the same number of threads. Swath's time
+is that of the whole process until the file is on the disk (fsync); GDAL's time covers only opening and copying, and
+GDAL does not sync. Swath's memory is the peak of the whole process; GDAL's memory is the increase after Python and
+GDAL were loaded and the input was opened. "From memory" means that GDAL copies an image that it already holds; the
+time and memory to load that image do not count.
 """
 
 import argparse
@@ -63,23 +65,24 @@ CASES = [
         COMPRESS="ZSTD", ZSTD_LEVEL=9, PREDICTOR=2,
     ),
     plain("scene, lzw", "scene", ["--compression", "lzw", "--predictor", 2], COMPRESS="LZW", PREDICTOR=2),
-    # Another tile size than the input's: otherwise Swath would only copy blocks.
+    # A tile size other than the input's; with the same size Swath would only copy blocks.
     plain("scene, none", "scene", ["--compression", "none", "--tile", 256], BLOCKXSIZE=256, BLOCKYSIZE=256),
     cog("rgb, COG, jpeg 75", "rgb", ["--compression", "jpeg", "--quality", 75], False, COMPRESS="JPEG", QUALITY=75),
 ]  # fmt: skip
 
 
 def status(name: str) -> int:
-    """A size in bytes that Linux tells of this process: VmRSS is what it has, VmHWM the most it had."""
+    """A size in bytes that Linux reports for this process: VmRSS is the current size, VmHWM the peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
 def peer(source: str, target: str, request: dict) -> dict:
-    """One copy by GDAL in this process: its seconds, and the memory it took beyond what the process had before."""
+    """One copy by GDAL in this process: its seconds, and the memory it used beyond what the process had before."""
     warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
     dataset = in_memory(source) if request["in_memory"] else None
-    # What loading the input left behind counts neither as memory the copy took nor as memory it may use for nothing.
+    # Returns unused memory to the system: what loading the input left behind must neither count for the copy nor serve
+    # the copy for free.
     ctypes.CDLL(None).malloc_trim(0)
     if dataset is None:
         rasterio.open(source).close()
@@ -104,7 +107,7 @@ def in_memory(source: str) -> rasterio.io.DatasetWriter:
 
 
 class Bench:
-    """Runs both on one case."""
+    """Runs both programs on one case."""
 
     def __init__(self, folder: Path, threads: int) -> None:
         self.folder, self.threads = folder, threads
@@ -126,7 +129,7 @@ class Bench:
         return json.loads(run.stdout)
 
     def measure(self, case: Case, source: Path, rounds: int) -> dict:
-        """All three, in turns, so that a busy moment of the machine hits all."""
+        """Times all three alternately, so that other load on the machine affects all."""
         source.read_bytes()
         ours, theirs = (self.folder / f"written_by_{who}.tif" for who in ("swath", "gdal"))
         runs = {"swath": [], "gdal": [], "gdal_from_memory": []}
@@ -143,15 +146,15 @@ class Bench:
 
 
 def check(case: Case, source: Path, ours: Path, theirs: Path) -> None:
-    """A fast wrong file is no file: no pixel differs, or a lossy codec has changed them no more than GDAL's."""
+    """Checks the pixels: no pixel differs, or a lossy codec changed them no more than GDAL's did."""
     our_error, their_error = mean_error(source, ours), mean_error(source, theirs)
     assert our_error <= (0 if case.lossless else 1.1 * their_error), f"{case.name}: off by {our_error}, {their_error}"
     with rasterio.open(ours) as one, rasterio.open(theirs) as other:
-        assert one.overviews(1) == other.overviews(1), f"{case.name}: other overviews"
+        assert one.overviews(1) == other.overviews(1), f"{case.name}: the overviews differ"
 
 
 def mean_error(source: Path, written: Path) -> float:
-    """By how much the pixels differ."""
+    """The mean absolute difference of the pixels."""
     total = 0.0
     with rasterio.open(source) as before, rasterio.open(written) as after:
         for row in range(0, before.height, 1024):
@@ -174,7 +177,7 @@ def best(row: dict, key: str) -> dict[str, float]:
 
 
 def ratios(row: dict) -> dict[str, float]:
-    """Swath to GDAL. Speeds are better when large, the others when small."""
+    """Ratios of Swath to GDAL. Large is better for speeds, small for the others."""
     seconds, cpu, memory = (best(row, key) for key in ("seconds", "cpu", "memory"))
     return {
         "speed": seconds["gdal"] / seconds["swath"],
@@ -186,7 +189,7 @@ def ratios(row: dict) -> dict[str, float]:
 
 
 def line(row: dict) -> list[str]:
-    """Times, sizes, memory, and the ratios of each."""
+    """One table row: times, sizes, memory, and their ratios."""
     found = ratios(row)
     seconds = [f"{value:.2f}" for value in best(row, "seconds").values()]
     memory = [f"{value / 1e6:.0f}" for value in best(row, "memory").values()]
@@ -197,7 +200,7 @@ def line(row: dict) -> list[str]:
 
 
 def goals(row: dict) -> str:
-    """Whether a case meets what the writer was built for."""
+    """One line that tells whether a case meets the goals of the writer."""
     found = ratios(row)
     met = {
         "speed": found["speed"] >= SPEED_GOAL,

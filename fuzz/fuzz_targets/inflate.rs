@@ -1,11 +1,12 @@
-//! Zlib streams decoded several at once must give what each gives alone, damaged neighbours or not.
+//! Decodes several zlib streams at once. Each must give the same bytes as when it is decoded alone, even
+//! beside damaged streams.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use swath_codec::deflate::{Decoder, Encoder};
 use swath_codec::inflate::{Inflater, Stream};
 
-/// Streams of one batch: more than there are lanes, so that lanes are used again.
+/// Number of streams in a batch: more than there are lanes, so that lanes are reused.
 const STREAMS: usize = 6;
 
 fuzz_target!(|data: &[u8]| {
@@ -27,12 +28,12 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A stream and the room for its output. The first bytes say what the others are: a stream, or what one is made of that is then
-/// damaged or not.
+/// Returns a stream and the size of its output. The first bytes of the input say what the rest is: a stream,
+/// or data to be compressed into a stream, which is then damaged or not.
 fn case(piece: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (&[kind, room, at, flip], rest) = piece.split_first_chunk()?;
     if kind & 1 == 0 {
-        // With a header, which mutations would rarely leave intact.
+        // Add a valid header, which mutations would rarely leave intact.
         let stream = [&[0x78, 0x9C], rest].concat();
         return Some((stream, usize::from(room) << (kind >> 5)));
     }

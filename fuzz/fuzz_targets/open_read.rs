@@ -1,5 +1,5 @@
-//! Open any bytes, read them in every way, write them in some way. Errors are fine; panics, hangs, memory and different pixels
-//! are not.
+//! Opens any bytes, reads them in every way and writes them in some way. Errors are allowed; panics, hangs,
+//! excessive memory and different pixels are not.
 #![no_main]
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use swath::read::{OnCorrupt};
 use swath::write::{BlockSize, Statistics, Overviews, Resampling};
 use swath::{RowSource, Compress, Dataset, Image, ImageSource, Layout, Limits, WritePlan, Raster, ReadRequest, WriteConfig, WriteOptions, validate};
 
-/// What one input may cost: small enough that the fuzzer sees thousands of them per second.
+/// The limits of one input: low enough that the fuzzer runs thousands of inputs per second.
 fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.max_ifds = 16;
@@ -25,7 +25,7 @@ fn limits() -> Limits {
     limits
 }
 
-/// A file and, behind [`MARK`] and a letter that says what it is, one beside it.
+/// A file and, after [`MARK`] and a letter for its kind, a sidecar file.
 #[derive(Debug)]
 struct Files {
     image: Memory,
@@ -74,7 +74,8 @@ impl Source for Files {
 
 fuzz_target!(
     init: {
-        // Panics of the JPEG 2000 decoder are caught by ours and become errors; all others are bugs.
+        // Our decoder catches panics of the JPEG 2000 decoder and turns them into errors; all other panics
+        // are bugs.
         let abort = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if !info.location().is_some_and(|place| place.file().contains("hayro-jpeg2000")) {
@@ -87,7 +88,7 @@ fuzz_target!(
         let _ = dataset.structural_metadata();
         for number in 0..dataset.image_count().min(4) {
             if let Ok(image) = dataset.image(number) {
-                let about = image.about();
+                let about = image.metadata();
                 let _ = (format!("{about:?}"), about.wkt(), about.crs_name(), about.epsg(), image.mask_origin());
                 for level in 0..image.levels().len().min(2) {
                     read(&image, level, data);
@@ -98,7 +99,7 @@ fuzz_target!(
     }
 );
 
-/// Read a level whole and in parts, which must agree.
+/// Reads a level whole and in parts, which must agree.
 fn read(image: &Image, level: usize, data: &[u8]) {
     let Some(layout) = image.levels().nth(level) else { return };
     let (width, height) = (layout.grid.width, layout.grid.height);
@@ -119,7 +120,7 @@ fn read(image: &Image, level: usize, data: &[u8]) {
             assert_part(full, part, &rows, &cols);
         }
     }
-    // The bands in another order, pixel by pixel, must be the same numbers.
+    // Reading the bands in another order, interleaved by pixel, must give the same numbers.
     let last = image.bands() - 1;
     let turned = request.clone().window(rows.clone(), cols.clone()).bands([last, 0]).layout(Layout::BandsLast);
     if let (Ok(turned), Ok(part)) = (image.read(&turned), &part) {
@@ -135,7 +136,7 @@ fn read(image: &Image, level: usize, data: &[u8]) {
     let filled = image.read(&request.clone().on_corrupt(OnCorrupt::Fill));
     match (&full, &filled) {
         (Ok(full), Ok(filled)) => assert!(full.pixels.as_bytes() == filled.pixels.as_bytes()),
-        (Ok(_), Err(error)) => panic!("a sound image cannot be read with OnCorrupt::Fill: {error}"),
+        (Ok(_), Err(error)) => panic!("a valid image cannot be read with OnCorrupt::Fill: {error}"),
         (Err(_), Ok(filled)) => assert!(!filled.report.filled.is_empty(), "an error is hidden by OnCorrupt::Fill"),
         (Err(_), Err(_)) => {}
     }
@@ -146,7 +147,8 @@ fn read(image: &Image, level: usize, data: &[u8]) {
     }
 }
 
-/// Write the image again in a way that the input chooses; it must come back as it is, and a COG must be valid.
+/// Writes the image again with options that the input chooses. The pixels must be unchanged, and a COG must
+/// be valid.
 fn write(image: &Image, data: &[u8]) {
     let request = ReadRequest::new().threads(1);
     let Ok(full) = image.read(&request) else { return };
@@ -177,36 +179,36 @@ fn write(image: &Image, data: &[u8]) {
     options = options.skip_empty(choose(2) == 1);
     options = options.statistics(if choose(2) == 1 { Statistics::Embed } else { Statistics::Off });
     let Ok(plan) = WritePlan::new(source.shape(), options) else { return };
-    let running = WriteConfig::new().threads(1).buffer_bytes(1 << choose(20));
-    let bytes = match plan.to_bytes(&mut source, &running) {
+    let config = WriteConfig::new().threads(1).buffer_bytes(1 << choose(20));
+    let bytes = match plan.to_bytes(&mut source, &config) {
         Ok((bytes, _)) => bytes,
-        // A mask may be broken where the pixels are not.
-        Err(error) => return assert!(plan.has_mask(), "what was read cannot be written: {error}"),
+        // The mask may be corrupt even if the pixels are not.
+        Err(error) => return assert!(plan.has_mask(), "an image that was read cannot be written: {error}"),
     };
-    let dataset = Dataset::from_bytes(bytes).expect("what was written can be opened");
-    let again = dataset.image(0).and_then(|image| image.read(&request)).expect("what was written can be read");
+    let dataset = Dataset::from_bytes(bytes).expect("a written file can be opened");
+    let again = dataset.image(0).and_then(|image| image.read(&request)).expect("a written file can be read");
     assert_eq!((again.shape, again.pixels.dtype()), (full.shape, full.pixels.dtype()));
     // LERC keeps values, not the bits of NaN and of negative zero.
-    if !matches!(plan.options().compress, Compress::Lerc { .. }) {
-        assert!(again.pixels.as_bytes() == full.pixels.as_bytes(), "other pixels came back");
+    if !matches!(plan.compression(), Compress::Lerc { .. }) {
+        assert!(again.pixels.as_bytes() == full.pixels.as_bytes(), "the pixels changed");
     }
     if cog {
-        let validation = validate(&dataset).expect("what was written can be judged");
+        let validation = validate(&dataset).expect("a written file can be validated");
         assert!(validation.is_valid(), "{:?}", validation.findings);
     }
 }
 
-/// A range inside `0..len` that the last bytes of the input choose.
+/// Returns a range inside `0..len` that the last bytes of the input choose.
 fn pick(data: &[u8], skip: usize, len: u64) -> Range<u64> {
     let mut bytes = data.iter().rev().skip(skip).map(|&byte| u64::from(byte));
     let mut next = || bytes.next().unwrap_or(0) << 8 | bytes.next().unwrap_or(0);
     let start = (next() << 16 | next()) % len;
-    // At most three hundred, so that images too large to be read whole are read somewhere.
+    // At most three hundred, so that a part of an image is read even if the whole is too large.
     let count = 1 + next() % (len - start).min(300);
     start..start + count
 }
 
-/// The pixels of a window are those of the whole image at its place.
+/// Checks that the pixels of a window equal the same pixels of the whole image.
 fn assert_part(full: &Raster, part: &Raster, rows: &Range<u64>, cols: &Range<u64>) {
     assert_eq!((full.pixels.dtype(), full.shape[0]), (part.pixels.dtype(), part.shape[0]));
     let size = full.pixels.dtype().size();

@@ -1,12 +1,12 @@
-"""Swath: GeoTIFF and Cloud Optimized GeoTIFF, read and written fast.
+"""Swath reads and writes GeoTIFF and Cloud Optimized GeoTIFF (COG) files.
 
     import swath
 
     dem = swath.open_geotiff("dem.tif")                    # an xarray.DataArray
-    lazy = swath.open_geotiff("dem.tif", chunks="auto")    # dask, chunks of whole tiles
-    swath.to_geotiff(lazy, "dem_cog.tif", cog=True)        # streams, in bounded memory
+    lazy = swath.open_geotiff("dem.tif", chunks="auto")    # a dask array; chunks consist of whole tiles
+    swath.to_geotiff(lazy, "dem_cog.tif", cog=True)        # streams in bounded memory
 
-`import swath` imports numpy and nothing else: xarray, dask, CuPy and pyproj are imported when they are used.
+`import swath` imports only numpy. Swath imports xarray, dask, CuPy and pyproj when a call needs them.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ _register_with_xarray()
 
 def __getattr__(name: str) -> Any:
     if name == "SwathBackendEntrypoint":
-        # Its base class is xarray's.
+        # The base class of this class is xarray's.
         from .xarray.engine import SwathBackendEntrypoint
 
         return SwathBackendEntrypoint

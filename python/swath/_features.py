@@ -1,13 +1,10 @@
-"""What Swath can do, and how sure one may be of it."""
+"""The table of features and how well each is tested."""
 
 from __future__ import annotations
 
 from . import _swath
 
-#: Names of codecs beside those of the engine.
-_ALIASES = {"jpeg2000": "j2k"}
-
-#: What is not a codec. `experimental` is what has not run on the hardware it is for.
+#: Features other than codecs. An `experimental` feature has not run on the hardware that it is for.
 _OTHERS = {
     "reader.local_file": "stable",
     "reader.windowed": "stable",
@@ -42,15 +39,15 @@ _OTHERS = {
 
 
 def _tiers() -> dict[str, str]:
-    codecs = {}
-    for name, can in _swath.features().items():
-        if can["read"] and can["write"]:
-            codecs[f"codec.{name}"] = "stable"
-            if name in _ALIASES:
-                codecs[f"codec.{_ALIASES[name]}"] = "stable"
+    codecs = {
+        f"codec.{name}": "stable"
+        for codec in _swath.codecs()
+        if codec["read"] and codec["write"]
+        for name in (codec["name"], *codec["aliases"])
+    }
     return codecs | _OTHERS
 
 
 SUPPORTED_FEATURES: dict[str, str] = _tiers()
-"""Each ability and its tier: stable, advanced (what depends on others: servers, file systems), experimental (never
-run on real hardware). Codecs are those of the engine that can be both read and written."""
+"""Each feature and its tier: stable, advanced (depends on servers or file systems), experimental (never run on real
+hardware). The codecs are those that the engine can both read and write."""

@@ -1,4 +1,4 @@
-"""What the last read or write of this thread did."""
+"""The report of the last read or write of each thread."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _of_thread = threading.local()
 
 
 def remember(report: dict[str, Any]) -> dict[str, Any]:
-    """Keep a report for `last_report`."""
+    """Stores a report for `last_report`."""
     _of_thread.report = report
     return report
 
 
 def last_report() -> dict[str, Any] | None:
-    """What the last read or write that this thread asked for did: device, codec, threads, blocks, bytes, seconds,
-    fallbacks.
+    """Return the report of the last read or write that this thread started.
 
-    None when this thread has read and written nothing yet. Reads of dask chunks happen in the threads of the
-    scheduler.
+    The report has the device, codec, threads, blocks, bytes, seconds and fallbacks. It is None if this thread has not
+    read or written anything yet. Chunks of dask arrays are read in the threads of the scheduler, so their reports are
+    not here.
     """
     report: dict[str, Any] | None = getattr(_of_thread, "report", None)
     return report

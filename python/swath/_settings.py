@@ -1,4 +1,4 @@
-"""What users set by environment variables: numbers and switches whose names begin with SWATH_."""
+"""Settings from environment variables: numbers and switches whose names begin with SWATH_."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def number(name: str, default: int, *, least: int = 1) -> int:
-    """The whole number that `SWATH_<name>` is, or the default when it is none or too small."""
+    """Returns `SWATH_<name>` as a whole number, or the default if it is not a number or too small."""
     try:
         value = int(os.environ.get(f"SWATH_{name}", ""))
     except ValueError:
@@ -15,12 +15,12 @@ def number(name: str, default: int, *, least: int = 1) -> int:
 
 
 def workers() -> int:
-    """How many requests are under way at once."""
+    """Returns the number of concurrent requests."""
     return number("HTTP_WORKERS", 8)
 
 
 def seconds(name: str, default: float) -> float:
-    """The time in seconds that `SWATH_<name>` is, or the default when it is not a positive number."""
+    """Returns `SWATH_<name>` as a time in seconds, or the default if it is not a positive number."""
     try:
         value = float(os.environ.get(f"SWATH_{name}", ""))
     except ValueError:

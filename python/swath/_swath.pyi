@@ -1,4 +1,4 @@
-"""The engine. Everything here is Rust; the modules beside it say what users see."""
+"""The engine, written in Rust. The Python modules of the package build the public interface on it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn, Protocol, TypedDict, final
@@ -7,15 +7,17 @@ import numpy as np
 import numpy.typing as npt
 
 class Ranges(Protocol):
-    """A place to read from that Python knows: a file object, a URL."""
+    """A source that Python reads for the engine: a file object or a URL."""
 
     name: str
     size: int
     def fetch(self, spans: list[tuple[int, int]]) -> Sequence[bytes]:
-        """The bytes of all (offset, length) spans, each in full. Called from any thread, one call at a time for each
-        batch."""
+        """Returns the complete bytes of all (offset, length) spans.
+
+        The engine calls it from any thread, once at a time per batch.
+        """
     def sibling(self, name: str) -> Ranges | None:
-        """The file of that name (a path or URL beside this one), or None when there is none."""
+        """Returns the file of that name (a path or URL in the same folder), or None if there is none."""
 
 class BandInfo(TypedDict):
     description: str | None
@@ -26,7 +28,7 @@ class BandInfo(TypedDict):
     categories: list[str]
 
 class Description(TypedDict):
-    """All that is known of a file but its pixels. Transforms are (a, b, c, d, e, f) as rasterio's Affine has them."""
+    """The metadata of a file. Transforms are (a, b, c, d, e, f) as in rasterio's Affine."""
 
     name: str
     file_bytes: int
@@ -52,43 +54,64 @@ class Description(TypedDict):
     levels: list[tuple[int, int, int, int]]
     """(height, width, rows of a block, columns of a block) of each level; 0 is the full resolution."""
     transform: tuple[float, float, float, float, float, float] | None
-    """From pixel corners to coordinates, as GDAL has it: PixelIsPoint moved by half a pixel."""
+    """From pixel corners to coordinates, as in GDAL: PixelIsPoint is shifted by half a pixel."""
     raw_transform: tuple[float, float, float, float, float, float] | None
-    """What the tags say, without that shift; None when a sidecar places the image."""
+    """The transform of the tags, without that shift; None if the georeferencing comes from a sidecar."""
     transform_source: Literal["tags", "pam", "world", "tab"] | None
     raster_type: Literal["area", "point"]
     gcps: list[tuple[float, float, float, float, float]]
     """(pixel, line, x, y, z)"""
     epsg: int | None
     horizontal_epsg: int | None
-    """Without the heights of a compound; None too where other keys change what the code says."""
+    """The code of the horizontal part of a compound CRS. None also if other keys modify the CRS of the code."""
     wkt: str | None
     """WKT 1 as GDAL writes it."""
     crs_from_pam: bool
-    """Whether `epsg` and `wkt` are the sidecar's, whatever the GeoKeys say."""
+    """Whether `epsg` and `wkt` come from the sidecar, which takes precedence over the GeoKeys."""
     geo_keys: dict[int, int | str | tuple[float, ...]]
     nodata: int | float | None
+    """In the type of the samples: rounded to float32, exact for 64-bit integers."""
+    nodata_stated: int | float | None
+    """The number in the file, independent of the sample type: an int if the text has digits only.
+
+    None if the text is not just a number.
+    """
     nodata_text: str | None
-    """The GDAL_NODATA tag as it stands; None too where a sidecar says another value."""
+    """The text of the GDAL_NODATA tag. None also if a sidecar states another value."""
     colormap: tuple[int, ...] | None
-    """The ColorMap tag as it stands: all reds, all greens, all blues."""
+    """The unchanged ColorMap tag: all reds, all greens, all blues."""
     metadata: list[tuple[str, str, int | None, str | None, str | None]]
-    """(name, value, band from 0, domain, role) of GDAL_METADATA and of the .aux.xml file."""
+    """(name, value, band from 0, domain, role) of the items in GDAL_METADATA and in the .aux.xml file."""
     metadata_xml: str | None
+    """The text of the GDAL_METADATA tag, if it can be parsed."""
+    gdal_metadata_xml: str | None
+    """The text of the GDAL_METADATA tag, parseable or not.
+
+    It contains the items for scale, offset and unit of a band even if a sidecar or the vertical CRS states them.
+    """
+    gdal_metadata: dict[str | tuple[str, int], str] | None
+    """The items of `gdal_metadata_xml` by name, or by name and band (from 0). None if it cannot be parsed."""
+    category_names: list[str] | None
+    """The names of the classes 0, 1, 2, ... in the .aux.xml file: from its attribute table, else from its list."""
+    category_colors: list[tuple[int, int, int, int]] | None
+    """Red, green, blue and alpha of each class, if the attribute table has all four."""
     texts: dict[int, str]
-    """ImageDescription (270), Software (305) ... by tag."""
+    """ImageDescription (270), Software (305) and other texts by tag number."""
     resolution: tuple[float, float, int] | None
-    """x, y and the ResolutionUnit tag"""
+    """x, y and the ResolutionUnit tag."""
     band_info: list[BandInfo]
     tags: list[tuple[int, int, int, Any]]
-    """(id, type, count, value) of every tag of the full resolution but those that locate blocks. One value is a
-    scalar, more are a tuple; ASCII is str, BYTE and UNDEFINED are bytes; a RATIONAL is (numerator, denominator)."""
+    """(id, type, count, value) of every tag of the full resolution except those that locate blocks.
+
+    One value is a scalar, several are a tuple; ASCII is str, BYTE and UNDEFINED are bytes; a RATIONAL is (numerator,
+    denominator).
+    """
     mask: str
     warnings: list[str]
 
 @final
 class File:
-    """An opened TIFF. Opening reads headers only; all threads may read at once."""
+    """An opened TIFF. Opening reads only headers. All threads may read at the same time."""
 
     @staticmethod
     def open(path: str) -> File: ...
@@ -107,7 +130,7 @@ class File:
     @property
     def levels(self) -> list[tuple[int, int, int, int]]: ...
     def unreadable_sidecars(self) -> list[tuple[str, Exception]]:
-        """Overview and mask files beside the file that exist but cannot be read: the name of each, and why."""
+        """Returns the overview and mask files that exist but cannot be read, each with the reason."""
     def describe(self) -> Description: ...
     def read_into(
         self,
@@ -122,13 +145,18 @@ class File:
         device: str | None = None,
         strict: bool = False,
     ) -> Report:
-        """Decode into `out`: C-contiguous, of the file's type, (y, x), (y, x, band) or with bands_last=False (band,
-        y, x). The window is (row start, column start, row stop, column stop). With a device the decoding happens
-        there."""
+        """Decodes into `out`, on the device if one is given.
+
+        `out` is C-contiguous, of the file's type, and (y, x), (y, x, band) or, with bands_last=False, (band, y, x).
+        The window is (row start, column start, row stop, column stop).
+        """
     def read_mask_into(
         self, out: npt.NDArray[np.uint8], *, window: tuple[int, int, int, int] | None = None, level: int = 0
     ) -> bool:
-        """Which pixels are valid, 255 or 0, by a mask in the file or beside it (.msk). False when there is none."""
+        """Stores 255 for valid and 0 for invalid pixels, from the mask in the file or its .msk file.
+
+        Returns False if there is no mask.
+        """
     def read_to_device(
         self,
         *,
@@ -142,16 +170,17 @@ class File:
     ) -> tuple[DeviceArray, Report]: ...
 
 Report = dict[str, Any]
-"""What a read or a write did: device, codec, threads, blocks, bytes, seconds per stage, fallbacks ([{stage, reason,
-blocks}])."""
+"""The report of a read or a write: device, codec, threads, blocks, bytes, seconds per stage, fallbacks ([{stage,
+reason, blocks}]).
+"""
 
 @final
 class DeviceArray:
-    """Pixels on a device. CuPy and PyTorch take it without a copy."""
+    """Pixels on a device. CuPy and PyTorch use it without a copy."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one band (y, x), of more (y, x, band) or (band, y, x)."""
+        """(y, x) for one band, (y, x, band) or (band, y, x) for several."""
     @property
     def ndim(self) -> int: ...
     @property
@@ -162,7 +191,7 @@ class DeviceArray:
     def nbytes(self) -> int: ...
     @property
     def device(self) -> str:
-        """As `device=` takes it: cuda:0, opencl:0."""
+        """The name of the device as in `device=`: cuda:0, opencl:0."""
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __dlpack__(
@@ -197,7 +226,7 @@ class Codec(TypedDict):
     feature: str | None  # the Cargo feature that includes the codec
 
 class Options(TypedDict, total=False):
-    """How a file is laid out and what it says. What is left out is as written here."""
+    """The layout and the metadata of a new file; the comments state the defaults. An unknown key raises TypeError."""
 
     cog: bool  # False
     tile: int  # 256; 0 for strips
@@ -219,27 +248,29 @@ class Options(TypedDict, total=False):
     photometric: int | None
     extra_samples: list[int] | None
     transform: tuple[float, float, float, float, float, float] | None
-    """(a, b, c, d, e, f) as the tags are to say it: no half pixel is taken off or added."""
+    """(a, b, c, d, e, f) for the tags, without any shift by half a pixel."""
     raster_type: Literal["area", "point"]  # area
     gcps: list[tuple[float, float, float, float, float]]
     epsg: int | None
     wkt: str | None
     geo_keys: dict[int, int | str | tuple[float, ...]] | None
-    """Written as they are, where given; epsg and wkt are not looked at then."""
+    """Written unchanged if given; epsg and wkt are then ignored."""
     colormap: tuple[int, ...] | None
     metadata: list[tuple[str, str, int | None, str | None, str | None]]
     metadata_xml: str | None
-    """Written as it is where it says just what metadata and band_info say."""
+    """Written unchanged if its content equals that of metadata and band_info."""
     band_info: list[BandInfo]
     texts: dict[int, str]
     resolution: tuple[float, float, int] | None
     extra_tags: list[tuple[int, int, int, Any]]
-    """As `Description.tags` has them."""
+    """In the form of `Description.tags`."""
 
 Producer = Callable[[int, int], npt.NDArray[Any] | tuple[Any, npt.NDArray[np.uint8]]]
-"""Rows from start to stop as a C-contiguous (row, column, band) array; with mask=True a pair of that array and of the
-rows of the mask, a C-contiguous uint8 (row, column) array. Called in the thread that called write(), once for each
-row."""
+"""Returns rows from start to stop as a C-contiguous (row, column, band) array.
+
+With mask=True it returns a pair of that array and the rows of the mask, a C-contiguous uint8 (row, column) array. The
+engine calls it in the thread that called write(), once for each row.
+"""
 
 def write(
     target: str | Any,
@@ -260,15 +291,23 @@ def write(
     mask: npt.NDArray[np.uint8] | bool | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Report:
-    """Write a file, complete or not at all. `shape` is (bands, height, width); an array is C-contiguous and in
-    native byte order. `target` is a path or an object with write(bytes). `chunk_rows` are the row counts of the
-    producer's chunks: it is always asked for whole ones, once each. A device source is a DeviceArray, or has
-    __cuda_array_interface__ or __dlpack__ and lies on a CUDA device without gaps; it is cut there. So are the rows
-    of a producer that makes them on one, which `rows_on_device` says. `mask` writes an internal mask, with one for each
-    overview: a C-contiguous uint8 (height, width) array on the host for an array or a device source, or True for a
-    producer that returns (pixels, mask); 0 is missing, any other value valid. Overviews and statistics leave missing
-    pixels out. A file with a mask is made by the CPU: with a device the report says so among its fallbacks, and with
-    `strict` it is an error. `progress` gets rows done and in all; what it raises stops the write."""
+    """Writes a file atomically.
+
+    `shape` is (bands, height, width). An array is C-contiguous and in native byte order. `target` is a path or an
+    object with write(bytes). `chunk_rows` are the row counts of the producer's chunks: the engine requests whole
+    chunks, each once.
+
+    A device source is a DeviceArray, or an object with __cuda_array_interface__ or __dlpack__ that is contiguous on a
+    CUDA device. The device splits it into tiles. The same happens to the rows of a producer on a device, which
+    `rows_on_device` announces.
+
+    `mask` writes an internal mask, also for each overview. It is a C-contiguous uint8 (height, width) array on the
+    host for an array or a device source, or True for a producer that returns (pixels, mask); 0 is missing, any other
+    value valid. Overviews and statistics ignore missing pixels. The CPU writes files with a mask: with a device, the
+    report lists that as a fallback, and with `strict` it is an error.
+
+    `progress` receives the rows done and the total; an exception that it raises stops the write.
+    """
 
 def read_windows(
     jobs: Sequence[tuple[File, tuple[int, int, int, int], int]],
@@ -277,7 +316,7 @@ def read_windows(
     level: int = 0,
     threads: int | None = None,
 ) -> Report:
-    """Decode one band of one window of a file for each job into `out`, (job, y, x), in parallel."""
+    """Decodes one band of one window of a file for each job into `out`, (job, y, x), in parallel."""
 
 def unpack(
     source: npt.NDArray[Any],
@@ -287,38 +326,87 @@ def unpack(
     scale: float = 1.0,
     offset: float = 0.0,
 ) -> bool:
-    """`out` (float32 or float64, same shape) = source * scale + offset, NaN where the source has the sentinel. Tells
-    whether it was seen. `out` may be `source`."""
+    """Computes `out` (float32 or float64, same shape) = source * scale + offset, with NaN where the source equals the
+    sentinel. Returns whether the sentinel occurred. `out` may be `source`.
+    """
 
 def contains(source: npt.NDArray[Any], value: int | float) -> bool:
-    """Whether a value (NaN too) is in an array."""
+    """Whether an array contains a value, which may be NaN."""
 
-def metadata_items(xml: str) -> list[tuple[str, str, int | None, str | None, str | None]]:
-    """The items of a GDAL_METADATA text, as `Description.metadata` has them; ValueError when it is none."""
+Item = tuple[str, str, int | None, str | None, str | None]
+"""An item of GDAL_METADATA: name, value, band from 0, domain, role."""
+
+def metadata_items(xml: str) -> list[Item]:
+    """Returns the items of a GDAL_METADATA text. An item whose value is not a finite number does not get the role
+    scale or offset.
+
+    Raises ValueError if the text cannot be parsed.
+    """
+
+def items_by_name(entries: Sequence[tuple[str, str, int | None]]) -> list[Item]:
+    """Returns items of the default domain from (name, value, band).
+
+    The names SCALE, OFFSET, UNITTYPE, DESCRIPTION and COLORINTERP give the items of bands their roles.
+    """
+
+def bands_of_items(items: Sequence[Item], bands: int) -> list[BandInfo]:
+    """Returns the band metadata that the roles of the items define.
+
+    A dict lacks the keys for which there is no item.
+    """
+
+def nodata_number(text: str) -> int | float | None:
+    """Returns the number in a nodata text as written: an int if it has digits only. None for other texts."""
+
+def match_nodata(
+    nodata: int | float, dtype: str
+) -> tuple[Literal["value", "out of range", "fractional", "non-finite"], int | float | None]:
+    """Returns "value" and the sample that is nodata if samples of a type can equal it, else the reason why not."""
+
+def nodata_in_range(nodata: int | float, dtype: str) -> bool:
+    """Whether a nodata value is between the minimum and the maximum of a type."""
+
+def read_classes(path: str) -> tuple[list[str], list[tuple[int, int, int, int]] | None] | None:
+    """Returns the names and colours of the classes in the .aux.xml file of an image; None if there are none."""
+
+def write_classes(path: str, names: Sequence[str], colors: Sequence[tuple[int, int, int, int]] | None = None) -> None:
+    """Writes the classes of band 1 to the .aux.xml file of an image atomically. The rest of the file stays."""
+
+def write_statistics(path: str, items: Sequence[tuple[str, str]]) -> None:
+    """Writes statistics of band 1, (name, text), to the .aux.xml file of an image atomically.
+
+    They replace the statistics in the file; the rest of it stays.
+    """
 
 def wkt_of_epsg(code: int) -> str | None: ...
 def epsg_of_wkt(text: str) -> int | None: ...
 def crs_kind(code: int) -> str | None:
-    """geographic, projected, geocentric, vertical, compound; None for an unknown code."""
+    """Returns geographic, projected, geocentric, vertical or compound; None for an unknown code."""
 
 def geo_keys_of_crs(text: str) -> dict[int, int | str | tuple[float, ...]]:
-    """The GeoKeys of WKT, "EPSG:..." and the like; UnparseableCRSError where there are none."""
+    """Returns the GeoKeys of WKT, "EPSG:..." and similar texts. Raises UnparseableCRSError if there are none."""
 
 def devices() -> list[dict[str, Any]]:
-    """What `swath devices` prints: name, api, memory, why a device cannot be used."""
+    """Returns the devices that `swath devices` prints: name, api, memory, why a device cannot be used."""
 
 def trim_devices() -> bool:
-    """Give back the device memory that is kept for operations to come; whether there was any."""
+    """Frees the device memory that is cached for later operations. Returns whether there was any."""
 
 def codecs() -> list[Codec]:
-    """The engine's table of codecs: all that it can read, those that it can also write first."""
+    """Returns the engine's table of codecs: all that it can read; those that it can also write come first."""
 
 def features() -> dict[str, dict[str, bool]]:
-    """{codec name: {read, write}} from the engine's own table."""
+    """Returns {codec name: {read, write}} from the engine's table."""
+
+def resampling_methods() -> list[str]:
+    """Returns the names of the resampling methods for overviews, including aliases."""
 
 def search_libraries_in(folder: str) -> None:
-    """Where NVIDIA's wheels may lie (site-packages)."""
+    """Adds a folder (site-packages) to the search path for NVIDIA's libraries."""
 
 def default_threads() -> int: ...
+
+MAX_CLASSES: int
+"""Classes are ignored if an image has more than this."""
 
 __version__: str

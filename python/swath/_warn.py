@@ -1,4 +1,4 @@
-"""Warnings that point at the code that called this package."""
+"""Warnings that point at the caller of this package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HERE = os.path.join(os.path.dirname(__file__), "")
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called this package, however many calls lie between."""
+    """Issues a warning for the line that called this package, at any depth of calls."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""XML as sidecars and mosaics have it: without document types, so that nothing can expand or be fetched."""
+"""XML of sidecars and mosaics. Document types are refused, so no entity can expand and no file can be fetched."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import suppress
 from xml.etree.ElementTree import Element, TreeBuilder, tostring
 from xml.parsers import expat
 
-# What XML 1.0 has no way to write, not even escaped.
+# Characters that XML 1.0 cannot represent, not even escaped.
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 64
 
 
 def parse_xml(data: bytes) -> Element:
-    """The root element. ValueError for a DOCTYPE, in whatever encoding, and for what is not XML."""
+    """Returns the root element. Raises ValueError for a DOCTYPE, in any encoding, and for text that is not XML."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     builder = TreeBuilder()
@@ -50,12 +50,12 @@ def parse_xml(data: bytes) -> Element:
 
 
 def writable(text: object) -> str:
-    """A text without the characters that XML cannot hold; the writer escapes the others."""
+    """Returns a text without the characters that XML cannot represent; the writer escapes the others."""
     return _UNWRITABLE.sub("", str(text))
 
 
 def add(parent: Element, tag: str, text: object | None = None, **attributes: object) -> Element:
-    """Append an element."""
+    """Appends an element."""
     child = Element(tag, {name: writable(value) for name, value in attributes.items()})
     if text is not None:
         child.text = writable(text)
@@ -64,7 +64,7 @@ def add(parent: Element, tag: str, text: object | None = None, **attributes: obj
 
 
 def to_bytes(root: Element, prolog: str = "") -> bytes:
-    """The document, indented by two spaces where elements contain only elements."""
+    """Returns the document, indented by two spaces where elements contain only elements."""
     _indent(root, "\n")
     return (prolog + tostring(root, encoding="unicode") + "\n").encode("utf-8")
 
@@ -81,7 +81,7 @@ def _indent(element: Element, line: str) -> None:
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Put a file there, complete or not at all."""
+    """Writes a file atomically."""
     temporary = f"{path}.tmp-{os.urandom(16).hex()}"
     try:
         with open(temporary, "xb") as file:

@@ -1,30 +1,30 @@
-"""What can go wrong, as classes to catch. All of them are exported by the package."""
+"""The exceptions and warnings of Swath. The package exports all of them."""
 
 from __future__ import annotations
 
 
 class GeoTIFFFallbackWarning(UserWarning):
-    """Something else was done than what was asked for: the CPU in place of a device, a parameter without effect."""
+    """Swath did something other than requested: it used the CPU instead of a device, or ignored a parameter."""
 
 
 class GeoTIFFAmbiguousMetadataError(ValueError):
-    """The metadata can be read in more than one way, or in none."""
+    """The metadata is ambiguous or contradictory."""
 
 
 class InvalidCRSCodeError(GeoTIFFAmbiguousMetadataError):
-    """The code is not that of a coordinate reference system."""
+    """The code is not the code of a coordinate reference system."""
 
 
 class UnparseableCRSError(GeoTIFFAmbiguousMetadataError):
-    """The text of a coordinate reference system cannot be understood."""
+    """The text of a coordinate reference system cannot be parsed."""
 
 
 class RotatedTransformError(GeoTIFFAmbiguousMetadataError):
-    """The image is rotated or sheared, so that rows and columns have no coordinates of their own."""
+    """The image is rotated or sheared, so its rows and columns have no one-dimensional coordinates."""
 
 
 class DegeneratePixelSizeError(GeoTIFFAmbiguousMetadataError):
-    """Pixels have no size, or one that is not a number."""
+    """The pixel size is zero or not a finite number."""
 
 
 class NonUniformCoordsError(GeoTIFFAmbiguousMetadataError):
@@ -32,7 +32,7 @@ class NonUniformCoordsError(GeoTIFFAmbiguousMetadataError):
 
 
 class MixedBandMetadataError(GeoTIFFAmbiguousMetadataError):
-    """The bands disagree where one answer is needed."""
+    """The bands have different metadata where the file needs one value for all."""
 
 
 class ConflictingCRSError(GeoTIFFAmbiguousMetadataError):
@@ -52,35 +52,35 @@ class InvalidIntegerNodataError(GeoTIFFAmbiguousMetadataError):
 
 
 class MalformedScaleOffsetError(GeoTIFFAmbiguousMetadataError):
-    """Scale or offset cannot be used."""
+    """The scale or the offset is not a usable number."""
 
 
 class VRTUnsupportedError(GeoTIFFAmbiguousMetadataError):
-    """The VRT asks for something that is not a simple mosaic."""
+    """The VRT uses a feature that Swath does not support; Swath reads VRT mosaics only."""
 
 
 class VRTStableSourcesOnlyError(GeoTIFFAmbiguousMetadataError):
-    """A VRT was given where only stable sources are allowed."""
+    """`stable_only=True` does not allow VRT files."""
 
 
 class RemoteStableSourcesOnlyError(GeoTIFFAmbiguousMetadataError):
-    """A remote file was given where only stable sources are allowed."""
+    """`stable_only=True` does not allow remote files."""
 
 
 class UnknownCRSModelTypeError(GeoTIFFAmbiguousMetadataError):
-    """Nobody knows whether the code is of a geographic or a projected system."""
+    """The EPSG code is known neither as a geographic nor as a projected system."""
 
 
 class NonRepresentableEPSGCRSError(GeoTIFFAmbiguousMetadataError):
-    """GeoKeys have no place for this kind of system."""
+    """GeoKeys cannot represent this kind of coordinate reference system."""
 
 
 class DuplicateIFDTagError(ValueError):
-    """A tag appears twice in a directory, with different values."""
+    """A directory of the file has the same tag twice, with different values."""
 
 
 class UnsupportedGeoTIFFFeatureError(ValueError):
-    """The file uses something that cannot be read or written."""
+    """Swath cannot read or write a feature of the file."""
 
 
 class PixelSafetyLimitError(ValueError):
@@ -88,11 +88,11 @@ class PixelSafetyLimitError(ValueError):
 
 
 class CloudSizeLimitError(ValueError):
-    """The remote object is larger than the limit allows, or does not tell its size."""
+    """The remote object is larger than the limit allows, or its size is unknown."""
 
 
 class UnsafeURLError(ValueError):
-    """The URL leads where it must not: another scheme, a private address."""
+    """The URL is not allowed: its scheme is not supported or its host has a private address."""
 
     def __init__(self, message: str, url: str | None = None) -> None:
         super().__init__(message)
@@ -100,19 +100,19 @@ class UnsafeURLError(ValueError):
 
 
 class DeviceError(RuntimeError):
-    """There is no such device, it failed, or it cannot do what was left to it alone."""
+    """The device does not exist, has failed, or cannot do work for which CPU fallback is disabled."""
 
 
 class DeviceMemoryError(DeviceError, MemoryError):
-    """The device has not enough memory."""
+    """The memory of the device is too small."""
 
 
 class CorruptGeoTIFFError(ValueError):
-    """The file is broken: the message says where."""
+    """The file is corrupt; the message names the location."""
 
 
 class SourceChangedError(OSError):
-    """A file is not the one any more that a lazy array was made from."""
+    """A file has changed since a lazy array was made from it."""
 
     def __init__(self, name: str, what: str = "has changed") -> None:
         super().__init__(f"{name} {what} since it was opened: open it again to read what is there now")

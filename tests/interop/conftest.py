@@ -1,4 +1,4 @@
-"""Fixtures: the binary, a simulated GPU, and a folder per session in which every case is written once."""
+"""Fixtures: the binary, a simulated GPU, and a session folder in which each case is written once."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,13 +38,13 @@ def swath() -> Iterator[binary.Swath]:
 
 @pytest.fixture(scope="session")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a process that finds the simulator in place of NVIDIA's libraries."""
+    """The environment of a process that finds the simulator instead of NVIDIA's libraries."""
     return environment(tmp_path_factory.mktemp("simulator"), *LIBRARIES)
 
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], tuple[Path, np.ndarray | None]]:
-    """Writes a case on first use; gives its path and the pixels put in."""
+    """Writes a case on first use and returns its path and the pixels written."""
     folder = tmp_path_factory.mktemp("cases")
     done: dict[str, tuple[Path, np.ndarray | None]] = {}
 

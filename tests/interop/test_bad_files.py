@@ -1,4 +1,6 @@
-"""Hostile files: a sentence and exit code 1 within a second and in little memory, or right pixels; never a crash."""
+"""Malformed files give correct pixels, or one sentence and exit code 1 within a second and in little memory, never a
+crash.
+"""
 
 import os
 import threading
@@ -19,7 +21,7 @@ NOT_FILES = ["missing.tif", "folder", "missing/deep.tif", "/dev/null", "/dev/zer
 
 
 def assert_graceful(run: Run, hopeless: bool = False, seconds: float = SECONDS) -> None:
-    """The contract for any input whatever."""
+    """Checks what holds for any input."""
     assert run.code >= 0, f"killed by signal {-run.code} after {run.seconds:.2f} s: {run.stderr.strip()[-300:]}"
     assert "panicked" not in run.stderr, run.stderr
     assert run.code in ((1,) if hopeless else (0, 1)), f"exit code {run.code}: {run.stderr.strip()[-300:]}"
@@ -31,7 +33,9 @@ def assert_graceful(run: Run, hopeless: bool = False, seconds: float = SECONDS) 
 
 
 def patient(swath: Swath, *args: object) -> Run:
-    """Run until it is fast enough, a few times: other processes may have had the cores. What is slow stays slow."""
+    """Repeats a slow run a few times, because other processes may have used the cores; a run that is always slow
+    fails.
+    """
     for attempt in range(ATTEMPTS):
         run = swath.run(*args, timeout=5 * (attempt + 1))
         if run.seconds < SECONDS:
@@ -67,7 +71,7 @@ def test_not_a_file(verb: str, path: str, swath: Swath, tmp_path: Path) -> None:
         assert_graceful(run, hopeless=True)
 
 
-def test_fifo_is_refused_not_waited_for(swath: Swath, tmp_path: Path) -> None:
+def test_fifo_is_refused_without_waiting(swath: Swath, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo.tif"
     os.mkfifo(fifo)
     assert_graceful(patient(swath, "read", fifo, tmp_path / "out.npy"), hopeless=True)
@@ -86,12 +90,13 @@ def test_file_that_shrinks_while_it_is_read(delay_ms: int, swath: Swath, tmp_pat
     thread.start()
     run = swath.run("read", path, tmp_path / "out.npy", timeout=30)
     thread.join()
-    # It cannot be repeated, so an overloaded machine gets more time; to wait for lost bytes would take for ever.
+    # This run cannot be repeated, so an overloaded machine gets more time. A process that waits for the lost bytes
+    # would never end.
     assert_graceful(run, seconds=20)
 
 
 def write_large(path: Path) -> None:
-    """An uncompressed 32 MB image whose directory stands before its pixels, so that only pixels go missing."""
+    """An uncompressed 32 MB image whose directory precedes its pixels, so that truncation removes only pixels."""
     array = np.arange(4096 * 4096, dtype=np.uint16).reshape(4096, 4096)
     tifffile.imwrite(path, array, photometric="minisblack", rowsperstrip=64)
 
@@ -103,7 +108,9 @@ def test_output_that_cannot_be_written(swath: Swath, tmp_path: Path) -> None:
 
 
 def test_valid_seed_is_read(swath: Swath, tmp_path: Path) -> None:
-    """The file that is cut and flipped is itself fine: otherwise all of its damages would pass for nothing."""
+    """The file that is truncated and bit-flipped is itself valid; otherwise the tests of damaged files would prove
+    nothing.
+    """
     for order, big in (("<", False), (">", True)):
         path = tmp_path / f"good{big}.tif"
         path.write_bytes(small(order=order, big=big))

@@ -1,4 +1,4 @@
-"""`swath bench --device ...` without a file: what a person with a GPU runs, on PoCL and on the CUDA simulator."""
+"""`swath bench --device ...` without a file, as an owner of a GPU runs it, on PoCL and on the CUDA simulator."""
 
 import json
 import os
@@ -17,7 +17,7 @@ TIMES = {"cpu_read", "device_read", "device_read_to_device", "cpu_write", "devic
 
 @pytest.fixture
 def simulated(tmp_path_factory):
-    """Environments in which the simulator stands in for the driver and for the named ones of NVIDIA's libraries."""
+    """Environments in which the simulator replaces the driver and the named NVIDIA libraries."""
     return lambda *libraries, **variables: environment(tmp_path_factory.mktemp("simulator"), *libraries, **variables)
 
 
@@ -40,7 +40,7 @@ def check_schema(result: dict) -> None:
             for during in ("read", "write"):
                 stages = [stage for stage in case["stages"] if stage["during"] == during]
                 assert stages and all(stage["calls"] > 0 and stage["seconds"] >= 0 for stage in stages)
-                # Nothing overlaps, so that the stages are no longer than all of it.
+                # The stages do not overlap here, so their sum must not exceed the total time.
                 assert sum(stage["seconds"] for stage in stages) <= case["profiled_seconds"][during]
 
 
@@ -89,7 +89,7 @@ def test_all_of_nvidias_libraries_are_compared_and_timed(simulated, tmp_path):
     assert {name: told["version"] is not None for name, told in result["libraries"].items()} == {
         name: True for _, name in LIBRARIES.values()
     }
-    # By cuFile, and one codec by the host too.
+    # Through cuFile, and for one codec also through host memory.
     assert [case["codec"] for case in result["cases"] if case["storage"] == "posix"] == ["zstd"]
     assert {"nvCOMP decompress", "nvCOMP compress", "cuFile read", "cuFile write"} <= stages_of(
         result, "zstd", "nvcomp"
@@ -100,7 +100,7 @@ def test_all_of_nvidias_libraries_are_compared_and_timed(simulated, tmp_path):
     assert jpeg["largest_difference"] is not None
 
 
-def test_what_is_missing_is_said_and_the_rest_is_measured(simulated, tmp_path):
+def test_missing_library_is_reported_and_the_rest_is_measured(simulated, tmp_path):
     run, result = bench("--device", "cuda", env=simulated(), scratch=tmp_path)
     assert run.returncode == 0, run.stderr
     check_schema(result)
@@ -108,7 +108,7 @@ def test_what_is_missing_is_said_and_the_rest_is_measured(simulated, tmp_path):
     assert all("missing" in told for told in result["libraries"].values())
 
 
-def test_compatibility_mode_of_cufile_is_measured_and_called_so(simulated, tmp_path):
+def test_compatibility_mode_of_cufile_is_measured_and_labelled(simulated, tmp_path):
     env = simulated("libcufile.so.0", SWATH_SIM_CUFILE="compat")
     run, result = bench("--device", "cuda", env=env, scratch=tmp_path)
     assert run.returncode == 0, run.stderr
@@ -128,7 +128,7 @@ def test_fault_of_a_library_is_a_reported_fallback(fault, simulated, tmp_path):
 
 
 @pytest.mark.parametrize("download, what", [(1, "writes"), (2, "reads")])
-def test_device_that_computes_wrongly_is_found_and_the_case_is_named(download, what, simulated, tmp_path):
+def test_wrong_result_of_a_device_is_detected_and_its_case_named(download, what, simulated, tmp_path):
     env = simulated(SWATH_SIM_FAIL=f"wrong:{download}")
     run, result = bench("--device", "cuda", env=env, scratch=tmp_path)
     assert run.returncode == 1
@@ -141,25 +141,26 @@ def test_device_that_computes_wrongly_is_found_and_the_case_is_named(download, w
     assert all(case["same_pixels"] for case in right), "only one bit was wrong"
 
 
-def test_lost_device_is_told_case_by_case(simulated, tmp_path):
+def test_lost_device_is_reported_for_each_case(simulated, tmp_path):
     env = simulated(SWATH_SIM_FAIL="lost:60")
     run, result = bench("--device", "cuda", env=env, scratch=tmp_path)
-    assert run.returncode == 1 and "cases are wrong" in run.stderr.splitlines()[-1]
+    assert run.returncode == 1 and "cases failed" in run.stderr.splitlines()[-1]
     check_schema(result)
     assert result["cases"][-1]["same_pixels"] is None and result["cases"][-1]["problem"]
 
 
-def test_table_says_what_was_used_and_how_fast_it_was(tmp_path):
+def test_table_lists_the_implementations_and_their_speed(tmp_path):
     env = {**os.environ, "SWATH_OPENCL_DEVICE": "pocl"}
     command = [PATH, "bench", "--device", "opencl", "--size", "256", "--repeat", "1", "--scratch", tmp_path]
     run = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=env, timeout=300)
     assert run.returncode == 0, run.stderr
     assert "11 cases, 0 wrong" in run.stdout and "into pinned memory" in run.stdout
+    lines = run.stdout.splitlines()
     for codec in OWN:
-        assert any(line.startswith(f"{codec} by builtin") and len(line.split()) == 10 for line in run.stdout.splitlines())
+        assert any(line.startswith(f"{codec} by builtin") and len(line.split()) == 10 for line in lines)
 
 
-def test_table_of_cuda_has_the_libraries_their_cases_and_their_stages(simulated, tmp_path):
+def test_cuda_table_lists_libraries_cases_and_stages(simulated, tmp_path):
     command = [PATH, "bench", "--device", "cuda", "--size", "256", "--repeat", "1", "--scratch", tmp_path]
     env = simulated(*LIBRARIES)
     run = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=env, timeout=300)
@@ -174,7 +175,7 @@ def test_table_of_cuda_has_the_libraries_their_cases_and_their_stages(simulated,
         assert any(line.strip().startswith(stage) and len(line.split()) == 6 for line in lines), stage
 
 
-def test_flags_that_mean_nothing_are_misuse_and_a_scratch_that_is_not_there_a_failure(tmp_path):
+def test_useless_flags_are_misuse_and_a_missing_scratch_folder_is_an_error(tmp_path):
     env = {**os.environ, "SWATH_OPENCL_DEVICE": "pocl"}
 
     def code(*arguments: object) -> int:

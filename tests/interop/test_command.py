@@ -37,7 +37,7 @@ def test_misuse_is_exit_code_2(args: list[str], good: Path, swath: Swath, tmp_pa
 
 
 @pytest.mark.parametrize("bands", ["0", "2", "1,99", "4294967296"])
-def test_band_that_is_not_there_is_an_error(bands: str, good: Path, swath: Swath, tmp_path: Path) -> None:
+def test_missing_band_is_an_error(bands: str, good: Path, swath: Swath, tmp_path: Path) -> None:
     run = swath.run("read", good, tmp_path / "out.npy", "--bands", bands)
     assert run.code in (1, 2)
     assert len(run.stderr.splitlines()) == 1
@@ -53,7 +53,7 @@ def test_unknown_codec_is_named_by_number(name: str, number: int, swath: Swath, 
     assert str(number) in run.stderr
 
 
-def test_address_is_said_to_be_one(swath: Swath) -> None:
+def test_url_is_reported_as_a_url(swath: Swath) -> None:
     run = swath.run("info", "https://example.com/scene.tif")
     assert run.code == 1
     assert "is an address" in run.stderr and len(run.stderr.splitlines()) == 1
@@ -103,7 +103,7 @@ def test_flags_with_two_meanings_are_gone(args: list[str], good: Path, swath: Sw
 def test_completions_contain_commands_and_flags(shell: str, swath: Swath) -> None:
     script = swath.succeed("completions", shell).stdout
     assert "convert" in script and "compression-level" in script
-    # clap generates no values of flags for these two shells.
+    # clap generates no completions of values for these two shells.
     assert "bands-last" in script or shell in ("powershell", "elvish")
 
 
@@ -141,7 +141,7 @@ def test_help_is_on_stdout(swath: Swath) -> None:
 
 
 @pytest.mark.parametrize("args", [["--help"], ["info", "FILE"], ["info", "FILE", "--json"], ["validate", "FILE"]])
-def test_reader_that_has_had_enough_is_no_crash(args: list[str], good: Path) -> None:
+def test_closed_standard_output_is_not_a_crash(args: list[str], good: Path) -> None:
     writing = closed_pipe()
     run = started([arg.replace("FILE", str(good)) for arg in args], writing)
     os.close(writing)
@@ -149,7 +149,7 @@ def test_reader_that_has_had_enough_is_no_crash(args: list[str], good: Path) -> 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-def test_full_disk_behind_stdout_is_one_sentence(good: Path) -> None:
+def test_full_disk_on_standard_output_is_one_sentence(good: Path) -> None:
     with open("/dev/full", "wb") as full:
         run = started(["info", str(good)], full.fileno())
     assert run.returncode == 1
@@ -157,7 +157,7 @@ def test_full_disk_behind_stdout_is_one_sentence(good: Path) -> None:
 
 
 def closed_pipe() -> int:
-    """The writing end of a pipe that nobody reads."""
+    """The write end of a pipe whose read end is closed."""
     reading, writing = os.pipe()
     os.close(reading)
     return writing

@@ -1,4 +1,4 @@
-"""Devices at the shell: what is missing is said, what is done is the CPU's."""
+"""Devices in the command line: Swath reports missing libraries, and results on a GPU equal those of the CPU."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def image(tmp_path_factory):
     return path
 
 
-def test_missing_library_is_a_sentence_that_says_where_it_was_looked_for(image, tmp_path):
+def test_message_of_a_missing_library_names_the_searched_places(image, tmp_path):
     run = swath("read", image, tmp_path / "out.npy", "--device", "cuda")
     assert run.returncode == 1 and "libcuda.so" in run.stderr and run.stderr.count("\n") == 1
     assert not (tmp_path / "out.npy").exists()
@@ -37,17 +37,17 @@ def test_missing_library_is_a_sentence_that_says_where_it_was_looked_for(image, 
     assert run.returncode == 1 and "OpenCL" in run.stderr and run.stderr.count("\n") == 1
 
 
-def test_auto_without_a_gpu_is_the_cpu_and_says_so(image, tmp_path):
+def test_auto_without_a_gpu_uses_the_cpu_and_reports_it(image, tmp_path):
     run = swath("read", image, tmp_path / "out.npy", "--device", "auto", "--timings", env=NONE)
     assert run.returncode == 0 and "device cpu" in run.stderr and "everything on the CPU" in run.stderr
     run = swath("read", image, tmp_path / "strict.npy", "--device", "auto", "--fallback", "strict", env=NONE)
     assert run.returncode == 1 and "fallback is disabled" in run.stderr
 
 
-def test_name_that_is_no_device_is_misuse(image, tmp_path):
+def test_unknown_device_name_is_misuse(image, tmp_path):
     for name in ["gpu", "cuda:x", "opencl:", "cpu:0"]:
         run = swath("read", image, tmp_path / "out.npy", "--device", name)
-        assert run.returncode == 2 and "is no device" in run.stderr, name
+        assert run.returncode == 2 and "is not a device" in run.stderr, name
 
 
 def test_pixels_and_bytes_are_those_of_the_cpu(image, tmp_path):
@@ -63,7 +63,7 @@ def test_pixels_and_bytes_are_those_of_the_cpu(image, tmp_path):
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "opencl.tif"), tifffile.imread(image))
 
 
-def test_fallback_is_told_and_strict_refuses_it(image, tmp_path):
+def test_fallback_is_reported_and_strict_mode_refuses_it(image, tmp_path):
     lerc = tmp_path / "lerc.tif"
     assert swath("convert", image, lerc, "--compression", "lerc").returncode == 0
     run = swath("read", lerc, tmp_path / "out.npy", "--device", "opencl", "--timings")
@@ -82,7 +82,7 @@ def test_devices_are_listed_with_what_they_can_do():
     assert run.returncode == 0 and "there is no OpenCL device" in run.stdout
 
 
-def test_nvidia_libraries_are_told_with_their_place_or_what_to_install():
+def test_nvidia_libraries_are_listed_with_their_path_or_what_to_install():
     run = swath("devices", "--json")
     libraries = json.loads(run.stdout)["libraries"]
     assert list(libraries) == ["nvcomp", "nvjpeg2000", "nvjpeg", "cufile"]
@@ -95,7 +95,7 @@ def test_nvidia_libraries_are_told_with_their_place_or_what_to_install():
         assert f"nvCOMP {folder.name[-1]}." in run.stdout and str(folder.resolve()) in run.stdout
 
 
-def test_each_nvidia_library_is_told_where_it_is_found_and_what_to_install_where_it_is_not(tmp_path):
+def test_each_nvidia_library_has_a_path_or_an_install_hint(tmp_path):
     run = swath("devices", "-v", env=environment(tmp_path, *LIBRARIES, SWATH_SIM_CUFILE="compat"))
     lines = [line.strip() for line in run.stdout.splitlines()]
     for name in ("nvCOMP 6.0.0", "nvJPEG2000 0.11", "nvJPEG 12.4", "cuFile 1.14"):

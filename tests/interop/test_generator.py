@@ -1,4 +1,4 @@
-"""The cases themselves: the peers must read back what was put in, or the comparison proves nothing."""
+"""Tests of the cases themselves: the peers must read back what was written, or the comparison proves nothing."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,10 @@ def test_generator_wrote_what_the_peers_read(case: Case, written) -> None:
 
 
 def can_witness(case: Case) -> bool:
-    """Whether tifffile reads it: no predictor over complex samples; big-endian 24-bit comes out shifted by a byte."""
+    """Whether tifffile can read the case.
+
+    It cannot undo a predictor over complex samples, and it shifts big-endian 24-bit samples by a byte.
+    """
     predicted_complex = "complex" in case.id and "-p2" in case.id
     shifted = case.id.startswith("24bit") and case.id.endswith("big")
     return not (predicted_complex or shifted)

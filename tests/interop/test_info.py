@@ -1,4 +1,4 @@
-"""`swath info --json` against rasterio's idea of the same file."""
+"""Compares `swath info --json` with what rasterio reports for the same file."""
 
 from pathlib import Path
 

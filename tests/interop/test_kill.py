@@ -1,4 +1,4 @@
-"""A conversion that is killed leaves the old file or the new one, never a part of one, at whatever moment it dies."""
+"""A conversion that is killed at any moment leaves the complete old file or the complete new one."""
 
 import os
 import random
@@ -13,13 +13,13 @@ from conversion import LAYOUTS, TEMPORARY, Conversion, convert, digest, names, r
 
 UNIFORM, GROWING, COMPLETE = 14, 4, 4
 POLITE = 6
-# Uncompressed: most of such a run is writing, and that is where a kill could hurt.
+# Uncompressed: such a run spends most of its time writing, which is when a kill could do damage.
 FLAGS = ["--compression", "none", "--tile", 256]
 OLD = b"the old file"
 
 
 class Ground:
-    """A folder with a source, and what becomes of it."""
+    """A folder with a source and a target."""
 
     def __init__(self, folder: Path, layout: str) -> None:
         self.source, self.folder = folder / "in.tif", folder / "out"
@@ -31,7 +31,7 @@ class Ground:
         self.new, self.size = digest(self.target), self.target.stat().st_size
 
     def measure(self) -> None:
-        """How long a run takes now."""
+        """Measures how long one conversion takes now."""
         self.prepare(exists=False)
         self.seconds = run_seconds(self.source, self.target, *self.flags)
 
@@ -42,7 +42,7 @@ class Ground:
             self.target.write_bytes(OLD)
 
     def kill(self, exists: bool, number: signal.Signals, moment: Callable[[Conversion], object]) -> int:
-        """Convert, send the signal when the moment has come, and give the exit code."""
+        """Converts, sends the signal when `moment` returns, and returns the exit code."""
         self.prepare(exists)
         old = digest(self.target)
         conversion = Conversion(self.source, self.target, *self.flags, *["--overwrite"] * exists)
@@ -51,7 +51,7 @@ class Ground:
         ended = conversion.end()
         found = digest(self.target)
         assert found in (old, self.new), f"{self.target.stat().st_size} bytes that are neither the old file nor the new"
-        assert found == self.new or ended.code != 0, "it has ended well without a file"
+        assert found == self.new or ended.code != 0, "the process reported success but wrote no file"
         assert "panicked" not in ended.stderr
         return ended.code
 
@@ -59,8 +59,12 @@ class Ground:
         return names(self.folder) - {self.target.name}
 
     def assert_clean(self, exists: bool) -> None:
-        """A file without a name goes with its process. Only to replace another one it needs a name for an instant, and
-        then it is complete; where the system has no files without a name, it has one from its beginning on."""
+        """Checks that the folder holds no temporary file.
+
+        On systems with unnamed files (O_TMPFILE), the kernel removes the file with its process. To replace an
+        existing file, Swath names it for an instant, when it is already complete. On other systems the temporary file
+        has a name from the start.
+        """
         left = self.leftovers()
         assert len(left) <= 2 and all(TEMPORARY.fullmatch(name) for name in left), f"left behind: {left}"
         if has_files_without_a_name(self.folder):
@@ -82,7 +86,7 @@ def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Ground:
 
 
 def moments(ground: Ground, rng: random.Random) -> list[Callable[[Conversion], object]]:
-    """Moments of a run: any, and those that matter most."""
+    """Random moments of a run, and the most critical ones."""
 
     def after(seconds: float) -> Callable[[Conversion], object]:
         return lambda conversion: time.sleep(seconds)
@@ -92,7 +96,7 @@ def moments(ground: Ground, rng: random.Random) -> list[Callable[[Conversion], o
 
     anywhere = [after((i + rng.random()) / UNIFORM * 1.1 * ground.seconds) for i in range(UNIFORM)]
     growing = [grown(i / GROWING, 0) for i in range(GROWING)]
-    # The file has all its bytes: what remains is to sync it and to give it its name.
+    # All bytes are written: the process only has to sync the file and rename it.
     complete = [grown(1, i * rng.random() * 0.002) for i in range(COMPLETE)]
     return anywhere + growing + complete
 
@@ -107,13 +111,13 @@ def test_sigkill_leaves_the_old_file_or_the_new_one(exists: bool, ground: Ground
             ground.assert_clean(exists)
         if killed >= wanted:
             break
-        # Other work on the machine has ended since a run was timed: most kills came too late.
+        # The machine was busier when the run was timed than it is now, so most kills came too late.
         ground.measure()
-    assert killed >= wanted, f"only {killed} runs were killed: the rest tells nothing"
+    assert killed >= wanted, f"only {killed} runs were killed: too few for this test"
 
 
-def test_what_others_left_behind_is_not_touched(ground: Ground) -> None:
-    """It may belong to a process that is still running."""
+def test_temporary_files_of_other_processes_are_not_removed(ground: Ground) -> None:
+    """A temporary file may belong to a process that is still running."""
     other = ground.folder / f".{ground.target.name}.1-0.swath-tmp"
     other.write_bytes(OLD)
     assert convert(ground.source, ground.target, *ground.flags, "--overwrite").code == 0
@@ -123,7 +127,7 @@ def test_what_others_left_behind_is_not_touched(ground: Ground) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 @pytest.mark.parametrize("exists", [False, True], ids=["new", "overwritten"])
-def test_polite_signal_leaves_the_old_file_or_the_new_one_alone(
+def test_sigterm_leaves_only_the_old_file_or_the_new_one(
     exists: bool, number: signal.Signals, ground: Ground
 ) -> None:
     rng = random.Random(8)

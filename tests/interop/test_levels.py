@@ -30,7 +30,7 @@ def test_same_level_as_peer(case: Case, level: int, swath: Swath, written) -> No
     assert_same(swath.read(path, "--overview", level), gdal_pixels(path, level), case.lossy)
 
 
-# An .ovr beside an internal mask has no mask of its own, and no right answer.
+# For an .ovr of an image with an internal mask, the overviews have no mask, so no answer is correct.
 MASKED = [case for case in CASES if case.id.startswith("masked") and not case.id.endswith("ovr")]
 
 
@@ -43,7 +43,7 @@ def test_same_mask_of_a_level_as_peer(case: Case, level: int, swath: Swath, writ
     assert_same(swath.read(path, "--mask", "--overview", level), mask)
 
 
-def test_level_that_is_not_there_is_an_error(swath: Swath, written, tmp_path: Path) -> None:
+def test_missing_level_is_an_error(swath: Swath, written, tmp_path: Path) -> None:
     path, _ = written(CASES[0])
     run = swath.run("read", path, tmp_path / "out.npy", "--overview", LEVELS + 1)
     assert run.code in (1, 2)

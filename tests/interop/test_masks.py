@@ -1,4 +1,4 @@
-"""The dataset mask, 0 or 255 per pixel."""
+"""The dataset mask: 0 or 255 per pixel."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,8 @@
-"""Files that say a thing twice, and not the same: keys beside a code, `.aux.xml` beside tags, nodata beyond its type,
-a palette beside other colours."""
+"""Files that state the same fact twice with different values.
+
+Covered are geo keys that contradict the EPSG code, `.aux.xml` files that contradict tags, nodata values outside the
+range of the sample type, and palettes in images that are not palette images.
+"""
 
 import itertools
 from pathlib import Path
@@ -90,14 +93,14 @@ def differences(swath: Swath, path: Path, *names: str) -> list[str]:
 
 @pytest.mark.parametrize("revision", [0, 1])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_system_of_contradicting_keys(name: str, revision: int, swath: Swath, tmp_path: Path) -> None:
+def test_crs_of_contradicting_keys_is_that_of_the_peer(name: str, revision: int, swath: Swath, tmp_path: Path) -> None:
     path = write(tmp_path / "a.tif", SYSTEMS[name], revision)
     assert not differences(swath, path, "epsg", "units")
 
 
 @pytest.mark.parametrize("metadata", [None, PACKED], ids=["alone", "beside-items"])
 @pytest.mark.parametrize("name", PLACES)
-def test_scale_of_heights_by_place(name: str, metadata: str | None, swath: Swath, tmp_path: Path) -> None:
+def test_scale_of_heights_in_each_location(name: str, metadata: str | None, swath: Swath, tmp_path: Path) -> None:
     scale, tie = PLACES[name]
     path = write(tmp_path / "a.tif", HEIGHTS, scale=scale, tie=tie, metadata=metadata)
     assert not differences(swath, path, "scales", "offsets", "units")
@@ -114,8 +117,10 @@ def test_scale_and_offset_come_from_one_source(name: str, by_place: bool, swath:
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int32", "uint64", "int64"])
-def test_nodata_that_is_no_number_of_the_type(dtype: str, text: str, swath: Swath, tmp_path: Path) -> None:
-    """What it hides, and what it puts where no tile is stored; also after a conversion that stores fewer tiles."""
+def test_nodata_outside_the_range_of_the_type(dtype: str, text: str, swath: Swath, tmp_path: Path) -> None:
+    """Checks the pixels that such a nodata value masks and the fill value of sparse tiles, before and after a
+    conversion that stores fewer tiles.
+    """
     path = sparse(tmp_path / "a.tif", dtype, text)
     swath.succeed("convert", path, tmp_path / "b.tif", "--skip-empty")
     for file in (path, tmp_path / "b.tif"):
@@ -126,7 +131,7 @@ def test_nodata_that_is_no_number_of_the_type(dtype: str, text: str, swath: Swat
 
 
 @pytest.mark.parametrize("text", ["1e300", "-1e300", "3.4028236e+38", "inf", "5,5", "5.5"])
-def test_nodata_beside_the_file_that_floats_cannot_have(text: str, swath: Swath, tmp_path: Path) -> None:
+def test_nodata_in_a_sidecar_that_a_float_cannot_represent(text: str, swath: Swath, tmp_path: Path) -> None:
     path = tmp_path / "a.tif"
     values = np.array([[np.inf, -np.inf, np.nan, 5, 5.5, np.finfo(np.float32).max]], np.float32)
     tifffile.imwrite(path, values, metadata=None)
@@ -135,12 +140,12 @@ def test_nodata_beside_the_file_that_floats_cannot_have(text: str, swath: Swath,
         np.testing.assert_array_equal(swath.read(path, "--mask") > 0, dataset.dataset_mask() > 0)
 
 
-# Red, green and blue are three bands at least.
+# Red, green and blue need at least three bands.
 @pytest.mark.parametrize(
     ("photometric", "bands"), [pair for pair in itertools.product(range(4), range(1, 5)) if pair[0] != 2 or pair[1] > 2]
 )
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
-def test_palette_of_what_is_no_palette_image(
+def test_palette_in_an_image_that_is_not_a_palette_image(
     dtype: str, bands: int, photometric: int, swath: Swath, tmp_path: Path
 ) -> None:
     limits = np.iinfo(dtype)
@@ -166,7 +171,7 @@ def beside(path: Path, band: str) -> None:
 
 
 def sparse(path: Path, dtype: str, nodata: str) -> Path:
-    """Three tiles: numbers of which some may be hidden, nothing stored, zeros."""
+    """Three tiles: one with values of which some may be masked, one that is not stored, one of zeros."""
     limits = np.iinfo(dtype)
     tile = np.zeros((16, 16), dtype)
     tile[0, :8] = [limits.max, limits.max - 4, limits.min, 1, 4, 5, 6, 7]

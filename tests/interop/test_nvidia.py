@@ -1,4 +1,6 @@
-"""What a simulated NVIDIA GPU wrote: tiles are read by zlib, zstd and LZ4, files by GDAL, COGs by their judges."""
+"""Files written on the simulated NVIDIA GPU: zlib, zstd and LZ4 decode the tiles, GDAL reads the files, validators
+check the COGs.
+"""
 
 import json
 import os
@@ -22,7 +24,7 @@ from segments import segments
 
 SIZE = 300, 410
 TILE = 64
-# What decodes one tile as it is stored, and looks at its checksum where it has one.
+# Decodes one stored tile and verifies its checksum if it has one.
 DECODE: dict[str, Callable[[bytes], bytes]] = {
     "deflate": zlib.decompress,
     "zstd": imagecodecs.zstd_decode,
@@ -34,7 +36,7 @@ KINDS = [(codec, dtype, predictor) for codec in DECODE for dtype in DTYPES for p
 
 
 def on_gpu(simulated: dict[str, str], *arguments: object) -> str:
-    """Run `swath` with the simulated GPU, on which everything must be done; what it said."""
+    """Runs `swath` in strict mode on the simulated GPU and returns its output."""
     device = ["--device", "cuda", "--fallback", "strict", "--timings"]
     run = subprocess.run([PATH, *map(str, arguments), *device], capture_output=True, text=True, env=simulated)
     assert run.returncode == 0, run.stderr
@@ -42,7 +44,7 @@ def on_gpu(simulated: dict[str, str], *arguments: object) -> str:
 
 
 def picture(dtype: str, bands: int) -> np.ndarray:
-    """A smooth slope with some noise in it."""
+    """A smooth slope with some noise."""
     rng = np.random.default_rng(bands)
     rows, cols = np.mgrid[: SIZE[0], : SIZE[1]]
     slope = (rows // 3 + cols // 7) % 100 + rng.integers(0, 3, (bands, *SIZE))
@@ -50,7 +52,7 @@ def picture(dtype: str, bands: int) -> np.ndarray:
 
 
 def write_source(path: Path, array: np.ndarray) -> None:
-    """As GDAL writes it: what the simulated GPU reads by itself."""
+    """Writes a source with GDAL that the simulated GPU can decode without the CPU."""
     bands, height, width = array.shape
     profile = {"count": bands, "height": height, "width": width, "dtype": array.dtype, "compress": "deflate"}
     profile |= {"tiled": True, "blockxsize": 128, "blockysize": 64, "crs": "EPSG:32633"}
@@ -59,12 +61,12 @@ def write_source(path: Path, array: np.ndarray) -> None:
 
 
 def undo(tile: bytes, predictor: int, dtype: np.dtype) -> np.ndarray:
-    """The samples of a tile of one band."""
+    """Returns the samples of a tile of one band, with the predictor undone."""
     if predictor == 3:
         encoded = np.frombuffer(tile, dtype).reshape(TILE, TILE)
         return imagecodecs.floatpred_decode(encoded, axis=-1)
     if predictor == 2:
-        # Floats are differences of their bits.
+        # The floating-point predictor stores differences of the bits.
         differences = np.frombuffer(tile, f"<u{dtype.itemsize}").reshape(TILE, TILE)
         return np.cumsum(differences, axis=1, dtype=differences.dtype).view(dtype)
     return np.frombuffer(tile, dtype).reshape(TILE, TILE)
@@ -90,8 +92,8 @@ def test_seed3_every_tile_is_read_by_the_library_of_its_codec(codec, dtype, pred
     np.testing.assert_array_equal(whole[: SIZE[0], : SIZE[1]], array[0])
 
 
-def test_seed3_checksum_of_a_tile_is_looked_at(simulated, tmp_path):
-    """What the tests above rely on: zlib refuses a tile with another checksum."""
+def test_seed3_checksum_of_a_tile_is_verified(simulated, tmp_path):
+    """zlib refuses a tile with a wrong checksum; the other tests of this file rely on that."""
     source, target = tmp_path / "source.tif", tmp_path / "target.tif"
     write_source(source, picture("uint8", 1))
     on_gpu(simulated, "convert", source, target, "--compression", "deflate", "--predictor", 1, "--tile", TILE)
@@ -103,7 +105,7 @@ def test_seed3_checksum_of_a_tile_is_looked_at(simulated, tmp_path):
 
 @pytest.fixture(scope="module")
 def cogs(simulated: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, np.ndarray]]:
-    """COGs that nvCOMP compressed, written by cuFile and by way of the host, and what is in them."""
+    """COGs compressed by nvCOMP, written through cuFile and through host memory, with their pixels."""
     folder = tmp_path_factory.mktemp("nvidia")
     files = {}
     for codec in DECODE:
@@ -135,7 +137,7 @@ def test_seed3_gdal_and_tifffile_read_what_was_written(cogs):
         np.testing.assert_array_equal(pixels.reshape(array.shape), array, name)
 
 
-def test_seed3_judges_find_no_error_in_the_cogs(cogs):
+def test_seed3_validators_find_no_error_in_the_cogs(cogs):
     by_gdal = {name: path for name, (path, _) in cogs.items() if not name.startswith("lz4")}
     paths = json.dumps([str(path) for path in by_gdal.values()])
     environment = {"PATH": "/usr/bin:/bin"}
@@ -160,7 +162,7 @@ def test_seed5_streamed_file_has_the_bytes_of_one_written_at_once(simulated, tmp
             files.append(tmp_path / f"{memory}.tif")
             on_gpu(simulated, "convert", source, files[-1], *flags, "--memory", memory, "--overwrite")
         assert len({file.read_bytes() for file in files}) == 1
-        # To a pipe, too.
+        # Standard output, too.
         command = [PATH, "convert", source, "-", *map(str, flags), "--memory", "1", "--device", "cuda"]
         run = subprocess.run(command, capture_output=True, env=simulated)
         assert run.stdout == files[0].read_bytes(), run.stderr
@@ -185,5 +187,5 @@ def test_seed5_write_that_is_killed_keeps_the_old_file(simulated, tmp_path):
             process.wait()
             killed += 1
         assert target.read_bytes() in (b"old", complete)
-    assert killed > 0, "it was over before it was killed"
+    assert killed > 0, "the process ended before it was killed"
     assert [name for name in os.listdir(tmp_path) if not name.endswith(".tif")] == []

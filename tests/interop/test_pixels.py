@@ -1,4 +1,4 @@
-"""Every file of the matrix, read whole."""
+"""Full reads of every file of the matrix."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Random re-encodings: pixels, masks, levels, windows and facts of each."""
+"""Random re-encodings: compares pixels, masks, levels, windows and metadata of each file with GDAL."""
 
 from pathlib import Path
 from random import Random
@@ -56,5 +56,5 @@ def part(rng: Random, size: int) -> tuple[int, int]:
 
 
 def test_few_recipes_are_refused(refused: dict[str, bool]) -> None:
-    """Otherwise the comparison would shrink to nothing without anybody noticing."""
+    """Too many refused recipes would leave the comparison without cases and nobody would see it."""
     assert sum(refused.values()) <= MOST_REFUSED * max(len(refused), 1), [name for name, no in refused.items() if no]

@@ -1,4 +1,4 @@
-"""PNG pictures of `swath read`: which bands become colours, and which one transparency."""
+"""PNG output of `swath read`: which bands become colours and which one becomes transparency."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ GRAY, ALPHA, UNDEFINED = ColorInterp.gray, ColorInterp.alpha, ColorInterp.undefi
 
 
 def tif(path: Path, colors: list[ColorInterp], pixels: np.ndarray = PIXELS, **profile: Any) -> Path:
-    """A file whose bands have these colours."""
+    """Writes a file whose bands have the given colour interpretations."""
     bands = len(colors)
     height, width = pixels.shape[1:]
     shape = {"width": width, "height": height, "count": bands, "dtype": pixels.dtype}
@@ -65,7 +65,7 @@ def test_alpha_of_the_file_is_alpha_of_the_picture(kind: str, bands: str | None,
         ("alpha", "1,2"), ("alpha", "4,1"), ("alpha", "1,2,4,3"), ("alpha", "4,1,2,3"),
     ],
 )  # fmt: skip
-def test_band_that_is_not_alpha_is_not_taken_for_it(kind: str, bands: str, swath: Swath, tmp_path: Path) -> None:
+def test_band_that_is_not_alpha_is_not_transparency(kind: str, bands: str, swath: Swath, tmp_path: Path) -> None:
     file, out = four_bands(tmp_path / "a.tif", kind), tmp_path / "a.png"
     run = swath.run("read", file, out, "--bands", bands)
     assert run.code == 2
@@ -75,7 +75,7 @@ def test_band_that_is_not_alpha_is_not_taken_for_it(kind: str, bands: str, swath
 
 
 @pytest.mark.parametrize("bands", ["1,2,3,4,5", "1,2,3,3,2,1"])
-def test_more_bands_than_a_png_has_are_refused(bands: str, swath: Swath, tmp_path: Path) -> None:
+def test_more_bands_than_a_png_can_hold_are_refused(bands: str, swath: Swath, tmp_path: Path) -> None:
     file, out = tif(tmp_path / "a.tif", [GRAY] + [UNDEFINED] * 4), tmp_path / "a.png"
     run = swath.run("read", file, out, "--bands", bands)
     assert run.code == 2

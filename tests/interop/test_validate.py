@@ -1,4 +1,4 @@
-"""`swath validate` against GDAL's own validator and rio-cogeo's: on files that are COGs and on files that are not."""
+"""Compares `swath validate` with the validators of GDAL and rio-cogeo, on valid COGs and on broken ones."""
 
 import json
 import struct
@@ -17,13 +17,13 @@ from cog_cases import VALID, cog
 from cog_parts import ghost
 from gdal_validator import GDAL_MODULE, GDAL_PYTHON
 
-# GDAL's Python bindings belong to the Python of the system, see scripts/gdal-validator.
+# GDAL's Python bindings belong to the system's Python; see scripts/gdal-validator.
 
 STRIPS = "an image of at most 1024 pixels in strips passes for one in tiles"
 FIRST_BAND = "only the first band of a planar file is looked at"
 BROKEN_OVERVIEW = "an overview that cannot be read is left out with a message, what is left has none"
 
-# Files on which GDAL does not see what its own rule is about.
+# Files on which GDAL's validator misses a violation of its own rule.
 GDAL_MISSES = {
     "gtiff-striped": STRIPS,
     "gtiff-striped-513-wide": STRIPS,
@@ -34,7 +34,7 @@ GDAL_MISSES = {
     "leader-of-second-band": FIRST_BAND,
     "tiles-of-second-band-swapped": FIRST_BAND,
 }
-# Files that a peer refuses, or does not get through, although they break no rule that it has.
+# Files that another validator refuses or crashes on although they break none of its rules.
 GDAL_STUMBLES = {
     "offset-beyond-end": "ends in an exception",
     "truncated-tiles": "ends in an exception",
@@ -55,7 +55,7 @@ FILES: dict[str, Callable[[Path], None]] = {
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What the three say of a file."""
+    """The results of the three validators for one file."""
 
     path: Path
     swath: dict
@@ -70,7 +70,7 @@ class Verdicts:
         return set(self.swath["counts"])
 
     def broken(self, authority: str, *lists: str) -> set[str]:
-        """The rules of an authority that Swath finds broken."""
+        """The rules of one validator that Swath reports as broken."""
         findings = (finding for name in lists for finding in self.swath[name])
         return {finding["rule"] for finding in findings if authority in finding["authorities"]}
 
@@ -86,14 +86,14 @@ def ask_gdal(path: Path) -> tuple[bool, str]:
 def ask_rio_cogeo(path: Path) -> tuple[bool, str]:
     try:
         valid, errors, warnings = cog_validate(str(path), strict=True, quiet=True)
-    except Exception as error:  # whatever it stumbles over
+    except Exception as error:  # any failure of the validator counts
         return False, repr(error)
     return valid, f"{errors} {warnings}"
 
 
 @pytest.fixture(scope="module")
 def judged(swath: Swath, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Verdicts]]:
-    """Writes a file on first use and asks everybody."""
+    """Writes a file on first use and runs all three validators on it."""
     done: dict[str, Verdicts] = {}
 
     def judge(name: str) -> Verdicts:
@@ -133,7 +133,7 @@ def test_rio_cogeo_refuses_exactly_what_breaks_a_rule_of_rio_cogeo(name: str, ju
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.startswith("valid-")])
-def test_everybody_accepts_a_cog(name: str, judged) -> None:
+def test_all_validators_accept_a_cog(name: str, judged) -> None:
     verdicts = judged(name)
     assert verdicts.swath["valid"], verdicts.swath["errors"]
     assert verdicts.gdal, verdicts.gdal_says
@@ -153,8 +153,12 @@ def test_strict_counts_warnings(name: str, judged, swath: Swath) -> None:
     assert strict["valid"] == (not verdicts.swath["errors"] and not verdicts.swath["warnings"])
 
 
-def test_exceptions_are_no_more_than_needed(judged) -> None:
-    """A rule that GDAL misses is one of its own, and a file that a peer stumbles over breaks none of its rules."""
+def test_every_listed_exception_is_necessary(judged) -> None:
+    """Each listed exception is necessary.
+
+    A rule that GDAL's validator misses must be a rule of GDAL; a file that another validator wrongly refuses must
+    break none of that validator's rules.
+    """
     assert GDAL_MISSES.keys() | GDAL_STUMBLES.keys() | RIO_STUMBLES.keys() <= FILES.keys()
     assert all(judged(name).broken("GDAL", "errors") for name in GDAL_MISSES)
     assert not any(judged(name).broken("GDAL", "errors") for name in GDAL_STUMBLES)
@@ -168,7 +172,7 @@ def rules_of_the_documentation() -> set[str]:
 
 
 def test_every_rule_is_broken_by_some_file() -> None:
-    # A file of more than 4 GiB has a test of its own.
+    # Files larger than 4 GiB have their own test.
     tested = {rule for rule, _ in BROKEN.values()} | {"bigtiff-needed"}
     assert rules_of_the_documentation() == tested
 
@@ -190,7 +194,7 @@ def test_misuse_is_exit_code_2(swath: Swath, tmp_path: Path) -> None:
         assert swath.run("validate", *arguments).code == 2
 
 
-def test_text_for_people(judged, swath: Swath) -> None:
+def test_text_output_lists_errors_and_warnings(judged, swath: Swath) -> None:
     valid = swath.run("validate", judged("valid-default").path)
     assert valid.code == 0 and not valid.stderr
     assert valid.stdout.startswith("valid COG: 3 overviews, 128 x 128 tiles, Deflate")
@@ -214,7 +218,7 @@ TILES = 10_000_000
 
 
 def ten_million_tiles(path: Path, broken: bool) -> None:
-    """A BigTIFF of 8-byte tiles with leaders and trailers, in reverse order if `broken`."""
+    """A BigTIFF of 8-byte tiles with leaders and trailers; the tiles are in reverse order if `broken`."""
     across = 4000
     text = ghost()
     ifd_at = 16 + len(text) + len(text) % 2

@@ -17,7 +17,7 @@ PER_FILE = 8
 
 @dataclass(frozen=True)
 class Request:
-    """One read of a part of a file; rows and columns are half open."""
+    """One read of a part of a file. The ranges of rows and columns exclude their end."""
 
     file: str
     number: int
@@ -42,7 +42,7 @@ class Request:
 
 
 def span(rng: np.random.Generator, size: int) -> tuple[int, int]:
-    """A part of 0..size that is never empty, and often touches an edge."""
+    """A range within 0..size that is never empty and often touches an edge."""
     start, end = sorted(rng.integers(0, size + 1, 2))
     if rng.random() < 0.2:
         start = 0

@@ -1,4 +1,4 @@
-"""Everything that Swath writes is read back equal by GDAL, tifffile and Swath itself."""
+"""GDAL, tifffile and Swath read back every file that Swath writes with equal pixels."""
 
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ from readers import gdal_lacks, tifffile_levels, without_lost_nan
 from write_cases import Conversion
 
 CASES = list(write_cases.conversions())
-# The noise of the pictures is at 42 dB; a wrong colour model, band order or quantisation table leaves less than 20.
+# The noise of the pictures is at 42 dB; a wrong colour model, band order or quantisation table gives less than 20 dB.
 LEAST_PSNR = 32
 MOST_REFUSED, MOST_WITHOUT_GDAL = 0.25, 0.2
 
@@ -73,7 +73,7 @@ def assert_refused(run, path: Path, reason: str) -> None:
 
 
 def assert_close(got: np.ndarray, want: np.ndarray, made: Conversion) -> None:
-    """Equal, or as near as the codec promises."""
+    """Checks that pixels are equal, or within the error that the codec allows."""
     if made.lossy:
         assert got.shape == want.shape and got.dtype == want.dtype
         error = np.mean((got.astype(float) - want.astype(float)) ** 2)
@@ -91,7 +91,7 @@ def assert_close(got: np.ndarray, want: np.ndarray, made: Conversion) -> None:
 
 @pytest.mark.parametrize("made", [made for made in CASES if not made.lossy][::4], ids=lambda made: made.id)
 def test_part_of_an_image(made: Conversion, swath: Swath, tmp_path: Path) -> None:
-    """A window and some of the bands, in any order, once more than once."""
+    """A window and some of the bands, in any order and with one repeated."""
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     made.write_source(source)
     rng = Random(made.number)
@@ -111,7 +111,7 @@ def test_part_of_an_image(made: Conversion, swath: Swath, tmp_path: Path) -> Non
 
 
 def test_most_cases_are_written_and_read_by_all() -> None:
-    """Otherwise the comparison would shrink to nothing without anybody noticing."""
+    """Too many refused cases would leave the comparison without content and nobody would see it."""
     refused = [made.id for made in CASES if made.refusal]
     assert len(refused) <= MOST_REFUSED * len(CASES), len(refused)
     without = [made.id for made in CASES if gdal_lacks(made.codec)]

@@ -1,4 +1,4 @@
-"""Where `swath convert` writes to, and what it leaves alone."""
+"""Targets of `swath convert`: files, pipes, links, and files it must not touch."""
 
 import os
 import subprocess
@@ -68,7 +68,7 @@ def test_misuse_is_exit_code_2(flags: list[str], good: Path, swath: Swath, tmp_p
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_what_cannot_be_is_one_sentence_and_no_file(flags: list[str], good: Path, swath: Swath, tmp_path: Path) -> None:
+def test_impossible_request_is_an_error_and_no_file(flags: list[str], good: Path, swath: Swath, tmp_path: Path) -> None:
     assert_failed(swath.run("convert", good, tmp_path / "out.tif", *flags), 1, 2)
     assert names(tmp_path) == ["good.tif"]
 
@@ -86,7 +86,7 @@ def test_existing_file_is_untouched_without_overwrite(good: Path, swath: Swath, 
 
 
 def test_failed_overwrite_keeps_the_old_file(good: Path, swath: Swath, tmp_path: Path) -> None:
-    """The source breaks off in the middle."""
+    """The source is truncated in the middle."""
     out, broken = tmp_path / "out.tif", tmp_path / "broken.tif"
     out.write_bytes(b"precious")
     broken.write_bytes(good.read_bytes()[:-2000])
@@ -139,7 +139,7 @@ def test_a_file_can_be_written_over_itself(flags: list[str], good: Path, swath: 
 
 
 @pytest.mark.parametrize("place", ["missing/out.tif", "good.tif/out.tif", "/proc/out.tif", "folder", "folder/", ""])
-def test_places_that_cannot_be_written_to(place: str, good: Path, swath: Swath, tmp_path: Path) -> None:
+def test_target_that_cannot_be_written_is_an_error(place: str, good: Path, swath: Swath, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     out = f"{tmp_path}/{place}" if place and not place.startswith("/") else place
     assert_failed(swath.run("convert", good, out, "--overwrite"), 1, 2)
@@ -147,7 +147,7 @@ def test_places_that_cannot_be_written_to(place: str, good: Path, swath: Swath, 
     assert not names(tmp_path / "folder")
 
 
-def test_link_leads_to_the_file_that_is_replaced(good: Path, swath: Swath, tmp_path: Path) -> None:
+def test_symbolic_link_is_followed_and_its_target_is_replaced(good: Path, swath: Swath, tmp_path: Path) -> None:
     target, link = tmp_path / "elsewhere" / "target.tif", tmp_path / "link.tif"
     target.parent.mkdir()
     target.write_bytes(b"old")
@@ -160,7 +160,7 @@ def test_link_leads_to_the_file_that_is_replaced(good: Path, swath: Swath, tmp_p
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
-def test_permissions_are_as_umask_says(mask: int, good: Path, swath: Swath, tmp_path: Path) -> None:
+def test_permissions_follow_the_umask(mask: int, good: Path, swath: Swath, tmp_path: Path) -> None:
     out = tmp_path / "out.tif"
     command = f'umask {mask:03o}; exec "$0" convert "$1" "$2"'
     subprocess.run(["sh", "-c", command, swath.binary, good, out], check=True, timeout=30)
@@ -170,7 +170,7 @@ def test_permissions_are_as_umask_says(mask: int, good: Path, swath: Swath, tmp_
 @pytest.mark.parametrize(
     "name", ["x" * 251 + ".tif", "é" * 125 + ".tif", "two\nlines .tif", "-dash.tif", "no_extension"]
 )
-def test_any_name_that_the_file_system_takes(name: str, good: Path, swath: Swath, tmp_path: Path) -> None:
+def test_any_name_that_the_file_system_accepts(name: str, good: Path, swath: Swath, tmp_path: Path) -> None:
     out = tmp_path / name
     swath.succeed("convert", good, out)
     assert names(tmp_path) == sorted(["good.tif", name])
@@ -185,7 +185,7 @@ def test_relative_path_without_folder(good: Path, swath: Swath, tmp_path: Path) 
     assert_same(gdal_pixels(tmp_path / "out.tif"), ARRAY)
 
 
-def test_nodata_can_be_set_and_taken_away(good: Path, swath: Swath, tmp_path: Path) -> None:
+def test_nodata_can_be_set_and_removed(good: Path, swath: Swath, tmp_path: Path) -> None:
     first, second = tmp_path / "first.tif", tmp_path / "second.tif"
     swath.succeed("convert", good, first, "--nodata", int(ARRAY[0, 0, 0]))
     assert swath.info(first)["nodata"] is not None

@@ -1,4 +1,4 @@
-"""Blocks that need not be encoded again are not; and the same wish always gives the same bytes."""
+"""Tests that blocks are copied when they need no re-encoding, and that equal options give equal bytes."""
 
 import hashlib
 import re
@@ -65,7 +65,7 @@ LOSSY = {
 
 @pytest.mark.parametrize("cog", [[], ["--cog"]], ids=["plain", "cog"])
 @pytest.mark.parametrize("name", LOSSY)
-def test_lossy_blocks_do_not_lose_twice(name: str, cog: list[str], swath: Swath, tmp_path: Path) -> None:
+def test_lossy_blocks_are_not_compressed_a_second_time(name: str, cog: list[str], swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     bands, options = LOSSY[name]
     write_gdal(source, photo("copy", bands, *SIZE), **options, **TILES)
@@ -101,7 +101,7 @@ def test_kept_blocks_of_a_cog(swath: Swath, tmp_path: Path) -> None:
     ],
     ids=lambda flags: " ".join(map(str, flags)),
 )  # fmt: skip
-def test_what_changes_blocks_encodes_them_again(flags: list, swath: Swath, tmp_path: Path) -> None:
+def test_option_that_changes_blocks_encodes_them_again(flags: list, swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     source_file(source, "deflate", 2, interleave="pixel")
     base = {"--compression": "keep", "--tile": "32x16", "--timings": None}
@@ -115,7 +115,7 @@ def test_what_changes_blocks_encodes_them_again(flags: list, swath: Swath, tmp_p
     assert_same(gdal_pixels(path), swath.read(source, "--window", window, "--bands", bands))
 
 
-def test_level_makes_other_bytes_of_the_same_pixels(swath: Swath, tmp_path: Path) -> None:
+def test_compression_level_changes_bytes_but_not_pixels(swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     source_file(source, "deflate", zlevel=1)
     swath.succeed("convert", source, path, "--compression", "keep", "--tile", "32x16", "--compression-level", 12)
@@ -136,7 +136,7 @@ def test_window_on_tile_borders_keeps_its_tiles(swath: Swath, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("endianness", ["LITTLE", "BIG"])
-def test_big_endian_blocks_are_not_taken_over(endianness: str, swath: Swath, tmp_path: Path) -> None:
+def test_big_endian_blocks_are_encoded_again(endianness: str, swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     source_file(source, "deflate", endianness=endianness)
     run = swath.succeed("convert", source, path, "--compression", "keep", "--tile", "32x16", "--timings")
@@ -144,7 +144,7 @@ def test_big_endian_blocks_are_not_taken_over(endianness: str, swath: Swath, tmp
     assert_same(gdal_pixels(path), gdal_pixels(source))
 
 
-def test_nan_that_becomes_nodata_is_not_kept(swath: Swath, tmp_path: Path) -> None:
+def test_block_with_nan_that_becomes_nodata_is_encoded_again(swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     array = pixels("nan", "float32", 1, *SIZE)
     write_gdal(source, array, compress="lzw", **TILES)
@@ -167,7 +167,7 @@ def test_empty_blocks_are_left_out(nodata: int | None, layout: str, swath: Swath
     assert [i for i, block in enumerate(segments(again)) if not block] == [5, 9]
     assert_same(gdal_pixels(again), array)
     assert_same(swath.read(again), array)
-    # Sparse blocks stay sparse: taken over as they are, or found to be empty again.
+    # Sparse blocks stay sparse: Swath copies them as sparse, or decodes them and finds them empty.
     kept = swath.succeed("convert", again, path, "--overwrite", *flags, "--compression", "keep")
     assert copied(kept) >= 20
     assert segments(path) == segments(again)
@@ -217,7 +217,7 @@ def test_same_bytes_with_any_threads_and_memory(name: str, mask: bool, swath: Sw
 
 @pytest.mark.parametrize("stated", [1000, 1 << 23], ids=["some bytes more", "more than the file has"])
 def test_strip_that_states_too_many_bytes_is_copied(stated: int, swath: Swath, tmp_path: Path) -> None:
-    """It can be read, since only the bytes of its pixels count; so it can be converted."""
+    """Swath reads such a strip because it ignores bytes after the pixels, so it must also convert it."""
     source, target = tmp_path / "in.tif", tmp_path / "out.tif"
     image = np.arange(30 * 20, dtype="uint8").reshape(30, 20)
     tifffile.imwrite(source, image, rowsperstrip=30, metadata=None)

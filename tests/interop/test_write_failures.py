@@ -1,7 +1,7 @@
-"""What the system refuses: a full disk, a folder that is read-only or gone, too few files or too little memory.
+"""Conversions that the system stops: full disk, read-only or removed folder, too few files or too little memory.
 
-The conversion ends with exit code 1 and one sentence that names the file and the reason; the old file is intact and
-nothing else is left behind.
+The conversion ends with exit code 1 and one sentence that names the file and the reason. The old file is intact and
+no other file is left.
 """
 
 import os
@@ -35,12 +35,12 @@ MIB = 1 << 20
 
 
 class Place:
-    """A source, a folder to write to, and the file that a conversion would make there."""
+    """A source, a target folder, and the file that a conversion would write there."""
 
     def __init__(self, folder: Path, layout: str) -> None:
         self.folder, self.source = folder, folder / "in.tif"
         self.flags = [*FLAGS, *LAYOUTS[layout]]
-        # A COG gets the room in front of its blocks from the file system, which does not count that as growing.
+        # A COG reserves the space before its blocks with an allocation, which does not count as growth of the file.
         self.is_cog = layout == "cog"
         write_source(self.source)
         whole = folder / "whole.tif"
@@ -51,7 +51,7 @@ class Place:
         self.out.mkdir()
 
     def try_both(self, out: Path | None = None, **started: object) -> list[Ended]:
-        """Convert to a new file and to one that exists. Neither comes into being, nothing else stays."""
+        """Converts to a new file and to an existing one. Both must fail and leave no new file."""
         target = (out or self.out) / "out.tif"
         ended = [convert(self.source, target, *self.flags, **started)]
         assert names(target.parent) == set(), "a failed conversion has left something"
@@ -69,7 +69,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 def limits(place: Place) -> dict[str, int]:
-    """Sizes at which a file of the conversion becomes too large, from its first byte to its last."""
+    """File sizes at which the write must fail, from the first byte to the last."""
     pixels = 1536 * 1024 * 2
     return {
         "nothing": 0,
@@ -87,8 +87,8 @@ def test_file_that_may_not_grow_is_an_error_and_the_old_one_stays(place: Place) 
             assert_one_sentence(ended, "out.tif", "file too large")
 
 
-def test_signal_of_a_file_that_may_not_grow_leaves_the_old_file(place: Place) -> None:
-    """The system's own answer, where nobody has asked for an error: the process is killed."""
+def test_sigxfsz_leaves_the_old_file(place: Place) -> None:
+    """Without the limit's error (EFBIG), the default action of the system is to kill the process."""
     target = place.out / "out.tif"
     target.write_bytes(OLD)
 
@@ -103,7 +103,7 @@ def test_signal_of_a_file_that_may_not_grow_leaves_the_old_file(place: Place) ->
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own; only root may mount one."""
+    """A small file system; only root may mount one."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if not is_root() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], check=False).returncode:
@@ -113,7 +113,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_full_disk_is_an_error_and_the_old_file_stays(place: Place, small_disk: Path) -> None:
-    # The spool fills it; the copy of a COG's blocks, as far as there is one, fills it; the last page is missing.
+    # Disk sizes at which the spool does not fit, the copy of a COG's blocks does not fit, and the last page does not
+    # fit.
     for size in (100_000, MIB, place.size // 2, place.size + 200_000, 2 * place.size - 300_000):
         if size > place.size and "--cog" not in place.flags:
             continue
@@ -122,8 +123,8 @@ def test_full_disk_is_an_error_and_the_old_file_stays(place: Place, small_disk: 
             assert_one_sentence(ended, "out.tif", "no space left")
 
 
-def test_disk_that_is_large_enough_is_used_and_left_clean(place: Place, small_disk: Path) -> None:
-    """Otherwise the test above would pass whatever the size."""
+def test_large_enough_disk_is_used_and_left_clean(place: Place, small_disk: Path) -> None:
+    """Without this check the test above would pass for any size."""
     needed = 2 * place.size if "--cog" in place.flags else place.size
     subprocess.run(["mount", "-o", f"remount,size={needed + 500_000}", small_disk], check=True)
     assert convert(place.source, small_disk / "out.tif", *place.flags).code == 0
@@ -136,7 +137,7 @@ def test_full_device_is_an_error(place: Place) -> None:
     assert_one_sentence(convert(place.source, Path("/dev/full"), *place.flags), "/dev/full", "no space left")
 
 
-def test_folder_that_goes_while_it_is_written_to_is_an_error(place: Place) -> None:
+def test_folder_that_is_removed_during_a_write_is_an_error(place: Place) -> None:
     for _ in range(ATTEMPTS):
         place.out.mkdir(exist_ok=True)
         conversion = Conversion(place.source, place.out / "out.tif", *place.flags)
@@ -157,14 +158,14 @@ def test_target_that_is_a_folder_is_an_error(flags: list[str], place: Place) -> 
     assert names(place.out) == {"out.tif"} and names(place.out / "out.tif") == set()
 
 
-def test_folder_that_is_not_there_is_an_error(place: Place) -> None:
+def test_missing_folder_is_an_error(place: Place) -> None:
     ended = convert(place.source, place.folder / "missing" / "out.tif", *place.flags)
     assert_one_sentence(ended, "out.tif", "no such file")
 
 
 @pytest.fixture
 def open_place(place: Place) -> Iterator[Place]:
-    """The same where another user may look, with a target that exists."""
+    """The same place, readable by other users, with an existing target."""
     with tempfile.TemporaryDirectory(prefix="swath-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -177,7 +178,7 @@ def open_place(place: Place) -> Iterator[Place]:
 
 
 def as_nobody() -> dict[str, object]:
-    """How to start a process that no permission is waived for."""
+    """Arguments that start a process as an unprivileged user."""
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if is_root() else {}
 
 
@@ -191,8 +192,8 @@ def test_folder_that_is_read_only_is_an_error(open_place: Place) -> None:
     assert (open_place.out / "out.tif").read_bytes() == OLD
 
 
-def test_one_thread_less_is_no_reason_to_fail_and_none_at_all_is(open_place: Place) -> None:
-    """The number of threads of a user is limited only for those who are not root."""
+def test_one_thread_is_enough_and_no_thread_is_an_error(open_place: Place) -> None:
+    """A process without root privileges, because the limit on threads does not apply to root."""
     if not is_root():
         pytest.skip("needs a user without other processes")
     open_place.out.chmod(0o777)
@@ -209,7 +210,7 @@ def test_one_thread_less_is_no_reason_to_fail_and_none_at_all_is(open_place: Pla
 
 
 def run_as_nobody(place: Place, target: Path, *flags: object, **limit: int) -> Ended:
-    """Through a file descriptor: the binary may lie where only root may look."""
+    """Runs through a file descriptor, because the binary may be in a folder that only root can read."""
     with binary.PATH.open("rb") as file:
         return convert(
             place.source, target, *place.flags, *flags, **as_nobody(), preexec_fn=limited(**limit),
@@ -232,7 +233,7 @@ def test_few_file_descriptors_are_enough_or_an_error(place: Place) -> None:
 
 
 def test_too_little_memory_ends_the_process_and_keeps_the_old_file(place: Place) -> None:
-    """Rust ends a process that gets no memory with SIGABRT; the system ends one that is too large to be loaded."""
+    """Rust aborts (SIGABRT) when an allocation fails; the system kills a process that is too large to load."""
     target = place.out / "out.tif"
     codes = []
     for megabytes in (*range(12, 40, 2), 150, 4096):
@@ -240,7 +241,7 @@ def test_too_little_memory_ends_the_process_and_keeps_the_old_file(place: Place)
         ended = convert(place.source, target, *place.flags, "--overwrite", preexec_fn=limited(AS=megabytes * MIB))
         codes.append(ended.code)
         if ended.code == -signal.SIGABRT:
-            assert ended.stderr.strip(), f"{megabytes} MiB: ended without a word"
+            assert ended.stderr.strip(), f"{megabytes} MiB: ended without a message"
         elif ended.code > 0 and ended.code != 127:
             assert_one_sentence(ended)
         assert digest(target) == place.new if ended.code == 0 else target.read_bytes() == OLD
@@ -248,7 +249,7 @@ def test_too_little_memory_ends_the_process_and_keeps_the_old_file(place: Place)
 
 
 def test_interrupted_pipe_is_an_error_not_a_signal(place: Place) -> None:
-    """Standard output that nobody reads any more."""
+    """Standard output whose reader has closed it."""
     read, write = os.pipe()
     os.close(read)
     argv = [binary.PATH, "convert", place.source, "-", *place.flags]

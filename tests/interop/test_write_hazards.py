@@ -1,4 +1,4 @@
-"""Conversions that once went wrong in silence."""
+"""Conversions that once produced a wrong file without an error."""
 
 from pathlib import Path
 
@@ -32,11 +32,11 @@ def test_statistics_are_not_appended_to_a_file_on_standard_output(swath: Swath, 
     assert "pixels valid" not in run.stdout
 
 
-def test_any_number_of_threads_is_taken(swath: Swath, gray: Path, tmp_path: Path) -> None:
+def test_any_number_of_threads_is_accepted(swath: Swath, gray: Path, tmp_path: Path) -> None:
     swath.succeed("convert", gray, tmp_path / "out.tif", "--threads", 99_999_999_999)
 
 
-def test_other_subsampling_encodes_all_levels_anew(swath: Swath, tmp_path: Path) -> None:
+def test_other_subsampling_encodes_all_levels_again(swath: Swath, tmp_path: Path) -> None:
     source = tmp_path / "jpeg.tif"
     write(
         source,
@@ -53,7 +53,7 @@ def test_other_subsampling_encodes_all_levels_anew(swath: Swath, tmp_path: Path)
         assert {page.tags[530].value for page in file.pages} == {(1, 1)}
 
 
-def test_kept_lerc_stays_what_it_is(swath: Swath, gray: Path, tmp_path: Path) -> None:
+def test_copied_lerc_blocks_keep_their_parameters(swath: Swath, gray: Path, tmp_path: Path) -> None:
     wrapped, kept, other = tmp_path / "wrapped.tif", tmp_path / "kept.tif", tmp_path / "other.tif"
     swath.succeed("convert", gray, wrapped, "--compression", "lerc_zstd", "--tile", 16)
     swath.succeed("convert", wrapped, kept, "--compression", "keep", "--tile", 32)
@@ -74,7 +74,7 @@ def test_nodata_that_would_be_rounded_is_refused(swath: Swath, tmp_path: Path) -
     assert swath.run("convert", floats, tmp_path / "no.tif", "--nodata", "1e300").code == 2
 
 
-def test_nodata_that_no_sample_can_have_is_kept_and_can_be_taken_away(swath: Swath, tmp_path: Path) -> None:
+def test_nodata_that_no_sample_can_equal_is_kept_and_can_be_removed(swath: Swath, tmp_path: Path) -> None:
     source = tmp_path / "odd.tif"
     tifffile.imwrite(source, np.zeros((20, 20), "uint8"), extratags=[(42113, 2, 0, "-9999", True)])
     for flags, left in (([], True), (["--nodata", "none"], False)):
@@ -84,7 +84,7 @@ def test_nodata_that_no_sample_can_have_is_kept_and_can_be_taken_away(swath: Swa
             assert (42113 in file.pages[0].tags) == left
 
 
-def test_statistics_of_another_nodata_do_not_survive(swath: Swath, gray: Path, tmp_path: Path) -> None:
+def test_statistics_are_dropped_when_nodata_changes(swath: Swath, gray: Path, tmp_path: Path) -> None:
     measured, changed = tmp_path / "measured.tif", tmp_path / "changed.tif"
     swath.succeed("convert", gray, measured, "--statistics")
     swath.succeed("convert", measured, changed, "--nodata", 7)
@@ -102,14 +102,14 @@ def test_premultiplied_colours_stay_below_their_alpha(swath: Swath, tmp_path: Pa
         assert tuple(swath.read(target, "--overview", 1)[:, 3, 3]) == expected
 
 
-def test_tag_that_cannot_be_carried_over_is_an_error(swath: Swath, tmp_path: Path) -> None:
+def test_tag_that_cannot_be_copied_is_an_error(swath: Swath, tmp_path: Path) -> None:
     source = tmp_path / "large.tif"
     tifffile.imwrite(source, np.zeros((4, 4), "uint8"), extratags=[(65000, 1, 17 << 20, bytes(17 << 20), True)])
     run = swath.run("convert", source, tmp_path / "out.tif")
     assert run.code == 1 and "max_tag_bytes" in run.stderr and not (tmp_path / "out.tif").exists()
 
 
-def test_sidecar_of_nobody_is_not_taken_for_that_of_the_new_file(swath: Swath, gray: Path, tmp_path: Path) -> None:
+def test_stale_sidecar_is_not_used_for_the_new_file(swath: Swath, gray: Path, tmp_path: Path) -> None:
     target, sidecar = tmp_path / "out.tif", tmp_path / "out.tif.aux.xml"
     sidecar.write_text("<PAMDataset></PAMDataset>")
     run = swath.run("convert", gray, target)
@@ -118,7 +118,7 @@ def test_sidecar_of_nobody_is_not_taken_for_that_of_the_new_file(swath: Swath, g
     assert not sidecar.exists()
 
 
-def test_item_with_a_role_of_its_own_is_kept(swath: Swath, tmp_path: Path) -> None:
+def test_metadata_item_with_its_own_role_is_kept(swath: Swath, tmp_path: Path) -> None:
     source, target = tmp_path / "role.tif", tmp_path / "out.tif"
     xml = '<GDALMetadata><Item name="D" sample="0" role="weird">q</Item></GDALMetadata>'
     tifffile.imwrite(source, np.zeros((4, 4), "uint8"), extratags=[(42112, 2, 0, xml, True)])

@@ -1,4 +1,4 @@
-"""Peak memory of a conversion: the formula of docs/writing.md, and that the height of the image does not matter."""
+"""Peak memory of a conversion: it stays below the formula of docs/writing.md and does not grow with the height."""
 
 import itertools
 import math
@@ -14,10 +14,10 @@ from binary import Swath
 
 MIB = 1 << 20
 THREADS = 2
-# An image four times as high may take this much more: overviews of a few rows, and its table of blocks.
+# An image four times as high may use this much more memory: overviews of a few rows, and its table of blocks.
 GROWTH, TABLE = 1.05, 2 * MIB
 ATTEMPTS = 4
-# What a codec takes per thread.
+# Memory that a codec uses per thread.
 CODEC = {"none": MIB, "lz4": MIB, "lzw": MIB, "deflate": 8 * MIB, "zstd": 24 * MIB}
 
 
@@ -42,7 +42,7 @@ class Image:
         sample_format = raw.short(*[3 if dtype.kind == "f" else 1] * self.bands)
         depth = {"bits": dtype.itemsize * 8, "samples": self.bands}
         fields = raw.tiled(self.width, height, (self.tile, self.tile), sample_format=sample_format, **depth)
-        # The first block stands right behind the header.
+        # The first block directly follows the header.
         fields[raw.TILE_OFFSETS] = raw.Field(raw.LONG8, [16] * count)
         fields[raw.TILE_COUNTS] = raw.Field(raw.LONG, [len(block)] * count)
         path.write_bytes(raw.tiff([raw.Directory(fields, [block])], big=True))
@@ -50,7 +50,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Case:
-    """An image at two heights and how it is converted."""
+    """An image with two heights and the flags of its conversion."""
 
     image: Image
     heights: tuple[int, int]
@@ -61,7 +61,7 @@ class Case:
     flags: list[object] = field(default_factory=list)
 
     def bound(self, height: int, file_bytes: int) -> int:
-        """The formula."""
+        """The formula of docs/writing.md."""
         image, row_bytes = self.image, self.image.row_bytes
         most = max(self.tile, min(self.memory // 4, 16 * MIB) // row_bytes)
         band = max(image.tile, most // image.tile * image.tile)
@@ -77,7 +77,7 @@ class Case:
         return 2 * held + waiting + THREADS * (4 * block + 4 * MIB + CODEC[self.codec]) + 64 * blocks + 32 * MIB
 
     def factors(self, height: int) -> list[int]:
-        """The full resolution, and overviews until one fits in a tile."""
+        """The factors of all levels: 1, and overviews until one fits in a tile."""
         if not self.cog:
             return [1]
         larger = itertools.takewhile(
@@ -86,7 +86,7 @@ class Case:
         return [1, *(2 * factor for factor in larger)]
 
     def peak(self, swath: Swath, folder: Path, height: int) -> int:
-        """What the system counts; it must be below the bound."""
+        """The peak memory that the system reports; it must be below the bound."""
         source, target = folder / "in.tif", folder / "out.tif"
         self.image.write(source, height)
         flags = ["--compression", self.codec, "--predictor", 1, "--tile", self.tile, "--memory", self.memory]
@@ -102,7 +102,7 @@ class Case:
 
 @pytest.fixture
 def swath() -> Iterator[Swath]:
-    """A spawner that has run nothing yet: its own peak counts as that of what it starts."""
+    """A spawner that has not run anything yet, because its own peak counts as that of its children."""
     fresh = Swath()
     yield fresh
     fresh.close()
@@ -123,7 +123,8 @@ def test_memory_does_not_grow_with_the_height(name: str, swath: Swath, tmp_path:
     case = CASES[name]
     low = case.peak(swath, tmp_path, case.heights[0])
     most = low * GROWTH + TABLE
-    # Which thread frees what when is luck, and may cost some blocks. What grows with the height grows in every run.
+    # The time at which threads free their blocks varies and may add some blocks to the peak. Memory that grows with the
+    # height grows in every run.
     for _ in range(ATTEMPTS):
         high = case.peak(swath, tmp_path, case.heights[1])
         if high < most:
@@ -136,7 +137,8 @@ FITTING = {
     "very small blocks": Case(FLOATS, (2048, 8192), tile=32),
     "deflate": Case(FLOATS, (4096, 16384), codec="deflate", flags=["--compression-level", 1]),
     "zstd 9": Case(FLOATS, (4096, 16384), codec="zstd", flags=["--compression-level", 9]),
-    # The file grows slower than the blocks are encoded: they pile up, but not beyond a band.
+    # The file grows more slowly than the blocks are encoded, so encoded blocks accumulate, but at most one strip of
+    # rows.
     "blocks that do not compress": Case(Image(8192, "<f4", tile=256), (4096, 16384), codec="none"),
 }
 

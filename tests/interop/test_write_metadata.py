@@ -1,4 +1,4 @@
-"""Read, write, read: what a file says beside its pixels is still said."""
+"""Metadata survives a conversion."""
 
 from pathlib import Path
 
@@ -22,23 +22,23 @@ WAYS = {"cog": ["--cog", "--tile", 16], "strips": STRIPS, "band": ["--interleave
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_everything_is_still_said(case: Described, way: str, swath: Swath, tmp_path: Path) -> None:
+def test_all_metadata_survives(case: Described, way: str, swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     case.write(source)
     swath.succeed("convert", source, path, *WAYS[way])
     assert not differences(view(path), view(source))
     assert_same(gdal_pixels(path), gdal_pixels(source))
-    # The copy stands alone: nothing is beside it.
+    # The copy has no sidecar.
     assert sorted(file.name for file in tmp_path.iterdir() if file.name.startswith("out")) == ["out.tif"]
 
 
 @pytest.mark.parametrize("name", ["utm", "feet", "compound", "laea", "tmerc"])
-def test_place_in_a_sidecar_becomes_tags(name: str, swath: Swath, tmp_path: Path) -> None:
+def test_georeferencing_in_a_sidecar_becomes_tags(name: str, swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     place = {"crs": metadata_cases.SYSTEMS[name], "transform": metadata_cases.NORTH_UP}
     Described("sidecar", {"profile": "BASELINE", **place}, beside=".aux.xml").write(source)
     swath.succeed("convert", source, path)
-    # What comes of a system when GDAL itself makes tags of it: some names and authorities get lost.
+    # The result when GDAL itself converts the CRS to tags: some names and authorities are lost.
     tagged = tmp_path / "tagged.tif"
     Described("sidecar", place).write(tagged)
     assert not differences(view(path), view(tagged))
@@ -58,8 +58,8 @@ def test_private_tags_of_every_type_survive(byteorder: str, bigtiff: bool, swath
         assert own_tags(path) == want
 
 
-def test_long_numbers_in_a_classic_file_are_not_lost_silently(swath: Swath, tmp_path: Path) -> None:
-    """A classic TIFF cannot have LONG8; the writer may change the type or refuse, but not drop the tag."""
+def test_64_bit_tags_in_a_classic_file_are_not_dropped_silently(swath: Swath, tmp_path: Path) -> None:
+    """A classic TIFF cannot store LONG8; the writer may change the type or refuse, but must not drop the tag."""
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     metadata_cases.write_private(source, "<", True)
     run = swath.run("convert", source, path, "--bigtiff", "no")
@@ -81,7 +81,7 @@ def test_nodata_of_64_bits_is_exact(dtype: str, value: int, swath: Swath, tmp_pa
 
 
 def described(path: Path) -> None:
-    """A file whose bands all differ in what is said of them."""
+    """A file in which each band has different metadata."""
     case = Described("described", {"crs": "EPSG:32633", "transform": metadata_cases.NORTH_UP}, bands=3)
     case.describe = metadata_cases.everything
     case.write(path)
@@ -136,7 +136,7 @@ def test_band_metadata_follows_the_bands(bands: list[int], swath: Swath, tmp_pat
     assert_same(gdal_pixels(path), gdal_pixels(source, bands=bands))
 
 
-def test_statistics_of_the_whole_are_not_those_of_a_part(swath: Swath, tmp_path: Path) -> None:
+def test_statistics_of_the_image_are_not_copied_to_a_part(swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     described(source)
     swath.succeed("convert", source, path, "--window", "1,1,30,30")
@@ -164,7 +164,7 @@ def test_statistics_are_those_of_the_pixels(swath: Swath, tmp_path: Path) -> Non
     assert len(run.stdout.splitlines()) == 3
 
 
-def test_page_of_several(swath: Swath, tmp_path: Path) -> None:
+def test_one_page_of_a_file_with_several(swath: Swath, tmp_path: Path) -> None:
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     case = Described("pages", {"crs": "EPSG:32633", "transform": metadata_cases.NORTH_UP}, metadata_cases.items)
     case.write(source)

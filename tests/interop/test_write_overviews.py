@@ -1,4 +1,4 @@
-"""The pixels of overviews against a computation that shares no code with anybody."""
+"""Compares the pixels of overviews with an independent computation."""
 
 from dataclasses import dataclass
 from itertools import cycle, product
@@ -22,7 +22,7 @@ KINDS = cycle(["plain", "nodata", "mask", "alpha", "collision"])
 
 @dataclass(frozen=True)
 class Pyramid:
-    """An image, how its overviews are made, and what makes pixels missing."""
+    """An image, the resampling of its overviews, and the kind of its missing pixels."""
 
     dtype: str
     method: str
@@ -37,14 +37,14 @@ class Pyramid:
 
     @property
     def nodata(self) -> float | None:
-        """A value that no mean can be, or one that many are."""
+        """A nodata value that no mean can equal, or one that many means equal."""
         if self.kind == "nodata":
-            # rasterio hands nodata over as a double, so that it must be one.
+            # rasterio passes nodata as a double, so it must be one.
             return -9999.0 if self.dtype.startswith("float") else min(np.iinfo(self.dtype).max // 2, 2**30)
         return 2 if self.kind == "collision" else None
 
     def array(self) -> np.ndarray:
-        """Small numbers, so that sums of floats are exact and values repeat; a few of the largest integers."""
+        """Small values, so that sums of floats are exact and values repeat; and some of the largest integers."""
         rng = generator(self.id)
         kind = np.dtype(self.dtype)
         array = rng.integers(0 if kind.kind == "u" else -4, 9, (2, *self.size)).astype(kind)
@@ -81,7 +81,10 @@ class Pyramid:
                 dataset.write_mask(self.valid())
 
     def levels(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """Pixels and mask of every level. A level is made from the coarsest that its factor is a multiple of."""
+        """Pixels and mask of every level.
+
+        Each level is computed from the coarsest level whose factor divides its own.
+        """
         made = {1: (self.array(), self.valid() if self.kind == "mask" else None)}
         for factor in self.factors:
             parent = max(f for f in made if factor % f == 0)
@@ -103,8 +106,8 @@ def pyramids() -> list[Pyramid]:
         if kind == "alpha" and dtype not in ("uint8", "uint16"):
             kind = "mask"
         if kind == "collision" and dtype == "float64":
-            kind = "nodata"  # there are 2 ** 34 doubles as near to nodata as single precision tells
-        # Means of means of doubles depend on the order of the sum.
+            kind = "nodata"  # in single precision, 2 ** 34 doubles count as equal to nodata
+        # For doubles, means of means depend on the order of the sum.
         factors = [2] if dtype == "float64" else next(FACTORS)
         made.append(Pyramid(dtype, method, next(SIZES), factors, kind))
     for dtype, method in product(["complex64", "complex128"], ["nearest", "mean"]):
@@ -133,7 +136,7 @@ def test_overviews_are_those_of_the_oracle(made: Pyramid, swath: Swath, tmp_path
 
 
 def sizes(made: Pyramid) -> list[tuple[int, int] | None]:
-    """The size of every overview; None from where on nothing gets smaller."""
+    """The size of every overview; None as soon as nothing gets smaller."""
     found: list[tuple[int, int] | None] = []
     last = made.size
     for factor in made.factors:
@@ -144,7 +147,7 @@ def sizes(made: Pyramid) -> list[tuple[int, int] | None]:
 
 
 def canonical(array: np.ndarray) -> np.ndarray:
-    """NaN has many forms and zero has two; which of them a mean is, nobody promises."""
+    """Replaces all forms of NaN and zero with one, because the form of a mean is not specified."""
     if array.dtype.kind not in "fc":
         return array
     out = array + 0
@@ -153,8 +156,8 @@ def canonical(array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("nodata", [None, 0, 255])
-def test_no_overview_has_a_hole_where_there_is_data(nodata: int | None, swath: Swath, tmp_path: Path) -> None:
-    """Means of 254 and 0 are never 0 or 255 where those are nodata, and nothing else is averaged in."""
+def test_overview_is_never_nodata_where_there_is_data(nodata: int | None, swath: Swath, tmp_path: Path) -> None:
+    """Means of 254 and 0 are never 0 or 255 where those are nodata, and no other value takes part."""
     source, path = tmp_path / "in.tif", tmp_path / "out.tif"
     array = generator(f"holes{nodata}").choice(np.array([0, 1, 254, 255], np.uint8), (1, 64, 64))
     with rasterio.open(source, "w", driver="GTiff", count=1, height=64, width=64, dtype="uint8", nodata=nodata) as file:

@@ -1,4 +1,4 @@
-"""Several writers of one file, readers beside them, and sources that change while they are read."""
+"""Several writers of one file, concurrent readers, and sources that change during the read."""
 
 import hashlib
 import os
@@ -27,7 +27,7 @@ FLAGS = ["--compression", "none", "--tile", 256]
 
 
 class Writers:
-    """Sources with different pixels, and the files that they become."""
+    """Sources with different pixels, and the files that they convert to."""
 
     def __init__(self, folder: Path, layout: str) -> None:
         self.flags = [*FLAGS, *LAYOUTS[layout]]
@@ -51,12 +51,12 @@ def writers(request: pytest.FixtureRequest, tmp_path: Path) -> Writers:
 
 
 def read_all(path: Path) -> tuple[str, np.ndarray, np.ndarray]:
-    """The bytes, and the pixels as two libraries see them; each opens the path for itself."""
+    """The bytes of a path, and its pixels as read by two libraries; each opens the path itself."""
     with rasterio.open(path, sharing=False) as dataset:
         return hashlib.sha256(path.read_bytes()).hexdigest(), tifffile.imread(path), dataset.read(1)
 
 
-def test_reader_sees_a_complete_file_whoever_writes(writers: Writers) -> None:
+def test_reader_always_sees_a_complete_file(writers: Writers) -> None:
     stop, wrong, reads = threading.Event(), [], []
 
     def read() -> None:
@@ -84,11 +84,11 @@ def test_reader_sees_a_complete_file_whoever_writes(writers: Writers) -> None:
         stop.set()
         reader.join()
     assert not wrong, wrong[:3]
-    assert len(reads) >= ROUNDS and len(set(reads)) > 1, f"{len(reads)} reads of {len(set(reads))} files tell nothing"
+    assert len(reads) >= ROUNDS and len(set(reads)) > 1, f"only {len(reads)} reads of {len(set(reads))} files"
     assert names(writers.target.parent) == {"out.tif"}
 
 
-def test_one_of_many_writers_creates_the_file_and_the_others_say_it_exists(writers: Writers) -> None:
+def test_one_of_many_writers_creates_the_file_and_the_others_report_that_it_exists(writers: Writers) -> None:
     for _ in range(ROUNDS):
         writers.target.unlink()
         ended = [conversion.end() for conversion in writers.start()]
@@ -106,7 +106,7 @@ def truncate(path: Path) -> None:
 
 
 def clear(path: Path) -> None:
-    """Zeros in the place of the blocks; the directory stands before them and stays."""
+    """Overwrites the blocks with zeros; the directory precedes them and stays."""
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 10)
         file.write(bytes(path.stat().st_size - file.tell()))
@@ -138,20 +138,20 @@ def test_source_that_changes_is_an_error_and_no_file(
         change(source)
         ended = conversion.end()
         if change is clear and kind == "taken over" and layout == "plain":
-            # Blocks that are taken over without being looked at are what the source holds, whatever that is.
+            # Copied blocks are not decoded, so their bytes are whatever the source holds at that time.
             assert ended.code == 0 and target.stat().st_size == whole_size
             return
         if ended.code != 0:
             assert_one_sentence(ended, "in.tif")
             assert names(target.parent) == set()
             return
-        # It had read everything before.
+        # The process had read everything before the change.
         assert digest(target) == whole
     raise AssertionError("the source could not be changed in time")
 
 
 def test_source_that_is_replaced_is_read_to_its_end(tmp_path: Path) -> None:
-    """A file that was opened stays what it was when another one gets its name."""
+    """An open file keeps its content when another file takes over its name."""
     source, other, target = tmp_path / "in.tif", tmp_path / "other.tif", tmp_path / "out" / "out.tif"
     target.parent.mkdir()
     array = write_source(source)

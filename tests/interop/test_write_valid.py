@@ -1,4 +1,6 @@
-"""Every COG that Swath writes is one: for GDAL's validator (full check), for rio-cogeo when strict, and for Swath."""
+"""Every COG that Swath writes passes GDAL's validator (full check), rio-cogeo's strict validator and `swath
+validate`.
+"""
 
 import json
 import subprocess
@@ -30,7 +32,7 @@ FLAGS = {
     "cubic": ["--resampling", "cubic", "--statistics"],
     "deflate in little memory": ["--compression", "deflate", "--memory", "1", "--threads", 3],
 }
-# GDAL's script belongs to the system's GDAL, which may be older than these types.
+# GDAL's script uses the GDAL of the system, which may be too old for these sample types.
 NEW_TYPES = {"int8", "float16"}
 
 
@@ -66,7 +68,7 @@ def written(swath: Swath, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return files
 
 
-def test_gdal_finds_no_error_in_them(written: dict[str, Path]) -> None:
+def test_gdal_validator_finds_no_error(written: dict[str, Path]) -> None:
     command = [GDAL_PYTHON, "-c", JUDGE]
     paths = json.dumps([str(path) for path in written.values()])
     environment = {"PATH": "/usr/bin:/bin"}
@@ -78,19 +80,19 @@ def test_gdal_finds_no_error_in_them(written: dict[str, Path]) -> None:
     assert not wrong
 
 
-def test_rio_cogeo_finds_nothing_when_it_is_strict(written: dict[str, Path]) -> None:
+def test_strict_rio_cogeo_finds_no_error(written: dict[str, Path]) -> None:
     wrong = {}
     for name, path in written.items():
         valid, errors, warnings = cog_validate(str(path), strict=True, quiet=True)
         with rasterio.open(path) as dataset:
-            # It reckons factors from widths alone, so overviews of an image that is only long have none for it.
+            # rio-cogeo computes overview factors from widths only, so it finds none for an image of one column.
             thin = dataset.width < 2 * max(dataset.overviews(1), default=0) or 1 in dataset.overviews(1)
         if not valid and not (thin and all("Decimation" in error for error in errors)):
             wrong[name] = errors, warnings
     assert not wrong
 
 
-def test_swath_finds_no_error_in_them(written: dict[str, Path], swath: Swath) -> None:
+def test_swath_validate_finds_no_error(written: dict[str, Path], swath: Swath) -> None:
     for name, path in written.items():
         run = swath.run("validate", path)
         assert run.code == 0, f"{name}: {run.stdout}"

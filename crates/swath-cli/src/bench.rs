@@ -1,4 +1,4 @@
-//! `swath bench`: how fast a file is opened and read, in this process.
+//! `swath bench`: measures how fast this process opens and reads a file.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -11,12 +11,12 @@ use crate::flags::{DeviceFlags, Threads, Window, at_least_one, number};
 
 /// Measure how fast a file is opened and read
 ///
-/// Opens and reads the file repeatedly, each time into fresh memory, and prints the time of the fastest repeat.
+/// Opens and reads FILE several times, each time into new memory, and prints the time of the fastest repeat.
 ///
-/// With a device and no FILE, synthetic terrain is read and written by the CPU and by the device, in every codec that the
-/// device decodes, by Swath's kernels and by each of NVIDIA's libraries that is installed, with every predictor. First all
-/// results are compared; if a pixel or byte differs, the exit code is 1 and the message names the case. Then each codec is
-/// timed from file to pixels and back, and stage by stage. That takes a minute or two; progress goes to stderr.
+/// With a device and no FILE, the CPU and the device read and write synthetic terrain: every codec that the device
+/// decodes, with Swath's kernels, with each of NVIDIA's libraries that is installed, and with every predictor. First the
+/// results are compared. If a pixel or byte differs, the exit code is 1 and the message names the case. Then each codec is
+/// timed from file to pixels and back, and stage by stage. This takes a minute or two. Progress goes to stderr.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   swath bench dem.tif --threads 2
@@ -25,10 +25,10 @@ use crate::flags::{DeviceFlags, Threads, Window, at_least_one, number};
   swath bench --device cuda --size 16384 --scratch /mnt/nvme \\
       --json > bench.json")]
 pub(crate) struct Bench {
-    /// The file to read. Leave it out to test a device.
+    /// The file to read. Omit it to test a device.
     pub(crate) file: Option<PathBuf>,
 
-    /// Number of repeats. Default: 5; with a device and no FILE fewer where that would take long.
+    /// Number of repeats. Default: 5; fewer for slow cases with a device and no FILE.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) repeat: Option<usize>,
 
@@ -56,7 +56,7 @@ pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) device: DeviceFlags,
 
-    /// Folder for the files of the terrain while it runs. Default: the folder for temporary files.
+    /// Folder for the temporary files of the terrain. Default: the system's temporary folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
 
@@ -107,14 +107,14 @@ impl Bench {
     }
 }
 
-/// Open the file once and read `count` windows at places that depend on the seed alone.
+/// Opens the file once and reads `count` windows at positions that depend only on the seed.
 fn read_windows(file: &Path, request: &ReadRequest<'_>, count: u64, size: u64, seed: u64) -> Result<usize, Failure> {
     let dataset = Dataset::open(file)?;
     let image = dataset.image(0)?;
     let (height, width) = (size.min(image.height()), size.min(image.width()));
     let mut state = seed;
     let mut below = |bound: u64| {
-        // Knuth's MMIX generator; the high bits are the good ones.
+        // Knuth's MMIX generator. Its high bits are the most random ones.
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) % bound
     };

@@ -1,8 +1,7 @@
-//! `swath bench --device cuda` without a file: does a device give the CPU's pixels and bytes, and how fast is it.
+//! `swath bench --device cuda` without a file: compares a device with the CPU, then measures its speed.
 //!
-//! The one command for someone with a GPU. First synthetic terrain in every codec that the device decodes, by every decoder that there
-//! is, with every predictor, is read and written by the device and by the CPU, and compared. Then each codec and decoder is timed from
-//! file to pixels and back, and its stages one by one.
+//! First, the device and the CPU read and write synthetic terrain in every codec that the device decodes, with every decoder and every
+//! predictor, and the results are compared. Then each codec and decoder is timed from file to pixels and back, and stage by stage.
 
 mod case;
 mod check;
@@ -26,31 +25,31 @@ use crate::bench::Bench as Flags;
 use crate::devices::Libraries;
 use crate::failure::Failure;
 
-/// Rows and columns of the terrain that is only compared: several tiles each way, the last of them not whole.
+/// Rows and columns of the terrain that is only compared: several tiles in each direction, the last ones incomplete.
 const CHECKED_SIDE: usize = 601;
 
-/// Rows and columns of the terrain that is timed: enough tiles for a GPU to have something to do, or for a CPU in the guise of one not to
-/// take all day.
+/// Rows and columns of the terrain that is timed: enough tiles to keep a GPU busy, and fewer for a CPU that acts as an OpenCL device, so
+/// that the run does not take too long.
 const GPU_SIDE: usize = 4096;
 const OTHER_SIDE: usize = 2048;
 
-/// What is timed once more, by the other way to bring it to the device.
+/// The codec that is timed again with the other way of moving bytes to the device.
 const OTHER_CODEC: &str = "zstd";
 
-/// Without a number of repeats: so many, or as many as this time allows.
+/// Repeats if the user gives no number: this many, or as many as fit into `PATIENCE`.
 const REPEAT: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What all cases share.
+/// The state that all cases share.
 struct Bench {
     gpu: Gpu,
-    /// NVIDIA's libraries, where the device can use them.
+    /// NVIDIA's libraries, if the device can use them.
     libraries: Option<Libraries>,
     scratch: Scratch,
     repeat: Repeat,
-    /// On the device.
+    /// Reads on the device.
     request: ReadRequest<'static>,
-    /// By the CPU.
+    /// Writes on the CPU.
     config: WriteConfig<'static>,
 }
 
@@ -69,17 +68,17 @@ impl Bench {
     }
 }
 
-/// What came of a case.
+/// The outcome of a case.
 struct Outcome {
     case: Case,
-    /// What was compared, or why it could not be.
+    /// The result of the comparison, or the error that prevented it.
     checked: Result<Checked, Failure>,
-    /// How fast it is, if it was timed.
+    /// The timings, if the case was timed.
     measured: Option<Measured>,
 }
 
 impl Outcome {
-    /// What is wrong, if anything is.
+    /// The problem of this case, if there is one.
     fn problem(&self) -> Option<String> {
         let problem = match &self.checked {
             Ok(checked) => checked.problem()?.to_owned(),
@@ -129,32 +128,32 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let problems: Vec<String> = outcomes.iter().filter_map(Outcome::problem).collect();
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(Failure::Failed(format!("{} cases are wrong: {}", problems.len(), problems.join("; ")))),
+        false => Err(Failure::Failed(format!("{} cases failed: {}", problems.len(), problems.join("; ")))),
     }
 }
 
-/// Tell how far it is: not on standard output, which may be read by a program.
-fn tell(text: std::fmt::Arguments<'_>) {
+/// Prints progress to stderr, because a program may read standard output.
+fn show_progress(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Compare what the device does with what the CPU does, case by case.
+/// Compares the device with the CPU, case by case.
 fn compare(bench: &Bench, cases: Vec<Case>, side: usize) -> Vec<Outcome> {
     let (count, side) = (cases.len(), side.min(CHECKED_SIDE));
     let look = |(number, case): (usize, Case)| {
-        tell(format_args!("comparing {} of {count}: {case}", number + 1));
+        show_progress(format_args!("comparing {} of {count}: {case}", number + 1));
         let checked = check(bench, &case, &Picture::of(&case, side));
         Outcome { case, checked, measured: None }
     };
     cases.into_iter().enumerate().map(look).collect()
 }
 
-/// Time the cases that are to be timed and are not wrong.
+/// Times the cases that are marked for timing and have no problem.
 fn time(bench: &Bench, outcomes: &mut [Outcome], side: usize) {
     let mut cpu = None;
     for outcome in outcomes.iter_mut().filter(|outcome| outcome.case.timed && outcome.problem().is_none()) {
         let case = &outcome.case;
-        tell(format_args!("timing {case}"));
+        show_progress(format_args!("timing {case}"));
         match measure(bench, case, &Picture::of(case, side), &mut cpu) {
             Ok((measured, checked)) => {
                 outcome.measured = Some(measured);
@@ -167,12 +166,12 @@ fn time(bench: &Bench, outcomes: &mut [Outcome], side: usize) {
     }
 }
 
-/// By the way that nobody asked for, one codec, so that both ways to the device are known: cuFile, if the host brought the bytes though
-/// the library is there, or the host, if cuFile did.
+/// Times one codec with the way of moving bytes that was not chosen, so that both ways are measured: with cuFile if the host moved the
+/// bytes although cuFile is installed, or with the host if cuFile moved them.
 fn other_storage(bench: &Bench, outcomes: &mut Vec<Outcome>, side: usize, asked: Storage) {
     let usable = |(library, found): &(Library, Result<_, _>)| *library == Library::CuFile && found.is_ok();
     let has_cufile = bench.libraries.as_ref().is_some_and(|libraries| libraries.iter().any(usable));
-    // Our own decoder comes first, so that it is the library's if there is one.
+    // Swath's decoder comes before the library's, so the last case is the library's if it is installed.
     let last = outcomes.iter().rev().find(|outcome| outcome.measured.is_some() && outcome.case.codec == OTHER_CODEC);
     let (Storage::Auto, true, Some(last)) = (asked, has_cufile, last) else { return };
     let by_cufile = last.checked.as_ref().is_ok_and(|checked| checked.read_by.starts_with("cuFile"));

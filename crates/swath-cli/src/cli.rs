@@ -1,4 +1,4 @@
-//! The command line: all commands, and errors of usage as one sentence.
+//! The command line: all commands, and usage errors as one sentence.
 
 use std::ffi::OsString;
 
@@ -8,7 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::failure::Failure;
 use crate::{bench, convert, demo, devices, info, read, shell, validate};
 
-/// Reads and writes GeoTIFF and Cloud Optimized GeoTIFF, correctly and fast.
+/// Read, write and validate GeoTIFF and Cloud Optimized GeoTIFF (COG)
 #[derive(Parser)]
 #[command(
     name = "swath",
@@ -17,7 +17,7 @@ use crate::{bench, convert, demo, devices, info, read, shell, validate};
     max_term_width = 100,
     args_override_self = true,
     after_help = "'swath COMMAND --help' describes the flags of a command and shows examples.\n\
-                  Exit code 0: done; 1: failed, with one sentence on stderr, or not valid; 2: wrong usage."
+                  Exit codes: 0 success, 1 failure or an invalid file, 2 wrong usage. An error is one line on stderr."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -43,7 +43,7 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Run the command that the arguments name. The first argument is the name of the program.
+/// Runs the command that the arguments name. The first argument is the name of the program.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parsed = command().try_get_matches_from(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
@@ -68,10 +68,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), F
     }
 }
 
-/// An error of clap, which prints several paragraphs, as one sentence.
+/// Turns an error of clap, which has several paragraphs, into one sentence.
 fn sentence(error: &clap::Error, arguments: &[OsString]) -> String {
     let text = error.render().to_string();
-    // The paragraphs behind the first one are tips and the usage.
+    // The paragraphs after the first one are tips and the usage.
     let problem = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => "no command is given",
         _ => text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: "),
@@ -88,7 +88,7 @@ fn sentence(error: &clap::Error, arguments: &[OsString]) -> String {
     sentence + "--help'"
 }
 
-/// The name that is most like the wrong one.
+/// The known name that is most similar to the wrong one.
 fn suggestion(error: &clap::Error) -> Option<&str> {
     let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     match kinds.iter().find_map(|kind| error.get(*kind))? {

@@ -1,4 +1,4 @@
-//! `swath convert`: write an image again, as a COG or otherwise.
+//! `swath convert`: writes an image to a new file, as a COG or with another codec or layout.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use swath_codec::CodecOptions;
 use swath_codec::jpeg::EncodeColour;
 
 use crate::failure::Failure;
-use crate::flags::{DeviceFlags, Encoder, Selection, number, numbers};
+use crate::flags::{DeviceFlags, Encoder, InvalidValue, Selection, number, numbers};
 use crate::progress::Bar;
 use crate::read::print_device;
 
-/// Write an image again: as a Cloud Optimized GeoTIFF, with another codec, or a part of it
+/// Convert an image to a COG, to another codec or layout, or extract a part of it
 ///
-/// Streams: the memory needed does not depend on the height of the image. OUT appears complete or not at all; the bytes
-/// are the same on every run and with any number of threads. Georeferencing, nodata, colours, names, metadata, masks and
-/// unknown tags carry over (docs/writing.md lists the exceptions).
+/// Streams the image, so the memory does not depend on its height. OUT appears complete or not at all, and has the same
+/// bytes on every run and with any number of threads. Georeferencing, nodata, colours, names, metadata, masks and unknown
+/// tags are kept; docs/writing.md lists the exceptions.
 ///
 /// Blocks whose codec and layout do not change are copied without being decoded, unless --compression-level, --quality,
 /// --subsampling, --max-z-error or --skip-empty is given.
@@ -33,7 +33,10 @@ use crate::read::print_device;
   swath convert dem.tif dem_cog.tif --cog --statistics \\
       --compression deflate --compression-level 9
   swath convert scene.tif chip.tif --window 0,0,512,512 --bands 4,3,2 \\
-      --compression jpeg --quality 85")]
+      --compression jpeg --quality 85
+
+Defaults of Python's to_geotiff that differ (docs/python.md has the table):
+  tiles of 256, no predictor, deflate levels up to 9, an existing file is replaced")]
 pub(crate) struct Convert {
     /// The file to read.
     #[arg(value_name = "IN")]
@@ -43,7 +46,7 @@ pub(crate) struct Convert {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// Write a Cloud Optimized GeoTIFF, with overviews unless --overviews none is given.
+    /// Write a Cloud Optimized GeoTIFF; with overviews, unless --overviews none is given.
     #[arg(long)]
     cog: bool,
 
@@ -65,11 +68,11 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "MODE", value_enum)]
     subsampling: Option<Subsampling>,
 
-    /// lerc: no value changes by more than this. Default: 0, lossless.
+    /// Largest change of a value with lerc. Default: 0, lossless.
     #[arg(long, value_name = "E")]
     max_z_error: Option<f64>,
 
-    /// Predictor: 1 none, 2 differences, 3 for floats; auto uses 3 for floats and 2 for integers.
+    /// Predictor: 1 none, 2 differences, 3 for floats; auto chooses 3 for floats and 2 for integers.
     ///
     /// Default: the predictor of IN if the codec stays the same, else auto.
     #[arg(long, value_parser = ["auto", "1", "2", "3"])]
@@ -79,11 +82,11 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "SIZE", value_parser = tile, conflicts_with = "strips")]
     tile: Option<BlockSize>,
 
-    /// Strips of so many rows instead of tiles.
+    /// Write strips of this many rows instead of tiles.
     #[arg(long, value_name = "ROWS", value_parser = strips)]
     strips: Option<BlockSize>,
 
-    /// Store the bands of a pixel together, or each band in its own blocks. Default: as in IN.
+    /// Store the bands of a pixel together, or each band in separate blocks. Default: as in IN.
     #[arg(long, value_name = "ORDER", value_enum)]
     interleave: Option<Interleave>,
 
@@ -93,7 +96,7 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "auto|none|FACTORS", value_parser = overviews)]
     overviews: Option<Overviews>,
 
-    /// How overviews are made. Default: mean, and nearest for palettes and classes.
+    /// Resampling method of the overviews. Default: mean; nearest for palettes and classes.
     #[arg(long, value_name = "METHOD", value_parser = resampling_methods())]
     resampling: Option<String>,
 
@@ -103,14 +106,14 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     nodata: Option<String>,
 
-    /// BigTIFF: only if the file is too large for a classic TIFF, always, or never. Default: auto.
+    /// Write a BigTIFF: auto if the file is too large for a classic TIFF, yes always, no never. Default: auto.
     #[arg(long, value_name = "WHEN", value_enum)]
     bigtiff: Option<Big>,
 
     #[command(flatten)]
     selection: Selection,
 
-    /// Which image (page) of IN, counted from 0.
+    /// Image (page) of IN, counted from 0.
     #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
     image: usize,
 
@@ -118,7 +121,7 @@ pub(crate) struct Convert {
     #[arg(long)]
     statistics: bool,
 
-    /// Leave out blocks that contain only nodata (or 0, if there is no nodata value).
+    /// Do not store blocks that contain only nodata, or only 0 if there is no nodata value.
     #[arg(long)]
     skip_empty: bool,
 
@@ -130,7 +133,7 @@ pub(crate) struct Convert {
 
     /// Memory for rows of pixels, such as 256MiB or 1GB. Default: 256MiB.
     ///
-    /// One row of tiles and of the blocks of IN is kept in any case.
+    /// Swath needs at least one row of tiles and one row of the blocks of IN, even if that is more.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory: Option<u64>,
 
@@ -138,7 +141,7 @@ pub(crate) struct Convert {
     #[arg(long)]
     overwrite: bool,
 
-    /// Print what was done and how long it took to stderr.
+    /// Print timings, counts and fallbacks to stderr.
     #[arg(long)]
     timings: bool,
 }
@@ -170,7 +173,7 @@ enum Big {
 impl Convert {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let device = self.device.device()?;
-        // Reading and writing share the memory.
+        // Reading and writing share the device memory.
         let gpu_memory = self.device.gpu_memory().map(|bytes| bytes / 2);
         let dataset = Dataset::open(&self.input)?;
         let image = dataset.image(self.image)?;
@@ -216,7 +219,7 @@ impl Convert {
         Ok(())
     }
 
-    /// Whether a flag asks for other compressed bytes, even if the codec stays the same.
+    /// Whether a flag changes the compressed bytes although the codec stays the same.
     fn tunes_the_codec(&self) -> bool {
         self.compression_level.is_some()
             || self.quality.is_some()
@@ -275,7 +278,7 @@ impl Convert {
         let predictor = match self.predictor.as_deref() {
             None if image.layout().compression.0 == compress.tag() && compress.takes_predictor() => stored(),
             None => None,
-            // "auto" is no number.
+            // "auto" is not a number and gives `None`.
             Some(text) => text.parse().ok().and_then(Predictor::from_tag),
         };
         predictor.map_or(PredictorChoice::Auto, PredictorChoice::Always)
@@ -290,7 +293,7 @@ impl Convert {
             Subsampling::Rgb => EncodeColour::Stored,
         });
         let name = self.compression.to_ascii_lowercase();
-        // A JPEG that stays one keeps its colours as they are stored, so that its blocks can be copied.
+        // JPEG to JPEG keeps the stored colours, so that the blocks can be copied.
         let stays_jpeg = image.layout().compression == Compression::JPEG && matches!(name.as_str(), "jpeg" | "keep");
         let colour = colour.or_else(|| stays_jpeg.then(|| stored_colour(image)).flatten());
         let options = CodecOptions {
@@ -315,7 +318,7 @@ fn codecs() -> PossibleValuesParser {
     PossibleValuesParser::new(Compress::names().chain(["keep"]))
 }
 
-/// The names of the methods; GDAL's name for the mean is accepted too.
+/// The names of the resampling methods. GDAL's name for the mean is accepted too.
 fn resampling_methods() -> PossibleValuesParser {
     PossibleValuesParser::new(Resampling::NAMES.map(|name| match name {
         "mean" => PossibleValue::new(name).alias("average"),
@@ -333,18 +336,19 @@ fn nodata(text: &str, image: &Image) -> Result<NoData, Failure> {
     Ok(nodata)
 }
 
-fn tile(text: &str) -> Result<BlockSize, String> {
+fn tile(text: &str) -> Result<BlockSize, InvalidValue> {
     let (width, height) = text.split_once(['x', 'X']).unwrap_or((text, text));
-    let side = |text: &str| text.trim().parse().map_err(|_| "a size such as 512 or 256x512 is needed".to_owned());
+    let side =
+        |text: &str| text.trim().parse().map_err(|_| InvalidValue::new("expected a size such as 512 or 256x512"));
     Ok(BlockSize::Tiles { width: side(width)?, height: side(height)? })
 }
 
-fn strips(text: &str) -> Result<BlockSize, String> {
-    let rows = text.parse().map_err(|_| "a number of rows is needed".to_owned())?;
+fn strips(text: &str) -> Result<BlockSize, InvalidValue> {
+    let rows = text.parse().map_err(|_| InvalidValue::new("expected a number of rows"))?;
     Ok(BlockSize::Strips { rows })
 }
 
-fn overviews(text: &str) -> Result<Overviews, String> {
+fn overviews(text: &str) -> Result<Overviews, InvalidValue> {
     match text {
         "auto" => Ok(Overviews::Auto),
         "none" => Ok(Overviews::None),
@@ -364,7 +368,7 @@ fn stored_colour(image: &Image) -> Option<EncodeColour> {
 }
 
 /// A size such as `256MiB`, `1GB` or `1000000`.
-fn bytes(text: &str) -> Result<u64, String> {
+fn bytes(text: &str) -> Result<u64, InvalidValue> {
     const UNITS: [(&str, u64); 10] = [
         ("kib", 1 << 10),
         ("mib", 1 << 20),
@@ -381,7 +385,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     let unit = UNITS.iter().find_map(|(name, size)| lower.strip_suffix(name).map(|rest| (rest.trim(), *size)));
     let (number, size) = unit.unwrap_or((&lower, 1));
     let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(size));
-    bytes.ok_or_else(|| "a size such as 256MiB is needed".to_owned())
+    bytes.ok_or_else(|| InvalidValue::new("expected a size such as 256MiB"))
 }
 
 fn print_statistics(report: &WriteReport, to_stderr: bool) {
@@ -397,7 +401,7 @@ fn print_statistics(report: &WriteReport, to_stderr: bool) {
             number(statistics.mean()),
             number(statistics.std_dev()),
         );
-        // The file itself may have gone to standard output.
+        // Standard output may hold the file itself.
         if to_stderr {
             eprintln!("{text}");
         } else {

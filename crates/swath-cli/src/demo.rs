@@ -1,4 +1,4 @@
-//! `swath demo`: the whole story in a few seconds, with files to look at afterwards.
+//! `swath demo`: writes, validates and reads COGs in a few seconds, and leaves the files.
 
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::{npy, picture, read::write_file};
 
 const CODECS: [&str; 5] = ["none", "lzw", "deflate", "zstd", "lerc"];
 
-/// Make a raster, write it as COG, validate it, read it back, and show how fast that was
+/// Write, validate and read COGs of synthetic terrain, and print the speed
 ///
-/// Makes synthetic terrain, writes it as Cloud Optimized GeoTIFF with several codecs, validates each file, reads it back
-/// and compares, and leaves the files, a picture and an array to look at. Files of an earlier run are replaced.
+/// Writes synthetic terrain as COG with several codecs, validates each file, reads it back and compares the pixels. The
+/// files, a picture and an array stay in the folder. Files of an earlier run are replaced.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   swath demo
   swath demo --dir terrain --size 4096")]
 pub(crate) struct Demo {
-    /// Where the files go.
+    /// Folder for the files.
     #[arg(long, default_value = "demo")]
     dir: PathBuf,
 
@@ -64,7 +64,10 @@ impl Demo {
                 let raster = Dataset::open(&path)?.image(0)?.read(&ReadRequest::new())?;
                 read = read.min(start.elapsed().as_secs_f64());
                 if raster.pixels.as_slice::<f32>() != Some(terrain.as_slice()) {
-                    return Err(Failure::Failed(format!("{} did not come back as it was written", path.display())));
+                    return Err(Failure::Failed(format!(
+                        "the pixels of {} differ from those that were written",
+                        path.display()
+                    )));
                 }
             }
             let overviews = dataset.image(0)?.levels().len() - 1;
@@ -75,7 +78,7 @@ impl Demo {
     }
 }
 
-/// Write a COG in the middle of Europe. Returns its size.
+/// Writes the terrain as a COG in UTM zone 33N and returns the size of the file.
 fn write(path: &Path, terrain: &[f32], size: usize, codec: &str) -> Result<u64, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let compress = codec.parse::<Compress>().map_err(|error| failed(&error))?;
@@ -92,7 +95,7 @@ fn write(path: &Path, terrain: &[f32], size: usize, codec: &str) -> Result<u64, 
     Ok(plan.write_file(path, &mut source, &WriteConfig::new().overwrite(true))?.file_bytes)
 }
 
-/// A picture and an array of the last file, and what to try next.
+/// Writes a picture and an array of the ZSTD file, and prints commands to try next.
 fn leave_files(dir: &Path, size: usize) -> Result<(), Failure> {
     let tif = dir.join("terrain_zstd.tif");
     let (png, array) = (dir.join("terrain.png"), dir.join("window.npy"));
@@ -102,7 +105,7 @@ fn leave_files(dir: &Path, size: usize) -> Result<(), Failure> {
     let raster = image.read(&ReadRequest::new().window(0..side, 0..side))?;
     write_file(&array, true, |out| npy::write(out, &raster.pixels, &raster.shape))?;
     println!(
-        "\nAll files are valid COGs and came back bit for bit. Look at {} and {}, or try:",
+        "\nAll files are valid COGs, and all pixels were read back unchanged. Look at {} and {}, or try:",
         png.display(),
         array.display()
     );
@@ -113,7 +116,7 @@ fn leave_files(dir: &Path, size: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Hills of several sizes, rounded to millimetres as elevation models are, with a corner of nodata.
+/// Computes hills of several sizes, rounded to millimetres as in elevation models, with nodata in one corner.
 pub(crate) fn terrain(size: usize) -> Vec<f32> {
     let waves = [
         (900.0, 1.0, 0.3, 0.0),

@@ -1,4 +1,4 @@
-//! `swath devices`: the devices of this machine and what they can do.
+//! `swath devices`: lists the devices of this machine and what they can do.
 
 use clap::Args;
 use swath::Compress;
@@ -7,13 +7,13 @@ use swath_gpu::{Cuda, DeviceCodec, DeviceInfo, OpenCl};
 
 use crate::failure::Failure;
 
-/// List the devices that can be used, and which codecs run on them
+/// List devices, NVIDIA's libraries, and the codecs that run on devices
 ///
-/// Lists the devices that CUDA and OpenCL report, with their memory and driver, or what is missing and which places were
-/// searched. SWATH_OPENCL_DEVICE chooses an OpenCL device: its number, 'gpu', 'cpu', or a part of its name.
+/// Lists the devices that CUDA and OpenCL report, with memory and driver. If there are none, prints what is missing and
+/// which places were searched. SWATH_OPENCL_DEVICE selects an OpenCL device: its number, 'gpu', 'cpu', or a part of its name.
 ///
-/// NVIDIA's libraries are used where they are found: by SWATH_NVCOMP_PATH, SWATH_NVJPEG2K_PATH, SWATH_NVJPEG_PATH and
-/// SWATH_CUFILE_PATH (a file, a folder, or 'none'), in the library path, in pip packages, in conda and in /usr/local/cuda.
+/// Swath searches for NVIDIA's libraries in SWATH_NVCOMP_PATH, SWATH_NVJPEG2K_PATH, SWATH_NVJPEG_PATH and SWATH_CUFILE_PATH
+/// (a file, a folder, or 'none'), in the library path, in pip packages, in conda and in /usr/local/cuda.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   swath devices -v
@@ -63,29 +63,29 @@ impl Devices {
             }
         }
         println!("{}", describe_libraries(&libraries, self.verbose));
-        println!("\nDecoded on a device: {}.", on_device.join(", "));
+        println!("\nDecoded on any device by Swath's kernels: {}.", on_device.join(", "));
         println!(
-            "Decoded and compressed on CUDA devices by NVIDIA's libraries, where they are: {}.",
+            "Decoded and compressed on CUDA devices by NVIDIA's libraries, if they are installed: {}.",
             by_library.join(", ")
         );
-        println!("Decoded by the CPU whatever the device, as one batch: {} and all other codecs.", on_cpu.join(", "));
+        println!("Decoded by the CPU: {} and all other codecs.", on_cpu.join(", "));
         println!(
-            "Written: blocks are cut and predicted on the device, and overviews made there; packbits is compressed there too, what"
+            "A write cuts tiles, applies predictors and makes overviews on the device, and compresses packbits there."
         );
-        println!("no library of NVIDIA's compresses by the CPU.");
+        println!("NVIDIA's libraries or the CPU compress the other codecs.");
         Ok(())
     }
 }
 
 fn describe(api: &str, device: &DeviceInfo) {
-    let kind = if device.is_gpu { "GPU" } else { "no GPU: used only when SWATH_OPENCL_DEVICE names it" };
+    let kind = if device.is_gpu { "GPU" } else { "not a GPU; used only if SWATH_OPENCL_DEVICE names it" };
     println!("{api}:{} {} ({kind})", device.index, device.name);
     println!(
         "    {:.1} GB, one buffer at most {:.1} GB; driver {}{}",
         device.memory as f64 / 1e9,
         device.largest_buffer as f64 / 1e9,
         device.driver,
-        if device.doubles { "" } else { "; no double precision: means of floats are made by the CPU" },
+        if device.doubles { "" } else { "; no double precision, so the CPU computes means of floats" },
     );
 }
 
@@ -103,7 +103,7 @@ fn json(device: &DeviceInfo) -> serde_json::Value {
 
 pub(crate) type Libraries = [(Library, Result<Found, Missing>); 4];
 
-/// One line, or one for each library.
+/// Describes the libraries in one line, or, if `verbose`, in one line for each.
 pub(crate) fn describe_libraries(libraries: &Libraries, verbose: bool) -> String {
     let found = |library: &Result<Found, Missing>| {
         library.as_ref().ok().map(|found| format!("{} {}", found.library.name(), found.version))
@@ -112,7 +112,7 @@ pub(crate) fn describe_libraries(libraries: &Libraries, verbose: bool) -> String
         let names: Vec<String> = libraries.iter().filter_map(|(_, library)| found(library)).collect();
         let missing = libraries.len() - names.len();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        let more = if missing > 0 { format!("; {missing} cannot be used: -v tells why") } else { String::new() };
+        let more = if missing > 0 { format!("; {missing} cannot be used; -v shows why") } else { String::new() };
         return format!("NVIDIA's libraries: {names}{more}");
     }
     let lines = libraries.iter().map(|(_, library)| match library {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_told_in_one_line_unless_more_is_asked_for() {
+    fn libraries_take_one_line_unless_verbose() {
         let missing = |library| (library, vendor::find(library));
         let found = Found {
             library: Library::NvComp,

@@ -1,4 +1,4 @@
-//! Reasons for a command to end without success, and their exit codes.
+//! Why a command fails, and its exit code.
 
 use std::fmt::{self, Display};
 use std::path::Path;
@@ -11,7 +11,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// The arguments are right and the work failed: exit code 1.
     Failed(String),
-    /// The work is done, the answer is no and has been printed: exit code 1, no message.
+    /// The command printed a negative result, such as an invalid file: exit code 1, no message.
     No,
 }
 
@@ -23,7 +23,7 @@ impl Failure {
         }
     }
 
-    /// A failed operation on a file. `operation` is a verb, such as "write".
+    /// An operation on a file failed. `operation` is a verb, such as "write".
     pub(crate) fn file(operation: &str, path: &Path, error: impl Display) -> Failure {
         Failure::Failed(format!("cannot {operation} {}: {error}", path.display()))
     }

@@ -14,9 +14,9 @@ use crate::failure::Failure;
 /// Flags that choose the part of an image to read.
 #[derive(Args)]
 pub(crate) struct Selection {
-    /// Rows R0 to R1 and columns C0 to C1, the ends not included. Default: the whole image.
+    /// Rows R0 to R1 and columns C0 to C1, without R1 and C1. Default: the whole image.
     ///
-    /// Rows and columns are counted in the resolution that is read.
+    /// Rows and columns are those of the resolution that is read.
     #[arg(long, value_name = "R0,C0,R1,C1")]
     pub(crate) window: Option<Window>,
 
@@ -29,7 +29,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// A request for this part.
+    /// Returns a request for this part of the image.
     pub(crate) fn request<'a>(&self) -> ReadRequest<'a> {
         let mut request = self.threads.apply(ReadRequest::new());
         if let Some(window) = &self.window {
@@ -44,7 +44,7 @@ impl Selection {
 
 #[derive(Args)]
 pub(crate) struct Threads {
-    /// Threads to use. Default: the value of SWATH_THREADS, or else the cores this process may use.
+    /// Number of threads. Default: SWATH_THREADS, or else the number of available cores.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) threads: Option<usize>,
 }
@@ -61,32 +61,32 @@ impl Threads {
 /// Flags that choose the device and how it is used.
 #[derive(Args)]
 pub(crate) struct DeviceFlags {
-    /// Where to do the work. Default: the value of SWATH_DEVICE, or else cpu.
+    /// Device that decodes and encodes. Default: SWATH_DEVICE, or else cpu.
     ///
     /// One of cpu, opencl, opencl:N, cuda, cuda:N, auto. "auto" uses the first GPU, or the CPU if there is no GPU.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
 
-    /// What to do with work that the device cannot do: "auto" leaves it to the CPU, "strict" is an error. Default: auto.
+    /// On work that the device cannot do: "auto" uses the CPU, "strict" fails. Default: auto.
     #[arg(long, value_name = "POLICY", value_parser = fallback_parser())]
     fallback: Option<FallbackPolicy>,
 
-    /// Decoder on a CUDA device. Default: the value of SWATH_DECODER, or else auto.
+    /// Decoder on a CUDA device. Default: SWATH_DECODER, or else auto.
     ///
-    /// "nvcomp" uses NVIDIA's libraries. "builtin" uses Swath's kernels, which are safe with files from untrusted sources.
+    /// "nvcomp" uses NVIDIA's libraries. "builtin" uses Swath's kernels; use it for files from untrusted sources.
     /// "auto" uses NVIDIA's libraries where they are installed.
     #[arg(long, value_parser = names::<CodecBackend>(CodecBackend::NAMES))]
     decoder: Option<CodecBackend>,
 
-    /// How bytes move between storage and a CUDA device. Default: the value of SWATH_STORAGE, or else auto.
+    /// How bytes move between storage and a CUDA device. Default: SWATH_STORAGE, or else auto.
     ///
-    /// "cufile" uses cuFile, "posix" goes through host memory. "auto" uses cuFile where it needs no host memory.
+    /// "cufile" uses cuFile. "posix" copies through host memory. "auto" uses cuFile where it avoids that copy.
     #[arg(long, value_parser = names::<Storage>(Storage::NAMES))]
     storage: Option<Storage>,
 
-    /// Device memory to use at most, in millions of bytes.
+    /// Limit of device memory, in millions of bytes.
     ///
-    /// Default: 256 MiB to read; to write, what the rows of one row of tiles need.
+    /// Default: 256 MiB for a read; for a write, what one row of tiles needs.
     #[arg(long, value_name = "MB", value_parser = number::<u64>)]
     gpu_memory: Option<u64>,
 }
@@ -116,7 +116,7 @@ impl DeviceFlags {
         flag_or_variable(self.storage, "SWATH_STORAGE")
     }
 
-    /// The device memory to use at most, in bytes.
+    /// The limit of device memory, in bytes.
     pub(crate) fn gpu_memory(&self) -> Option<u64> {
         self.gpu_memory.map(|megabytes| megabytes.saturating_mul(1_000_000))
     }
@@ -139,9 +139,9 @@ impl DeviceFlags {
 
 #[derive(Args)]
 pub(crate) struct Encoder {
-    /// Encoder when a CUDA device writes. Default: the value of SWATH_ENCODER, or else auto.
+    /// Encoder on a CUDA device. Default: SWATH_ENCODER, or else auto.
     ///
-    /// "nvcomp" uses NVIDIA's libraries, which make other bytes of the same pixels. "builtin" uses Swath's encoders.
+    /// "nvcomp" uses NVIDIA's libraries: same pixels, different bytes. "builtin" uses Swath's encoders.
     /// "auto" uses NVIDIA's libraries where they are installed.
     #[arg(long, value_parser = names::<CodecBackend>(CodecBackend::NAMES))]
     encoder: Option<CodecBackend>,
@@ -166,13 +166,24 @@ impl Window {
     }
 }
 
-impl FromStr for Window {
-    type Err = String;
+/// Why the value of a flag is not valid. clap prints it after the name of the flag.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidValue(String);
 
-    fn from_str(text: &str) -> Result<Window, String> {
+impl InvalidValue {
+    pub(crate) fn new(message: &str) -> InvalidValue {
+        InvalidValue(message.to_owned())
+    }
+}
+
+impl FromStr for Window {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Window, InvalidValue> {
         match numbers(text)?[..] {
             [r0, c0, r1, c1] => Ok(Window { rows: r0..r1, columns: c0..c1 }),
-            _ => Err("a window has four numbers: R0,C0,R1,C1".into()),
+            _ => Err(InvalidValue::new("a window has four numbers: R0,C0,R1,C1")),
         }
     }
 }
@@ -182,26 +193,26 @@ impl FromStr for Window {
 pub(crate) struct Bands(pub(crate) Vec<usize>);
 
 impl FromStr for Bands {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Bands, String> {
-        let from_zero = |band: usize| band.checked_sub(1).ok_or_else(|| "bands are counted from 1".to_owned());
+    fn from_str(text: &str) -> Result<Bands, InvalidValue> {
+        let from_zero = |band: usize| band.checked_sub(1).ok_or_else(|| InvalidValue::new("bands are counted from 1"));
         numbers(text)?.into_iter().map(from_zero).collect::<Result<_, _>>().map(Bands)
     }
 }
 
 /// Numbers separated by commas.
-pub(crate) fn numbers<T: FromStr>(text: &str) -> Result<Vec<T>, String> {
+pub(crate) fn numbers<T: FromStr>(text: &str) -> Result<Vec<T>, InvalidValue> {
     text.split(',').map(number).collect()
 }
 
-pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.trim().parse().map_err(|_| format!("'{text}' is not a whole number in the allowed range"))
+pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, InvalidValue> {
+    text.trim().parse().map_err(|_| InvalidValue(format!("'{text}' is not a whole number in the allowed range")))
 }
 
-pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+pub(crate) fn at_least_one(text: &str) -> Result<usize, InvalidValue> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("a whole number of at least 1 is needed".into()),
+        Ok(0) | Err(_) => Err(InvalidValue::new("expected a whole number of at least 1")),
         Ok(number) => Ok(number),
     }
 }

@@ -1,4 +1,4 @@
-//! `swath info`: everything that is known of a file but its pixels.
+//! `swath info`: everything about a file except its pixels.
 
 use std::path::PathBuf;
 
@@ -14,12 +14,12 @@ use swath::{Dataset, Image};
 use crate::failure::Failure;
 use crate::flags::number;
 
-/// Values of a tag that `--tags` prints at most.
+/// The most values of a tag that `--tags` prints.
 const SHOWN_VALUES: u64 = 16;
 
-/// Show what is in a file: size, type, georeferencing, overviews, metadata
+/// Show the size, type, georeferencing, overviews and metadata of a file
 ///
-/// Reads headers only, regardless of the size of the file. The JSON is stable: docs/info.md describes each field.
+/// Reads only headers, so the size of the file does not matter. docs/info.md describes each field of the JSON, which is stable.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   swath info dem.tif
@@ -37,7 +37,7 @@ pub(crate) struct Info {
     #[arg(long)]
     tags: bool,
 
-    /// Which image (page) of the file, counted from 0.
+    /// Image (page) of the file, counted from 0.
     #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
     image: usize,
 }
@@ -62,7 +62,7 @@ impl Info {
 
 /// The fields of the JSON, in the order in which they are printed.
 fn describe(dataset: &Dataset, number: usize, image: &Image) -> Map<String, Value> {
-    let (about, layout) = (image.about(), image.layout());
+    let (about, layout) = (image.metadata(), image.layout());
     let header = dataset.header();
     let grid = layout.grid;
     let mut info = Map::new();
@@ -83,7 +83,7 @@ fn describe(dataset: &Dataset, number: usize, image: &Image) -> Map<String, Valu
     put("compression", json!(layout.compression.name()));
     put("compression_code", json!(layout.compression.0));
     put("predictor", json!(layout.predictor));
-    // One band is a plane of its own, whatever the tag says.
+    // A single band is a plane, whatever the PlanarConfiguration tag says.
     let interleaved = layout.planar == Planar::Chunky && layout.samples > 1;
     put("interleave", json!(if interleaved { "pixel" } else { "band" }));
     put("photometric", json!(layout.photometric.name()));
@@ -136,7 +136,7 @@ fn source_name(source: GeorefSource) -> &'static str {
     }
 }
 
-/// Numbers where JSON has them, exact for 64-bit integers; `"nan"`, `"inf"` and `"-inf"` as text.
+/// A nodata value as a JSON number, exact for 64-bit integers, or as the text `"nan"`, `"inf"` or `"-inf"`.
 fn nodata(value: NoData) -> Value {
     match value {
         NoData::Uint(value) => json!(value),
@@ -148,7 +148,7 @@ fn nodata(value: NoData) -> Value {
 }
 
 fn crs(image: &Image) -> Value {
-    let about = image.about();
+    let about = image.metadata();
     if about.crs().is_none() && about.crs_text.is_none() {
         return Value::Null;
     }
@@ -172,7 +172,7 @@ fn crs(image: &Image) -> Value {
 }
 
 fn bands(image: &Image) -> Value {
-    let about = image.about();
+    let about = image.metadata();
     let mut items: Vec<Vec<&Item>> = vec![Vec::new(); about.bands.len()];
     for item in &about.metadata {
         if let Some(band) = item.sample.and_then(|band| items.get_mut(band)) {
@@ -202,16 +202,16 @@ fn bands(image: &Image) -> Value {
     about.bands.iter().enumerate().map(one).collect()
 }
 
-/// ImageDescription, Software, DateTime ... by the names of their tags.
+/// The texts of ImageDescription, Software, DateTime and similar tags, by tag name.
 fn texts(image: &Image) -> Value {
-    let texts = image.about().texts.iter();
+    let texts = image.metadata().texts.iter();
     Value::Object(texts.map(|(tag, text)| (tag.name().unwrap_or_default().to_owned(), json!(text))).collect())
 }
 
-/// Items by domain; `""` is the default domain.
+/// Groups metadata items by domain; `""` is the default domain.
 fn by_domain<'a>(items: impl Iterator<Item = &'a Item>) -> Value {
     let mut domains = Map::new();
-    // Items with a role (scale, offset, description ...) are fields of their own.
+    // Items with a role (scale, offset, description ...) have their own fields.
     for item in items.filter(|item| item.role.is_none()) {
         let domain = domains.entry(item.domain.clone().unwrap_or_default()).or_insert_with(|| json!({}));
         domain[&item.name] = json!(item.value);
@@ -224,7 +224,7 @@ fn structure(text: String) -> Value {
     Value::Object(pairs.map(|(name, value)| (name.to_owned(), json!(value))).collect())
 }
 
-/// Every directory with its tags; long values are cut.
+/// Every directory with its tags. Of a tag with many values, only their number is shown.
 fn tags(dataset: &Dataset) -> Value {
     let source = dataset.source();
     let mut ifds = Vec::new();
@@ -273,7 +273,7 @@ fn value<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, entry: &swath::tiff::Entry)
     }
 }
 
-/// The same for a person: a line a field, what is absent left out.
+/// The fields as text for people: one line per field, without empty fields.
 fn human(info: &Map<String, Value>) -> String {
     let mut text = String::new();
     for (name, value) in info {
@@ -344,7 +344,7 @@ mod tests {
         let documentation = include_str!("../../../docs/info.md");
         let fields = info.keys().chain(info["band_info"][0].as_object().unwrap().keys());
         for field in fields.chain(info["levels"][0].as_object().unwrap().keys()) {
-            assert!(documentation.contains(&format!("`{field}`")), "docs/info.md does not tell of {field}");
+            assert!(documentation.contains(&format!("`{field}`")), "docs/info.md does not describe {field}");
         }
     }
 }

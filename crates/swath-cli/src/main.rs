@@ -1,6 +1,6 @@
-//! The `swath` command: a thin face over the `swath` library.
+//! The `swath` command: a thin layer over the `swath` library.
 //!
-//! An error is one sentence on stderr. Exit code 0: done; 1: failed; 2: wrong usage.
+//! An error is one sentence on stderr. Exit codes: 0 success, 1 failure, 2 wrong usage.
 
 #[macro_use]
 mod output;

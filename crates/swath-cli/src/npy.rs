@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use swath::{DType, Pixels};
 
-/// Write pixels as a .npy array of this shape, little-endian. Complex integers, which numpy lacks, become complex floats.
+/// Writes pixels as a .npy array of this shape, little-endian. NumPy has no complex integers, so they become complex floats.
 pub(crate) fn write(out: &mut dyn Write, pixels: &Pixels, shape: &[usize]) -> io::Result<()> {
     let dtype = pixels.dtype();
     let widened = dtype.widened();
@@ -17,7 +17,7 @@ pub(crate) fn write(out: &mut dyn Write, pixels: &Pixels, shape: &[usize]) -> io
         dims.truncate(dims.len().saturating_sub(1));
     }
     let mut header = format!("{{'descr': '{order}{code}', 'fortran_order': False, 'shape': ({dims}), }}");
-    // The samples start at a multiple of 64 bytes, as numpy does it.
+    // The samples start at a multiple of 64 bytes, as in files of NumPy.
     let padding = (10 + header.len() + 1).next_multiple_of(64) - 10 - header.len() - 1;
     header += &" ".repeat(padding);
     header.push('\n');

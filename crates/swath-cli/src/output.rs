@@ -1,28 +1,28 @@
-//! Printing to somebody who may be gone.
+//! Printing that does not panic when the reader closes the pipe.
 //!
-//! `println!` of the standard library panics when nobody reads any more, as in `swath info scene.tif | head -1`. The macros of the same
-//! names that stand here end the program instead: in silence where the reader has had enough, with a sentence where it is an error.
-//! Nobody to warn is no reason to end.
+//! `println!` of the standard library panics when the reader has closed the pipe, as in `swath info scene.tif | head -1`. The macros
+//! here have the same names and end the program instead: silently if the pipe is closed, with a message on any other error.
+//! `eprintln!` ignores errors.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 
-/// As the macro of the standard library.
+/// Like `print!` of the standard library.
 macro_rules! print {
     ($($text:tt)*) => { $crate::output::write(format_args!($($text)*)) };
 }
 
-/// As the macro of the standard library.
+/// Like `println!` of the standard library.
 macro_rules! println {
     ($($text:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// As the macro of the standard library.
+/// Like `eprintln!` of the standard library.
 macro_rules! eprintln {
     ($($text:tt)*) => { { let _ = ::std::io::Write::write_fmt(&mut ::std::io::stderr(), format_args!("{}\n", format_args!($($text)*))); } };
 }
 
-/// Print, or end the program. Whatever a command makes is complete before it tells of it.
+/// Prints, or ends the program on an error. Commands print only after their output files are complete.
 pub(crate) fn write(text: Arguments<'_>) {
     if let Err(error) = io::stdout().write_fmt(text) {
         if error.kind() == ErrorKind::BrokenPipe {

@@ -1,4 +1,4 @@
-//! Pictures that a person can look at: PNG, 8 bits, stretched, nodata transparent, palette applied.
+//! PNG pictures for people: 8 bits, contrast stretched, nodata transparent, palette applied.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use swath::{Image, Layout, Pixels, ReadReport, ReadRequest};
 use crate::failure::Failure;
 use crate::read::write_file;
 
-/// Read what the request asks for and write it as a picture.
+/// Reads the request and writes it as a picture.
 pub(crate) fn write(
     out: &Path,
     overwrite: bool,
@@ -23,7 +23,7 @@ pub(crate) fn write(
     let (width, height) = (mask.width, mask.height);
     let count = width * height;
 
-    let palette = image.about().palette.as_ref().filter(|_| bands.len() == 1);
+    let palette = image.metadata().palette.as_ref().filter(|_| bands.len() == 1);
     let planes: Vec<Vec<u8>> = match palette {
         Some(palette) => {
             let indices = raster.pixels.to_f64(0..count);
@@ -40,7 +40,7 @@ pub(crate) fn write(
             })
             .collect(),
     };
-    // A band of transparency of its own when the bands have none and something is invalid.
+    // If the bands have no alpha and some pixels are invalid, the mask becomes the alpha channel.
     let transparent = planes.len() % 2 == 1 && mask.values.contains(&0);
     let channels: Vec<&[u8]> =
         planes.iter().map(Vec::as_slice).chain(transparent.then_some(mask.values.as_slice())).collect();
@@ -49,17 +49,17 @@ pub(crate) fn write(
     Ok(raster.report)
 }
 
-/// Write one band of bytes as it is.
+/// Writes one band of bytes unchanged.
 pub(crate) fn write_gray(out: &mut dyn Write, pixels: &Pixels, width: usize, height: usize) -> io::Result<()> {
     png(out, width, height, 1, pixels.as_bytes())
 }
 
-/// Red, green and blue (and alpha) where the image says that it has them, else the first band.
+/// The bands to show: red, green and blue if the image declares them, else the first band; and alpha if there is one.
 fn default_bands(image: &Image) -> Vec<usize> {
-    let is_rgb = image.about().bands.first().is_some_and(|band| band.color == "red");
+    let is_rgb = image.metadata().bands.first().is_some_and(|band| band.color == "red");
     let colors = if is_rgb && image.bands() >= 3 { 3 } else { 1 };
     let mut bands: Vec<usize> = (0..colors).collect();
-    bands.extend(image.about().alpha_band().filter(|&band| band >= colors));
+    bands.extend(image.metadata().alpha_band().filter(|&band| band >= colors));
     bands
 }
 
@@ -80,14 +80,14 @@ fn check_channels(image: &Image, bands: &[usize]) -> Result<(), Failure> {
 }
 
 fn is_alpha(image: &Image, band: usize) -> bool {
-    image.about().bands.get(band).is_some_and(|band| band.color == "alpha")
+    image.metadata().bands.get(band).is_some_and(|band| band.color == "alpha")
 }
 
-/// One band as bytes: bytes stay as they are, everything else is stretched from the 2nd to the 98th percentile.
+/// Converts one band to bytes. Bytes stay unchanged; other samples are stretched from the 2nd to the 98th percentile.
 fn stretch(pixels: &Pixels, range: std::ops::Range<usize>, mask: &[u8], alpha: bool) -> Vec<u8> {
     if let Pixels::U8(samples) = pixels {
         let samples = &samples[range];
-        // Files of one bit or a few would be black: scale to what is there.
+        // Samples of one or a few bits would look black, so they are scaled to their largest value.
         let top = samples.iter().copied().max().unwrap_or(0);
         let scale = |&sample: &u8| {
             if top < 16 && top > 0 && !alpha { (u16::from(sample) * 255 / u16::from(top)) as u8 } else { sample }
@@ -106,7 +106,7 @@ fn stretch(pixels: &Pixels, range: std::ops::Range<usize>, mask: &[u8], alpha: b
     values.iter().map(|value| ((value - low) * scale).round() as u8).collect()
 }
 
-/// Write a PNG of 8-bit channels that are interleaved by pixel.
+/// Writes a PNG of 8-bit channels that are interleaved by pixel.
 fn png(out: &mut dyn Write, width: usize, height: usize, channels: usize, samples: &[u8]) -> io::Result<()> {
     use png::ColorType::{Grayscale, GrayscaleAlpha, Rgb, Rgba};
     let side = |pixels: usize| u32::try_from(pixels).map_err(io::Error::other);

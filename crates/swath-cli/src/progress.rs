@@ -1,4 +1,4 @@
-//! A progress bar on a terminal, for work that takes longer than a moment.
+//! A progress bar on a terminal, for work that takes longer than [`DELAY`].
 
 use std::sync::Once;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ const DELAY: Duration = Duration::from_millis(400);
 const WITHOUT_RATE: &str = "[{bar:40}] {percent:>3} %  {eta} left";
 const WITH_RATE: &str = "[{bar:40}] {percent:>3} %  {decimal_bytes_per_sec}, {eta} left";
 
-/// Draws at most ten times a second, on stderr, and only if that is a terminal.
+/// A progress bar. It is drawn on stderr if that is a terminal, at most ten times a second.
 pub(crate) struct Bar {
     bar: ProgressBar,
     start: Instant,
@@ -27,7 +27,7 @@ impl Bar {
         Bar::with(None, WITHOUT_RATE)
     }
 
-    /// A bar for work on so many bytes.
+    /// A bar for work on this many bytes.
     pub(crate) fn of(bytes: u64) -> Bar {
         Bar::with(Some(bytes), WITH_RATE)
     }
@@ -40,7 +40,7 @@ impl Bar {
         Bar { bar, start: Instant::now(), shown: Once::new(), bytes }
     }
 
-    /// Show how far the work has come.
+    /// Shows the progress.
     pub(crate) fn show(&self, progress: Progress) {
         if self.start.elapsed() >= DELAY {
             self.shown.call_once(|| self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10)));

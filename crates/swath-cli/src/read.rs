@@ -1,4 +1,4 @@
-//! `swath read`: pixels to .npy or to a picture.
+//! `swath read`: writes pixels to a .npy array or a .png picture.
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -18,11 +18,11 @@ use crate::{npy, picture};
 
 /// Read pixels into a .npy array or a .png picture
 ///
-/// OUT ends in .npy: the samples as they are, shape (bands, rows, columns), little-endian. A single band has the shape
-/// (1, rows, columns).
+/// If OUT ends in .npy, it gets the samples unchanged, in the shape (bands, rows, columns), little-endian. A single band
+/// has the shape (1, rows, columns).
 ///
-/// OUT ends in .png: a picture to look at, of 1 or 3 bands, or of 2 or 4 bands of which the last is alpha in the file. Samples
-/// are stretched from the 2nd to the 98th percentile unless they are bytes, nodata is transparent, the palette is applied.
+/// If OUT ends in .png, it gets a picture of 1 or 3 bands, or of 2 or 4 bands if the last one is alpha. Samples other than
+/// bytes are stretched from the 2nd to the 98th percentile, nodata is transparent, and the palette is applied.
 ///
 /// OUT appears complete or not at all.
 #[derive(Args)]
@@ -41,11 +41,11 @@ pub(crate) struct Read {
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Resolution to read: 0 is the full resolution, 1 the first overview.
+    /// Resolution to read: 0 is the full resolution, 1 is the first overview.
     #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
     overview: usize,
 
-    /// Which image (page) of the file, counted from 0.
+    /// Image (page) of the file, counted from 0.
     #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
     image: usize,
 
@@ -53,11 +53,11 @@ pub(crate) struct Read {
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Axes::BandsFirst)]
     layout: Axes,
 
-    /// Read the validity mask instead of pixels: uint8 of shape (rows, columns), 255 valid, 0 not.
+    /// Read the mask instead of pixels: uint8 of shape (rows, columns), 255 for valid pixels, else 0.
     #[arg(long)]
     mask: bool,
 
-    /// What to do with a block that cannot be decoded: fail, or fill it with nodata and print a warning.
+    /// On a block that cannot be decoded: fail, or fill it with nodata and print a warning.
     #[arg(long, value_name = "ACTION", value_enum, default_value_t = Corrupt::Fail)]
     on_corrupt: Corrupt,
 
@@ -68,7 +68,7 @@ pub(crate) struct Read {
     #[arg(long)]
     overwrite: bool,
 
-    /// Print what was done and how long it took to stderr.
+    /// Print timings, counts and fallbacks to stderr.
     #[arg(long)]
     timings: bool,
 }
@@ -94,7 +94,7 @@ impl Read {
             Some("npy") => false,
             _ => return Err(Failure::Usage(format!("{} must end in .npy or .png", out.display()))),
         };
-        // Before the work; the file that appears during it is found by `write_file`.
+        // Checked before the work; `write_file` notices a file that appears during the work.
         if !self.overwrite && out.exists() {
             return Err(Failure::exists(out.display()));
         }
@@ -148,7 +148,7 @@ impl Read {
     }
 }
 
-/// Write a file that appears complete or not at all. Without `overwrite` an existing file is an error.
+/// Writes a file that appears complete or not at all. Without `overwrite`, an existing file is an error.
 pub(crate) fn write_file(
     path: &Path,
     overwrite: bool,
@@ -201,7 +201,7 @@ fn print_timings(image: &Image, report: &ReadReport) {
     print_device(report.gpu.as_ref());
 }
 
-/// What a device did, and what it did not.
+/// Prints the work of a device, and the fallbacks.
 pub(crate) fn print_device(report: Option<&DeviceReport>) {
     let Some(device) = report else { return };
     eprintln!("{}: {}", device.name, device.stats);

@@ -1,4 +1,4 @@
-//! `swath completions` and `swath manpage`: files for shells and for `man`, generated from the description of the commands.
+//! `swath completions` and `swath manpage`: shell completions and manual pages, generated from the clap definitions.
 
 use clap::Args;
 use clap_complete::Shell;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
   swath completions zsh > ~/.zfunc/_swath
   swath completions fish > ~/.config/fish/completions/swath.fish")]
 pub(crate) struct Completions {
-    /// The shell to print a script for.
+    /// The shell.
     shell: Shell,
 }
 
@@ -33,7 +33,7 @@ impl Completions {
   swath manpage read > swath-read.1
   swath manpage convert | man -l -")]
 pub(crate) struct Manpage {
-    /// The command that the page describes. Default: the page of swath itself, which lists all commands.
+    /// The command to describe. Default: swath itself, with a list of all commands.
     command: Option<String>,
 }
 

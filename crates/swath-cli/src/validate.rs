@@ -1,4 +1,4 @@
-//! `swath validate`: is a file a Cloud Optimized GeoTIFF?
+//! `swath validate`: checks whether a file is a valid Cloud Optimized GeoTIFF.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use swath::validate::{Finding, LevelSummary, Severity, Subject, Validation};
 
 use crate::failure::Failure;
 
-/// Check that a file is a valid Cloud Optimized GeoTIFF, and report what is wrong and where
+/// Check whether a file is a valid Cloud Optimized GeoTIFF
 ///
-/// Checks what GDAL's validate_cloud_optimized_geotiff --full-check=yes, rio cogeo validate and OGC 21-026 require, and
-/// that the blocks are where they should be. Reads directories, block tables, leaders and trailers; decodes no pixels.
-/// docs/validate.md lists the rules and describes the JSON.
+/// Prints what is wrong and where. Checks the rules of GDAL's validate_cloud_optimized_geotiff --full-check=yes, of rio
+/// cogeo validate and of OGC 21-026, and that no block lies outside the file or on top of other data. Reads directories,
+/// block tables, leaders and trailers, and decodes no pixels. docs/validate.md lists the rules and describes the JSON.
 ///
-/// Exit code 0: valid; 1: not valid, or the file cannot be read.
+/// Exit codes: 0 valid, 1 not valid or not readable.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   swath validate cog.tif
@@ -31,7 +31,7 @@ pub(crate) struct Validate {
 
     /// Treat warnings as errors.
     ///
-    /// This is what rio cogeo validate --strict and the requirements of OGC 21-026 demand.
+    /// rio cogeo validate --strict and the requirements of OGC 21-026 do the same.
     #[arg(long)]
     strict: bool,
 }
@@ -111,7 +111,7 @@ fn level_json(level: &LevelSummary) -> Value {
     })
 }
 
-/// A sentence, then a line for each finding.
+/// The result as text: one sentence, then one line for each finding.
 fn human(validation: &Validation, valid: bool) -> String {
     let count = |number: u64, what: &str| match number {
         0 => None,
@@ -177,7 +177,7 @@ mod tests {
         let documentation = include_str!("../../../docs/validate.md");
         let fields = info.keys().chain(info["errors"][0].as_object().unwrap().keys());
         for field in fields.chain(info["levels"][0].as_object().unwrap().keys()) {
-            assert!(documentation.contains(&format!("`{field}`")), "docs/validate.md does not tell of {field}");
+            assert!(documentation.contains(&format!("`{field}`")), "docs/validate.md does not describe {field}");
         }
     }
 

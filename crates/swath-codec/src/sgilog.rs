@@ -1,31 +1,28 @@
 //! SGI's logarithmic luminance codings of high dynamic range images (compressions 34676 and 34677).
 //!
-//! The layouts are those of G. Ward Larson, "LogLuv encoding for full-gamut, high-dynamic range images" (1998).
-//! Decoded samples are those that GDAL returns for files with 16-bit samples, as all writers produce: the
-//! logarithm of the luminance, and for colour images CIE u' and v' in units of 1/32768.
+//! The layouts are those of G. Ward Larson, "LogLuv encoding for full-gamut, high-dynamic range images" (1998). Decoded
+//! samples are what GDAL gives for files that announce 16-bit samples, as all writers do: the logarithm of the
+//! luminance, and for colour images CIE u' and v' in units of 1/32768.
 
 use crate::{Error, Result, Shape};
 
 const NAME: &str = "SGILog";
 
-/// The encoding of the pixels of a block.
+/// What the pixels of a block are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PixelEncoding {
-    /// Luminance only: a sign and a 15-bit logarithm. The two bytes of each row are run-length coded
-    /// separately.
+    /// Luminance only: a sign and a 15-bit logarithm, the two bytes of each row run-length coded apart.
     LogL16,
-    /// Luminance as above, and one byte each for u' and v'. The four bytes of each row are run-length coded
-    /// separately.
+    /// Luminance as above, u' and v' in a byte each, the four bytes of each row run-length coded apart.
     LogLuv32,
-    /// A 10-bit logarithm and a 14-bit index into the visible colours, packed in three bytes without
-    /// compression.
+    /// A 10-bit logarithm and a 14-bit index into the visible colours, packed in three bytes, not compressed.
     LogLuv24,
 }
 
 impl PixelEncoding {
-    /// Returns the encoding for the Compression (34676, 34677) and PhotometricInterpretation (32844 LogL, 32845
-    /// LogLuv) tags, or `None` for an undefined combination.
+    /// The kind that the Compression (34676, 34677) and PhotometricInterpretation (32844 LogL, 32845 LogLuv) tags mean,
+    /// `None` for a combination that means nothing.
     pub fn from_tags(compression: u16, photometric: u16) -> Option<Self> {
         match (compression, photometric) {
             (34676 | 34677, 32844) => Some(Self::LogL16),
@@ -35,7 +32,7 @@ impl PixelEncoding {
         }
     }
 
-    /// The number of decoded samples per pixel.
+    /// Decoded samples of a pixel.
     pub fn samples(self) -> usize {
         match self {
             Self::LogL16 => 1,
@@ -44,14 +41,14 @@ impl PixelEncoding {
     }
 }
 
-/// Decodes a block into interleaved 16-bit samples in this machine's byte order and returns the number of bytes
-/// written, which is the whole block.
+/// Decodes a block into interleaved 16-bit samples in this machine's byte order and returns the bytes written: all of
+/// the block.
 ///
-/// A run past the end of its row is truncated there, as in libtiff.
+/// A run that goes past the end of its row is cut there, as in libtiff.
 ///
 /// # Errors
-/// [`Error::Truncated`] if the stream ends before the last row is full, [`Error::Unsuited`] if the samples do
-/// not have 16 bits or their number is not that of the encoding.
+/// [`Error::Truncated`] when the stream ends before the last row is full, [`Error::Unsuited`] when the samples are not
+/// 16-bit ones or not as many as the kind has.
 pub fn decode(kind: PixelEncoding, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<usize> {
     if shape.bits != 16 || shape.samples != kind.samples() {
         return Err(Error::Unsuited {
@@ -106,8 +103,8 @@ fn packed_row(rest: &mut &[u8], row: &mut [u8]) -> Option<()> {
     let bytes = rest.split_off(..pixels.len() * 3)?;
     for (pixel, &[a, b, c]) in pixels.iter_mut().zip(bytes.as_chunks::<3>().0) {
         let packed = u32::from_be_bytes([0, a, b, c]);
-        // The 10-bit logarithm has a quarter of the steps of the 16-bit one. The mask keeps one bit of the
-        // colour index, because libtiff's values have it in their lowest bit.
+        // The 10-bit logarithm has a quarter of the 16-bit one's steps. The mask lets a bit of the colour index through,
+        // because libtiff's values have it in their lowest bit.
         let luminance = (packed >> 12 & 0xffd) + 13314;
         let (u, v) = colour((packed & 0x3fff) as u16);
         *pixel = sample_bytes(luminance as u16, u, v);
@@ -119,14 +116,13 @@ fn sample_bytes(luminance: u16, u: u16, v: u16) -> [u8; 6] {
     bytemuck::cast([luminance, u, v])
 }
 
-/// Unpacks one byte of every pixel of a row; `None` if the stream ends before.
+/// Unpacks one byte of every pixel of a row; `None` when the stream ends before.
 fn plane<const N: usize>(rest: &mut &[u8], pixels: &mut [[u8; N]], byte: usize) -> Option<()> {
     let mut pixels = pixels.iter_mut();
     while pixels.len() > 0 {
         let count = usize::from(*rest.split_off_first()?);
         if count < 128 {
-            // Only the bytes that fit in the row are consumed: the rest of a literal that is too long is read
-            // as codes.
+            // Only what the row takes is consumed: what follows in a literal that is too long counts as codes.
             let literal = rest.split_off(..count.min(pixels.len()))?;
             pixels.by_ref().zip(literal).for_each(|(pixel, &value)| pixel[byte] = value);
         } else {
@@ -137,7 +133,7 @@ fn plane<const N: usize>(rest: &mut &[u8], pixels: &mut [[u8; N]], byte: usize) 
     Some(())
 }
 
-/// Returns u' and v', in units of 1/32768, for an index into the squares that cover the visible colours.
+/// u' and v', in units of 1/32768, of an index into the squares that cover the visible colours.
 fn colour(index: u16) -> (u16, u16) {
     let row = FIRST_INDEX.partition_point(|&first| first <= index) - 1;
     let Some(&start) = STARTS.get(row) else {
@@ -148,19 +144,19 @@ fn colour(index: u16) -> (u16, u16) {
     (middle(start, column.into()), middle(FIRST_ROW, row))
 }
 
-/// The result for indices after the last square: the white of equal energy.
+/// What indices beyond the last square give: the white of equal energy.
 const NEUTRAL: (u16, u16) = (6898, 15521);
 
-/// The side of a square in millionths. The next two numbers are in millionths too.
+/// Side of a square, in millionths, as the two numbers that follow.
 const SIDE: u32 = 3500;
 
-/// The v' at which the first row of squares starts.
+/// The CIE coordinate v' (in millionths) at which the first row of squares starts.
 const FIRST_ROW: u32 = 16940;
 
-/// The number of rows of squares.
+/// Rows of squares.
 const ROWS: usize = 163;
 
-/// For each row, the index of its first square; at the end, the number of squares.
+/// By row, the index of its first square; at the end, the number of squares.
 const FIRST_INDEX: [u16; ROWS + 1] = {
     let mut first = [0; ROWS + 1];
     let mut row = 0;
@@ -171,7 +167,7 @@ const FIRST_INDEX: [u16; ROWS + 1] = {
     first
 };
 
-/// For each row, the u' at which it starts, in millionths.
+/// u' where each row starts, in millionths.
 const STARTS: [u32; ROWS] = [
     247663, 243777, 241681, 237873, 235906, 232152, 228351, 226259, 222371, 220409, 214710, 212714, 210721, 204976,
     202985, 199245, 195525, 193559, 189878, 186216, 186216, 182592, 179002, 175466, 172000, 172000, 168612, 168612,
@@ -186,7 +182,7 @@ const STARTS: [u32; ROWS] = [
     4141, 5963, 8838, 10490, 16994, 23658,
 ];
 
-/// The number of squares of each row.
+/// Squares of each row.
 const COUNTS: [u16; ROWS] = [
     4, 6, 7, 9, 10, 12, 14, 15, 17, 18, 21, 22, 23, 26, 27, 29, 31, 32, 34, 36, 36, 38, 40, 42, 44, 44, 46, 46, 49, 52,
     52, 52, 55, 55, 58, 58, 62, 62, 62, 65, 65, 65, 69, 69, 73, 73, 73, 77, 77, 77, 77, 82, 82, 82, 86, 86, 86, 86, 91,
@@ -217,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_row_are_stored_as_separate_planes() {
+    fn bytes_of_a_row_come_one_plane_after_the_other() {
         let src = [3, 0x3c, 0xbc, 0x3d, 129, 7, 128, 86, 1, 255, 129, 194];
         let expected = [15367, 6913, 15544, -17401, 6913, 15544, 15623, 20420, 15544];
         assert_eq!(samples(PixelEncoding::LogLuv32, &src, 3, 1).unwrap(), expected);
@@ -225,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_colours_are_those_of_gdal_even_after_the_last_square() {
+    fn packed_colours_are_gdals_also_beyond_the_last_square() {
         let src = [0, 0, 0, 255, 192, 0, 128, 0, 3, 128, 0, 4, 75, 31, 64, 75, 63, 160, 75, 63, 161, 1, 255, 255];
         let expected = [
             13314, 8172, 612, 17406, 8172, 612, 15362, 8516, 612, 15362, 8045, 727, 14515, 15698, 12310, 14515, 3126,
@@ -235,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn run_past_the_end_of_a_row_is_truncated_as_in_libtiff() {
+    fn what_goes_past_the_end_of_a_row_is_cut_as_in_libtiff() {
         let runs = [136, 1, 136, 2, 8, 1, 2, 3, 4, 5, 6, 7, 8, 134, 9];
         let expected = [258, 258, 258, 258, 258, 258, 258, 258, 265, 521, 777, 1033, 1289, 1545, 1801, 2057];
         assert_eq!(samples(PixelEncoding::LogL16, &runs, 8, 2).unwrap(), expected);
@@ -265,7 +261,7 @@ mod tests {
             for length in 0..300 {
                 let shape = shape(kind, 13, 3);
                 let mut dst = vec![0xee; shape.len() + 8];
-                // The result does not matter; the call must only return.
+                // The result does not matter, only that there is one.
                 let _ = decode(kind, &noise(length), shape, &mut dst);
                 assert!(dst[shape.len()..].iter().all(|&byte| byte == 0xee));
             }

@@ -5,7 +5,7 @@
 //! keep their memory, so a steady sequence of batches allocates nothing.
 //!
 //! [`DecodeJob`] decides once how every block of an image is decoded. [`Decoding`] takes batches of blocks; `stages.rs` enqueues the
-//! stages of one batch; [`FinishedBatch`] and [`BatchOutcome`](outcome::BatchOutcome) report what came of it.
+//! stages of one batch; [`FinishedBatch`] and [`BatchFailure`](outcome::BatchFailure) report the outcome.
 
 pub(crate) mod block;
 mod blocks;
@@ -174,7 +174,7 @@ impl Decoding {
     ///
     /// # Errors
     /// The guard's or the driver's error; then nothing of the batch is in flight, and
-    /// [`BatchOutcome::try_from`](outcome::BatchOutcome) tells what may help.
+    /// [`BatchFailure::try_from`](outcome::BatchFailure) sorts the errors that another way of decoding may avoid.
     ///
     /// # Panics
     /// When nothing was staged, or the raster is on another device.
@@ -287,12 +287,7 @@ impl Decoding {
         let lane = &self.idle[0];
         let result = lane.result.get(lane.result_bytes);
         let failure = lane.pictures.failure().filter(|_| self.job.route.is_of_pictures());
-        Ok(Some(FinishedBatch {
-            statuses: &result[..lane.blocks * 4],
-            library: self.job.route.library(),
-            failure,
-            pixels: &result[lane.status_bytes..],
-        }))
+        Ok(Some(FinishedBatch { statuses: &result[..lane.blocks * 4], failure, pixels: &result[lane.status_bytes..] }))
     }
 
     /// The kernel of Swath's that could replace the library that decodes now.

@@ -5,7 +5,7 @@
 //! with the implementations [`OpenCl`] and [`Cuda`]. Building needs no driver, and nothing is linked: a driver that is missing at run
 //! time is an [`Error::NoDevice`].
 //!
-//! [`Gpu::decode`] decodes batches for a [`DecodeJob`]; [`BatchOutcome`] reports what came of one. [`vendor`] finds and binds NVIDIA's
+//! [`Gpu::decode`] decodes batches for a [`DecodeJob`]; [`BatchFailure`] says why one could not be submitted. [`vendor`] finds and binds NVIDIA's
 //! libraries.
 
 mod backend;
@@ -24,7 +24,7 @@ pub use backend::kernel::{Arg, Kernel, PTX};
 pub use backend::{Api, Cuda, Device, DeviceInfo, Handle, MemoryInfo, OpenCl, Queue};
 pub use decode::block::Block;
 pub use decode::job::{DecodeJob, DeviceCodec};
-pub use decode::outcome::{BatchOutcome, BlockStatus, FinishedBatch, Unsupported};
+pub use decode::outcome::{BatchFailure, BlockStatus, FinishedBatch, Unsupported};
 pub use decode::route::CodecBackend;
 pub use decode::{Decoding, LANES, Target};
 pub use encode::{

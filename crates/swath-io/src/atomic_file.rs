@@ -5,9 +5,9 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file that is being written and is to have the target's name. Until [`publish`](NewFile::publish) gives it that, it has no name, or,
-/// where the system has no files without one, a temporary name beside the target. If it is not published, it is gone: a file
-/// without a name also when the process is killed.
+/// A new file that will replace or become the target. Until [`publish`](NewFile::publish) is called, it has
+/// no name, or, on systems without unnamed files, a temporary name beside the target. A file that is not
+/// published is removed. An unnamed file disappears even if the process is killed.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -16,10 +16,11 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begin a file that is to have the name `target`. Where that is a symbolic link, the file it leads to is meant.
+    /// Creates a file that will get the name `target`. If `target` is a symbolic link, the file gets the name
+    /// of the link's target.
     ///
     /// # Errors
-    /// What the system says, for instance of a folder that does not exist or cannot be written to.
+    /// The error of the system, for example if the folder does not exist or is not writable.
     pub fn create(target: &Path) -> io::Result<NewFile> {
         let target = resolve(target)?;
         if let Some(file) = unnamed::create(folder_of(&target)) {
@@ -29,16 +30,18 @@ impl NewFile {
         Ok(NewFile { file, temporary: Some(temporary), target })
     }
 
-    /// The file, to write to.
+    /// The file to write to.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Make the file durable and give it the target's name, all at once: whoever opens the target sees the old file or the
-    /// new one, whatever happens. Without `overwrite` an existing target is left as it is.
+    /// Makes the file durable and gives it the target's name atomically: at every moment, a reader of the
+    /// target sees either the old file or the new one. Without `overwrite`, an existing target stays
+    /// unchanged.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::AlreadyExists`] when the target exists and is not to be overwritten.
+    /// The error of the system; [`io::ErrorKind::AlreadyExists`] if the target exists and `overwrite` is
+    /// false.
     pub fn publish(mut self, overwrite: bool) -> io::Result<()> {
         self.file.sync_all()?;
         if self.temporary.is_none() {
@@ -51,7 +54,8 @@ impl NewFile {
                     }
                 }
             } else {
-                // There is no call that gives a file a name that another one has: it gets a temporary one first.
+                // No system call can give an unnamed file a name that is in use. So the file first gets a
+                // temporary name and is then renamed.
                 let temporary = name_beside(&self.target)?;
                 match unnamed::link(&self.file, &temporary) {
                     Ok(()) => self.temporary = Some(temporary),
@@ -73,7 +77,8 @@ impl NewFile {
         Ok(())
     }
 
-    /// Move to a file with a temporary name. Rare: a file system that makes files without a name, but gives them none later.
+    /// Copies the contents to a file with a temporary name. Few file systems need this: those that support
+    /// unnamed files but cannot name them later.
     fn give_name(&mut self) -> io::Result<()> {
         let (file, temporary) = create_beside(&self.target)?;
         self.temporary = Some(temporary);
@@ -88,24 +93,25 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // Nobody is left to tell, and the name says what the file is.
+            // No caller is left that could receive an error, and the name shows what the file is.
             let _ = std::fs::remove_file(temporary);
         }
     }
 }
 
-/// Give a file a second name that nobody has: a link is refused when the target exists, with no moment between looking and doing.
+/// Gives a file a name that must not be in use. Creating a link fails if the target exists, without a race
+/// between check and action.
 fn link_or_rename(temporary: &Path, target: &Path) -> io::Result<()> {
     match std::fs::hard_link(temporary, target) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // Some file systems have no links.
+        // Some file systems do not support links.
         Err(_) if target.exists() => Err(io::ErrorKind::AlreadyExists.into()),
         Err(_) => std::fs::rename(temporary, target),
         Ok(()) => Ok(()),
     }
 }
 
-/// Files without a name, where the system has them.
+/// Unnamed files, on systems that support them.
 #[cfg(target_os = "linux")]
 mod unnamed {
     use std::ffi::CString;
@@ -116,15 +122,16 @@ mod unnamed {
     use std::os::unix::fs::OpenOptionsExt;
     use std::path::Path;
 
-    /// `None` where the file system has none, and where the folder cannot be written to: the next attempt says why.
+    /// Returns `None` if the file system does not support unnamed files, or if the folder is not writable. In
+    /// that case the next attempt reports the reason.
     pub(super) fn create(folder: &Path) -> Option<File> {
-        // A name is given through /proc.
+        // The link is created through /proc.
         let proc = Path::new("/proc/self/fd").is_dir();
         let open = || OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder).ok();
         proc.then(open)?
     }
 
-    /// Give the file a name that nobody has.
+    /// Gives the file a name that must not be in use.
     pub(super) fn link(file: &File, name: &Path) -> io::Result<()> {
         let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         let to = CString::new(name.as_os_str().as_bytes())?;
@@ -135,7 +142,7 @@ mod unnamed {
     }
 }
 
-/// Files without a name: none here.
+/// Unnamed files do not exist on this system.
 #[cfg(not(target_os = "linux"))]
 mod unnamed {
     use std::fs::File;
@@ -151,8 +158,9 @@ mod unnamed {
     }
 }
 
-/// Make room of `len` bytes in front of what a file holds, without moving its bytes: `false` where the file system cannot, or not for
-/// this length. It is a quarter second less for a COG of 200 MB, whose overviews stand before the full resolution.
+/// Inserts `len` bytes before the contents of a file without moving its bytes. Returns `false` if the file
+/// system cannot do this, or not for this length. This saves a quarter of a second for a COG of 200 MB, whose
+/// overviews come before the full resolution.
 #[cfg(target_os = "linux")]
 pub fn insert_front(file: &File, len: u64) -> bool {
     use std::os::fd::AsRawFd;
@@ -161,34 +169,35 @@ pub fn insert_front(file: &File, len: u64) -> bool {
     unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_INSERT_RANGE, 0, len) == 0 }
 }
 
-/// Make room in front of what a file holds: not here.
+/// Inserting space is not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn insert_front(_file: &File, _len: u64) -> bool {
     false
 }
 
-/// A file without a name in `folder`, to read and write: gone when it is closed, also when the process is killed.
+/// Creates an unnamed file in `folder` for reading and writing. It disappears when it is closed, even if the
+/// process is killed.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn scratch_file(folder: &Path) -> io::Result<File> {
     if let Some(file) = unnamed::create(folder) {
         return Ok(file);
     }
     let (file, path) = create_beside(&folder.join("spool"))?;
-    // An open file lives on without its name.
+    // On Unix, an open file stays usable after its name is removed.
     if cfg!(unix) {
         std::fs::remove_file(path)?;
     }
     Ok(file)
 }
 
-/// Where the file that a path leads to lies.
+/// Returns the path of the file that a path leads to, through symbolic links.
 fn resolve(target: &Path) -> io::Result<PathBuf> {
     match std::fs::symlink_metadata(target) {
         Ok(metadata) if metadata.is_symlink() => match std::fs::canonicalize(target) {
             Ok(path) => Ok(path),
-            // A link that leads nowhere yet: the file is made where it points.
+            // The link points to a file that does not exist: the new file is created there.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let link = std::fs::read_link(target)?;
                 Ok(target.parent().unwrap_or(Path::new("")).join(link))
@@ -199,34 +208,34 @@ fn resolve(target: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// A new file in the folder of `target`. The system's rules (umask) decide who may read it.
+/// Creates a file in the folder of `target`. The umask decides its permissions.
 fn create_beside(target: &Path) -> io::Result<(File, PathBuf)> {
     loop {
         let temporary = name_beside(target)?;
         match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
-            // Left behind by a process that had our number and was killed.
+            // A killed process with the same process id left this file behind.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             opened => return opened.map(|file| (file, temporary)),
         }
     }
 }
 
-/// A name in the folder of `target` that no other write of this or of another process has.
+/// Returns a name in the folder of `target` that no other write uses, in this or another process.
 fn name_beside(target: &Path) -> io::Result<PathBuf> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    // File names end at 255 bytes on most systems.
+    // Most systems limit file names to 255 bytes.
     let stem: String = name.chars().take(40).collect();
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     Ok(target.with_file_name(format!(".{stem}.{}-{number}.swath-tmp", std::process::id())))
 }
 
-/// The folder that a file lies in.
+/// Returns the folder of a file.
 pub fn folder_of(target: &Path) -> &Path {
     target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Make the name durable too. A file system that cannot is no reason to fail: the file is there.
+/// Makes the name durable too. Errors are ignored, because the file itself is complete.
 fn sync_folder(target: &Path) {
     if let Ok(folder) = File::open(folder_of(target)) {
         let _ = folder.sync_all();
@@ -262,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_file_is_replaced_only_when_asked() {
+    fn existing_file_is_replaced_only_with_overwrite() {
         let folder = folder("existing");
         let target = folder.join("a.tif");
         let new = |text: &[u8]| {
@@ -291,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn file_with_a_temporary_name_is_published_and_dropped_like_one_without() {
+    fn file_with_a_temporary_name_is_published_and_dropped_like_an_unnamed_one() {
         let folder = folder("named");
         let target = folder.join("a.tif");
         let named = || {

@@ -1,15 +1,15 @@
-//! One contiguous buffer with spans: how compressed blocks travel.
+//! Batches of compressed blocks: one contiguous buffer with spans.
 
 use std::io;
 use std::ops::Range;
 
 use crate::Span;
 
-/// Ranges this close are read as one: reading a page too much is cheaper than asking twice. It also bridges the leaders
-/// and trailers between the tiles of a COG.
+/// Ranges with at most this gap are merged into one read: reading one extra page is cheaper than a second
+/// request. This also covers the leaders and trailers between the tiles of a COG.
 const MERGE_GAP: u64 = 4096;
 
-/// The bytes of several blocks in one buffer that is kept and reused from batch to batch.
+/// The bytes of several blocks in one buffer, which is reused for every batch.
 #[derive(Debug, Default)]
 pub struct Batch {
     buffer: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> Batch {
         Batch::default()
     }
@@ -27,22 +27,22 @@ impl Batch {
         &self.buffer[self.ranges[i].clone()]
     }
 
-    /// The bytes of block `i`, for codecs that work in place.
+    /// The compressed bytes of block `i`, mutable because some codecs decode in place.
     pub fn get_mut(&mut self, i: usize) -> &mut [u8] {
         &mut self.buffer[self.ranges[i].clone()]
     }
 
-    /// Bytes that the buffer occupies.
+    /// The size of the buffer in bytes.
     pub fn capacity(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// How many of the first `spans` can be fetched into `budget` bytes: all in most files, and at least one. Blocks may lie
-    /// on top of each other, so that the size of the file says nothing about their sum.
+    /// Returns how many of the first `spans` fit in `budget` bytes: at least one, and all of them for most
+    /// files. Blocks may overlap, so the size of the file does not bound their sum.
     pub fn affordable(spans: &[Span], budget: u64) -> usize {
         let (mut used, mut end) = (0_u64, 0_u64);
         for (i, span) in spans.iter().enumerate().filter(|(_, span)| !span.is_sparse()) {
-            // What merging reads between two blocks takes room too.
+            // Merging also reads the gap between two blocks, which takes space too.
             let gap = span.offset.checked_sub(end).filter(|&gap| used > 0 && gap <= MERGE_GAP).unwrap_or(0);
             used = used.saturating_add(gap).saturating_add(span.len);
             end = span.offset.saturating_add(span.len);
@@ -53,7 +53,7 @@ impl Batch {
         spans.len()
     }
 
-    /// Replace the contents by `spans`.
+    /// Replaces the contents by `spans`.
     pub(crate) fn fill(
         &mut self,
         spans: &[Span],
@@ -69,7 +69,8 @@ impl Batch {
     }
 }
 
-/// What has to be read to have some spans in one buffer: neighbours that ascend in the file are read at once.
+/// The reads that bring some spans into one buffer. Neighbours in ascending file order are merged into one
+/// read.
 #[derive(Debug, Default)]
 pub struct Fetch {
     ranges: Vec<Range<usize>>,
@@ -78,10 +79,10 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// Plan to fetch `spans`. Empty ones cost nothing and keep their place.
+    /// Plans to fetch `spans`. Empty spans cost nothing and keep their position.
     ///
     /// # Errors
-    /// When no memory can hold them.
+    /// If the buffer does not fit in memory.
     pub fn plan(spans: &[Span]) -> io::Result<Fetch> {
         let mut fetch = Fetch { ranges: Vec::with_capacity(spans.len()), ..Fetch::default() };
         for span in spans {
@@ -111,11 +112,11 @@ impl Fetch {
         Ok(fetch)
     }
 
-    /// Plan to fetch `spans` so that each begins `phase` bytes behind a multiple of `align`, for decoders that want it so. Neighbours
-    /// are read one by one then: in the file they lie as they lie.
+    /// Plans to fetch `spans` so that each starts `phase` bytes after a multiple of `align`, for decoders
+    /// that require it. Neighbours are then read one by one, because their alignment in the file differs.
     ///
     /// # Errors
-    /// When no memory can hold them.
+    /// If the buffer does not fit in memory.
     pub fn aligned(spans: &[Span], align: usize, phase: usize) -> io::Result<Fetch> {
         if align <= 1 {
             return Fetch::plan(spans);
@@ -137,17 +138,17 @@ impl Fetch {
         Ok(fetch)
     }
 
-    /// Where each span lies in the buffer.
+    /// The position of each span in the buffer.
     pub fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
     }
 
-    /// The reads: a range of the file, and where it goes in the buffer.
+    /// The reads: a range of the file, and its position in the buffer.
     pub fn reads(&self) -> impl ExactSizeIterator<Item = (Span, Range<usize>)> + '_ {
         self.reads.iter().map(|&(span, start)| (span, start..start + span.len as usize))
     }
 
-    /// Bytes of the buffer.
+    /// The size of the buffer in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_read_at_once_and_far_or_descending_ones_are_not() {
+    fn neighbours_are_merged_and_distant_or_descending_spans_are_not() {
         let (_, reads) = fill(&[(100, 50), (158, 20), (10_000, 5), (90, 10)]);
         assert_eq!(reads, [(100, 78), (10_000, 5), (90, 10)]);
     }
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn aligned_spans_begin_where_they_must_and_hold_their_bytes() {
+    fn aligned_spans_start_at_their_alignment_and_hold_their_bytes() {
         let spans: Vec<Span> = [(100, 5), (0, 0), (105, 7), (300, 1), (301, 8), (100, 5)]
             .map(|(offset, len)| Span { offset, len })
             .to_vec();
@@ -222,7 +223,7 @@ mod tests {
             }
             assert_eq!(fetch.reads().len(), 5);
         }
-        assert_eq!(Fetch::aligned(&spans, 1, 0).unwrap().reads().len(), 2, "what may lie anywhere is merged");
+        assert_eq!(Fetch::aligned(&spans, 1, 0).unwrap().reads().len(), 2, "spans without alignment are merged");
     }
 
     #[test]

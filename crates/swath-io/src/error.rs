@@ -1,4 +1,4 @@
-//! What can be wrong with a source.
+//! The errors of opening a source.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused to open the file.
+    /// The operating system could not open the file.
     #[error("cannot open {}: {cause}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// The path names something that is not a regular file.
@@ -22,7 +22,7 @@ pub enum Error {
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the object.
         kind: &'static str,
     },
 }

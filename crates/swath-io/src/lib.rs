@@ -1,7 +1,8 @@
-//! Where Swath gets its bytes and where it puts them: local files and memory.
+//! Input and output of bytes: local files and memory.
 //!
-//! A [`Source`] delivers ranges of bytes. All ranges of a batch are asked for at once ([`Source::fetch`]) and land in
-//! one contiguous buffer, so that a source can merge neighbours into one request.
+//! A [`Source`] delivers ranges of bytes. A caller requests all ranges of a batch at once
+//! ([`Source::fetch`]), and they arrive in one contiguous buffer. So a source can merge neighbouring ranges
+//! into one request.
 
 mod atomic_file;
 mod coalesce;
@@ -20,12 +21,13 @@ pub use memory::Memory;
 pub use spool::{Output, Spool};
 pub use swath_tiff::{ReadAt, Span};
 
-/// A place to read a file from. Sources are shared between threads and keep no position.
+/// A file to read from. Threads share sources; a source has no current position.
 pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
-    /// The name to use in messages: a path, or what the bytes are.
+    /// The name for messages: a path, or a description of the bytes.
     fn name(&self) -> String;
 
-    /// Fetch all `spans` into `batch`, replacing what it held. Empty spans cost nothing and keep their place.
+    /// Fetches all `spans` into `batch` and replaces its contents. Empty spans cost nothing and keep their
+    /// position.
     ///
     /// # Errors
     /// When any range cannot be read in full: there are no short reads.
@@ -33,7 +35,8 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
         batch.fill(spans, |fetch, out| self.fetch_into(fetch, out))
     }
 
-    /// Do all reads of a plan into a buffer of its size. A source with latency asks for all before it waits for the first.
+    /// Executes all reads of a plan into a buffer of its size. A source with latency submits all requests
+    /// before it waits for the first.
     ///
     /// # Errors
     /// When any range cannot be read in full.
@@ -41,17 +44,19 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
         fetch.reads().try_for_each(|(span, range)| self.read_at(span.offset, &mut out[range]))
     }
 
-    /// Whether every request waits for somebody else: then all blocks of a window are asked for at once, before any is decoded.
+    /// Whether every request has high latency, as for a network. If so, a read requests all blocks of a
+    /// window at once before it decodes any.
     fn is_high_latency(&self) -> bool {
         false
     }
 
-    /// The file of this machine that this is, if it is one: a device may be able to read it by itself.
+    /// The local file behind this source, if there is one. A device may be able to read it directly.
     fn file(&self) -> Option<&std::fs::File> {
         None
     }
 
-    /// Open a file beside this one, whose name is this one's with `change` applied; `None` when there is none.
+    /// Opens a file beside this one, whose path is this path with `change` applied. Returns `None` if it does
+    /// not exist.
     ///
     /// # Errors
     /// When the file exists but cannot be opened.

@@ -1,4 +1,4 @@
-//! Files of this machine.
+//! Local files.
 
 use std::fs::File;
 use std::io;
@@ -8,8 +8,8 @@ use crate::{Error, ReadAt, Result, Source};
 
 /// A file opened for reading at any offset.
 ///
-/// Bytes are read with positioned reads, not through a memory map: a file that shrinks while it is read then gives an
-/// error instead of a signal that ends the process.
+/// Bytes are read with positioned reads, not through a memory map: a file that shrinks during a read then
+/// gives an error instead of a signal that ends the process.
 #[derive(Debug)]
 pub struct LocalFile {
     file: File,
@@ -18,14 +18,14 @@ pub struct LocalFile {
 }
 
 impl LocalFile {
-    /// Open a regular file.
+    /// Opens a regular file.
     ///
     /// # Errors
-    /// [`Error::Open`] when the system refuses, [`Error::NotAFile`] for directories, pipes and devices.
+    /// [`Error::Open`] if the system cannot open it, [`Error::NotAFile`] for directories, pipes and devices.
     pub fn open(path: impl AsRef<Path>) -> Result<LocalFile> {
         let path = path.as_ref();
         let open_error = |cause| Error::Open { path: path.to_owned(), cause };
-        // Looked at before opening: opening a pipe would wait for a writer.
+        // Check the type before opening: opening a pipe would wait for a writer.
         let metadata = std::fs::metadata(path).map_err(open_error)?;
         if !metadata.is_file() {
             let kind = if metadata.is_dir() { "a directory" } else { "a pipe or device" };
@@ -79,7 +79,7 @@ impl Source for LocalFile {
         match LocalFile::open(change(&self.path)) {
             Ok(file) => Ok(Some(Box::new(file))),
             Err(Error::Open { cause: source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            // A directory or pipe that happens to have a sidecar's name is not a sidecar.
+            // A directory or pipe that has the name of a sidecar file is not a sidecar file.
             Err(Error::NotAFile { .. }) => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! Files that are already in memory.
+//! Files that are held in memory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{ReadAt, Result, Source};
 pub struct Memory(Arc<[u8]>);
 
 impl Memory {
-    /// Wrap the bytes of a file.
+    /// Wraps the bytes of a file.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Memory {
         Memory(bytes.into())
     }

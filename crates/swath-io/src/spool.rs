@@ -1,46 +1,47 @@
-//! Where compressed blocks wait until it is known where in the file they go.
+//! Temporary storage of compressed blocks until their position in the file is known.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::Span;
 
-/// Bytes that are appended once and copied out later, in any order: in a file, or in memory.
+/// Bytes that are appended once and copied out later, in any order. They are in a file or in memory.
 #[derive(Debug)]
 pub enum Spool {
     /// In a file.
     File {
         /// The file.
         file: File,
-        /// Where the next bytes go.
+        /// The offset of the next bytes.
         end: u64,
-        /// Up to where the system was told to write to the disk, if the file is to last.
+        /// The offset up to which the system was asked to write to disk, if the file will be kept.
         sent: Option<u64>,
     },
-    /// In memory, for files that are made in memory anyway.
+    /// In memory, for a file that is created in memory.
     Memory(Vec<u8>),
 }
 
-/// Where a file is put together: a real file takes over bytes of a spool without moving them through memory.
+/// The destination of a file. A real file receives bytes from a spool without a copy through memory.
 #[derive(Debug)]
 pub enum Output<'a, W: Write> {
-    /// A file, at its present position.
+    /// A file, at its current position.
     File(&'a File),
-    /// Anything else.
+    /// Any other writer.
     Other(&'a mut W),
 }
 
 impl Spool {
-    /// A spool that appends to `file` from offset `start` on. A file that is to last is sent to the disk while it grows, so that making
-    /// it durable in the end takes no time: a COG of 200 MB is there 0.1 s sooner.
+    /// Creates a spool that appends to `file` from offset `start` on. If the file will be kept (`to_last`),
+    /// the system starts to write it to disk while it grows, so the final sync takes no time: a COG of 200 MB
+    /// is complete 0.1 s sooner.
     pub fn in_file(file: File, start: u64, to_last: bool) -> Spool {
         Spool::File { file, end: start, sent: to_last.then_some(start) }
     }
 
-    /// Append bytes and tell where they are.
+    /// Appends bytes and returns their offset.
     ///
     /// # Errors
-    /// What the system says, for instance when the disk is full.
+    /// The error of the system, for example if the disk is full.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
         match self {
             Spool::File { file, end, sent } => {
@@ -62,7 +63,8 @@ impl Spool {
         }
     }
 
-    /// The file and where the next bytes go in it, if it is a file: for somebody who can write there without passing through memory.
+    /// The file and the offset of the next bytes, if the spool is a file: for a device that can write there
+    /// directly.
     pub fn file(&self) -> Option<(&File, u64)> {
         match self {
             Spool::File { file, end, .. } => Some((file, *end)),
@@ -70,18 +72,18 @@ impl Spool {
         }
     }
 
-    /// Somebody else has written to the file up to there.
+    /// Records that a device has written to the file up to `offset`.
     pub fn written_to(&mut self, offset: u64) {
         if let Spool::File { end, .. } = self {
             *end = offset.max(*end);
         }
     }
 
-    /// Copy a piece to the end of `output`. Between files the system does that (`copy_file_range`), sharing the blocks on disk
-    /// where the file system can.
+    /// Copies a piece to the end of `output`. Between files, the system copies (`copy_file_range`), and
+    /// shares the blocks on disk if the file system supports it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn copy_to<W: Write>(&mut self, piece: Span, output: &mut Output<'_, W>) -> io::Result<()> {
         match self {
             Spool::File { file, .. } => {
@@ -102,10 +104,11 @@ impl Spool {
     }
 }
 
-/// Bytes that are worth being sent to the disk.
+/// Number of new bytes after which the system is asked to write to disk.
 const SEND_BYTES: u64 = 4 << 20;
 
-/// Tell the system to start writing a part of a file to the disk. It does not matter if it does not: what lasts is made sure of later.
+/// Asks the system to start writing a part of a file to disk. A failure is ignored, because a later sync
+/// makes the file durable.
 #[cfg(target_os = "linux")]
 fn send(file: &File, offset: u64, len: u64) {
     use std::os::fd::AsRawFd;
@@ -119,10 +122,10 @@ fn send(file: &File, offset: u64, len: u64) {
 fn send(_file: &File, _offset: u64, _len: u64) {}
 
 impl<W: Write> Output<'_, W> {
-    /// Write bytes.
+    /// Writes bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Output::File(file) => file.write_all(bytes),
@@ -136,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_come_out_in_any_order_whatever_the_spool_is_made_of() {
+    fn pieces_are_copied_in_any_order_from_every_kind_of_spool() {
         let file = crate::scratch_file(&std::env::temp_dir()).unwrap();
         for mut spool in [Spool::in_file(file, 0, true), Spool::Memory(Vec::new())] {
             let first = spool.append(b"first").unwrap();

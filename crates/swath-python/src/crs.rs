@@ -10,7 +10,7 @@ pub(crate) fn wkt_of_epsg(code: u32) -> Option<String> {
     Crs::from_keys(&GeoKeys::from_epsg(code, RasterType::Area).ok()?)?.to_wkt()
 }
 
-/// The EPSG code of a WKT text or a name.
+/// The EPSG code of a coordinate reference system that is given as WKT or by name.
 #[pyfunction]
 pub(crate) fn epsg_of_wkt(text: &str) -> Option<u32> {
     Crs::from_keys(&GeoKeys::from_text(text, RasterType::Area).ok()?)?.epsg()

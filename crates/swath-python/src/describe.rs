@@ -1,22 +1,24 @@
-//! What is known of a file, as a dictionary.
+//! The description of a file, as a dictionary.
 
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use swath::tiff::gdal_metadata::{GdalMetadata, Item};
+use swath::tiff::gdal_metadata::GdalMetadata;
 use swath::tiff::geo::{GeoKeys, GeoTransform, KeyValue};
 use swath::tiff::nodata::NoData;
+use swath::tiff::pam::Pam;
 use swath::tiff::world_file::GeorefSource;
 use swath::tiff::xml::XmlLimits;
-use swath::tiff::{ByteOrder, Entry, FieldType, Planar, Tag, Value};
+use swath::tiff::{ByteOrder, Entry, FieldType, Planar, SampleFormat, Tag, Value};
 
 use crate::file::File;
+use crate::nodata;
+use crate::pam::names_and_colors;
 
-/// The dictionary `Description`.
+/// The dictionary `Description` of `_swath.pyi`.
 pub(crate) fn describe<'py>(py: Python<'py>, file: &File) -> PyResult<Bound<'py, PyDict>> {
     let (dataset, image) = (file.dataset(), file.image());
-    let (about, layout) = (image.about(), image.layout());
+    let (about, layout) = (image.metadata(), image.layout());
     let dict = PyDict::new(py);
     dict.set_item("name", dataset.name())?;
     dict.set_item("file_bytes", dataset.source().size())?;
@@ -51,12 +53,7 @@ pub(crate) fn describe<'py>(py: Python<'py>, file: &File) -> PyResult<Bound<'py,
     dict.set_item("wkt", about.wkt())?;
     dict.set_item("crs_from_pam", about.crs_text.is_some())?;
     dict.set_item("geo_keys", geo_keys(py, about.geo_keys.as_ref())?)?;
-    match about.nodata {
-        None => dict.set_item("nodata", py.None())?,
-        Some(NoData::Uint(value)) => dict.set_item("nodata", value)?,
-        Some(NoData::Int(value)) => dict.set_item("nodata", value)?,
-        Some(NoData::Float(value)) => dict.set_item("nodata", value)?,
-    }
+    dict.set_item("nodata", about.nodata.map(|nodata| nodata::to_python(py, nodata)).transpose()?)?;
 
     let items: Vec<_> =
         about.metadata.iter().map(|item| (&item.name, &item.value, item.sample, &item.domain, &item.role)).collect();
@@ -80,6 +77,10 @@ pub(crate) fn describe<'py>(py: Python<'py>, file: &File) -> PyResult<Bound<'py,
         bands.append(entry)?;
     }
     dict.set_item("band_info", bands)?;
+    let classes = dataset.pam().and_then(Pam::classes).map(names_and_colors);
+    let (names, colors) = classes.unzip();
+    dict.set_item("category_names", names)?;
+    dict.set_item("category_colors", colors.flatten())?;
     tags(&dict, file)?;
     dict.set_item("mask", image.mask_origin().name())?;
     dict.set_item("warnings", &about.warnings)?;
@@ -114,22 +115,22 @@ pub(crate) fn geo_keys<'py>(py: Python<'py>, keys: Option<&GeoKeys>) -> PyResult
     Ok(dict)
 }
 
-/// The tags of the full resolution, and those whose text counts as it stands.
+/// The tags of the full resolution, nodata, the colour map and GDAL_METADATA.
 fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
     let py = dict.py();
     let (dataset, image) = (file.dataset(), file.image());
     let ifd = image.ifd();
     let fields = ifd.fields(dataset.source().as_ref(), dataset.limits());
     let list = PyList::empty(py);
-    let (mut nodata, mut colors) = (None, None);
-    // Sorted by tag; of tags that come twice the first counts.
+    let (mut nodata, mut colors) = (None::<String>, None);
+    // The entries are sorted by tag. Of a tag that appears twice the first counts.
     for entry in ifd.entries.chunk_by(|a, b| a.tag == b.tag).filter_map(<[_]>::first) {
-        // Where blocks lie is millions of numbers, and nobody's business.
+        // The positions of blocks may be millions of numbers, and users have no use for them.
         if matches!(entry.tag, Tag::STRIP_OFFSETS | Tag::STRIP_BYTE_COUNTS | Tag::TILE_OFFSETS | Tag::TILE_BYTE_COUNTS)
         {
             continue;
         }
-        // A tag that cannot be read is one of the warnings.
+        // A tag that cannot be read is listed in the warnings.
         let Ok(Some(Value::Raw(_, _, bytes))) = fields.value(entry.tag) else { continue };
         let Some(value) = tag_value(py, entry, &bytes)? else { continue };
         match entry.tag {
@@ -139,15 +140,55 @@ fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
         }
         list.append((entry.tag.0, entry.field_type.0, entry.count, value))?;
     }
-    // A sidecar may say another value.
+    // The tag does not count where a sidecar states another value.
     let (kind, bits) = (image.layout().format(), u32::from(image.layout().bits));
-    let nodata = nodata.filter(|text| NoData::parse(text, kind, bits) == image.about().nodata);
-    dict.set_item("nodata_text", nodata)?;
+    let known = image.metadata().nodata;
+    let text = nodata.filter(|text| NoData::parse(text, kind, bits) == known);
+    // GDAL reads whole numbers for 64-bit integers in a way of its own: -1 is the greatest one without a sign.
+    let is_wide = bits == 64 && matches!(kind, SampleFormat::Uint | SampleFormat::Int);
+    let is_whole = |text: &str| text.trim().trim_start_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit());
+    let stated = match &text {
+        Some(text) if !(is_wide && is_whole(text)) => NoData::number(text),
+        _ => known,
+    };
+    dict.set_item("nodata_text", text)?;
+    dict.set_item("nodata_stated", stated.map(|nodata| nodata::to_python(py, nodata)).transpose()?)?;
+    gdal_metadata(dict, file, fields.bytes(Tag::GDAL_METADATA).ok().flatten())?;
     dict.set_item("colormap", colors)?;
     dict.set_item("tags", list)
 }
 
-/// A scalar, or a tuple of several; text is str, bytes are bytes. `None` for a type that nobody knows.
+/// The text of GDAL_METADATA, with items for what a sidecar or the height system says of bands, and the items of that text.
+fn gdal_metadata(dict: &Bound<'_, PyDict>, file: &File, tag: Option<Vec<u8>>) -> PyResult<()> {
+    let py = dict.py();
+    let xml = XmlLimits { bytes: file.dataset().limits().max_xml_bytes, ..XmlLimits::default() };
+    let parsed = tag.as_deref().map_or_else(|| Ok(GdalMetadata::default()), |tag| GdalMetadata::parse(tag, &xml));
+    let text = tag.as_deref().map(text_of);
+    let Ok(mut metadata) = parsed else {
+        dict.set_item("gdal_metadata_xml", text)?;
+        return dict.set_item("gdal_metadata", py.None());
+    };
+    let bands = file.image().metadata().bands.iter().map(|band| (band.scale, band.offset, band.units.as_deref()));
+    let text = if metadata.state_bands(bands) { Some(metadata.xml) } else { text };
+    let items = PyDict::new(py);
+    for item in &metadata.items {
+        match item.sample {
+            None => items.set_item(&item.name, &item.value)?,
+            Some(band) => items.set_item((&item.name, band), &item.value)?,
+        }
+    }
+    dict.set_item("gdal_metadata_xml", text)?;
+    dict.set_item("gdal_metadata", items)
+}
+
+/// A text without the zeros at its end; what is not UTF-8 is Latin-1.
+fn text_of(bytes: &[u8]) -> String {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let text = std::str::from_utf8(&bytes[..end]).map(str::to_owned);
+    text.unwrap_or_else(|_| bytes[..end].iter().map(|byte| char::from(*byte)).collect())
+}
+
+/// One value as a scalar, several as a tuple; text is str, bytes are bytes. `None` for an unknown field type.
 fn tag_value<'py>(py: Python<'py>, entry: &Entry, bytes: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
     fn each<const N: usize, T>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
         bytes.as_chunks::<N>().0.iter().map(|chunk| read(*chunk)).collect()
@@ -161,12 +202,7 @@ fn tag_value<'py>(py: Python<'py>, entry: &Entry, bytes: &[u8]) -> PyResult<Opti
     let pair =
         |bytes: [u8; 8]| bytes.as_chunks::<4>().0.iter().map(|part| u32::from_le_bytes(*part)).collect::<Vec<_>>();
     Ok(Some(match entry.field_type {
-        FieldType::ASCII => {
-            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            let text = std::str::from_utf8(&bytes[..end]).map(str::to_owned);
-            text.unwrap_or_else(|_| bytes[..end].iter().map(|byte| char::from(*byte)).collect())
-                .into_bound_py_any(py)?
-        }
+        FieldType::ASCII => text_of(bytes).into_bound_py_any(py)?,
         FieldType::BYTE if entry.count == 1 => bytes[0].into_bound_py_any(py)?,
         FieldType::BYTE | FieldType::UNDEFINED => PyBytes::new(py, bytes).into_any(),
         FieldType::SBYTE => one_or_more(py, each(bytes, i8::from_le_bytes))?,
@@ -182,13 +218,4 @@ fn tag_value<'py>(py: Python<'py>, entry: &Entry, bytes: &[u8]) -> PyResult<Opti
         FieldType::SRATIONAL => one_or_more(py, each(bytes, |bytes| (pair(bytes)[0] as i32, pair(bytes)[1] as i32)))?,
         _ => return Ok(None),
     }))
-}
-
-/// The items of a GDAL_METADATA text.
-#[pyfunction]
-pub(crate) fn metadata_items(py: Python<'_>, xml: &str) -> PyResult<Vec<Py<PyAny>>> {
-    let parsed = GdalMetadata::parse(xml.as_bytes(), &XmlLimits::default())
-        .map_err(|error| PyValueError::new_err(format!("the metadata is no XML of GDAL's: {error}")))?;
-    let item = |item: &Item| (&item.name, &item.value, item.sample, &item.domain, &item.role).into_py_any(py);
-    parsed.items.iter().map(item).collect()
 }

@@ -13,7 +13,7 @@ pub(crate) fn of_class(py: Python<'_>, class: &str, message: String) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// The exception that says what the engine says.
+/// The exception for an error of the engine.
 pub(crate) fn to_python(error: Error) -> PyErr {
     exception_of(&error)
 }
@@ -48,12 +48,12 @@ pub(crate) fn exception_of(error: &Error) -> PyErr {
     })
 }
 
-/// The exception of a plan that cannot be met.
+/// The exception for a write that cannot be planned.
 pub(crate) fn plan_to_python(error: PlanError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// The exception of a coordinate reference system that GeoKeys cannot say.
+/// The exception for a coordinate reference system that GeoKeys cannot describe.
 pub(crate) fn crs_to_python(py: Python<'_>, error: &CrsKeysError) -> PyErr {
     let class = match error {
         CrsKeysError::UnknownCode { .. } | CrsKeysError::UnknownCompound { .. } => "UnknownCRSModelTypeError",
@@ -63,8 +63,8 @@ pub(crate) fn crs_to_python(py: Python<'_>, error: &CrsKeysError) -> PyErr {
     of_class(py, class, error.to_string())
 }
 
-/// An OSError of the right kind, FileNotFoundError among them, that says more than the system does.
-fn of_io(error: &std::io::Error, message: String) -> PyErr {
+/// An OSError of the subclass that fits the error number (FileNotFoundError, ...), with this message.
+pub(crate) fn of_io(error: &std::io::Error, message: String) -> PyErr {
     match error.raw_os_error() {
         // With two arguments OSError chooses the subclass by the number.
         Some(number) => PyOSError::new_err((number, message)),
@@ -78,7 +78,7 @@ fn of_io(error: &std::io::Error, message: String) -> PyErr {
     }
 }
 
-/// What Python raised inside a source, where that is why a read failed.
+/// The exception that a source in Python raised, where that is why a read failed.
 fn python_error(error: &std::io::Error) -> Option<PyErr> {
     let raised = error.get_ref()?.downcast_ref::<PyErr>()?;
     Some(Python::attach(|py| raised.clone_ref(py)))

@@ -1,14 +1,15 @@
-//! What the engine can do.
+//! What the engine supports: devices, codecs, resampling methods.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use swath::Compress;
 use swath::tiff::Compression;
+use swath::write::Resampling;
 use swath_codec::can_decode;
 use swath_codec::{CODECS, CodecInfo};
 use swath_gpu::{Cuda, DeviceInfo, OpenCl, vendor};
 
-/// The devices there are, and why there are none.
+/// The devices of each interface, or why the interface has none.
 #[pyfunction]
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
@@ -88,13 +89,19 @@ fn describe_codec<'py>(py: Python<'py>, info: &CodecInfo) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
-/// Where NVIDIA's wheels may lie.
+/// The names of the resampling methods for overviews, aliases included.
+#[pyfunction]
+pub(crate) fn resampling_methods() -> Vec<&'static str> {
+    Resampling::names().collect()
+}
+
+/// Adds a folder in which NVIDIA's libraries are searched.
 #[pyfunction]
 pub(crate) fn search_libraries_in(folder: std::path::PathBuf) {
     vendor::search_also(folder);
 }
 
-/// Threads that a read takes unless told otherwise.
+/// The number of threads that a read uses by default.
 #[pyfunction]
 pub(crate) fn default_threads() -> usize {
     swath::read::default_threads()

@@ -11,7 +11,10 @@ mod device;
 mod errors;
 mod features;
 mod file;
+mod metadata;
+mod nodata;
 mod options;
+mod pam;
 mod pixels;
 mod ranges;
 mod report;
@@ -24,13 +27,22 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("MAX_CLASSES", swath::tiff::pam::MAX_CLASSES)?;
     module.add_class::<file::File>()?;
     module.add_class::<device::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
     module.add_function(wrap_pyfunction!(windows::read_windows, module)?)?;
     module.add_function(wrap_pyfunction!(pixels::unpack, module)?)?;
     module.add_function(wrap_pyfunction!(pixels::contains, module)?)?;
-    module.add_function(wrap_pyfunction!(describe::metadata_items, module)?)?;
+    module.add_function(wrap_pyfunction!(metadata::metadata_items, module)?)?;
+    module.add_function(wrap_pyfunction!(metadata::items_by_name, module)?)?;
+    module.add_function(wrap_pyfunction!(metadata::bands_of_items, module)?)?;
+    module.add_function(wrap_pyfunction!(nodata::nodata_number, module)?)?;
+    module.add_function(wrap_pyfunction!(nodata::match_nodata, module)?)?;
+    module.add_function(wrap_pyfunction!(nodata::nodata_in_range, module)?)?;
+    module.add_function(wrap_pyfunction!(pam::read_classes, module)?)?;
+    module.add_function(wrap_pyfunction!(pam::write_classes, module)?)?;
+    module.add_function(wrap_pyfunction!(pam::write_statistics, module)?)?;
     module.add_function(wrap_pyfunction!(crs::wkt_of_epsg, module)?)?;
     module.add_function(wrap_pyfunction!(crs::epsg_of_wkt, module)?)?;
     module.add_function(wrap_pyfunction!(crs::crs_kind, module)?)?;
@@ -39,6 +51,7 @@ fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::opened::trim_devices, module)?)?;
     module.add_function(wrap_pyfunction!(features::codecs, module)?)?;
     module.add_function(wrap_pyfunction!(features::features, module)?)?;
+    module.add_function(wrap_pyfunction!(features::resampling_methods, module)?)?;
     module.add_function(wrap_pyfunction!(features::search_libraries_in, module)?)?;
     module.add_function(wrap_pyfunction!(features::default_threads, module)?)?;
     Ok(())

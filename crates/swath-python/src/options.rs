@@ -1,11 +1,10 @@
-//! From the dictionary `Options` to the engine's.
+//! Turns the dictionary `Options` into the engine's `WriteOptions`.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use swath::dataset::{BandMetadata, ImageMetadata};
 use swath::tiff::SampleFormat;
-use swath::tiff::gdal_metadata::Item;
 use swath::tiff::geo::{Gcp, GeoKeys, GeoTransform, KeyValue, RasterType};
 use swath::tiff::geodata_xform::Resolution;
 use swath::tiff::nodata::NoData;
@@ -16,9 +15,53 @@ use swath::{Compress, DType, Predictor, WriteOptions};
 use swath_codec::CodecOptions;
 
 use crate::errors::crs_to_python;
+use crate::metadata::{Entry, item_of};
+
+/// The keys of `Options` in `_swath.pyi`.
+const OPTIONS: [&str; 32] = [
+    "cog",
+    "tile",
+    "strip_rows",
+    "planar",
+    "compression",
+    "level",
+    "quality",
+    "max_z_error",
+    "predictor",
+    "overviews",
+    "resampling",
+    "big_tiff",
+    "statistics",
+    "measure",
+    "skip_empty",
+    "nan_to_nodata",
+    "nodata",
+    "photometric",
+    "extra_samples",
+    "transform",
+    "raster_type",
+    "gcps",
+    "epsg",
+    "wkt",
+    "geo_keys",
+    "colormap",
+    "metadata",
+    "metadata_xml",
+    "band_info",
+    "texts",
+    "resolution",
+    "extra_tags",
+];
+
+/// The keys of `BandInfo` in `_swath.pyi`.
+const BAND_INFO: [&str; 6] = ["description", "units", "scale", "offset", "color", "categories"];
 
 /// The options of a dictionary, for samples of this type.
+///
+/// # Errors
+/// A TypeError that names the key of an unknown option or of a value of the wrong type, a ValueError for other values.
 pub(crate) fn options(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<WriteOptions> {
+    check_keys(dict, &OPTIONS, "option")?;
     let codec: String = get(dict, "compression")?.unwrap_or_else(|| "zstd".into());
     let compress = Compress::with_options(&codec, codec_options(dict)?)
         .map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -28,7 +71,10 @@ pub(crate) fn options(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<WriteO
         .predictor(predictor(dict)?)
         .overviews(match item(dict, "overviews")? {
             None => Overviews::None,
-            Some(value) => value.extract::<Vec<u32>>().map_or(Overviews::Auto, Overviews::Factors),
+            Some(value) => match value.extract::<Vec<u32>>() {
+                Ok(factors) => Overviews::Factors(factors),
+                Err(_) => one_of(dict, "overviews", ["auto"]).map(|_| Overviews::Auto)?,
+            },
         })
         .big_tiff(match get(dict, "big_tiff")? {
             None => BigTiff::Auto,
@@ -45,7 +91,7 @@ pub(crate) fn options(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<WriteO
     if get(dict, "cog")?.unwrap_or(false) {
         options = options.layout(FileLayout::Cog);
     }
-    if get::<String>(dict, "planar")?.as_deref() == Some("separate") {
+    if one_of(dict, "planar", ["chunky", "separate"])? == "separate" {
         options = options.planar(Planar::Separate);
     }
     if let Some(name) = get::<String>(dict, "resampling")? {
@@ -101,9 +147,26 @@ fn predictor(dict: &Bound<'_, PyDict>) -> PyResult<PredictorChoice> {
     }
 }
 
-/// An item that is there and not None.
+/// Refuses a key that no option has: it would otherwise have no effect.
+fn check_keys(dict: &Bound<'_, PyDict>, known: &[&str], what: &str) -> PyResult<()> {
+    for key in dict.keys() {
+        if !key.extract::<String>().is_ok_and(|key| known.contains(&key.as_str())) {
+            return Err(PyTypeError::new_err(format!("unknown {what} {}", key.repr()?)));
+        }
+    }
+    Ok(())
+}
+
+/// The value of a key; `None` where the key is missing or its value is None.
 fn item<'py>(dict: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     Ok(dict.get_item(name)?.filter(|value| !value.is_none()))
+}
+
+/// A text that must be one of these; the first of them where the key is missing.
+fn one_of<const N: usize>(dict: &Bound<'_, PyDict>, name: &str, allowed: [&'static str; N]) -> PyResult<&'static str> {
+    let Some(given) = get::<String>(dict, name)? else { return Ok(allowed[0]) };
+    let found = allowed.into_iter().find(|allowed| *allowed == given);
+    found.ok_or_else(|| PyValueError::new_err(format!("option {name} must be one of {allowed:?}, not {given:?}")))
 }
 
 fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(dict: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>> {
@@ -127,8 +190,8 @@ fn nodata(dict: &Bound<'_, PyDict>, dtype: DType) -> PyResult<Option<(String, Op
 
 fn metadata(dict: &Bound<'_, PyDict>) -> PyResult<ImageMetadata> {
     let mut metadata = ImageMetadata::default();
-    metadata.raster_type = match get::<String>(dict, "raster_type")?.as_deref() {
-        Some("point") => RasterType::Point,
+    metadata.raster_type = match one_of(dict, "raster_type", ["area", "point"])? {
+        "point" => RasterType::Point,
         _ => RasterType::Area,
     };
     if let Some((a, b, c, d, e, f)) = get(dict, "transform")? {
@@ -140,11 +203,7 @@ fn metadata(dict: &Bound<'_, PyDict>) -> PyResult<ImageMetadata> {
     let gcp = |(pixel, line, x, y, z)| Gcp { id: String::new(), info: String::new(), pixel, line, x, y, z };
     metadata.gcps = gcps.into_iter().map(gcp).collect();
     metadata.geo_keys = geo_keys(dict, metadata.raster_type)?;
-    metadata.crs_text = get(dict, "crs_text")?;
-    /// Name, value, band, domain, role.
-    type Entry = (String, String, Option<usize>, Option<String>, Option<String>);
     let items: Vec<Entry> = get(dict, "metadata")?.unwrap_or_default();
-    let item_of = |(name, value, sample, domain, role)| Item { name, value, domain, role, sample };
     metadata.metadata = items.into_iter().map(item_of).collect();
     metadata.metadata_xml = get(dict, "metadata_xml")?;
     let texts: std::collections::BTreeMap<u16, String> = get(dict, "texts")?.unwrap_or_default();
@@ -159,6 +218,7 @@ fn metadata(dict: &Bound<'_, PyDict>) -> PyResult<ImageMetadata> {
 }
 
 fn band_metadata(dict: &Bound<'_, PyDict>) -> PyResult<BandMetadata> {
+    check_keys(dict, &BAND_INFO, "key of band_info")?;
     let mut band = BandMetadata::default();
     band.description = get(dict, "description")?;
     band.units = get(dict, "units")?;

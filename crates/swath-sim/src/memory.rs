@@ -11,9 +11,9 @@ use crate::opencl::OpenCl;
 
 /// The content of memory that was never written.
 pub(crate) const POISON: u8 = 0xA5;
-/// The value of the guard bytes before and after an allocation, and their number. CUDA aligns memory to 256
-/// bytes.
+/// The value of the guard bytes before and after each allocation, which show writes outside it.
 const GUARD: u8 = 0x5A;
+/// The number of guard bytes on each side. CUDA aligns memory to 256 bytes, so the guards keep the alignment.
 const GUARD_BYTES: usize = 256;
 
 /// An allocation of device memory.
@@ -21,7 +21,7 @@ const GUARD_BYTES: usize = 256;
 struct Piece {
     device: i32,
     bytes: usize,
-    /// The memory that contains the guards and the allocation.
+    /// The OpenCL allocation that holds the piece and its guards.
     whole: usize,
     serial: u64,
 }

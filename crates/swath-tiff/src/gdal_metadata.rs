@@ -23,6 +23,27 @@ pub struct Item {
     pub sample: Option<usize>,
 }
 
+/// The roles that describe how a band is read. GDAL names an item as its role, in upper case.
+const BAND_ROLES: [&str; 5] = ["scale", "offset", "unittype", "description", "colorinterp"];
+
+impl Item {
+    /// An item of the default domain. That of a band has the role that its name says, if GDAL has one of that name.
+    pub fn named(name: String, value: String, sample: Option<usize>) -> Item {
+        let role = BAND_ROLES.iter().find(|role| sample.is_some() && name == role.to_ascii_uppercase());
+        Item { role: role.map(|role| (*role).to_owned()), name, value, domain: None, sample }.with_sound_role()
+    }
+
+    /// The item without its role, if that is a scale or an offset and the value is not a finite number. The text stays an item like
+    /// any other.
+    pub fn with_sound_role(mut self) -> Item {
+        let is_number = |role: &String| ["scale", "offset"].iter().any(|number| role.eq_ignore_ascii_case(number));
+        if self.role.as_ref().is_some_and(is_number) && !read_number(&self.value).is_some_and(f64::is_finite) {
+            self.role = None;
+        }
+        self
+    }
+}
+
 /// The stored statistics of a band.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Statistics {
@@ -189,6 +210,59 @@ impl GdalMetadata {
             }
         }
         out
+    }
+
+    /// Adds items for the scale, offset and unit of bands that the tag states otherwise or not at all, because a sidecar or the height
+    /// system gives them. Returns whether it added any.
+    ///
+    /// `bands` has the scale, offset and unit of each band. A scale of 1 and an offset of 0 need no item.
+    pub fn state_bands<'a>(
+        &mut self,
+        bands: impl Iterator<Item = (Option<f64>, Option<f64>, Option<&'a str>)>,
+    ) -> bool {
+        let mut stated = HashMap::new();
+        for item in &self.items {
+            if let (Some(band), Some(role)) = (item.sample, &item.role) {
+                stated.insert((role.to_ascii_lowercase(), band), item.value.as_str());
+            }
+        }
+        let mut added: Vec<Item> = Vec::new();
+        let mut add = |role: &str, band: usize, value: String| {
+            added.push(Item {
+                name: role.to_ascii_uppercase(),
+                value,
+                role: Some(role.to_owned()),
+                sample: Some(band),
+                domain: None,
+            });
+        };
+        for (band, (scale, offset, units)) in bands.enumerate() {
+            for (role, plain, value) in [("scale", 1.0, scale), ("offset", 0.0, offset)] {
+                let Some(value) = value else { continue };
+                let is_stated = match stated.get(&(role.to_owned(), band)).map(|text| text.trim().parse::<f64>()) {
+                    Some(Ok(number)) => number == value || !value.is_finite(),
+                    // GDAL reads the number at the start of such a text.
+                    Some(Err(_)) => true,
+                    None => value == plain,
+                };
+                if !is_stated {
+                    add(role, band, format!("{value:?}"));
+                }
+            }
+            let own_units = stated.get(&("unittype".to_owned(), band)).copied().unwrap_or_default();
+            if let Some(units) = units.filter(|units| *units != own_units) {
+                add("unittype", band, units.to_owned());
+            }
+        }
+        if added.is_empty() {
+            return false;
+        }
+        let of = |item: &Item| item.sample.zip(item.role.as_ref().map(|role| role.to_ascii_lowercase()));
+        let replaced: std::collections::HashSet<_> = added.iter().filter_map(of).collect();
+        self.items.retain(|item| of(item).is_none_or(|key| !replaced.contains(&key)));
+        self.items.extend(added);
+        self.xml = encode(&self.items);
+        true
     }
 
     /// Returns the factor that converts a pixel of the band (counted from 0) to a physical value.
@@ -387,6 +461,29 @@ g	h  i é</Item>
         assert_eq!(pairs(metadata.items(Some(0), None)), [("SCALE", "9")]);
         assert_eq!(pairs(metadata.items(Some(1), None)), []);
         assert_eq!(pairs(metadata.items(None, None)), [("SCALE", "4")]);
+    }
+
+    #[test]
+    fn bands_that_a_sidecar_describes_get_items() {
+        let mut metadata = read(
+            "<Item name='A'>1</Item><Item name='SCALE' sample='0' role='scale'>0.5</Item>\
+             <Item name='OFFSET' sample='0' role='offset'>2x</Item>",
+        );
+        assert!(!metadata.state_bands([(Some(0.5), Some(2.0), None), (Some(1.0), Some(0.0), None)].into_iter()));
+        assert!(metadata.state_bands([(Some(0.25), Some(2.0), Some("m"))].into_iter()));
+        assert_eq!((metadata.scale(0), metadata.offset(0), metadata.units(0)), (Some(0.25), Some(2.0), Some("m")));
+        assert_eq!(metadata.items.len(), 4);
+        assert_eq!(GdalMetadata::parse(metadata.xml.as_bytes(), &XmlLimits::default()).unwrap().items, metadata.items);
+    }
+
+    #[test]
+    fn role_comes_from_the_name_and_needs_a_number() {
+        let role = |name: &str, value: &str, band| Item::named(name.into(), value.into(), band).role;
+        assert_eq!(role("SCALE", "2,5", Some(0)).as_deref(), Some("scale"));
+        assert_eq!(role("UNITTYPE", "m", Some(1)).as_deref(), Some("unittype"));
+        for (name, value, band) in [("SCALE", "2", None), ("SCALE", "x", Some(0)), ("scale", "2", Some(0))] {
+            assert_eq!(role(name, value, band), None, "{name} {value}");
+        }
     }
 
     #[test]

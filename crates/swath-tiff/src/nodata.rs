@@ -21,6 +21,20 @@ pub enum NoData {
     Float(f64),
 }
 
+/// How a nodata value relates to the samples of a type.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum SampleMatch {
+    /// A sample can have the value: this one, rounded to the type.
+    Value(NoData),
+    /// The value lies outside the range of the type.
+    OutOfRange,
+    /// The samples are integers and the value has a fraction.
+    Fractional,
+    /// The samples are integers and the value is an infinity or NaN.
+    NonFinite,
+}
+
 /// One part of a sample: the type of its number and the number of bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -85,6 +99,22 @@ impl NoData {
         if meant.fits(kind, bits) { Some(meant) } else { Self::parse(text, kind, bits) }
     }
 
+    /// The number that a text is, as it is written: no sample type rounds it, and digits alone are a whole number. `None` for a text
+    /// that is not a number from its first to its last character; [`parse`](Self::parse) reads those as GDAL does.
+    ///
+    /// ```
+    /// use swath_tiff::nodata::NoData;
+    /// assert_eq!(NoData::number("-9999"), Some(NoData::Int(-9999)));
+    /// assert_eq!(NoData::number("0.1"), Some(NoData::Float(0.1)));
+    /// assert_eq!(NoData::number("0x10"), None);
+    /// ```
+    pub fn number(text: &str) -> Option<Self> {
+        let text = text.trim_matches([' ', '\t', '\r', '\n', '\0']);
+        let whole = text.parse().ok().map(Self::from_whole);
+        let float = || text.parse().ok().or_else(|| number::microsoft_special(text)).map(Self::Float);
+        whole.or_else(float)
+    }
+
     /// Converts a double to a nodata value for samples of that type.
     pub fn from_f64(value: f64, kind: SampleFormat, bits: u32) -> Self {
         Self::new(Leading::Float(value), kind, bits)
@@ -109,10 +139,16 @@ impl NoData {
             Part::Int(64) if whole == 1 << 63 => whole - 1,
             _ => whole,
         };
-        let unsigned = u64::try_from(whole).map(Self::Uint);
+        match u64::try_from(whole) {
+            Ok(unsigned) if matches!(part, Part::Uint(_)) => Self::Uint(unsigned),
+            _ => Self::from_whole(whole),
+        }
+    }
+
+    /// A whole number; beyond 64 bits it is rounded.
+    fn from_whole(whole: i128) -> Self {
         let signed = i64::try_from(whole).map(Self::Int);
-        let exact = if matches!(part, Part::Uint(_)) { unsigned.or(signed) } else { signed.or(unsigned) };
-        exact.unwrap_or(Self::Float(whole as f64))
+        signed.or(u64::try_from(whole).map(Self::Uint)).unwrap_or(Self::Float(whole as f64))
     }
 
     /// Returns the value as a double, rounded if it has more than 53 significant bits.
@@ -134,6 +170,20 @@ impl NoData {
             Part::Half => !self.value_f64().is_finite() || half::f16::from_f64(self.value_f64()).is_finite(),
             Part::Single => !self.value_f64().is_finite() || (self.value_f64() as f32).is_finite(),
             Part::Double => true,
+        }
+    }
+
+    /// Which sample of that type means nodata, or why none can.
+    pub fn sample_match(self, kind: SampleFormat, bits: u32) -> SampleMatch {
+        let fits = self.fits(kind, bits);
+        match (Part::new(kind, bits), self) {
+            (Part::Uint(_) | Part::Int(_), Self::Float(value)) if !value.is_finite() => SampleMatch::NonFinite,
+            (Part::Uint(_) | Part::Int(_), Self::Float(value)) if value.fract() != 0.0 => SampleMatch::Fractional,
+            _ if !fits => SampleMatch::OutOfRange,
+            (Part::Uint(_) | Part::Int(_), _) => SampleMatch::Value(self.whole().map_or(self, Self::from_whole)),
+            (Part::Half, _) => SampleMatch::Value(Self::Float(half::f16::from_f64(self.value_f64()).to_f64())),
+            (Part::Single, _) => SampleMatch::Value(Self::Float(f64::from(self.value_f64() as f32))),
+            (Part::Double, _) => SampleMatch::Value(Self::Float(self.value_f64())),
         }
     }
 
@@ -289,6 +339,40 @@ mod tests {
         assert_eq!(stated("-1", U64), Some(NoData::Uint(u64::MAX)));
         assert_eq!(stated("-1", U8), Some(NoData::Int(-1)));
         assert_eq!(stated("none", U64), None);
+    }
+
+    #[test]
+    fn value_that_no_sample_can_have_says_why() {
+        let against = |value: NoData, (kind, bits): (SampleFormat, u32)| value.sample_match(kind, bits);
+        assert_eq!(against(NoData::Float(255.0), U8), SampleMatch::Value(NoData::Uint(255)));
+        assert_eq!(against(NoData::Int(-9999), U8), SampleMatch::OutOfRange);
+        assert_eq!(against(NoData::Float(1e300), I64), SampleMatch::OutOfRange);
+        assert_eq!(against(NoData::Float(0.5), I64), SampleMatch::Fractional);
+        assert_eq!(against(NoData::Float(f64::NAN), U8), SampleMatch::NonFinite);
+        assert_eq!(against(NoData::Uint(u64::MAX), U64), SampleMatch::Value(NoData::Uint(u64::MAX)));
+        assert_eq!(against(NoData::Float(0.1), F32), SampleMatch::Value(NoData::Float(f64::from(0.1_f32))));
+        assert_eq!(against(NoData::Float(1e300), F32), SampleMatch::OutOfRange);
+        assert_eq!(against(NoData::Float(f64::INFINITY), F32), SampleMatch::Value(NoData::Float(f64::INFINITY)));
+    }
+
+    #[test]
+    fn number_is_the_whole_text_and_not_rounded_to_a_type() {
+        let number = |text: &str| NoData::number(text).map(|value| format!("{value:?}"));
+        for (text, expected) in [
+            ("-9999", "Int(-9999)"),
+            (" 0.1 \0", "Float(0.1)"),
+            ("5.0", "Float(5.0)"),
+            ("-1.#INF", "Float(-inf)"),
+            ("1.#QNAN", "Float(NaN)"),
+            ("nan", "Float(NaN)"),
+            ("18446744073709551615", "Uint(18446744073709551615)"),
+            ("1000000000000000000000", "Float(1e21)"),
+        ] {
+            assert_eq!(number(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["", "none", "0x10", "1,5", "5 m", "1.#INFx"] {
+            assert_eq!(number(text), None, "{text}");
+        }
     }
 
     #[test]

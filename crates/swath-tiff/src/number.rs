@@ -100,6 +100,13 @@ fn leading_special(text: &str) -> Option<f64> {
     }
 }
 
+/// The value of a text that is Microsoft's spelling of an infinity or NaN, and nothing else.
+pub(crate) fn microsoft_special(text: &str) -> Option<f64> {
+    let name = text.trim_start_matches(['+', '-']).to_ascii_uppercase();
+    let is_special = ["1.#INF", "1.#QNAN", "1.#SNAN", "1.#IND"].contains(&name.as_str());
+    leading_special(text).filter(|_| is_special)
+}
+
 /// Formats a double as C's `%.17g`, the format in which GDAL writes scales, offsets and nodata values.
 pub(crate) fn format_g17(value: f64) -> String {
     format_g(value, 17)

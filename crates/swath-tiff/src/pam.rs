@@ -3,8 +3,10 @@
 //! Each item in PAM takes precedence over the same item of the image. Esri's `GeodataXform`, inside PAM or as
 //! the root of the document, is read too.
 
+mod classes;
 mod encode;
 
+pub use classes::{Classes, MAX_CLASSES, with_classes, with_statistics};
 pub use encode::encode;
 
 use crate::gdal_metadata::{Item, Statistics, inner_xml};

@@ -1,4 +1,4 @@
-//! A file: its header, its images, its sidecars.
+//! An opened file: its header, images and sidecar files.
 
 pub(crate) mod band_color;
 pub(crate) mod image;
@@ -17,12 +17,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use swath_io::{LocalFile, Memory, Source};
+use swath_tiff::pam::Pam;
 use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
 use crate::dataset::sidecar::Sidecars;
 use crate::error::{Error, Result};
 
-/// An opened file. Opening reads headers only; it can be shared between threads and read from all of them at once.
+/// An opened file. Opening reads headers only. A `Dataset` can be shared between threads, and all of them can
+/// read at the same time.
 ///
 /// ```
 /// use swath::tiff::{Builder, ByteOrder, Tag, Value};
@@ -54,26 +56,26 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Open a file of this machine, under [`Limits::from_env`].
+    /// Opens a local file with the limits of [`Limits::from_env`].
     ///
     /// # Errors
-    /// [`Error::Source`] when it cannot be opened, [`Error::Container`] when it is not a sound TIFF.
+    /// [`Error::Source`] when the file cannot be opened, [`Error::Container`] when it is not a valid TIFF.
     pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
         Dataset::from_source(Arc::new(LocalFile::open(path)?), Limits::from_env())
     }
 
-    /// Open a file that is in memory, under [`Limits::from_env`].
+    /// Opens a file that is held in memory, with the limits of [`Limits::from_env`].
     ///
     /// # Errors
-    /// [`Error::Container`] when the bytes are not a sound TIFF.
+    /// [`Error::Container`] when the bytes are not a valid TIFF.
     pub fn from_bytes(bytes: impl Into<Arc<[u8]>>) -> Result<Dataset> {
         Dataset::from_source(Arc::new(Memory::new(bytes)), Limits::from_env())
     }
 
-    /// Open any source, under any limits.
+    /// Opens any source with the given limits.
     ///
     /// # Errors
-    /// [`Error::Container`] when the source does not hold a sound TIFF.
+    /// [`Error::Container`] when the source does not hold a valid TIFF.
     pub fn from_source(source: Arc<dyn Source>, limits: Limits) -> Result<Dataset> {
         let container_error = |error| Error::Container { file: source.name(), cause: error };
         let header = Header::read(source.as_ref()).map_err(container_error)?;
@@ -87,17 +89,17 @@ impl Dataset {
         self.source.name()
     }
 
-    /// Byte order and kind of TIFF.
+    /// The header: byte order and kind of TIFF.
     pub fn header(&self) -> Header {
         self.header
     }
 
-    /// The directories of the file, for those who want to see the tags.
+    /// The directories of the file, which give access to all tags.
     pub fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// Where the bytes come from.
+    /// The source that provides the bytes.
     pub fn source(&self) -> &Arc<dyn Source> {
         &self.source
     }
@@ -107,26 +109,32 @@ impl Dataset {
         &self.limits
     }
 
-    /// Overview and mask files beside the file that exist but cannot be read. Reads do without them.
+    /// The overview and mask files beside the file that exist but cannot be read. Reads ignore them.
     pub fn unreadable_sidecars(&self) -> &[UnreadableSidecar] {
         &self.sidecars.unreadable
     }
 
-    /// What lies beside the file.
+    /// The content of the `.aux.xml` file beside the file.
+    pub fn pam(&self) -> Option<&Pam> {
+        self.sidecars.pam.as_ref()
+    }
+
+    /// The contents of the sidecar files.
     pub(crate) fn sidecars(&self) -> &Sidecars {
         &self.sidecars
     }
 
-    /// How many images (pages) the file has; overviews and masks are parts of images.
+    /// The number of images (pages) in the file. Overviews and masks are parts of images and do not count.
     pub fn image_count(&self) -> usize {
         Roles::of(&self.chain, self.source.as_ref(), &self.limits).images.len()
     }
 
-    /// An image; 0 is the one that most files have. Sidecars belong to image 0.
+    /// Returns an image by number, counted from 0. Most files have one image. Sidecar files belong to image
+    /// 0.
     ///
     /// # Errors
-    /// [`Error::Image`] when there is no such image, [`Error::Container`] and [`Error::SampleType`] when its directory
-    /// makes no sense.
+    /// [`Error::Image`] when the image does not exist; [`Error::Container`] or [`Error::SampleType`] when its
+    /// directory is invalid.
     pub fn image(&self, number: usize) -> Result<Image> {
         let roles = Roles::of(&self.chain, self.source.as_ref(), &self.limits);
         let count = roles.images.len();
@@ -135,7 +143,8 @@ impl Dataset {
         Image::new(&self.source, roles, if number == 0 { &self.sidecars } else { &none }, &self.limits)
     }
 
-    /// What GDAL's COG driver writes behind the header of its files (the "ghost area"), if it is there.
+    /// Returns the text that GDAL's COG driver writes after the header (the "ghost area"), or `None` when the
+    /// file has none.
     pub fn structural_metadata(&self) -> Option<String> {
         const MARK: &[u8] = b"GDAL_STRUCTURAL_METADATA_SIZE=";
         let start = if self.header.big { 16 } else { 8 };

@@ -1,4 +1,4 @@
-//! What can go wrong when a file is opened, read or written.
+//! The errors of opening, reading and writing a file.
 
 use std::fmt;
 
@@ -9,30 +9,31 @@ use crate::write::PlanError;
 /// A `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a file could not be opened, read or written. Each message is one sentence that names the file and the place in it.
+/// Why a file could not be opened, read or written. Each message is one sentence that names the file and the
+/// place in it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be opened.
     #[error(transparent)]
     Source(#[from] swath_io::Error),
-    /// The container is broken.
+    /// The container is invalid.
     #[error("{file}: {cause}")]
     Container {
         /// The file.
         file: String,
-        /// What is broken.
+        /// What is invalid.
         cause: swath_tiff::Error,
     },
-    /// The image is stored in a way that cannot be decoded.
+    /// The image is stored in a form that cannot be decoded.
     #[error("{file}: {cause}")]
     Codec {
         /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         cause: swath_codec::Error,
     },
-    /// The samples have a type that nothing in memory corresponds to.
+    /// The samples have a type that Swath does not support in memory.
     #[error("{file}: samples of {bits} bits with SampleFormat {format} are not supported")]
     SampleType {
         /// The file.
@@ -49,18 +50,18 @@ pub enum Error {
         file: String,
         /// The first block of the batch.
         block: BlockName,
-        /// Where the block lies.
+        /// The offset of the block.
         offset: u64,
         /// Its compressed size.
         len: u64,
-        /// What the source said.
+        /// The error of the source.
         cause: std::io::Error,
     },
-    /// A device could not be used, or stopped.
+    /// A device could not be used, or failed during the operation.
     #[error(transparent)]
     Device(#[from] swath_gpu::Error),
-    /// There is no device of that name.
-    #[error("'{name}' is no device; devices are {}", crate::Device::NAMES)]
+    /// No device has this name.
+    #[error("'{name}' is not a device; the devices are {}", crate::Device::NAMES)]
     DeviceName {
         /// The name.
         name: String,
@@ -68,9 +69,9 @@ pub enum Error {
     /// A device cannot do a part of the work, and the request is [`FallbackPolicy::Strict`](crate::FallbackPolicy::Strict).
     #[error("the GPU cannot do {stage}, and fallback is disabled: {reason}")]
     Fallback {
-        /// What was to be done.
+        /// The stage of the work.
         stage: &'static str,
-        /// Why the device cannot.
+        /// Why the device cannot do it.
         reason: String,
     },
     /// A block lies outside the file.
@@ -80,16 +81,16 @@ pub enum Error {
         file: String,
         /// The block.
         block: BlockName,
-        /// Where it should lie.
+        /// The offset of the block according to the table.
         offset: u64,
-        /// Its size.
+        /// The size of the block.
         len: u64,
         /// The size of the file.
         size: u64,
     },
     /// A block has more compressed bytes than [`Limits::max_block_bytes`](crate::Limits::max_block_bytes).
     #[error(
-        "{file}: {block} has {len} compressed bytes, the limit is {limit} (set SWATH_MAX_TILE_BYTES if the file is trusted)"
+        "{file}: {block} has {len} compressed bytes, the limit is {limit} (raise SWATH_MAX_TILE_BYTES if you trust the file)"
     )]
     BlockBytes {
         /// The file.
@@ -98,7 +99,7 @@ pub enum Error {
         block: BlockName,
         /// Its compressed size.
         len: u64,
-        /// The limit in force.
+        /// The limit.
         limit: u64,
     },
     /// A block is corrupt.
@@ -119,57 +120,57 @@ pub enum Error {
     Window {
         /// The file.
         file: String,
-        /// Rows asked for.
+        /// The requested rows.
         rows: std::ops::Range<u64>,
-        /// Columns asked for.
+        /// The requested columns.
         cols: std::ops::Range<u64>,
         /// Width of the level.
         width: u64,
         /// Height of the level.
         height: u64,
     },
-    /// There is no such band.
+    /// The requested band does not exist.
     #[error("{file}: band {band} does not exist; the image has {count} bands, counted from 0")]
     Band {
         /// The file.
         file: String,
-        /// The band asked for, from 0.
+        /// The requested band, counted from 0.
         band: usize,
-        /// Bands of the image.
+        /// The number of bands of the image.
         count: usize,
     },
-    /// There is no such level.
+    /// The requested level does not exist.
     #[error("{file}: overview {level} does not exist; {}", overviews_in_words(*.count))]
     Level {
         /// The file.
         file: String,
-        /// The level asked for.
+        /// The requested level.
         level: usize,
-        /// Levels of the image, the full resolution included.
+        /// The number of levels of the image, including the full resolution.
         count: usize,
     },
-    /// There is no such image (page).
-    #[error("image {image} was asked for, but the file has {count} (images count from 0)")]
+    /// The requested image (page) does not exist.
+    #[error("image {image} does not exist; the file has {count} images, counted from 0")]
     Image {
-        /// The image asked for.
+        /// The requested image.
         image: usize,
-        /// Images of the file.
+        /// The number of images in the file.
         count: usize,
     },
-    /// The output buffer is of another type than the image.
-    #[error("the buffer holds {buffer} but the image has {image} samples")]
+    /// The output buffer has another sample type than the image.
+    #[error("the buffer holds {buffer} samples, but the image has {image} samples")]
     DType {
         /// Type of the buffer.
         buffer: &'static str,
         /// Type of the image.
         image: DType,
     },
-    /// The output buffer has another size than the pixels asked for.
-    #[error("the buffer has {buffer} bytes but the pixels asked for need {needed}")]
+    /// The output buffer has another size than the requested pixels.
+    #[error("the buffer has {buffer} bytes, but the requested pixels need {needed}")]
     BufferSize {
-        /// Bytes of the buffer.
+        /// The size of the buffer in bytes.
         buffer: usize,
-        /// Bytes needed.
+        /// The size of the requested pixels in bytes.
         needed: u64,
     },
     /// The read would exceed a limit.
@@ -177,19 +178,20 @@ pub enum Error {
     Limit {
         /// The file.
         file: String,
-        /// What was to be done.
+        /// The operation that needs more than the limit allows.
         what: &'static str,
-        /// The field of `Limits`.
+        /// The name of the field of `Limits`.
         name: &'static str,
-        /// What is needed.
+        /// The value that the operation needs.
         value: u64,
-        /// The limit in force.
+        /// The limit.
         limit: u64,
     },
-    /// The caller cancelled; the contents of the buffer of a read are undefined, a file that was to be written is not there.
-    #[error("it was cancelled")]
+    /// The caller cancelled the operation. After a read, the contents of the output buffer are undefined; a
+    /// write leaves no new file.
+    #[error("the operation was cancelled")]
     Cancelled,
-    /// The file cannot be written as asked.
+    /// The file cannot be written with these options.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A block could not be encoded.
@@ -197,89 +199,89 @@ pub enum Error {
     Encode {
         /// The block.
         block: BlockName,
-        /// Why.
+        /// The reason.
         cause: swath_codec::Error,
     },
-    /// The rows handed to the encoder are not whole block rows, or the buffers have another size than they need.
+    /// The rows passed to the encoder are not whole block rows, or the size of a buffer is wrong.
     #[error(
-        "rows {}..{} with their pixels are not whole block rows of {block_height} rows of an image of {height}",
+        "rows {}..{} and their buffers do not match whole block rows ({block_height} rows each, image height {height})",
         rows.start, rows.end
     )]
     Rows {
         /// The rows.
         rows: std::ops::Range<u64>,
-        /// Rows of a block.
+        /// The number of rows of a block.
         block_height: u64,
-        /// Rows of the level.
+        /// The number of rows of the level.
         height: u64,
     },
-    /// The source of pixels failed.
+    /// The source of rows failed.
     #[error("the source of rows {}..{} failed: {cause}", rows.start, rows.end)]
     Producer {
-        /// The rows asked for.
+        /// The requested rows.
         rows: std::ops::Range<u64>,
-        /// What it said.
+        /// The error of the source.
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The source and the plan speak of different images.
-    #[error("the source gives {found} where the plan has {planned}")]
+    /// The source and the plan describe different images.
+    #[error("the source provides {found}, but the plan expects {planned}")]
     SourceShape {
-        /// What the source gives.
+        /// The image that the source provides.
         found: String,
-        /// What is planned.
+        /// The image that the plan describes.
         planned: String,
     },
-    /// A block came twice.
-    #[error("{block} was handed in twice")]
+    /// A block was added twice.
+    #[error("{block} was added twice")]
     BlockTwice {
         /// The block.
         block: BlockName,
     },
-    /// A block did not come.
-    #[error("the file is not complete: {block} is missing, and {more} more")]
+    /// A block was not added.
+    #[error("the file is incomplete: {block} and {more} more blocks are missing")]
     BlockMissing {
-        /// The first that is missing.
+        /// The first missing block.
         block: BlockName,
-        /// How many more.
+        /// The number of other missing blocks.
         more: u64,
     },
     /// The file does not fit in a classic TIFF.
-    #[error("the file would have {size} bytes, and a classic TIFF ends at 4294967295: let it be a BigTIFF")]
+    #[error("the file would have {size} bytes, which exceeds the 4 GiB limit of classic TIFF; use BigTIFF")]
     TooLarge {
-        /// Its size.
+        /// The size that the file would have.
         size: u64,
     },
-    /// The target exists.
-    #[error("{file} exists; it is overwritten only if asked")]
+    /// The target exists already.
+    #[error("{file} already exists; enable overwriting to replace it")]
     Exists {
         /// The file.
         file: String,
     },
-    /// There is not enough memory for the rows that have to be kept.
-    #[error("{rows} rows need {bytes} bytes of memory at once, which the system does not have: take smaller blocks")]
+    /// There is not enough memory for the rows that a write must hold.
+    #[error("the system does not have the {bytes} bytes of memory that {rows} rows need at once; use smaller blocks")]
     Memory {
-        /// Rows to be kept.
+        /// The number of rows to hold.
         rows: u64,
-        /// Their bytes.
+        /// Their size in bytes.
         bytes: u64,
     },
-    /// The system refused to start a thread.
+    /// The system did not start a thread.
     #[error("cannot start a thread: {cause}")]
     Thread {
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
-    /// The system refused to write.
+    /// The file could not be written.
     #[error("cannot write {file}: {cause}")]
     Write {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
 }
 
-/// Which overviews an image with `levels` levels has, for messages.
+/// States for a message which overviews an image with `levels` levels has.
 fn overviews_in_words(levels: usize) -> String {
     match levels.saturating_sub(1) {
         0 => "the image has no overviews".to_owned(),
@@ -290,15 +292,15 @@ fn overviews_in_words(levels: usize) -> String {
 /// The name of a block in messages: `tile (3, 7) of level 2`, `strip 12 of band 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockName {
-    /// Tile or strip.
+    /// True for a tile, false for a strip.
     pub tiled: bool,
-    /// Block row.
+    /// The block row.
     pub row: u64,
-    /// Block column.
+    /// The block column.
     pub col: u64,
-    /// The band, in a planar file.
+    /// The band, if the file is planar.
     pub band: Option<u64>,
-    /// The level, 0 for the full resolution.
+    /// The level; 0 is the full resolution.
     pub level: usize,
     /// True for a block of the transparency mask.
     pub mask: bool,

@@ -1,17 +1,11 @@
-//! What happens when a device cannot do a part of the work. Every such decision of a read is made here, and every
-//! such decision of a write in `fallback/write.rs`.
+//! The fallback policy: what happens when a device cannot do a part of the work.
 //!
-//! An executor describes the [`Setback`] and which other ways exist ([`Alternatives`]). [`FallbackPolicy::next_step`] answers with the
-//! next [`Step`], and [`Decision::permit`] refuses it where the policy does not allow it. Executors, the command and the Python
-//! package do not decide again.
+//! `fallback/read.rs` makes these decisions for reads, `fallback/write.rs` for writes. The executors and the command do not decide
+//! again. The Python package adds one decision, which needs CuPy or PyTorch arrays: if a device fails as a whole and the caller did not
+//! ask for strict mode, it repeats the operation on the CPU and warns (`python/swath/gpu/read.py` and `write.py`).
 
+pub(crate) mod read;
 pub(crate) mod write;
-
-use std::fmt::Display;
-
-use swath_gpu::CodecBackend;
-
-use crate::error::{Error, Result};
 
 /// Names of the parts of the work, as reports and errors show them.
 pub(crate) mod stage {
@@ -28,171 +22,12 @@ pub(crate) mod stage {
     pub(crate) const MOVING_RASTER: &str = "moving the raster";
 }
 
-/// Refused blocks of a batch that the CPU reads one by one. More of them are read as one batch.
-pub(crate) const FEW_BLOCKS: usize = 4;
-
-/// What to do when a device cannot do a part of the work.
+/// What Swath does when a device cannot do a part of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FallbackPolicy {
-    /// Let the CPU do that part, as one batch, and list it in the report.
+    /// Another decoder of the device or the CPU does that part, and the report lists it.
     #[default]
     Auto,
-    /// Fail with [`Error::Fallback`].
+    /// The operation fails with [`Error::Fallback`].
     Strict,
-}
-
-/// What an executor reports when the device did not do a part of the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Setback {
-    /// No GPU was found, its driver cannot compile the kernels, or no kernel and no library does this work.
-    Unsupported,
-    /// A library of NVIDIA's is missing, or failed before the batch was submitted.
-    LibraryFailed,
-    /// cuFile cannot open the file, or failed to read it.
-    CuFileFailed,
-    /// The device has too little memory for the batch.
-    OutOfMemory,
-    /// The decoder refused blocks of a batch that may be correct.
-    BlocksRefused {
-        /// Blocks that it refused.
-        refused: usize,
-        /// Blocks of the same batch that it decoded.
-        decoded: u64,
-    },
-    /// The host could not fetch the batch. The CPU's read finds the block and reports it.
-    FetchFailed,
-}
-
-/// The other ways that exist at this moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Alternatives {
-    /// The batch can be split, or has not been tried with all of the budget.
-    pub(crate) smaller_batch: bool,
-    /// A kernel of Swath's can replace the library.
-    pub(crate) builtin_kernel: bool,
-}
-
-/// The next way to do the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Try a smaller batch on the device.
-    SmallerBatch,
-    /// Use Swath's kernel instead of the library, from now on.
-    BuiltinKernel,
-    /// Let the host read the file instead of cuFile, from now on.
-    HostReads,
-    /// Let the CPU do this part.
-    Cpu,
-}
-
-/// A [`Step`], and whether the policy permits it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Decision {
-    pub(crate) step: Step,
-    permitted: bool,
-}
-
-impl Decision {
-    /// Checks that the policy permits the step.
-    ///
-    /// # Errors
-    /// [`Error::Fallback`] with the stage and the reason when it does not.
-    pub(crate) fn permit(self, stage: &'static str, reason: impl Display) -> Result<()> {
-        if self.permitted { Ok(()) } else { Err(Error::Fallback { stage, reason: reason.to_string() }) }
-    }
-}
-
-impl FallbackPolicy {
-    /// Picks the next step after a setback of a read with `decoder`. `None` means that no way is left: the device's error is final.
-    pub(crate) fn next_step(
-        self,
-        decoder: CodecBackend,
-        setback: Setback,
-        alternatives: Alternatives,
-    ) -> Option<Decision> {
-        let lenient = self == FallbackPolicy::Auto;
-        // A caller that leaves the choice of decoder to Swath asked for pixels that the device decoded, and our kernel gives them. Only
-        // an explicit request for nvCOMP rules our kernel out.
-        let any_decoder = lenient || decoder != CodecBackend::NvComp;
-        let (step, permitted) = match setback {
-            Setback::OutOfMemory if alternatives.smaller_batch => (Step::SmallerBatch, true),
-            Setback::OutOfMemory if alternatives.builtin_kernel => (Step::BuiltinKernel, any_decoder),
-            Setback::OutOfMemory => return None,
-            Setback::CuFileFailed => (Step::HostReads, lenient),
-            Setback::LibraryFailed if alternatives.builtin_kernel => (Step::BuiltinKernel, lenient),
-            Setback::BlocksRefused { refused, decoded }
-                if lenient && refused <= FEW_BLOCKS && (refused as u64) < decoded =>
-            {
-                (Step::Cpu, true)
-            }
-            Setback::BlocksRefused { .. } if alternatives.builtin_kernel => (Step::BuiltinKernel, any_decoder),
-            Setback::Unsupported | Setback::LibraryFailed | Setback::BlocksRefused { .. } | Setback::FetchFailed => {
-                (Step::Cpu, lenient)
-            }
-        };
-        Some(Decision { step, permitted })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NO_OTHER_WAY: Alternatives = Alternatives { smaller_batch: false, builtin_kernel: false };
-    const BUILTIN: Alternatives = Alternatives { smaller_batch: false, builtin_kernel: true };
-    const SMALLER: Alternatives = Alternatives { smaller_batch: true, builtin_kernel: true };
-
-    fn decide(policy: FallbackPolicy, decoder: CodecBackend, setback: Setback, ways: Alternatives) -> (Step, bool) {
-        let Decision { step, permitted } = policy.next_step(decoder, setback, ways).expect("a way is left");
-        (step, permitted)
-    }
-
-    #[test]
-    fn strict_mode_never_permits_the_cpu_or_the_host() {
-        let refused = Setback::BlocksRefused { refused: 1, decoded: 9 };
-        for setback in [Setback::Unsupported, Setback::LibraryFailed, Setback::FetchFailed, refused] {
-            for (policy, permitted) in [(FallbackPolicy::Auto, true), (FallbackPolicy::Strict, false)] {
-                assert_eq!(
-                    decide(policy, CodecBackend::Auto, setback, NO_OTHER_WAY),
-                    (Step::Cpu, permitted),
-                    "{setback:?}"
-                );
-            }
-        }
-        let cufile = decide(FallbackPolicy::Strict, CodecBackend::Auto, Setback::CuFileFailed, BUILTIN);
-        assert_eq!(cufile, (Step::HostReads, false));
-    }
-
-    #[test]
-    fn too_little_memory_asks_for_less_then_for_our_kernel_then_fails() {
-        let next = |policy: FallbackPolicy, decoder, ways| policy.next_step(decoder, Setback::OutOfMemory, ways);
-        for policy in [FallbackPolicy::Auto, FallbackPolicy::Strict] {
-            let smaller = Some(Decision { step: Step::SmallerBatch, permitted: true });
-            assert_eq!(next(policy, CodecBackend::NvComp, SMALLER), smaller);
-            let kernel = Some(Decision { step: Step::BuiltinKernel, permitted: true });
-            assert_eq!(next(policy, CodecBackend::Auto, BUILTIN), kernel);
-            assert_eq!(next(policy, CodecBackend::Auto, NO_OTHER_WAY), None);
-        }
-        let refused = next(FallbackPolicy::Strict, CodecBackend::NvComp, BUILTIN).expect("a way is left");
-        assert!(matches!(refused.permit(stage::LIBRARY_DECODE, "no memory"), Err(Error::Fallback { .. })));
-    }
-
-    #[test]
-    fn many_refused_blocks_go_to_our_kernel_and_few_to_the_cpu() {
-        let decide = |policy, refused, decoded| {
-            decide(policy, CodecBackend::Auto, Setback::BlocksRefused { refused, decoded }, BUILTIN)
-        };
-        assert_eq!(decide(FallbackPolicy::Auto, 4, 5), (Step::Cpu, true));
-        assert_eq!(decide(FallbackPolicy::Auto, 4, 4), (Step::BuiltinKernel, true));
-        assert_eq!(decide(FallbackPolicy::Auto, 5, 99), (Step::BuiltinKernel, true));
-        assert_eq!(decide(FallbackPolicy::Strict, 1, 99), (Step::BuiltinKernel, true));
-    }
-
-    #[test]
-    fn a_library_that_failed_is_replaced_by_our_kernel_but_not_in_strict_mode() {
-        for (policy, permitted) in [(FallbackPolicy::Auto, true), (FallbackPolicy::Strict, false)] {
-            let decided = decide(policy, CodecBackend::Auto, Setback::LibraryFailed, BUILTIN);
-            assert_eq!(decided, (Step::BuiltinKernel, permitted));
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! NodataTest pixels: which samples equal the nodata value, and how they become NaN.
+//! Nodata: which samples equal the nodata value, and how they become NaN.
 
-pub(crate) mod nodata_test;
+pub(crate) mod is_nodata;
 pub(crate) mod to_nan;

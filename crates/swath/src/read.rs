@@ -1,6 +1,6 @@
-//! The life of a window, from top to bottom:
+//! How a window is read, from top to bottom:
 //!
-//! 1. `request.rs`: what the caller asks for.
+//! 1. `request.rs`: what the caller requests.
 //! 2. `plan.rs`: the request checked against the image, and the blocks that it needs with their byte ranges.
 //! 3. `cpu.rs` or `gpu.rs`: the executor, which fetches, decodes and places the blocks of the plan.
 //!
@@ -28,11 +28,12 @@ pub use crate::nodata::to_nan::nodata_to_nan;
 pub use crate::report::ReadReport;
 
 use crate::error::{Error, Result};
-use crate::fallback::{Alternatives, Setback, stage};
+use crate::fallback::read::{Alternatives, Setback};
+use crate::fallback::stage;
 use crate::report::DeviceReport;
 use plan::ReadPlan;
 
-/// Executes a plan into `out`, which must have the exact size, on the device of its request.
+/// Executes a plan on the device of its request. `out` must have exactly the size of the result.
 pub(crate) fn execute(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
     let needed = plan.output_bytes();
     if out.len() != needed {

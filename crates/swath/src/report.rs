@@ -1,4 +1,4 @@
-//! What a read did.
+//! Reports: what a read or a device did.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::error::BlockName;
 /// A part of the work that a device could not do and the CPU did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fallback {
-    /// What was to be done.
+    /// The stage of the work.
     pub stage: &'static str,
-    /// Why the device could not.
+    /// Why the device could not do it.
     pub reason: String,
-    /// Blocks that it concerned, if any.
+    /// The number of blocks concerned, if any.
     pub blocks: u64,
 }
 
@@ -30,32 +30,32 @@ impl std::fmt::Display for Fallback {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct DeviceReport {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// By what compressed bytes reached it, if it read any.
+    /// How compressed bytes reached the device, if it read any.
     pub read_by: String,
-    /// What decoded them there.
+    /// The decoder that ran on the device.
     pub decoded_by: String,
-    /// What compressed the blocks that were written.
+    /// The encoder that compressed the written blocks.
     pub compressed_by: String,
-    /// By what they reached the file, if not through the host.
+    /// How the blocks reached the file, if not through the host.
     pub written_by: String,
-    /// What it did, counted. Operations that use the device at the same time are counted too, and the peak is that of all since the
-    /// device was opened or [`Gpu::reset_peak`] was called.
+    /// Counters of the device. They include other operations that use the device at the same time. The peak
+    /// covers all operations since the device was opened or [`Gpu::reset_peak`] was called.
     pub stats: DeviceStats,
-    /// What the CPU did in its place.
+    /// The work that the CPU did instead of the device.
     pub fallbacks: Vec<Fallback>,
 }
 
 impl DeviceReport {
-    /// There was no device, and the CPU did everything.
+    /// The report of an operation without a device, where the CPU did everything.
     pub(crate) fn none(reason: impl ToString, blocks: u64) -> DeviceReport {
         let mut report = DeviceReport { name: "none".into(), ..DeviceReport::default() };
         report.note_fallback("everything", reason, blocks);
         report
     }
 
-    /// Begin to count.
+    /// Starts the counters.
     pub(crate) fn begin(gpu: &Gpu) -> DeviceReport {
         let mut report = DeviceReport { name: gpu.info().name.clone(), stats: gpu.stats(), ..DeviceReport::default() };
         if let Some(reason) = gpu.passed_over() {
@@ -64,19 +64,19 @@ impl DeviceReport {
         report
     }
 
-    /// Count what was done since the beginning.
+    /// Stores the differences of the counters since [`begin`](DeviceReport::begin).
     pub(crate) fn end(&mut self, gpu: &Gpu) {
         self.stats = gpu.stats().since(&self.stats);
     }
 
-    /// Note what the CPU did in another operation that was a part of this one.
+    /// Adds the fallbacks of another operation that was a part of this one.
     pub(crate) fn take_fallbacks(&mut self, other: Option<&DeviceReport>) {
         for it in other.iter().flat_map(|other| &other.fallbacks) {
             self.note_fallback(it.stage, &it.reason, it.blocks);
         }
     }
 
-    /// Note what the CPU did; the same reason is noted once.
+    /// Adds a fallback. Fallbacks with the same stage and reason share one entry.
     pub(crate) fn note_fallback(&mut self, stage: &'static str, reason: impl ToString, blocks: u64) {
         let reason = reason.to_string();
         match self.fallbacks.iter_mut().find(|known| known.stage == stage && known.reason == reason) {
@@ -86,25 +86,25 @@ impl DeviceReport {
     }
 }
 
-/// What a read did: how much of what, how long each stage took, what went wrong and was filled.
+/// What a read did: counts, time per stage, and corrupt blocks that were filled.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ReadReport {
     /// Where the pixels were decoded: `cpu`, `opencl`, `cuda`.
     pub device: &'static str,
-    /// What a device did, if one was asked to.
+    /// What the device did, if the request named one.
     pub gpu: Option<DeviceReport>,
-    /// The codec's name.
+    /// The name of the codec.
     pub codec: &'static str,
-    /// Threads that worked.
+    /// The number of threads that worked.
     pub threads: usize,
-    /// Blocks that were decoded.
+    /// The number of decoded blocks.
     pub blocks: u64,
-    /// Blocks that are not stored and were filled.
+    /// The number of blocks that are not stored and were filled.
     pub sparse_blocks: u64,
-    /// Blocks whose pixels were kept from an earlier read.
+    /// The number of blocks whose pixels came from the cache.
     pub kept_blocks: u64,
-    /// Batches in which the blocks were fetched.
+    /// The number of batches in which the blocks were fetched.
     pub batches: u64,
     /// Compressed bytes fetched.
     pub bytes_fetched: u64,
@@ -114,14 +114,15 @@ pub struct ReadReport {
     pub fetch_time: Duration,
     /// Time spent decoding and placing, summed over threads.
     pub decode_time: Duration,
-    /// Time from start to end.
+    /// Time from start to end of the read.
     pub wall_time: Duration,
-    /// Bytes of working memory of all threads together, the output not included; of a device, pinned memory on the host.
+    /// Working memory of all threads together in bytes, without the output. For a read on a device, this is
+    /// the pinned memory on the host.
     pub working_bytes: u64,
-    /// Corrupt blocks that were filled because the caller asked for it.
+    /// The number of corrupt blocks that were filled, as the request allows.
     pub filled_blocks: u64,
-    /// Those blocks, each with what was wrong: the first [`MAX_LISTED`](ReadReport::MAX_LISTED) of them, as a list of millions would
-    /// take more memory than the pixels.
+    /// The filled blocks, each with its error. The list stops at [`MAX_LISTED`](ReadReport::MAX_LISTED)
+    /// entries, because millions of entries would need more memory than the pixels.
     pub filled: Vec<(BlockName, String)>,
 }
 
@@ -129,7 +130,7 @@ impl ReadReport {
     /// The most blocks that [`filled`](ReadReport::filled) lists.
     pub const MAX_LISTED: usize = 1000;
 
-    /// Note a block that was filled.
+    /// Adds a block that was filled.
     pub(crate) fn note_filled(&mut self, block: BlockName, reason: impl ToString) {
         self.filled_blocks += 1;
         if self.filled.len() < ReadReport::MAX_LISTED {
@@ -137,7 +138,7 @@ impl ReadReport {
         }
     }
 
-    /// Add what another thread did.
+    /// Adds the counts of another thread.
     pub(crate) fn merge(&mut self, other: ReadReport) {
         self.blocks += other.blocks;
         self.sparse_blocks += other.sparse_blocks;

@@ -1,7 +1,8 @@
-//! Is a file a Cloud Optimized GeoTIFF, and if not, what is wrong and where?
+//! Checks whether a file is a Cloud Optimized GeoTIFF and reports what is wrong and where.
 //!
-//! Reads the directories, the block tables and, where the file says that it has them, the leaders and trailers of blocks; never a
-//! whole block. Tables are walked in pieces, so that ten million tiles take no more memory than ten thousand.
+//! The check reads the directories, the block tables and, if the file declares them, the leaders and trailers
+//! of blocks. It never reads a whole block. It reads tables in pieces, so ten million tiles need no more
+//! memory than ten thousand.
 
 mod blocks;
 mod directories;
@@ -20,22 +21,23 @@ use crate::dataset::Dataset;
 use crate::error::{BlockName, Error, Result};
 use findings::Findings;
 
-/// What [`validate`] found.
+/// The result of [`validate`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Validation {
-    /// What is wrong, by rule in the order of [`Rule::ALL`]; at most [`MAX_LISTED`](Validation::MAX_LISTED) findings a rule.
+    /// The violations, in the order of [`Rule::ALL`]; at most [`MAX_LISTED`](Validation::MAX_LISTED) findings
+    /// per rule.
     pub findings: Vec<Finding>,
-    /// How often each broken rule is broken.
+    /// The number of violations of each broken rule.
     pub counts: Vec<(Rule, u64)>,
-    /// The levels of the image, the full resolution first, and their masks.
+    /// The levels of the image, the full resolution first, then their masks.
     pub levels: Vec<LevelSummary>,
     /// Whether the file has GDAL's ghost area.
     pub ghost_area: bool,
 }
 
 impl Validation {
-    /// The most findings of a rule that are listed; all are counted.
+    /// The most findings per rule that [`findings`](Validation::findings) lists. All are counted.
     pub const MAX_LISTED: usize = 10;
 
     /// Whether there is no error.
@@ -48,31 +50,31 @@ impl Validation {
         self.is_valid() && self.count(Severity::Warning) == 0
     }
 
-    /// How many findings there are of a severity, those that are not listed included.
+    /// The number of findings of a severity, including those that are not listed.
     pub fn count(&self, severity: Severity) -> u64 {
         self.counts.iter().filter(|(rule, _)| rule.severity() == severity).map(|(_, count)| count).sum()
     }
 }
 
-/// One level or mask, as a summary shows it.
+/// A summary of one level or mask.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct LevelSummary {
-    /// 0 for the full resolution.
+    /// The number of the level; 0 is the full resolution.
     pub level: usize,
     /// True for a mask.
     pub mask: bool,
-    /// Where its IFD lies.
+    /// The offset of its IFD.
     pub ifd_offset: u64,
-    /// How it is stored.
+    /// How the level is stored.
     pub layout: ImageLayout,
-    /// Blocks that are stored.
+    /// The number of stored blocks.
     pub stored_blocks: u64,
-    /// Their bytes.
+    /// The total size of the stored blocks in bytes.
     pub stored_bytes: u64,
 }
 
-/// Check the first image of a file against the rules of the Cloud Optimized GeoTIFF.
+/// Checks the first image of a file against the rules for Cloud Optimized GeoTIFF.
 ///
 /// ```
 /// use swath::tiff::{Builder, ByteOrder, Tag, Value};
@@ -95,8 +97,8 @@ pub struct LevelSummary {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be judged at all: [`Error::Container`] when its first IFD makes no sense, [`Error::Limit`] when it has
-/// more blocks than `Limits::max_blocks`, [`Error::Fetch`] when reading fails.
+/// When the check is impossible: [`Error::Container`] when the first IFD is invalid, [`Error::Limit`] when
+/// the file has more blocks than `Limits::max_blocks`, [`Error::Fetch`] when reading fails.
 pub fn validate(dataset: &Dataset) -> Result<Validation> {
     let mut findings = Findings::default();
     let source = dataset.source().as_ref();
@@ -125,7 +127,10 @@ pub fn validate(dataset: &Dataset) -> Result<Validation> {
     if roles.images.len() > 1 {
         let others = roles.images.len() - 1;
         findings.add(Rule::OneImage, Subject::File, Some(roles.images[1].full.offset), || {
-            format!("{others} more {} here or behind, not checked", if others == 1 { "image is" } else { "images are" })
+            format!(
+                "{others} more {} stored at or after this offset and not checked",
+                if others == 1 { "image is" } else { "images are" }
+            )
         });
     }
     let extents = blocks::check(dataset, &parts, &ghost, &mut findings)?;
@@ -145,7 +150,7 @@ pub fn validate(dataset: &Dataset) -> Result<Validation> {
     Ok(Validation { findings, counts, levels, ghost_area: ghost.present })
 }
 
-/// A level or mask of the image that is checked.
+/// A level or mask of the image under test.
 struct Part<'a> {
     ifd: &'a Ifd,
     layout: ImageLayout,
@@ -154,7 +159,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Overviews are numbered as they come; a mask belongs to the level of its size.
+    /// Returns the number of a level. Overviews are numbered in file order; a mask has the number of the
+    /// level of the same size.
     fn level_of(parts: &[Part<'_>], mask: bool, layout: &ImageLayout) -> usize {
         let same_size = |part: &&Part<'_>| {
             !part.mask && (part.layout.grid.width, part.layout.grid.height) == (layout.grid.width, layout.grid.height)
@@ -179,7 +185,8 @@ impl Part<'_> {
         Subject::Block(self.block_name(index))
     }
 
-    /// Blocks that have an offset and should have one. Both numbers are bounded: tables have at most `max_blocks` entries.
+    /// The number of blocks that have a table entry and that the grid needs. Both numbers are bounded: tables
+    /// have at most `max_blocks` entries.
     fn blocks(&self) -> u64 {
         self.layout.grid.count().unwrap_or(0).min(self.layout.table.offsets().count)
     }

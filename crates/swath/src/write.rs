@@ -1,8 +1,9 @@
 //! Writing: plan, encode, commit.
 //!
-//! [`WritePlan`] is everything that is decided before the first row. A [`RowSource`] gives the rows. `stream.rs` takes them through
-//! `encode.rs` and `pyramid.rs`, as `schedule.rs` says, into a spool of compressed blocks. `commit.rs` lays the file out and publishes
-//! it, complete or not at all.
+//! [`WritePlan`] holds everything that is decided before the first row. A [`RowSource`] provides the rows.
+//! `stream.rs` passes them through `encode.rs` and `pyramid.rs`, in the order of `schedule.rs`, into a spool
+//! of compressed blocks. `commit.rs` lays out the file, and `partial_file.rs` publishes it,
+//! complete or not at all.
 
 mod block_index;
 mod commit;
@@ -51,8 +52,9 @@ use partial_file::named;
 use stream::{Spools, Streamed, stream};
 
 impl WritePlan {
-    /// Writes the rows of `source` to a file. The file appears complete or not at all: after an error, `path` is what it was before.
-    /// If `path` is not a regular file (a pipe, a device), the bytes are written to it directly.
+    /// Writes the rows of `source` to a file. The file appears complete or not at all: after an error, `path`
+    /// is unchanged. If `path` is not a regular file (a pipe, a device), the bytes are written to it
+    /// directly.
     ///
     /// # Errors
     /// [`Error::Exists`] if the file exists and [`overwrite`](WriteConfig::overwrite) is not set, [`Error::Write`] if the system refuses,
@@ -78,8 +80,8 @@ impl WritePlan {
         file.commit()
     }
 
-    /// Writes the rows of `source` to anything that takes bytes, from the first to the last. Blocks wait in a temporary file until their
-    /// place is known.
+    /// Writes the rows of `source` to any writer, from the first byte to the last. Blocks wait in a temporary
+    /// file until their offset is known.
     ///
     /// # Errors
     /// As [`write_file`](WritePlan::write_file). After an error some bytes may have been written.

@@ -1,4 +1,4 @@
-//! Small files that ask for much: each would cost gigabytes or minutes if its numbers were taken at their word.
+//! Small hostile files: each would cost gigabytes or minutes if a reader trusted the numbers in it.
 
 #[path = "support/measure.rs"]
 mod measure;
@@ -11,7 +11,7 @@ use swath::{Dataset, Layout, ReadRequest};
 
 const MIB: usize = 1 << 20;
 
-/// The tags of an image whose blocks are in the file's first bytes.
+/// The tags of an image whose blocks are the first bytes of the file.
 fn image(width: u32, height: u32, bits: u16, samples: u16, compression: u16) -> Vec<(Tag, Value)> {
     vec![
         (Tag::IMAGE_WIDTH, Value::Long(vec![width])),
@@ -40,7 +40,7 @@ fn tiles(width: u32, height: u32, offsets: Vec<u32>, counts: Vec<u32>) -> Vec<(T
     ]
 }
 
-/// A file of one directory behind `data`.
+/// A file with `data`, followed by its directories.
 fn file(data: &[u8], tags: &[Vec<(Tag, Value)>]) -> Vec<u8> {
     let mut builder = Builder::new(ByteOrder::Little, false);
     builder.append(data);
@@ -48,7 +48,7 @@ fn file(data: &[u8], tags: &[Vec<(Tag, Value)>]) -> Vec<u8> {
     builder.finish()
 }
 
-/// Open and read everything, in both layouts, whatever comes of it; returns the peak of memory and the time.
+/// Opens and reads everything in both layouts, and ignores errors. Returns the peak memory and the time.
 fn cost(bytes: Vec<u8>) -> (usize, Duration) {
     let start = Instant::now();
     let peak = peak_bytes(|| {
@@ -95,7 +95,7 @@ fn blocks_that_all_claim_the_whole_file_are_fetched_in_bounded_memory() {
 #[test]
 fn blocks_with_gaps_between_them_are_fetched_in_bounded_memory() {
     const BLOCKS: u32 = 40_000;
-    // Each is a byte, 4000 bytes after the one before; the last half wraps around.
+    // Each block is one byte, 4000 bytes after the previous one; the second half wraps around.
     let data = vec![0; 16 * MIB];
     let offsets = (0..BLOCKS).map(|i| 8 + i % 4000 * 4000).collect();
     let bytes = file(&data, &[image(200, 200, 8, 1, 1), tiles(1, 1, offsets, vec![1; BLOCKS as usize])]);
@@ -123,7 +123,7 @@ fn list_of_corrupt_blocks_does_not_outgrow_the_pixels() {
 }
 
 #[test]
-fn directories_on_top_of_each_other_are_not_all_taken_in() {
+fn overlapping_directories_are_not_all_loaded() {
     // 200 SubIFDs, two bytes apart, of 65,535 entries each.
     let mut builder = Builder::new(ByteOrder::Little, false);
     let subs = builder.append(&vec![0xFF; 2 * 200 + 65_536 * 12]);

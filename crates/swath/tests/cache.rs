@@ -1,4 +1,4 @@
-//! Decoded blocks that are kept: the same pixels, fewer blocks decoded.
+//! The cache of decoded blocks: the pixels are the same, and fewer blocks are decoded.
 
 use swath::read::BlockCache;
 use swath::write::{BlockSize, ImageShape};
@@ -19,21 +19,22 @@ fn file(compress: Compress) -> Dataset {
 }
 
 #[test]
-fn windows_are_the_same_with_and_without_and_no_block_is_decoded_twice() {
+fn windows_are_equal_with_and_without_cache_and_no_block_is_decoded_twice() {
     for compress in [Compress::Deflate { level: 1 }, Compress::Jpeg2000(swath_codec::jpeg2000::Quality::Lossless)] {
         let (_, decoded) = windows(compress);
-        // 5 x 5 tiles; those that a window uses whole are decoded each time.
+        // 5 x 5 tiles. Tiles that a window uses whole are decoded each time.
         assert!(decoded <= 25 + 12, "{decoded} blocks were decoded");
     }
 }
 
 #[test]
-fn rows_that_lie_in_the_file_as_they_are_do_not_push_out_what_was_decoded() {
+fn uncompressed_rows_do_not_evict_decoded_blocks() {
     let (cache, _) = windows(Compress::None);
     assert_eq!(cache.bytes(), 0);
 }
 
-/// Windows of a file, which are the same with a cache and without: the cache after them, and how many blocks were decoded.
+/// Reads windows of a file with and without a cache and checks that they are equal. Returns the cache and the
+/// number of decoded blocks.
 fn windows(compress: Compress) -> (BlockCache, u64) {
     let dataset = file(compress);
     let image = dataset.image(0).unwrap();
@@ -51,7 +52,7 @@ fn windows(compress: Compress) -> (BlockCache, u64) {
 }
 
 #[test]
-fn a_read_of_everything_keeps_nothing_and_forgotten_images_leave_nothing() {
+fn full_read_keeps_no_blocks_and_forgotten_images_leave_none() {
     let dataset = file(Compress::Lzw);
     let image = dataset.image(0).unwrap();
     let cache = BlockCache::new(64 << 20);

@@ -1,6 +1,6 @@
-//! Every file of the corpus against what GDAL makes of it: pixels, place, CRS, nodata, first overview, mask.
+//! Compares every file of the corpus with GDAL: pixels, georeferencing, CRS, nodata, first overview, mask.
 //!
-//! `make corpus` prints the table. The corpus lies outside the repository; `SWATH_CORPUS` says where.
+//! `make corpus` prints the table. The corpus is outside the repository; `SWATH_CORPUS` holds its path.
 #![allow(clippy::print_stdout, reason = "the table is what the test is for")]
 
 use std::collections::BTreeMap;
@@ -18,14 +18,15 @@ use swath_gpu::OpenCl;
 
 /// Files that are not read as the index says, for a reason that docs/corpus.md gives.
 const KNOWN: &[&str] = &[
-    // The file and GDAL's WKT of it say EPSG 2193; rasterio's search for the code stumbles over the order of the axes.
+    // The file, and GDAL's WKT for it, have EPSG 2193. rasterio does not find the code because of the axis
+    // order.
     "gcore/data/gtiff/epsg_2193_override.tif",
 ];
 
 /// One row of `index.csv`, by column name.
 type Row = BTreeMap<String, String>;
 
-/// No file of the corpus may take longer, in an optimised build, on a slow machine.
+/// The time limit for one file, in an optimised build, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 10 });
 
 fn corpus() -> Option<PathBuf> {
@@ -58,7 +59,8 @@ fn parse_csv(text: &str) -> Vec<Row> {
     records.map(|record| names.iter().cloned().zip(record).collect()).collect()
 }
 
-/// The hash of `README.md` of the corpus: over `"<dtype code>:<shape tuple>"` and the little-endian samples.
+/// The hash that `README.md` of the corpus defines: over `"<dtype code>:<shape tuple>"` and the little-endian
+/// samples.
 fn hash(pixels: &Pixels, shape: &[usize]) -> String {
     let widened = pixels.dtype().widened();
     let bytes = if widened == pixels.dtype() {
@@ -77,7 +79,7 @@ fn hash(pixels: &Pixels, shape: &[usize]) -> String {
     })
 }
 
-/// What is wrong with one file; empty when all is right.
+/// Returns the errors of one file; empty if everything is correct.
 fn check(root: &Path, row: &Row) -> Vec<String> {
     let oracle = row["oracle"].as_str();
     let opened = Dataset::open(root.join(&row["path"])).and_then(|dataset| dataset.image(0));
@@ -92,7 +94,7 @@ fn check(root: &Path, row: &Row) -> Vec<String> {
     match oracle {
         "huge" => return wrong,
         "reject" | "open-only" => {
-            // Nothing is promised of these but an end: pixels or an error, in time and in bounded memory.
+            // For these files any result is allowed, pixels or an error, in time and in bounded memory.
             let mut limits = Limits::default();
             limits.max_pixels = 100_000_000;
             let _ = image.read(&ReadRequest::new().limits(limits));
@@ -148,7 +150,7 @@ fn check(root: &Path, row: &Row) -> Vec<String> {
 }
 
 fn check_about(image: &Image, row: &Row, wrong: &mut Vec<String>) {
-    let about = image.about();
+    let about = image.metadata();
     let epsg = about.epsg().map(|code| code.to_string()).unwrap_or_default();
     if epsg != row["epsg"] {
         wrong.push(format!("EPSG {epsg:?}, not {:?}", row["epsg"]));
@@ -183,12 +185,12 @@ fn check_about(image: &Image, row: &Row, wrong: &mut Vec<String>) {
     }
 }
 
-/// The column was made with rasterio, which does not report a nodata value that the samples cannot hold.
+/// The column comes from rasterio, which does not report a nodata value that the samples cannot hold.
 fn in_range(nodata: NoData, image: &Image) -> bool {
     nodata.in_range(image.layout().format(), u32::from(image.layout().bits))
 }
 
-/// Lossy codecs: the index has only the range and the mean of GDAL's pixels.
+/// Checks a lossy codec: the index has only the range and the mean of GDAL's pixels.
 fn check_lossy(pixels: &Pixels, shape: [usize; 3], row: &Row, wrong: &mut Vec<String>) {
     let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
     if dims.join("x") != row["pix_shape"] || pixels.dtype().widened().name() != row["pix_dtype"] {
@@ -210,7 +212,7 @@ fn check_lossy(pixels: &Pixels, shape: [usize; 3], row: &Row, wrong: &mut Vec<St
     }
 }
 
-/// Memory that the process has ever used, in bytes.
+/// The peak memory of the process in bytes.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
@@ -271,7 +273,7 @@ fn corpus_is_read_as_gdal_reads_it() {
     }
 }
 
-/// A device gives the CPU's pixels, or the CPU's refusal, for every file there is.
+/// A device gives the same pixels or the same error as the CPU for every file.
 #[test]
 fn devices_read_the_corpus_as_the_cpu_does() {
     let Some(root) = corpus() else {
@@ -285,7 +287,7 @@ fn devices_read_the_corpus_as_the_cpu_does() {
     for row in &rows {
         let image = Dataset::open(root.join(&row["path"])).and_then(|dataset| dataset.image(0));
         let Ok(image) = image else { continue };
-        // The largest take a CPU that acts as a device too long.
+        // The largest files take too long on a CPU that acts as a device.
         if image.width() * image.height() * image.bands() as u64 > 16 << 20 {
             continue;
         }

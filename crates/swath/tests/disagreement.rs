@@ -19,7 +19,7 @@ fn directory(kind: u32, width: u32, height: u32, bits: u16, format: u16) -> Vec<
 }
 
 #[test]
-fn overview_of_another_type_than_its_image_is_left_out() {
+fn overview_with_another_sample_type_is_ignored() {
     let mut builder = Builder::new(ByteOrder::Little, false);
     let mut full = directory(0, 8, 8, 8, 1);
     full.push((Tag::GDAL_NODATA, Value::Text("7".into())));

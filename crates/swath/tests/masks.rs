@@ -1,4 +1,4 @@
-//! Which pixels are valid, as GDAL and rasterio say.
+//! The validity of pixels, compared with the rules of GDAL and rasterio.
 
 use swath::dataset::MaskOrigin;
 use swath::tiff::{Builder, ByteOrder, Tag, Value};
@@ -46,7 +46,7 @@ fn alpha_is_a_mask_only_as_the_last_of_two_or_four_bands() {
 }
 
 #[test]
-fn metadata_may_call_a_band_alpha_that_the_tags_do_not() {
+fn metadata_can_declare_an_alpha_band_that_the_tags_do_not() {
     let xml = r#"<GDALMetadata><Item name="COLORINTERP" sample="1" role="colorinterp">Alpha</Item></GDALMetadata>"#;
     let items = [(Tag::GDAL_METADATA, Value::Text(xml.into()))];
     assert_eq!(mask(two_pixels(GRAY, &[&[7, 3], &[7, 0]], &[0], &items)), (MaskOrigin::Alpha, vec![255, 0]));

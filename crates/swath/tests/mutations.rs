@@ -1,7 +1,8 @@
-//! Damaged files: small ones of every kind, with bits flipped, pieces moved and ends cut off, are opened and read. Whatever
-//! they hold, the outcome is pixels or an error, soon and in bounded memory.
+//! Damaged files: small files of every kind, with bits flipped, pieces moved and ends cut off, are opened and
+//! read. For any contents, the outcome is pixels or an error, in limited time and memory.
 //!
-//! The same in every run and without a fuzzer; `make fuzz` starts from the same files (`SWATH_SEEDS` says where to put them).
+//! The test is the same in every run and needs no fuzzer. `make fuzz` starts from the same files
+//! (`SWATH_SEEDS` names their folder).
 
 #[path = "support/measure.rs"]
 mod measure;
@@ -17,14 +18,14 @@ use swath::io::Memory;
 use swath::read::OnCorrupt;
 use swath::{Dataset, Layout, Limits, ReadRequest};
 
-/// How long one damaged file may take, on a slow machine, unoptimised.
+/// The time limit for one damaged file, on a slow machine, unoptimised.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Damaged copies of each file.
+/// The number of damaged copies of each file.
 const COPIES: usize = 400;
 const COPIES_OF_CORPUS_FILES: usize = 60;
 
-/// Files of the corpus that are damaged, and their size.
+/// The number of damaged files from the corpus, and their maximum size.
 const CORPUS_FILES: usize = 200;
 const CORPUS_FILE_BYTES: u64 = 16 << 10;
 
@@ -39,18 +40,18 @@ fn limits() -> Limits {
     limits
 }
 
-/// What a file may cost under these limits: the samples of a read, twice (to convert colours) and those of a block, of 16 bytes each;
-/// the tables of the JPEG 2000 decoder; and the file itself.
+/// The memory limit of a file under these limits: the samples of a read, twice (for the colour conversion),
+/// and those of a block, of 16 bytes each; the tables of the JPEG 2000 decoder; and the file itself.
 const MEMORY: usize = 96 << 20;
 
-/// Open and read in all ways; returns whether the whole image could be read.
+/// Opens and reads the file in all ways. Returns whether the whole image could be read.
 fn exercise(bytes: &[u8]) -> bool {
     let Ok(dataset) = Dataset::from_source(Arc::new(Memory::new(bytes)), limits()) else { return false };
     let _ = swath::validate(&dataset);
     let mut sound = false;
     for number in 0..dataset.image_count().min(2) {
         let Ok(image) = dataset.image(number) else { continue };
-        let _ = (image.about().wkt(), image.about().crs_name());
+        let _ = (image.metadata().wkt(), image.metadata().crs_name());
         for level in 0..image.levels().len().min(2) {
             let Some(layout) = image.levels().nth(level) else { continue };
             let (width, height) = (layout.grid.width, layout.grid.height);
@@ -66,14 +67,14 @@ fn exercise(bytes: &[u8]) -> bool {
                 assert_eq!(&part.pixels.as_bytes()[..expected.len()], expected, "the window differs");
             }
             let filled = image.read(&request.clone().on_corrupt(OnCorrupt::Fill).layout(Layout::BandsLast));
-            assert!(whole.is_err() || filled.is_ok(), "a sound image cannot be read with OnCorrupt::Fill");
+            assert!(whole.is_err() || filled.is_ok(), "a valid image cannot be read with OnCorrupt::Fill");
             let _ = image.read_mask(&request);
         }
     }
     sound
 }
 
-/// Exercise one file, within time and memory.
+/// Exercises one file within the limits of time and memory.
 fn survive(name: &str, bytes: &[u8]) {
     let start = Instant::now();
     let peak = peak_bytes(|| {
@@ -99,7 +100,8 @@ impl Dice {
     }
 }
 
-/// A damaged copy. Directories are small and decide most, so half of the damage goes where numbers are small.
+/// Returns a damaged copy. Directories are small and have the most effect, so half of the damage goes to
+/// small offsets.
 fn damage(original: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut bytes = original.to_vec();
     for _ in 0..=dice.below(4) {
@@ -126,7 +128,7 @@ fn damage(original: &[u8], dice: &mut Dice) -> Vec<u8> {
 }
 
 #[test]
-fn seeds_are_sound_files() {
+fn seeds_are_valid_files() {
     let folder = std::env::var_os("SWATH_SEEDS").map(PathBuf::from);
     for (name, bytes) in seeds::all() {
         assert!(exercise(&bytes), "{name}");
@@ -164,7 +166,7 @@ fn damaged_files_of_the_corpus_give_pixels_or_an_error_in_time() {
     let mut files = Vec::new();
     small_files(&root, &mut files);
     files.sort();
-    // Evenly over the corpus, which is sorted by where the files come from.
+    // Evenly spaced over the corpus, which is sorted by origin.
     let step = files.len().div_ceil(CORPUS_FILES).max(1);
     let mut dice = Dice(0xD1B5_4A32_D192_ED03);
     for path in files.iter().step_by(step) {
@@ -176,7 +178,7 @@ fn damaged_files_of_the_corpus_give_pixels_or_an_error_in_time() {
     }
 }
 
-/// The TIFF files below a folder that are small enough.
+/// Collects the TIFF files below a folder that are small enough.
 fn small_files(folder: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {

@@ -1,4 +1,5 @@
-//! What a read promises: the right pixels whatever the layout, errors that name the block, nothing lost, nothing global.
+//! The guarantees of a read: correct pixels in every layout, errors that name the block, no lost blocks, no
+//! global state.
 
 mod files;
 
@@ -15,7 +16,7 @@ fn open(bytes: Vec<u8>) -> Image {
     Dataset::from_bytes(bytes).unwrap().image(0).unwrap()
 }
 
-/// Read a window and compare every sample with what was put there.
+/// Reads a window and compares every sample with the written one.
 fn check(image: &Image, rows: Range<usize>, cols: Range<usize>, bands: &[usize], layout: Layout, threads: usize) {
     let window = (rows.start as u64..rows.end as u64, cols.start as u64..cols.end as u64);
     let request = ReadRequest::new().window(window.0, window.1).bands(bands).layout(layout).threads(threads);
@@ -36,13 +37,13 @@ fn check(image: &Image, rows: Range<usize>, cols: Range<usize>, bands: &[usize],
 }
 
 #[test]
-fn every_pixel_is_in_its_place_whatever_the_layout() {
+fn every_pixel_is_in_its_place_in_every_layout() {
     let codecs = [Compression::NONE, Compression::LZW, Compression::DEFLATE, Compression::ZSTD, Compression::PACKBITS];
     for (n, compression) in codecs.into_iter().enumerate() {
         for (tile, strips) in [((16, 16), 0), ((32, 16), 0), ((64, 64), 0), ((0, 0), 1), ((0, 0), 7), ((0, 0), 100)] {
             for (planar, bands) in [(false, 1), (false, 3), (true, 3)] {
                 let order = if (n + strips) % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
-                // PackBits has no predictor.
+                // PackBits does not support a predictor.
                 let predictor =
                     if compression == Compression::PACKBITS { Predictor::None } else { Predictor::Horizontal };
                 let mut plan =
@@ -94,7 +95,7 @@ fn truncated_tile_is_an_error_that_names_it_not_zeros() {
 }
 
 #[test]
-fn corrupt_block_is_filled_and_reported_when_asked() {
+fn corrupt_block_is_filled_and_reported_on_request() {
     let extra = vec![(Tag::GDAL_NODATA, Value::Text("7".into()))];
     let plan = Plan { extra, ..Plan::default() };
     let image = open(plan.build_with(|number, block| {
@@ -122,15 +123,15 @@ fn block_past_the_end_of_the_file_is_named() {
 }
 
 #[test]
-fn bomb_costs_no_more_than_the_block_it_is_in() {
-    // 16 MiB of zeros behind a block that needs 512 bytes.
+fn decompression_bomb_costs_no_more_than_its_block() {
+    // 16 MiB of zeros in a block that needs 512 bytes.
     let mut bomb = Vec::new();
     swath_codec::deflate::Encoder::new(9).unwrap().encode(&vec![0; 16 << 20], &mut bomb);
     let plan = Plan { predictor: Predictor::None, ..Plan::default() };
     let image = open(plan.build_with(|_, block| block.clone_from(&bomb)));
     let raster = image.read(&ReadRequest::new().threads(1)).unwrap();
     assert!(raster.report.working_bytes < 1 << 20, "{} bytes", raster.report.working_bytes);
-    // Rows of padding below the image are not decoded: 4 columns of tiles, 40 rows of 32 bytes.
+    // Padding rows below the image are not decoded: 4 columns of tiles, 40 rows of 32 bytes.
     assert_eq!(raster.report.bytes_decoded, 4 * 40 * 32);
 }
 
@@ -214,10 +215,10 @@ fn codec_that_is_not_supported_is_named_by_name_and_number() {
 }
 
 #[test]
-fn missing_byte_counts_do_not_hinder() {
+fn missing_byte_counts_do_not_prevent_a_read() {
     for compression in [Compression::NONE, Compression::LZW, Compression::ZSTD, Compression::DEFLATE] {
         let plan = Plan { compression, ..Plan::default() }.strips(40);
-        // An empty value makes the tag as good as absent.
+        // A value of 0 counts as absent.
         let extra = vec![(Tag::STRIP_BYTE_COUNTS, Value::Long(vec![0]))];
         check(&open(Plan { extra, ..plan }.build()), 0..40, 0..50, &[0], Layout::BandsFirst, 1);
     }
@@ -235,8 +236,8 @@ fn large_uncompressed_strip_is_read_in_pieces_by_all_threads() {
 }
 
 #[test]
-fn ten_million_tiles_are_not_loaded_to_open_or_to_read_one() {
-    // A sparse file of 10 million tiles: the tables lie beyond what is really there.
+fn opening_and_reading_one_tile_does_not_load_ten_million_table_entries() {
+    // A sparse file of 10 million tiles: the tables lie in a hole of the file.
     let (across, down, tile) = (4000_u32, 2500_u32, 256_u32);
     let count = u64::from(across * down);
     let dir = std::env::temp_dir().join(format!("swath-ten-million-{}.tif", std::process::id()));

@@ -1,4 +1,4 @@
-//! A COG with everything that `validate` looks at, whole and damaged.
+//! Validates a COG with all features that `validate` checks, undamaged and damaged.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ const TILE: usize = 256;
 const TABLES: usize = 1000;
 const DATA: usize = 1200;
 
-/// An image of 2 x 2 tiles and its mask, with one overview each, in a ghost-area COG.
+/// An image of 2 x 2 tiles and its mask, with one overview each, in a COG with a ghost area.
 fn cog() -> Vec<u8> {
     let mut file = b"II*\0\0\0\0\0".to_vec();
     file.extend(format!("GDAL_STRUCTURAL_METADATA_SIZE={:06} bytes\n{TEXT}", TEXT.len()).bytes());
@@ -20,7 +20,7 @@ fn cog() -> Vec<u8> {
     let first_ifd = file.len() as u32;
     file[4..8].copy_from_slice(&first_ifd.to_le_bytes());
 
-    // Data: the overview and its mask, then the tiles of the image, each followed by its mask's.
+    // Data: the overview and its mask, then the tiles of the image, each followed by its mask tile.
     let slot = |i: usize| (DATA + i * (TILE + 8) + 4) as u32;
     let levels = [(0, 32, vec![2, 4, 6, 8]), (4, 32, vec![3, 5, 7, 9]), (1, 16, vec![0]), (5, 16, vec![1])];
     let mut tables = Vec::new();
@@ -73,7 +73,7 @@ fn rules(bytes: Vec<u8>) -> Vec<Rule> {
 }
 
 #[test]
-fn whole_file_is_valid_and_summed_up() {
+fn undamaged_file_is_valid_and_summarised() {
     let validation = validate(&Dataset::from_bytes(cog()).unwrap()).unwrap();
     assert!(validation.is_valid() && validation.ghost_area, "{:?}", validation.findings);
     let levels: Vec<_> = validation.levels.iter().map(|level| (level.level, level.mask, level.stored_blocks)).collect();
@@ -81,7 +81,7 @@ fn whole_file_is_valid_and_summed_up() {
 }
 
 #[test]
-fn one_wrong_byte_is_found_where_it_is() {
+fn one_wrong_byte_is_reported_at_its_offset() {
     let leader = DATA + 4 * (TILE + 8);
     for (at, rule) in
         [(leader, Rule::TileLeader), (leader - 1, Rule::TileTrailer), (leader + TILE + 3, Rule::TileTrailer)]
@@ -93,7 +93,7 @@ fn one_wrong_byte_is_found_where_it_is() {
 }
 
 #[test]
-fn leader_is_little_endian_and_of_four_bytes() {
+fn leader_is_little_endian_and_has_four_bytes() {
     let mut bytes = cog();
     let leader = DATA + 2 * (TILE + 8);
     bytes[leader..leader + 4].copy_from_slice(&(TILE as u32).to_be_bytes());

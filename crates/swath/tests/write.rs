@@ -1,4 +1,4 @@
-//! The bytes of a file do not depend on how it was written, and what was written comes back.
+//! The bytes of a file do not depend on how it was written, and the pixels survive a round trip.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use swath::{
 const WIDTH: u64 = 203;
 const HEIGHT: u64 = 331;
 
-/// Something between terrain and noise, with holes.
+/// Values between terrain and noise, with missing pixels.
 fn pixels(bands: usize) -> Vec<f32> {
     let mut state = 1_u32;
     let mut out = Vec::new();
@@ -44,7 +44,7 @@ fn options() -> WriteOptions {
         .statistics(Statistics::Embed)
 }
 
-/// An array that is handed out in chunks of so many rows, each once.
+/// An array that provides chunks of a number of rows, each once.
 struct Chunks<'a> {
     array: ArraySource<'a>,
     rows: u64,
@@ -61,7 +61,7 @@ impl RowSource for Chunks<'_> {
     }
 
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
-        assert_eq!(rows.start, self.next, "rows are asked for in order, each once");
+        assert_eq!(rows.start, self.next, "rows are requested in order, each once");
         assert!(
             rows.start.is_multiple_of(self.rows) && (rows.end.is_multiple_of(self.rows) || rows.end == HEIGHT),
             "whole chunks only"
@@ -73,13 +73,13 @@ impl RowSource for Chunks<'_> {
 
 fn written(plan: &WritePlan, array: ArraySource<'_>, chunk: u64, threads: usize, buffer: u64) -> Vec<u8> {
     let mut source = Chunks { array, rows: chunk, next: 0 };
-    let running = WriteConfig::default().threads(threads).buffer_bytes(buffer);
-    let (bytes, _) = plan.to_bytes(&mut source, &running).unwrap();
+    let config = WriteConfig::default().threads(threads).buffer_bytes(buffer);
+    let (bytes, _) = plan.to_bytes(&mut source, &config).unwrap();
     assert_eq!(source.next, HEIGHT);
     bytes
 }
 
-/// All the ways in which a file can come about give the same bytes.
+/// Checks that all ways to write a file give the same bytes.
 fn check_identity(options: WriteOptions, bands: usize) {
     let (last, mask) = (pixels(bands), mask());
     let first: Vec<f32> = (0..bands).flat_map(|band| last.iter().skip(band).step_by(bands).copied()).collect();
@@ -170,7 +170,7 @@ fn overviews_do_not_average_nodata_or_nan_and_masks_agree() {
     let mean = valid.iter().sum::<f64>() / valid.len() as f64;
     assert_eq!(report.statistics[0].count(), valid.len() as u64);
     assert!((report.statistics[0].mean().unwrap() - mean).abs() < 1e-9 * mean.abs());
-    let stored = image.about().bands[0].statistics.unwrap();
+    let stored = image.metadata().bands[0].statistics.unwrap();
     let exact = report.statistics[0].minimum().unwrap();
     assert!((stored.minimum.unwrap() - exact).abs() < 1e-12 * exact.abs(), "GDAL's fourteen digits");
 }
@@ -192,7 +192,7 @@ fn any_shape_gets_overviews_down_to_a_pixel() {
 }
 
 #[test]
-fn file_that_outgrows_a_classic_tiff_is_a_bigtiff_only_then() {
+fn file_becomes_a_bigtiff_only_above_the_classic_limit() {
     let samples = vec![7_u8; 64];
     let mut source = ArraySource::new(&samples, 1, 8, 8, Layout::BandsFirst).unwrap();
     for (choice, big) in
@@ -209,7 +209,7 @@ fn file_that_outgrows_a_classic_tiff_is_a_bigtiff_only_then() {
 }
 
 #[test]
-fn wishes_that_cannot_be_met_are_refused_before_anything_is_written() {
+fn invalid_options_are_refused_before_anything_is_written() {
     let plan = |options| WritePlan::new(ImageShape::new(100, 100, 3, DType::F32), options).map(|_| ());
     assert!(plan(options()).is_ok());
     let refused = |change: &dyn Fn(WriteOptions) -> WriteOptions| plan(change(options())).unwrap_err();
@@ -240,8 +240,8 @@ fn failing_source_and_cancel_leave_nothing_behind() {
                 if rows.end > 200 { Err(Error::Producer { rows, cause: "the sensor broke".into() }) } else { Ok(()) }
             },
         );
-        let running = WriteConfig::new().buffer_bytes(1);
-        let error = plan.write_file(&path, &mut failing, &running.clone().overwrite(true)).unwrap_err();
+        let config = WriteConfig::new().buffer_bytes(1);
+        let error = plan.write_file(&path, &mut failing, &config.clone().overwrite(true)).unwrap_err();
         assert!(error.to_string().contains("the sensor broke"), "{error}");
 
         let cancel = Cancel::new();
@@ -256,11 +256,8 @@ fn failing_source_and_cancel_leave_nothing_behind() {
                 Ok(())
             },
         );
-        let running = running.cancel(&cancel);
-        assert!(matches!(
-            plan.write_file(&path, &mut endless, &running.clone().overwrite(true)),
-            Err(Error::Cancelled)
-        ));
+        let config = config.cancel(&cancel);
+        assert!(matches!(plan.write_file(&path, &mut endless, &config.clone().overwrite(true)), Err(Error::Cancelled)));
 
         let mut fine = RowFn::new(
             ImageShape::new(HEIGHT, WIDTH, 1, DType::F32),
@@ -278,7 +275,8 @@ fn failing_source_and_cancel_leave_nothing_behind() {
 
 #[test]
 fn large_cog_in_a_file_has_the_bytes_of_one_in_memory() {
-    // Large enough that the file system is asked to put the overviews in front of the full resolution; folders of several kinds.
+    // Large enough that the file system inserts the overviews before the full resolution; in folders on
+    // several kinds of file systems.
     let samples: Vec<u32> = (0..1500_u32 * 1100).map(|i| i.wrapping_mul(2_654_435_761)).collect();
     let mut options =
         WriteOptions::new().cog().compression(Compress::None).blocks(BlockSize::Tiles { width: 256, height: 256 });
@@ -299,7 +297,7 @@ fn large_cog_in_a_file_has_the_bytes_of_one_in_memory() {
 }
 
 #[test]
-fn file_without_a_single_block_is_a_file() {
+fn file_without_stored_blocks_is_valid() {
     let samples = vec![0_u8; 64 * 64];
     let path = std::env::temp_dir().join(format!("swath-empty-{}.tif", std::process::id()));
     for overviews in [Overviews::None, Overviews::Factors(vec![2, 4])] {
@@ -319,7 +317,7 @@ fn file_without_a_single_block_is_a_file() {
 }
 
 #[test]
-fn image_that_nobody_could_hold_is_an_error_not_the_end() {
+fn image_too_large_for_memory_is_an_error_not_a_crash() {
     let side = u64::from(u32::MAX);
     let mut options = WriteOptions::new().cog().blocks(BlockSize::Tiles { width: 512, height: 512 });
     assert!(matches!(
@@ -334,7 +332,7 @@ fn image_that_nobody_could_hold_is_an_error_not_the_end() {
 }
 
 #[test]
-fn source_of_another_shape_is_refused() {
+fn source_with_another_shape_is_refused() {
     let plan = WritePlan::new(ImageShape::new(10, 10, 1, DType::U8), WriteOptions::default()).unwrap();
     let samples = [0_u8; 99];
     let mut source = ArraySource::new(&samples, 1, 9, 11, Layout::BandsFirst).unwrap();
@@ -342,7 +340,7 @@ fn source_of_another_shape_is_refused() {
 }
 
 #[test]
-fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete() {
+fn file_assembled_from_batches_equals_the_streamed_file_and_must_be_complete() {
     let last = pixels(1);
     let options = options().overviews(Overviews::None).statistics(Statistics::Off);
     let plan = WritePlan::new(ImageShape::new(HEIGHT, WIDTH, 1, DType::F32), options).unwrap();
@@ -373,7 +371,7 @@ fn file_assembled_from_batches_is_that_of_the_stream_and_only_if_it_is_complete(
 }
 
 #[test]
-fn bands_encoded_apart_are_the_blocks_of_the_file() {
+fn separately_encoded_rows_give_the_blocks_of_the_file() {
     let last = pixels(1);
     let options = options().layout(FileLayout::Plain).overviews(Overviews::None);
     let plan = WritePlan::new(ImageShape::new(HEIGHT, WIDTH, 1, DType::F32), options).unwrap();

@@ -10,12 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-# DLPack's numbers of memory that the CPU can read: plain, and pinned by CUDA or ROCm.
+# DLPack's device types for memory that the CPU can read: plain, and pinned by CUDA or ROCm.
 _HOST_MEMORY = {1, 3, 11}
 
 
 def require_gpu() -> Any:
-    """CuPy, if it is there and finds a device: what `gpu=True` needs before a file is looked at."""
+    """Returns CuPy if it is installed and finds a device. `gpu=True` calls this before it opens a file."""
     try:
         import cupy
     except ImportError as error:
@@ -47,13 +47,13 @@ def is_cupy_missing() -> bool:
 
 
 def requested_device() -> str | None:
-    """The device that SWATH_DEVICE names; who passes gpu=True does not mean the CPU."""
+    """Returns the device in SWATH_DEVICE, or None if that is the CPU, which gpu=True overrides."""
     asked = os.environ.get("SWATH_DEVICE", "").strip()
     return asked if asked not in ("", "cpu") else None
 
 
 def current_device(cupy: Any) -> str:
-    """The device for arrays of CuPy: that of SWATH_DEVICE, if it is one of CUDA, else the one CuPy works on here."""
+    """Returns the device for CuPy arrays: that of SWATH_DEVICE if it is a CUDA device, else CuPy's current device."""
     asked = requested_device()
     if asked is not None and asked.startswith("cuda"):
         return asked
@@ -62,7 +62,7 @@ def current_device(cupy: Any) -> str:
 
 
 def is_on_device(array: Any) -> bool:
-    """Whether an array lies in the memory of a GPU."""
+    """Whether an array is in the memory of a GPU."""
     if isinstance(array, np.ndarray):
         return False
     if hasattr(array, "__cuda_array_interface__"):
@@ -71,12 +71,12 @@ def is_on_device(array: Any) -> bool:
 
 
 def to_device(array: npt.NDArray[Any]) -> Any:
-    """A NumPy array as a CuPy array."""
+    """Returns a NumPy array as a CuPy array."""
     return require_gpu().asarray(array)
 
 
 def to_host(array: Any) -> npt.NDArray[Any]:
-    """An array in the memory of a GPU (CuPy's, PyTorch's, a DeviceArray, any that CuPy takes) as a NumPy array."""
+    """Returns an array in GPU memory (CuPy, PyTorch, DeviceArray, any type that CuPy accepts) as a NumPy array."""
     for get in ("to_host", "get"):
         if hasattr(array, get):
             return np.asarray(getattr(array, get)())
@@ -87,7 +87,7 @@ def to_host(array: Any) -> npt.NDArray[Any]:
 
 
 def contiguous(array: Any) -> Any:
-    """A copy on its device in which the samples lie one behind the other."""
+    """Returns a contiguous copy on the same device."""
     if hasattr(array, "contiguous"):
         return array.contiguous()
     cupy = require_gpu()

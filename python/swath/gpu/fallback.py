@@ -1,4 +1,4 @@
-"""What is warned about and reported when the CPU does the work of a GPU."""
+"""Warnings and reports for work that the CPU does instead of a GPU."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class GPUFallbackWarning(GeoTIFFFallbackWarning, RuntimeWarning):
-    """The CPU did what a GPU was asked to do. The message says why."""
+    """The CPU did work that was requested on a GPU. The message states the reason."""
 
 
 class MissingGPUError(DeviceError, ImportError):
-    """There is neither a GPU nor CuPy, whose absence is an ImportError to those who look for one."""
+    """Neither a GPU nor CuPy was found. It is also an ImportError, which callers that test for CuPy expect."""
 
 
 def with_fallback(report: Report, stage: str, error: Exception) -> Report:
-    """A report of what the CPU did in place of a GPU."""
+    """Returns a report of work that the CPU did instead of a GPU."""
     entry = {"stage": stage, "reason": str(error), "blocks": report["blocks"]}
     return {**report, "fallbacks": [*report["fallbacks"], entry]}
 
 
 def warn_of_fallbacks(report: Report) -> None:
-    """Say what of a read or write was left to the CPU."""
+    """Warns about each part of a read or write that the CPU did."""
     for entry in report["fallbacks"]:
         blocks = f" ({entry['blocks']} blocks)" if entry["blocks"] else ""
         warn_of_fallback(f"{entry['stage']} was left to the CPU{blocks}: {entry['reason']}")

@@ -1,4 +1,7 @@
-"""`open_geotiff(gpu=True)`: pixels that are decoded into the memory of a GPU."""
+"""`open_geotiff(gpu=True)`: decodes pixels into GPU memory.
+
+The engine decides what the CPU does instead of a working device; see `fallback.rs`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def read_gpu(
     chunks: Any = None,
     report: dict[str, Any] | None = None,
 ) -> tuple[Any, bool | None]:
-    """The pixels of a plan as a CuPy array, and whether nodata is among them; with chunks a dask array, and None."""
+    """Returns the pixels of a plan as a CuPy array and whether nodata occurs; with chunks, a dask array and None."""
     cupy = require_gpu()
     strict = on_gpu_failure == "strict" or is_strict()
     if chunks is not None:
@@ -63,7 +66,7 @@ class DevicePixels(Pixels):
 
 
 def _decode(cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool) -> tuple[Any, Report]:
-    """The samples of a window as the file has them, in the memory of a GPU, and the report."""
+    """Returns the unchanged samples of a window in GPU memory, and the report."""
     plan.check_size(window)
     try:
         array, report = file.read_to_device(
@@ -78,6 +81,8 @@ def _decode(cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool)
     except DeviceError as error:
         if strict:
             raise
+        # The engine has no device, so it cannot put pixels on one: CuPy, which has its own way to the device, uploads
+        # what the CPU decodes. `on_gpu_failure="auto"` promises that.
         warn_of_fallback(f"GPU decode failed; reading on the CPU instead. ({type(error).__name__}: {error})")
         raw, report = plan.read_raw(file, window)
         return to_device(raw), with_fallback(report, "decoding", error)

@@ -1,4 +1,4 @@
-"""`read_device`: pixels in the memory of a GPU for any library that takes DLPack."""
+"""`read_device`: reads pixels into GPU memory for any library that supports DLPack."""
 
 from __future__ import annotations
 
@@ -27,33 +27,34 @@ def read_device(
     strict: bool = False,
     report: dict[str, Any] | None = None,
 ) -> DeviceArray:
-    """Read pixels into the memory of a GPU, where they stay. CuPy is not needed.
+    """Read pixels into the memory of a GPU. CuPy is not needed.
 
         tensor = torch.from_dlpack(swath.read_device("dem.tif", bands_last=False))
 
     Parameters
     ----------
     source, window, bbox, overview_level, band, max_pixels
-        As for `open_geotiff`. The samples are as the file has them: nodata is not masked.
-    bands_last
-        (y, x, band), or (band, y, x) if False. One band is (y, x).
-    device
-        "cuda", "cuda:1", "opencl", "opencl:1"; what SWATH_DEVICE says, or the first CUDA device, if None.
-    strict
-        Raise DeviceError when the CPU would have to do a part of the work.
-    report
-        A dict that is filled with what the read did.
+        As in `open_geotiff`. The samples are those of the file: nodata is not masked.
+    bands_last : bool, default True
+        Order of the axes: (y, x, band), or (band, y, x) if False. A single band is (y, x).
+    device : str, optional
+        "cuda", "cuda:1", "opencl" or "opencl:1". None uses the device in the environment variable SWATH_DEVICE, or
+        the first CUDA device.
+    strict : bool, default False
+        Raise DeviceError if the CPU would have to do a part of the work.
+    report : dict, optional
+        A dict that the call fills with a report of the read.
 
     Returns
     -------
     DeviceArray
-        An array with `__dlpack__` and `__cuda_array_interface__`. Its memory is given back when it and all arrays made
-        of it are gone.
+        An array with `__dlpack__` and `__cuda_array_interface__`. Its memory is freed when the array and all arrays
+        that share it are deleted.
 
     Raises
     ------
     DeviceError
-        When there is no such device, or it fails. A RuntimeError.
+        If the device does not exist or fails. This is a RuntimeError.
     """
     prepared = prepare(
         source, window=window, bbox=bbox, overview_level=overview_level, band=band, max_pixels=max_pixels

@@ -1,4 +1,4 @@
-"""`to_geotiff(gpu=True)`, and writes of arrays that are in the memory of a GPU."""
+"""`to_geotiff(gpu=True)`, and writes of arrays in GPU memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywords: Any) -> Report:
-    """As `_swath.write`, on the GPU that the pixels are on, or else the first. If it fails the CPU writes and warns."""
+    """Like `_swath.write`, on the GPU that holds the pixels, else on the first GPU.
+
+    If the GPU fails, the CPU writes and a warning is issued.
+    """
     strict = is_strict()
     on_device = is_on_device(source)
     device = None if on_device else requested_device() or "cuda"
@@ -30,7 +33,7 @@ def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywo
         try:
             report = _swath.write(target, source, **keywords_here)
         except BufferError:
-            # The engine takes arrays without gaps only, and says so before it begins.
+            # The engine accepts only contiguous arrays and checks that before it begins.
             if not on_device:
                 raise
             report = _swath.write(target, contiguous(source), **keywords_here)
@@ -39,6 +42,8 @@ def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywo
             if not on_device and is_cupy_missing():
                 raise MissingGPUError(str(error)) from error
             raise
+        # The engine cannot take over here: pixels in the memory of a device that failed reach the host through CuPy or
+        # the library that owns them.
         warn_of_fallback(
             "to_geotiff(gpu=True) was requested but the GPU writer is unavailable; falling back to CPU. "
             f"({type(error).__name__}: {error})"

@@ -1,4 +1,6 @@
-"""The part of a mosaic that is being put together: which pixels of a source go where, and what their values become."""
+"""A window of a mosaic that is being assembled: which pixels of a source go where, and how their values are
+converted.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
 
     from ..read.plan import Window
 
-# As GDAL has it: a rectangle that covers less of a pixel than this does not touch it, and a position this close to the
-# next pixel of a source is on it.
+# As in GDAL: a rectangle that covers less of a pixel than this does not touch it, and a position this close to the next
+# pixel of a source counts as that pixel.
 TOUCHES = 1e-3
 ON_PIXEL = 1e-10
-# Samples of a source that are decoded at once.
+# The number of samples of a source that are decoded at once.
 AT_ONCE = 1 << 23
 
 Report = dict[str, Any]
@@ -34,15 +36,15 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True)
 class Layer:
-    """A source, for all bands that take the same part of the same file to the same place: it is decoded once."""
+    """A source for all bands that place the same part of the same file at the same position; it is decoded once."""
 
     source: Source
     dtype: np.dtype[Any]
-    """Of the mosaic's bands."""
+    """The type of the mosaic's bands."""
     bands: list[tuple[int, int]]
-    """Of the mosaic and of the source, from 0."""
+    """Pairs of a band of the mosaic and a band of the source, counted from 0."""
     rows: tuple[int, int] | None = None
-    """Of the mosaic: the first that are meant, and the first that are not; None for all that the source touches."""
+    """The row range of the mosaic, end excluded; None for all rows that the source touches."""
 
     @property
     def src(self) -> Rect:
@@ -56,13 +58,13 @@ class Layer:
 
     @property
     def box(self) -> Window:
-        """The pixels of the mosaic that the source touches."""
+        """Returns the pixels of the mosaic that the source touches."""
         top, bottom = touched(self.dst.y, self.dst.height)
         left, right = touched(self.dst.x, self.dst.width)
         return top, left, bottom, right
 
     def holes(self, error: str) -> list[dict[str, Any]]:
-        """What `vrt_holes` says when the source cannot be read."""
+        """Returns the entries of `vrt_holes` for a source that cannot be read."""
         edges = map(float, (self.dst.x, self.dst.y, self.dst.width, self.dst.height))
         place = tuple(int(edge) if edge.is_integer() else edge for edge in edges)
         path = self.source.path
@@ -70,13 +72,13 @@ class Layer:
 
 
 def touched(offset: float, size: float) -> tuple[int, int]:
-    """First pixel, and last but one, of those that a span touches."""
+    """Returns the range of pixels that a span touches, end excluded."""
     return math.floor(offset + TOUCHES), math.ceil(offset + size - TOUCHES)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Pixels of a source and their place on the canvas."""
+    """Pixels of a source and their position on the canvas."""
 
     row: int
     column: int
@@ -91,26 +93,27 @@ class Canvas:
     """(y, x, band)"""
     window: Window
     index: dict[int, int]
-    """From bands of the mosaic to those of `planes`."""
+    """Maps bands of the mosaic to bands of `planes`."""
     threads: int
-    """For each source."""
+    """The number of threads for each source."""
     max_pixels: int | None
     epsg: int | None
-    """Of the mosaic: no source may have another."""
+    """The EPSG code of the mosaic; a source with another code is an error."""
     lenient: bool = False
-    """A source that fails must leave the canvas as it was."""
+    """Whether a source that fails must leave the canvas unchanged."""
     painted: npt.NDArray[np.bool_] | None = None
-    """Which samples of `planes` a source has set; None where holes keep the value that they have."""
+    """The samples of `planes` that a source has set; None if holes keep their initial value."""
 
     def pieces(self, layer: Layer) -> list[Layer]:
-        """A layer in parts that are decoded one after the other: some rows, to where blocks of the file end.
+        """Splits a layer into parts that are decoded one after the other: row ranges that end at block borders of the
+        file.
 
-        PixelSafetyLimitError when one of them would hold more pixels of the source than the caller allows.
+        Raises PixelSafetyLimitError if a part would hold more pixels of the source than the caller allows.
         """
         top, left, bottom, right = layer.box
         top, left = max(top, self.window[0]), max(left, self.window[1])
         bottom, right = min(bottom, self.window[2]), min(right, self.window[3])
-        # Pixels of the source for each of the mosaic.
+        # The number of source pixels per pixel of the mosaic.
         tall, wide = layer.src.height / layer.dst.height, layer.src.width / layer.dst.width
         columns = max(math.ceil((right - left) * wide), right - left)
         most = max(1, int(AT_ONCE / (columns * len(layer.bands) * max(tall, 1))))
@@ -125,8 +128,10 @@ class Canvas:
         return pieces
 
     def _check_size(self, layer: Layer) -> None:
-        """Count what is decoded of a source to be thinned out, which is more than comes on the canvas."""
-        # The mosaic takes nothing from beyond SrcRect, so the file need not be open to know its size.
+        """Checks the number of pixels decoded for a source that is downsampled, which is larger than its number on
+        the canvas.
+        """
+        # The mosaic takes no pixels outside SrcRect, so the size is known without opening the file.
         rows, columns = self._axes(
             layer, math.ceil(layer.src.y + layer.src.height), math.ceil(layer.src.x + layer.src.width)
         )
@@ -139,7 +144,7 @@ class Canvas:
             )
 
     def paint(self, layer: Layer) -> Report:
-        """Decode a source and put it where it goes."""
+        """Decodes a source and places it."""
         file, rows, columns = self._plan(layer)
         target = self.planes[rows.start - self.window[0] :][: rows.count]
         if self._fits(layer, file, rows, columns):
@@ -149,7 +154,7 @@ class Canvas:
         return report
 
     def decode(self, layer: Layer) -> tuple[Part, Report]:
-        """The pixels of a source that the window has."""
+        """Returns the pixels of a source inside the window."""
         file, rows, columns = self._plan(layer)
         raw = np.empty((rows.count, columns.count, len(layer.bands)), file.dtype)
         report = self._read(layer, file, rows, columns, raw)
@@ -161,7 +166,7 @@ class Canvas:
         return file, *self._axes(layer, file.height, file.width)
 
     def _axes(self, layer: Layer, height: int, width: int) -> tuple[_Axis, _Axis]:
-        """Rows and columns of a source of that size."""
+        """Returns the rows and columns for a source of that size."""
         top, left, bottom, right = self.window
         if layer.rows is not None:
             top, bottom = layer.rows
@@ -174,7 +179,7 @@ class Canvas:
         return file.read_into(out, window=window, bands=[band for _, band in layer.bands], threads=self.threads)
 
     def _fits(self, layer: Layer, file: File, rows: _Axis, columns: _Axis) -> bool:
-        """Whether the file's pixels are those of whole rows of the canvas, and can be decoded to where they go."""
+        """Whether the file's pixels fill whole rows of the canvas and can be decoded directly into it."""
         plain = layer.source.nodata is None and layer.source.scale is None and file.dtype == self.planes.dtype
         plain = plain and self.planes.flags.c_contiguous
         whole = columns.count == self.planes.shape[1] and len(layer.bands) == self.planes.shape[2]
@@ -182,7 +187,7 @@ class Canvas:
         return plain and whole and in_order and rows.picks is None and columns.picks is None and not self.lenient
 
     def put(self, layer: Layer, part: Part) -> None:
-        """Place decoded pixels. Where a source has no data, what is there stays."""
+        """Places decoded pixels. Pixels without data leave the canvas unchanged."""
         values, valid = values_of(layer.source, layer.dtype, part.raw)
         rows = slice(part.row, part.row + values.shape[0])
         columns = slice(part.column, part.column + values.shape[1])
@@ -193,7 +198,7 @@ class Canvas:
                 np.copyto(self.painted[rows, columns, self.index[band]], True, where=where)
 
     def leave_hole(self, layer: Layer, values: dict[int, float]) -> None:
-        """Fill what a layer that failed would have covered and no other has, by band of the mosaic."""
+        """Fills the pixels that only a failed layer would have covered, by band of the mosaic."""
         assert self.painted is not None, "only a canvas that knows what was painted has holes to fill"
         top, left, bottom, right = layer.box
         if layer.rows is not None:
@@ -206,7 +211,7 @@ class Canvas:
                 self.planes[rows, columns, index][~self.painted[rows, columns, index]] = values[band]
 
     def _open(self, layer: Layer) -> File:
-        """The file of a source, which has what the mosaic takes of it."""
+        """Opens the file of a source and checks that it has the part that the mosaic uses."""
         path, src = layer.source.path, layer.src
         file, epsg = open_member(path)
         if self.epsg is not None and epsg is not None and self.epsg != epsg:
@@ -220,7 +225,7 @@ class Canvas:
 
 
 def other_system(path: str, epsg: int, expected: int) -> VRTUnsupportedError:
-    """The error for a source that would have to be reprojected."""
+    """Returns the error for a source that would need reprojection."""
     return VRTUnsupportedError(
         f"VRT source {path!r} carries CRS EPSG:{epsg}, which does not match that of the VRT or of its other sources "
         f"(EPSG:{expected}). Nothing is reprojected when a mosaic is read, so its pixels would be misplaced. Reproject "
@@ -229,7 +234,7 @@ def other_system(path: str, epsg: int, expected: int) -> VRTUnsupportedError:
 
 
 def open_member(path: str) -> tuple[File, int | None]:
-    """A source and the code of its system."""
+    """Returns an opened source and the EPSG code of its CRS."""
     identity = identity_of(path)
     opened = _opened if is_settled(identity) else _opened.__wrapped__
     return opened(path, identity)
@@ -239,12 +244,14 @@ def _block_rows(layer: Layer) -> int:
     try:
         return open_member(layer.source.path)[0].levels[0][2]
     except (OSError, ValueError):
-        return 1  # Decoding it will say so.
+        return 1  # Decoding will report the problem.
 
 
 @lru_cache(maxsize=64)
 def _opened(path: str, identity: Identity) -> tuple[File, int | None]:
-    """Tasks of neighbouring chunks read the same sources; what was replaced has another identity."""
+    """Caches opened sources, because tasks of neighbouring chunks read the same ones; a replaced file has another
+    identity.
+    """
     file = File.open(path)
     about = file.describe()
     return file, about["epsg"] or (epsg_of_wkt(about["wkt"]) if about["wkt"] else None)
@@ -252,7 +259,7 @@ def _opened(path: str, identity: Identity) -> tuple[File, int | None]:
 
 @dataclass(frozen=True)
 class _Axis:
-    """Which pixels of the mosaic a source covers along one axis, and which of its own they show."""
+    """Which pixels of the mosaic a source covers along one axis, and which of its own pixels they show."""
 
     start: int
     """First pixel of the mosaic."""
@@ -261,16 +268,16 @@ class _Axis:
     count: int
     """Pixels of the source."""
     picks: npt.NDArray[np.int64] | None = None
-    """For each pixel of the mosaic, that of the source, from `first`; None for one after the other."""
+    """The source pixel, counted from `first`, of each pixel of the mosaic; None if they correspond one to one."""
 
     @classmethod
     def of(cls, src: float, size: float, dst: float, span: float, length: int, low: int, high: int) -> _Axis:
-        """Of a source of `length` pixels, and a window of the mosaic from `low` to `high`."""
+        """Returns the axis for a source of `length` pixels and a window of the mosaic from `low` to `high`."""
         start, stop = touched(dst, span)
         start, stop = max(start, low), min(stop, high)
         if size == span and float(dst).is_integer() and float(src).is_integer():
             return cls(start, int(src) + start - int(dst), stop - start)
-        # Nearest: what lies under the centre of the pixel.
+        # Nearest: the source pixel at the centre of the mosaic pixel.
         centres = (np.arange(start, stop) + 0.5 - dst) * (size / span) + src
         return cls._picking(start, np.clip(np.floor(centres + ON_PIXEL).astype(np.int64), 0, length - 1))
 
@@ -280,18 +287,18 @@ class _Axis:
         return cls(start, first, int(picks[-1]) - first + 1, picks - first)
 
     def pick(self, raw: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
-        """From the pixels of the source to those of the mosaic."""
+        """Selects the pixels of the mosaic from those of the source."""
         return raw if self.picks is None else raw.take(self.picks, axis)
 
 
 def values_of(source: Source, dtype: np.dtype[Any], raw: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Any]:
-    """What the mosaic shows of a source's samples, and where they are valid (None: everywhere)."""
+    """Returns the values of the mosaic for a source's samples, and where they are valid (None: everywhere)."""
     valid = None
     nodata = matchable(source.nodata, raw.dtype)
     if nodata is not None:
         valid = ~np.isnan(raw) if math.isnan(nodata) else raw != raw.dtype.type(nodata)
     if source.scale is not None:
-        # GDAL multiplies in float64, but keeps what goes in and comes out in float32, unless integers need more.
+        # GDAL multiplies in float64, but stores input and output in float32 unless integers need more.
         narrow = np.can_cast(dtype, np.float32) and (raw.dtype.kind == "f" or np.can_cast(raw.dtype, np.float32))
         work = np.float32 if narrow else np.float64
         with np.errstate(all="ignore"):
@@ -300,7 +307,7 @@ def values_of(source: Source, dtype: np.dtype[Any], raw: npt.NDArray[Any]) -> tu
 
 
 def as_gdal(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """A cast as GDAL does it: to the nearest whole number, half away from zero, kept inside the type; NaN is 0."""
+    """Casts like GDAL: rounds to the nearest integer, halves away from zero, clamps to the type; NaN becomes 0."""
     if values.dtype == dtype:
         return values
     if values.dtype.kind == "c":
@@ -318,5 +325,5 @@ def as_gdal(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         whole = np.where(values < 0, np.ceil(values - half), np.floor(values + half))
         whole = np.where(np.isnan(values), 0, whole)
         inside = np.clip(whole, limits.min, limits.max).astype(dtype)
-        # The greatest integers of 32 and 64 bits are no floats: the float next to them is too great to be cast.
+        # Floats cannot represent the largest integers of 32 and 64 bits: the next float is too large for the cast.
         return np.where(whole >= values.dtype.type(limits.max), limits.max, inside).astype(dtype)

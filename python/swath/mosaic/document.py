@@ -1,4 +1,4 @@
-"""What a `.vrt` file says: a mosaic of GeoTIFF files. What is not one is refused here, before a pixel is read."""
+"""Parses a `.vrt` file that is a mosaic of GeoTIFF files. Everything else is refused here, before a pixel is read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _REFUSED_IN_BAND = (
     "AveragedSource",
     "NoDataFromMaskSource",
 )
-# They tell about a band and do not change its pixels.
+# Elements that describe a band and do not change its pixels.
 _ABOUT_BAND = (
     "CategoryNames",
     "ColorInterp",
@@ -61,12 +61,12 @@ _ABOUT_BAND = (
 _REFUSED_IN_SOURCE = ("LUT", "Exponent", "ColorTableComponent")
 _TRUE = ("1", "yes", "true", "on")
 METADATA_DOMAIN, POINT_TRANSFORM = "SWATH", "POINT_TRANSFORM"
-"""Where a mosaic of points that Swath has written keeps the transform of their centres."""
+"""The metadata item in which a mosaic of points written by Swath stores the transform of the pixel centres."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rect:
-    """Part of a source or of the mosaic, in its pixels; gdalbuildvrt writes fractions where grids do not agree."""
+    """A part of a source or of the mosaic, in pixels; gdalbuildvrt writes fractions if grids differ."""
 
     x: float
     y: float
@@ -79,19 +79,19 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A part of a band of a file and where it goes."""
+    """A part of a band of a file and its position."""
 
     path: str
-    """Absolute, free of links, and inside of where sources may lie."""
+    """Absolute, without symbolic links, and inside an allowed folder."""
     band: int
-    """From 0."""
+    """Counted from 0."""
     src: Rect | None
     dst: Rect | None
-    """Both are None when the whole file lies at the origin."""
+    """Both are None if the whole file lies at the origin."""
     nodata: Number | None = None
-    """Pixels of this value leave what earlier sources have put there."""
+    """Pixels of this value leave the pixels of earlier sources unchanged."""
     scale: float | None = None
-    """None when values are taken as they are."""
+    """None if values are not scaled."""
     offset: float = 0.0
 
 
@@ -106,7 +106,7 @@ class Band:
     units: str | None = None
     scale: float = 1.0
     offset: float = 0.0
-    """What unpacks the band's values; they are not applied when it is read."""
+    """The offset and scale that unpack the band's values; reading does not apply them."""
     color: str = "undefined"
     tags: tuple[tuple[str, str], ...] = ()
     """Items of the default metadata domain."""
@@ -114,26 +114,26 @@ class Band:
 
 @dataclass(frozen=True, eq=False)
 class Vrt:
-    """A mosaic. It may have very many sources: two of them are the same if they are one object."""
+    """A mosaic. It may have very many sources, so two mosaics are equal only if they are the same object."""
 
     path: str
     width: int
     height: int
     srs: str | None
     transform: tuple[float, float, float, float, float, float] | None
-    """(a, b, c, d, e, f), as the tags of a TIFF would say it: the first pixel's corner, or its centre for points."""
+    """(a, b, c, d, e, f) as in the tags of a TIFF: for the corner of the first pixel, or its centre for points."""
     raster_type: str
     bands: tuple[Band, ...]
     identity: Identity
-    """Of the file when it was parsed."""
+    """The identity of the file when it was parsed."""
     corners: tuple[float, float, float, float, float, float] | None = None
-    """The transform of pixel corners, also for points: what GDAL reads."""
+    """The transform of pixel corners, also for points, as GDAL reads it."""
     tags: tuple[tuple[str, str], ...] = ()
     """Items of the default metadata domain."""
 
 
 def read_vrt(path: str) -> Vrt:
-    """Parse a mosaic. No source is opened."""
+    """Parses a mosaic without opening its sources."""
     limit, roots = _max_xml_bytes(), os.environ.get("SWATH_VRT_ALLOWED_ROOTS", "")
     identity = identity_of(path)
     parse = _parsed if is_settled(identity) else _parsed.__wrapped__
@@ -141,14 +141,14 @@ def read_vrt(path: str) -> Vrt:
 
 
 def is_settled(identity: Identity) -> bool:
-    """Whether a file cannot change any more and look the same: file times may tick as slowly as every second."""
+    """Whether a later change of a file would change its time: file times may have a resolution of one second."""
     changed = identity[-1]
     return isinstance(changed, int) and time.time_ns() - changed > 2_000_000_000
 
 
 @lru_cache(maxsize=4)
 def _parsed(path: str, identity: Identity, folder: str, limit: int, roots: str) -> Vrt:
-    """Windows of one mosaic are often read one after the other."""
+    """Caches parsed files, because windows of one mosaic are often read one after the other."""
     with Path(path).open("rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -180,7 +180,7 @@ class _Parser:
     def __init__(self, path: str, roots: str, identity: Identity) -> None:
         self.path = path
         self.identity = identity
-        # Relative sources must stay in the folder of the VRT; those named by absolute paths may lie in a root as well.
+        # Relative sources must be in the folder of the VRT; sources with absolute paths may also be in an allowed root.
         self.folder = os.path.dirname(os.path.realpath(path))
         self.roots = [os.path.realpath(root) for root in roots.split(os.pathsep) if root.strip()]
         self._folders: dict[str, str] = {}
@@ -206,7 +206,7 @@ class _Parser:
         bands = [self._band(number, element, size) for number, element in enumerate(root.findall("VRTRasterBand"), 1)]
         if not bands:
             raise VRTUnsupportedError(f"VRT {self.path!r} declares no <VRTRasterBand> elements.")
-        # What to_geotiff says of points: the transform of their centres.
+        # The item that to_geotiff writes for points: the transform of their centres.
         centres = _item(root, METADATA_DOMAIN, POINT_TRANSFORM)
         is_point = centres is not None or (_item(root, "", "AREA_OR_POINT") or "").lower() == "point"
         return Vrt(
@@ -329,7 +329,7 @@ class _Parser:
         )
 
     def _path(self, element: Element | None) -> str:
-        """The file of a source, without links, where it may lie."""
+        """Returns the resolved path of a source and checks that its location is allowed."""
         name = ("" if element is None else element.text or "").strip()
         if element is None or not name:
             raise VRTUnsupportedError(f"VRT {self.path!r} has a source without a <SourceFilename>.")
@@ -344,7 +344,7 @@ class _Parser:
         )
 
     def _real(self, path: str) -> str:
-        """As os.path.realpath, which asks for each folder of each path: a mosaic has many files in few folders."""
+        """Like os.path.realpath with a cache of folders: a mosaic has many files in few folders."""
         folder, name = os.path.split(path)
         if name in ("", os.curdir, os.pardir):
             return os.path.realpath(path)
@@ -391,7 +391,7 @@ class _Parser:
 
 
 def _item(root: Element, domain: str, key: str) -> str | None:
-    """An item of the metadata."""
+    """Returns an item of the metadata."""
     for metadata in root.findall("Metadata"):
         for item in metadata.findall("MDI"):
             if item.get("key") == key and metadata.get("domain", "") == domain:
@@ -400,13 +400,13 @@ def _item(root: Element, domain: str, key: str) -> str | None:
 
 
 def _items(element: Element) -> tuple[tuple[str, str], ...]:
-    """The items of the default metadata domain, by their names."""
+    """Returns the items of the default metadata domain by name."""
     plain = [metadata for metadata in element.findall("Metadata") if not metadata.get("domain")]
     return tuple((item.get("key", ""), item.text or "") for metadata in plain for item in metadata.findall("MDI"))
 
 
 def _nodata(text: str | None, dtype: np.dtype[Any]) -> Number | None:
-    """A value that a pixel can have is of the pixels' kind; others stay as they were written."""
+    """Returns the value in the type of the pixels if a pixel can equal it, else as it was written."""
     nodata = parse_nodata(text)
     found = matchable(nodata, dtype)
     return nodata if found is None else found

@@ -1,4 +1,4 @@
-"""`open_geotiff` of a `.vrt` file: what the mosaic says, checked, and its pixels as a DataArray."""
+"""`open_geotiff` of a `.vrt` file: checks the mosaic and returns its pixels as a DataArray."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..xarray.dataarray import Coords
 
 COMPARED = 16
-"""Sources whose system is looked at when a mosaic is opened. That of the others is when they are read."""
+"""The number of sources whose CRS is checked when a mosaic is opened. The others are checked when they are read."""
 
 
 def open_vrt(
@@ -65,7 +65,7 @@ def open_vrt(
     threads: int | None = None,
     report: dict[str, Any] | None = None,
 ) -> xr.DataArray:
-    """Read a mosaic. The arguments are those of `open_geotiff`, whose part of the checks was made."""
+    """Reads a mosaic. The arguments are those of `open_geotiff`, which has checked some of them."""
     if gpu:
         require_gpu()
     lenient = missing_sources == "warn"
@@ -111,7 +111,7 @@ def open_vrt(
 
 
 def mosaic_of(path: str) -> Mosaic:
-    """A mosaic to read from, as `open_rasterio` presents it: with any place and any nodata values."""
+    """Returns a mosaic for `open_rasterio`, with any georeferencing and any nodata values."""
     vrt = _whole_sources(read_vrt(path), False)
     code = None if vrt.srs is None else _swath.epsg_of_wkt(vrt.srs)
     return Mosaic(vrt, False, _system(vrt, Georef(epsg=code)))
@@ -130,7 +130,7 @@ def _array(
 
 
 def _whole_sources(vrt: Vrt, lenient: bool) -> Vrt:
-    """With the size of sources that are taken whole, which only their headers say."""
+    """Adds the size of sources that are used whole, which only their headers contain."""
     if all(source.src is not None for band in vrt.bands for source in band.sources):
         return vrt
 
@@ -156,7 +156,7 @@ def _place(vrt: Vrt, allow_unparseable: object) -> Georef:
 
 
 def _epsg(vrt: Vrt, text: str, allow_unparseable: object) -> int | None:
-    """The code of a system, or None for one without a code."""
+    """Returns the EPSG code of a CRS, or None if it has no code."""
     code = _swath.epsg_of_wkt(text)
     if code is not None:
         return code
@@ -184,7 +184,7 @@ def _epsg(vrt: Vrt, text: str, allow_unparseable: object) -> int | None:
 
 
 def _bands(vrt: Vrt, band: Any) -> tuple[tuple[int, ...], bool]:
-    """The bands to read, and whether the result has a band axis."""
+    """Returns the bands to read and whether the result has a band axis."""
     try:
         bands, has_axis = bands_of(band, [about.description for about in vrt.bands])
     except TypeError as error:
@@ -201,7 +201,7 @@ def _bands(vrt: Vrt, band: Any) -> tuple[tuple[int, ...], bool]:
 
 
 def _nodata(vrt: Vrt, bands: tuple[int, ...], band_nodata: str | None) -> Number | None:
-    """The value that attrs name: of the band that is read, or of the first."""
+    """Returns the nodata value for attrs: that of the selected band, or of the first."""
     distinct = {str(about.nodata): about.nodata for about in vrt.bands if about.nodata is not None}
     if len(distinct) > 1 and band_nodata is None:
         raise MixedBandMetadataError(
@@ -215,7 +215,7 @@ def _nodata(vrt: Vrt, bands: tuple[int, ...], band_nodata: str | None) -> Number
 def _masking(
     mosaic: Mosaic, bands: tuple[int, ...], nodata: Number | None, masked: bool, dtype: Any
 ) -> tuple[Mosaic, Finish]:
-    """How nodata becomes NaN: for all bands by one value, or by the mosaic where each band has its own."""
+    """Returns how nodata becomes NaN: with one value for all bands, or in the mosaic if each band has its own."""
     chosen = [mosaic.vrt.bands[band] for band in bands]
     source = chosen[0].dtype
     if not masked or len({str(about.nodata) for about in chosen}) == 1:
@@ -225,7 +225,7 @@ def _masking(
 
 
 def _system(vrt: Vrt, place: Georef) -> int | None:
-    """The code of the system that all sources must have, and have as far as is looked here."""
+    """Returns the EPSG code that all sources must have, after checking some of them."""
     code = place.epsg
     if code is None and vrt.srs is not None:
         return None
@@ -234,7 +234,7 @@ def _system(vrt: Vrt, place: Georef) -> int | None:
         try:
             _, own = open_member(path)
         except (OSError, ValueError):
-            continue  # Reading it will say so.
+            continue  # Reading will report the problem.
         if code is not None and own is not None and own != code:
             raise other_system(path, own, code)
         code = code or own
@@ -244,7 +244,7 @@ def _system(vrt: Vrt, place: Georef) -> int | None:
 def _pixels(
     mosaic: Mosaic, plan: ReadPlan, chunks: Any, report: dict[str, Any]
 ) -> tuple[Any, bool | None, list[dict[str, Any]]]:
-    """The pixels, whether nodata is among them if that is known, and the holes."""
+    """Returns the pixels, whether nodata occurs if that is known, and the holes."""
     if chunks is not None:
         layers = mosaic.touching(plan.window, plan.bands)
         identities = [_identity(layer.source.path) for layer in layers]
@@ -271,12 +271,12 @@ def _lazy(mosaic: Mosaic, plan: ReadPlan, chunks: Any, identities: list[Identity
     pixels = Pixels(mosaic, plan)  # type: ignore[arg-type]
     vrt = os.path.abspath(mosaic.vrt.path), mosaic.vrt.identity, identities, mosaic.lenient
     about = vrt, repr(replace(plan, threads=None)), sizes
-    # A mosaic may have a hundred thousand sources: it is one node of the graph, to which all tasks refer.
+    # A mosaic may have a hundred thousand sources, so it is one node of the graph to which all tasks refer.
     return dask_array(pixels, sizes, about, np.empty((0,) * pixels.ndim, plan.dtype), inline=False)
 
 
 def _holes(mosaic: Mosaic, missing: list[Layer]) -> list[dict[str, Any]]:
-    """The holes that are known before anything is computed: files that are not there."""
+    """Returns the holes that are known before the read: missing files."""
     holes = [hole for layer in missing for hole in layer.holes("FileNotFoundError: source file not found")]
     if holes and (is_strict() or not mosaic.lenient):
         some = ", ".join(f"{hole['source']!r} (band {hole['band']})" for hole in holes[:5])

@@ -1,4 +1,4 @@
-"""A mosaic as a file to read from, so that plans, dask chunks and sentinels need not know that it is none."""
+"""A mosaic with the interface of a file, so that plans, dask chunks and nodata need no special case."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from ..read.plan import Window
     from .document import Vrt
 
-# What may go wrong with a source so that `missing_sources="warn"` leaves a hole.
+# Errors of a source for which `missing_sources="warn"` leaves a hole.
 UNREADABLE = (OSError, ValueError, IndexError)
 BLOCK = 256
-"""Chunks "auto" are cut at multiples of this: most tiles of most sources end there."""
+""""auto" chunks end at multiples of this, where most tiles of most sources end."""
 
 
 class Mosaic:
-    """A VRT whose pixels can be read. Any thread, any process: it pickles as what was parsed."""
+    """A VRT whose pixels can be read in any thread and process. It is pickled in its parsed form."""
 
     def __init__(self, vrt: Vrt, lenient: bool = False, epsg: int | None = None) -> None:
         self.vrt = vrt
         self.lenient = lenient
         """Whether a source that cannot be read leaves a hole."""
         self.epsg = epsg
-        """No source may have another system, where it is known."""
+        """The EPSG code of the mosaic; a source with another known code is an error."""
 
     def masked(self, promoted: np.dtype[Any] | None = None) -> MaskedMosaic:
-        """The same mosaic with NaN for the nodata value of each band; `promoted` is the type of the result."""
+        """Returns the same mosaic with NaN for the nodata value of each band; `promoted` is the type of the result."""
         return MaskedMosaic(self.vrt, self.lenient, self.epsg, promoted)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -57,7 +57,7 @@ class Mosaic:
         return *self.__reduce__()[1][1:], os.path.abspath(self.vrt.path), self.vrt.identity, sources
 
     def file(self) -> Mosaic:
-        """As a handle: the file that tasks read."""
+        """Returns itself: the interface of a handle."""
         return self
 
     @property
@@ -65,7 +65,7 @@ class Mosaic:
         return [(self.vrt.height, self.vrt.width, BLOCK, BLOCK)]
 
     def touching(self, window: Window, bands: Sequence[int]) -> list[Layer]:
-        """The layers that have a part in a window, with those of their bands that are asked for."""
+        """Returns the layers that contribute to a window, with the requested bands."""
         layers, boxes = _layers(self.vrt)
         top, left, bottom, right = boxes.T
         hit = (top < window[2]) & (left < window[3]) & (bottom > window[0]) & (right > window[1])
@@ -88,9 +88,9 @@ class Mosaic:
         threads: int | None = None,
         max_pixels: int | None = None,
     ) -> Report:
-        """Put a window together, (y, x), (y, x, band) or, with bands_last=False, (band, y, x).
+        """Assembles a window (y, x), (y, x, band) or, with bands_last=False, (band, y, x).
 
-        The report has `holes` where sources could not be read.
+        The report has `holes` if sources could not be read.
         """
         start = time.perf_counter()
         window = window or (0, 0, self.vrt.height, self.vrt.width)
@@ -122,9 +122,10 @@ class Mosaic:
         }
 
     def _hole_values(self, bands: Sequence[int]) -> dict[int, float]:
-        """What stands where a source could not be read, by band, unless it is what stands where there is no source.
+        """Returns the values, by band, for pixels whose source could not be read, if they differ from those of pixels
+        without a source.
 
-        0 of a float band without nodata would look like a measurement.
+        In a float band without nodata, 0 would look like a measurement.
         """
         if not self.lenient:
             return {}
@@ -134,7 +135,7 @@ class Mosaic:
     def _paint(
         self, canvas: Canvas, layers: list[Layer], workers: int
     ) -> tuple[list[Report], list[dict[str, Any]], list[Layer]]:
-        """Reports of the layers that could be read; holes, and the layers or pieces of them that left one."""
+        """Returns the reports of the layers that were read, the holes, and the layers or pieces that left one."""
         reports: list[Report] = []
         holes: list[dict[str, Any]] = []
         failed: list[Layer] = []
@@ -157,7 +158,7 @@ class Mosaic:
 
 
 class MaskedMosaic(Mosaic):
-    """A mosaic whose bands have nodata values of their own: NaN in all of them."""
+    """A mosaic whose bands have different nodata values: NaN in all of them."""
 
     def __init__(
         self, vrt: Vrt, lenient: bool = False, epsg: int | None = None, promoted: np.dtype[Any] | None = None
@@ -171,7 +172,7 @@ class MaskedMosaic(Mosaic):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of all bands."""
+        """The type of all bands."""
         return np.result_type(*(self._finish(band).dtype for band in range(len(self.vrt.bands))))
 
     def _finish(self, band: int) -> Finish:
@@ -186,7 +187,7 @@ class MaskedMosaic(Mosaic):
         bands_last: bool = True,
         **rest: Any,
     ) -> Report:
-        """As a plain mosaic does."""
+        """Assembles a window, like a plain mosaic."""
         bands = range(len(self.vrt.bands)) if bands is None else bands
         raw = np.empty(out.shape, self.vrt.bands[bands[0]].dtype)
         report = super().read_into(raw, bands=bands, bands_last=bands_last, **rest)
@@ -204,7 +205,7 @@ def _identity(path: str) -> Identity | None:
 
 
 def _planes(array: npt.NDArray[Any], bands_last: bool) -> npt.NDArray[Any]:
-    """The same pixels as (y, x, band)."""
+    """Returns the same pixels as (y, x, band)."""
     if array.ndim == 2:
         return array[:, :, None]
     return array if bands_last else np.moveaxis(array, 0, -1)
@@ -212,7 +213,7 @@ def _planes(array: npt.NDArray[Any], bands_last: bool) -> npt.NDArray[Any]:
 
 @lru_cache(maxsize=4)
 def _layers(vrt: Vrt) -> tuple[list[Layer], npt.NDArray[np.int64]]:
-    """The sources in the order in which they cover each other, and their boxes."""
+    """Returns the sources in the order in which they cover each other, and their boxes."""
     found: list[Layer] = []
     for place in range(max(len(band.sources) for band in vrt.bands)):
         same: dict[Any, Layer] = {}
@@ -228,13 +229,13 @@ def _layers(vrt: Vrt) -> tuple[list[Layer], npt.NDArray[np.int64]]:
 def _in_parallel(
     canvas: Canvas, layers: list[Layer], workers: int
 ) -> Generator[tuple[Layer, Callable[[], Report]], None, None]:
-    """Each layer, or piece of one, in its turn, and a function that returns when it is on the canvas."""
+    """Yields each layer, or piece of one, in order, with a function that returns when it is on the canvas."""
     pieces = [piece for layer in layers for piece in canvas.pieces(layer)]
     if workers == 1:
         for piece in pieces:
             yield piece, partial(canvas.paint, piece)
         return
-    # Where sources overlap, the later one must come to lie on top: then only the decoding is parallel.
+    # If sources overlap, the later one must end up on top, so only the decoding is parallel.
     ordered = _overlap(layers)
     pool = ThreadPoolExecutor(workers, "swath-mosaic")
     work: Callable[[Layer], Any] = canvas.decode if ordered else canvas.paint

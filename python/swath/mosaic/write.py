@@ -1,4 +1,4 @@
-"""`to_geotiff` to a name that ends with `.vrt`: a folder of tiles, and an index that makes one mosaic of them."""
+"""`to_geotiff` to a name that ends in `.vrt`: writes a folder of tiles and an index that makes one mosaic of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from .._swath import File, default_threads
 from .._xml import add, replace_file, to_bytes
 from ..gpu.arrays import is_on_device, to_host
 from ..read.crs import crs_of
-from ..read.sidecars import pam_path
 from ..write.sidecars import STATISTICS, number_text
 from ..write.stream import as_announced, finish, make_parent
 from ..write.to_geotiff import write_array
@@ -35,12 +34,12 @@ if TYPE_CHECKING:
 
 Report = dict[str, Any]
 _ADDED = {"blocks", "sparse_blocks", "bytes_encoded", "file_bytes", "fallbacks"}
-"""What reports of tiles are added up in."""
+"""The entries of the tiles' reports that are summed."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A file of the mosaic: its name, and its place in pixels."""
+    """A file of the mosaic: its name and its position in pixels."""
 
     name: str
     row: int
@@ -49,14 +48,14 @@ class Tile:
     width: int
 
     def of(self, raster: Raster) -> Any:
-        """Its part of a raster's array."""
+        """Returns its part of a raster's array."""
         rows = slice(self.row, self.row + self.height)
         columns = slice(self.column, self.column + self.width)
         return raster.array[:, rows, columns] if raster.bands_first else raster.array[rows, columns]
 
 
 def write_vrt(job: Job, progress: Progress | None) -> Report:
-    """Write the tiles and the index. Until all of them are written nothing has the name that it will have."""
+    """Writes the tiles and the index. They get their final names when all of them are written."""
     start = time.perf_counter()
     path = str(job.target)
     stem = os.path.splitext(path)[0]
@@ -64,7 +63,7 @@ def write_vrt(job: Job, progress: Progress | None) -> Report:
     if os.path.isdir(folder) and os.listdir(folder):
         raise FileExistsError(f"Tiles directory already contains files: {os.path.abspath(folder)}")
     if os.path.exists(path) and not job.overwrite:
-        raise FileExistsError(f"{path} exists, and overwrite=False")
+        raise FileExistsError(f"{path} already exists; pass overwrite=True to replace it")
     make_parent(path)
     staged = f"{folder}.tmp-{os.urandom(16).hex()}"
     os.mkdir(staged)
@@ -73,11 +72,12 @@ def write_vrt(job: Job, progress: Progress | None) -> Report:
         reports = _write_tiles(job, tiles, staged, progress)
         report = _merged(reports)
         index = _index(job, tiles, os.path.basename(folder), staged, report)
-        # An empty folder of that name is replaced. The index comes last: who finds it finds all tiles.
+        # An empty folder of that name is replaced. The index comes last, so that a reader that finds it finds all
+        # tiles.
         os.rename(staged, folder)
         try:
-            # It would be taken for that of the new mosaic.
-            Path(pam_path(path)).unlink(missing_ok=True)
+            # A stale sidecar would be read as that of the new mosaic.
+            Path(f"{path}.aux.xml").unlink(missing_ok=True)
             replace_file(path, index)
         except BaseException:
             os.rename(folder, staged)
@@ -89,7 +89,7 @@ def write_vrt(job: Job, progress: Progress | None) -> Report:
 
 
 def _tiles(raster: Raster, size: int) -> list[Tile]:
-    """Blocks of a NumPy array, chunks of a dask array, row by row."""
+    """Returns blocks of a NumPy array or chunks of a dask array, row by row."""
     if raster.is_dask:
         heights, widths = raster.array.chunks[1:] if raster.bands_first else raster.array.chunks[:2]
     else:
@@ -107,7 +107,7 @@ def _steps(lengths: Any) -> Iterator[tuple[int, int]]:
 
 
 def _write_tiles(job: Job, tiles: list[Tile], folder: str, progress: Progress | None) -> list[Report]:
-    """Tiles are written by several threads. Chunks are computed by dask's scheduler, as many as the buffer holds."""
+    """Writes tiles with several threads. dask's scheduler computes as many chunks as fit in the buffer."""
     threads = job.threads or default_threads()
     workers = max(1, min(threads, len(tiles)))
     reports: list[Report] = []
@@ -134,7 +134,7 @@ def _write_tiles(job: Job, tiles: list[Tile], folder: str, progress: Progress | 
 
 
 def _batches(job: Job, tiles: list[Tile]) -> Iterator[list[Tile]]:
-    """As many tiles as fit into the buffer, at least one."""
+    """Returns groups of tiles that fit in the buffer, at least one tile each."""
     batch: list[Tile] = []
     held = 0
     for tile in tiles:
@@ -174,7 +174,7 @@ def _moved(
 
 
 def _index(job: Job, tiles: list[Tile], folder: str, staged: str, report: Report) -> bytes:
-    """The XML of the mosaic."""
+    """Returns the XML of the mosaic."""
     raster, options = job.raster, job.options
     root = Element("VRTDataset", {"rasterXSize": str(raster.width), "rasterYSize": str(raster.height)})
     _, system = crs_of(File.open(os.path.join(staged, tiles[0].name)).describe(), allow_unparseable=True)
@@ -184,7 +184,7 @@ def _index(job: Job, tiles: list[Tile], folder: str, staged: str, report: Report
     if transform is not None:
         a, b, c, d, e, f = transform
         if options.get("raster_type") == "point":
-            # GDAL takes this transform for that of a corner, whatever AREA_OR_POINT says; others do not.
+            # GDAL reads this transform as that of a corner, whatever AREA_OR_POINT says; other readers do not.
             add(add(root, "Metadata", domain=METADATA_DOMAIN), "MDI", _six(c, a, b, f, d, e), key=POINT_TRANSFORM)
             c, f = c - (a + b) / 2, f - (d + e) / 2
         add(root, "GeoTransform", _six(c, a, b, f, d, e))
@@ -217,7 +217,7 @@ def _data_type(dtype: np.dtype[Any]) -> str:
 
 
 def _describe(band: Element, options: Options, index: int) -> None:
-    """What is known of a band beside its pixels."""
+    """Adds the metadata of a band."""
     nodata = options.get("nodata")
     if nodata is not None:
         add(band, "NoDataValue", nodata)
@@ -238,13 +238,13 @@ def _describe(band: Element, options: Options, index: int) -> None:
         table = add(band, "ColorTable")
         count = len(colors) // 3
         for value in range(count):
-            # 16 bits to 8, as GDAL does.
+            # 16 bits to 8, as in GDAL.
             r, g, b = (colors[value + part * count] // 257 for part in range(3))
             add(table, "Entry", c1=r, c2=g, c3=b, c4=255)
 
 
 def _classify(band: Element, job: Job, report: Report) -> None:
-    """What goes beside the mosaic as well: GDAL does not look for the `.aux.xml` of a VRT."""
+    """Adds the class names and colours to the index too, because GDAL does not read the `.aux.xml` of a VRT."""
     if job.sidecars.categories is not None:
         names = add(band, "CategoryNames")
         for name in job.sidecars.categories[0]:
@@ -257,7 +257,7 @@ def _classify(band: Element, job: Job, report: Report) -> None:
 
 
 def _merged(reports: list[Report]) -> Report:
-    """One report for all tiles."""
+    """Returns one report for all tiles."""
     merged: Report = {**reports[0], "files": len(reports)}
     for report in reports[1:]:
         for key in _ADDED & report.keys():
@@ -269,7 +269,7 @@ def _merged(reports: list[Report]) -> Report:
 
 
 def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Statistics of two sets of pixels together (Chan, Golub and LeVeque)."""
+    """Combines the statistics of two sets of pixels (Chan, Golub and LeVeque)."""
     if not one["count"] or not other["count"]:
         return one if one["count"] else other
     count = one["count"] + other["count"]

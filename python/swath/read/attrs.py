@@ -1,16 +1,12 @@
-"""What attrs say of a file: the contract, version 5."""
+"""The attributes of an array that was read: version 5 of the attrs contract."""
 
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
-from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from .. import _swath
-from .._xml import add, parse_xml, to_bytes
 from ..xarray.state import KEY, ReadState
 from ..xarray.structured import Structured
 
@@ -21,40 +17,34 @@ if TYPE_CHECKING:
 CONTRACT = 5
 
 IMAGE_DESCRIPTION, X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT, EXTRA_SAMPLES = 270, 282, 283, 296, 338
-GDAL_METADATA = 42112
 RESOLUTION_UNITS = {1: "none", 2: "inch", 3: "centimeter"}
 BYTE, RATIONAL, SIGNED_RATIONAL = 1, 5, 10
 
 MANAGED = frozenset(
-    # What the image is and where its blocks are; what attrs have under a name of their own; the place; GDAL's texts.
+    # Tags that describe the image and its blocks, that have their own attribute, that give the georeferencing, or that
+    # hold GDAL's texts.
     [254, 256, 257, 258, 259, 262, 273, 274, 277, 278, 279, 284, 317, 322, 323, 324, 325, 330, 339]
     + [X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT]
     + [33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113]
-    # How this file's blocks are encoded, which is not true of the next file: bit order, fax, JPEG tables and colours,
-    # LERC.
+    # Tags of the encoding of this file's blocks, which do not apply to another file: bit order, fax, JPEG tables and
+    # colours, LERC.
     + [255, 266, 292, 293, 326, 327, 328, 347, 512, 513, 514, 515, 517, 518, 519, 520, 521, 529, 530, 531, 532, 50674]
 )
 
 Metadata = dict[str | tuple[str, int], str]
 """GDAL_METADATA by name, or by name and band (from 0)."""
 
-
 COLORLESS = frozenset(["", "gray", "undefined", "palette"])
-"""Colour interpretations that say nothing of colours."""
-
-MARKS = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
-ESCAPED = re.compile(f"&({'|'.join(MARKS)});")
+"""Colour interpretations without a colour."""
 
 
 def file_attrs(description: Description) -> dict[str, Any]:
-    """What does not depend on which pixels are read."""
+    """Returns the attrs that do not depend on the pixels that are read."""
     attrs: dict[str, Any] = {"_swath_contract": CONTRACT}
     tags = {tag: (kind, count, value) for tag, kind, count, value in description["tags"]}
-    xml = metadata_text(description)
-    if added := _said_elsewhere(description, xml):
-        xml = _with_items(xml, added)
+    xml = description["gdal_metadata_xml"]
     if xml is not None:
-        attrs["gdal_metadata"] = Structured(parse_metadata(xml) or {}, xml)
+        attrs["gdal_metadata"] = Structured(description["gdal_metadata"] or {}, xml)
         attrs["gdal_metadata_xml"] = xml
     if description["colormap"] is not None:
         attrs["colormap"] = description["colormap"]
@@ -80,7 +70,7 @@ def file_attrs(description: Description) -> dict[str, Any]:
 
 
 def copy_of(attrs: dict[str, Any]) -> dict[str, Any]:
-    """For one more array: what users change in theirs must not show in others."""
+    """Returns a copy of the attrs, so that a change in one array does not affect another."""
     copied = dict(attrs)
     if "category_names" in copied:
         copied["category_names"] = copied["category_names"].copy()
@@ -92,7 +82,7 @@ def _plain_tag(kind: int, count: int, value: Any) -> tuple[int, int, Any]:
 
 
 def _plain(kind: int, count: int, value: Any) -> Any:
-    """Numbers as users expect them: BYTE tags as integers, rationals as floats; None for a division by zero."""
+    """Converts tag values to common types: BYTE to integers, rationals to floats, None for a division by zero."""
     if kind == BYTE and isinstance(value, bytes):
         return value[0] if count == 1 else tuple(value)
     if kind in (RATIONAL, SIGNED_RATIONAL) and isinstance(value, tuple):
@@ -104,81 +94,13 @@ def _ratio(pair: tuple[int, int]) -> float | None:
     return pair[0] / pair[1] if pair[1] else None
 
 
-def metadata_text(description: Description) -> str | None:
-    """GDAL_METADATA as the tag has it, sound or not."""
-    return next((str(value) for tag, _, _, value in description["tags"] if tag == GDAL_METADATA), None)
-
-
-def _said_elsewhere(description: Description, xml: str | None) -> list[tuple[str, int, str]]:
-    """Scales, offsets and units of bands that another than the tag gives: the place of heights, their system, PAM.
-
-    In a new file nothing is left of that but what the tag says.
-    """
-    try:
-        items = [] if xml is None else _swath.metadata_items(xml)
-    except ValueError:
-        return []
-    said = {(role.lower(), band): value for _, value, band, _, role in items if role is not None and band is not None}
-    added = []
-    for band, info in enumerate(description["band_info"]):
-        for name, plain, value in (
-            ("SCALE", 1.0, info["scale"]),
-            ("OFFSET", 0.0, info["offset"]),
-            ("UNITTYPE", "", info["units"]),
-        ):
-            text = said.get((name.lower(), band))
-            if value is not None and not (value == plain if text is None else _says(text, value)):
-                added.append((name, band, value if isinstance(value, str) else repr(value)))
-    return added
-
-
-def _says(text: str, value: str | float) -> bool:
-    """Whether a text of the tag may be where a value comes from."""
-    if isinstance(value, str):
-        return text == value
-    try:
-        number = float(text)
-    except ValueError:
-        return True
-    return number == value or not math.isfinite(value)
-
-
-def _with_items(xml: str | None, added: list[tuple[str, int, str]]) -> str:
-    """GDAL_METADATA with these items of bands in the place of those it has."""
-    root = Element("GDALMetadata") if xml is None else parse_xml(xml.strip(" \n\0").encode())
-    replaced = {(name.lower(), str(band)) for name, band, _ in added}
-    for item in root.findall("Item"):
-        if (item.get("role", "").lower(), item.get("sample")) in replaced:
-            root.remove(item)
-    for name, band, value in added:
-        # Twice, as GDAL does it.
-        escaped = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
-        add(root, "Item", escaped, name=name, sample=band, role=name.lower())
-    return to_bytes(root).decode()
-
-
-def parse_metadata(xml: str) -> Metadata | None:
-    """The items of GDAL_METADATA; None when it is not XML, or has a document type."""
-    try:
-        items = parse_xml(xml.strip().encode()).iter("Item")
-        metadata: Metadata = {}
-        for item in items:
-            name, sample = item.get("name", ""), item.get("sample")
-            # GDAL escapes values before it escapes the XML: unescaped once, "a<b" is still "a&lt;b".
-            value = ESCAPED.sub(lambda mark: MARKS[mark[1]], item.text or "")
-            metadata[name if sample is None else (name, int(sample))] = value
-    except ValueError:
-        return None
-    return metadata
-
-
 def nodata_attrs(
     finish: Finish, nodata: Number | None, *, masked: bool, cast: bool, seen: bool | None
 ) -> dict[str, Any]:
-    """What is missing in the result. `seen` is None for lazy reads, where the pixels are not known yet.
+    """Returns the attrs about missing pixels. `seen` is None for lazy reads, whose pixels are not known yet.
 
-    Where NaN stands for missing pixels, NaN is the nodata value of the array: the file's is in `encoding`. There are
-    no truth values, which netCDF does not store.
+    If NaN marks missing pixels, NaN is the nodata value of the array, and the value of the file is in `encoding`. No
+    value is a bool, because netCDF cannot store bool attributes.
     """
     attrs: dict[str, Any] = {}
     is_masked = stands_for_missing(finish, nodata, masked)
@@ -194,22 +116,22 @@ def nodata_attrs(
 
 
 def stands_for_missing(finish: Finish, nodata: Number | None, masked: bool) -> bool:
-    """Whether NaN stands for missing pixels; also in a float file where no pixel can equal the nodata value."""
+    """Whether NaN marks missing pixels; also in a float file in which no pixel can equal the nodata value."""
     return finish.by_mask or (masked and nodata is not None and finish.work.kind in "fc")
 
 
 def encoding_of(state: ReadState, finish: Finish) -> dict[str, Any]:
-    """How the file stores the values, in the words of xarray where CF has one for it."""
+    """Describes how the file stores the values, with xarray's names where CF defines one."""
     encoding: dict[str, Any] = {KEY: state}
     if not state.masked:
         return encoding
     factors = set(state.scaling.values()) if state.unpacked else set()
-    # CF has one scale for all bands. With the packed type alone, the values would be stored as if they had none, and
-    # without a fill value NaN as any integer.
+    # CF has one scale for all bands. With the packed type alone, xarray would store the values as if they had no scale
+    # and, without a fill value, NaN as an arbitrary integer.
     one_scale = len(factors) <= 1 and (not factors or len(state.scaling) == state.bands)
     packs = one_scale and finish.sentinel is not None and not state.cast and state.dtype.kind in "iu"
     if finish.sentinel is not None and (packs or not factors):
-        # Not among values that stay unpacked: there a real one may equal it.
+        # Not for values that stay unpacked: a valid value may equal the packed nodata value.
         encoding["_FillValue"] = np.array(finish.sentinel, state.dtype)[()]
     if packs:
         encoding["dtype"] = state.dtype.name

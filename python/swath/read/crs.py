@@ -1,4 +1,4 @@
-"""The coordinate reference system of a file: its EPSG code and its text."""
+"""The coordinate reference system of a file: its EPSG code and its WKT."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ WKT_WORD = re.compile(
 
 
 def crs_of(description: Description, allow_unparseable: object = False) -> tuple[int | None, str | None]:
-    """EPSG code and text of a file's system, each None where there is none."""
-    # What is said beside the file is believed rather than its keys, as GDAL does it.
+    """Returns the EPSG code and the WKT of a file's CRS, each None if there is none."""
+    # A CRS in a sidecar takes precedence over the GeoKeys, as in GDAL.
     keys = {} if description["crs_from_pam"] else description["geo_keys"]
     _check_keys(keys)
     code = _code(keys)
     horizontal = description["horizontal_epsg"]
     if code in KNOWN_TO_KEYS and horizontal is None:
-        # Other keys change what the code says, its unit for one: under that code alone the pixels would lie elsewhere.
+        # Other keys modify the system of the code, for example its unit: with that code alone the pixels would be
+        # displaced.
         if description["wkt"] is None:
             warn_of_changed(code)
         return None, description["wkt"]
     if code in KNOWN_TO_KEYS and code == keys.get(PROJECTED):
-        # The same projection over another datum may have a code of its own.
+        # The same projection with another datum may have its own code.
         code = horizontal
     if code is None:
         text = citation_wkt(keys)
@@ -51,13 +52,13 @@ def crs_of(description: Description, allow_unparseable: object = False) -> tuple
         code = description["epsg"]
     if code is None:
         text = description["wkt"]
-        # An engineering system says that nothing is known but a name.
+        # An engineering CRS contains only a name.
         return None, None if text is None or text.startswith("LOCAL_CS") else text
     return code, text_of_epsg(code)
 
 
 def _code(keys: dict[int, Any]) -> int | None:
-    """The code that a key states."""
+    """Returns the code that a key states."""
     projected, geographic = keys.get(PROJECTED), keys.get(GEOGRAPHIC)
     if projected is None and keys.get(MODEL_TYPE) != MODEL_PROJECTED:
         projected = geographic
@@ -65,7 +66,7 @@ def _code(keys: dict[int, Any]) -> int | None:
 
 
 def citation_wkt(keys: dict[int, Any]) -> str | None:
-    """The text of a system that has no code and no keys of its own, which stands in a citation."""
+    """Returns the WKT of a CRS that has neither a code nor keys, only a citation."""
     for key in (CITATION, PROJECTED_CITATION):
         text = keys.get(key)
         if isinstance(text, str) and WKT_WORD.match(text):
@@ -74,7 +75,7 @@ def citation_wkt(keys: dict[int, Any]) -> str | None:
 
 
 def _check_keys(keys: dict[int, Any]) -> None:
-    """Refuse keys that contradict each other: whichever is believed, the coordinates may be wrong."""
+    """Raises an error for contradictory keys: either choice could give wrong coordinates."""
     model, projected, geographic = keys.get(MODEL_TYPE), keys.get(PROJECTED), keys.get(GEOGRAPHIC)
     if model == MODEL_GEOGRAPHIC and projected not in (None, 0, USER_DEFINED):
         raise InconsistentGeoKeysError(
@@ -82,7 +83,7 @@ def _check_keys(keys: dict[int, Any]) -> None:
             f"ProjectedCSTypeGeoKey={projected}. A geographic model has no projected CRS: fix the source's GeoKey "
             "directory so that both say the same."
         )
-    # A projection of its own (32767, or its parameters) on a geographic base is how those without a code are stored.
+    # A CRS without a code is stored as a user-defined projection (32767, or its parameters) on a geographic base.
     defined = projected not in (None, 0) or PROJECTION in keys or TRANSFORM_METHOD in keys
     if model == MODEL_PROJECTED and geographic not in (None, 0, USER_DEFINED) and not defined:
         raise InconsistentGeoKeysError(
@@ -110,7 +111,9 @@ def _check_text(text: str) -> None:
 
 @lru_cache(maxsize=256)
 def text_of_epsg(code: int) -> str | None:
-    """The text of a code: pyproj's where pyproj is installed, as other packages show it, else the engine's."""
+    """Returns the WKT of a code: pyproj's if pyproj is installed, so that it equals that of other packages, else the
+    engine's.
+    """
     try:
         from pyproj import CRS
         from pyproj.exceptions import CRSError
@@ -123,7 +126,7 @@ def text_of_epsg(code: int) -> str | None:
 
 
 def warn_of_changed(code: int | None) -> None:
-    """Say that a code is not the system of a file, and that the system has no text."""
+    """Warns that the code is not the CRS of the file, and that the CRS has no WKT."""
     warnings.warn(
         f"the GeoKeys name EPSG:{code} and change it (by another unit or datum) into a system that has no text here: "
         "attrs['crs'] and attrs['crs_wkt'] are left out.",
@@ -133,7 +136,7 @@ def warn_of_changed(code: int | None) -> None:
 
 
 def warn_of_unknown(code: int) -> None:
-    """Say that a code has no text."""
+    """Warns that no WKT is known for a code."""
     warnings.warn(
         f"No WKT of EPSG:{code} is known here; attrs['crs'] has the code, attrs['crs_wkt'] is left out.",
         GeoTIFFFallbackWarning,

@@ -1,4 +1,4 @@
-"""Where pixels are: the transform of an image, its coordinates, and the window that a bounding box means."""
+"""Georeferencing: the transform of an image, its coordinates, and the window of a bounding box."""
 
 from __future__ import annotations
 
@@ -28,19 +28,22 @@ STATUS_ROTATED_DROPPED = "rotated_dropped"
 
 PIXEL_SCALE, TIE_POINTS, MODEL_TRANSFORMATION = 33550, 33922, 34264
 SHEAR = 1e-12
-"""Off-diagonal terms up to this share of a pixel come from rounding, not from a rotation."""
+"""Off-diagonal terms up to this fraction of a pixel count as rounding, not as a rotation."""
 RESIDUAL = 1e-6
-"""How far off, as a share of a pixel, a second tie point may be to count as the same grid."""
+"""The largest distance, as a fraction of a pixel, of a second tie point from the grid of the first."""
 
 
 @dataclass(frozen=True)
 class Georef:
-    """The place of an image. `transform` is as the file has it: of the centre of the first pixel when it is a point."""
+    """The georeferencing of an image.
+
+    For PixelIsPoint, `transform` refers to the centre of the first pixel, as in the file.
+    """
 
     transform: Affine | None = None
     """Axis-aligned."""
     rotated: Affine | None = None
-    """In place of `transform` when the image is rotated or sheared."""
+    """Replaces `transform` if the image is rotated or sheared."""
     point: bool = False
     """PixelIsPoint: coordinates are those of the transform, without half a pixel added."""
     epsg: int | None = None
@@ -48,7 +51,7 @@ class Georef:
 
     @property
     def status(self) -> str:
-        """One of the `georef_status` values."""
+        """Returns one of the `georef_status` values."""
         if self.rotated is not None:
             return STATUS_ROTATED_DROPPED
         if self.epsg is None and self.wkt is None:
@@ -56,7 +59,7 @@ class Georef:
         return STATUS_CRS_ONLY if self.transform is None else STATUS_FULL
 
     def check_rotation(self, allow_rotated: object) -> None:
-        """Refuse a rotated image unless the caller knows."""
+        """Raises an error for a rotated image unless the caller allows it."""
         if self.rotated is not None and not allow_rotated:
             a, b, _, d, e, _ = self.rotated
             raise RotatedTransformError(
@@ -67,18 +70,18 @@ class Georef:
             )
 
     def coarser(self, rows: float, columns: float) -> Georef:
-        """The same place with pixels that are larger: of an overview, by the ratios of heights and widths."""
+        """Returns the georeferencing of an overview, whose pixels are larger by the ratios of heights and widths."""
         if self.transform is None or (rows == 1 and columns == 1):
             return self
         a, b, c, d, e, f = self.transform
         wide, high = a * columns, e * rows
         if self.point:
-            # The corner stays where it is, so the centre of the first pixel moves.
+            # The corner does not move, so the centre of the first pixel does.
             c, f = c + (wide - a) / 2, f + (high - e) / 2
         return replace(self, transform=(wide, b, c, d, high, f))
 
     def attrs(self, window: Window) -> dict[str, Any]:
-        """What attrs say of the place of a window."""
+        """Returns the attrs about the georeferencing of a window."""
         attrs: dict[str, Any] = {"georef_status": self.status}
         if self.rotated is None:
             if self.epsg is not None:
@@ -91,14 +94,14 @@ class Georef:
         else:
             attrs["_swath_no_georef"] = 1
             if self.rotated is not None:
-                # Of the whole image, as the pixel coordinates count from its first row and column.
+                # For the whole image, because pixel coordinates count from its first row and column.
                 attrs["rotated_affine"] = self.rotated
         if self.point:
             attrs["raster_type"] = "point"
         return attrs
 
     def coords(self, window: Window) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """y and x of the pixels of a window: centres, or row and column numbers where there is no transform."""
+        """Returns y and x of the pixels of a window: centres, or row and column numbers if there is no transform."""
         rows, columns = np.arange(window[0], window[2]), np.arange(window[1], window[3])
         if self.transform is None:
             return rows, columns
@@ -107,7 +110,7 @@ class Georef:
         return rows * e + f + half * e, columns * a + c + half * a
 
     def window_of(self, bbox: Any, height: int, width: int) -> Window:
-        """The pixels of a height x width image that a box in its coordinates touches."""
+        """Returns the window of all pixels of a height x width image that the box touches."""
         x_min, y_min, x_max, y_max = check_bbox(bbox)
         if self.rotated is not None:
             raise ValueError(
@@ -133,7 +136,7 @@ class Georef:
 
 
 def check_bbox(bbox: Any) -> tuple[float, float, float, float]:
-    """The four numbers of a box, or what is wrong with it."""
+    """Returns the four numbers of a box, or raises an error that describes the problem."""
     if not isinstance(bbox, tuple | list) or len(bbox) != 4:
         raise ValueError(f"open_geotiff: bbox must be a 4-tuple (x_min, y_min, x_max, y_max), got {bbox!r}.")
     try:
@@ -152,14 +155,14 @@ def check_bbox(bbox: Any) -> tuple[float, float, float, float]:
 
 
 def georef_of(description: Description, *, allow_unparseable_crs: object = False) -> Georef:
-    """The place of an opened file, at full resolution."""
+    """Returns the georeferencing of an opened file at full resolution."""
     epsg, wkt = crs_of(description, allow_unparseable_crs)
     point = description["raster_type"] == "point"
     place = Georef(point=point, epsg=epsg, wkt=wkt)
     if description["transform_source"] in ("pam", "world", "tab"):
         transform = description["transform"]
         if transform is not None and point:
-            # Sidecar files have the corner; what is a point is placed by the centre.
+            # Sidecar files give the corner; PixelIsPoint refers to the centre.
             a, b, c, d, e, f = transform
             transform = (a, b, c + (a + b) / 2, d, e, f + (d + e) / 2)
         return placed(place, transform, "The file beside the image")
@@ -174,7 +177,7 @@ def georef_of(description: Description, *, allow_unparseable_crs: object = False
     if len(scale) < 2 and len(ties) < 6:
         return place
     if len(scale) < 2 and len(ties) > 6:
-        return place  # Ground control points: they place the image, but not by rows and columns.
+        return place  # Ground control points: they georeference the image, but give no coordinates per row and column.
     wide, high = scale[:2] if len(scale) >= 2 else (1.0, 1.0)
     column, row, _, x, y, _ = ties[:6] if len(ties) >= 6 else (0.0,) * 6
     _check_other_ties(ties, wide, high)
@@ -182,7 +185,7 @@ def georef_of(description: Description, *, allow_unparseable_crs: object = False
 
 
 def placed(place: Georef, transform: Affine | None, source: str, z: tuple[float, float] = (0.0, 0.0)) -> Georef:
-    """With a transform, as axis-aligned or rotated."""
+    """Returns the georeferencing for a transform: axis-aligned or rotated."""
     if transform is None:
         return place
     a, b, c, d, e, f = map(float, transform)
@@ -205,7 +208,7 @@ def _numbers(value: Any) -> tuple[float, ...]:
 
 
 def _check_other_ties(ties: tuple[float, ...], wide: float, high: float) -> None:
-    """Further tie points must lie on the grid of the first: a file that contradicts itself has no transform."""
+    """Checks that further tie points lie on the grid of the first one; contradictory tie points give no transform."""
     tolerance = RESIDUAL * max(abs(wide), abs(high), 1.0)
     for start in range(6, len(ties) - 5, 6):
         column, row, _, x, y, _ = ties[start : start + 6]

@@ -1,4 +1,4 @@
-"""An opened file and all that follows from its headers, kept for the next read of the same file."""
+"""Opens files and caches their headers for the next read of the same file."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from .._warn import warn
 from ..remote.open import DEFAULT_LIMIT
 from ..remote.ranges import OVERVIEWS
 from ..xarray.dataarray import index_of
-from .attrs import Metadata, file_attrs, metadata_text, parse_metadata
+from .attrs import file_attrs
 from .georef import Georef, georef_of
-from .nodata import Number, parse_nodata
 from .request import check_level_type, level_of
-from .sidecars import read_pam
-from .source import Handle, is_remote, local_path, open_source
+from .sidecars import class_attrs
+from .source import Handle, is_remote, open_source
 
 if TYPE_CHECKING:
     from xarray.indexes import PandasIndex
 
     from .._swath import File
+    from .nodata import Number
 
 KEPT = 32
-"""How many headers a process keeps."""
+"""The number of headers that a process caches."""
 FRESH_NS = 50_000_000
-"""File times come from a clock that ticks every few milliseconds: a younger file may change again and look the same."""
+"""The clock of file times ticks every few milliseconds: a younger file may change again without a new time."""
 COARSE_FRESH_NS = 2_000_000_000
-"""The same for file systems that keep whole seconds."""
+"""The same for file systems whose times have a resolution of seconds."""
 LONG_AXES = 1 << 18
-"""Rows and columns of an image whose coordinates are not kept."""
+"""Coordinates of images with more rows and columns than this are not cached."""
 BESIDE = (".aux.xml", ".ovr", ".msk")
-"""What may lie beside a file, by its whole name; world files and tables replace the suffix."""
+"""Suffixes of sidecars that are appended to the whole name; world files and tables replace the suffix."""
 IN_PLACE_OF_SUFFIX = (".wld", ".tab", ".tfw", ".tifw", ".TFW", ".WLD", ".TAB")
 
 Identity = tuple[int, ...]
 
 
 class Header:
-    """One file. Everything here is read once and must not be changed by users of it."""
+    """An opened file and its metadata. It is shared: callers must not change it."""
 
-    def __init__(self, file: File, path: str | None, handle: Handle | None = None) -> None:
+    def __init__(self, file: File, handle: Handle | None = None) -> None:
         self.file = file
         self.handle = handle
         self.description = description = file.describe()
@@ -53,29 +53,21 @@ class Header:
         self.bands = description["bands"]
         self.levels = description["levels"]
         self.dtype = np.dtype(description["dtype"])
-        self.nodata: Number | None = parse_nodata(description["nodata_text"])
-        # A whole number beyond 64-bit samples is another one to GDAL: -1 is the greatest of those without a sign.
-        wide = self.dtype.kind in "iu" and self.dtype.itemsize == 8 and isinstance(self.nodata, int)
-        if wide or description["nodata_text"] is None:
-            self.nodata = description["nodata"]
+        self.nodata: Number | None = description["nodata_stated"]
         self.has_mask = description["mask"] == "mask"
         self.attrs = file_attrs(description)
-        if path is not None:
-            self.attrs.update(read_pam(path))
+        self.attrs.update(class_attrs(description["category_names"], description["category_colors"]))
         self.unreadable = file.unreadable_sidecars()
-        """Overview and mask files beside the file that exist but cannot be read, and why."""
+        """Overview and mask files that exist but cannot be read, with the reasons."""
         self._axes: dict[int, tuple[PandasIndex, PandasIndex]] = {}
         self._georefs: dict[tuple[bool, int], Georef] = {}
 
-    @property
-    def metadata(self) -> Metadata | None:
-        """The items of GDAL_METADATA; None when they cannot be parsed."""
-        xml = metadata_text(self.description)
-        return {} if xml is None else parse_metadata(xml)
-
     def level_of(self, overview_level: Any) -> int:
-        """The level to read. Warns of each sidecar that cannot be read, or raises ValueError for a level that only the
-        unreadable `.ovr` could have."""
+        """Returns the level to read.
+
+        Warns about each sidecar that cannot be read. Raises ValueError for a level that only the unreadable `.ovr`
+        could have.
+        """
         check_level_type(overview_level)
         is_beyond = overview_level is not None and overview_level >= len(self.levels)
         for name, cause in self.unreadable:
@@ -92,7 +84,7 @@ class Header:
         return level_of(overview_level, len(self.levels))
 
     def georef(self, level: int, allow_unparseable_crs: object) -> Georef:
-        """The place of a level."""
+        """Returns the georeferencing of a level."""
         key = bool(allow_unparseable_crs), level
         place = self._georefs.get(key)
         if place is None:
@@ -103,7 +95,9 @@ class Header:
         return place
 
     def axes(self, level: int, place: Georef) -> tuple[PandasIndex, PandasIndex] | None:
-        """y and x of a whole level, to take those of windows from; None where that would be much for a little."""
+        """Returns y and x of a whole level, from which windows take their parts; None if that costs too much for a
+        small window.
+        """
         height, width = self.levels[level][:2]
         if height + width > LONG_AXES:
             return None
@@ -118,7 +112,7 @@ class Header:
 
 
 class _Kept:
-    """Headers of local files, the longest unused first."""
+    """Cached headers of local files, least recently used first."""
 
     def __init__(self) -> None:
         self._headers: OrderedDict[str, tuple[Identity, tuple[str, ...], Header]] = OrderedDict()
@@ -134,7 +128,7 @@ class _Kept:
         identity = _identity(path, beside)
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        header = Header(open_source(path), path)
+        header = Header(open_source(path))
         if _settled(identity):
             with self._lock:
                 self._headers[path] = identity, beside, header
@@ -144,7 +138,9 @@ class _Kept:
 
 
 def _identity(path: str, beside: tuple[str, ...]) -> Identity:
-    """What changes when a file does, or what lies beside it: its folder changes when files come and go."""
+    """Returns values that change when the file or a sidecar changes: the folder changes when files appear or
+    disappear.
+    """
     stat = os.stat(path)
     identity: Identity = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
     for name in (os.path.dirname(path) or ".", *beside):
@@ -158,7 +154,7 @@ def _identity(path: str, beside: tuple[str, ...]) -> Identity:
 
 
 def _settled(identity: Identity) -> bool:
-    """Whether a later change of any of the files would show in its time."""
+    """Whether a later change of any of the files would show in its modification time."""
     now = time.time_ns()
     times = identity[3::4]
     return all(now - t > (COARSE_FRESH_NS if t % 1_000_000_000 == 0 else FRESH_NS) for t in times)
@@ -174,7 +170,7 @@ _kept = _Kept()
 
 
 def _after_fork() -> None:
-    # Another thread may have held the lock.
+    # Another thread may have held the lock at the time of the fork.
     global _kept
     _kept = _Kept()
 
@@ -184,11 +180,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def header_of(source: Any, **remote: Any) -> Header:
-    """Open a source, or find it opened."""
+    """Opens a source or returns its cached header."""
     if isinstance(source, str) and "://" not in source:
         return _kept.get(source)
     if is_remote(source):
-        # By its handle: to open the file once more for tasks to come would cost its headers again.
+        # Through the handle: opening the file again for later tasks would read its headers again.
         handle = Handle(source, **{"max_cloud_bytes": DEFAULT_LIMIT, **remote})
-        return Header(handle.file(), None, handle)
-    return Header(open_source(source), local_path(source))
+        return Header(handle.file(), handle)
+    return Header(open_source(source))

@@ -1,4 +1,4 @@
-"""Nodata, scale and type: what becomes of the samples of a file on their way to the user."""
+"""Applies nodata, scale and type to the samples of a file. The engine decides which sample is nodata."""
 
 from __future__ import annotations
 
@@ -16,56 +16,34 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .._swath import BandInfo
+    from .._swath import Description
     from .attrs import Metadata
 
 Number = int | float
 Factor = float | tuple[float, ...]
-"""A scale or an offset: of all bands, or of each band of the result where they differ."""
+"""A scale or an offset: one for all bands, or one per band of the result if they differ."""
 
 
 def parse_nodata(text: str | None) -> Number | None:
-    """The value of a GDAL_NODATA tag: whole numbers stay exact, other text is a float; None for what is neither."""
-    if text is None:
-        return None
-    text = text.strip(" \t\r\n\0")
-    if "#" in text:
-        # As the C library of Windows once wrote them: 1.#INF, -1.#INF, 1.#QNAN, -1.#IND.
-        text = text.replace("1.#INF", "inf").replace("1.#QNAN", "nan").replace("1.#IND", "nan")
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return None
+    """Returns the number in a nodata text, as written; None if it has none."""
+    return None if text is None else _swath.nodata_number(text)
 
 
 def matchable(nodata: Number | None, dtype: np.dtype[Any]) -> Number | None:
-    """The sentinel as samples of a type can have it; None when no sample can ever equal it."""
-    if nodata is None:
-        return None
-    if dtype.kind in "iu":
-        if isinstance(nodata, float):
-            if not nodata.is_integer():
-                return None
-            nodata = int(nodata)
-        limits = np.iinfo(dtype)
-        return nodata if int(limits.min) <= nodata <= int(limits.max) else None
-    try:
-        wide = float(nodata)
-    except OverflowError:
-        return None
-    with np.errstate(over="ignore"):
-        narrow = float(np.float32(wide)) if dtype.char in "fF" else wide
-    # Too large for the type is not infinity.
-    return narrow if math.isfinite(narrow) or not math.isfinite(wide) else None
+    """Returns the nodata value as a sample of a type; None if no sample can equal it."""
+    return None if nodata is None else _swath.match_nodata(nodata, _name(dtype))[1]
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    """Returns the engine's name of the type; bool is stored as bytes."""
+    return "uint8" if dtype.kind == "b" else dtype.name
 
 
 def check_integer_nodata(nodata: Number | None, dtype: np.dtype[Any]) -> None:
-    """Refuse a sentinel that no integer can have: masking would do nothing, and nobody would see."""
-    if not isinstance(nodata, float) or dtype.kind not in "iu" or nodata.is_integer():
+    """Raises an error for a nodata value that no integer can equal: masking would have no effect without any notice."""
+    kind = "value" if nodata is None else _swath.match_nodata(nodata, _name(dtype))[0]
+    if kind in ("value", "out of range"):
         return
-    kind = "fractional" if math.isfinite(nodata) else "non-finite"
     raise InvalidIntegerNodataError(
         f"GeoTIFF declares GDAL_NODATA={nodata!r} ({kind}) on a {dtype.name} source: no integer pixel can have that "
         "value, so masking would silently do nothing. Pass allow_invalid_nodata=True to read the pixels as they "
@@ -74,7 +52,7 @@ def check_integer_nodata(nodata: Number | None, dtype: np.dtype[Any]) -> None:
 
 
 def check_cast(source: np.dtype[Any], target: np.dtype[Any]) -> None:
-    """Refuse a cast that loses what cannot be seen afterwards: fractions, NaN, imaginary parts."""
+    """Raises an error for a cast that silently loses information: fractions, NaN, imaginary parts."""
     lossy = {"f": ("iu", "float", "int", "fractional data"), "c": ("iuf", "complex", "real", "the imaginary part")}
     kinds, from_, to, what = lossy.get(source.kind, ("", "", "", ""))
     if target.kind in kinds:
@@ -86,23 +64,25 @@ def check_cast(source: np.dtype[Any], target: np.dtype[Any]) -> None:
 
 @dataclass(frozen=True)
 class Finish:
-    """The way of samples from the file's type to the result's: sentinel to NaN, scale and offset, then the cast."""
+    """Converts samples from the type of the file to that of the result: nodata to NaN, scale and offset, then the
+    cast.
+    """
 
     source: np.dtype[Any]
     """Type of the samples in the file."""
     dtype: np.dtype[Any]
     """Type of the result."""
     sentinel: Number | None = None
-    """What a sample can equal to be nodata (see `matchable`), or None."""
+    """The sample that means nodata (see `matchable`), or None."""
     masked: bool = False
-    """Whether the sentinel becomes NaN. False where there is none."""
+    """Whether the sentinel becomes NaN; False if there is no sentinel."""
     scale: Factor = 1.0
     offset: Factor = 0.0
     """Both are tuples if either is."""
     by_mask: bool = False
-    """Whether what the file's own mask leaves out becomes NaN."""
+    """Whether pixels that the mask of the file marks as invalid become NaN."""
     promoted: np.dtype[Any] | None = None
-    """The type in which masking and scaling happen, also where there is nothing to mask; None to choose it."""
+    """The type for masking and scaling, even if nothing is masked; None chooses it."""
 
     @classmethod
     def of(
@@ -116,9 +96,9 @@ class Finish:
         dtype: Any = None,
         promoted: np.dtype[Any] | None = None,
     ) -> Finish:
-        """For samples of a type, a file's nodata value, and what the caller asked for.
+        """Returns the conversion for a sample type, the nodata value of the file, and the options of the caller.
 
-        `scaling` has scale and offset of each band of the result; empty for no scaling.
+        `scaling` holds the scale and offset of each band of the result; it is empty for no scaling.
         """
         scale, offset = _factors(scaling)
         sentinel = matchable(nodata, source)
@@ -134,20 +114,20 @@ class Finish:
         return self.scale != 1.0 or self.offset != 0.0
 
     def of_bands(self, indices: Sequence[int]) -> Finish:
-        """For some of the bands, by their index in the result."""
+        """Returns the conversion for some of the bands, by their index in the result."""
         if not isinstance(self.scale, tuple) or not isinstance(self.offset, tuple):
             return self
-        # Tuples also where the chosen bands agree: the arithmetic stays that of the whole.
+        # Tuples even if the selected bands have equal factors, so that the arithmetic is that of the whole array.
         return replace(self, scale=tuple(self.scale[i] for i in indices), offset=tuple(self.offset[i] for i in indices))
 
     @property
     def native(self) -> np.dtype[Any]:
-        """The type of the result when nothing is asked for: that of the file, but halves are floats."""
+        """The type of the result without any conversion: that of the file, except float16, which becomes float32."""
         return np.dtype(np.float32) if self.source.char == "e" else self.source
 
     @property
     def work(self) -> np.dtype[Any]:
-        """The type in which masking and scaling happen: integers need float64, for NaN and for their own width."""
+        """The type for masking and scaling: integers need float64, for NaN and for their width."""
         if self.promoted is not None:
             return self.promoted
         promoted = self.source.kind in "iub" and (self.masked or self.scaled or self.by_mask)
@@ -161,10 +141,10 @@ class Finish:
         bands_last: bool = True,
         exempt: Sequence[int] = (),
     ) -> npt.NDArray[Any]:
-        """The result of a block of samples, and of the mask there, 0 where there is nothing. May write into `raw`.
+        """Returns the result for a block of samples and its mask (0 means missing). May write into `raw`.
 
-        Samples are (y, x), (y, x, band) or, with bands_last=False, (band, y, x). The mask is (y, x); it does not apply
-        to the bands of the indices `exempt`.
+        Samples are (y, x), (y, x, band) or, with bands_last=False, (band, y, x). The mask is (y, x); it does not
+        apply to the bands with the indices `exempt`.
         """
         return self.apply_and_look(raw, valid, bands_last=bands_last, exempt=exempt)[0]
 
@@ -176,7 +156,7 @@ class Finish:
         bands_last: bool = True,
         exempt: Sequence[int] = (),
     ) -> tuple[npt.NDArray[Any], bool]:
-        """As `apply`, and whether the sentinel was there."""
+        """Like `apply`; also returns whether nodata occurred."""
         raw = raw.astype(self.native, copy=False)
         if raw.dtype.kind == "c":
             with np.errstate(invalid="ignore"):
@@ -196,7 +176,7 @@ class Finish:
         return out.astype(self.dtype, copy=False), seen
 
     def _unpack(self, raw: npt.NDArray[Any], out: npt.NDArray[Any], sentinel: Number | None, bands_last: bool) -> bool:
-        """Mask and scale from `raw` into `out`, which may be one array; whether the sentinel was there."""
+        """Masks and scales `raw` into `out`, which may be the same array; returns whether nodata occurred."""
         scale, offset = self.scale, self.offset
         if not isinstance(scale, tuple) or not isinstance(offset, tuple):
             return _swath.unpack(raw, out, sentinel=sentinel, scale=scale, offset=offset)  # type: ignore[arg-type]
@@ -204,7 +184,7 @@ class Finish:
             bands = zip(raw, out, scale, offset, strict=True)
             return any([_swath.unpack(a, b, sentinel=sentinel, scale=s, offset=o) for a, b, s, o in bands])
         seen = _swath.unpack(raw, out, sentinel=sentinel)
-        # The factors of a whole row: numpy's loops are then as long as rows, not as bands.
+        # Repeats the factors for a whole row, so that numpy's inner loops are as long as rows, not as bands.
         rows = out.reshape(out.shape[0], -1)
         width = rows.shape[1] // len(scale)
         rows *= np.tile(np.asarray(scale, out.dtype), width)
@@ -214,7 +194,8 @@ class Finish:
     def apply_with(
         self, xp: Any, raw: Any, valid: Any = None, *, bands_last: bool = True, exempt: Sequence[int] = ()
     ) -> tuple[Any, Any]:
-        """As `apply_and_look` with the functions of an array module (cupy): for samples that are not in this memory.
+        """Like `apply_and_look`, with the functions of an array module (cupy), for samples that are not in host
+        memory.
 
         The second value is a zero-dimensional array of that module.
         """
@@ -237,7 +218,7 @@ class Finish:
 
 
 def _holes(valid: Any, shape: tuple[int, ...], bands_last: bool, exempt: Sequence[int]) -> Any:
-    """Where a mask has nothing, in a shape that fits pixels with or without a band axis."""
+    """Returns where the mask is 0, in a shape that broadcasts to pixels with or without a band axis."""
     holes = valid == 0
     if len(shape) == 2:
         return holes
@@ -250,7 +231,7 @@ def _holes(valid: Any, shape: tuple[int, ...], bands_last: bool, exempt: Sequenc
 
 
 def _factors(scaling: Sequence[tuple[float, float]]) -> tuple[Factor, Factor]:
-    """Scales and offsets: one of each where all bands have the same."""
+    """Returns scales and offsets; single numbers if all bands have the same."""
     if not scaling:
         return 1.0, 0.0
     if all(pair == scaling[0] for pair in scaling):
@@ -258,8 +239,9 @@ def _factors(scaling: Sequence[tuple[float, float]]) -> tuple[Factor, Factor]:
     return tuple(scale for scale, _ in scaling), tuple(offset for _, offset in scaling)
 
 
-def scaling(metadata: Metadata | None, bands: list[BandInfo], chosen: Sequence[int]) -> list[tuple[float, float]]:
-    """SCALE and OFFSET of each of the chosen bands: 1 and 0 where the file has none."""
+def scaling(description: Description, chosen: Sequence[int]) -> list[tuple[float, float]]:
+    """Returns SCALE and OFFSET of each selected band; 1 and 0 if the file has none."""
+    metadata, bands = description["gdal_metadata"], description["band_info"]
     if metadata is None:
         raise MalformedScaleOffsetError(
             "GDAL_METADATA XML is malformed and could not be parsed. unpack=True cannot honour the scale / offset "
@@ -283,12 +265,12 @@ def scaling(metadata: Metadata | None, bands: list[BandInfo], chosen: Sequence[i
 
 
 def _of_band(name: str, metadata: Metadata, band: int, known: float | None, plain: float) -> float:
-    """The value of a band; one for the whole file goes before those of bands."""
+    """Returns the value for a band. A value for the whole file takes precedence."""
     if name in metadata:
         return _factor(name, metadata[name])
     text = metadata.get((name, band))
     tagged = plain if text is None else _factor(name, text)
-    # What the engine knows may come from the place of heights or from PAM, which go before the tag.
+    # The engine may take the value from the vertical CRS or from PAM, which take precedence over the tag.
     return tagged if known is None else known
 
 

@@ -1,4 +1,4 @@
-"""`open_geotiff`: what was asked for, in the order in which it is looked at, and who does it."""
+"""`open_geotiff`: checks the arguments in a fixed order and selects the reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .request import (
     threads_of,
     warn_of_idle,
 )
-from .sidecars import read_pam
+from .sidecars import pam_attrs
 from .source import is_remote
 
 if TYPE_CHECKING:
@@ -76,77 +76,88 @@ def open_geotiff(
 ) -> xr.DataArray:
     """Read a GeoTIFF, COG or VRT mosaic as a DataArray.
 
-    The dimensions are (y, x), or (y, x, band) when there are several bands. Coordinates are the centres of pixels, or
-    row and column numbers where the file has no transform, and the numbers of bands in the file, from 0.
+    The dimensions are (y, x), or (y, x, band) if the result has several bands. The x and y coordinates are the
+    centres of the pixels, or row and column numbers if the file has no transform. The band coordinate is the number
+    of the band in the file, counted from 0.
 
     Parameters
     ----------
-    source
-        A path, an http(s) or fsspec URL, the bytes of a file, or an object with read, seek and tell. A name that ends
-        in `.vrt` is read as a mosaic. Bytes and objects are read at once, on the CPU.
-    dtype
-        Cast the result, after masking and scaling. Float to integer is refused.
-    window
+    source : str, os.PathLike, bytes or binary file object
+        A path, an http(s) or fsspec URL, the content of a file, or an object with `read`, `seek` and `tell`. A name
+        that ends in `.vrt` is read as a mosaic. Content and file objects are read immediately, on the CPU.
+    dtype : dtype, optional
+        Type of the result; the cast happens after masking and scaling. A cast from float to integer raises ValueError.
+    window : tuple of int, optional
         (row_start, col_start, row_stop, col_stop) in pixels of the level that is read.
-    bbox
-        (x_min, y_min, x_max, y_max) in the file's CRS, in place of `window`: all pixels that it touches.
-    overview_level
-        0 or None for the full resolution, n for the n-th overview, of the file or of its `.ovr`.
-    band
-        One band, by its number from 0 or by its name (the band's description in the file), without a band axis. A
-        list of numbers or names: these bands, in this order, with a band axis. None for all.
-    default_name
-        Name of the array. None for the file name without its suffix.
-    name
-        Deprecated: `default_name`.
-    chunks
-        Give a dask array: rows and columns of chunks (an int or a pair), a dict by dimension, or "auto" for chunks
-        that end where tiles end. Only the header is read now.
-    gpu
-        Decode on a GPU and give a CuPy array; with `chunks`, dask over CuPy.
-    max_pixels
-        Refuse to hold more than this many samples at once (1e9 when None): the whole result, or a chunk of it.
-    max_cloud_bytes
-        Refuse fsspec objects larger than this (256 MiB; None for no limit).
-    on_gpu_failure
-        "auto": where the GPU fails, warn and use the CPU. "strict": raise.
-    missing_sources
-        Of a mosaic: "raise", or "warn" and leave holes, listed in attrs["vrt_holes"].
-    allow_rotated
-        Read a rotated or sheared image as a grid of pixels: no CRS, attrs["rotated_affine"] has the transform.
-    allow_unparseable_crs
+    bbox : tuple of float, optional
+        (x_min, y_min, x_max, y_max) in the CRS of the file, instead of `window`. Selects every pixel that the box
+        touches.
+    overview_level : int, optional
+        0 or None reads the full resolution, n reads the n-th overview, from the file or from its `.ovr` file.
+    band : int, str, or list of these, optional
+        A single band, by its number from 0 or by its name (its description in the file), gives a result without a
+        band axis. A list gives these bands in this order, with a band axis. None reads all bands.
+    default_name : str, optional
+        Name of the array. None uses the file name without its suffix.
+    name : str, optional
+        Deprecated: use `default_name`.
+    chunks : int, tuple, dict or "auto", optional
+        Return a dask array. An int or a pair gives the rows and columns of a chunk, a dict gives a size per
+        dimension, and "auto" chooses chunks that end at tile borders. The call reads only the header.
+    gpu : bool, default False
+        Decode on a GPU and return a CuPy array, or with `chunks` a dask array of CuPy arrays.
+    max_pixels : int, optional
+        Raise an error if the result, or one chunk of it, has more samples than this. None means 1e9.
+    max_cloud_bytes : int or None, default 256 MiB
+        Raise an error if an fsspec object is larger than this. None means no limit.
+    on_gpu_failure : {"auto", "strict"}, default "auto"
+        Action if the GPU fails: "auto" warns and uses the CPU, "strict" raises.
+    missing_sources : {"raise", "warn"}, default "raise"
+        Action if a file of a mosaic is missing: "warn" leaves a hole and lists it in attrs["vrt_holes"].
+    allow_rotated : bool, default False
+        Read a rotated or sheared image as a grid of pixels without CRS; attrs["rotated_affine"] holds the transform.
+    allow_unparseable_crs : bool, default False
         Keep the text of a CRS that cannot be parsed.
-    allow_invalid_nodata
-        Read an integer image although its nodata value is NaN, infinite or fractional; nothing is masked then.
-    stable_only
-        Refuse mosaics and remote files, unless `allow_experimental_codecs` is set.
-    allow_experimental_codecs, allow_internal_only_jpeg
-        Accepted for compatibility. Every codec is read without them.
-    band_nodata
-        Of a mosaic whose bands have different nodata values: None refuses it, "first" takes that of the first band.
-    masked
-        Turn nodata into NaN, and what a mask of the file (or its `.msk`) leaves out. Integers become float64 when there
-        is a mask or when their type has the nodata value. attrs["nodata"] is NaN then; the value of the file is in
-        encoding["_FillValue"], and `to_geotiff` restores it.
-    mask_nodata
-        Deprecated: `masked`.
-    unpack
-        Apply the scale and offset of each band, and mask. They are in `encoding`, and `to_geotiff` packs again.
-    mask_and_scale
-        Deprecated: `unpack`.
-    parse_coordinates
-        False for no x and y coordinates.
-    lock, cache
-        Accepted for compatibility. They do nothing, and say so.
-    threads
-        How many threads decode; None for as many as the work is worth.
-    report
-        A dict that is filled with what was done where. See also `last_report`.
-    spatial_ref
-        Add the coordinate `spatial_ref`, by which rioxarray knows the CRS.
-    storage_options
-        For the fsspec filesystem of a URL.
+    allow_invalid_nodata : bool, default False
+        Read an integer image whose nodata value is NaN, infinite or fractional; no pixel is masked then.
+    stable_only : bool, default False
+        Raise an error for mosaics and remote files, unless `allow_experimental_codecs` is set.
+    allow_experimental_codecs, allow_internal_only_jpeg : bool, default False
+        Accepted for compatibility. Swath reads every codec without them.
+    band_nodata : {None, "first"}
+        For a mosaic whose bands have different nodata values: None raises an error, "first" uses the value of the
+        first band.
+    masked : bool, default False
+        Replace nodata pixels, and pixels that the mask of the file (or its `.msk` file) marks as invalid, with NaN.
+        Integers become float64 if there is a mask or if their type can hold the nodata value. attrs["nodata"] is then
+        NaN; encoding["_FillValue"] holds the value of the file, and `to_geotiff` restores it.
+    mask_nodata : bool, optional
+        Deprecated: use `masked`.
+    unpack : bool, default False
+        Mask, and apply the scale and offset of each band. `encoding` holds both, and `to_geotiff` packs again.
+    mask_and_scale : bool, optional
+        Deprecated: use `unpack`.
+    parse_coordinates : bool, default True
+        Whether to add x and y coordinates.
+    lock, cache : optional
+        Accepted for compatibility. They have no effect; a warning says so.
+    threads : int, optional
+        Number of decoding threads. None chooses a number by the amount of work.
+    report : dict, optional
+        A dict that the call fills with a report of the read: device, codecs, times. See also `last_report`.
+    spatial_ref : bool, default False
+        Add the coordinate `spatial_ref`, from which rioxarray takes the CRS.
+    storage_options : mapping, optional
+        Options for the fsspec filesystem of a URL.
 
+    Returns
+    -------
+    xarray.DataArray
+        The pixels with coordinates and attributes; lazy if `chunks` is given.
+
+    Examples
+    --------
+    >>> dem = swath.open_geotiff("dem.tif", window=(0, 0, 512, 512), masked=True)
     """
     asked: Any = coerce(source)
     masked = replaced("masked", masked, "mask_nodata", mask_nodata, False, _SINCE_MASKED)
@@ -241,9 +252,9 @@ _SINCE_UNPACK = (
 
 
 def _open_mosaic(path: str, **request: Any) -> xr.DataArray:
-    # Only VRT files need it, and it imports concurrent.futures and logging: 13 ms.
+    # Only VRT files need this module, and importing it costs 13 ms (concurrent.futures, logging).
     from ..mosaic.open import open_vrt
 
     array = open_vrt(path, **request)
-    array.attrs.update(read_pam(path))
+    array.attrs.update(pam_attrs(path))
     return array

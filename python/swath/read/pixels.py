@@ -1,4 +1,4 @@
-"""The pixels of a plan as something to index: what dask arrays and xarray's lazy variables are made on."""
+"""The pixels of a plan as an indexable object, on which dask arrays and xarray's lazy variables are built."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ Key = int | np.integer[Any] | slice | npt.NDArray[np.integer[Any]]
 
 
 class Pixels:
-    """Pixels that are read when they are indexed, and only those. For any thread and process: its handle pickles."""
+    """Reads pixels when they are indexed, and only those.
+
+    It works in any thread and process, because its handle can be pickled.
+    """
 
     __slots__ = ("handle", "plan")
 
     def __init__(self, handle: Handle, plan: ReadPlan) -> None:
-        # Coarser levels may lie in a file of their own.
+        # Overviews may be in a separate file.
         self.handle = handle.with_sidecar(".ovr") if plan.level else handle
         self.plan = plan
 
@@ -45,7 +48,7 @@ class Pixels:
         return self.shape[0]
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> npt.NDArray[Any]:
-        """Integers, slices with any step, and one-dimensional arrays of indices: each for its own axis."""
+        """Accepts integers, slices with any step and one-dimensional index arrays; each applies to its own axis."""
         keys = key if isinstance(key, tuple) else (key,)
         keys += (slice(None),) * (self.ndim - len(keys))
         axes = [_Axis(k, size) for k, size in zip(keys, self.shape, strict=True)]
@@ -66,7 +69,7 @@ class Pixels:
         first, last = rows.span
         if last - first <= 2 * len(rows.indices):
             return columns.pick(rows.pick(self._decode(plan, file, plan.part(rows.span, columns.span)), y), x)
-        # Rows far apart: a row of blocks at a time, so that memory is for what is kept and not for what lies between.
+        # For rows far apart, reads one row of blocks at a time, so that memory is needed only for the selected rows.
         out = self._empty(tuple(len(axis.indices) for axis in axes))
         for place, near in rows.by_block(plan.window[0], file.levels[plan.level][2]):
             part = self._decode(plan, file, plan.part(near.span, columns.span))
@@ -74,22 +77,22 @@ class Pixels:
         return out
 
     def _empty(self, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-        """Room for pixels, where this object puts them."""
+        """Returns an uninitialized array for pixels, in the memory where this object puts them."""
         return np.empty(shape, self.dtype)
 
     def _decode(self, plan: ReadPlan, file: File, window: Window) -> npt.NDArray[Any]:
-        """The pixels of a window of the file."""
+        """Returns the pixels of a window of the file."""
         return plan.read(file, window)
 
     def __dask_tokenize__(self) -> object:
         from dask.base import normalize_token
 
-        # How many threads read does not change what is read.
+        # The number of threads does not change the result.
         return "swath.Pixels", normalize_token(self.handle), repr(replace(self.plan, threads=None))
 
 
 class _Axis:
-    """The indices of one axis that are asked for, in their order."""
+    """The selected indices of one axis, in their order."""
 
     __slots__ = ("indices", "is_integer")
 
@@ -107,14 +110,17 @@ class _Axis:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The shortest range that holds them all."""
+        """Returns the shortest range that contains all indices."""
         if isinstance(self.indices, range):
             ends = self.indices[0], self.indices[-1]
             return min(ends), max(ends) + 1
         return min(self.indices), max(self.indices) + 1
 
     def pick(self, read: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
-        """What is wanted of an array that has the span along an axis. A small part is copied, to let go of the rest."""
+        """Selects the indices from an array that has the span along an axis.
+
+        A small part is copied, so that the rest can be freed.
+        """
         if not isinstance(self.indices, range):
             return read.take([i - self.span[0] for i in self.indices], axis)
         step = self.indices.step if len(self.indices) > 1 else 1
@@ -124,7 +130,11 @@ class _Axis:
         return picked if step == -1 else picked.copy()
 
     def by_block(self, start: int, length: int) -> Iterator[tuple[slice, _Axis]]:
-        """In pieces that lie in one block each: where a piece goes, and the piece. `start` is where the axis begins."""
+        """Splits the indices into pieces within one block each: the positions of a piece in the result, and the
+        piece.
+
+        `start` is the first pixel of the axis.
+        """
         begin = 0
         for end in range(1, len(self.indices) + 1):
             here = (start + self.indices[begin]) // length
@@ -141,9 +151,10 @@ _running_lock = threading.Lock()
 
 @contextmanager
 def _share_of_threads(asked: int | None) -> Iterator[int | None]:
-    """How many threads one of the reads that run now should use: schedulers run as many tasks as there are cores.
+    """Returns the number of threads for each of the concurrent reads: schedulers run as many tasks as there are
+    cores.
 
-    A read that runs alone has as many as its work is worth, which the engine knows.
+    A read that runs alone gets None, so that the engine chooses by the amount of work.
     """
     global _running
     if asked is not None:

@@ -1,4 +1,7 @@
-"""What a read will do, decided before a pixel is touched. Plans travel to workers; files do not."""
+"""`ReadPlan`: all decisions of a read, made before the first pixel is read.
+
+Plans are pickled for workers; files are not.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from .._swath import File
 
 MAX_PIXELS = 1_000_000_000
-"""What one read may hold unless the caller says otherwise: files are small, what they unfold to may not be."""
+"""The default limit of samples in one read: a small compressed file may decode to a very large array."""
 
 Window = tuple[int, int, int, int]
 """Row start, column start, row stop, column stop."""
@@ -27,32 +30,32 @@ Window = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """Which pixels of a file, and what becomes of them. Picklable; checked against the file when it was made."""
+    """The pixels to read from a file and their conversion. It can be pickled and was checked against the file."""
 
     window: Window
-    """In pixels of the level, always spelled out."""
+    """In pixels of the level; never None."""
     level: int
     bands: tuple[int, ...]
-    """The bands to read, from 0, in the order of the result."""
+    """The bands to read, counted from 0, in the order of the result."""
     flat: bool
     """The result is (y, x): one band and no band axis. Otherwise it is (y, x, band), or (band, y, x)."""
     finish: Finish
-    """From the samples of the file to those of the result: `finish.source`, `finish.dtype`."""
+    """The conversion from samples of the file (`finish.source`) to those of the result (`finish.dtype`)."""
     samples: int = 1
-    """Bands of the file: what `max_pixels` counts, whichever of them are read."""
+    """The number of bands of the file; `max_pixels` counts all of them, whichever are read."""
     max_pixels: float = MAX_PIXELS
-    """Cap on height * width * samples of one read."""
+    """The limit for height * width * samples of one read."""
     threads: int | None = None
     bands_last: bool = True
     """(y, x, band), or (band, y, x) if False."""
     alpha: int | None = None
-    """The band of the file that says which pixels of the other bands are valid, in place of a mask."""
+    """The band of the file that marks valid pixels instead of a mask."""
     nodata_values: tuple[float, ...] = ()
-    """A pixel is not valid where each band of the file has its value, in place of a mask."""
+    """A pixel is invalid if each band of the file has its value of this tuple; used instead of a mask."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the result."""
+        """The shape of the result."""
         return self.shape_of(self.window)
 
     @property
@@ -63,16 +66,16 @@ class ReadPlan:
 
     @property
     def axes(self) -> tuple[int, int]:
-        """The axes of the result along y and x."""
+        """The positions of the y and x axes in the result."""
         return (0, 1) if self.flat or self.bands_last else (1, 2)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the result."""
+        """The type of the result."""
         return self.finish.dtype
 
     def shape_of(self, window: Window) -> tuple[int, ...]:
-        """Of what is read of a window of the file."""
+        """Returns the shape of the pixels of a window of the file."""
         height, width = window[2] - window[0], window[3] - window[1]
         if self.flat:
             return height, width
@@ -80,16 +83,16 @@ class ReadPlan:
         return (height, width, count) if self.bands_last else (count, height, width)
 
     def of_bands(self, indices: Sequence[int]) -> ReadPlan:
-        """The same read of some of the bands, by their index in the result."""
+        """Returns the plan for some of the bands, by their index in the result."""
         return replace(self, bands=tuple(self.bands[i] for i in indices), finish=self.finish.of_bands(indices))
 
     def part(self, rows: tuple[int, int], columns: tuple[int, int]) -> Window:
-        """The window of the file that holds these rows and columns of the result."""
+        """Returns the window of the file that contains these rows and columns of the result."""
         top, left = self.window[:2]
         return (top + rows[0], left + columns[0], top + rows[1], left + columns[1])
 
     def check_size(self, window: Window) -> None:
-        """PixelSafetyLimitError when a window holds more than the caller allows."""
+        """Raises PixelSafetyLimitError if a window has more pixels than the caller allows."""
         height, width = window[2] - window[0], window[3] - window[1]
         pixels = height * width * self.samples
         if pixels <= self.max_pixels:
@@ -108,7 +111,7 @@ class ReadPlan:
         )
 
     def read_raw(self, file: File, window: Window | None = None) -> tuple[npt.NDArray[Any], dict[str, Any]]:
-        """The samples as the file has them, of a window of the file (`part` makes one) or of all, and the report."""
+        """Returns the unchanged samples of a window of the file (see `part`) or of the whole plan, and the report."""
         window = self.window if window is None else window
         self.check_size(window)
         raw = np.empty(self.shape_of(window), self.finish.source)
@@ -126,9 +129,9 @@ class ReadPlan:
     def valid(
         self, file: File, window: Window | None = None, raw: npt.NDArray[Any] | None = None
     ) -> npt.NDArray[Any] | None:
-        """The mask of a window of the file, 0 where there is nothing; None unless it is asked for.
+        """Returns the mask of a window of the file, 0 where pixels are missing; None unless the plan needs a mask.
 
-        `raw` has the samples of the window, where the alpha band may be among them.
+        `raw` holds the samples of the window, which may include the alpha band.
         """
         if not self.finish.by_mask:
             return None
@@ -152,11 +155,11 @@ class ReadPlan:
 
     @property
     def _exempt(self) -> tuple[int, ...]:
-        """Where the alpha band is in the result: it is valid everywhere."""
+        """Returns the index of the alpha band in the result; the mask does not apply to it."""
         return tuple(index for index, band in enumerate(self.bands) if band == self.alpha)
 
     def read(self, file: File, window: Window | None = None) -> npt.NDArray[Any]:
-        """The pixels of the result: of a window of the file (`part` makes one) or of the whole plan."""
+        """Returns the pixels of a window of the file (see `part`) or of the whole plan."""
         raw, _ = self.read_raw(file, window)
         valid = self.valid(file, window, raw)
         return self.finish.apply(raw, valid, bands_last=self.bands_last, exempt=self._exempt)

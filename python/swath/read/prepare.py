@@ -1,4 +1,4 @@
-"""A read that was decided on: the file, the plan, and what the result says besides its pixels."""
+"""A prepared read: the file, the plan, and the coordinates and attributes of the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Made by `prepare`."""
+    """A prepared read, made by `prepare`."""
 
     source: Any
     header: Header
@@ -49,7 +49,7 @@ class Prepared:
         return self.header.handle or Handle(self.source, self.header.file)
 
     def attrs(self, seen: bool | None = None) -> dict[str, Any]:
-        """Of the result; `seen` says whether nodata was among its pixels, None that nobody looked."""
+        """Returns the attrs of the result; `seen` is whether nodata occurred, None if unknown."""
         return {
             **copy_of(self.header.attrs),
             **self.georef.attrs(self.plan.window),
@@ -57,7 +57,7 @@ class Prepared:
         }
 
     def state(self) -> ReadState:
-        """What the read does to the samples."""
+        """Returns what the read does to the samples, for a later write."""
         finish, header = self.plan.finish, self.header
         scaling = {
             number: (1.0 if info["scale"] is None else info["scale"], info["offset"] or 0.0)
@@ -82,7 +82,7 @@ class Prepared:
         )
 
     def _mask(self) -> FileMask | None:
-        """The mask of a local file, where it is not applied."""
+        """Returns the mask of a local file that the read does not apply."""
         is_local = isinstance(self.source, str) and not is_remote(self.source)
         if not is_local or not self.header.has_mask or self.plan.finish.by_mask:
             return None
@@ -95,7 +95,9 @@ class Prepared:
         return FileMask(self.handle, self.plan.window, self.plan.level, ends)
 
     def coords(self, parse: object = True) -> dict[str, npt.NDArray[Any]]:
-        """y and x unless they are not wanted, and the number of each band; of one of several as a scalar."""
+        """Returns y and x, unless disabled, and the number of each band; a scalar if one of several bands was
+        selected.
+        """
         coords: dict[str, npt.NDArray[Any]] = {}
         if parse:
             self._check_axes()
@@ -107,7 +109,7 @@ class Prepared:
         return coords
 
     def _check_axes(self) -> None:
-        """Chunks may be small where the coordinates, which are not lazy, are not: 17 GB for two billion columns."""
+        """Limits the size of the coordinates, which are not lazy: two billion columns would take 17 GB."""
         height, width = self.plan.shape[:2]
         if height + width > max(self.plan.max_pixels, MAX_PIXELS):
             raise PixelSafetyLimitError(
@@ -117,7 +119,7 @@ class Prepared:
             )
 
     def pixels(self, chunks: Any, gpu: bool, on_gpu_failure: str, report: dict[str, Any]) -> tuple[Any, bool | None]:
-        """The pixels, and whether nodata is among them."""
+        """Returns the pixels and whether nodata occurs."""
         plan = self.plan
         if gpu:
             return read_gpu(self.handle, plan, on_gpu_failure, chunks=chunks, report=report)
@@ -129,7 +131,7 @@ class Prepared:
         return plan.finish.apply_and_look(raw, plan.valid(self.header.file))
 
     def array(self, data: Any, seen: bool | None, parse_coordinates: object = True) -> xr.DataArray:
-        """The result."""
+        """Returns the result."""
         plan = self.plan
         axes = self.header.axes(plan.level, self.georef) if parse_coordinates else None
         coords: dict[str, Any] = self.coords(parse_coordinates and axes is None)
@@ -161,7 +163,7 @@ def prepare(
     threads: int | None = None,
     remote: dict[str, Any] | None = None,
 ) -> Prepared:
-    """Open a TIFF and decide what a read of it will do. Only headers are read."""
+    """Opens a TIFF and plans a read. It reads only headers."""
     source = coerce(source)
     header = header_of(source, **(remote or {}))
     level = header.level_of(overview_level)
@@ -180,7 +182,7 @@ def prepare(
         header.dtype,
         header.nodata,
         masked=mask,
-        scaling=scaling(header.metadata, infos, bands) if unpack else (),
+        scaling=scaling(header.description, bands) if unpack else (),
         by_mask=mask and header.has_mask,
         dtype=dtype,
     )
@@ -207,11 +209,11 @@ def prepare(
 
 
 def stem_of(source: Any) -> str | None:
-    """The name of a file without folders and suffix."""
+    """Returns the name of a file without folders and suffix."""
     if not isinstance(source, str):
         return None
     name: str = source
     if name.lower().startswith(("http://", "https://")):
-        # What follows a question mark may be a signature, which names nothing.
+        # The query part of a URL may be a signature and is not part of the name.
         name = name.partition("?")[0].partition("#")[0]
     return os.path.splitext(os.path.basename(name))[0]

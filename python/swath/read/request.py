@@ -1,4 +1,4 @@
-"""What a caller of `open_geotiff` asked for, checked before any file is touched."""
+"""Checks the arguments of `open_geotiff` before any file is opened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @final
 class Unset:
-    """Not given: for parameters where None, or the default, means something when it is given."""
+    """The type of `UNSET`: marks parameters that the caller did not pass, where None or the default has a meaning."""
 
     def __repr__(self) -> str:
         return "<default>"
@@ -27,17 +27,17 @@ class Unset:
 UNSET: Final = Unset()
 
 BandSelection = int | str | list[int] | list[str] | list[int | str] | tuple[int | str, ...]
-"""What `band=` takes: the number of a band, its name, or several of these."""
+"""The values of `band=`: the number of a band, its name, or a list of these."""
 
 NO_LIMIT = (1 << 63) - 1
-"""More pixels, or bytes, than there can be."""
+"""The number that means no limit on pixels or bytes."""
 
-# Frames between a warning here and the caller of open_geotiff.
+# Stack frames between a warning here and the caller of open_geotiff.
 _CALLER = 3
 
 
 def coerce(source: Any) -> Any:
-    """A path as str; what is read from, as it is."""
+    """Returns a path as str, and content and file objects unchanged."""
     if isinstance(source, str) or is_file_like(source) or isinstance(source, bytearray | memoryview):
         return source
     if isinstance(source, bytes) and source[:2] in (b"II", b"MM"):
@@ -50,7 +50,7 @@ def is_vrt(source: Any) -> bool:
 
 
 def replaced(new: str, value: Any, old: str, alias: Any, default: Any, why: str) -> Any:
-    """The value of a parameter that was renamed."""
+    """Returns the value of a renamed parameter."""
     if isinstance(alias, Unset):
         return value
     if value is not default:
@@ -86,7 +86,7 @@ def check_combination(
     unpack: Any,
     parse_coordinates: Any,
 ) -> None:
-    """Types that need no file to be wrong, and parameters that do not go together."""
+    """Checks types that can be checked without the file, and combinations of parameters."""
     vrt = is_vrt(source)
     if vrt and unpack:
         raise ValueError(
@@ -162,7 +162,7 @@ def _check_cloud(gpu: Any, chunks: Any, vrt: bool) -> None:
 
 
 def check_stable(source: Any) -> None:
-    """The gate of `stable_only`."""
+    """Raises an error for sources that `stable_only` does not allow."""
     if is_vrt(source):
         raise VRTStableSourcesOnlyError(
             f"VRT source {source!r} cannot be opened under stable_only=True. The VRT reader (reader.vrt) is not of "
@@ -178,7 +178,7 @@ def check_stable(source: Any) -> None:
 
 
 def check_vrt_request(overview_level: Any, missing_sources: Any, band_nodata: Any) -> None:
-    """What only a mosaic can get wrong."""
+    """Checks the arguments that only mosaics have."""
     if overview_level not in (None, 0):
         raise ValueError(
             "overview_level is not supported for VRT sources. VRT references its own source files; pass "
@@ -200,12 +200,12 @@ def check_max_pixels(max_pixels: Any, default: int) -> float:
         raise TypeError(f"max_pixels must be a number or None, got {type(max_pixels).__name__}: {max_pixels!r}")
     if max_pixels != max_pixels:
         raise ValueError("max_pixels must be a number or None, got NaN")
-    # The engine counts in 64 bits: infinity and more than that are no limit.
+    # The engine counts in 64 bits; infinity and larger numbers mean no limit.
     return min(max_pixels if isinstance(max_pixels, int | float) else float(max_pixels), NO_LIMIT)
 
 
 def level_of(overview_level: Any, levels: int) -> int:
-    """A level that the file has."""
+    """Returns the level; raises ValueError if the file does not have it."""
     check_level_type(overview_level)
     level = 0 if overview_level is None else int(overview_level)
     if level < 0:
@@ -219,9 +219,9 @@ def level_of(overview_level: Any, levels: int) -> int:
 
 
 def bands_of(band: Any, names: Sequence[str | None], first: int = 0) -> tuple[tuple[int, ...], bool]:
-    """The bands to read, from 0, and whether the result has a band axis.
+    """Returns the bands to read, counted from 0, and whether the result has a band axis.
 
-    There are as many bands as names; `first` is the number by which the caller calls the first of them.
+    `names` has one entry per band; `first` is the number that the caller uses for the first band.
     """
     count = len(names)
     if band is None:
@@ -237,7 +237,7 @@ def bands_of(band: Any, names: Sequence[str | None], first: int = 0) -> tuple[tu
 
 
 def _band_of(band: Any, names: Sequence[str | None], first: int) -> int:
-    """The number of one band, from 0."""
+    """Returns the number of one band, counted from 0."""
     count = len(names)
     kind = "a non-negative int" if first == 0 else "an int from 1"
     if isinstance(band, bool | np.bool_):
@@ -254,7 +254,7 @@ def _band_of(band: Any, names: Sequence[str | None], first: int) -> int:
 
 
 def _band_named(name: str, names: Sequence[str | None], first: int) -> int:
-    """The band whose description is `name`."""
+    """Returns the band whose description is `name`."""
     found = [number for number, other in enumerate(names) if other == name]
     if len(found) == 1:
         return found[0]
@@ -268,7 +268,7 @@ _FOUR_INTEGERS = "window must be four integers (row_start, col_start, row_stop, 
 
 
 def window_of(window: Any, height: int, width: int, what: str = "source") -> tuple[int, int, int, int]:
-    """The window as integers, inside the image."""
+    """Returns the window as integers; raises an error if it is not inside the image."""
     if window is None:
         return 0, 0, height, width
     try:
@@ -284,7 +284,7 @@ def window_of(window: Any, height: int, width: int, what: str = "source") -> tup
 
 
 def threads_of(threads: Any) -> int | None:
-    """TypeError or ValueError for what is no number of threads."""
+    """Raises TypeError or ValueError for an invalid number of threads."""
     if threads is None:
         return None
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
@@ -295,7 +295,7 @@ def threads_of(threads: Any) -> int | None:
 
 
 def report_of(report: Any) -> dict[str, Any]:
-    """The dict that is to be filled; a new one for None."""
+    """Returns the dict to fill; a new one for None."""
     if report is None:
         return {}
     if not isinstance(report, dict):

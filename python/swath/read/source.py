@@ -1,4 +1,4 @@
-"""From what users call a source (a path, a URL, bytes, a file object) to an opened file."""
+"""Opens a source: a path, a URL, bytes or a file object."""
 
 from __future__ import annotations
 
@@ -15,35 +15,37 @@ from ..errors import SourceChangedError
 from ..remote.open import open_identified, open_remote
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-"""What can be opened."""
+"""The types that `open_geotiff` accepts as a source."""
 
 Identity = tuple[str | int | None, ...]
-"""What changes when the content of a file does: device, inode, size, time of change; of a URL what its server says."""
+"""Values that change with the content of a file: device, inode, size and modification time; for a URL, what the
+server reports.
+"""
 
 Beside = tuple[tuple[str, Identity], ...]
-"""Paths of the files that lie beside one and are read with it, and their identities."""
+"""Paths and identities of the sidecars that are read with a file."""
 
 KEPT_OPEN = 64
-"""How many files a worker process keeps open for tasks to come."""
+"""The number of files that a worker process keeps open for later tasks."""
 
 
 def is_file_like(source: object) -> bool:
-    """Whether a source is an object to read from, not a name."""
+    """Whether a source is a file object."""
     return hasattr(source, "read") and hasattr(source, "seek") and hasattr(source, "tell")
 
 
 def is_remote(source: object) -> bool:
-    """Whether a source is a URL that leads away from this machine's file system."""
+    """Whether a source is a URL of a remote file."""
     return isinstance(source, str) and "://" in source and not source.lower().startswith("file://")
 
 
 def is_content(source: object) -> bool:
-    """Whether a source is the bytes of a file. Other bytes are a path, as for `os`."""
+    """Whether a source is the content of a file. Other bytes are a path, as in `os`."""
     return isinstance(source, bytearray | memoryview) or isinstance(source, bytes) and source[:2] in (b"II", b"MM")
 
 
 def local_path(source: object) -> str | None:
-    """The absolute path of a source that is a local file by name; None for URLs, bytes and file objects."""
+    """Returns the absolute path of a local file; None for URLs, content and file objects."""
     if is_content(source) or is_file_like(source) or is_remote(source):
         return None
     path = os.fsdecode(source)  # type: ignore[arg-type]
@@ -56,17 +58,20 @@ def _path_of_uri(uri: str) -> str:
     path = uri[len("file://") :]
     if path.lower().startswith("localhost/"):
         path = path[len("localhost") :]
-    # A name may have a percent sign in it: programs that build URIs by gluing strings do not quote it.
+    # A name may contain a percent sign: programs that build URIs by joining strings do not quote it.
     if os.path.exists(path):
         return path
-    # It takes 1.4 ms to import, and only such names need it.
+    # Importing this takes 1.4 ms, and only such names need it.
     from urllib.parse import unquote
 
     return unquote(path)
 
 
 def open_source(source: Source, **remote: Any) -> File:
-    """Open a TIFF: only its headers are read. `remote` goes to `open_remote` when the source is a URL."""
+    """Opens a TIFF and reads only its headers.
+
+    `remote` holds the arguments for `open_remote` if the source is a URL.
+    """
     if is_content(source):
         return File.from_bytes(bytes(source))  # type: ignore[arg-type]
     if isinstance(source, str) and is_remote(source):
@@ -80,7 +85,7 @@ def open_source(source: Source, **remote: Any) -> File:
 
 
 class FileObject:
-    """A Python file object as the engine reads it: it has one position, so reads take turns."""
+    """Adapts a Python file object for the engine. The object has one position, so a lock serializes the reads."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -93,7 +98,7 @@ class FileObject:
             file.seek(position)
 
     def fetch(self, spans: list[tuple[int, int]]) -> Sequence[bytes]:
-        """The bytes of all (offset, length) spans. The position of the file object is as before afterwards."""
+        """Returns the bytes of all (offset, length) spans and restores the position of the file object."""
         with self._turn:
             position = self._file.tell()
             try:
@@ -105,8 +110,8 @@ class FileObject:
         self._file.seek(offset)
         data = self._file.read(length)
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"{self.name} gives {type(data).__name__} where bytes are needed: open it in binary mode")
-        # A raw file may give less than it was asked for and have more.
+            raise TypeError(f"{self.name} returns {type(data).__name__} instead of bytes: open it in binary mode")
+        # A raw file may return fewer bytes than requested although it has more.
         while 0 < len(data) < length and (more := self._file.read(length - len(data))):
             data = bytes(data) + more
         if len(data) != length:
@@ -114,11 +119,11 @@ class FileObject:
         return bytes(data)
 
     def sibling(self, name: str) -> None:
-        """Nothing lies beside a file object."""
+        """Returns None: a file object has no sidecars."""
 
 
 def identity_of(path: str) -> Identity:
-    """What tells this content of a local file from what it was or will be."""
+    """Returns values that identify the current content of a local file."""
     stat = os.stat(path)
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
@@ -126,8 +131,8 @@ def identity_of(path: str) -> Identity:
 class Handle:
     """An opened file for tasks that run later, in any thread or process.
 
-    It pickles as a path and what `os.stat` said of it, and is opened once in each process that uses it. Bytes are
-    pickled whole; a file object stays where it is.
+    It is pickled as a path and the result of `os.stat`, and each process that uses it opens the file once. Content is
+    pickled whole; a file object cannot be pickled.
     """
 
     __slots__ = ("_file", "_process", "beside", "identity", "name", "remote", "source")
@@ -139,7 +144,7 @@ class Handle:
         self.source: str | bytes | None
         self._file: File | None
         if path is not None:
-            # The identity is taken before the file is opened: a file replaced in between is then noticed, not missed.
+            # The identity is taken before the file is opened, so that a replacement in between is detected.
             self.source, self.identity = path, identity_of(path)
             self._file = File.open(path) if file is None else file
         elif isinstance(source, str):
@@ -153,7 +158,10 @@ class Handle:
         self._process = os.getpid()
 
     def file(self) -> File:
-        """The file, opened now if it is not open in this process; SourceChangedError when it is another than it was."""
+        """Returns the file and opens it if this process has not done so.
+
+        Raises SourceChangedError if it has changed.
+        """
         if isinstance(self.source, str) and not is_remote(self.source):
             for path, identity in ((self.source, self.identity), *self.beside):
                 _check_unchanged(path, identity)
@@ -171,7 +179,7 @@ class Handle:
         return _restore, (self.source, self.identity, self.beside, self.remote)
 
     def with_sidecar(self, suffix: str) -> Handle:
-        """The same file, which has changed too when the one beside it has, if there is one."""
+        """Returns a handle that also counts as changed if the sidecar, if any, has changed."""
         if not isinstance(self.source, str) or not os.path.exists(self.source + suffix):
             return self
         both = copy(self)
@@ -205,7 +213,7 @@ def _restore(source: str | bytes, identity: Identity, beside: Beside, remote: di
 
 
 class _Opened:
-    """The files that handles from elsewhere were opened as here, the longest unused first."""
+    """Files that this process has opened for handles from other processes, least recently used first."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[tuple[str, Identity, Beside], File] = OrderedDict()
@@ -216,7 +224,7 @@ class _Opened:
         with self._lock:
             file = self._files.pop(key, None)
             if file is None:
-                # Under the lock: all tasks of a graph start at once, and one of them shall open the file for all.
+                # Under the lock: all tasks of a graph start at once, and one of them must open the file for all.
                 file = self._open(source, identity, remote)
             self._files[key] = file
             if len(self._files) > KEPT_OPEN:
@@ -237,7 +245,7 @@ _opened = _Opened()
 
 
 def _after_fork() -> None:
-    # Another thread may have held the lock, and connections must not be shared with the parent.
+    # Another thread may have held the lock at the time of the fork, and connections must not be shared with the parent.
     global _opened
     _opened = _Opened()
 

@@ -1,4 +1,4 @@
-"""Many small windows of many files into one array: what training loaders need."""
+"""`read_windows`: reads many small windows of many files into one array, as loaders of training data need."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Window = tuple[int, int, int, int]
 Job = tuple[Source | File | Handle, Sequence[int]] | tuple[Source | File | Handle, Sequence[int], int]
-"""A file, a window (row start, column start, row stop, column stop) and, if it is not that of the call, a band."""
+"""A file, a window (row start, column start, row stop, column stop) and optionally a band."""
 
 FAR_THREADS = 8
-"""Threads that read remote files wait more than they compute."""
+"""The minimum number of threads for remote files, whose threads mostly wait."""
 
 
 def read_windows(
@@ -34,27 +34,28 @@ def read_windows(
     overview_level: int | None = None,
     threads: int | None = None,
 ) -> npt.NDArray[Any]:
-    """Read one band of many windows, all of one shape, in parallel.
+    """Read one band of many windows of equal shape in parallel.
 
     Parameters
     ----------
-    jobs
-        (file, window) or (file, window, band) tuples. A file is a path, a URL, bytes or an opened file; one that is
-        named many times is opened once. A window is (row start, column start, row stop, column stop) and must lie in
-        its image.
-    out
-        Where to put the pixels, (job, y, x). Its type decides the type of the result; pixels of another type are cast
-        where it can hold all of their numbers. Without it the files must agree on a type.
-    band
-        The band of the jobs that name none, from 0.
-    overview_level
-        The level to read, as `open_geotiff` counts them; windows are in pixels of that level.
-    threads
-        How many threads decode; as many as there are cores when None, and no fewer than 8 for remote files.
+    jobs : iterable of tuples
+        (file, window) or (file, window, band). A file is a path, a URL, bytes or an opened file; a file that occurs in
+        several jobs is opened once. A window is (row_start, col_start, row_stop, col_stop) and must lie inside the
+        image.
+    out : ndarray, optional
+        Array (job, y, x) that receives the pixels. Pixels of another type are cast to the type of `out` if that type
+        can represent all values of theirs. Without `out` all files must have the same type.
+    band : int, default 0
+        The band, counted from 0, of the jobs that do not name one.
+    overview_level : int, optional
+        The level to read, as in `open_geotiff`; windows are in pixels of that level.
+    threads : int, optional
+        Number of decoding threads. None means the number of cores, and at least 8 for remote files.
 
     Returns
     -------
-    An array (job, y, x): `out` if there is one.
+    ndarray
+        An array (job, y, x); `out` if it was given.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def _is_far(job: Job) -> bool:
 
 
 def _open_jobs(jobs: Iterable[Job], band: int, level: int) -> list[tuple[File, Window, int]]:
-    """Jobs whose files are open and whose windows and bands are known to be in them."""
+    """Opens the files of the jobs and checks that their windows and bands exist."""
     opened: dict[str, File] = {}
     ready: list[tuple[File, Window, int]] = []
     for number, job in enumerate(jobs):
@@ -148,12 +149,12 @@ def _shape_of(ready: list[tuple[File, Window, int]], default: tuple[int, ...] = 
 
 def _type_of(ready: list[tuple[File, Window, int]]) -> np.dtype[Any]:
     if not ready:
-        raise ValueError("there are no jobs, and no out= that would tell shape and type of the result")
+        raise ValueError("there are no jobs; pass out= to define the shape and type of the result")
     first = ready[0][0].dtype
     for number, (file, _, _) in enumerate(ready):
         if file.dtype != first:
             raise ValueError(
-                f"job {number} is of type {file.dtype}, but the first is {first}: pass out= to say which type to have"
+                f"job {number} is of type {file.dtype}, but the first is {first}: pass out= to choose the type"
             )
     return np.dtype(first)
 
@@ -182,14 +183,17 @@ def _read(
 
 
 def _holds(target: np.dtype[Any], source: np.dtype[Any]) -> bool:
-    """Whether a type can have all numbers of another, be it with fewer digits."""
+    """Whether a type can represent all values of another type, possibly with fewer digits."""
     if target.kind not in "fc" or source.kind not in "biu":
         return np.can_cast(source, target, "same_kind" if target.kind in "fc" else "safe")
     return source.kind == "b" or float(np.iinfo(source).max) <= float(np.finfo(target).max)
 
 
 def _put(part: npt.NDArray[Any], out: npt.NDArray[Any], numbers: list[int]) -> None:
-    """Into the places of these jobs. A float that is too large for the type of `out` would become infinite."""
+    """Stores pixels at the positions of these jobs.
+
+    Raises ValueError if a float is too large for the type of `out`, because it would become infinite.
+    """
     try:
         with np.errstate(over="raise"):
             out[numbers] = part

@@ -1,7 +1,7 @@
-"""Files that are read over a network.
+"""Remote files.
 
-* `open`: opens a URL and decides who reads it
-* `http`, `connection`, `address`: http(s) URLs, kept-alive connections, which hosts may be connected to
-* `fsspec`: object stores and everything else that fsspec opens
-* `ranges`: which byte ranges are requested for the spans that the engine reads
+* `open`: opens a URL and chooses the reader
+* `http`, `connection`, `address`: http(s) URLs, kept-alive connections, the check of host addresses
+* `fsspec`: object stores and every other filesystem of fsspec
+* `ranges`: the byte ranges to request for the spans that the engine reads
 """

@@ -1,7 +1,7 @@
-"""Which hosts may be asked: a URL from outside must not lead into the network that this machine is in.
+"""Checks host addresses: a URL from an untrusted source must not reach the private network of this machine.
 
-All addresses of a name must be public, and the connection goes to an address that was looked at: a name that points
-elsewhere a moment later is not asked again.
+All addresses of a name must be public, and the connection uses an address that was checked. The name is not resolved
+again, so a DNS change after the check has no effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# IPv4 addresses in IPv6 ones, which a gateway takes out again (RFC 6052): what hosts without IPv4 get from their DNS.
+# IPv4 addresses embedded in IPv6 addresses, which a gateway translates (RFC 6052). Hosts without IPv4 get them from
+# their DNS.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -35,12 +36,12 @@ class Origin:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What two URLs of one server have in common."""
+        """The part that URLs of one server share."""
         return self.scheme, self.host, self.port
 
 
 def check_url(url: str) -> tuple[SplitResult, Origin]:
-    """The parts of an http(s) URL and its server; UnsafeURLError when it must not be asked."""
+    """Returns the parts of an http(s) URL and its server. Raises UnsafeURLError if the URL is not allowed."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise UnsafeURLError(
@@ -77,7 +78,7 @@ def _resolve(host: str, port: int, url: str) -> tuple[tuple[socket.AddressFamily
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one of the open internet."""
+    """Whether an address belongs to the public internet."""
     try:
         address = _unwrapped(ipaddress.ip_address(text))
     except ValueError:
@@ -91,12 +92,12 @@ def is_public(text: str) -> bool:
         or address.is_reserved
         or (isinstance(address, ipaddress.IPv6Address) and address.is_site_local)
     )
-    # Not global but none of the above: the shared space of providers, where some clouds keep their credentials.
+    # Neither global nor in the list above: the shared address space of providers, where some clouds serve credentials.
     return not closed and address.is_global
 
 
 def _unwrapped(address: Address) -> Address:
-    """The IPv4 address that packets to an IPv6 address end at, if it is a wrapper of one."""
+    """Returns the IPv4 address embedded in an IPv6 address, which is where its packets go, if there is one."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:

@@ -1,4 +1,4 @@
-"""Kept-alive connections to servers that were checked, shared by all files of a process."""
+"""Kept-alive connections to checked servers, shared by all files of a process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .address import DEFAULT_PORTS, Origin
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 30.0
 KEPT_IDLE = 32
-"""Connections that are kept open for requests to come, to all servers together."""
+"""The number of idle connections that are kept open, for all servers together."""
 
 
 @lru_cache(maxsize=1)
@@ -27,9 +27,9 @@ def _tls() -> ssl.SSLContext:
 
 
 class Connection(http.client.HTTPConnection):
-    """A connection to one of the checked addresses of a server, by whatever name they have now.
+    """A connection to one of the checked addresses of a server.
 
-    The name stays in the Host header and in what the certificate must be for.
+    The host name is used only in the Host header and to verify the certificate.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -39,7 +39,7 @@ class Connection(http.client.HTTPConnection):
         self.used = False
 
     def connect(self) -> None:
-        """Connect to the first address that answers."""
+        """Connects to the first address that answers."""
         last: OSError | None = None
         for family, address in self.origin.addresses:
             try:
@@ -66,7 +66,7 @@ class Connection(http.client.HTTPConnection):
 
 
 class Pool:
-    """Idle connections, the longest unused first, and the threads that wait for replies."""
+    """Idle connections, least recently used first, and the threads that wait for replies."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class Pool:
         self._threads: dict[int, ThreadPoolExecutor] = {}
 
     def take(self, origin: Origin) -> Connection:
-        """A connection that is idle, or a new one."""
+        """Returns an idle connection or a new one."""
         with self._lock:
             for i in reversed(range(len(self._idle))):
                 if self._idle[i].origin == origin:
@@ -82,7 +82,7 @@ class Pool:
         return Connection(origin)
 
     def give(self, connection: Connection) -> None:
-        """Keep a connection whose last reply was read to its end."""
+        """Stores a connection whose last reply was read completely."""
         connection.used = True
         with self._lock:
             self._idle.append(connection)
@@ -91,7 +91,7 @@ class Pool:
             surplus.close()
 
     def forget(self, origin: Origin) -> None:
-        """Close what is idle: the server has hung up on one of them, so it has on the others."""
+        """Closes the idle connections to a server: it has closed one of them, so it has probably closed the others."""
         with self._lock:
             stale = [connection for connection in self._idle if connection.origin == origin]
             self._idle = [connection for connection in self._idle if connection.origin != origin]
@@ -99,7 +99,7 @@ class Pool:
             connection.close()
 
     def close(self) -> None:
-        """Close all that is idle."""
+        """Closes all idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -119,13 +119,14 @@ _inherited: list[Pool] = []
 
 
 def pool() -> Pool:
-    """The connections of this process."""
+    """Returns the connections of this process."""
     return _pool
 
 
 def _after_fork() -> None:
-    # The parent's connections stay the parent's: two processes in one stream of replies would get each other's bytes.
-    # They are not closed here either: that would close a stream of the parent's for those that do it by a message.
+    # A forked child must not use the connections of its parent: two processes on one stream would read each other's
+    # replies. The child does not close them either, because for TLS a close sends a message that would end the stream
+    # of the parent.
     global _pool
     _inherited.append(_pool)
     _pool = Pool()

@@ -1,4 +1,4 @@
-"""Byte ranges of objects in clouds and of whatever else fsspec opens, and writing them."""
+"""Reads byte ranges of objects that fsspec opens, and writes such objects."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _MARKS = (
     "updated",
     "created",
 )
-"""What filesystems call that which changes with the content."""
+"""The names under which filesystems report values that change with the content."""
 _STREAMED = {"s3", "s3a", "gs", "gcs"}
-"""Where an object appears when its upload ends, and not at all when that is called off."""
+"""Filesystems on which an object appears when its upload is complete, and not at all if the upload is aborted."""
 
 
 def filesystem_of(url: str, storage_options: Mapping[str, Any] | None) -> tuple[Any, str]:
-    """The filesystem of a URL and the path in it."""
+    """Returns the filesystem of a URL and the path in it."""
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
@@ -41,7 +41,7 @@ def filesystem_of(url: str, storage_options: Mapping[str, Any] | None) -> tuple[
 
 
 class ObjectFile:
-    """An object of an fsspec filesystem. Making one looks its size up and asks for its head."""
+    """An object of an fsspec filesystem. The constructor requests its size and its first bytes."""
 
     def __init__(self, url: str, limit: int | None, storage_options: Mapping[str, Any] | None = None) -> None:
         self.name = url
@@ -73,21 +73,21 @@ class ObjectFile:
                 "to disable the check, or use chunks=... for a lazy read."
             )
         self._marks = tuple(str(info[mark]) for mark in _MARKS if info.get(mark) is not None)
-        # Nobody knows where an object of unknown size ends but the object: it has to come whole.
+        # The end of an object of unknown size is found only by reading it, so it is fetched whole.
         self.head: bytes = self._fs.cat_file(self._path, 0, None if size is None else min(HEAD_BYTES, size))
         self.size: int = len(self.head) if size is None else int(size)
         if len(self.head) != min(self.size, HEAD_BYTES) and size is not None:
             raise OSError(
-                f"{self.name}: {len(self.head):,} bytes came where {min(self.size, HEAD_BYTES):,} were asked for"
+                f"{self.name}: {len(self.head):,} bytes were received instead of {min(self.size, HEAD_BYTES):,}"
             )
 
     @property
     def identity(self) -> tuple[str | int | None, ...]:
-        """What changes when the content does."""
+        """Values that change with the content."""
         return (self.size, *self._marks)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes from start to stop of each range, in full, by one call to the filesystem."""
+        """Returns the complete bytes from start to stop of each range, with one call to the filesystem."""
         if len(self.head) == self.size:
             return [self.head[start:stop] for start, stop in ranges]
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
@@ -96,29 +96,29 @@ class ObjectFile:
             if isinstance(data, BaseException):
                 raise data
             if len(data) != stop - start:
-                raise OSError(f"{self.name}: {len(data):,} bytes came where bytes {start}-{stop - 1} were asked for")
+                raise OSError(f"{self.name}: {len(data):,} bytes were received for the range {start}-{stop - 1}")
         return found
 
     def beside(self, suffix: str) -> ObjectFile | None:
-        """The object whose name is this one's with something behind it, or None when it cannot be had."""
+        """Returns the object whose name is this one plus a suffix, or None if it cannot be read."""
         path = self._path + suffix
         try:
             info = self._fs.info(path)
             return None if info.get("size") is None else ObjectFile._of(self.name + suffix, self._fs, path, info)
         except Exception:
-            # Filesystems raise what their libraries raise, when there is no such object and when we must not know.
+            # Filesystems raise exceptions of their libraries if the object does not exist and if access is denied.
             return None
 
     def _info(self, path: str) -> Mapping[str, Any]:
         try:
             info: Mapping[str, Any] = self._fs.info(path)
         except FileNotFoundError as error:
-            raise FileNotFoundError(f"{self.name}: there is no such file") from error
+            raise FileNotFoundError(f"{self.name}: the file does not exist") from error
         return info
 
 
 def write_object(url: str, write: Callable[[BinaryIO], T], storage_options: Mapping[str, Any] | None = None) -> T:
-    """Let `write` write an object. It is there when all of it is, and what was there before stays until then."""
+    """Lets `write` write an object. The object appears when it is complete; until then the old one stays."""
     filesystem, path = filesystem_of(url, storage_options)
     protocols = {filesystem.protocol} if isinstance(filesystem.protocol, str) else set(filesystem.protocol)
     if protocols & _STREAMED:
@@ -127,7 +127,7 @@ def write_object(url: str, write: Callable[[BinaryIO], T], storage_options: Mapp
 
 
 def _write_streamed(filesystem: Any, path: str, write: Callable[[BinaryIO], T]) -> T:
-    """Upload in parts; without the last step, the store throws them away."""
+    """Uploads in parts; if the last step does not happen, the store discards them."""
     file = filesystem.open(path, "wb")
     try:
         result = write(file)
@@ -135,14 +135,14 @@ def _write_streamed(filesystem: Any, path: str, write: Callable[[BinaryIO], T]) 
     except BaseException:
         with suppress(Exception):
             file.discard()
-        # Closing is what makes an object of the parts, and it happens when nobody holds the file any more.
+        # Closing the file completes the object, and it also happens when the file is garbage-collected.
         file.closed = True
         raise
     return result
 
 
 def _write_aside(filesystem: Any, path: str, write: Callable[[BinaryIO], T]) -> T:
-    """Write under another name and rename: these filesystems show what is written while it is."""
+    """Writes to a temporary name and renames it, because these filesystems show files that are still being written."""
     aside = f"{path}.tmp-{os.urandom(16).hex()}"
     try:
         with filesystem.open(aside, "wb") as file:

@@ -1,4 +1,4 @@
-"""Byte ranges of a file behind an http(s) URL, by the standard library alone."""
+"""Reads byte ranges of a file behind an http(s) URL, with the standard library only."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ RETRIES = 2
 BACKOFF = 0.1
 """Seconds before the first retry; twice that before the second."""
 MAX_WAIT = 5.0
-"""Seconds that a server may ask us to wait before a retry."""
+"""The longest wait, in seconds, that a server may request before a retry."""
 MAX_WHOLE = 16 << 20
-"""What a server that knows no ranges may send in one piece."""
+"""The largest file accepted as a whole from a server that does not support ranges."""
 
 _OURS = {"range", "host", "connection", "accept-encoding", "content-length", "transfer-encoding"}
 _REDIRECTS = {301, 302, 303, 307, 308}
@@ -35,7 +35,7 @@ _CONTENT_RANGE = re.compile(r"\s*bytes\s+(?:(\d+)\s*-\s*(\d+)|\*)\s*/\s*(\d+|\*)
 
 @dataclass(frozen=True)
 class _Place:
-    """Where requests go: a URL that was checked."""
+    """The target of requests: a checked URL."""
 
     url: str
     origin: Origin
@@ -52,7 +52,7 @@ class _Reply:
 
 def _place(url: str) -> _Place:
     parts, origin = check_url(url)
-    # Names may have spaces and letters that a request line must not have; what is quoted already stays as it is.
+    # Quotes spaces and letters that are not allowed in a request line; parts that are already quoted stay.
     target = quote(parts.path or "/", safe="/%:=&~+!$,;'@()*") + (
         "?" + quote(parts.query, safe="/%:=&~+!$,;'@()*?") if parts.query else ""
     )
@@ -64,14 +64,14 @@ def _place(url: str) -> _Place:
 
 
 def _is_of_the_network(error: Exception) -> bool:
-    """Whether it was the network that failed: what the replies are judged by raises errors without a number."""
+    """Whether an error comes from the network. Errors raised for invalid replies have no errno."""
     if isinstance(error, OSError):
         return error.errno is not None or isinstance(error, ConnectionError | TimeoutError | ssl.SSLError)
     return True
 
 
 def shown(url: str) -> str:
-    """A URL for messages: without a password."""
+    """Returns a URL for messages, without a password."""
     parts = urlsplit(url)
     if parts.username is None:
         return url
@@ -79,7 +79,10 @@ def shown(url: str) -> str:
 
 
 class HttpFile:
-    """A file behind a URL. Making one asks for its head, which tells its size; requests may come from all threads."""
+    """A file behind a URL.
+
+    The constructor requests its first bytes, which also gives its size. All threads may send requests.
+    """
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None, *, companion: str | None = None) -> None:
         self.url = url
@@ -88,23 +91,26 @@ class HttpFile:
             raise ValueError(f"storage_options: the headers {', '.join(sorted(taken))} are set by each request itself")
         self.name = shown(url)
         self._first = self._last = _place(url)
-        # A companion is asked for while the head is on its way: opening takes one round trip, not two.
+        # A sidecar is requested while the first bytes are on their way, so opening takes one round trip, not two.
         self._companion = None if companion is None else pool().threads().submit(self._open_beside, companion)
         self._etag: str | None = None
         self._modified: str | None = None
         self.whole = False
-        """Whether `head` is all of the file."""
+        """Whether `head` is the complete file."""
         self.head = b""
         self.size = 0
         self._open()
 
     @property
     def identity(self) -> tuple[str | int | None, ...]:
-        """What changes when the content does."""
+        """Values that change with the content."""
         return self.size, self._etag, self._modified
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes from start to stop of each range, in full. All are asked for before the first is waited for."""
+        """Returns the complete bytes from start to stop of each range.
+
+        It sends all requests before it waits for the first reply.
+        """
         if len(ranges) == 1:
             return [self._read(*ranges[0])]
         threads = pool().threads()
@@ -116,7 +122,7 @@ class HttpFile:
                 reply.cancel()
 
     def beside(self, suffix: str) -> HttpFile | None:
-        """The file whose name is this one's with something behind it, or None when it cannot be had."""
+        """Returns the file whose name is this one plus a suffix, or None if it cannot be read."""
         waiting, self._companion = self._companion, None
         return self._open_beside(suffix) if waiting is None else waiting.result()
 
@@ -141,7 +147,7 @@ class HttpFile:
         reply = self._send("HEAD", None)
         length = reply.headers.get("Content-Length", "")
         if reply.status != 200 or not length.isdecimal():
-            raise OSError(f"{self.name}: the server does not tell the size of the file")
+            raise OSError(f"{self.name}: the server does not report the size of the file")
         return int(length)
 
     def _read(self, start: int, stop: int) -> bytes:
@@ -149,36 +155,34 @@ class HttpFile:
             return self.head[start:stop]
         reply = self._ask(start, stop)
         if reply.status != 206:
-            raise OSError(
-                f"{self.name}: the server answered with all of the file where bytes {start}-{stop - 1} were asked for"
-            )
+            raise OSError(f"{self.name}: the server sent the whole file, but bytes {start}-{stop - 1} were requested")
         first, last, total = self._span_of(reply)
         if total is not None and total != self.size or self._is_another(reply.headers):
             raise SourceChangedError(self.name)
         if last + 1 < stop:
-            raise OSError(f"{self.name}: the server sent bytes {first}-{last} where {start}-{stop - 1} were asked for")
+            raise OSError(f"{self.name}: the server sent bytes {first}-{last}, but {start}-{stop - 1} were requested")
         return reply.body
 
     def _is_another(self, headers: Message) -> bool:
-        """Whether the headers are those of other content."""
+        """Whether the headers belong to other content."""
         etag, modified = headers.get("ETag"), headers.get("Last-Modified")
         if etag is None or self._etag is None or etag.startswith("W/") or etag == self._etag:
             return False
-        # The servers of a cluster may mark the same content differently: the time counts too.
+        # The servers of a cluster may give the same content different ETags, so the modification time counts too.
         return modified is None or modified != self._modified
 
     def _span_of(self, reply: _Reply) -> tuple[int, int, int | None]:
-        """First and last byte and the size of the file, as a 206 reply states them."""
+        """Returns the first byte, the last byte and the size of the file from a 206 reply."""
         stated = reply.headers.get("Content-Range")
         if stated is None:
             raise OSError(f"{self.name}: HTTP 206 response missing Content-Range header")
         match = _CONTENT_RANGE.match(stated)
         if match is None or match[1] is None:
-            raise OSError(f"{self.name}: HTTP Content-Range {stated!r} cannot be understood")
+            raise OSError(f"{self.name}: HTTP Content-Range {stated!r} cannot be parsed")
         return int(match[1]), int(match[2]), None if match[3] == "*" else int(match[3])
 
     def _ask(self, start: int, stop: int) -> _Reply:
-        """The reply to a request for bytes, its status 206, or 200 where that may be."""
+        """Returns the reply to a range request: status 206, or 200 if that is acceptable."""
         reply = self._send("GET", (start, stop))
         if reply.status == 416 and start == 0 and reply.headers.get("Content-Range", "").strip().endswith("*/0"):
             return _Reply(200, reply.headers, b"")
@@ -192,7 +196,7 @@ class HttpFile:
         return reply
 
     def _send(self, method: str, span: tuple[int, int] | None) -> _Reply:
-        """Ask, and ask again when the connection fails or the server says that it has a problem."""
+        """Sends a request and retries if the connection fails or the server reports a temporary problem."""
         for attempt in range(RETRIES + 1):
             wait = BACKOFF * 2**attempt
             try:
@@ -206,7 +210,7 @@ class HttpFile:
                     kind = TimeoutError if isinstance(error, TimeoutError) else ConnectionError
                     text = str(error) or type(error).__name__
                     raise kind(f"{self.name}: no reply after {attempt + 1} attempts: {text}") from error
-                # The name may have moved to another address since it was looked up.
+                # The host name may resolve to another address now.
                 self._last = self._first = _place(self.url)
             else:
                 if reply.status not in _WORTH_A_RETRY or attempt == RETRIES:
@@ -217,11 +221,11 @@ class HttpFile:
         raise AssertionError("the last attempt returns or raises")
 
     def _follow(self, method: str, span: tuple[int, int] | None) -> _Reply:
-        """Ask where the last reply came from, and follow redirects; each place is checked before it is asked."""
+        """Sends a request to the place of the last reply and follows redirects. Each place is checked first."""
         place = self._last
         reply = self._exchange(place, method, span)
         if place is not self._first and reply.status in (401, 403, 404, 410):
-            # Redirects may lead to places that are valid for minutes: the first URL knows the way.
+            # The target of a redirect may be valid only for minutes, so a retry starts at the original URL.
             place = self._first
             reply = self._exchange(place, method, span)
         redirects = 0
@@ -238,11 +242,11 @@ class HttpFile:
         return reply
 
     def _exchange(self, place: _Place, method: str, span: tuple[int, int] | None) -> _Reply:
-        """One request and its reply, over a connection that is open already if there is one."""
+        """Sends one request and returns its reply, on an idle connection if there is one."""
         headers = {"User-Agent": "swath", "Accept-Encoding": "identity", "Connection": "keep-alive"}
         if span is not None:
             headers["Range"] = f"bytes={span[0]}-{span[1] - 1}"
-        # Passwords go to the server that they were given for, and to no other that this one names.
+        # Credentials go only to the server for which they were given, not to targets of redirects.
         if place.origin.key == self._first.origin.key:
             if self._first.authorization is not None:
                 headers["Authorization"] = self._first.authorization
@@ -265,12 +269,12 @@ class HttpFile:
     def _receive(
         self, connection: Connection, response: http.client.HTTPResponse, span: tuple[int, int] | None
     ) -> _Reply:
-        """Read the body of a reply if it is one to read, never more of it than was asked for."""
+        """Reads the body of a reply if it is needed, and never more bytes than were requested."""
         try:
             if span is not None and response.status in (200, 206):
                 body = self._body(response, *span)
             else:
-                # Nobody looks at the body; a short one is read so that the connection can be used again.
+                # The body is not needed; a short one is read so that the connection can be reused.
                 response.read(1 << 16)
                 body = b""
         finally:
@@ -284,7 +288,7 @@ class HttpFile:
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             raise OSError(
-                f"{self.name}: the server sent its reply in the encoding {encoding!r}, which was not asked for"
+                f"{self.name}: the server sent its reply in the encoding {encoding!r}, which was not requested"
             )
         if response.status == 206:
             first, last, _ = self._span_of(_Reply(206, response.headers, b""))
@@ -292,7 +296,7 @@ class HttpFile:
             if first != start:
                 raise OSError(f"{stated} starts at byte {first}, but the request started at byte {start}")
             if not first <= last < stop:
-                raise OSError(f"{stated} is not what was asked for, bytes {start}-{stop - 1}")
+                raise OSError(f"{stated} is not the requested range, bytes {start}-{stop - 1}")
             budget = last + 1 - first
         else:
             budget = max(MAX_WHOLE, stop) if start == 0 else stop - start

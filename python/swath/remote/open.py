@@ -1,4 +1,4 @@
-"""Files that are elsewhere: http(s) URLs and whatever fsspec has a name for."""
+"""Opens and writes remote files: http(s) URLs and fsspec URLs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_CLOUD_BYTES = 256 << 20
 
 
 class Default(Enum):
-    """What stands for a limit that nobody gave."""
+    """The type of the marker for a limit that the caller did not pass."""
 
     LIMIT = "SWATH_MAX_CLOUD_BYTES, or 256 MiB"
 
@@ -26,18 +26,18 @@ class Default(Enum):
 DEFAULT_LIMIT: Final = Default.LIMIT
 
 Identity = tuple[str | int | None, ...]
-"""What changes when the content of a remote file does: its size, and the marks that its server puts on it."""
+"""Values that change with the content of a remote file: its size, and the validators that its server reports."""
 
 _identities: WeakKeyDictionary[File, Identity] = WeakKeyDictionary()
 
 
 def is_http(url: str) -> bool:
-    """Whether a URL is one of http or https, or was one before pathlib took a slash away."""
+    """Whether a URL is http or https, even if pathlib removed one of its slashes."""
     return url.lower().startswith(("http:/", "https:/"))
 
 
 def cloud_limit(given: int | None | Default) -> int | None:
-    """How large an object may be that is read at once; None for any size."""
+    """Returns the size limit of an object that is read at once; None for no limit."""
     return number("MAX_CLOUD_BYTES", MAX_CLOUD_BYTES) if isinstance(given, Default) else given
 
 
@@ -47,15 +47,15 @@ def open_store(
     max_cloud_bytes: int | None | Default = DEFAULT_LIMIT,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Store:
-    """Find a remote file and fetch its head."""
+    """Opens a remote file and fetches its first bytes."""
     if is_http(url):
-        # Only http(s) URLs need it, and it imports http.client and ssl: 26 ms.
+        # Only http(s) URLs need this module, and importing it costs 26 ms (http.client, ssl).
         from .http import HttpFile
 
         options = dict(storage_options or {})
         headers = options.pop("headers", None)
         if options:
-            raise ValueError(f"storage_options: http knows only headers, not {', '.join(map(repr, options))}")
+            raise ValueError(f"storage_options: http(s) URLs support only headers, not {', '.join(map(repr, options))}")
         return HttpFile(url, headers, companion=OVERVIEWS)
     return ObjectFile(url, cloud_limit(max_cloud_bytes), storage_options)
 
@@ -66,11 +66,11 @@ def open_remote(
     max_cloud_bytes: int | None | Default = DEFAULT_LIMIT,
     storage_options: Mapping[str, Any] | None = None,
 ) -> File:
-    """Open a remote TIFF: only its headers are fetched.
+    """Opens a remote TIFF and fetches only its headers.
 
-    `max_cloud_bytes` is for fsspec URLs; None is for lazy reads and for users who know what is there.
-    `storage_options` are those of the filesystem; http(s) URLs take {"headers": {name: value}}, which go to that server
-    and to no other that it redirects to.
+    `max_cloud_bytes` applies to fsspec URLs; None, for lazy reads and on request of the user, means no limit.
+    `storage_options` are those of the filesystem. http(s) URLs accept {"headers": {name: value}}; these headers go to
+    that server only, not to targets of redirects.
     """
     store = open_store(url, max_cloud_bytes=max_cloud_bytes, storage_options=storage_options)
     file = File.from_ranges(RemoteFile(store))
@@ -79,16 +79,16 @@ def open_remote(
 
 
 def open_identified(url: str, file: File | None = None, **how: Any) -> tuple[File, Identity]:
-    """Open a remote TIFF for tasks to come, if it is not open, and tell what its content was known by then."""
+    """Opens a remote TIFF for later tasks, if it is not open, and returns the identity of its content at that time."""
     if file is None or file not in _identities:
         file = open_remote(url, **({"max_cloud_bytes": None} | how))
     return file, _identities[file]
 
 
 def write_remote(url: str, write: Callable[[BinaryIO], T], storage_options: Mapping[str, Any] | None = None) -> T:
-    """Let `write` write a remote file from its begin to its end.
+    """Lets `write` write a remote file sequentially.
 
-    It is there when all of it is; on an error, what was there before is still there.
+    The file appears when it is complete; on an error the old file is unchanged.
     """
     if is_http(url):
         raise NotImplementedError(

@@ -1,7 +1,7 @@
-"""From the spans that the engine asks for to the ranges that a store is asked for.
+"""Converts the spans that the engine reads to ranges that a store is asked for.
 
-A request takes its time however few bytes it is for. So neighbours are fetched as one range, and what is asked for
-piece by piece, which is how headers are parsed, is fetched ahead and kept.
+Each request has a fixed latency. Neighbouring spans are therefore fetched as one range, and headers, which the engine
+reads piece by piece, are fetched ahead and cached.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Protocol
 from .._settings import number, workers
 
 OVERVIEWS = ".ovr"
-"""What the name of a file with overviews ends with."""
+"""The suffix of a file with overviews."""
 HEAD_BYTES = 16 << 10
-"""What is fetched of a file when it is opened."""
+"""The number of bytes that are fetched when a file is opened."""
 COALESCE_GAP = 1 << 20
 MAX_COALESCED_RANGE_BYTES = 256 << 20
 MAX_AHEAD = 1 << 20
-"""How far ahead headers are fetched at most: tile tables of a few hundred thousand tiles are that long."""
+"""The largest read-ahead for headers: the tile tables of a few hundred thousand tiles have this size."""
 PART_BYTES = 8 << 20
-"""Ranges up to this are not worth more than one request."""
+"""Ranges up to this size are fetched with one request."""
 KEPT_BLOCKS = 1024
 
 _BLOCK = HEAD_BYTES
 _SMALL = 4 << 10
-"""A span that comes alone and is no longer than this is taken for a piece of a header."""
+"""A single span up to this size counts as a piece of a header."""
 
 
 class Store(Protocol):
-    """A remote file: `head` are its first bytes, fetched when it was opened."""
+    """A remote file. `head` holds its first bytes, which were fetched when it was opened."""
 
     name: str
     size: int
@@ -38,19 +38,23 @@ class Store(Protocol):
 
     @property
     def identity(self) -> tuple[str | int | None, ...]:
-        """What changes when the content does."""
+        """Values that change with the content."""
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes from start to stop of each range, in full. All are asked for before the first is waited for."""
+        """Returns the complete bytes from start to stop of each range.
+
+        It sends all requests before it waits for the first reply.
+        """
 
     def beside(self, suffix: str) -> Store | None:
-        """The file whose name is this one's with something behind it."""
+        """Returns the file whose name is this one plus a suffix."""
 
 
 def coalesce(spans: Sequence[tuple[int, int]], gap: int, most: int) -> list[tuple[int, int, list[int]]]:
-    """Ranges (start, stop) that hold all (offset, length) spans, and which spans each holds.
+    """Returns ranges (start, stop) that contain all (offset, length) spans, and the spans in each range.
 
-    Spans with at most `gap` bytes between them share a range of at most `most` bytes; with a negative gap none do.
+    Spans with at most `gap` bytes between them share a range of at most `most` bytes; with a negative gap, no spans
+    are merged.
     """
     ranges: list[tuple[int, int, list[int]]] = []
     for i in sorted(range(len(spans)), key=lambda i: spans[i]):
@@ -67,12 +71,12 @@ def coalesce(spans: Sequence[tuple[int, int]], gap: int, most: int) -> list[tupl
 
 
 def cut(start: int, stop: int, length: int) -> list[tuple[int, int]]:
-    """A range in parts of at most that length."""
+    """Splits a range into parts of at most this length."""
     return [(at, min(at + length, stop)) for at in range(start, stop, length)] or [(start, stop)]
 
 
 class RemoteFile:
-    """A remote file as the engine reads it."""
+    """Adapts a remote file for the engine."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -84,7 +88,7 @@ class RemoteFile:
         self._keep(0, store.head)
 
     def fetch(self, spans: list[tuple[int, int]]) -> list[bytes]:
-        """The bytes of all (offset, length) spans, each in full."""
+        """Returns the complete bytes of all (offset, length) spans."""
         found = [self._kept(offset, length) for offset, length in spans]
         missing = [i for i, data in enumerate(found) if data is None]
         if missing and len(spans) == 1 and spans[0][1] <= _SMALL:
@@ -94,10 +98,10 @@ class RemoteFile:
         return [data for data in found if data is not None]
 
     def sibling(self, name: str) -> RemoteFile | None:
-        """The `.ovr` file beside this one. Nothing else is looked for: each look is a request."""
+        """Returns the `.ovr` file of this file. Other sidecars are not searched, because each search is a request."""
         if name != self.name + OVERVIEWS:
             return None
-        # Some servers answer every name with a page: the engine finds that it is not a TIFF.
+        # Some servers answer every name with an HTML page; the engine detects that it is not a TIFF.
         store = self.store.beside(OVERVIEWS)
         return None if store is None else RemoteFile(store)
 
@@ -108,8 +112,8 @@ class RemoteFile:
         if not ranges:
             return []
         out = [b""] * len(spans)
-        # A connection gets so much and no more, so what is long comes in as many parts as can be under way at once:
-        # 60 MiB at 40 MB/s for each connection take 0.38 s in place of 1.61 s.
+        # The throughput of one connection is limited, so a long range is split into as many parts as can be requested
+        # at once: 60 MiB at 40 MB/s per connection take 0.38 s instead of 1.61 s.
         part = max(PART_BYTES, -(-sum(stop - start for start, stop, _ in ranges) // workers()))
         parts = [cut(start, stop, part) for start, stop, _ in ranges]
         fetched = iter(self.store.read_many([one for some in parts for one in some]))
@@ -121,7 +125,7 @@ class RemoteFile:
         return out
 
     def _fetch_ahead(self, offset: int, length: int) -> bytes:
-        """Fetch a piece of a header with what follows it: twice as much when it continues what is at hand."""
+        """Fetches a piece of a header with the bytes after it: twice as many if the piece continues cached bytes."""
         start = offset // _BLOCK * _BLOCK
         with self._lock:
             goes_on = start // _BLOCK - 1 in self._blocks
@@ -133,7 +137,7 @@ class RemoteFile:
         return data[offset - start : offset - start + length]
 
     def _keep(self, start: int, data: bytes) -> None:
-        """Keep whole blocks, and the last one of the file."""
+        """Caches whole blocks, and the last block of the file."""
         with self._lock:
             for at in range(0, len(data), _BLOCK):
                 block = data[at : at + _BLOCK]
@@ -143,7 +147,7 @@ class RemoteFile:
                 del self._blocks[next(iter(self._blocks))]
 
     def _kept(self, offset: int, length: int) -> bytes | None:
-        """Bytes that are at hand."""
+        """Returns cached bytes."""
         if length == 0:
             return b""
         blocks = []

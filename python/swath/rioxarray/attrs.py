@@ -1,4 +1,4 @@
-"""attrs and encoding of an array as `rioxarray.open_rasterio` gives them, and what Swath adds."""
+"""The attrs and encoding of an array as in `rioxarray.open_rasterio`, and what Swath adds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from .raster_info import RasterInfo
 
 UNWANTED = ("_FillValue", "missing_value", "fill_value", "nodata", "nodatavals", "is_tiled", "res")
-"""Tags that would contradict what is said of nodata and resolution."""
+"""Tags that could contradict the attributes for nodata and resolution."""
 
 
 def parse_tags(tags: Tags) -> dict[str, Any]:
-    """Tags as attributes: numbers and lists of numbers as such, everything else as text."""
+    """Returns tags as attributes: numbers and lists of numbers as such, everything else as text."""
     return {name.split("NC_GLOBAL#")[-1]: _parsed(value) for name, value in tags.items()}
 
 
@@ -45,12 +45,12 @@ def _parsed(value: str) -> Any:
 
 
 def file_attrs(info: RasterInfo) -> dict[str, Any]:
-    """What is said of the whole file where variables have the bands: its tags and colours."""
+    """Returns the attributes of the whole file for a Dataset with one variable per band: tags and colours."""
     return {**parse_tags(info.tags), **color_attrs(info)}
 
 
 def color_attrs(info: RasterInfo) -> dict[str, Any]:
-    """The meaning of bands as colours, of all bands of the file, and the palette. rioxarray has neither."""
+    """Returns the colour interpretation of all bands of the file, and the palette. rioxarray has neither."""
     attrs: dict[str, Any] = {}
     if not COLORLESS.issuperset(info.colors):
         attrs["colorinterp"] = tuple(info.colors)
@@ -60,7 +60,7 @@ def color_attrs(info: RasterInfo) -> dict[str, Any]:
 
 
 def band_attrs(info: RasterInfo, bands: Sequence[int], tags: Tags) -> dict[str, Any]:
-    """What is said of the bands of an array, with the tags that count for it."""
+    """Returns the attributes of the bands of an array, with the tags that apply to it."""
     attrs = parse_tags(tags)
     for name in UNWANTED:
         attrs.pop(name, None)
@@ -79,7 +79,7 @@ def band_attrs(info: RasterInfo, bands: Sequence[int], tags: Tags) -> dict[str, 
 
 
 def _common(one: str, many: str, values: tuple[float, ...]) -> dict[str, Any]:
-    """One factor for all bands under its CF name, or each under a name of rioxarray."""
+    """Returns a factor that all bands share under its CF name, others under rioxarray's names."""
     if len(set(values)) == 1:
         return {one: values[0]}
     warnings.warn(
@@ -91,12 +91,12 @@ def _common(one: str, many: str, values: tuple[float, ...]) -> dict[str, Any]:
 
 
 def _texts(values: Sequence[str | None]) -> tuple[str, ...]:
-    """None is no value that netCDF and Zarr can hold."""
+    """Replaces None, which netCDF and Zarr cannot store."""
     return tuple(value or "" for value in values)
 
 
 def move_to_encoding(info: RasterInfo, plan: ReadPlan, attrs: dict[str, Any], state: ReadState) -> dict[str, Any]:
-    """The encoding of an array; what undoes masking and scaling moves there from `attrs`."""
+    """Returns the encoding of an array and moves the entries that undo masking and scaling there from `attrs`."""
     encoding: dict[str, Any] = {}
     if "_FillValue" in attrs:
         attrs["_FillValue"] = plan.dtype.type(attrs["_FillValue"])
@@ -110,12 +110,13 @@ def move_to_encoding(info: RasterInfo, plan: ReadPlan, attrs: dict[str, Any], st
         if _can_be_packed(info, encoding, state):
             encoding["dtype"] = str(info.dtype)
         else:
-            # That of packed numbers: among those that were unpacked it is a real one.
+            # The nodata value of packed samples may be a valid unpacked value.
             encoding.pop("_FillValue", None)
-        # odc-geo takes the value in the encoding for that of the pixels; and it is gone when values are computed.
+        # odc-geo uses the value in the encoding as that of the pixels, and the encoding is lost when values are
+        # computed.
         attrs["nodata"] = math.nan
     elif "_FillValue" in attrs and info.count > 1:
-        # So that the writer can tell an index of two bands, which has lost its label, from a band.
+        # With this attribute the writer can distinguish an index of two bands, which has lost its label, from a band.
         attrs["_swath_bands"] = info.count
     encoding["grid_mapping"] = NAME
     if info.name is not None:
@@ -126,7 +127,7 @@ def move_to_encoding(info: RasterInfo, plan: ReadPlan, attrs: dict[str, Any], st
 
 
 def _can_be_packed(info: RasterInfo, encoding: dict[str, Any], state: ReadState) -> bool:
-    """Whether xarray can write the values in the type of the file: it knows one scale, and needs a value for NaN."""
+    """Whether xarray can write the values in the type of the file: it supports one scale and needs a value for NaN."""
     if info.dtype.kind not in "iu":
         return True
     return not {"scales", "offsets"} & encoding.keys() and ("_FillValue" in encoding or not state.by_mask)

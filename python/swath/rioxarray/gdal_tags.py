@@ -1,4 +1,4 @@
-"""The metadata items of a TIFF and of its bands, by the names and in the form that GDAL and rasterio give them."""
+"""The metadata items of a TIFF and of its bands, with the names and in the form of GDAL and rasterio."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AREA_OR_POINT = "AREA_OR_POINT"
 
 
 def file_tags(description: Description) -> Tags:
-    """What rasterio's `dataset.tags()` gives."""
+    """Returns the same as rasterio's `dataset.tags()`."""
     fields = {tag: value for tag, _, _, value in description["tags"]}
     texts = {tag: value for tag, value in fields.items() if isinstance(value, str)} | description["texts"]
     tags = {name: texts[tag] for tag, name in TEXTS.items() if tag in texts}
@@ -50,17 +50,17 @@ def file_tags(description: Description) -> Tags:
     if RASTER_TYPE_KEY in description["geo_keys"] and not placed_by_pam:
         tags[AREA_OR_POINT] = description["raster_type"].capitalize()
     tags.update(_items(description, None))
-    # GDAL keeps items as "name=value" and skips spaces behind the sign.
+    # GDAL stores items as "name=value" and skips spaces after the equals sign.
     return {name: value.lstrip(" \t") for name, value in tags.items()}
 
 
 def band_tags(description: Description) -> tuple[Tags, ...]:
-    """What rasterio's `dataset.tags(band)` gives, for each band."""
+    """Returns the same as rasterio's `dataset.tags(band)`, for each band."""
     return tuple(_items(description, band) for band in range(description["bands"]))
 
 
 def _items(description: Description, band: int | None) -> Tags:
-    """Items of the default domain; those with a role (scale, description ...) are not among them."""
+    """Returns the items of the default domain, without those that have a role (scale, description, ...)."""
     return {
         name: value.lstrip(" \t")
         for name, value, sample, domain, role in description["metadata"]
@@ -75,7 +75,7 @@ def _ratio(value: Any) -> float | None:
 
 
 def _single(value: float) -> float:
-    """In single precision, as libtiff keeps it."""
+    """Rounds to single precision, as libtiff does."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:

@@ -1,4 +1,4 @@
-"""The `spatial_ref` coordinate as rioxarray writes it: the system as text and by CF's names, the place of pixels."""
+"""The `spatial_ref` coordinate in rioxarray's form: the CRS as text and with CF names, and the transform."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RPC_SCALARS = (
     *("line_scale", "samp_scale", "lat_scale", "long_scale", "height_scale"),
 )
 RPC_COEFFICIENTS = ("line_num_coeff", "line_den_coeff", "samp_num_coeff", "samp_den_coeff")
-"""In the order of the RPC tag, 20 each behind the scalars."""
+"""In the order of the RPC tag: 20 numbers each, after the scalars."""
 
 
 def grid_mapping_attrs(info: RasterInfo) -> dict[str, Any]:
-    """The attributes of the coordinate."""
-    # Coefficients place pixels by longitude and latitude, whatever system the file names.
+    """Returns the attributes of the coordinate."""
+    # RPC coefficients refer to longitude and latitude, regardless of the CRS of the file.
     wkt = info.wkt if info.rpc is None else _swath.wkt_of_epsg(WGS84)
     attrs = {} if wkt is None else dict(_crs_attrs(wkt))
     a, b, c, d, e, f = info.transform
@@ -36,7 +36,7 @@ def grid_mapping_attrs(info: RasterInfo) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _crs_attrs(wkt: str) -> dict[str, Any]:
-    """The system by CF's names, if pyproj is installed and CF has names for it, and as text."""
+    """Returns the CRS as text and, if pyproj is installed and CF has names for it, with CF names."""
     return {**_cf(wkt), "spatial_ref": wkt, "crs_wkt": wkt}
 
 
@@ -65,7 +65,7 @@ def _geojson(gcps: tuple[Gcp, ...]) -> dict[str, Any]:
 
 
 def _rpcs(numbers: tuple[float, ...]) -> dict[str, Any]:
-    """By rasterio's names, in its order and with the digits that GDAL gives."""
+    """Returns the RPCs with rasterio's names, in its order and with GDAL's number of digits."""
     numbers = tuple(float(f"{number:.15g}") for number in numbers)
     named: dict[str, Any] = dict(zip(RPC_SCALARS, numbers, strict=False))
     for index, name in enumerate(RPC_COEFFICIENTS):

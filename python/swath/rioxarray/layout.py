@@ -1,4 +1,4 @@
-"""Rasters as rioxarray lays them out: arrays of (band, y, x), or datasets with a variable for each band."""
+"""Rasters in rioxarray's layout: arrays of (band, y, x), or datasets with one variable per band."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Raster:
 
 @dataclass(frozen=True)
 class Reading:
-    """What is to become of a raster."""
+    """The options of a read."""
 
     raster: Raster
     chunks: Any
     cache: bool
     unpacked: bool
     masked: bool
-    """Also where scales are applied."""
+    """Also True if scales are applied."""
     parse_coordinates: bool
     decode_times: bool
     decode_timedelta: bool
@@ -59,7 +59,7 @@ class Reading:
         return self.raster.info
 
     def array(self, bands: tuple[int, ...], name: str | None) -> xr.DataArray:
-        """The bands, from 0, as one array."""
+        """Returns the bands, counted from 0, as one array."""
         info = self.info
         attrs = band_attrs(info, bands, {**info.tags, **info.band_tags[bands[0]]})
         attrs.update(color_attrs(info))
@@ -69,7 +69,7 @@ class Reading:
         return self._array(bands, (axis[0], "y", "x"), attrs, coords, name)
 
     def dataset(self, bands: tuple[int, ...]) -> xr.Dataset:
-        """The bands, from 0, as variables."""
+        """Returns the bands, counted from 0, as variables."""
         import xarray as xr
 
         coords = self._coords()
@@ -95,7 +95,7 @@ class Reading:
         sizes = None if self.chunks is None else _chunk_sizes(self.chunks, dims, plan, self.info)
         data = self._lazy(pixels) if sizes is None else _dask(pixels, sizes)
         array = xr.DataArray(data, dims=dims, coords=coords, attrs=attrs)
-        # Without one, xarray takes that of the dask array.
+        # Without a name, xarray takes that of the dask array.
         array.name = name
         array.coords[NAME] = xr.Variable((), 0, grid_mapping_attrs(self.info))
         if any("#" in key for key in attrs):
@@ -104,14 +104,14 @@ class Reading:
             blocks = (*(1,) * (len(dims) - 2), *self.info.block)
             encoding["preferred_chunks"] = dict(zip(dims, blocks, strict=True))
         else:
-            # Two-dimensional coordinates too.
+            # Also for two-dimensional coordinates.
             array = array.chunk(dict(zip(dims, sizes, strict=True)))
         array.encoding = encoding
         return array
 
     def _lazy(self, pixels: Pixels) -> Any:
-        """Pixels that are read when they are indexed, and kept then if that is wanted."""
-        # xarray is imported on first use.
+        """Returns pixels that are read when they are indexed, and cached if requested."""
+        # Imports xarray on first use.
         from xarray.core import indexing
 
         from ..xarray.lazy_array import lazy_array
@@ -120,7 +120,7 @@ class Reading:
         return indexing.MemoryCachedArray(data) if self.cache else data  # type: ignore[no-untyped-call]
 
     def _plan(self, bands: tuple[int, ...], *, flat: bool) -> tuple[Handle | Mosaic, ReadPlan]:
-        """What is read from, and how."""
+        """Returns the source and the plan of a read."""
         info, handle = self.info, self.raster.handle
         by_nodata = self.masked and info.validity == "nodata"
         nodata = _sentinel(info, bands[0]) if by_nodata else None
@@ -173,7 +173,7 @@ class Reading:
         )
 
     def _mask(self, plan: ReadPlan) -> FileMask | None:
-        """The mask of a local file, where it is not applied."""
+        """Returns the mask of a local file that the read does not apply."""
         info, handle = self.info, self.raster.handle
         if not isinstance(handle, Handle) or not isinstance(handle.source, str) or is_remote(handle.source):
             return None
@@ -186,7 +186,7 @@ class Reading:
         return FileMask(handle, plan.window, plan.level, ends)
 
     def _coords(self) -> dict[str, Any]:
-        """x and y of pixel centres; of a rotated image two-dimensional, by other names."""
+        """Returns x and y of pixel centres; for a rotated image, two-dimensional coordinates with other names."""
         info = self.info
         if not self.parse_coordinates or info.gcps or info.rpc is not None:
             return {}
@@ -205,25 +205,27 @@ class Reading:
 
 
 def _sentinel(info: RasterInfo, band: int) -> int | float | None:
-    """The sample that means nodata: GDAL cuts off the fraction of a value for integers."""
+    """Returns the sample that means nodata: for integers GDAL truncates the fraction of the value."""
     nodata = info.nodata[band]
     return int(nodata) if nodata is not None and info.dtype.kind in "iu" else nodata
 
 
 def _promoted(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that can hold NaN beside the values of another, as xarray chooses it."""
+    """Returns the type that can hold NaN and the values of another type, as xarray chooses it."""
     if dtype.kind not in "iu":
         return dtype
     return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
 
 
 def _chunk_sizes(chunks: Any, dims: tuple[str, ...], plan: ReadPlan, info: RasterInfo) -> tuple[tuple[int, ...], ...]:
-    """The lengths of chunks along each dimension, as xarray and rioxarray understand `chunks`."""
+    """Returns the lengths of chunks along each dimension, with the meaning that xarray and rioxarray give to
+    `chunks`.
+    """
     if isinstance(chunks, bool | str) and chunks in (True, "auto"):
         one = (1,) * (len(dims) - 2)
         return _normalized((*one, "auto", "auto"), plan.shape, info.dtype, (*one, *info.block))
     if isinstance(chunks, tuple | list):
-        # For variables without a band dimension the length along it is left out.
+        # Variables without a band dimension ignore the length along it.
         if len(chunks) not in (3, len(dims)):
             raise ValueError(f"chunks={chunks!r} must have {len(dims)} lengths, for {', '.join(dims)}.")
         by_dim = dict(zip(dims, chunks[len(chunks) - len(dims) :], strict=True))
@@ -249,6 +251,6 @@ def _normalized(
 
 def _dask(pixels: Pixels, sizes: tuple[tuple[int, ...], ...]) -> Any:
     meta = np.empty((0,) * pixels.ndim, pixels.dtype)
-    # A mosaic may have very many sources: it is one node of the graph, to which all tasks refer.
+    # A mosaic may have very many sources, so it is one node of the graph to which all tasks refer.
     inline = isinstance(pixels.handle, Handle)
     return dask_array(pixels, sizes, (pixels, sizes), meta, inline=inline, prefix="open_rasterio")

@@ -1,4 +1,4 @@
-"""Tags that GDAL writes when it copies a netCDF file: the dimension that the bands stand for, and CF attributes."""
+"""Tags that GDAL writes when it converts a netCDF file: the dimension of the bands, and CF attributes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXTRA, NAME = "NETCDF_DIM_EXTRA", "NETCDF_VARNAME"
 
 
 def take_dimension(attrs: dict[str, Any], bands: Sequence[int], count: int) -> tuple[str, npt.NDArray[Any]] | None:
-    """The name and the values of the dimension along which the bands lie; its tags are taken out of `attrs`.
+    """Returns the name and the values of the dimension of the bands, and removes its tags from `attrs`.
 
     None for ordinary bands. `count` is the number of bands of the file.
     """
@@ -34,14 +34,14 @@ def take_dimension(attrs: dict[str, Any], bands: Sequence[int], count: int) -> t
 
 
 def _values(value: Any) -> npt.NDArray[Any]:
-    """Of '{2,6}', '[2. 6.]', a number or an array."""
+    """Returns the values of '{2,6}', '[2. 6.]', a number or an array."""
     if isinstance(value, str):
         value = value.strip("{}").split(",") if value.startswith("{") else value.strip("[]").split()
     return np.atleast_1d(value)
 
 
 def with_cf_attrs(array: xr.DataArray, decode_times: bool, decode_timedelta: bool) -> xr.DataArray:
-    """With the attributes of coordinates (`time#units`) where they belong, and times decoded by them."""
+    """Moves the attributes of coordinates (`time#units`) to the coordinates, and decodes times."""
     own = (*array.coords, array.name)
     for key, value in list(array.attrs.items()):
         coord, _, attr = key.partition("#")

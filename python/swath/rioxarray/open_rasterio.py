@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import GeoTIFFFallbackWarning
 from ..read.header import header_of
 from ..read.request import bands_of, check_level_type, coerce, is_vrt, threads_of
-from ..read.sidecars import read_pam
+from ..read.sidecars import pam_attrs
 from ..read.source import Handle, is_file_like, is_remote
 from .layout import Raster, Reading
 from .raster_info import RasterInfo
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Chunks = int | str | tuple[Any, ...] | Mapping[Any, Any]
 
 HARMLESS = {"sharing", "thread_safe", "num_threads", "NUM_THREADS"}
-"""Options of `rasterio.open` that do not change what is read."""
+"""Options of `rasterio.open` that do not change the result."""
 DRIVERS = {"GTIFF", "COG", "VRT"}
 UNLIMITED = (1 << 63) - 1
 
@@ -51,51 +51,57 @@ def open_rasterio(
     max_pixels: int | None = None,
     **open_kwargs: Any,
 ) -> xr.DataArray | xr.Dataset:
-    """Open a GeoTIFF, COG or VRT mosaic as `rioxarray.open_rasterio` does, without rasterio and GDAL.
+    """Open a GeoTIFF, COG or VRT mosaic like `rioxarray.open_rasterio`, without rasterio and GDAL.
 
-    The dimensions are (band, y, x), bands are numbered from 1, coordinates are the centres of pixels, and the
-    coordinate `spatial_ref` has the coordinate reference system and the transform. Pixels are read when they are
+    The dimensions are (band, y, x), bands are numbered from 1, coordinates are the centres of the pixels, and the
+    coordinate `spatial_ref` holds the coordinate reference system and the transform. Pixels are read when they are
     needed.
 
     Parameters
     ----------
-    filename
-        A path, an http(s) or fsspec URL, the bytes of a file, or an object with read, seek and tell, whose content is
-        kept in memory.
-    parse_coordinates
-        False for no x and y coordinates. A rotated image has two-dimensional coordinates xc and yc in their place.
-    chunks
-        Give a dask array: the length of chunks along all dimensions, a tuple in the order (band, y, x), a dict by
-        dimension, or True or "auto" for one band and whole blocks of the file in each chunk.
-    cache
-        Keep pixels in memory once they were read. The default is True without `chunks`.
-    lock
-        Accepted for compatibility: files are read by any number of threads at once.
-    masked
-        Turn missing pixels into NaN: those of the file's mask, else those that equal nodata, else those that are
-        transparent by the alpha band. Integers of up to 16 bits become float32, others float64.
-    mask_and_scale
+    filename : str, os.PathLike, bytes or binary file object
+        A path, an http(s) or fsspec URL, the content of a file, or an object with `read`, `seek` and `tell`. The
+        content of an object is kept in memory.
+    parse_coordinates : bool, optional
+        False omits the x and y coordinates. A rotated image has the two-dimensional coordinates xc and yc instead.
+    chunks : int, tuple, dict, True or "auto", optional
+        Return a dask array. An int is the length of a chunk along all dimensions, a tuple is in the order
+        (band, y, x), a dict gives a length per dimension. True and "auto" choose chunks of one band and whole blocks
+        of the file.
+    cache : bool, optional
+        Keep pixels in memory after the first read. The default is True without `chunks`.
+    lock : object, optional
+        Accepted for compatibility. Any number of threads can read a file at the same time.
+    masked : bool, default False
+        Replace missing pixels with NaN. Missing pixels are those that the mask of the file marks as invalid; without
+        a mask, those that equal nodata; without nodata, those that are transparent in the alpha band. Integers of up
+        to 16 bits become float32, others float64.
+    mask_and_scale : bool, default False
         Mask, and apply the scale and offset of each band.
-    variable, group
-        Accepted for compatibility; a TIFF has neither, so that anything but None is an error.
-    default_name
+    variable, group : str or sequence of str, optional
+        Accepted for compatibility. A TIFF has neither, so every value except None raises ValueError.
+    default_name : str, optional
         Name of the array.
-    decode_times, decode_timedelta
-        Whether to decode times of files that GDAL has copied from netCDF; other files have none.
-    band_as_variable
-        Give a Dataset with a variable for each band: band_1, band_2 ...
-    band
-        One band or a list of bands, by number from 1 or by name. The result has a band dimension in any case.
-    storage_options
-        For the fsspec filesystem of a URL.
-    threads
-        How many threads decode; None for as many as the work is worth.
-    max_pixels
-        Refuse to hold more than this many samples at once; None for no limit.
-    open_kwargs
-        As for `rasterio.open`: `overview_level=0` opens the first overview. Options that only concern GDAL are
-        accepted where they do not change the result.
+    decode_times, decode_timedelta : bool, optional
+        Whether to decode the times of files that GDAL converted from netCDF; other files have none.
+    band_as_variable : bool, default False
+        Return a Dataset with one variable per band: band_1, band_2, ...
+    band : int, str, or list of these, optional
+        One band or several, by number from 1 or by name. The result always has a band dimension.
+    storage_options : mapping, optional
+        Options for the fsspec filesystem of a URL.
+    threads : int, optional
+        Number of decoding threads. None chooses a number by the amount of work.
+    max_pixels : int, optional
+        Raise an error if one read has more samples than this. None means no limit.
+    **open_kwargs
+        Options of `rasterio.open`: `overview_level=0` opens the first overview. Options that concern only GDAL are
+        accepted if they do not change the result.
 
+    Returns
+    -------
+    xarray.DataArray or xarray.Dataset
+        A Dataset if `band_as_variable` is True.
     """
     _check_no_subdatasets(variable, group)
     level = _level_of(open_kwargs)
@@ -125,7 +131,10 @@ def _check_no_subdatasets(variable: object, group: object) -> None:
 
 
 def _level_of(open_kwargs: dict[str, Any]) -> int:
-    """The level that `overview_level` means (0: full resolution); TypeError for options that cannot be honoured."""
+    """Returns the level that `overview_level` selects (0 is the full resolution).
+
+    Raises TypeError for unsupported options.
+    """
     overview = open_kwargs.pop("overview_level", None)
     check_level_type(overview)
     if overview is not None and overview < 0:
@@ -146,36 +155,36 @@ def _level_of(open_kwargs: dict[str, Any]) -> int:
 
 
 def _source_of(filename: Any) -> Any:
-    """A path or URL as str, or the content of a file."""
+    """Returns a path or URL as str, or the content of a file."""
     if type(filename).__module__.split(".")[0] == "rasterio":
         if type(filename).__name__ != "DatasetReader":
             raise TypeError(f"open_rasterio opens paths, URLs and file objects, not a {type(filename).__name__}.")
         filename = filename.name
     if is_file_like(filename):
-        # The object may be closed, or needed in another process, when pixels are read.
+        # The object may be closed, or in another process, when pixels are read.
         position = filename.tell()
         filename.seek(0)
         content = filename.read()
         filename.seek(position)
         if not isinstance(content, bytes | bytearray | memoryview):
             kind = type(content).__name__
-            raise TypeError(f"{filename!r} gives {kind} where bytes are needed: open it in binary mode")
+            raise TypeError(f"{filename!r} returns {kind} instead of bytes: open it in binary mode")
         return content
     return coerce(filename)
 
 
 def _open(source: Any, level: int, storage_options: Mapping[str, Any] | None) -> Raster:
     if is_vrt(source):
-        # Only VRT files need it, and it imports concurrent.futures and logging: 13 ms.
+        # Only VRT files need this module, and importing it costs 13 ms (concurrent.futures, logging).
         from ..mosaic.open import mosaic_of
 
         if level:
             raise ValueError("overview_level is not supported for VRT sources.")
         mosaic = mosaic_of(source)
-        return Raster(RasterInfo.of_vrt(mosaic.vrt, read_pam(source)), mosaic)
+        return Raster(RasterInfo.of_vrt(mosaic.vrt, pam_attrs(source)), mosaic)
     remote: dict[str, Any] = {}
     if is_remote(source):
-        # Only the blocks that are looked at are fetched.
+        # Fetches only the blocks that a read needs.
         remote = {"max_cloud_bytes": None}
         if storage_options is not None:
             remote["storage_options"] = storage_options

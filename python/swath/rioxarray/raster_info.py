@@ -1,8 +1,7 @@
-"""What rasterio reports of a dataset, from what Swath knows of a TIFF or a mosaic."""
+"""The properties that rasterio reports for a dataset, computed from Swath's metadata of a TIFF or a mosaic."""
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     from ..read.nodata import Number
 
 IDENTITY: Affine = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
-"""The transform of an image without one."""
+"""The transform of an image without georeferencing."""
 VRT_BLOCK = 128
 RPC_TAG, RPC_NUMBERS = 50844, 92
 COMPLEX_INTEGERS = 5
-"""The SampleFormat of pairs of integers, which are read as complex floats."""
+"""The SampleFormat of complex integers, which are read as complex floats."""
 
 WKT1 = ("PROJCS", "GEOGCS", "COMPD_CS", "LOCAL_CS", "GEOCCS", "VERT_CS")
 SHIFT_OF_KNOWN_DATUM = re.compile(r',TOWGS84\[[^\]]*\](?=,AUTHORITY\["EPSG")')
@@ -38,7 +37,7 @@ Gcp = tuple[float, float, float, float, float]
 
 @dataclass(frozen=True)
 class RasterInfo:
-    """A dataset as rasterio describes it, at one level of resolution. Tuples have one entry for each band."""
+    """The properties of a dataset at one level, as rasterio reports them. Tuples have one entry per band."""
 
     name: str | None
     """Its path or URL; None for the content of a file."""
@@ -47,7 +46,7 @@ class RasterInfo:
     block: tuple[int, int]
     dtype: np.dtype[Any]
     stored_dtype: str
-    """As rasterio names it."""
+    """With rasterio's name."""
     nodata: tuple[Number | None, ...]
     scaling: tuple[tuple[float, float], ...]
     """Scale and offset."""
@@ -62,14 +61,14 @@ class RasterInfo:
     rpc: tuple[float, ...] | None = None
     """The numbers of the RPC tag."""
     validity: str = "all-valid"
-    """What says which pixels are valid: "mask", "nodata", "nodata-values", "alpha", or nothing ("all-valid")."""
+    """What marks valid pixels: "mask", "nodata", "nodata-values", "alpha", or "all-valid" for none."""
     nodata_values: tuple[float, ...] = ()
-    """The values of all bands that together mean nodata, where that is what says it."""
+    """A pixel is nodata if every band has its value of this tuple; used if `validity` is "nodata-values"."""
     colormap: tuple[int, ...] | None = None
     file_nodata: Number | None = None
-    """The nodata value as the file states it, whether a sample can have it or not."""
+    """The nodata value as the file states it, even if no sample can equal it."""
     attrs: Mapping[str, Any] = field(default_factory=dict)
-    """What `open_geotiff` says in attrs whichever pixels are read."""
+    """The attrs of `open_geotiff` that do not depend on the pixels that are read."""
 
     @property
     def count(self) -> int:
@@ -77,7 +76,7 @@ class RasterInfo:
 
     @classmethod
     def of_tiff(cls, header: Header, level: int, name: str | None) -> RasterInfo:
-        """A TIFF at a level; 0 is the full resolution."""
+        """Returns the properties of a TIFF at a level; 0 is the full resolution."""
         description, bands = header.description, header.description["band_info"]
         height, width, *block = header.levels[level]
         nodata = _in_range(description["nodata"], header.dtype)
@@ -108,7 +107,7 @@ class RasterInfo:
 
     @classmethod
     def of_vrt(cls, vrt: Vrt, pam: Mapping[str, Any]) -> RasterInfo:
-        """A mosaic."""
+        """Returns the properties of a mosaic."""
         bands = vrt.bands
         dtypes = {band.dtype for band in bands}
         if len(dtypes) > 1:
@@ -148,11 +147,8 @@ def _or(value: float | None, otherwise: float) -> float:
 
 
 def _in_range(nodata: Number | None, dtype: np.dtype[Any]) -> Number | None:
-    """The nodata value as rasterio reports it: None where it lies outside of the type."""
-    if nodata is None or (dtype.kind in "fc" and not math.isfinite(nodata)):
-        return nodata
-    limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
-    return nodata if limits.min <= nodata <= limits.max else None
+    """Returns the nodata value as rasterio reports it: None if it is outside the range of the type."""
+    return nodata if nodata is not None and _swath.nodata_in_range(nodata, dtype.name) else None
 
 
 def _nodata_values(description: Description) -> tuple[float, ...]:
@@ -166,7 +162,7 @@ def _stored_dtype(description: Description) -> str:
 
 
 def _coarser(transform: Affine, rows: float, columns: float) -> Affine:
-    """With pixels that are larger by these factors, as GDAL places overviews."""
+    """Returns the transform for pixels that are larger by these factors, as GDAL does for overviews."""
     if rows == columns == 1:
         return transform
     a, b, c, d, e, f = transform
@@ -179,24 +175,25 @@ def _rpc(description: Description) -> tuple[float, ...] | None:
 
 
 def _wkt_of(description: Description) -> str | None:
-    """The text of a file's system."""
+    """Returns the WKT of a file's CRS."""
     wkt, code = description["wkt"], description["epsg"]
     if code is None and not description["crs_from_pam"]:
-        # xarray-spatial and others write a system without a code as text into a citation.
+        # xarray-spatial and other programs store a CRS without a code as text in a citation.
         text = citation_wkt(description["geo_keys"])
         if text is not None and (readable := _wkt(text)) is not None:
             return readable
     if wkt is None:
         return None if code is None else _wkt(f"EPSG:{code}")
     if description["crs_from_pam"] and code is not None and "AUTHORITY" not in wkt:
-        # The words of another program, which GDAL replaces by its own.
+        # Text of another program, which GDAL replaces with its own.
         wkt = _swath.wkt_of_epsg(code) or wkt
-    # A shift to WGS 84 beside a datum that has a code is one of many; GDAL chooses when coordinates are transformed.
+    # A datum with a code may have many shifts to WGS 84, so a stated shift is dropped; GDAL chooses one when it
+    # transforms coordinates.
     return SHIFT_OF_KNOWN_DATUM.sub("", wkt)
 
 
 def _wkt(text: str) -> str | None:
-    """A system as GDAL's WKT 1, where that can be made; None for text that pyproj cannot read."""
+    """Returns a CRS as GDAL's WKT 1 if possible; None for text that pyproj cannot parse."""
     if text.upper().startswith("EPSG:") and text[5:].isdigit() and (known := _swath.wkt_of_epsg(int(text[5:]))):
         return known
     try:
@@ -213,5 +210,5 @@ def _wkt(text: str) -> str | None:
     try:
         return str(crs.to_wkt("WKT1_GDAL"))
     except CRSError:
-        # WKT 1 cannot describe every system.
+        # WKT 1 cannot describe every CRS.
         return str(crs.to_wkt())

@@ -1,4 +1,4 @@
-"""Coordinates of the pixels of a rotated or sheared image: two-dimensional, computed where they are looked at."""
+"""Two-dimensional coordinates of the pixels of a rotated or sheared image, computed when they are accessed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Centres:
-    """x or y of pixel centres as something to index: for a large image they would take more memory than its pixels."""
+    """x or y of pixel centres as an indexable object: for a large image they would need more memory than its pixels."""
 
     def __init__(self, factors: tuple[float, float, float], height: int, width: int) -> None:
         self.factors = factors
@@ -21,7 +21,7 @@ class Centres:
         self.dtype = np.dtype(np.float64)
 
     def __getitem__(self, key: tuple[Any, Any]) -> npt.NDArray[np.float64]:
-        """Integers, slices and one-dimensional arrays of indices: each for its own axis."""
+        """Accepts integers, slices and one-dimensional index arrays; each applies to its own axis."""
         rows, columns = (np.arange(size)[part] for size, part in zip(self.shape, key, strict=True))
         of_column, of_row, start = self.factors
         start += 0.5 * of_column + 0.5 * of_row
@@ -31,8 +31,8 @@ class Centres:
 
 
 def rotated_coords(transform: Affine, height: int, width: int) -> dict[str, Any]:
-    """xc and yc, the names that rioxarray gives them."""
-    # xarray is imported on first use.
+    """Returns xc and yc; the names are rioxarray's."""
+    # Imports xarray on first use.
     from ..xarray.lazy_array import lazy_array
 
     a, b, c, d, e, f = transform

@@ -1,7 +1,7 @@
-"""The bands that an array has now: which band of the source file each is, and what it is called.
+"""The current bands of an array: their names and their positions in the source file.
 
-Attributes survive nearly every operation of xarray, so a tuple in attrs says nothing of positions: it is looked up by
-the labels of the `band` coordinate, which follow every selection.
+Attributes survive nearly every operation of xarray, so the order of a tuple in attrs cannot be trusted. Its entries
+are looked up by the labels of the `band` coordinate, which follow every selection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .raster import BAND_DIMS, Raster
 T = TypeVar("T")
 
 _NAME_COORDS = ("long_name", "name", "band_name", "band_names", "description", "title", "common_name")
-"""Coordinates along `band` that name bands, where the labels are numbers."""
+"""Coordinates along `band` that name the bands if the labels are numbers."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Labels:
     """The labels of the bands of an array."""
 
     values: list[Any] | None
-    """None where the array has no band coordinate."""
+    """None if the array has no band coordinate."""
     count: int
     first: int
     """The label of the first band of the source: 0 in arrays of `open_geotiff`, 1 in those of rioxarray."""
@@ -37,14 +37,14 @@ class Labels:
         return self.values is not None and all(isinstance(value, str) for value in self.values)
 
     def positions(self, total: int, names: Sequence[str | None] = ()) -> list[int | None]:
-        """For each band, its position among the `total` bands of the source; None where that is not known."""
+        """Returns for each band its position among the `total` bands of the source; None if it is not known."""
         every: list[int | None] = list(range(total)) if self.count == total else [None] * self.count
         if self.values is None:
             return every
         found = [self._position(value, total, names) for value in self.values]
         if None not in found:
             return found
-        # Labels of the user's own, in place of all that the source had; or bands that came from elsewhere.
+        # The user replaced all labels of the source, or the bands come from elsewhere.
         is_other = self.count == total and not (self.are_names and any(place is not None for place in found))
         return every if is_other else found
 
@@ -56,27 +56,29 @@ class Labels:
         return None
 
     def pick(self, values: Sequence[T]) -> list[T | None]:
-        """What a sequence with one entry for each band of the source says of the bands of the array."""
+        """Selects, from a sequence with one entry for each band of the source, the entries for the bands of the
+        array.
+        """
         return [None if place is None else values[place] for place in self.positions(len(values))]
 
 
 @dataclass(frozen=True)
 class Bands:
-    """The bands of an array that is to be written."""
+    """The bands of an array to be written."""
 
     labels: Labels
     samples: list[int | None]
-    """The band of the source file that each is, from 0."""
+    """The band of the source file, counted from 0, of each band of the array."""
     names: list[str | None] | None
-    """What the array calls them; None where it leaves that to the metadata of the source."""
+    """The names in the array; None takes those of the metadata of the source."""
 
     def position(self, sample: int) -> int | None:
-        """Where a band of the source file is in the array."""
+        """Returns the position in the array of a band of the source file."""
         return self.samples.index(sample) if sample in self.samples else None
 
 
 def bands_of(data: Any, raster: Raster, attrs: Mapping[str, Any], state: ReadState | None) -> Bands:
-    """The bands of a DataArray."""
+    """Returns the bands of a DataArray."""
     labels = Labels(_values(data), raster.bands, _first_label(attrs, state))
     total = _total(attrs, state)
     samples: list[int | None] = [None] * raster.bands
@@ -88,14 +90,14 @@ def bands_of(data: Any, raster: Raster, attrs: Mapping[str, Any], state: ReadSta
 
 
 def unlabelled(raster: Raster) -> Bands:
-    """The bands of an array without names and attributes."""
+    """Returns the bands of an array without names and attributes."""
     return Bands(Labels(None, raster.bands, 0), [None] * raster.bands, None)
 
 
 def is_mixed(data: Any) -> bool:
-    """Whether an array was computed from several bands of a file: an index, a mean over bands, a stack of these.
+    """Whether an array was computed from several bands of a file: an index, a mean over bands, or a stack of these.
 
-    xarray drops the label when bands with different labels meet, and the state when values are computed.
+    xarray drops the label when it combines bands with different labels, and the state when it computes values.
     """
     if state_of(data.encoding) is not None or "rasterio_dtype" in data.encoding:
         return False
@@ -108,14 +110,14 @@ def is_mixed(data: Any) -> bool:
 
 
 def as_sequence(value: Any) -> list[Any] | None:
-    """The entries of a tuple, list or array in attrs; None for text and single values."""
+    """Returns the entries of a tuple, list or array in attrs; None for text and single values."""
     if isinstance(value, str | bytes) or value is None or np.ndim(value) != 1:
         return None
     return [entry.item() if isinstance(entry, np.generic) else entry for entry in value]
 
 
 def _values(data: Any) -> list[Any] | None:
-    """The labels along the band dimension, or the one of an array that has lost it by a selection."""
+    """Returns the labels along the band dimension, or the scalar label that a selection has left."""
     dim = next((name for name in data.dims if name in BAND_DIMS), None)
     if len(data.dims) == 2:
         dim = next((name for name in BAND_DIMS if name in data.coords and data.coords[name].ndim == 0), None)
@@ -132,7 +134,7 @@ def _first_label(attrs: Mapping[str, Any], state: ReadState | None) -> int:
 
 
 def _total(attrs: Mapping[str, Any], state: ReadState | None) -> int:
-    """Bands of the source; 0 where there is no source, or nothing is known of it."""
+    """Returns the number of bands of the source; 0 if there is no source or the number is not known."""
     if state is not None:
         return state.bands
     if "_swath_bands" in attrs:
@@ -141,7 +143,7 @@ def _total(attrs: Mapping[str, Any], state: ReadState | None) -> int:
 
 
 def source_names(attrs: Mapping[str, Any], total: int) -> list[str | None]:
-    """The names of the bands of the source."""
+    """Returns the names of the bands of the source."""
     listed = as_sequence(attrs.get("long_name"))
     if listed is not None and len(listed) == total:
         return listed

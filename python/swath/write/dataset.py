@@ -1,4 +1,4 @@
-"""A Dataset as one array to write: its variables become bands that have their names."""
+"""Converts a Dataset to one array to write: its variables become bands with their names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .._swath import BandInfo
 
 _NUMBERED = re.compile(r"band_?\d+", re.IGNORECASE)
-"""Names that rioxarray's `band_as_variable` makes, which say less than the `long_name` of the variable."""
+"""Names made by rioxarray's `band_as_variable`; the `long_name` of the variable is more informative."""
 _OF_VALUES = (*FILL_NAMES, "dtype", "scale_factor", "add_offset", "rasterio_dtype")
 _OF_FILE = ("gdal_metadata", "gdal_metadata_xml", "colorinterp", "_swath_bands", KEY)
 _OF_PLACE = ("crs", "crs_wkt", "transform", "raster_type", "AREA_OR_POINT", "rotated_affine", "_swath_no_georef")
@@ -35,11 +35,11 @@ _NO_SCALE = (1.0, 0.0)
 
 
 def array_of(dataset: xr.Dataset, *, has_crs: bool, has_nodata: bool) -> xr.DataArray:
-    """The variables of a Dataset as the bands of one DataArray, or its only one as it is.
+    """Returns the variables of a Dataset as the bands of one DataArray, or its only variable unchanged.
 
-    `has_crs`, `has_nodata`: whether the caller gives them, so that variables may disagree.
+    `has_crs` and `has_nodata`: whether the caller passes them, so that the variables may disagree.
     """
-    # A system that was read from netCDF is a variable.
+    # A CRS that was read from netCDF is a variable.
     dataset = dataset.set_coords([name for name, array in dataset.data_vars.items() if not array.ndim])
     arrays = _images(dataset)
     if len(arrays) == 1:
@@ -54,14 +54,17 @@ def array_of(dataset: xr.Dataset, *, has_crs: bool, has_nodata: bool) -> xr.Data
             )
     if not has_crs:
         _check_crs(arrays)
-    # `to_dataset("band")` leaves the attributes of variables to the Dataset.
+    # `to_dataset("band")` moves the attributes of the variables to the Dataset.
     turned = (array.transpose(*arrays[0].dims) for array in arrays)
     variables = [_Variable(array.assign_attrs({**dataset.attrs, **array.attrs})) for array in turned]
     return _stacked(variables, None if has_nodata else _common_nodata(variables))
 
 
 def _images(dataset: xr.Dataset) -> list[xr.DataArray]:
-    """The variables that are images. Others are an error, where they may be meant to be bands."""
+    """Returns the variables that are images.
+
+    Raises ValueError for other variables, which the caller may expect as bands.
+    """
     images: list[xr.DataArray] = []
     others = []
     for name, array in dataset.data_vars.items():
@@ -87,7 +90,7 @@ class _Variable:
 
     @cached_property
     def state(self) -> ReadState | None:
-        """How it was read, by Swath or by rioxarray."""
+        """How the variable was read, by Swath or by rioxarray."""
         encoding = self.array.encoding
         if (state := state_of(encoding)) is not None or "rasterio_dtype" not in encoding:
             return state
@@ -106,7 +109,7 @@ class _Variable:
 
     @cached_property
     def infos(self) -> list[BandInfo]:
-        """What the file says of its bands."""
+        """The metadata of the bands of its file."""
         state = self.state
         if state is None:
             return []
@@ -114,11 +117,11 @@ class _Variable:
 
     @cached_property
     def sample(self) -> int | None:
-        """The band of its file that it is, from 0."""
+        """Its band in its file, counted from 0."""
         state = self.state
         if state is None or state.sample is not None or state.bands == 1:
             return None if state is None else state.sample or 0
-        label: Any = self.array.name  # `to_dataset("band")` makes labels names.
+        label: Any = self.array.name  # `to_dataset("band")` turns labels into names.
         if "band" in self.array.coords and not self.array.coords["band"].ndim:
             label = self.array.coords["band"].item()
         if isinstance(label, str):
@@ -129,7 +132,7 @@ class _Variable:
 
     @property
     def scale(self) -> tuple[float, float] | None:
-        """Scale and offset of its samples; None where it is not known which of several they are."""
+        """Returns the scale and offset of its samples; None if several are possible."""
         if self.state is None:
             return _NO_SCALE
         scaling = self.state.scaling
@@ -140,7 +143,7 @@ class _Variable:
 
     @property
     def nodata(self) -> Number | None:
-        """What stands for missing pixels among its values."""
+        """Returns the value of missing pixels."""
         kind = self.array.dtype.kind
         if kind == "b":
             return None
@@ -152,7 +155,7 @@ class _Variable:
 
     @property
     def name(self) -> str:
-        """What the band is called; empty for a number that `to_dataset` made a name."""
+        """The name of the band; empty if `to_dataset` made the name from a number."""
         name, given = self.array.name, self.array.attrs.get("long_name")
         if isinstance(name, str) and not (_NUMBERED.fullmatch(name) and self.state is not None):
             return given if isinstance(given, str) and _NUMBERED.fullmatch(name) else name
@@ -163,7 +166,7 @@ class _Variable:
         return self._said("units", "units")
 
     def _said(self, attribute: str, key: str) -> str:
-        """What attrs say, of this band or of all, else the file."""
+        """Returns an entry of the attrs, for this band or for all bands, else of the file."""
         given = self.array.attrs.get(attribute)
         if isinstance(given, str):
             return given
@@ -175,11 +178,8 @@ class _Variable:
         return str(self.infos[sample].get(key) or "") if sample < len(self.infos) else ""
 
 
-# -- what all must have in common
-
-
 def _check_crs(arrays: list[xr.DataArray]) -> None:
-    """One file has one place. What is said at a coordinate holds for all variables."""
+    """Checks that all variables have the same CRS. A CRS at a coordinate applies to all variables."""
     if any({"crs_wkt", "spatial_ref"} & attrs.keys() for array in arrays for attrs in grid_mappings(array)):
         return
     for name in ("crs", "crs_wkt"):
@@ -191,7 +191,7 @@ def _check_crs(arrays: list[xr.DataArray]) -> None:
 
 
 def _common_nodata(variables: list[_Variable]) -> Number | None:
-    """The value that stands for missing pixels in all variables, and for nothing else."""
+    """Returns the value that marks missing pixels in all variables and is not a valid value of any."""
     stated = {variable.array.name: variable.nodata for variable in variables}
     values = {repr(float(value)): value for value in stated.values() if value is not None}
     if len(values) > 1:
@@ -217,9 +217,6 @@ def _can_have(dtype: np.dtype[Any], value: Number) -> bool:
     return not math.isnan(value) and matchable(value, dtype) is not None
 
 
-# -- one array
-
-
 def _stacked(variables: list[_Variable], nodata: Number | None) -> xr.DataArray:
     import xarray as xr
 
@@ -236,7 +233,7 @@ def _stacked(variables: list[_Variable], nodata: Number | None) -> xr.DataArray:
     stacked = xr.DataArray(data, dims=("band", *arrays[0].dims), coords=coords)
     labels, state, is_one_file = _one_state(variables, dtype)
     stacked.attrs = _attrs(arrays, state is not None, is_one_file)
-    # In the order of the source, as all that attrs list.
+    # In the order of the source, like all lists in attrs.
     units = [""] * (len(variables) if state is None else state.bands)
     for label, variable in zip(labels, variables, strict=True):
         units[label - (0 if state is None else state.first_label)] = variable.units
@@ -255,7 +252,7 @@ def _stacked(variables: list[_Variable], nodata: Number | None) -> xr.DataArray:
 
 
 def _as_type(array: xr.DataArray, dtype: np.dtype[Any]) -> Any:
-    """The pixels in a type that holds those of all variables; 64-bit integers may not fit a float."""
+    """Returns the pixels in a type that holds those of all variables; 64-bit integers may not fit a float."""
     if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or dtype.kind not in "fc":
         return array.data.astype(dtype, copy=False)
     name = array.name
@@ -266,8 +263,8 @@ def _as_type(array: xr.DataArray, dtype: np.dtype[Any]) -> Any:
             same = made.astype(block.dtype) == block
         if not bool(same.all()):
             raise ValueError(
-                f"the variable {name!r} has integers that are no {dtype}, the type that holds all variables of the "
-                "Dataset. Write it on its own, or convert it with astype()."
+                f"the variable {name!r} has integers that {dtype}, the common type of all variables of the Dataset, "
+                "cannot represent. Write it on its own, or convert it with astype()."
             )
         return made
 
@@ -276,9 +273,12 @@ def _as_type(array: xr.DataArray, dtype: np.dtype[Any]) -> Any:
 
 
 def _attrs(arrays: list[xr.DataArray], has_state: bool, is_one_file: bool) -> dict[str, Any]:
-    """What all variables say. What a file says of its bands is not true of bands of several files."""
+    """Returns the attrs that all variables share.
+
+    The band metadata of one file does not apply to bands of several files.
+    """
     attrs = _shared([array.attrs for array in arrays])
-    # Variables share their coordinates, so those that were computed lie where the others do.
+    # Variables share their coordinates, so computed variables have the position of the others.
     placed = [array.attrs for array in arrays if not array.attrs.keys().isdisjoint(_OF_PLACE)]
     attrs |= {name: value for name, value in _shared(placed).items() if name in _OF_PLACE}
     dropped = {"long_name", "nodata", "nodatavals", *FILL_NAMES}
@@ -290,7 +290,7 @@ def _attrs(arrays: list[xr.DataArray], has_state: bool, is_one_file: bool) -> di
 
 
 def _shared(each: list[Any]) -> dict[str, Any]:
-    """The entries that all mappings have."""
+    """Returns the entries that all mappings share."""
     first, *others = each or [{}]
     return {name: value for name, value in first.items() if all(_same(other.get(name), value) for other in others)}
 
@@ -303,7 +303,7 @@ def _same(one: Any, two: Any) -> bool:
 
 
 def _one_state(variables: list[_Variable], dtype: np.dtype[Any]) -> tuple[list[int], ReadState | None, bool]:
-    """Labels for the bands, how they were read, and whether they are bands of one file."""
+    """Returns the labels of the bands, how they were read, and whether they are bands of one file."""
     numbers = list(range(len(variables)))
     states = [variable.state for variable in variables if variable.state is not None]
     if not states:
@@ -319,7 +319,7 @@ def _one_state(variables: list[_Variable], dtype: np.dtype[Any]) -> tuple[list[i
     one_way = all(_alike(_of_any_file(state, packed), _of_any_file(first, packed)) for state in states)
     if len(states) == len(variables) and is_type and one_way and None not in scales.values():
         return numbers, replace(_of_any_file(first, packed), scaling=known, bands=len(variables)), False
-    # The values as they are: those that are packed still have a scale.
+    # The values are stored unchanged: values that are still packed have a scale.
     raw = {number for number in scales if not getattr(variables[number].state, "unpacked", True)}
     if any(scales[number] is None for number in raw):
         warnings.warn(
@@ -333,11 +333,11 @@ def _one_state(variables: list[_Variable], dtype: np.dtype[Any]) -> tuple[list[i
 
 
 def _of_any_file(state: ReadState, packed: np.dtype[Any]) -> ReadState:
-    """Without what is true of the bands of one file only."""
+    """Removes the attributes that apply to the bands of one file only."""
     alone = replace(state, dtype=packed, scaling={}, bands=1, first_label=0, sample=None, attrs=None)
     return replace(alone, mask_in_samples=False)
 
 
 def _alike(one: ReadState, two: ReadState) -> bool:
-    """Whether two variables were read in the same way from files with bands alike."""
+    """Whether two variables were read in the same way from files with equal bands."""
     return replace(one, sample=None, attrs=None) == replace(two, sample=None, attrs=None)

@@ -1,4 +1,4 @@
-"""The coordinate reference system of an image that is written: which one is meant, and whether GeoKeys can say it."""
+"""The coordinate reference system of an image to write: selects it and checks that GeoKeys can represent it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ _CODE = re.compile(r"\s*(?:EPSG:)?\s*(\d+)\s*", re.IGNORECASE)
 
 
 def crs_options(crs: Any, data: Any, *, allow_unparseable: bool) -> Options:
-    """What the engine makes GeoKeys of: the argument, else the coord `spatial_ref`, attrs['crs'], attrs['crs_wkt'].
+    """Returns the CRS options of the engine: from the argument, else the coordinate `spatial_ref`, attrs['crs'] or
+    attrs['crs_wkt'].
 
-    Reprojection by rioxarray and odc-geo sets the coordinate and leaves attributes that are stale then.
+    Reprojection by rioxarray and odc-geo sets the coordinate and leaves outdated attributes, so the coordinate comes
+    first.
     """
     if crs is not None:
         return _options(crs, allow_unparseable)
@@ -58,13 +60,14 @@ def crs_options(crs: Any, data: Any, *, allow_unparseable: bool) -> Options:
 
 
 def _of_accessors(data: Any) -> Any:
-    """What rioxarray or odc-geo know of the array where it has no attribute of its own."""
+    """Returns the CRS that the accessors of rioxarray or odc-geo find if the array has no attribute of its own."""
     for module, accessor in (("rioxarray", "rio"), ("odc.geo.xr", "odc")):
         if module not in sys.modules:
             continue
         try:
             crs = getattr(data, accessor).crs
-        except Exception:  # An attribute that they cannot parse, by exceptions of libraries that may not be there.
+        except Exception:
+            # If they cannot parse an attribute, the accessors raise exceptions of libraries that may not be installed.
             continue
         if crs is not None:
             return crs
@@ -77,7 +80,7 @@ def _options(crs: Any, allow_unparseable: bool) -> Options:
             f"crs must be an int (EPSG code), str (WKT/PROJ), or None; got bool ({crs}), which is not an EPSG code"
         )
     if callable(getattr(crs, "to_wkt", None)):
-        crs = crs.to_wkt()  # Of pyproj, rasterio or odc-geo.
+        crs = crs.to_wkt()  # An object of pyproj, rasterio or odc-geo.
     if isinstance(crs, np.bool_) or not isinstance(crs, str | numbers.Integral):
         raise TypeError(
             "crs must be int (EPSG code), str (WKT/PROJ), an object of pyproj or rasterio, or None; got "
@@ -116,7 +119,9 @@ def _text_of_code(code: int) -> str:
 
 
 def _understood(text: str) -> str | None:
-    """A text of the same system that the engine can put into GeoKeys, where it or pyproj knows what is meant."""
+    """Returns a text of the same CRS that the engine can convert to GeoKeys, if the engine or pyproj can interpret
+    it.
+    """
     code = _CODE.fullmatch(text)
     own = f"EPSG:{code[1]}" if code else text
     if _has_keys(own):
@@ -131,7 +136,7 @@ def _understood(text: str) -> str | None:
 
 
 def _written_as(parsed: Any, version: str) -> str | None:
-    """The text of a system of pyproj's; None where it has none, as those have that came after the version."""
+    """Returns the text of a pyproj CRS in a version of WKT; None if that version cannot represent it."""
     from pyproj.exceptions import CRSError
 
     try:
@@ -150,7 +155,7 @@ def _has_keys(text: str) -> bool:
 
 
 def _parse(crs: Any) -> Any:
-    """What pyproj makes of it, if pyproj is there and understands it."""
+    """Returns the pyproj CRS if pyproj is installed and can parse the value."""
     try:
         from pyproj import CRS
         from pyproj.exceptions import CRSError
@@ -163,7 +168,10 @@ def _parse(crs: Any) -> Any:
 
 
 def _check_agreement(named: Any, text: str) -> None:
-    """Two attributes that name different systems leave no way to know which is meant. What cannot be read does not."""
+    """Raises ConflictingCRSError if the two attributes name different systems.
+
+    Attributes that cannot be parsed are ignored.
+    """
     if isinstance(named, bool) or not isinstance(named, str | numbers.Integral):
         return
     code = _CODE.fullmatch(str(named))
@@ -185,7 +193,7 @@ def _check_agreement(named: Any, text: str) -> None:
 
 
 def _of_grid_mapping(data: Any) -> str | None:
-    """The text that rioxarray and CF keep at a coordinate without values."""
+    """Returns the text that rioxarray and CF store in a coordinate without values."""
     for attrs in grid_mappings(data):
         for key in ("crs_wkt", "spatial_ref"):
             if isinstance(attrs.get(key), str) and attrs[key]:

@@ -1,77 +1,96 @@
-"""How a file is laid out and encoded: the arguments that say so, checked, in the words of the engine."""
+"""Checks the arguments of `to_geotiff` that choose layout and codec, and converts them to options of the engine.
+
+The codecs and their settings come from the engine's table (`_swath.codecs()`).
+"""
 
 from __future__ import annotations
 
 import numbers
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _swath
 from .raster import Raster
 
 if TYPE_CHECKING:
-    from .._swath import Options
+    from .._swath import Codec, Options
 
-CODECS = (
-    *("none", "deflate", "lzw", "jpeg", "packbits", "zstd", "lz4", "jpeg2000", "j2k", "lerc"),
-    *("lzma", "webp", "lerc_deflate", "lerc_zstd"),
-)
-RESAMPLING = ("mean", "nearest", "min", "max", "median", "mode", "cubic", "average", "bilinear", "gauss")
-_LEVELS = {"deflate": (1, 9), "zstd": (1, 22), "lz4": (0, 16), "lzma": (0, 9)}
-_WITH_OWN_MODEL = ("jpeg", "jpeg2000", "webp", "lerc", "lerc_deflate", "lerc_zstd")
-_WITH_QUALITY = ("jpeg", "jpeg2000", "webp")
+# The interface that `to_geotiff` follows fixes these ranges: the engine supports deflate up to level 12 and LZ4 without
+# levels.
+_FIXED_LEVELS = {"deflate": (1, 9), "lz4": (0, 16)}
 _TILE_SIZE = 256
 _STRIP_ROWS = 256
 
 
-def codec_named(compression: Any) -> str:
-    """The engine's name of a codec."""
+@cache
+def _codecs() -> dict[str, Codec]:
+    """Returns the codecs that can be written, by name and alias."""
+    return {name: codec for codec in _swath.codecs() if codec["write"] for name in (codec["name"], *codec["aliases"])}
+
+
+def _codec_of(compression: Any) -> Codec:
+    """Returns the row of a codec in the engine's table."""
     if not isinstance(compression, str):
         raise TypeError(f"compression must be a str (in to_geotiff); got {type(compression).__name__}.")
-    name = compression.lower()
-    if name not in CODECS:
-        raise ValueError(f"Unknown compression {compression!r}. Valid options: {list(CODECS)}.")
-    return "jpeg2000" if name == "j2k" else name
+    codec = _codecs().get(compression.lower())
+    if codec is None:
+        raise ValueError(f"Unknown compression {compression!r}. Valid options: {list(_codecs())}.")
+    return codec
+
+
+def _names(has: str) -> tuple[str, ...]:
+    """Returns the names of the codecs that have a setting."""
+    return tuple(name for name, codec in _codecs().items() if codec[has])  # type: ignore[literal-required]
 
 
 def codec_options(compression: Any, level: Any, max_z_error: Any, quality: Any) -> Options:
-    """The codec and what it is told."""
-    codec = codec_named(compression)
-    options: Options = {"compression": codec}
+    """Returns the options for the codec and its settings."""
+    codec = _codec_of(compression)
+    name = codec["name"]
+    options: Options = {"compression": name}
     if level is not None:
         if isinstance(level, bool | np.bool_) or not isinstance(level, numbers.Integral):
             raise TypeError(f"compression_level must be an int or None, got {type(level).__name__}: {level!r}")
-        if codec in _LEVELS:
-            low, high = _LEVELS[codec]
-            if not low <= int(level) <= high:
-                raise ValueError(f"compression_level={level} out of range for {codec} (valid: {low}-{high})")
-            # The engine has one way to write LZ4.
-            if codec != "lz4":
-                options["level"] = int(level)
+        levels = _FIXED_LEVELS.get(name, codec["levels"])
+        if levels is not None and not levels[0] <= int(level) <= levels[1]:
+            raise ValueError(f"compression_level={level} out of range for {name} (valid: {levels[0]}-{levels[1]})")
+        # `to_geotiff` ignores a compression level if the codec has none.
+        if codec["levels"] is not None:
+            options["level"] = int(level)
     if error := _max_z_error(codec, max_z_error):
         options["max_z_error"] = error
     if quality is not None:
-        if codec not in _WITH_QUALITY:
-            raise ValueError(f"quality is only valid with compression in {_WITH_QUALITY}, not {codec!r}")
-        if isinstance(quality, bool) or not isinstance(quality, numbers.Real) or not 0 <= float(quality) <= 100:
-            raise ValueError(f"quality must be a number from 0 to 100, got {quality!r}")
-        options["quality"] = float(quality)
+        options["quality"] = _quality(codec, quality)
     return options
 
 
-def _max_z_error(codec: str, error: Any) -> float:
+def _quality(codec: Codec, quality: Any) -> float:
+    if codec["qualities"] is None:
+        raise ValueError(f"quality is only valid with compression in {_names('qualities')}, not {codec['name']!r}")
+    low, high = codec["qualities"]
+    is_number = isinstance(quality, numbers.Real) and not isinstance(quality, bool)
+    if not is_number or not low <= quality <= high or (codec["lowest_quality_excluded"] and quality == low):
+        above = "above " if codec["lowest_quality_excluded"] else "from "
+        raise ValueError(f"quality must be a number {above}{low:g} to {high:g} for {codec['name']}, got {quality!r}")
+    return float(quality)
+
+
+def _max_z_error(codec: Codec, error: Any) -> float:
     if not isinstance(error, numbers.Real):
         raise TypeError(f"max_z_error must be a number, got {type(error).__name__}: {error!r}")
     if not float(error) >= 0.0 or float(error) == float("inf"):
         raise ValueError(f"max_z_error must be >= 0, got {error!r}; it must be finite")
-    if error and not codec.startswith("lerc"):
-        raise ValueError("max_z_error is only valid with compression='lerc' ('lerc_deflate', 'lerc_zstd')")
+    if error and not codec["max_z_error"]:
+        first, *others = _names("max_z_error")
+        raise ValueError(f"max_z_error is only valid with compression={first!r} ({', '.join(map(repr, others))})")
     return float(error)
 
 
-def predictor_of(predictor: Any, codec: str, dtype: np.dtype[Any]) -> int:
-    """The number of the predictor; 0 lets the engine choose by the type."""
+def predictor_of(predictor: Any, compression: str, dtype: np.dtype[Any]) -> int:
+    """Returns the value of the Predictor tag; 0 lets the engine choose by the type."""
     if isinstance(predictor, str) and predictor.lower() == "auto":
         return 0
     if isinstance(predictor, bool | np.bool_):
@@ -81,19 +100,23 @@ def predictor_of(predictor: Any, codec: str, dtype: np.dtype[Any]) -> int:
         number = known.get(predictor, 0) if isinstance(predictor, numbers.Real) else 0
     if not number:
         raise ValueError(f"predictor must be False/True or 1/2/3 (or 'auto'), got {predictor!r}")
-    if number > 1 and codec in _WITH_OWN_MODEL:
+    codec = _codecs()[compression]
+    is_supported = number in codec["predictors"]
+    # Lossy codecs model pixels themselves.
+    if not is_supported and (codec["qualities"] or codec["max_z_error"]):
         raise ValueError(
-            f"predictor={number} is not supported with compression={codec!r}, which models pixels itself. Drop "
+            f"predictor={number} is not supported with compression={compression!r}, which models pixels itself. Drop "
             "predictor= (or set predictor=1) for this codec."
         )
     if number == 3 and dtype.kind != "f":
         raise ValueError(f"predictor=3 (floating-point) requires float data, got dtype={dtype}")
-    # Readers do not undo it where libtiff has none: the pixels would be wrong everywhere else.
-    return 1 if codec in ("none", "packbits") else number
+    # `to_geotiff` ignores the predictor for the other codecs: libtiff would not undo it, and readers would return wrong
+    # pixels.
+    return number if is_supported else 1
 
 
 def block_options(tiled: Any, tile_size: Any, cog: Any, interleave: Any) -> Options:
-    """Tiles or strips, cloud optimized or plain, bands together or apart."""
+    """Returns the options for tiles or strips, the COG layout and the interleaving of bands."""
     if cog and not tiled:
         raise ValueError("cog=True requires tiled=True: a Cloud Optimized GeoTIFF has tiles. Drop one of the two.")
     if interleave not in ("pixel", "band"):
@@ -131,7 +154,7 @@ def _side(size: Any) -> int:
 
 
 def overview_options(cog: Any, levels: Any, resampling: Any, raster: Raster, has_classes: bool) -> Options:
-    """The overviews of a COG; other files have none."""
+    """Returns the options for the overviews of a COG. Other files have none."""
     if not cog:
         if levels is not None and np.size(levels):
             warnings.warn(
@@ -141,10 +164,11 @@ def overview_options(cog: Any, levels: Any, resampling: Any, raster: Raster, has
                 stacklevel=3,
             )
         return {"overviews": None}
-    if not isinstance(resampling, str) or resampling not in RESAMPLING:
-        raise ValueError(f"Unknown overview resampling method: {resampling!r}. Use one of: {RESAMPLING}")
+    methods = _swath.resampling_methods()
+    if not isinstance(resampling, str) or resampling not in methods:
+        raise ValueError(f"Unknown overview resampling method: {resampling!r}. Use one of: {methods}")
     options: Options = {"overviews": "auto" if levels is None else _factors(levels, raster)}
-    # The mean of two classes is a third.
+    # The mean of two class numbers is the number of another class.
     options["resampling"] = "nearest" if has_classes and resampling == "mean" else resampling
     return options
 

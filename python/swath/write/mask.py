@@ -1,4 +1,4 @@
-"""`mask=`: which pixels of an array are valid, as rows of a mask that the file gets."""
+"""`mask=`: determines which pixels of an array are valid and provides the rows of the mask."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..xarray.state import Number
 from .pack import NotPackableError, Packing
 from .raster import Raster, Validity, is_dask, is_data_array, spatial_dims, upright
 
-# How far from a pixel, in pixels, a coordinate may be.
+# The largest distance, in pixels, of a coordinate from the centre of a pixel.
 _ON_GRID = 1e-3
 
 
 @dataclass(frozen=True)
 class FileMask:
-    """The mask of a file that was read without `masked=True`: what a plain read and write would lose."""
+    """The mask of a file that was read without `masked=True`; a plain read and write would lose it."""
 
     handle: Handle
     window: tuple[int, int, int, int]
@@ -31,7 +31,9 @@ class FileMask:
     """The first and last coordinate of y and x."""
 
     def of(self, data: Any, raster: Raster) -> Validity | None:
-        """For the pixels of an array, by their coordinates; None where they are no pixels of the file."""
+        """Returns the mask for the pixels of an array, selected by coordinates; None if they are not pixels of the
+        file.
+        """
         down, across = spatial_dims(data)
         top, left, bottom, right = self.window
         rows = _numbers(data, down, raster.height, self.ends[:2], bottom - top)
@@ -61,7 +63,7 @@ class FileMask:
 
 
 def _numbers(data: Any, dim: str, count: int, ends: tuple[float, ...], total: int) -> npt.NDArray[Any] | None:
-    """Which of the `total` rows or columns that were read an array has; None where it has others."""
+    """Returns which of the `total` rows or columns that were read an array has; None if it has others."""
     if dim not in data.coords:
         return np.arange(count) if count == total else None
     step = (ends[1] - ends[0]) / (total - 1) if total > 1 else 1.0
@@ -72,9 +74,10 @@ def _numbers(data: Any, dim: str, count: int, ends: tuple[float, ...], total: in
 
 
 def validity_of(mask: Any, data: Any, raster: Raster, nodata: Number | None) -> Validity | None:
-    """The rows of a mask: an array, non-zero where pixels are valid; or True, for where they are not missing.
+    """Returns the source of the mask rows: an array, non-zero where pixels are valid, or True for pixels that are not
+    missing.
 
-    `data` is the DataArray that the raster was made of, None for a bare array.
+    `data` is the DataArray from which the raster was made, None for an array without dims.
     """
     if not is_wanted(mask):
         return None
@@ -82,7 +85,7 @@ def validity_of(mask: Any, data: Any, raster: Raster, nodata: Number | None) -> 
         rows_of: Validity = mask
         return rows_of
     if isinstance(mask, bool | np.bool_):
-        # Where values are packed, NaN alone stands for missing ones: the sentinel is one of the packed values.
+        # In packed values only NaN marks missing pixels: the nodata value may be a valid packed value.
         is_packed = any(isinstance(step, Packing) for step in raster.steps)
         valid = _not_missing(None if is_packed else matchable(nodata, raster.array.dtype))
     else:
@@ -91,7 +94,7 @@ def validity_of(mask: Any, data: Any, raster: Raster, nodata: Number | None) -> 
 
 
 def is_wanted(mask: Any) -> bool:
-    """Whether the file is to have a mask."""
+    """Whether the file gets a mask."""
     return mask is not None and not (isinstance(mask, bool | np.bool_) and not mask)
 
 
@@ -120,7 +123,9 @@ def _given(mask: Any, data: Any, raster: Raster) -> Validity:
 
 
 def _check_place(mask: Any, data: Any) -> None:
-    """A mask with coordinates must have those of the image, in their order: a flipped one would hide other pixels."""
+    """Checks that a mask with coordinates has those of the image, in the same order: a flipped mask would hide other
+    pixels.
+    """
     for own, other in zip(spatial_dims(data), mask.dims, strict=True):
         if own in data.coords and other in mask.coords and data.sizes[own] == mask.sizes[other]:
             image, hidden = data.coords[own].values, mask.coords[other].values
@@ -140,14 +145,14 @@ def _not_missing(nodata: Number | None) -> Validity:
         plain = np.ma.getdata(block)
         if nodata is not None and not math.isnan(nodata):
             missing |= plain == plain.dtype.type(nodata)
-        # A pixel that one band has is there.
+        # A pixel is valid if at least one band is.
         return _as_mask(~(missing if missing.ndim == 2 else missing.all(axis=2)))
 
     return rows
 
 
 def _without_gaps(valid: Validity) -> Validity:
-    """The same for integers without a nodata value, which have nothing else than the mask to say what is missing."""
+    """Like the above for integers without a nodata value, for which only the mask can mark missing pixels."""
 
     def rows(block: npt.NDArray[Any], start: int, stop: int) -> npt.NDArray[np.uint8]:
         mask = valid(block, start, stop)
@@ -155,8 +160,8 @@ def _without_gaps(valid: Validity) -> Validity:
             missing = _missing(block)
             if bool(((missing if missing.ndim == 2 else missing.any(axis=2)) & (mask != 0)).any()):
                 raise NotPackableError(
-                    "pixels are missing that the mask has, or in some of their bands only, and there is no nodata "
-                    "value that they could become: pass one as nodata="
+                    "pixels are missing in some bands, or although the mask marks them as valid, and there is no "
+                    "nodata value to store for them: pass nodata="
                 )
         return mask
 
@@ -164,7 +169,7 @@ def _without_gaps(valid: Validity) -> Validity:
 
 
 def _missing(block: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Where samples are NaN or hidden by a masked array."""
+    """Returns where samples are NaN or masked by a masked array."""
     missing: npt.NDArray[np.bool_] = np.ma.getmaskarray(block).copy()
     plain = np.ma.getdata(block)
     return missing | np.isnan(plain) if plain.dtype.kind in "fc" else missing

@@ -1,4 +1,4 @@
-"""What a DataArray says beside its pixels and its place, in the words of the engine: metadata, colours, texts, tags."""
+"""Converts the metadata, colours, texts and tags of a DataArray to options of the engine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _swath
 from ..xarray.structured import value_of
 from .bands import Bands, as_sequence
-from .gdal_metadata import Item, band_info_of, items_of
+from .gdal_metadata import Item, items_of
 from .raster import Raster
 
 if TYPE_CHECKING:
@@ -27,12 +28,11 @@ _MIN_IS_BLACK, _RGB, _PALETTE = 1, 2, 3
 _UNSPECIFIED, _ALPHA = 0, 2
 _ALPHAS = (1, 2)  # Premultiplied or not.
 _UNITS = {"none": 1, "inch": 2, "centimeter": 3}
-# Samples that an interpretation takes for itself; the others are extra.
+# The number of samples of each photometric interpretation; further samples are extra samples.
 _COLOR_SAMPLES = {_RGB: 3, 5: 4, 6: 3, 8: 3, 9: 3, 10: 3}
 _NAMES = {"auto": None, "minisblack": _MIN_IS_BLACK, "miniswhite": 0, "rgb": _RGB, "rgba": _RGB}
 
-# Tags that say how the old file was laid out and encoded, or where things were in it. In a new file they would be
-# wrong.
+# Tags about the layout, the encoding or positions in the old file. They would be wrong in a new file.
 _OF_STORAGE = frozenset(
     [
         *(254, 255, 256, 257, 258, 259, 266, 273, 274, 277, 278, 279, 284, 288, 289, 292, 293, 317),
@@ -42,7 +42,7 @@ _OF_STORAGE = frozenset(
         *(33550, 33922, 34264, 34735, 34736, 34737),  # georeferencing
     ]
 )
-# Attributes that say something of their own, and are no tags of the image.
+# Attributes with their own meaning, which are not tags of the image.
 _OURS = frozenset(
     [
         *("AREA_OR_POINT", "long_name", "units", "grid_mapping", "crs", "crs_wkt", "spatial_ref", "transform"),
@@ -62,10 +62,10 @@ def metadata_options(
     is_raw: bool,
     is_whole: bool,
 ) -> Options:
-    """The options that attrs and `photometric=` make.
+    """Returns the options that follow from attrs and `photometric=`.
 
-    `scaling` is what the file is to say of scale and offset, None what attrs say. `is_raw`: the values are the samples
-    of a file, `is_whole`: all that were read.
+    `scaling` is the scale and offset for the file; None takes those of attrs. `is_raw`: the values are the samples of
+    a file. `is_whole`: they are all samples that were read.
     """
     tags = _extra_tags(value_of(attrs.get("extra_tags")))
     source, text = items_of(attrs)
@@ -76,7 +76,11 @@ def metadata_options(
         items = [item for item in items if not item[0].upper().startswith("STATISTICS_") and item[3] != "RPC"]
         tags.pop(_RPC, None)
     items += _foreign_items(attrs)
-    options: Options = {"metadata": items, "metadata_xml": text, "band_info": band_info_of(items, raster.bands)}
+    options: Options = {
+        "metadata": items,
+        "metadata_xml": text,
+        "band_info": _swath.bands_of_items(items, raster.bands),
+    }
     _name_bands(options, attrs, bands)
     if scaling is not None:
         _scale(options, scaling, is_raw)
@@ -94,18 +98,18 @@ def metadata_options(
 
 
 def _of_these_bands(items: list[Item], bands: Bands, attrs: Mapping[str, Any]) -> list[Item]:
-    """The items of the image and those of the bands that the array still has, by their new numbers."""
+    """Returns the items of the image and of the bands that the array still has, with their new band numbers."""
     if "_swath_contract" not in attrs:
-        return items  # Written by the user, of these bands.
+        return items  # The user set these items for the current bands.
     moved: list[Item] = [item for item in items if item[2] is None]
     for number, sample in enumerate(bands.samples):
         moved += [(*item[:2], number, *item[3:]) for item in items if sample is not None and item[2] == sample]
-    # As the source has them, where they are the same: its text is kept then.
+    # If the items are those of the source, its XML is kept.
     return items if sorted(map(repr, moved)) == sorted(map(repr, items)) else moved
 
 
 def _name_bands(options: Options, attrs: Mapping[str, Any], bands: Bands) -> None:
-    """What the array itself calls its bands goes before what GDAL_METADATA calls them."""
+    """Names bands: the array's own names take precedence over those in GDAL_METADATA."""
     if bands.names is not None:
         for info, name in zip(options["band_info"], bands.names, strict=True):
             info["description"] = name
@@ -122,7 +126,7 @@ def _name_bands(options: Options, attrs: Mapping[str, Any], bands: Bands) -> Non
 
 
 def _by_sample(listed: list[Any], bands: Bands) -> list[Any]:
-    """The entry of each band in a list of those of the source; None where it has none."""
+    """Returns the entry of each band in a list with entries for the bands of the source; None if there is none."""
     if all(sample is None for sample in bands.samples):
         return bands.labels.pick(listed)
     known = [-1 if sample is None else sample for sample in bands.samples]
@@ -130,7 +134,7 @@ def _by_sample(listed: list[Any], bands: Bands) -> list[Any]:
 
 
 def _foreign_items(attrs: Mapping[str, Any]) -> list[Item]:
-    """Texts among the attrs of an array of rioxarray's kind: it keeps the tags of a file there."""
+    """Returns the texts in the attrs of an array from rioxarray, which stores the tags of a file there."""
     if "AREA_OR_POINT" not in attrs:
         return []
     return [
@@ -141,7 +145,7 @@ def _foreign_items(attrs: Mapping[str, Any]) -> list[Item]:
 
 
 def photometric_code(photometric: Any, bands: int) -> int | None:
-    """The Photometric tag that is asked for; None leaves it to what is known of the pixels."""
+    """Returns the requested Photometric tag; None chooses it by the pixels and attrs."""
     if isinstance(photometric, str):
         name = photometric.lower()
         if name not in _NAMES:
@@ -171,7 +175,7 @@ def _meaning(
     info: list[BandInfo],
     has_colors: bool,
 ) -> tuple[int, list[int]]:
-    """Photometric and ExtraSamples. What attrs['extra_tags'] says of the two counts more than anything else."""
+    """Returns Photometric and ExtraSamples. Values of the two in attrs['extra_tags'] take precedence."""
     code = photometric_code(photometric, raster.bands)
     override, extra_tag = tags.pop(_PHOTOMETRIC, None), tags.pop(_EXTRA_SAMPLES, None)
     if override is not None and photometric in ("auto", None):
@@ -182,7 +186,7 @@ def _meaning(
     if code is None:
         is_rgb = colors[:3] == ["red", "green", "blue"]
         if "_swath_contract" not in attrs and "colorinterp" not in attrs:
-            # Extra samples are those beside the colours: where they leave three, the three are red, green and blue.
+            # Extra samples come after the colours: if three samples remain, they are red, green and blue.
             is_rgb = is_rgb or (bool(known) and raster.bands - len(known) == 3)
         code = _PALETTE if has_colors else _RGB if is_rgb else _MIN_IS_BLACK
     extra = max(raster.bands - _COLOR_SAMPLES.get(code, 1), 0)
@@ -198,7 +202,7 @@ def _meaning(
 
 
 def _extra_bands(known: list[int], attrs: Mapping[str, Any]) -> range:
-    """The bands of the source that its ExtraSamples are about, which are the last."""
+    """Returns the bands of the source that its ExtraSamples describe, which are the last ones."""
     total = int(attrs.get("_swath_bands", 1))
     return range(total - len(known), total)
 
@@ -208,7 +212,7 @@ def _whole_numbers(value: Any) -> list[int]:
 
 
 def _scale(options: Options, scaling: Scaling, is_raw: bool) -> None:
-    """State these scales and offsets, and no others: items of the whole image hold for samples of the file only."""
+    """Sets these scales and offsets and removes others: items for the whole image apply only to samples of the file."""
     if not is_raw:
         options["metadata"] = [item for item in options["metadata"] if item[0] not in ("SCALE", "OFFSET") or item[3]]
     for band, pair in zip(options["band_info"], scaling, strict=True):
@@ -216,7 +220,7 @@ def _scale(options: Options, scaling: Scaling, is_raw: bool) -> None:
 
 
 def _colormap(attrs: Mapping[str, Any], tags: dict[int, Tag], raster: Raster) -> tuple[int, ...] | None:
-    """The palette, where the pixels can be indexes into it; else it stays the tag that it was."""
+    """Sets the palette if the pixels can be indices into it; otherwise it stays an extra tag."""
     tag = tags.pop(_COLOR_MAP, None)
     given = attrs.get("colormap")
     if given is None and tag is not None:
@@ -241,7 +245,10 @@ def _colormap(attrs: Mapping[str, Any], tags: dict[int, Tag], raster: Raster) ->
 
 
 def _resolution(options: Options, attrs: Mapping[str, Any], tags: dict[int, Tag]) -> None:
-    """Pixels per inch or centimetre on paper. Half of what the three tags say is written as the tags that are there."""
+    """Sets the resolution on paper, in pixels per inch or centimetre.
+
+    Incomplete values are written as the tags that exist.
+    """
     named = attrs.get("resolution_unit")
     unit = _UNITS.get(named.lower()) if isinstance(named, str) else None
     sides = {}
@@ -265,7 +272,10 @@ def _resolution(options: Options, attrs: Mapping[str, Any], tags: dict[int, Tag]
 
 
 def _extra_tags(given: Any) -> dict[int, Tag]:
-    """The tags of attrs['extra_tags'] that mean something in another file. Of two with one id the first counts."""
+    """Returns the tags of attrs['extra_tags'] that are meaningful in another file.
+
+    Of two tags with one id, the first counts.
+    """
     if given is None:
         return {}
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):

@@ -1,4 +1,4 @@
-"""From the values of an array back to the samples that its file held: scale and offset taken off, NaN as nodata."""
+"""Converts values back to the samples of their file: undoes scale and offset, and stores NaN as nodata."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ import numpy.typing as npt
 
 from ..xarray.state import Number
 
-# How far from a whole number a value may be to count as one that was unpacked, as a part of the scale, and beyond the
-# rounding of its own type.
+# The tolerance within which a value counts as an unpacked whole number, as a fraction of the scale and in addition to
+# the rounding of its own type.
 _WHOLE = 1e-3
 
 
 class NotPackableError(ValueError):
-    """Values changed since they were read: packed, they would be others."""
+    """The values have changed since they were read, so packing would alter them."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How values become samples. `exact` refuses values that no sample stands for; else they are rounded."""
+    """Converts values to samples.
+
+    `exact` raises an error for values that no sample represents; otherwise they are rounded.
+    """
 
     dtype: np.dtype[Any]
     scaling: tuple[tuple[float, float], ...]
     """Scale and offset of each band."""
     nodata: Number | None
-    """What the file says of missing pixels."""
+    """The nodata value of the file."""
     fill: Number | None
-    """What NaN becomes: `nodata`, or anything where a mask says which pixels are missing."""
+    """The value that NaN becomes: `nodata`, or any value if a mask marks the missing pixels."""
     exact: bool
 
     def __call__(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A step of a raster: a block (row, column) or (row, column, band)."""
+        """Converts a block (row, column) or (row, column, band); used as a step of a raster."""
         missing = np.isnan(block) if block.dtype.kind == "f" else None
         if missing is not None and not missing.any():
             missing = None
@@ -59,7 +62,7 @@ class Packing:
         return values
 
     def _narrowed(self, values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
-        """As floats of the file's type."""
+        """Returns the values as floats of the file's type."""
         with np.errstate(over="ignore"):
             result: npt.NDArray[Any] = values.astype(self.dtype)
         if self.exact:
@@ -73,7 +76,7 @@ class Packing:
     def _whole(
         self, values: npt.NDArray[Any], source: np.dtype[Any], missing: npt.NDArray[np.bool_] | None
     ) -> npt.NDArray[Any]:
-        """Rounded to integers of a type that holds them all."""
+        """Returns the values rounded to an integer type that holds them all."""
         if missing is not None and self.fill is None:
             raise self._refusal(
                 f"cannot restore integer dtype {self.dtype}: NaN pixels are present but no nodata sentinel is declared "
@@ -87,10 +90,10 @@ class Packing:
                 with np.errstate(invalid="ignore"):
                     is_whole = np.abs(values - whole) <= self._slack(values, source)
                 if not is_whole.all():
-                    raise NotPackableError(f"values lie between those that {self.dtype} samples of the file stand for")
+                    raise NotPackableError(f"some values are not values of {self.dtype} samples of the file")
             values = whole
         limits = np.iinfo(self.dtype)
-        # The largest 64-bit integers are no float64: what is rounded up to 2**63 or 2**64 is outside.
+        # float64 cannot represent the largest 64-bit integers: values that round up to 2**63 or 2**64 are out of range.
         inside = (values >= limits.min) & (values <= limits.max)
         if values.dtype.kind == "f" and self.dtype.itemsize == 8:
             inside &= values < float(limits.max)
@@ -108,7 +111,9 @@ class Packing:
         return result
 
     def _slack(self, values: npt.NDArray[Any], source: np.dtype[Any]) -> Any:
-        """How far samples may be from whole numbers by the rounding of scale, product and sum in the type of values."""
+        """Returns how far samples may be from whole numbers because of rounding of scale, product and sum in the type
+        of the values.
+        """
         if source.kind != "f":
             return _WHOLE
         shifts = [abs(offset / scale) for scale, offset in self.scaling]
@@ -116,12 +121,12 @@ class Packing:
         return _WHOLE + 2 * float(np.finfo(source).eps) * (np.abs(values) + shift)
 
     def _check_nodata(self, result: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> None:
-        """Refuse pixels that are not missing and have the value that stands for missing ones."""
+        """Raises an error if a valid pixel has the value that marks missing pixels."""
         if self.nodata is None:
             return
         hit = result == result.dtype.type(self.nodata)
         if bool((hit if missing is None else hit & ~missing).any()):
-            raise NotPackableError(f"a valid value would become {self.nodata}, which stands for missing pixels")
+            raise NotPackableError(f"a valid value would become {self.nodata}, the nodata value")
 
     def _refusal(self, why: str) -> ValueError:
         return NotPackableError(why) if self.exact else ValueError(f"pack=True: {why}.")
@@ -129,35 +134,35 @@ class Packing:
 
 @dataclass(frozen=True)
 class NodataGuard:
-    """A step of a raster that changes nothing, and refuses values that equal the one that NaN becomes."""
+    """A step of a raster that changes nothing and raises an error for values that equal the value that NaN becomes."""
 
     nodata: Number
 
     def __call__(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A block of floats."""
+        """Checks a block of floats."""
         if bool((block == block.dtype.type(self.nodata)).any()):
-            raise NotPackableError(f"{self.nodata} is among the values, and stands for missing pixels")
+            raise NotPackableError(f"the values contain {self.nodata}, the nodata value")
         return block
 
 
 @dataclass(frozen=True)
 class AlphaGuard:
-    """A step of a raster that changes nothing, and refuses missing pixels that are not transparent."""
+    """A step of a raster that changes nothing and raises an error for missing pixels that are not transparent."""
 
     band: int
 
     def __call__(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A block of floats."""
+        """Checks a block of floats."""
         missing = np.isnan(block)
         if missing.ndim == 3:
             missing = missing.any(axis=2) & (block[..., self.band] != 0)
         if bool(missing.any()):
-            raise NotPackableError("pixels are missing that are not transparent, and there is no nodata value")
+            raise NotPackableError("missing pixels are not transparent, and there is no nodata value")
         return block
 
 
 def check_packed_nodata(nodata: Number, dtype: np.dtype[Any]) -> None:
-    """ValueError where NaN pixels cannot become the nodata value of packed integers."""
+    """Raises ValueError if NaN pixels cannot become the nodata value of packed integers."""
     limits = np.iinfo(dtype)
     if not math.isfinite(nodata) or nodata != int(nodata) or not limits.min <= nodata <= limits.max:
         raise ValueError(
@@ -167,7 +172,7 @@ def check_packed_nodata(nodata: Number, dtype: np.dtype[Any]) -> None:
 
 
 def per_band(scales: Sequence[float | None], offsets: Sequence[float | None]) -> tuple[tuple[float, float], ...]:
-    """Pairs of scale and offset; what is not given changes nothing."""
+    """Returns pairs of scale and offset; a missing one has no effect."""
     return tuple(
         (1.0 if scale is None else float(scale), 0.0 if offset is None else float(offset))
         for scale, offset in zip(scales, offsets, strict=True)

@@ -1,7 +1,7 @@
-"""Where an image lies: what the coordinates of a DataArray say and, where it has none, its attributes.
+"""Determines the transform of an image: from the coordinates of a DataArray or, if it has none, from its attributes.
 
-Coordinates follow every selection, stride and resampling; attributes stay what they were when the file was read. So
-the attributes count for three things only: the exact numbers of a grid that the coordinates are still on, the pixel
+Coordinates follow every selection, stride and resampling; attributes keep their value from the read. Therefore the
+attributes are used for three purposes only: the exact numbers of a grid on which the coordinates still lie, the pixel
 size of a single row or column, and a rotation, which coordinates of rows and columns cannot express.
 """
 
@@ -24,20 +24,22 @@ Transform = tuple[float, float, float, float, float, float]
 RasterType = Literal["area", "point"]
 
 EVEN = 1e-6
-"""How far a step between coordinates may differ from the others, as a part of it."""
-# How far from the grid of attrs['transform'], in its pixels, coordinates may be to lie on it.
+"""The largest relative difference between steps of evenly spaced coordinates."""
+# The largest distance, in pixels, of coordinates from the grid of attrs['transform'] at which they count as on it.
 _ON_GRID = 1e-5
-# Rotation below this part of the pixel size is rounding.
+# A rotation below this fraction of the pixel size counts as rounding.
 _ROTATION = 1e-12
 
 
 def raster_type_of(attrs: Mapping[str, Any]) -> RasterType:
-    """Whether pixels are areas or points."""
+    """Returns whether pixels are areas or points."""
     return "point" if attrs.get("raster_type") == "point" or attrs.get("AREA_OR_POINT") == "Point" else "area"
 
 
 def transform_of(data: Any, *, drop_rotation: bool, keep_rotation: bool) -> Transform | None:
-    """From pixels to coordinates, as the tags say it: of the centre of the first pixel where pixels are points."""
+    """Returns the transform from pixels to coordinates for the tags; for points, that of the centre of the first
+    pixel.
+    """
     y, x = spatial_dims(data)
     half = 0.0 if raster_type_of(data.attrs) == "point" else 0.5
     stated = _stated(data, half, keep_rotation=keep_rotation, drop_rotation=drop_rotation)
@@ -56,22 +58,22 @@ def transform_of(data: Any, *, drop_rotation: bool, keep_rotation: bool) -> Tran
         return None if stated is None else _checked(stated)
     place = _of_axes(data, rows, columns, stated, half)
     if place is None or place == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0):
-        return None  # What rioxarray gives to files without a place.
+        return None  # The transform that rioxarray gives to files without georeferencing.
     return _checked(place)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Coordinates of the centres of pixels: the first, and the step to the next, None for a single one."""
+    """Coordinates of pixel centres: the first one and the step, which is None for a single coordinate."""
 
     first: float
     step: float | None
     count: int = 1
 
     def on(self, origin: float, size: float, half: float) -> tuple[float, float] | None:
-        """Origin and size of the same pixels by the numbers of a grid; None where they do not lie on it.
+        """Returns the origin and size of these pixels with the numbers of a grid; None if they do not lie on it.
 
-        Whole strides of the grid that begin at a pixel, or between two, as a mean over pixels does.
+        Accepts whole strides of the grid that begin at a pixel, or between two pixels as after a mean over pixels.
         """
         step = size if self.step is None else self.step
         stride, shift = step / size, 2 * ((self.first - half * step) - origin) / size
@@ -82,7 +84,7 @@ class Axis:
 
 
 def _from_corner(axis: Axis | None, origin: float, size: float) -> Axis | None:
-    """An axis of stackstac, whose coordinates are those of upper left corners unless it was asked for centres."""
+    """Returns an axis of stackstac, whose coordinates are upper left corners unless centres were requested."""
     if axis is None:
         return None
     pixels = (axis.first - origin) / size
@@ -91,7 +93,7 @@ def _from_corner(axis: Axis | None, origin: float, size: float) -> Axis | None:
 
 
 def _of_axes(data: Any, rows: Axis | None, columns: Axis | None, stated: Transform | None, half: float) -> Any:
-    """The transform of two axes, one of which may have no coordinates, or only one."""
+    """Returns the transform of two axes, one of which may have no coordinate or only one."""
     down, across = (_on_axis(axis, stated, which, half) for axis, which in ((rows, "y"), (columns, "x")))
     if data.attrs.get("assume_square_pixels_for_degenerate_axis") is True and (down is None) != (across is None):
         down = _square(rows, across, -1, half) if down is None else down
@@ -110,7 +112,7 @@ def _of_axes(data: Any, rows: Axis | None, columns: Axis | None, stated: Transfo
 
 
 def _on_axis(axis: Axis | None, stated: Transform | None, which: str, half: float) -> tuple[float, float] | None:
-    """Origin and pixel size along an axis; None where nothing gives a size."""
+    """Returns the origin and pixel size along an axis; None if the size is unknown."""
     grid = None if stated is None else (stated[5], stated[4]) if which == "y" else (stated[2], stated[0])
     if axis is None:
         return grid
@@ -128,7 +130,7 @@ def _square(axis: Axis | None, other: tuple[float, float] | None, sign: int, hal
 
 
 def _axis(data: Any, name: str) -> Axis | None:
-    """The coordinates of a dimension, which must be evenly spaced."""
+    """Returns the coordinates of a dimension, which must be evenly spaced."""
     if name not in data.coords:
         return None
     given = np.asarray(data.coords[name].values)
@@ -136,7 +138,7 @@ def _axis(data: Any, name: str) -> Axis | None:
         return None
     if given.dtype.kind not in "biufO":
         raise TypeError(
-            f"data.coords[{name!r}] has values of type {given.dtype}, which are no coordinates on a map: give numbers, "
+            f"data.coords[{name!r}] has values of type {given.dtype}, which are not map coordinates: use numbers, "
             "or drop the coord"
         )
     values = given.astype(np.float64)
@@ -147,7 +149,7 @@ def _axis(data: Any, name: str) -> Axis | None:
 
 
 def _rounding(given: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float:
-    """How far two coordinates may be moved by the type that they have, or had before they were made float64."""
+    """Returns by how much rounding may move two coordinates, in their type or in the type before a cast to float64."""
     if given.dtype.kind != "f" or not np.isfinite(values).all():
         return 0.0
     with np.errstate(over="ignore"):
@@ -161,7 +163,7 @@ def _check_even(values: npt.NDArray[np.float64], name: str, rounding: float) -> 
         steps = np.diff(values)
     usual = float(np.median(steps))
     if usual == 0.0:
-        raise NonUniformCoordsError(f"data.coords[{name!r}] is constant: there is no pixel size in it")
+        raise NonUniformCoordsError(f"data.coords[{name!r}] is constant, so the pixel size is unknown")
     drift = np.abs(steps - usual)
     uneven = ~(drift <= EVEN * abs(usual) + rounding)
     if uneven.any():
@@ -174,11 +176,8 @@ def _check_even(values: npt.NDArray[np.float64], name: str, rounding: float) -> 
         )
 
 
-# -- what attributes say
-
-
 def _stated(data: Any, half: float, *, keep_rotation: bool, drop_rotation: bool) -> Transform | None:
-    """The transform that the array was read with, rotated only if that is to be kept."""
+    """Returns the transform with which the array was read; a rotated one only if it is to be kept."""
     attrs = data.attrs
     rotated = _six(attrs, "rotated_affine")
     if attrs.get("rotated_affine") is not None and not drop_rotation:
@@ -209,7 +208,9 @@ def _is_rotated(transform: Transform) -> bool:
 
 
 def _of_grid_mapping(data: Any, half: float) -> Transform | None:
-    """The GeoTransform that rioxarray and GDAL's CF keep at a coordinate without values. It is that of a corner."""
+    """Returns the GeoTransform, which refers to a corner, that rioxarray and GDAL's CF store in a coordinate without
+    values.
+    """
     for attrs in grid_mappings(data):
         text = attrs.get("GeoTransform")
         try:
@@ -223,13 +224,13 @@ def _of_grid_mapping(data: Any, half: float) -> Transform | None:
 
 
 def grid_mappings(data: Any) -> list[Mapping[str, Any]]:
-    """The attributes of the coordinates that say where the array lies, that of the encoding first."""
+    """Returns the attributes of the grid mapping coordinates, that of the encoding first."""
     names = (data.encoding.get("grid_mapping"), data.attrs.get("grid_mapping"), "spatial_ref")
     return [data.coords[name].attrs for name in names if isinstance(name, str) and name in data.coords]
 
 
 def _counts_pixels(data: Any, name: str) -> bool:
-    """Whether coordinates are the numbers of rows or columns of a file that lies nowhere."""
+    """Whether coordinates are row or column numbers of a file without georeferencing."""
     attrs = data.attrs
     if not (attrs.get("_swath_no_georef") or attrs.get("_xrspatial_no_georef")):
         return False
@@ -237,7 +238,7 @@ def _counts_pixels(data: Any, name: str) -> bool:
 
 
 def _index_axis(data: Any, name: str) -> Axis:
-    """Rows or columns of a rotated image, by their numbers: coordinates of it cannot be anything else."""
+    """Returns the row or column numbers of a rotated image, which has no other one-dimensional coordinates."""
     axis = _axis(data, name)
     if axis is None:
         _check_shape(data, (name,))
@@ -246,7 +247,7 @@ def _index_axis(data: Any, name: str) -> Axis:
 
 
 def _moved(transform: Transform, rows: Axis, columns: Axis, half: float) -> Transform:
-    """A rotated transform for some rows and columns of its image."""
+    """Returns a rotated transform for some rows and columns of its image."""
     a, b, c, d, e, f = transform
     wide, high = columns.step or 1.0, rows.step or 1.0
     right, below = columns.first + half * (1.0 - wide), rows.first + half * (1.0 - high)
@@ -254,7 +255,7 @@ def _moved(transform: Transform, rows: Axis, columns: Axis, half: float) -> Tran
 
 
 def _of_pixel_coords(data: Any, dims: tuple[str, str], stated: Transform, half: float) -> Transform | None:
-    """The transform of a rotated image whose pixels have coordinates of their own, xc and yc, as in rioxarray."""
+    """Returns the transform of a rotated image with two-dimensional coordinates xc and yc, as in rioxarray."""
     if any(name not in data.coords or data.coords[name].dims != dims for name in ("xc", "yc")):
         return None
     corners = [
@@ -271,7 +272,9 @@ def _of_pixel_coords(data: Any, dims: tuple[str, str], stated: Transform, half: 
 
 
 def _check_shape(data: Any, dims: tuple[str, ...]) -> None:
-    """Without coordinates, an array that has other rows and columns than were read may lie anywhere."""
+    """Raises ValueError for an array without coordinates whose shape differs from the shape that was read, because
+    its position is unknown.
+    """
     state = state_of(data.encoding)
     if state is None:
         return
@@ -281,12 +284,12 @@ def _check_shape(data: Any, dims: tuple[str, ...]) -> None:
             raise ValueError(
                 f"the array has no coordinates and {data.sizes[name]} of {sizes[name]} pixels along {name!r}: which of "
                 "them they are is not known. Read with parse_coordinates=True, assign coordinates, or delete "
-                "attrs['transform'] to write a file without a place."
+                "attrs['transform'] to write a file without georeferencing."
             )
 
 
 def _six(attrs: Mapping[str, Any], name: str) -> Transform | None:
-    """An attribute of six numbers (rasterio's order), or of nine as an Affine is."""
+    """Returns an attribute of six numbers (rasterio's order), or of nine numbers as in an Affine."""
     value = attrs.get(name)
     if value is None:
         return None
@@ -311,6 +314,6 @@ def _checked(transform: Transform) -> Transform:
     a, b, _, d, e, _ = transform
     if not all(map(math.isfinite, transform)) or a * e - b * d == 0.0:
         raise DegeneratePixelSizeError(
-            f"the transform {transform} gives pixels no size, or one that is not a number; correct attrs['transform']"
+            f"the transform {transform} has a pixel size that is zero or not finite; correct attrs['transform']"
         )
     return transform

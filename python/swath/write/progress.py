@@ -1,4 +1,4 @@
-"""What shows how far a write is."""
+"""Progress of a write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ Progress = Callable[[int, int], object]
 
 @contextmanager
 def shown(progress: bool | Progress | None, size: int) -> Iterator[Progress | None]:
-    """The callback for a write of `size` bytes of pixels: none, the user's, or a bar on stderr that goes at the end."""
+    """Returns the callback for a write of `size` bytes of pixels:
+
+    None, the user's, or a bar on stderr that is removed at the end.
+    """
     if progress is None or progress is False:
         yield None
     elif callable(progress):
@@ -30,7 +33,7 @@ def shown(progress: bool | Progress | None, size: int) -> Iterator[Progress | No
 
 
 def _in_bytes(show: Progress, size: int) -> Progress:
-    """The engine counts rows."""
+    """Converts the engine's count of rows to bytes."""
     return lambda done, total: show(size * done // max(total, 1), size)
 
 

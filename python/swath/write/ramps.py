@@ -1,11 +1,11 @@
-"""Colour ramps: which there are, and what users may ask for."""
+"""Colour ramps, and the checks of the arguments that select them."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-# Nine colours at even distances of matplotlib's colormaps of these names (CC0).
+# Nine equidistant colours of matplotlib's colormaps of these names (CC0).
 RAMPS: dict[str, tuple[str, ...]] = {
     name: tuple(f"#{color}" for color in colors.split())
     for name, colors in {
@@ -22,7 +22,7 @@ RAMPS: dict[str, tuple[str, ...]] = {
 
 
 def ramp_of(color_ramp: Any) -> str | None:
-    """The name of the ramp that `color_ramp=` asks for; True is viridis."""
+    """Returns the name of the ramp for `color_ramp=`; True is viridis."""
     if color_ramp is None or color_ramp is False or color_ramp == "":
         return None
     if color_ramp is True:
@@ -34,7 +34,7 @@ def ramp_of(color_ramp: Any) -> str | None:
 
 
 def ramp_range_of(color_ramp_range: Any) -> tuple[float, float] | None:
-    """The two numbers that `color_ramp_range=` asks for."""
+    """Returns the two numbers of `color_ramp_range=`."""
     if color_ramp_range is None:
         return None
     wrong = f"color_ramp_range must be (lowest, highest), two finite numbers in that order, not {color_ramp_range!r}"

@@ -1,4 +1,4 @@
-"""The pixels that are to be written: which axis is which, which type is stored, and where they are."""
+"""The pixels to write: the meaning of each axis, the stored type, and whether the pixels are on a device."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ BAND_DIMS = ("band", "bands", "channel")
 Y_DIMS = ("y", "lat", "latitude", "row")
 X_DIMS = ("x", "lon", "longitude", "col")
 MANY_BANDS = 32
-"""A last axis longer than this is not taken for bands where the first could be."""
+"""A last axis longer than this does not count as bands if the first axis could be bands."""
 _TIME_DIMS = {"time", "times", "t", "date", "dates", "datetime"}
 
 Step = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
-"""What is done to rows of pixels on their way into the file."""
+"""A conversion of rows of pixels before they are written."""
 Validity = Callable[[npt.NDArray[Any], int, int], npt.NDArray[np.uint8]]
-"""The mask of rows of pixels, before any step, and of the range that they are: 255 where there is a pixel, else 0."""
+"""Returns the mask, 255 for valid pixels, else 0, for rows of pixels before any step and for their row range."""
 
 
 @dataclass(frozen=True)
 class Raster:
-    """An image of `bands` x `height` x `width` samples, which are stored as `dtype`."""
+    """An image of `bands` x `height` x `width` samples, stored as `dtype`."""
 
     array: Any
-    """A NumPy or dask array or one of a device: (y, x), (y, x, band) or, if `bands_first`, (band, y, x)."""
+    """A NumPy, dask or device array: (y, x), (y, x, band) or, if `bands_first`, (band, y, x)."""
     bands_first: bool
     bands: int
     height: int
@@ -39,39 +39,39 @@ class Raster:
     """In native byte order."""
     steps: tuple[Step, ...] = ()
     valid: Validity | None = None
-    """Which pixels are valid, where the file is to have a mask."""
+    """Returns which pixels are valid, if the file gets a mask."""
 
     @property
     def is_dask(self) -> bool:
-        """Whether the pixels still have to be computed."""
+        """Whether the pixels are still to be computed."""
         return is_dask(self.array)
 
     @property
     def is_on_device(self) -> bool:
-        """Whether they are, or will be, in the memory of a GPU."""
+        """Whether the pixels are, or will be, in GPU memory."""
         return is_on_device(self.array._meta if self.is_dask else self.array)
 
 
 def is_data_array(data: Any) -> TypeGuard[Any]:
-    """Whether this is xarray's DataArray; xarray is not imported to find out."""
+    """Whether this is a DataArray of xarray; does not import xarray."""
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(data, xarray.DataArray)
 
 
 def is_dataset(data: Any) -> TypeGuard[Any]:
-    """Whether this is xarray's Dataset."""
+    """Whether this is a Dataset of xarray; does not import xarray."""
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(data, xarray.Dataset)
 
 
 def is_dask(array: Any) -> bool:
-    """Whether this is a dask array; dask is not imported to find out."""
+    """Whether this is a dask array; does not import dask."""
     dask_array = sys.modules.get("dask.array")
     return dask_array is not None and isinstance(array, dask_array.Array)
 
 
 def raster_of(data: Any) -> Raster:
-    """The image that `data` holds; it says what is wrong when it holds none."""
+    """Returns the image in `data`, or raises an error that describes why there is none."""
     array = _array_of(data.data if is_data_array(data) else data)
     if len(array.shape) not in (2, 3):
         raise ValueError(f"Expected 2D or 3D array, got {len(array.shape)}D")
@@ -99,7 +99,7 @@ def raster_of(data: Any) -> Raster:
 
 
 def upright(data: Any) -> Any:
-    """A DataArray with its axes as (y, x), (band, y, x) or (y, x, band), where the names or CF attributes tell them."""
+    """Returns a DataArray with axes (y, x), (band, y, x) or (y, x, band) if names or CF attributes identify them."""
     names = {dim: found for dim in data.dims if dim not in (*X_DIMS, *Y_DIMS) and (found := _of_cf(data, dim))}
     if len(set(names.values())) == len(names) and not set(names.values()) & set(data.dims):
         data = data.rename(names) if names else data
@@ -114,7 +114,7 @@ def upright(data: Any) -> Any:
 
 
 def _of_cf(data: Any, dim: Any) -> str | None:
-    """x or y for a dimension whose coordinate says so as CF has it."""
+    """Returns x or y for a dimension whose coordinate has the CF attributes for it."""
     attrs = data.coords[dim].attrs if dim in data.coords else {}
     standard_names = {"x": ("projection_x_coordinate", "longitude"), "y": ("projection_y_coordinate", "latitude")}
     for name, standard in standard_names.items():
@@ -124,21 +124,21 @@ def _of_cf(data: Any, dim: Any) -> str | None:
 
 
 def _looks_bands_first(shape: tuple[int, ...]) -> bool:
-    """Whether the axes of a bare array are (band, y, x), as rasterio and PyTorch have them, and not (y, x, band).
+    """Whether the axes of an array without dims are (band, y, x), as in rasterio and PyTorch, and not (y, x, band).
 
-    They are where the first is the shortest and the last too long to be bands.
+    They are if the first axis is the shortest and the last axis is too long to be bands.
     """
     return shape[0] < min(shape[1:]) and shape[2] > MANY_BANDS
 
 
 def spatial_dims(data: Any) -> tuple[str, str]:
-    """The names of the y and x axes of a DataArray with two or three axes."""
+    """Returns the names of the y and x axes of a DataArray with two or three axes."""
     dims = tuple(data.dims)
     return dims[-2:] if len(dims) == 3 and _has_bands_first(dims) else dims[:2]
 
 
 def _array_of(data: Any) -> Any:
-    """An array that can be sliced: one of NumPy, dask or a device."""
+    """Returns an array that can be sliced: of NumPy, dask or a device."""
     if isinstance(data, np.ma.MaskedArray) or is_dask(data) or is_on_device(data):
         return data
     if not isinstance(data, np.ndarray) and hasattr(data, "__dlpack__"):
@@ -147,7 +147,7 @@ def _array_of(data: Any) -> Any:
 
 
 def _has_bands_first(dims: tuple[Any, ...]) -> bool:
-    """Whether the band axis leads or trails; ValueError when the names do not tell."""
+    """Whether the band axis is the first; raises ValueError if the names do not identify it."""
 
     def is_spatial(y: Any, x: Any) -> bool:
         return y in Y_DIMS and x in X_DIMS

@@ -1,4 +1,7 @@
-"""Files beside an image: `.aux.xml`, where GDAL keeps categories and statistics, and `.qml`, by which QGIS draws."""
+"""Sidecar files of an image:
+
+`.aux.xml`, in which GDAL stores classes and statistics, and `.qml`, the style for QGIS.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from .. import _swath
 from .._xml import add, replace_file, to_bytes, writable
-from ..read.sidecars import (
-    MAX_CATEGORIES,
-    USAGE_COLORS,
-    USAGE_MIN_MAX,
-    USAGE_NAME,
-    Color,
-    color_component,
-    pam_path,
-    read_document,
-)
+from ..read.sidecars import Color
 from .ramps import RAMPS
 
 Numbers = tuple[float | int, float | int, float, float]
@@ -26,18 +21,20 @@ STATISTICS = ("STATISTICS_MINIMUM", "STATISTICS_MAXIMUM", "STATISTICS_MEAN", "ST
 
 
 def qml_path(path: str) -> str:
-    """The style file of an image."""
+    """Returns the path of the style file of an image."""
     return f"{os.path.splitext(path)[0]}.qml"
 
 
 def categories_of(names: Any, colors: Any) -> tuple[list[str], list[Color] | None]:
-    """The categories that attrs ask for, checked: to be called before anything is written.
+    """Returns the checked categories of attrs. Call it before anything is written.
 
-    Names may be a mapping from value to name. Colours that are not as many as the names are left out.
+    Names may be a mapping from value to name. Colours are ignored if their number differs from that of the names.
     """
     listed = _by_value(names, "", "category_names")
-    if len(listed) > MAX_CATEGORIES:
-        raise ValueError(f"category_names has {len(listed)} names; {MAX_CATEGORIES} are the most that can be written")
+    if len(listed) > _swath.MAX_CLASSES:
+        raise ValueError(
+            f"category_names has {len(listed)} names; {_swath.MAX_CLASSES} are the most that can be written"
+        )
     texts = ["" if name is None else writable(name) for name in listed]
     if colors is None or not len(colors):
         return texts, None
@@ -52,8 +49,8 @@ def _by_value(given: Any, missing: Any, attribute: str, length: int | None = Non
         raise TypeError(f"attrs[{attribute!r}] must be a list in the order of the values, not {given!r}")
     if not isinstance(given, Mapping):
         return list(given)
-    if not all(isinstance(value, int) and 0 <= value < MAX_CATEGORIES for value in given):
-        raise ValueError(f"attrs[{attribute!r}] must have values from 0 to {MAX_CATEGORIES - 1} as its keys")
+    if not all(isinstance(value, int) and 0 <= value < _swath.MAX_CLASSES for value in given):
+        raise ValueError(f"attrs[{attribute!r}] must have values from 0 to {_swath.MAX_CLASSES - 1} as its keys")
     return [given.get(value, missing) for value in range(length or max(given, default=-1) + 1)]
 
 
@@ -69,72 +66,36 @@ def _color(row: Any) -> Color:
 
 
 def write_categories(path: str, names: list[str], colors: list[Color] | None) -> None:
-    """Put the names and colours of the first band's values beside an image, as `categories_of` has checked them."""
-    if not names:
-        return
-    root = _existing(path)
-    band = _band(root)
-    for tag in ("CategoryNames", "GDALRasterAttributeTable"):
-        for old in band.findall(tag):
-            band.remove(old)
-    listed = add(band, "CategoryNames")
-    for name in names:
-        add(listed, "Category", name)
-    table = add(band, "GDALRasterAttributeTable", tableType="thematic")
-    fields = [("Value", 0, USAGE_MIN_MAX), ("Class", 2, USAGE_NAME)]
-    if colors is not None:
-        fields += [
-            (name, 0, usage) for name, usage in zip(("Red", "Green", "Blue", "Alpha"), USAGE_COLORS, strict=True)
-        ]
-    for index, (name, kind, usage) in enumerate(fields):
-        field = add(table, "FieldDefn", index=index)
-        for tag, value in (("Name", name), ("Type", kind), ("Usage", usage)):
-            add(field, tag, value)
-    for value, name in enumerate(names):
-        row = add(table, "Row", index=value)
-        for cell in (value, name, *(colors[value] if colors is not None else ())):
-            add(row, "F", cell)
-    replace_file(pam_path(path), to_bytes(root))
+    """Writes the names and colours of the first band's values, checked by `categories_of`, to the sidecar of an
+    image.
+    """
+    if names:
+        _swath.write_classes(path, names, colors)
+
+
+def color_component(value: Any) -> int:
+    """Returns a number, or a text of a number, as an integer from 0 to 255."""
+    return min(max(int(float(value)), 0), 255)
 
 
 def write_color_ramp(path: str, ramp: str, span: tuple[float, float] | None, statistics: Numbers | None) -> None:
-    """Style a band by a ramp: over a span of values, or from the least to the greatest of `statistics`.
+    """Writes a style for a band: over a range of values, or from the minimum to the maximum of `statistics`.
 
-    The statistics go into the `.aux.xml` file, the style into the `.qml`. One value has no ramp, no pixels have no
-    statistics.
+    The statistics go into the `.aux.xml` file, the style into the `.qml` file. A single value gets no ramp, and an
+    image without valid pixels gets no statistics.
     """
     numbers = span or statistics
     if numbers is None:
         return
-    root = _existing(path)
-    band = _band(root)
-    metadata = next((each for each in band.findall("Metadata") if "domain" not in each.attrib), None)
-    if metadata is None:
-        metadata = add(band, "Metadata")
-    for old in metadata.findall("MDI"):
-        if old.get("key") in STATISTICS:
-            metadata.remove(old)
-    for key, value in zip(STATISTICS, numbers, strict=False):
-        add(metadata, "MDI", number_text(value), key=key)
-    replace_file(pam_path(path), to_bytes(root))
+    items = [(key, number_text(value)) for key, value in zip(STATISTICS, numbers, strict=False)]
+    _swath.write_statistics(path, items)
     low, high = float(numbers[0]), float(numbers[1])
     if low < high:
         replace_file(qml_path(path), _style(ramp, low, high))
 
 
-def _existing(path: str) -> Element:
-    """What the engine, or an earlier step, has put there."""
-    root = read_document(path)
-    return root if root is not None and root.tag == "PAMDataset" else Element("PAMDataset")
-
-
-def _band(root: Element) -> Element:
-    found = next((band for band in root.findall("PAMRasterBand") if band.get("band") == "1"), None)
-    return found if found is not None else add(root, "PAMRasterBand", band=1)
-
-
 def number_text(value: float | int) -> str:
-    """As short as it can be without another meaning."""
+    """Returns the shortest text of a number that keeps its value."""
     return repr(value if isinstance(value, int) else float(value)).removesuffix(".0")
 
 

@@ -1,7 +1,7 @@
-"""How the values of an array are stored: their type, what scale and offset the file states, and what is missing.
+"""Determines how the values of an array are stored: type, scale, offset and nodata value.
 
-`encoding` is believed, because xarray drops it when values are computed. Attributes are believed where they describe
-the values whatever happened to them.
+`encoding` takes precedence, because xarray drops it when values are computed. Attributes are used if they describe
+the values regardless of later operations.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ from .raster import Raster
 Scaling = tuple[tuple[float, float], ...]
 
 FILL_NAMES = ("_FillValue", "missing_value", "fill_value")
-# Without fill_value: xarray keeps Zarr's there, which is 0 where an array has no missing pixels.
+# Without fill_value: xarray stores Zarr's fill value there, which is 0 for arrays without missing pixels.
 _ENCODED_FILL_NAMES = ("_FillValue", "missing_value", "nodata")
 _LEGACY = ("scale_factor", "add_offset", "mask_and_scale_dtype")
-"""What the reference leaves in attrs after `unpack=True`."""
+"""The attrs that xarray-spatial sets for `unpack=True`."""
 
 
 @dataclass(frozen=True)
 class Storage:
-    """Samples, and what the file says of them."""
+    """The stored type, and the scale, offset and nodata value of the file."""
 
     raster: Raster
-    """With the type and the steps that lead to it."""
+    """The raster with its stored type and the steps that convert to it."""
     nodata: Number | None
     nan_to_nodata: bool
     scaling: Scaling | None = None
-    """Scale and offset of each band as the file is to state them; None leaves that to the metadata."""
+    """Scale and offset of each band for the file; None takes them from the metadata."""
     otherwise: Storage | None = None
-    """Where the values turn out not to be those of the file's type any more."""
+    """The storage to use if the values turn out not to fit the type of the file."""
 
 
 def storage_of(
     raster: Raster, data: Any, bands: Bands, *, nodata: Any, pack: bool | None, has_mask: bool, alpha: int | None
 ) -> Storage:
-    """For a DataArray, or None for a bare array. `pack`: None restores the type of the file where nothing is lost.
+    """Returns the storage for a DataArray, or for an array without dims if `data` is None. `pack=None` restores the
+    type of the file if nothing is lost.
 
-    `has_mask`: the file gets a mask; `alpha`: the band that says what is missing.
+    `has_mask`: the file gets a mask. `alpha`: the band that marks missing pixels.
     """
     explicit = None if nodata is None else number(nodata, "nodata")
     if data is None:
@@ -66,10 +67,10 @@ def storage_of(
     if pack and packing is None:
         packing = _legacy_packing(data.attrs, raster, explicit)
     plain = _plain(raster, data, bands, explicit)
-    # Among values that are not the file's any more, its nodata value may be a real one.
+    # The values are no longer those of the file, so its nodata value may be a valid value.
     otherwise = plain if explicit is not None else replace(plain, nodata=math.nan)
     if packing is None:
-        # NaN becomes this value, so nothing else may have it.
+        # NaN becomes this value, so no valid pixel may have it.
         nodata = plain.nodata if explicit is None and fill_of(data) is not None else None
         if nodata is None or raster.dtype.kind != "f" or math.isnan(nodata):
             return plain
@@ -77,13 +78,13 @@ def storage_of(
         return replace(plain, raster=checked, otherwise=otherwise)
     guards = () if alpha is None or packing.nodata is not None or has_mask else (AlphaGuard(alpha),)
     values = replace(raster, dtype=packing.dtype, steps=(*raster.steps, *guards, packing))
-    # Values that were only masked are packed numbers still.
+    # Values that were masked but not scaled are still packed.
     stated = _needed(packing.scaling) or plain.scaling
     return Storage(values, packing.nodata, False, stated, otherwise if packing.exact else None)
 
 
 def _plain(raster: Raster, data: Any, bands: Bands, explicit: Number | None) -> Storage:
-    """The values as they are."""
+    """Returns the storage of unchanged values."""
     state = state_of(data.encoding)
     if explicit is not None:
         value: Number | None = _fitting(explicit, raster.dtype)
@@ -92,19 +93,17 @@ def _plain(raster: Raster, data: Any, bands: Bands, explicit: Number | None) -> 
     if state is not None:
         from_nan = state.masked
     else:
-        # Contract of the reference: an array that was not masked may hold NaN beside nodata. Ours says so in its state.
+        # In the contract of xarray-spatial, an array that was not masked may hold both NaN and nodata. Swath's arrays
+        # record that in their state.
         given = data.attrs.get("masked_nodata")
         from_nan = "_swath_contract" in data.attrs or given is None or bool(given)
     return Storage(raster, value, from_nan, _stated_scaling(data, bands, state))
 
 
-# -- packing
-
-
 def _packing(
     data: Any, bands: Bands, raster: Raster, explicit: Number | None, has_mask: bool, *, exact: bool
 ) -> Packing | None:
-    """How to get back to the type of the file; None where the array does not say it, or there is nothing to do."""
+    """Returns the conversion to the type of the file; None if the array does not record it or needs no conversion."""
     dtype = _packed_type(data)
     scaling = _applied_scaling(data, bands)
     if dtype is None or scaling is None or dtype.kind not in "iuf" or raster.dtype.kind == "c":
@@ -125,7 +124,7 @@ def _packing(
 
 
 def _packed_type(data: Any) -> np.dtype[Any] | None:
-    """The type of the samples that the values stand for."""
+    """Returns the type of the packed samples."""
     encoding, state = data.encoding, state_of(data.encoding)
     if state is not None:
         if state.cast or not (state.masked or state.unpacked):
@@ -134,7 +133,7 @@ def _packed_type(data: Any) -> np.dtype[Any] | None:
     elif "rasterio_dtype" in encoding and data.dtype.kind == "f":
         named = encoding["rasterio_dtype"]
     elif "_swath_contract" in data.attrs and data.dtype.kind == "f":
-        # An array of ours that was in a netCDF file or a Zarr store meanwhile.
+        # An array of Swath that went through a netCDF file or a Zarr store.
         named = encoding.get("dtype")
     else:
         return None
@@ -145,7 +144,7 @@ def _packed_type(data: Any) -> np.dtype[Any] | None:
 
 
 def _applied_scaling(data: Any, bands: Bands) -> Scaling | None:
-    """Scale and offset that were applied to each band; None where it is not known which a band had."""
+    """Returns the scale and offset that were applied to each band; None if they are ambiguous."""
     count, encoding, state = bands.labels.count, data.encoding, state_of(data.encoding)
     if state is not None:
         return _by_sample(state, bands) if state.unpacked else ((1.0, 0.0),) * count
@@ -155,7 +154,7 @@ def _applied_scaling(data: Any, bands: Bands) -> Scaling | None:
 
 
 def _by_sample(state: ReadState, bands: Bands) -> Scaling | None:
-    """Scale and offset by the band of the file. Where all bands of it have the same, any will do."""
+    """Returns the scale and offset by band of the file. If all bands have the same, any entry is correct."""
     if not state.scaling:
         return ((1.0, 0.0),) * bands.labels.count
     if all(number is None for number in bands.samples):
@@ -165,7 +164,7 @@ def _by_sample(state: ReadState, bands: Bands) -> Scaling | None:
 
 
 def _listed(where: Mapping[Any, Any], bands: Bands) -> Scaling | None:
-    """rioxarray's `scales` and `offsets`, by label."""
+    """Returns rioxarray's `scales` and `offsets` by label."""
     lists = [as_sequence(where.get(name)) for name in ("scales", "offsets")]
     if lists[0] is None and lists[1] is None:
         return None
@@ -183,7 +182,7 @@ def _needed(scaling: Scaling) -> Scaling | None:
 
 
 def _legacy_packing(attrs: Mapping[str, Any], raster: Raster, explicit: Number | None) -> Packing:
-    """What `pack=True` takes from attrs where an array of the reference has it, and no encoding."""
+    """Returns the packing for `pack=True` from the attrs of an array of xarray-spatial, which has no encoding."""
     if all(attrs.get(name) is None for name in _LEGACY) and not attrs.get("masked_nodata"):
         raise ValueError(
             "pack=True but the array carries no unpack state to reverse (no scale_factor / mask_and_scale_dtype / "
@@ -216,7 +215,9 @@ def _factor(attrs: Mapping[str, Any], name: str, default: float) -> float:
 
 
 def _legacy_type(raster: Raster, attrs: Mapping[str, Any]) -> np.dtype[Any]:
-    """That of the source: as it was recorded, else that of an integer nodata, else the one that the values have."""
+    """Returns the type of the source: the recorded one, else that of an integer nodata value, else that of the
+    values.
+    """
     recorded = attrs.get("mask_and_scale_dtype")
     if recorded is not None:
         dtype: np.dtype[Any] = np.dtype(recorded).newbyteorder("=")
@@ -230,11 +231,8 @@ def _legacy_type(raster: Raster, attrs: Mapping[str, Any]) -> np.dtype[Any]:
     return raster.dtype
 
 
-# -- scale and offset of values that are stored as they are
-
-
 def _stated_scaling(data: Any, bands: Bands, state: ReadState | None) -> Scaling | None:
-    """What the file is to say of its samples; None where GDAL_METADATA in attrs is to be believed."""
+    """Returns the scale and offset of the samples for the file; None if those of GDAL_METADATA in attrs apply."""
     none = ((1.0, 0.0),) * bands.labels.count
     if state is not None:
         if state.unpacked:
@@ -251,7 +249,7 @@ def _stated_scaling(data: Any, bands: Bands, state: ReadState | None) -> Scaling
     attrs, encoding = data.attrs, data.encoding
     if "_swath_contract" in attrs:
         return none
-    # rioxarray's arrays keep these attributes when values are computed, and lose the encoding.
+    # rioxarray's arrays keep these attributes when values are computed, but lose the encoding.
     computed = "AREA_OR_POINT" in attrs and "rasterio_dtype" not in encoding
     if computed or {"scales", "offsets", "scale_factor", "add_offset"} & encoding.keys():
         return none
@@ -263,15 +261,12 @@ def _stated_scaling(data: Any, bands: Bands, state: ReadState | None) -> Scaling
     return none if attrs.get("scale_factor") is not None or attrs.get("add_offset") is not None else None
 
 
-# -- nodata
-
-
 def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | None) -> Number | None:
-    """What the array says of missing pixels, as samples of the raster's type can have it."""
+    """Returns the nodata value that the array states, if samples of the raster's type can equal it."""
     attrs = data.attrs
     is_float = raster.dtype.kind in "fc"
     if data.dtype.kind == "b":
-        return None  # Of a comparison, whose operands had a nodata value.
+        return None  # The result of a comparison whose operands had a nodata value.
     fill = fill_of(data)
     if fill is not None:
         scaling = _applied_scaling(data, bands)
@@ -283,23 +278,26 @@ def _stated_nodata(data: Any, raster: Raster, bands: Bands, state: ReadState | N
     if stated is None:
         return None
     if state is not None and state.masked and state.nodata is None and state.dtype.kind in "fc" and math.isnan(stated):
-        return None  # NaN is what a mask leaves out, or a float file has without saying so.
+        return None  # NaN marks masked pixels, or missing pixels of a float file that does not declare them.
     if is_mixed(data):
         return math.nan if is_float else None
     if state is not None and not state.masked and _equal(stated, state.nodata) and state.dtype == data.dtype:
-        return stated  # As the file has it, sensible or not.
+        return stated  # As in the file, valid or not.
     if isinstance(stated, float) and math.isnan(stated) and not is_float:
-        return None  # Integers made of a masked array have nothing missing.
+        return None  # Integers made from a masked array have no missing pixels.
     return _fitting_or_none(stated, raster.dtype)
 
 
 def _equal(one: Number, two: Number | None) -> bool:
-    """Whether two nodata values are the same, NaN included."""
+    """Whether two nodata values are equal; NaN equals NaN."""
     return one == two or (two is not None and math.isnan(one) and math.isnan(two))
 
 
 def _packed_fill(encoding: Mapping[Any, Any]) -> Number | None:
-    """What stands for NaN among the samples of the file. Of unpacked bands with several scales the state says it."""
+    """Returns the sample that stands for NaN in the file.
+
+    For unpacked bands with several scales it comes from the state.
+    """
     state = state_of(encoding)
     if state is None or not state.masked or not encoding.keys().isdisjoint(_ENCODED_FILL_NAMES):
         return encoded_fill(encoding)
@@ -307,9 +305,9 @@ def _packed_fill(encoding: Mapping[Any, Any]) -> Number | None:
 
 
 def fill_of(data: Any) -> Number | None:
-    """The value that NaN stands for in an array; None where it is not masked.
+    """Returns the value that NaN represents in an array; None if the array is not masked.
 
-    xarray states NaN for all floats that it stores, also for those that have another value.
+    xarray sets NaN for all floats that it stores, even for those with another value.
     """
     fill = encoded_fill(data.encoding)
     is_default = fill is not None and math.isnan(fill) and nodata_of_attrs(data.attrs) is not None
@@ -317,7 +315,7 @@ def fill_of(data: Any) -> Number | None:
 
 
 def encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
-    """The value that NaN stands for: rioxarray and xarray keep it in the encoding of arrays that are masked."""
+    """Returns the value that NaN represents: rioxarray and xarray store it in the encoding of masked arrays."""
     for name in _ENCODED_FILL_NAMES:
         if encoding.get(name) is not None:
             return _as_in_file(number(encoding[name], f"encoding[{name!r}]"), state_of(encoding))
@@ -325,7 +323,9 @@ def encoded_fill(encoding: Mapping[Any, Any]) -> Number | None:
 
 
 def _as_in_file(value: Number, state: ReadState | None) -> Number:
-    """The nodata value of the file, where this is it in the type of the samples: -9999 is not -9999.0 in a text."""
+    """Returns the nodata value of the file if it equals this one in the type of the samples: as texts, -9999 and
+    -9999.0 differ.
+    """
     if state is None or state.nodata is None:
         return value
     own, other = (matchable(each, state.dtype) for each in (value, state.nodata))
@@ -333,7 +333,7 @@ def _as_in_file(value: Number, state: ReadState | None) -> Number:
 
 
 def _of_accessors(data: Any) -> Number | None:
-    """What `rio.set_nodata` said, which stands in no attribute."""
+    """Returns the value set with `rio.set_nodata`, which is not in the attributes."""
     if "rioxarray" not in sys.modules or "nodatavals" in data.attrs:
         return None
     value = data.rio.nodata
@@ -341,7 +341,10 @@ def _of_accessors(data: Any) -> Number | None:
 
 
 def _fitting(nodata: Number | None, dtype: np.dtype[Any]) -> Number | None:
-    """The value that the caller gave. One that no pixel can have is refused: readers would refuse the file."""
+    """Checks the value that the caller passed.
+
+    A value that no pixel can equal is an error, because readers would refuse the file.
+    """
     if nodata is None or dtype.kind == "c" or matchable(nodata, dtype) is not None:
         return nodata
     raise InvalidIntegerNodataError(
@@ -364,12 +367,12 @@ def _fitting_or_none(nodata: Number, dtype: np.dtype[Any]) -> Number | None:
 
 
 def nodata_of_attrs(attrs: Mapping[str, Any]) -> Number | None:
-    """attrs['nodata'], 'nodatavals', or '_FillValue' and its other names."""
+    """Returns attrs['nodata'], 'nodatavals', or '_FillValue' and its other names."""
     per_band_values = _nodatavals(attrs)
     scalar = attrs.get("nodata")
     fill = next((attrs[name] for name in FILL_NAMES if attrs.get(name) is not None), None)
     if scalar is not None and fill is not None and "_swath_contract" in attrs:
-        # A read of ours makes attrs['nodata'] only; rio.write_nodata came after it.
+        # Swath's reads set only attrs['nodata'], so a later rio.write_nodata takes precedence.
         scalar = None
     if scalar is not None:
         value = number(scalar, "attrs['nodata']")
@@ -392,7 +395,7 @@ def nodata_of_attrs(attrs: Mapping[str, Any]) -> Number | None:
 
 
 def _nodatavals(attrs: Mapping[str, Any]) -> list[Number]:
-    """The distinct values of rioxarray's attribute. None and NaN stand for bands without one."""
+    """Returns the distinct values of rioxarray's attribute. None and NaN mean that a band has no value."""
     given = attrs.get("nodatavals")
     if given is None:
         return []
@@ -420,7 +423,7 @@ def _nodatavals(attrs: Mapping[str, Any]) -> list[Number]:
 
 
 def number(value: Any, name: str) -> Number:
-    """A Python number. TypeError for truth values and texts of numbers, ValueError for what is none."""
+    """Returns a Python number. Raises TypeError for bools and texts of numbers, ValueError for other values."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, bool | np.bool_):
@@ -429,7 +432,7 @@ def number(value: Any, name: str) -> Number:
         whole = int(value)
         return whole if -(2**63) <= whole < 2**64 else float(whole)
     if isinstance(value, np.floating) and value.dtype.itemsize < 8:
-        # As it is written: 0.1 as float32 means 0.1.
+        # With the written digits: 0.1 as float32 means 0.1.
         return float(str(value))
     if isinstance(value, float | np.floating):
         return float(value)

@@ -1,4 +1,4 @@
-"""How the engine gets pixels: an array as it lies in memory, or rows that are made when their turn comes."""
+"""Provides pixels to the engine: an array in memory, or rows that are computed when the engine needs them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .raster import Raster
 
 
 class Source(NamedTuple):
-    """What `_swath.write` takes as `source`, and what it has to know about it."""
+    """The `source` argument of `_swath.write` and its properties."""
 
     pixels: Any
     bands_last: bool = True
     chunk_rows: Sequence[int] | None = None
     has_mask: bool = False
-    """Whether rows come with their mask."""
+    """Whether each row range comes with its mask."""
 
 
 def source_of(raster: Raster, *, on_device: bool = False) -> Source:
-    """The pixels of a raster, on the host or, if they are on a device and are to stay there, on that.
+    """Returns the pixels of a raster on the host or, if they are on a device and are to stay there, on the device.
 
-    An array that has the order and type of the file is handed over as it is. All else is converted some rows at a
-    time, so that a big array is never there twice.
+    An array in the order and type of the file is passed without a copy. Other arrays are converted a few rows at a
+    time, so that a large array is never in memory twice.
     """
     if raster.is_dask:
         axis = 1 if raster.bands_first else 0
@@ -71,7 +71,7 @@ def _array_rows(raster: Raster) -> Rows:
 
 
 def _dask_rows(raster: Raster, on_device: bool) -> Rows:
-    """Rows of a dask array, by one compute of just those, with the scheduler that is in force where the caller is."""
+    """Returns a function that computes rows of a dask array, only those, with the scheduler that the caller has set."""
     from dask.base import compute
 
     array = raster.array
@@ -93,7 +93,7 @@ def _dask_rows(raster: Raster, on_device: bool) -> Rows:
 
 
 def as_announced(made: Any, dtype: np.dtype[Any], what: str) -> Any:
-    """Pixels in the type that the dask array says it has: chunks may be of another, where no value changes by that."""
+    """Casts pixels to the type that the dask array declares, if no value changes: chunks may have another type."""
     if made.dtype == dtype:
         return made
     from_whole, to_float = made.dtype.kind in "iu", dtype.kind in "fc"
@@ -102,7 +102,7 @@ def as_announced(made: Any, dtype: np.dtype[Any], what: str) -> Any:
     with np.errstate(invalid="ignore", over="ignore"):
         cast = made.astype(dtype)
         if made.dtype.kind == dtype.kind == "f":
-            # xarray's interp announces float32 and makes float64: more digits than that are not meant.
+            # xarray's interp declares float32 and computes float64: the additional digits are not significant.
             kept = np.isfinite(cast) == np.isfinite(made)
         elif from_whole and to_float:
             kept = cast.astype(made.dtype) == made
@@ -124,7 +124,7 @@ def _on_host(block: Any) -> Any:
 
 
 def _with_mask(raster: Raster, block: Any, start: int, stop: int) -> Any:
-    """Rows as the file has them and, where it is to have a mask, the rows of that."""
+    """Returns rows in the form of the file and, if it gets a mask, the rows of the mask."""
     pixels = finish(raster, block)
     if raster.valid is None:
         return pixels
@@ -137,7 +137,7 @@ def _bands_last(raster: Raster, block: Any) -> npt.NDArray[Any]:
 
 
 def finish(raster: Raster, block: Any) -> npt.NDArray[Any]:
-    """A block of a raster's array as the file has it: (row, column, band), C order, native bytes."""
+    """Returns a block of a raster's array in the form of the file: (row, column, band), C order, native byte order."""
     block = _bands_last(raster, block)
     for step in raster.steps:
         block = step(block)
@@ -145,7 +145,7 @@ def finish(raster: Raster, block: Any) -> npt.NDArray[Any]:
 
 
 def _finish_on_device(raster: Raster, block: Any) -> Any:
-    """The same without leaving the device. CuPy's arrays answer to NumPy's functions."""
+    """Does the same on the device. CuPy arrays support NumPy's functions."""
     if raster.bands_first:
         block = block.transpose(1, 2, 0)
     for step in raster.steps:
@@ -154,9 +154,9 @@ def _finish_on_device(raster: Raster, block: Any) -> Any:
 
 
 def delayed(write: Callable[[], Any]) -> Any:
-    """A dask Delayed that writes when it is computed.
+    """Returns a dask Delayed that writes when it is computed.
 
-    The pixels stay inside `write`, where dask does not look: as an argument they would be computed as a whole first.
+    The pixels are hidden inside `write`: as an argument, dask would compute them as a whole first.
     """
     from dask.delayed import delayed as delay
 
@@ -168,7 +168,9 @@ def delayed(write: Callable[[], Any]) -> Any:
 
 
 def _free_worker() -> AbstractContextManager[Any]:
-    """On a worker of dask.distributed, a client whose tasks do not wait for this one to give up its thread."""
+    """On a worker of dask.distributed, provides a client whose tasks need not wait for this task to release its
+    thread.
+    """
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return nullcontext()
@@ -181,6 +183,6 @@ def _free_worker() -> AbstractContextManager[Any]:
 
 
 def make_parent(path: str) -> None:
-    """The folder of a file whose pixels may take hours to compute."""
+    """Creates the folder of a file before its pixels are computed, which may take hours."""
     if parent := os.path.dirname(path):
         os.makedirs(parent, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`to_geotiff`: what is written is checked, then handed to the engine."""
+"""`to_geotiff`: checks the array and the options, then passes them to the engine."""
 
 from __future__ import annotations
 
@@ -79,94 +79,110 @@ def to_geotiff(
     storage_options: Mapping[str, Any] | None = None,
     report: dict[str, Any] | None = None,
 ) -> Any:
-    """Write an array as a GeoTIFF or a Cloud Optimized GeoTIFF, complete or not at all.
+    """Write an array as a GeoTIFF or a Cloud Optimized GeoTIFF.
 
-    A dask array is computed some rows at a time, each of its chunks once, COGs included. The bytes of the file depend
-    on pixels and options only: not on chunks, strides, threads or memory.
+    The target appears complete or not at all. A dask array is computed a few rows at a time and each of its chunks
+    once, also for COGs. The bytes of the file depend only on the pixels and the options, not on chunks, strides,
+    threads or memory.
 
-    What is written is what the array says now. Coordinates place it (evenly spaced, else NonUniformCoordsError), labels
-    of the `band` coordinate name its bands, NaN is missing in floats. Scale, offset, nodata and type of the file that
-    an array was read from are in its `encoding`, which xarray drops when values are computed. docs/from-rioxarray.md
-    has the whole list.
+    The file describes the current state of the array. The coordinates give its position (they must be evenly spaced,
+    else NonUniformCoordsError), the labels of the `band` coordinate name its bands, and NaN is the missing value of
+    floats. The scale, offset, nodata value and type of the file from which an array was read are in its `encoding`,
+    which xarray drops when values are computed. docs/from-rioxarray.md has the complete list.
 
     Parameters
     ----------
-    data
-        DataArray, Dataset, or a bare array: NumPy, dask, CuPy, anything with DLPack. The dims of a DataArray may have
-        any order, their names tell (band / bands / channel, y / lat / latitude / row, x / lon / longitude / col).
-        Variables of a Dataset become bands with their names. Bare arrays are (y, x), (y, x, band), or (band, y, x)
-        where the first axis is the shortest and the last has more than 32 entries. float16 is stored as float32, bool
-        as uint8; pixels that a NumPy masked array hides become nodata.
-    path
-        Path, PathLike, fsspec URI, or a binary file object, which is emptied first. A name that ends with `.vrt` makes
-        a directory of tiles with an index.
-    crs
-        EPSG code, WKT or PROJ text (the last needs pyproj), or an object of pyproj, rasterio or odc-geo. Without it the
-        coordinate `spatial_ref`, attrs['crs'], attrs['crs_wkt'].
-    nodata
-        The value of missing pixels; NaN becomes it. One that the stored type cannot hold is an error. Without it
-        encoding['_FillValue'], attrs['nodata'], 'nodatavals', '_FillValue'.
-    compression
+    data : DataArray, Dataset or array
+        An array may be a NumPy, dask or CuPy array or any object with DLPack. The dims of a DataArray may have any
+        order; their names identify them (band / bands / channel, y / lat / latitude / row,
+        x / lon / longitude / col). The variables of a Dataset become bands with their names. An array without dims is
+        (y, x), (y, x, band), or (band, y, x) if the first axis is the shortest and the last has more than 32 entries.
+        float16 is stored as float32, bool as uint8. Masked pixels of a NumPy masked array become nodata.
+    path : str, os.PathLike or binary file object
+        A path, an fsspec URI, or a file object, which is truncated first. A name that ends in `.vrt` writes a
+        directory of tiles with an index.
+    crs : int, str or CRS object, optional
+        EPSG code, WKT or PROJ text (PROJ text needs pyproj), or an object of pyproj, rasterio or odc-geo. The default
+        is the first of the coordinate `spatial_ref`, attrs['crs'] and attrs['crs_wkt'] that exists.
+    nodata : float or int, optional
+        The value of missing pixels; NaN is replaced with it. A value that the stored type cannot hold is an error. The
+        default is the first of encoding['_FillValue'], attrs['nodata'], attrs['nodatavals'] and attrs['_FillValue']
+        that exists.
+    compression : str, default "zstd"
         none, deflate, lzw, packbits, zstd, lz4, lzma, lerc, lerc_deflate, lerc_zstd, jpeg, jpeg2000 (j2k), webp.
-    compression_level
-        deflate 1-9, zstd 1-22, lzma 0-9; 6 if not given. lz4 takes 0-16 and has one way to be written; other codecs
-        have none.
-    tiled, tile_size
-        Square tiles, a multiple of 16; strips of 256 rows with tiled=False.
-    predictor
-        False / 1 none, True / 2 differences, 3 for floats, 'auto' the best for the type.
-    cog
-        Cloud Optimized GeoTIFF, with overviews.
-    overview_levels, overview_resampling
-        Of a COG. Factors, powers of two; by default until an overview fits a tile. mean (classes and palettes:
-        nearest), nearest, min, max, median, mode, cubic, bilinear, gauss.
-    bigtiff
-        None: when the file is too large for a classic TIFF.
-    gpu
-        Encode on a GPU. None: if the array is on one.
-    streaming_buffer_bytes
-        Memory for rows of pixels. A row of tiles, or of the chunks of a dask array, is held in any case.
-    max_z_error, quality
-        How far lerc may change a value; jpeg, webp, jpeg2000 from 1 to 100.
-    photometric
-        auto (RGB where attrs['colorinterp'] says so, a palette where attrs['colormap'] has one, else MinIsBlack),
-        minisblack, miniswhite, rgb, rgba, or the number for the tag. Pixels are never inverted.
-    allow_internal_only_jpeg, allow_experimental_codecs
-        Accepted, without effect: no codec needs a permission.
-    allow_unparseable_crs
-        Store the text of a CRS that cannot be understood as it is.
-    drop_rotation, keep_rotation
-        What to do with a rotated transform: write the pixels without it, write it, or refuse (neither).
-    pack
-        Store values that were masked or unpacked when they were read in the type of their file again, with its scale
-        and nodata. None: where no value changes by that. True: in any case, rounded. False: store the values as they
-        are.
-    color_ramp, color_ramp_range
-        Write a `.qml` style (viridis, plasma, magma, inferno, cividis, greys, spectral, terrain) and statistics beside
-        the file.
-    compute
-        False returns a dask Delayed that writes when it is computed.
-    progress
-        True shows a bar; a callable gets bytes done and bytes in all. What it raises stops the write.
-    threads
-        Threads that encode; by default the cores that this process may use.
-    statistics
-        Put exact statistics of each band into the file.
-    interleave
-        'pixel' keeps the bands of a pixel together, 'band' each band in blocks of its own.
-    mask
-        Write a mask: an array (y, x), non-zero where pixels are valid, or True for all but NaN and nodata pixels. None:
-        where the array was read with one (masked=True).
-    overwrite
-        False raises FileExistsError when there is such a file.
-    storage_options
-        For the fsspec file system of a URI.
-    report
-        A dict that gets what the write did; `swath.last_report()` gives it too.
+    compression_level : int, optional
+        deflate 1-9, zstd 1-22, lzma 0-9, lerc_deflate 1-12, lerc_zstd 1-22; the default is 6. lz4 accepts 0-16 and,
+        like every codec without levels, ignores it.
+    tiled : bool, default True
+        Whether to write square tiles. False writes strips of 256 rows.
+    tile_size : int, default 256
+        Rows and columns of a tile; a multiple of 16.
+    predictor : bool, int or str, default False
+        False or 1 for none, True or 2 for horizontal differences, 3 for floats, 'auto' for the best one for the type.
+    cog : bool, default False
+        Write a Cloud Optimized GeoTIFF, with overviews.
+    overview_levels : list of int, optional
+        Factors of the overviews of a COG; powers of two. By default each overview halves the previous one until an
+        overview fits in one tile.
+    overview_resampling : str, default "mean"
+        mean (nearest for classes and palettes), nearest, min, max, median, mode, cubic, bilinear or gauss.
+    bigtiff : bool, optional
+        Whether to write a BigTIFF. None writes one if the file would be too large for a classic TIFF.
+    gpu : bool, optional
+        Whether to encode on a GPU. None encodes on a GPU if the array is on one.
+    streaming_buffer_bytes : int, default 256 MiB
+        Memory for rows of pixels. At least one row of tiles, or of the chunks of a dask array, is always held.
+    max_z_error : float, default 0.0
+        The largest change of a value that lerc may make.
+    photometric : str or int, default "auto"
+        auto (RGB if attrs['colorinterp'] says so, a palette if attrs['colormap'] has one, else MinIsBlack),
+        minisblack, miniswhite, rgb, rgba, or the number of the tag. Pixels are never inverted.
+    allow_internal_only_jpeg, allow_experimental_codecs : bool, default False
+        Accepted for compatibility, without effect. No codec needs a permission.
+    allow_unparseable_crs : bool, default False
+        Store the text of a CRS that cannot be parsed without changes.
+    drop_rotation, keep_rotation : bool, default False
+        Write the pixels without a rotated transform, or with it. If both are False, a rotated transform is an error.
+    pack : bool, optional
+        For values that were masked or unpacked when they were read: whether to store them in the type of their file,
+        with its scale and nodata. None does so if it changes no value. True always does so and rounds. False stores
+        the values without packing.
+    color_ramp : str or bool, optional
+        Write a `.qml` style file (viridis, plasma, magma, inferno, cividis, greys, spectral, terrain) and statistics
+        for this file.
+    color_ramp_range : tuple of float, optional
+        The values at the two ends of the color ramp.
+    compute : bool, default True
+        False returns a dask Delayed that writes the file when it is computed.
+    progress : bool or callable, optional
+        True shows a progress bar. A callable receives the number of bytes done and the total; an exception that it
+        raises stops the write.
+    threads : int, optional
+        Number of encoding threads. None uses the cores that are available to this process.
+    statistics : bool, default False
+        Store exact statistics of each band in the file.
+    quality : float, optional
+        Quality of jpeg, webp and jpeg2000, from 1 to 100.
+    interleave : {"pixel", "band"}, default "pixel"
+        'pixel' stores the bands of a pixel together, 'band' stores each band in its own blocks.
+    mask : array or bool, optional
+        Write a validity mask: an array (y, x) that is non-zero where pixels are valid, or True to mark NaN and nodata
+        pixels as invalid. None writes a mask if the array was read with one (masked=True).
+    overwrite : bool, default True
+        Whether to replace an existing file. False raises FileExistsError if the file exists.
+    storage_options : mapping, optional
+        Options for the fsspec filesystem of a URI.
+    report : dict, optional
+        A dict that the call fills with a report of the write; `swath.last_report()` returns it too.
 
     Returns
     -------
-    The path as str, the file object, or the Delayed.
+    str, file object or dask Delayed
+        The path, the file object, or, with compute=False, the Delayed.
+
+    Examples
+    --------
+    >>> swath.to_geotiff(dem, "dem.tif", cog=True, compression="deflate", predictor="auto")
     """
     ramp, span = ramp_of(color_ramp), ramp_range_of(color_ramp_range)
     target = _target_of(path)
@@ -211,7 +227,7 @@ def to_geotiff(
     options["statistics"] = bool(statistics)
 
     def job_of(storage: Storage) -> Job:
-        """The write of one way to store the values."""
+        """Returns the write for one way of storing the values."""
         raster = _without_mask(storage.raster, storage.nodata, has_mask)
         raster = dataclasses.replace(raster, valid=validity_of(mask, labelled, raster, storage.nodata))
         made = options | located
@@ -251,7 +267,7 @@ def to_geotiff(
 
 
 def _attributes(data: Any, state: ReadState | None) -> dict[str, Any]:
-    """What a DataArray says of itself, and what its file says that it does not."""
+    """Returns the attributes of a DataArray, completed by what `encoding` records of its file."""
     if state is None or state.attrs is None:
         return dict(data.attrs)
     return {**state.attrs, **data.attrs}
@@ -260,13 +276,15 @@ def _attributes(data: Any, state: ReadState | None) -> dict[str, Any]:
 def _is_whole(attrs: Mapping[str, Any], state: ReadState | None, raster: Raster, bands: Bands) -> bool:
     """Whether an array has all pixels that were read and no others, judged by its shape and band labels."""
     if state is None:
-        return "_swath_contract" not in attrs  # Computed from what was read; or made by the user, with its metadata.
+        # With the attribute, the array was computed from pixels that were read. Without it, the user made the array and
+        # its metadata.
+        return "_swath_contract" not in attrs
     return state.shape == (raster.height, raster.width) and None not in bands.samples
 
 
 @dataclasses.dataclass(frozen=True)
 class _Sidecars:
-    """What goes beside the file. Names of classes leave no room for a ramp."""
+    """The sidecar files of a write. A file with class names gets no color ramp."""
 
     categories: tuple[list[str], list[Color] | None] | None
     ramp: str | None
@@ -292,7 +310,7 @@ def _measured(report: Mapping[str, Any]) -> tuple[float, float, float, float] | 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A write that is checked and can run: now, or when a Delayed is computed."""
+    """A checked write, run immediately or when a Delayed is computed."""
 
     target: str | BinaryIO
     raster: Raster
@@ -307,10 +325,10 @@ class Job:
     storage_options: Mapping[str, Any] | None
     report: dict[str, Any] | None
     otherwise: Job | None = None
-    """The same with values as they are, where they turn out not to be those of the file's type any more."""
+    """The same write with unchanged values, used if the values turn out not to fit the type of the file."""
 
     def run(self) -> str | BinaryIO:
-        """Write."""
+        """Writes the file."""
         try:
             return self._run()
         except NotPackableError:
@@ -333,7 +351,7 @@ class Job:
         if not isinstance(self.target, str):
             return self.into(_Emptied(self.target), progress)
         if _is_vrt(self.target):
-            # Only VRT files need it, and `mosaic.write` imports `write_array` from here.
+            # Only VRT files need this module, and `mosaic.write` imports `write_array` from here.
             from ..mosaic.write import write_vrt
 
             made: dict[str, Any] = write_vrt(self, progress)
@@ -347,7 +365,7 @@ class Job:
         return made
 
     def into(self, target: str | Any, progress: Progress | None) -> dict[str, Any]:
-        """Let the engine write to a path or a file object."""
+        """Lets the engine write to a path or a file object."""
         options = self.options
         if self.sidecars.needs_statistics:
             options = options | {"measure": True}
@@ -360,7 +378,7 @@ class Job:
             "overwrite": self.overwrite,
             "progress": progress,
         }
-        # Masks are cut into tiles by the CPU, and so are their pixels.
+        # The CPU encodes masks, and it encodes the pixels of a masked image too.
         stays = self.on_gpu and self.raster.is_on_device and self.raster.valid is None
         pixels, bands_last, chunk_rows, has_mask = source_of(self.raster, on_device=stays)
         keywords |= {"bands_last": bands_last, "chunk_rows": chunk_rows, "mask": has_mask or None}
@@ -370,7 +388,7 @@ class Job:
 
 
 def write_array(array: npt.NDArray[Any], path: str, options: Options, *, threads: int | None = None) -> dict[str, Any]:
-    """Write a NumPy array, (y, x) or (y, x, band), by options that are made already."""
+    """Writes a NumPy array, (y, x) or (y, x, band), with prepared options."""
     raster = raster_of(array)
     pixels, bands_last, _, _ = source_of(raster)
     shape = raster.bands, raster.height, raster.width
@@ -380,7 +398,7 @@ def write_array(array: npt.NDArray[Any], path: str, options: Options, *, threads
 
 
 class _Emptied:
-    """A file object that loses what it holds when the first bytes come, and not before: all pixels are encoded then."""
+    """A file object that is truncated when the first bytes arrive. At that time all pixels are encoded."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -393,7 +411,7 @@ class _Emptied:
                 try:
                     getattr(self._file, name)(0)
                 except (AttributeError, OSError):
-                    # A pipe or a socket cannot go back, and need not.
+                    # A pipe or a socket cannot seek and does not need to.
                     break
         return self._file.write(data)
 
@@ -407,7 +425,7 @@ def _target_of(path: Any) -> str | Any:
                 "cloud URL (s3://, gs://, az://, ...) instead."
             )
         if not target:
-            raise FileNotFoundError("path is empty: there is no file of that name")
+            raise FileNotFoundError("path is empty: pass the name of the file to write")
         if os.path.isdir(target):
             raise IsADirectoryError(f"{target} is a directory: name the file to write")
         return target
@@ -458,12 +476,12 @@ def _categories(attrs: Mapping[str, Any]) -> tuple[list[str], list[Color] | None
     if names is None or not len(names):
         return None
     if isinstance(names, str) and "_swath_contract" in attrs:
-        names = [names]  # netCDF has no lists of one.
+        names = [names]  # netCDF turns a list of one item into a single value.
     return categories_of(names, value_of(attrs.get("category_colors")))
 
 
 def _without_mask(raster: Raster, nodata: Number | None, has_mask: bool) -> Raster:
-    """What a masked array hides becomes nodata: that value, else NaN, or anything if the file gets a mask."""
+    """Replaces masked pixels with nodata: the given value, else NaN for floats, else 0 if the file gets a mask."""
     array = raster.array._meta if raster.is_dask else raster.array
     if not isinstance(array, np.ma.MaskedArray):
         return raster
@@ -479,7 +497,7 @@ def _filling(fill: Number | None) -> Step:
         if not np.ma.is_masked(block):
             return np.asarray(block)
         if fill is None:
-            raise ValueError("masked pixels of an integer array have no value to be written as: pass one as nodata=")
+            raise ValueError("an integer array has masked pixels but no nodata value to store for them: pass nodata=")
         result: npt.NDArray[Any] = np.ma.filled(block, fill)
         return result
 
@@ -489,7 +507,7 @@ def _filling(fill: Number | None) -> Step:
 def _bytes(size: Any) -> int:
     if not isinstance(size, int | float | np.integer | np.floating) or size != size:
         raise TypeError(f"streaming_buffer_bytes must be a number of bytes, got {type(size).__name__}: {size!r}")
-    # The engine counts in 64 bits: infinity and more than that are no limit.
+    # The engine counts in 64 bits; infinity and larger numbers mean no limit.
     return int(max(min(size, NO_LIMIT), 1))
 
 

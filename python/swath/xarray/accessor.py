@@ -1,4 +1,4 @@
-"""`.swath` on DataArrays and Datasets: write them, or read the part of a file that lies under them."""
+"""The accessor `.swath` of DataArrays and Datasets: writes them, or reads the part of a file that they cover."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class SwathDataArray:
-    """What Swath does with a DataArray: `da.swath.to_geotiff(path)`, `da.swath.open_geotiff(source)`."""
+    """The accessor of a DataArray: `da.swath.to_geotiff(path)`, `da.swath.open_geotiff(source)`."""
 
     def __init__(self, array: xr.DataArray) -> None:
         self._array = array
 
     def to_geotiff(self, path: Any, **keywords: Any) -> Any:
-        """Write this array: `swath.to_geotiff(da, path, ...)`."""
+        """Write this array; the same as `swath.to_geotiff(da, path, ...)`."""
         return to_geotiff(self._array, path, **keywords)
 
     def open_geotiff(
@@ -36,25 +36,29 @@ class SwathDataArray:
         resampling: str = "auto",
         **keywords: Any,
     ) -> xr.DataArray:
-        """Read the part of a file that lies under this array.
+        """Read the part of a file that this array covers.
 
-        The pixels come as this array's do: as dask chunks where it has them, on the GPU where it lies there; `chunks=`
-        and `gpu=` say otherwise.
+        The result has the same kind of array as this one: dask if it has chunks, CuPy if it is on a GPU. `chunks=`
+        and `gpu=` override that.
 
         Parameters
         ----------
-        source
-            What `swath.open_geotiff` opens.
-        auto_reproject
-            Whether the file may have another CRS. Swath does not reproject: with two different systems this raises
-            NotImplementedError and says what does.
-        coregister
-            Read unpacked and resampled to the very pixels of this array, from the coarsest overview that is fine
+        source : str, os.PathLike, bytes or binary file object
+            As in `swath.open_geotiff`.
+        auto_reproject : bool
+            Whether the file may have another CRS. Swath does not reproject: if the two systems differ, the call raises
+            NotImplementedError with a hint to a package that does.
+        coregister : bool
+            Unpack the pixels and resample them to the exact grid of this array, from the coarsest overview that is fine
             enough. Pixels that the file does not cover are NaN.
-        resampling
-            'nearest', 'bilinear', 'cubic', or 'auto': nearest for whole numbers and palettes, else bilinear.
-        keywords
-            As for `swath.open_geotiff`; `window` is found here.
+        resampling : {"auto", "nearest", "bilinear", "cubic"}
+            Method for `coregister`. "auto" uses nearest for integers and palettes, and bilinear for other data.
+        **keywords
+            As in `swath.open_geotiff`, except `window`, which is computed here.
+
+        Returns
+        -------
+        xarray.DataArray
         """
         return open_under(
             self._array,
@@ -67,13 +71,13 @@ class SwathDataArray:
 
 
 class SwathDataset:
-    """What Swath does with a Dataset: `ds.swath.to_geotiff(path, var)`, `ds.swath.open_geotiff(source)`."""
+    """The accessor of a Dataset: `ds.swath.to_geotiff(path, var)`, `ds.swath.open_geotiff(source)`."""
 
     def __init__(self, dataset: xr.Dataset) -> None:
         self._dataset = dataset
 
     def to_geotiff(self, path: Any, var: Any = None, **keywords: Any) -> Any:
-        """Write all variables as bands with their names, or one: `swath.to_geotiff(ds[var], path, ...)`."""
+        """Write all variables as bands with their names, or one variable: `swath.to_geotiff(ds[var], path, ...)`."""
         return to_geotiff(self._dataset if var is None else self._dataset[var], path, **keywords)
 
     def open_geotiff(
@@ -86,9 +90,10 @@ class SwathDataset:
         resampling: str = "auto",
         **keywords: Any,
     ) -> xr.DataArray:
-        """Read the part of a file that lies under this dataset, as `DataArray.swath.open_geotiff` does.
+        """Read the part of a file that this dataset covers, like `DataArray.swath.open_geotiff`.
 
-        `var` is the variable whose CRS and kind of array (numpy, dask, CuPy) count; the first (y, x) one when None.
+        `var` names the variable that determines the CRS and the kind of array (numpy, dask, CuPy). None uses the
+        first variable with dimensions (y, x).
         """
         return SwathDataArray(template_of(self._dataset, var)).open_geotiff(
             source, auto_reproject=auto_reproject, coregister=coregister, resampling=resampling, **keywords
@@ -96,14 +101,14 @@ class SwathDataset:
 
 
 def template_of(target: xr.DataArray | xr.Dataset, var: Any = None) -> xr.DataArray:
-    """The array that tells the grid, the CRS and the kind of array of a target."""
+    """Returns the array that determines the grid, the CRS and the kind of array of a target."""
     import xarray as xr
 
     if isinstance(target, xr.DataArray):
         return target
     if var is None:
         on_grid = [name for name, v in target.data_vars.items() if {"y", "x"} <= set(v.dims)]
-        # A variable that is nothing but the grid comes first.
+        # Prefers a variable that only describes the grid.
         var = min(on_grid, key=lambda name: target[name].ndim, default=None)
         if var is None:
             raise ValueError(
@@ -117,7 +122,7 @@ def template_of(target: xr.DataArray | xr.Dataset, var: Any = None) -> xr.DataAr
 
 
 def register() -> None:
-    """Put `.swath` on xarray's classes. Again is no harm."""
+    """Registers `.swath` with xarray's classes. Repeated calls have no effect."""
     import xarray as xr
 
     if getattr(xr.DataArray, "swath", None) is not SwathDataArray:
@@ -126,7 +131,7 @@ def register() -> None:
 
 
 def register_with_xarray() -> None:
-    """Put `.swath` on xarray's classes now if xarray is imported, else as soon as it is."""
+    """Registers `.swath` now if xarray is imported, else when it is imported."""
     if "xarray" in sys.modules:
         register()
     elif not any(isinstance(finder, _WhenImported) for finder in sys.meta_path):
@@ -134,7 +139,7 @@ def register_with_xarray() -> None:
 
 
 class _WhenImported:
-    """Lets the others find xarray, and registers the accessors when its module has run. Then it goes."""
+    """An import hook that registers the accessors after xarray's module has run, and then removes itself."""
 
     def __init__(self) -> None:
         self._asking = False
@@ -162,7 +167,7 @@ class _WhenImported:
             run(module)
             register()
 
-        # A loader that cannot be changed is left alone: the engine registers too.
+        # A loader without a settable `exec_module` stays unchanged: the engine also registers the accessors.
         with contextlib.suppress(AttributeError):
             loader.exec_module = run_and_register  # type: ignore[method-assign]
         return spec

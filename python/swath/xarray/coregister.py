@@ -1,4 +1,4 @@
-"""A file on the grid of an array: its pixels resampled to the array's."""
+"""Resamples the pixels of a file to the grid of an array."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def coregistered(template: xr.DataArray, source: Any, resampling: str, keywords: dict[str, Any]) -> xr.DataArray:
-    """The pixels of a file on the grid of a template, from the coarsest level that is fine enough."""
+    """Returns the pixels of a file on the grid of a template, from the coarsest level that is fine enough."""
     import xarray as xr
 
     if keywords.get("gpu") or is_vrt(coerce(source)):
@@ -73,7 +73,7 @@ def coregistered(template: xr.DataArray, source: Any, resampling: str, keywords:
 
 
 def _grid_of(template: xr.DataArray, name: str) -> Axis:
-    """The evenly spaced axis of a template, x ascending and y descending as rasters have them."""
+    """Returns the evenly spaced axis of a template; x must ascend and y must descend."""
     values = np.asarray(template[name].values, np.float64)
     sign, order = (1, "ascending") if name == "x" else (-1, "descending")
     if len(values) < 2:
@@ -103,7 +103,7 @@ def _grid_of(template: xr.DataArray, name: str) -> Axis:
 
 
 def _coarsest(source: Any, tall: float, wide: float, keywords: dict[str, Any]) -> int:
-    """The coarsest level whose pixels are no larger than the template's."""
+    """Returns the coarsest level whose pixels are no larger than the template's."""
     allowed = {name: keywords[name] for name in HEADER_KEYWORDS if name in keywords}
     ready = prepare(source, **allowed)
     header = Header(ready.coords(), ready.attrs())
@@ -136,7 +136,7 @@ def _method(resampling: str, dtype: np.dtype[Any], attrs: dict[str, Any]) -> str
 
 
 def _attrs_on(attrs: dict[str, Any], down: Axis, across: Axis, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """The attributes of a file for its pixels on another grid."""
+    """Returns the attributes of a file for its pixels on another grid."""
     moved = {name: value for name, value in attrs.items() if name not in ("raster_type", "masked_nodata")}
     left, top = across.first - across.step / 2, down.first - down.step / 2
     moved["transform"] = (across.step, 0.0, left, 0.0, down.step, top)
@@ -147,10 +147,10 @@ def _attrs_on(attrs: dict[str, Any], down: Axis, across: Axis, dtype: np.dtype[A
 
 @dataclass(frozen=True)
 class OnGrid:
-    """The pixels of a file on another grid, made when they are indexed."""
+    """The pixels of a file on another grid, computed when they are indexed."""
 
     pixels: Any
-    """What the pixels of the file are indexed in, lazily or not."""
+    """The indexable pixels of the file, lazy or not."""
     rows: npt.NDArray[np.float64]
     columns: npt.NDArray[np.float64]
     method: str
@@ -175,7 +175,7 @@ class OnGrid:
         return sample(near, rows - above.start, columns - left.start, self.method).astype(self.dtype, copy=False)
 
     def array(self, chunks: Any) -> Any:
-        """The whole as a numpy array, or in chunks as a dask array."""
+        """Returns the whole as a numpy array or, with chunks, as a dask array."""
         if chunks is None:
             return self[tuple(slice(None) for _ in self.shape)]
         import dask.array
@@ -186,6 +186,6 @@ class OnGrid:
 
 
 def _around(places: npt.NDArray[np.float64], size: int) -> slice:
-    """The pixels that the places can draw on."""
+    """Returns the range of pixels that the positions can use."""
     start, stop = math.floor(np.min(places)) - REACH, math.ceil(np.max(places)) + REACH + 1
     return slice(min(max(0, start), size), max(0, min(size, stop)))

@@ -19,16 +19,16 @@ Sizes = tuple[int, ...]
 """Lengths of the chunks along one axis."""
 
 MAX_CHUNKS = 50_000
-"""More tasks than this keep a scheduler busy with itself."""
+"""With more tasks than this, schedulers spend most of their time on overhead."""
 
 
 class Indexed:
-    """In place of chunks: an array that xarray reads where it is indexed. It keeps the pixels that it was made on."""
+    """Passed as `chunks` to get an array that xarray reads when it is indexed. It stores the `Pixels` of that array."""
 
     pixels: Pixels
 
     def array_of(self, pixels: Pixels) -> Any:
-        # xarray is imported on first use.
+        # Imports xarray on first use.
         from .lazy_array import lazy_array
 
         self.pixels = pixels
@@ -36,20 +36,22 @@ class Indexed:
 
 
 def open_lazy(handle: Handle, plan: ReadPlan, chunks: Any, pixels: Pixels | None = None) -> dask.array.Array:
-    """The pixels of a plan as a dask array; `pixels` says how they are read. Nothing is until it is computed."""
+    """Returns the pixels of a plan as a dask array; `pixels` defines how they are read. Reading starts at compute."""
     if isinstance(chunks, Indexed):
         indexed: dask.array.Array = chunks.array_of(Pixels(handle, plan))
         return indexed
     sizes = chunk_sizes(chunks, plan, handle.file().levels[plan.level][2:])
     pixels = Pixels(handle, plan) if pixels is None else pixels
-    # A task is this object and a slice.
+    # A task consists of this object and a slice.
     return dask_array(pixels, sizes, (pixels, sizes), pixels[(slice(0, 0),) * pixels.ndim], inline=True)
 
 
 def dask_array(
     pixels: Pixels, sizes: Any, about: Any, meta: Any, *, inline: bool, prefix: str = "open_geotiff"
 ) -> dask.array.Array:
-    """One blockwise layer, of which no task is made until the graph runs; what it is `about` names it."""
+    """Returns a dask array of one blockwise layer, whose tasks are made when the graph runs; its name is derived from
+    `about`.
+    """
     import dask.array
     from dask.base import tokenize
 
@@ -67,7 +69,7 @@ def dask_array(
 
 
 def check_chunks(chunks: Any) -> None:
-    """ValueError for what `chunks=` cannot mean, whatever the image."""
+    """Raises ValueError for values of `chunks=` that are invalid for every image."""
     if isinstance(chunks, Indexed):
         return
     if isinstance(chunks, dict):
@@ -110,7 +112,7 @@ def _bad(chunks: Any) -> ValueError:
 
 
 def by_axis(chunks: Any) -> tuple[Any, Any, Any]:
-    """What `chunks=` asks for along y, x and band; all of an axis that it does not name."""
+    """Returns the chunk sizes along y, x and band; the whole axis if `chunks` does not name it."""
     if isinstance(chunks, dict):
         named = chunks if chunks else {"y": "auto", "x": "auto"}
         return tuple(-1 if named.get(axis) is None else named[axis] for axis in ("y", "x", "band"))  # type: ignore[return-value]
@@ -118,7 +120,7 @@ def by_axis(chunks: Any) -> tuple[Any, Any, Any]:
 
 
 def chunk_sizes(chunks: Any, plan: ReadPlan, blocks: tuple[int, int]) -> tuple[Sizes, ...]:
-    """The lengths of the chunks along each axis of a plan's result; `blocks` are rows and columns of a block."""
+    """Returns the lengths of the chunks along each axis of a plan's result; `blocks` is the size of a block."""
     check_chunks(chunks)
     height, width, *bands = plan.shape
     rows, columns, layers = by_axis(chunks)
@@ -141,7 +143,7 @@ def chunk_sizes(chunks: Any, plan: ReadPlan, blocks: tuple[int, int]) -> tuple[S
 
 
 def _cut(size: Any, length: int, axis: str, chunks: Any) -> Sizes:
-    """An axis of `length` in pieces as asked for."""
+    """Splits an axis of `length` as requested."""
     if isinstance(size, tuple):
         if sum(size) != length:
             raise ValueError(
@@ -155,7 +157,7 @@ def _cut(size: Any, length: int, axis: str, chunks: Any) -> Sizes:
 
 
 def _aligned(rows: Any, columns: Any, plan: ReadPlan, blocks: tuple[int, int], depth: int) -> tuple[Sizes, Sizes]:
-    """Chunks near the size that dask is configured for, cut where blocks of the file begin."""
+    """Returns chunks near the size configured in dask that begin at borders of blocks of the file."""
     import dask
     from dask.utils import parse_bytes
 
@@ -176,6 +178,6 @@ def _aligned(rows: Any, columns: Any, plan: ReadPlan, blocks: tuple[int, int], d
 
 
 def on_grid(length: int, start: int, step: int) -> Sizes:
-    """Cuts of `length` pixels that begin at pixel `start` of the file, at multiples of `step` of the file."""
+    """Splits `length` pixels that begin at pixel `start` of the file at multiples of `step` of the file."""
     cuts = [start, *range((start // step + 1) * step, start + length, step), start + length]
     return tuple(after - before for before, after in zip(cuts, cuts[1:], strict=False))

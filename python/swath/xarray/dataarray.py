@@ -1,4 +1,4 @@
-"""DataArrays, made without the checks that xarray makes of what users give it."""
+"""Makes DataArrays without the checks that xarray applies to arguments of users."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from xarray.indexes import PandasIndex
 
     Coords = dict[str, npt.NDArray[Any] | PandasIndex]
-    """One-dimensional coordinates, or their indexes, by the dimension they belong to; scalars by their name."""
+    """One-dimensional coordinates or their indexes, by dimension; scalar coordinates by name."""
 
 
 def index_of(values: npt.NDArray[Any], dim: str) -> PandasIndex:
-    """The index of a coordinate. Parts of it are cheaper to take (`isel`) than to make."""
+    """Returns the index of a coordinate. Taking a part of it (`isel`) is cheaper than making a new one."""
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
     from xarray.indexes import PandasIndex
 
@@ -30,10 +30,10 @@ def data_array(
     name: Any,
     encoding: dict[str, Any] | None = None,
 ) -> xr.DataArray:
-    """As `xr.DataArray` of these, with an encoding.
+    """Like `xr.DataArray(...)`, with an encoding.
 
-    The constructor looks at coordinates several times over and copies attrs deeply: on small windows that takes longer
-    than the read (0.9 ms of a busy machine, against 0.1 ms this way).
+    The constructor checks coordinates several times and copies attrs deeply. On small windows that takes longer than
+    the read: 0.9 ms on a busy machine, against 0.1 ms this way.
     """
     make = _directly if _direct_way_works() else _plainly
     array = make(data, dims, coords, attrs, name)
@@ -72,12 +72,12 @@ def _directly(data: Any, dims: tuple[str, ...], coords: Coords, attrs: dict[str,
 
 @cache
 def _direct_way_works() -> bool:
-    """Whether this xarray still has the way in, and makes the same of it."""
+    """Whether this version of xarray still supports the direct construction, with the same result."""
     import numpy as np
 
     coords: Coords = {"y": np.arange(2.0), "x": np.arange(3), "band": np.array(1)}
     try:
         made, plain = (make(np.zeros((2, 3)), ("y", "x"), coords, {"a": 1}, "name") for make in (_directly, _plainly))
         return made.identical(plain) and made.sel(x=2).identical(plain.sel(x=2))
-    except Exception:  # Whatever a future version says of arguments that it does not take.
+    except Exception:  # A future version may raise any exception for arguments that it does not accept.
         return False

@@ -1,4 +1,4 @@
-"""The xarray engine `swath`: datasets whose pixels are read when they are looked at."""
+"""The xarray engine `swath`: datasets whose pixels are read when they are accessed."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from ..read.pixels import Pixels
 
 NAMELESS = "band_data"
-"""The variable of a source that has no name."""
+"""The name of the variable if the source has no name."""
 
 DECODERS = ("decode_times", "decode_timedelta", "use_cftime", "concat_characters", "decode_coords")
-"""What `xr.open_dataset` passes on for formats that have such things. A raster has none of them."""
+"""Decoding options that `xr.open_dataset` passes to every engine and that do not apply to rasters."""
 
 TARGETS = ("coregister", "auto_reproject")
 """Keywords whose value is the target grid."""
 
 STRIP_BYTES = 1 << 20
-"""Strips are often a few rows: that many bytes of them make a chunk worth a task."""
+"""Strips often have only a few rows: a chunk of strips has at least this many bytes."""
 
 
 class SwathBackendEntrypoint(BackendEntrypoint):
-    """`xr.open_dataset(file, engine="swath")`: GeoTIFF, COG and VRT mosaics, read by Swath, without GDAL."""
+    """`xr.open_dataset(file, engine="swath")`: opens GeoTIFF, COG and VRT mosaics with Swath, without GDAL."""
 
     description = "Open GeoTIFF, COG and VRT files with Swath, lazily and without GDAL"
     open_dataset_parameters: ClassVar[tuple[str, ...]] = ("filename_or_obj", "drop_variables")
@@ -51,20 +51,20 @@ class SwathBackendEntrypoint(BackendEntrypoint):
         spatial_ref: bool = False,
         **reading: Any,
     ) -> xr.Dataset:
-        """One variable, named as `open_geotiff` would name the array, else `band_data`.
+        """Open a file as a Dataset of one variable, named like the array of `open_geotiff`, else `band_data`.
 
         Parameters
         ----------
-        filename_or_obj
-            What `swath.open_geotiff` opens.
-        drop_variables
+        filename_or_obj : str, os.PathLike, bytes or binary file object
+            As in `swath.open_geotiff`.
+        drop_variables : str or iterable of str, optional
             Variables and coordinates to leave out.
-        spatial_ref
+        spatial_ref : bool
             Add the `spatial_ref` coordinate that rioxarray reads.
-        reading
-            As for `swath.open_geotiff`: band, window, bbox, overview_level, masked, unpack (or mask_and_scale),
-            default_name and so on. `coregister=<array or dataset>` reads onto the grid of that target: `resampling`
-            and `var` as in `DataArray.swath.open_geotiff`.
+        **reading
+            As in `swath.open_geotiff`: band, window, bbox, overview_level, masked, unpack (or mask_and_scale),
+            default_name and so on. `coregister=<array or dataset>` resamples to the grid of that target, with
+            `resampling` and `var` as in `DataArray.swath.open_geotiff`.
         """
         register()
         for name in DECODERS:
@@ -88,7 +88,7 @@ class SwathBackendEntrypoint(BackendEntrypoint):
         return dataset
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """By the extension: .tif, .tiff, .vrt."""
+        """Whether the name ends in .tif, .tiff or .vrt."""
         try:
             path = local_path(filename_or_obj) or filename_or_obj
         except TypeError:
@@ -99,26 +99,30 @@ class SwathBackendEntrypoint(BackendEntrypoint):
 
 
 def _close() -> None:
-    """Nothing to do: a file is closed when nobody refers to it. xarray wants something to call."""
+    """Does nothing, because a file is closed when its last reference is gone. xarray needs a function to call."""
 
 
 class _Computed:
-    """A dask array as something to index that gives pixels."""
+    """An indexable object that computes the pixels of a dask array."""
 
     def __init__(self, array: Any) -> None:
         self.array, self.shape, self.dtype = array, array.shape, array.dtype
 
     def __getitem__(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
         part = self.array
-        for axis in reversed(range(len(key))):  # One axis at a time: several arrays of indices mean their product here.
+        # One axis at a time: several index arrays mean their outer product here.
+        for axis in reversed(range(len(key))):
             part = part[(slice(None),) * axis + (key[axis],)]
         pixels: npt.NDArray[Any] = part.compute()
         return pixels
 
 
 def _dataset(source: Any, reading: dict[str, Any]) -> xr.Dataset:
-    """By `open_geotiff`, which checks what is asked for; pixels are left in the file where they can be read later."""
-    # A file object may be closed by then, and a limit on what is fetched from the cloud is for reads at once.
+    """Opens a file with `open_geotiff`, which checks the arguments; pixels stay in the file if they can be read
+    later.
+    """
+    # Two kinds of reads are not lazy: those of a file object, which may be closed later, and those with a limit on the
+    # bytes fetched from the cloud.
     at_once = {"chunks", "gpu", "max_cloud_bytes"} & reading.keys() or is_content(source) or is_file_like(source)
     if at_once:
         return _dataset_of(open_geotiff(source, **reading))
@@ -130,7 +134,7 @@ def _dataset(source: Any, reading: dict[str, Any]) -> xr.Dataset:
 
 
 def _preferred_chunks(pixels: Pixels) -> dict[str, int | tuple[int, ...]]:
-    """Tiles, or as many strips as are worth a task."""
+    """Returns the size of a tile, or of enough strips for one task."""
     plan = pixels.plan
     rows, columns = pixels.handle.file().levels[plan.level][2:]
     if columns >= plan.shape[1]:
@@ -144,7 +148,7 @@ def _preferred_chunks(pixels: Pixels) -> dict[str, int | tuple[int, ...]]:
 
 
 def _mosaic(source: Any, reading: dict[str, Any]) -> xr.Dataset:
-    """A mosaic as chunks of dask that are computed where they are indexed."""
+    """Opens a mosaic as a dask array whose chunks are computed when they are indexed."""
     array = open_geotiff(source, chunks="auto", **reading)
     variable = xr.Variable(array.dims, lazy_array(_Computed(array.data)), array.attrs)
     variable.encoding["preferred_chunks"] = {str(name): sizes for name, sizes in array.chunksizes.items()}
@@ -156,12 +160,14 @@ def _dataset_of(array: xr.DataArray) -> xr.Dataset:
 
 
 def _name_of(array: xr.DataArray) -> Hashable:
-    """The name of the variable; a file that is called as a coordinate gives none."""
+    """Returns the name of the variable; the default if the file is named like a coordinate."""
     return NAMELESS if not array.name or array.name in {*array.coords, "spatial_ref"} else array.name
 
 
 def _target(reading: dict[str, Any]) -> xr.DataArray | xr.Dataset | None:
-    """The array or dataset that `coregister=` or `auto_reproject=` name; these keywords become the accessor's flags."""
+    """Returns the array or dataset passed as `coregister=` or `auto_reproject=`; these keywords become flags of the
+    accessor.
+    """
     if "like" in reading:
         raise ValueError(
             "the 'like=' backend kwarg was removed; pass the target grid as the value of 'coregister' or "

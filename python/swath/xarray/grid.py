@@ -1,4 +1,6 @@
-"""The grid of a file beside that of an array: coordinates as pixels, and whether both have one CRS."""
+"""Compares the grid of a file with that of an array: coordinates as pixel positions, and whether both have the same
+CRS.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 NEARLY = 1e-6
-"""Of a pixel: what coordinates that are meant to be the same may differ by."""
+"""The largest difference, as a fraction of a pixel, between coordinates that count as equal."""
 
 HEADER_KEYWORDS = ("overview_level", "allow_rotated", "allow_unparseable_crs", "allow_invalid_nodata")
 
@@ -33,18 +35,20 @@ class Axis:
 
     @staticmethod
     def of(values: npt.NDArray[Any], step: float | None) -> Axis:
-        """`step` is that of an axis with a single value, which does not tell it."""
+        """Returns the axis of these coordinates. `step` applies to an axis with a single value."""
         if len(values) > 1:
             step = float(values[-1] - values[0]) / (len(values) - 1)
         return Axis(float(values[0]), step or 1.0, len(values))
 
     def places(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Coordinates in pixels from the first centre."""
+        """Returns coordinates as pixel positions, counted from the first centre."""
         places: npt.NDArray[np.float64] = (np.asarray(values, np.float64) - self.first) / self.step
         return places
 
     def under(self, values: npt.NDArray[Any]) -> tuple[int, int]:
-        """The pixels that lie under these coordinates, each as wide as a pixel of this axis; empty when none do."""
+        """Returns the range of pixels that these coordinates cover, each as wide as a pixel of this axis; empty if
+        there are none.
+        """
         places = self.places(values)
         if not len(places) or not np.isfinite(places).all():
             raise ValueError("Caller has coordinates that are not finite numbers, or none")
@@ -54,7 +58,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of itself before its pixels are read."""
+    """The metadata of a file."""
 
     coords: dict[str, npt.NDArray[Any]]
     attrs: dict[str, Any]
@@ -74,7 +78,7 @@ class Header:
 
 
 def header_of(source: Any, keywords: dict[str, Any]) -> Header:
-    """The coordinates and attributes of a file, read with those of the keywords that change them."""
+    """Returns the coordinates and attributes of a file, with the keywords that affect them."""
     keywords = {name: keywords[name] for name in HEADER_KEYWORDS if name in keywords}
     if is_vrt(coerce(source)):
         return Header.of(open_geotiff(source, chunks=-1, **keywords))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LazyPixels(BackendArray):
-    """Pixels as xarray indexes them. Only the window and the bands that are asked for are read."""
+    """Adapts pixels to xarray's indexing. It reads only the requested window and bands."""
 
     def __init__(self, pixels: Any) -> None:
         self.pixels = pixels
@@ -29,5 +29,5 @@ class LazyPixels(BackendArray):
 
 
 def lazy_array(pixels: Any) -> Any:
-    """Something to index as data of a variable."""
+    """Returns an indexable object as data for a variable."""
     return indexing.LazilyIndexedArray(LazyPixels(pixels))

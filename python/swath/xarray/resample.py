@@ -1,4 +1,4 @@
-"""Pixels at places between pixels: nearest, bilinear and cubic sampling along rows and columns."""
+"""Samples pixels at fractional positions: nearest, bilinear and cubic along rows and columns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     Taps = list[tuple[npt.NDArray[np.intp], Floats]]
 
 REACH = 2
-"""How many pixels beyond the two beside it a place can draw on."""
+"""The number of pixels beyond the two neighbours of a position that contribute to it."""
 
 
 def sample(pixels: npt.NDArray[Any], rows: Floats, columns: Floats, method: str) -> npt.NDArray[Any]:
-    """Values at every (row, column) place, counted in pixels from the centre of the first; NaN where no pixel is.
+    """Returns values at every (row, column) position, counted in pixels from the centre of the first; NaN outside the
+    image.
 
-    A NaN pixel has no weight: the others beside the place stand in for it. Integers stay integers with nearest, when
-    all places lie in the image.
+    A NaN pixel has no weight: the other neighbours replace it. With nearest, integers stay integers if all positions
+    are inside the image.
     """
     height, width = pixels.shape[:2]
     if method == "nearest":
@@ -35,7 +36,8 @@ def sample(pixels: npt.NDArray[Any], rows: Floats, columns: Floats, method: str)
     if method == "bilinear":
         return linear
     down, across = _cubic(rows, height), _cubic(columns, width)
-    # The cubic has negative weights: with a pixel missing under one of them there is nothing sensible to divide by.
+    # The cubic kernel has negative weights: without the pixel of one of them, the sum of the weights is no sensible
+    # divisor.
     present = _mix(_mix((~holes).astype(np.float64), _present(rows, height), 0), _present(columns, width), 1)
     return np.where(present == 16.0, _mix(_mix(values, down, 0), across, 1), linear)
 
@@ -53,7 +55,7 @@ def _nearest(pixels: npt.NDArray[Any], rows: Floats, columns: Floats) -> npt.NDA
 
 
 def _taps(places: Floats, size: int, weights: list[Floats], first: int) -> Taps:
-    """Which pixels weigh how much at each place; none outside the image."""
+    """Returns the pixels and weights of each position; none outside the image."""
     begin = np.floor(places).astype(np.intp) + first
     taps = []
     for number, weight in enumerate(weights):
@@ -68,7 +70,7 @@ def _linear(places: Floats, size: int) -> Taps:
 
 
 def _cubic(places: Floats, size: int) -> Taps:
-    # Keys' kernel with a = -1/2, as GDAL's cubic.
+    # Keys' kernel with a = -1/2, as in GDAL's cubic.
     t = places - np.floor(places)
     weights = [
         ((-0.5 * t + 1.0) * t - 0.5) * t,
@@ -80,7 +82,7 @@ def _cubic(places: Floats, size: int) -> Taps:
 
 
 def _present(places: Floats, size: int) -> Taps:
-    """The taps of the cubic, one for each that lies in the image."""
+    """Returns the taps of the cubic that lie inside the image."""
     return _taps(places, size, [np.ones_like(places)] * 4, -1)
 
 

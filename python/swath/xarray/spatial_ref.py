@@ -1,4 +1,4 @@
-"""The `spatial_ref` coordinate by which rioxarray and other CF readers know where an array lies."""
+"""The `spatial_ref` coordinate, from which rioxarray and other CF readers take the georeferencing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ NAME = "spatial_ref"
 
 
 def with_spatial_ref(placed: Placed) -> Placed:
-    """The same array or dataset with a `spatial_ref` coordinate (crs_wkt, GeoTransform) that its variables refer to."""
+    """Returns the array or dataset with a `spatial_ref` coordinate (crs_wkt, GeoTransform) to which its variables
+    refer.
+    """
     import xarray as xr
 
     arrays = [placed] if isinstance(placed, xr.DataArray) else list(placed.data_vars.values())
@@ -34,7 +36,7 @@ def _grid_mapping(attrs: dict[Any, Any]) -> dict[str, Any]:
     if "transform" in attrs:
         a, b, c, d, e, f = attrs["transform"]
         if attrs.get("raster_type") == "point":
-            # The attribute places centres there; a GeoTransform is of corners.
+            # For points the attribute refers to pixel centres; a GeoTransform refers to corners.
             c, f = c - (a + b) / 2, f - (d + e) / 2
         mapping["GeoTransform"] = " ".join(repr(float(v)) for v in (c, a, b, f, d, e))
     return mapping

@@ -1,7 +1,7 @@
 """Lists and dicts in attrs that netCDF and Zarr can store.
 
-Both refuse attributes that are dicts or nested lists. `Structured` is text to them and, to Python, the list or dict
-that it holds; what they give back is the plain text, which `value_of` turns into the list again.
+Both refuse attributes that are dicts or nested lists. They treat `Structured` as text, while Python code uses it as
+the list or dict that it holds. A file returns the plain text, which `value_of` converts to the list again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 
 class Structured(str):
-    """A list or dict with a text form. It compares, iterates and indexes as its value and must not be changed."""
+    """A list or dict with a text form. It compares, iterates and indexes like its value; callers must not change it."""
 
     value: Any
 
     def __new__(cls, value: Any, text: str | None = None) -> Structured:
-        """The text is JSON unless another is given."""
+        """The text is JSON by default."""
         made = super().__new__(cls, json.dumps(value, default=_plain) if text is None else text)
         made.value = value
         return made
@@ -51,14 +51,14 @@ class Structured(str):
         return Structured, (self.value, str.__str__(self))
 
     def __getattr__(self, name: str) -> Any:
-        # keys, items, get of a dict. Those that str has too are str's.
+        # keys, items and get of a dict. Methods that str also has are those of str.
         if name in ("keys", "values", "items", "get"):
             return getattr(self.value, name)
         raise AttributeError(f"'Structured' object has no attribute {name!r}")
 
 
 def value_of(attribute: Any) -> Any:
-    """The list or dict that an attribute holds or, after a round trip through a file, has the JSON text of."""
+    """Returns the list or dict of an attribute, also from its JSON text after a round trip through a file."""
     if isinstance(attribute, Structured):
         return attribute.value
     if isinstance(attribute, str):
@@ -70,7 +70,7 @@ def value_of(attribute: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form of: bytes of a tag."""
+    """Converts values without a JSON form: the bytes of a tag."""
     if isinstance(value, bytes):
         return list(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,4 +1,4 @@
-"""The part of a file that lies under an array."""
+"""Reads the part of a file that an array covers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def open_under(
     resampling: str,
     keywords: dict[str, Any],
 ) -> xr.DataArray:
-    """What `DataArray.swath.open_geotiff` does."""
+    """The implementation of `DataArray.swath.open_geotiff`."""
     if resampling not in RESAMPLINGS:
         raise ValueError(f"resampling must be one of {list(RESAMPLINGS)}, got {resampling!r}")
     if not {"y", "x"} <= template.coords.keys():
@@ -46,7 +46,7 @@ def open_under(
 
 
 def _like(template: xr.DataArray) -> dict[str, Any]:
-    """`chunks` and `gpu` that give the kind of array that the template is."""
+    """Returns `chunks` and `gpu` for the same kind of array as the template."""
     meta = getattr(template.data, "_meta", template.data)
     like: dict[str, Any] = {"gpu": True} if type(meta).__module__.partition(".")[0] == "cupy" else {}
     if template.chunks is not None and {"y", "x"} <= set(template.dims):

@@ -1,4 +1,4 @@
-"""Runs the `swath` binary and reads back what it wrote."""
+"""Runs the `swath` binary and reads its output."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-# Absolute, as some tests start it in a folder of their own.
+# Absolute, because some tests start the binary in another folder.
 PATH = Path(os.environ.get("SWATH_BIN", REPOSITORY / "target" / "release" / "swath")).resolve()
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one process did. `code` is negative for a signal, as in `subprocess`."""
+    """The result of one process. `code` is negative for a signal, as in `subprocess`."""
 
     code: int
     seconds: float
@@ -28,7 +28,7 @@ class Run:
 
 
 class Swath:
-    """The binary, started through the spawner so that peak memory is its own."""
+    """The binary, started through the spawner so that the measured peak memory is that of the binary."""
 
     def __init__(self, binary: Path = PATH) -> None:
         self.binary = str(binary)
@@ -47,20 +47,20 @@ class Swath:
         self._scratch.cleanup()
 
     def run(self, *args: object, timeout: float = 30.0) -> Run:
-        """Run `swath ARGS`, whatever comes of it."""
+        """Runs `swath ARGS`; it may fail."""
         request = {"argv": [self.binary, *map(str, args)], "timeout": timeout}
         self._spawner.stdin.write(json.dumps(request) + "\n")
         self._spawner.stdin.flush()
         return Run(**json.loads(self._spawner.stdout.readline()))
 
     def succeed(self, *args: object, timeout: float = 30.0) -> Run:
-        """Run `swath ARGS`, which must work."""
+        """Runs `swath ARGS`, which must succeed."""
         run = self.run(*args, timeout=timeout)
         assert run.code == 0, f"swath {' '.join(map(str, args))}: exit {run.code}: {run.stderr.strip()}"
         return run
 
     def read(self, path: Path, *flags: object) -> np.ndarray:
-        """The pixels `swath read` gives for `path`."""
+        """The pixels that `swath read` returns for `path`."""
         out = Path(self._scratch.name) / "out.npy"
         out.unlink(missing_ok=True)
         self.succeed("read", path, out, *flags, timeout=120.0)

@@ -1,4 +1,4 @@
-"""A case: a way to write a file, and the peer that says what is in it."""
+"""A case: a function that writes a file, and the peer that determines its expected pixels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,16 +9,17 @@ import rasterio
 import tifffile
 from rasterio.windows import Window
 
-# Lossy decoders differ in rounding (inverse DCT, colour conversion), never by more than this.
+# Lossy decoders round differently (inverse DCT, colour conversion), but never by more than this.
 LOSSY_MAX = 2
 LOSSY_MEAN = 0.5
 
 
 @dataclass(frozen=True)
 class Case:
-    """One file. `write` returns the pixels it put in, or None when the codec or a colour model changes them.
+    """One file. `write` returns the pixels it stored, or None if the codec or the colour model changes them.
 
-    The oracle is "rasterio", "tifffile" (for what the rasterio wheel cannot decode) or "written" (no peer can).
+    The oracle is "rasterio", "tifffile" (for files that the rasterio wheel cannot decode) or "written" (no peer
+    decodes it).
     """
 
     id: str
@@ -29,26 +30,26 @@ class Case:
 
 
 def little(array: np.ndarray) -> np.ndarray:
-    """C order, little-endian: what a .npy of Swath holds."""
+    """C order, little-endian: the layout of the .npy files that Swath writes."""
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
 
 
 def gdal_pixels(path: Path, level: int = 0, window: Window | None = None, bands: list[int] | None = None) -> np.ndarray:
-    """What GDAL reads, bands first. Level 1 is the first overview."""
+    """The pixels as GDAL reads them, bands first. Level 1 is the first overview."""
     options = {"overview_level": level - 1} if level else {}
     with rasterio.open(path, **options) as dataset:
         return little(dataset.read(bands, window=window))
 
 
 def gdal_mask(path: Path, level: int = 0) -> np.ndarray:
-    """GDAL's dataset mask as 0 or 255. Alpha counts as valid as soon as it is not 0."""
+    """GDAL's dataset mask as 0 or 255. Every alpha value other than 0 counts as valid."""
     options = {"overview_level": level - 1} if level else {}
     with rasterio.open(path, **options) as dataset:
         return np.where(dataset.dataset_mask() > 0, 255, 0).astype(np.uint8)
 
 
 def tifffile_pixels(path: Path, level: int = 0) -> np.ndarray:
-    """What tifffile reads from the first series, bands first."""
+    """The first series as tifffile reads it, bands first."""
     with tifffile.TiffFile(path) as tif:
         page = tif.series[0].levels[level].keyframe
         array = page.asarray()
@@ -60,14 +61,15 @@ def tifffile_pixels(path: Path, level: int = 0) -> np.ndarray:
 
 
 def expected(case: Case, path: Path, written: np.ndarray | None) -> np.ndarray:
-    """What the case's oracle says is in the file."""
+    """The pixels that the case's oracle expects."""
     if case.oracle == "written":
         return little(written)
     return gdal_pixels(path) if case.oracle == "rasterio" else tifffile_pixels(path)
 
 
 def assert_same(got: np.ndarray, want: np.ndarray, lossy: bool = False) -> None:
-    """Exactly the same bytes, or within the lossy tolerance; the message says where it starts to differ."""
+    """Checks for equal bytes, or for a difference within the lossy tolerance; the message names the first difference.
+    """
     assert got.shape == want.shape, f"shape {got.shape}, expected {want.shape}"
     assert got.dtype == want.dtype, f"dtype {got.dtype}, expected {want.dtype}"
     if lossy:
@@ -75,7 +77,7 @@ def assert_same(got: np.ndarray, want: np.ndarray, lossy: bool = False) -> None:
         worst, mean = difference.max(), difference.mean()
         assert worst <= LOSSY_MAX and mean <= LOSSY_MEAN, f"off by at most {worst:g}, on average {mean:.3f}"
         return
-    # Bytes, not values: -0.0 and NaN must survive too.
+    # Compares bytes, not values, so that -0.0 and NaN count too.
     size = got.dtype.itemsize
     unequal = (got.reshape(-1).view(np.uint8) != want.reshape(-1).view(np.uint8)).reshape(-1, size).any(axis=1)
     if unequal.any():

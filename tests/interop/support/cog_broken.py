@@ -1,4 +1,4 @@
-"""Files that break a rule of the COG on purpose: each with the rule that `swath validate` must name."""
+"""Files that break a rule of the COG layout on purpose, each with the rule that `swath validate` must name."""
 
 import struct
 import zlib
@@ -33,7 +33,7 @@ def patched(change: Callable[[Tiff], None], bands: int = 1, **options) -> Write:
 
 def laid_out(bands: int = 1, mask: bool = False, recipe: Recipe | None = None,
              order: Callable[[list[Part]], Order] | None = None, **changes) -> Write:  # fmt: skip
-    """A COG of GDAL in another layout; `order` makes the order of the tiles."""
+    """A COG of GDAL in another layout; `order` returns the order of the tiles."""
 
     def change(parts: list[Part]) -> bytes:
         made = {"order": order(parts)} if order else {}
@@ -43,13 +43,13 @@ def laid_out(bands: int = 1, mask: bool = False, recipe: Recipe | None = None,
 
 
 def keys(**changes: str | None) -> bytes:
-    """The ghost area with some keys changed or, with None, left out."""
+    """The ghost area with some keys changed or, with None, removed."""
     changed = {**KEYS, **changes}
     return ghost({key: value for key, value in changed.items() if value is not None})
 
 
 def retyped(old: bytes, new: bytes) -> Write:
-    """A COG whose ghost text is changed in place."""
+    """A COG whose ghost area is changed in place."""
 
     def change(tiff: Tiff) -> None:
         assert len(old) == len(new) and tiff.data.count(old) == 1
@@ -83,7 +83,7 @@ def bad_table(tag: int, tile: int, value: Callable[[Tiff, list[int]], int], ifd:
 
 
 def swapped_entries(ifd: int, a: int, b: int, bands: int = 1, **options) -> Write:
-    """Two tiles exchanged in the tables."""
+    """Two tiles exchanged in the tables of offsets and sizes."""
 
     def change(tiff: Tiff) -> None:
         for tag in (TILE_OFFSETS, TILE_COUNTS):
@@ -107,12 +107,12 @@ def swapped(a: tuple[int, int], b: tuple[int, int]) -> Callable[[list[Part]], Or
 
 
 def by_part(*order: int) -> Callable[[list[Part]], Order]:
-    """The tiles of one directory after those of another."""
+    """Places the tiles of one directory after those of another."""
     return lambda parts: sorted(gdal_order(parts), key=lambda item: order.index(item[0]))
 
 
 def moved(tile: tuple[int, int], to_end: bool) -> Callable[[list[Part]], Order]:
-    """One tile before or behind all others."""
+    """Moves one tile before or behind all others."""
 
     def order(parts: list[Part]) -> Order:
         others = [item for item in gdal_order(parts) if item != tile]
@@ -122,12 +122,12 @@ def moved(tile: tuple[int, int], to_end: bool) -> Callable[[list[Part]], Order]:
 
 
 def chained(*order: int, bands: int = 1, mask: bool = False) -> Write:
-    """Directories left out or in another order."""
+    """Removes directories or changes their order."""
     return rebuilt(lambda parts: assemble([parts[i] for i in order]), bands, mask=mask)
 
 
 def striped(index: int, size: tuple[int, int] = (700, 600)) -> Write:
-    """A level in one strip."""
+    """A COG with one level in a single strip."""
 
     def change(parts: list[Part]) -> bytes:
         part = parts[index]
@@ -167,7 +167,7 @@ def without_tag(index: int, tag: int) -> Write:
 
 
 def first_tiles_sparse(parts: list[Part]) -> Order:
-    """The first tile of each level is not stored, and the full resolution comes first."""
+    """A COG in which the first tile of each level is not stored and the full resolution comes first."""
     for part in parts:
         part.blocks[0] = b""
     return sorted(gdal_order(parts), key=lambda item: item[0])
@@ -182,7 +182,7 @@ def other_tile(i: int, value: Callable[[list[int]], int]) -> Callable[[list[int]
 
 
 def shared(parts: list[Part]) -> bytes:
-    """Two tiles that are the same bytes."""
+    """Two tiles that share the same bytes."""
     twice = lambda part, tag, values: [*values[:3], values[2], *values[4:]] if part == 0 else values  # noqa: E731
     return assemble(parts, Recipe(table=twice))
 
@@ -196,7 +196,7 @@ def cut(count: int) -> Write:
 
 
 def edited(change: Callable[[rasterio.DatasetBase], None], **options) -> Write:
-    """A COG that GDAL has changed."""
+    """A COG after a change by GDAL."""
 
     def write(path: Path) -> None:
         cog(path, **options)
@@ -208,7 +208,7 @@ def edited(change: Callable[[rasterio.DatasetBase], None], **options) -> Write:
 
 
 def with_outer_overviews(**options) -> Write:
-    """A COG with an .ovr beside it."""
+    """A COG with an .ovr file."""
 
     def write(path: Path) -> None:
         cog(path, **options)
@@ -229,7 +229,7 @@ def with_outer_mask(path: Path) -> None:
 
 
 def sub_ifds(path: Path) -> None:
-    """Overviews as OME-TIFF has them."""
+    """Overviews as SubIFDs, as in OME-TIFF."""
     pixels = array()[0]
     options = {"tile": (TILE, TILE), "photometric": "minisblack", "compression": "deflate"}
     with tifffile.TiffWriter(path) as tif:
@@ -243,7 +243,7 @@ def mask_ghost(*names: str) -> bytes:
 
 
 def masks_last(parts: list[Part]) -> Order:
-    """All tiles of an image, then all of its mask; level by level."""
+    """Level by level, all tiles of the image and then all tiles of its mask."""
     levels = len(parts) // 2
     order = [part for level in reversed(range(levels)) for part in level_parts(level, levels)]
     return by_part(*order)(parts)
@@ -255,7 +255,7 @@ def level_parts(level: int, levels: int) -> tuple[int, int]:
 
 
 BROKEN: dict[str, tuple[str, Write]] = {
-    # What other tools write.
+    # Files of other tools.
     "gtiff-striped": ("tiled", gtiff),
     "gtiff-striped-wide": ("tiled", lambda path: gtiff(path, array(1, (700, 1200)))),
     "gtiff-striped-513-wide": ("tiled", lambda path: gtiff(path, array(1, (10, 513)))),

@@ -1,4 +1,4 @@
-"""Files that are COGs: what GDAL's COG driver writes, and what is a COG although nobody says so."""
+"""Valid COGs: files from GDAL's COG driver, and files of other writers that satisfy the same rules."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,14 +24,14 @@ def array(bands: int = 1, size: tuple[int, int] = SIZE, dtype: str = "uint8") ->
 
 
 def sparse_array(bands: int = 1) -> np.ndarray:
-    """With tiles without any value, at every level."""
+    """Pixels with tiles that are empty at every level."""
     pixels = array(bands)
     pixels[:, 256:, :512] = 0
     return pixels
 
 
 def cog(path: Path, pixels: np.ndarray | None = None, mask: bool = False, georef: bool = True, **options) -> None:
-    """Written by GDAL's COG driver."""
+    """A file written by GDAL's COG driver."""
     pixels = array() if pixels is None else pixels
     bands, height, width = pixels.shape
     shape = {"count": bands, "height": height, "width": width, "dtype": pixels.dtype}
@@ -50,7 +50,7 @@ def gtiff(
     external: bool = False,
     **options,
 ) -> None:
-    """Written by GDAL's GTiff driver, overviews added afterwards."""
+    """A file written by GDAL's GTiff driver, with overviews added afterwards."""
     pixels = array() if pixels is None else pixels
     bands, height, width = pixels.shape
     shape = {"count": bands, "height": height, "width": width, "dtype": pixels.dtype}
@@ -65,7 +65,7 @@ def gtiff(
 
 
 def rebuilt(change: Callable[[list[Part]], bytes], bands: int = 1, size: tuple[int, int] = SIZE, **options) -> Write:
-    """A COG of GDAL, taken apart and given to `change`."""
+    """A COG of GDAL, split into parts, changed by `change` and assembled again."""
 
     def write(path: Path) -> None:
         cog(path, array(bands, size), **options)

@@ -1,6 +1,6 @@
-"""A COG taken apart into directories and tiles, and put together again: rightly, or wrong on purpose.
+"""Splits a COG into directories and tiles and assembles it again, correctly or with deliberate errors.
 
-Little-endian files only. `Tiff` patches a file in place; `take_apart` and `assemble` move whole pieces.
+Little-endian files only. `Tiff` patches a file in place; `take_apart` and `assemble` move whole parts.
 """
 
 import struct
@@ -25,7 +25,7 @@ KEYS = {
 
 
 def ghost(keys: dict[str, str] | None = None, mask: bool = False) -> bytes:
-    """The ghost area of GDAL; there is a space behind KNOWN_INCOMPATIBLE_EDITION=NO so that YES fits."""
+    """GDAL's ghost area; a space follows KNOWN_INCOMPATIBLE_EDITION=NO so that YES fits."""
     keys = dict(KEYS if keys is None else keys)
     if mask:
         keys["MASK_INTERLEAVED_WITH_IMAGERY"] = "YES"
@@ -37,7 +37,7 @@ def ghost(keys: dict[str, str] | None = None, mask: bool = False) -> bytes:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a directory, and where in the file it and its values lie."""
+    """One directory entry, and the positions of the entry and its values in the file."""
 
     tag: int
     kind: int
@@ -68,11 +68,11 @@ class Tiff:
             offset = self.number(self.next_at[-1])
 
     def number(self, at: int) -> int:
-        """An offset."""
+        """Reads an offset."""
         return struct.unpack_from("<Q" if self.big else "<I", self.data, at)[0]
 
     def put(self, at: int, value: int) -> None:
-        """Overwrite an offset."""
+        """Overwrites an offset."""
         struct.pack_into("<Q" if self.big else "<I", self.data, at, value)
 
     def _entry(self, at: int) -> Entry:
@@ -86,7 +86,7 @@ class Tiff:
         return list(struct.unpack_from(f"<{entry.count}{FORMAT[entry.kind]}", self.data, entry.values_at))
 
     def set(self, ifd: int, tag: int, values: Iterable[int]) -> None:
-        """Overwrite as many values as are given."""
+        """Overwrites as many values as are given."""
         entry = self.ifds[ifd][tag]
         values = list(values)
         struct.pack_into(f"<{len(values)}{FORMAT[entry.kind]}", self.data, entry.values_at, *values)
@@ -97,7 +97,7 @@ class Tiff:
 
 @dataclass
 class Part:
-    """A directory with its tiles; an empty tile is a sparse one."""
+    """A directory with its tiles; an empty tile is sparse."""
 
     fields: dict[int, tuple[int, int, bytes]]
     blocks: list[bytes] = default(default_factory=list)
@@ -112,7 +112,7 @@ class Part:
 
 
 def take_apart(data: bytes) -> list[Part]:
-    """The directories of a file in the order of the chain."""
+    """The directories of a file, in the order of the chain."""
     tiff = Tiff(data)
     parts = []
     for i, entries in enumerate(tiff.ifds):
@@ -124,7 +124,7 @@ def take_apart(data: bytes) -> list[Part]:
 
 
 def gdal_order(parts: list[Part]) -> list[tuple[int, int]]:
-    """(part, tile) as GDAL's COG driver orders them: the smallest level first, each mask tile after its tile."""
+    """Pairs (part, tile) in the order of GDAL's COG driver: the smallest level first, each mask tile after its tile."""
     levels = [i for i, part in enumerate(parts) if not part.subfile_type & 4]
     masks = [i for i, part in enumerate(parts) if part.subfile_type & 4]
     order = []
@@ -138,7 +138,7 @@ def gdal_order(parts: list[Part]) -> list[tuple[int, int]]:
 
 @dataclass
 class Recipe:
-    """How `assemble` lays out a file; the defaults are a COG of GDAL."""
+    """How `assemble` lays out a file; the defaults give the layout of GDAL's COG driver."""
 
     ghost: bytes | None = None
     big: bool = False
@@ -157,7 +157,7 @@ class Recipe:
 
 
 def no_bytes(part: int, tile: int, data: bytes) -> bytes:
-    """A leader or trailer that is not there."""
+    """An absent leader or trailer."""
     return b""
 
 
@@ -167,11 +167,11 @@ def bare(**recipe) -> Recipe:
 
 
 def assemble(parts: list[Part], recipe: Recipe | None = None) -> bytes:
-    """The file."""
+    """Returns the bytes of the file."""
     recipe = recipe or Recipe()
     masks = any(part.subfile_type & 4 for part in parts)
     order = gdal_order(parts) if recipe.order is None else recipe.order
-    # Offsets are known when everything has been laid out once; the second time nothing moves.
+    # The first pass determines the offsets; the second pass writes them, and nothing moves.
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     offsets: dict[int, int] = {}
     tables: dict[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""A `swath convert` that is under way, to be disturbed, and what it leaves behind."""
+"""A running `swath convert` that tests disturb, and checks of the files it leaves."""
 
 import contextlib
 import hashlib
@@ -31,7 +31,7 @@ class Ended:
 
 
 class Conversion:
-    """`swath convert SOURCE TARGET FLAGS` in a process of its own."""
+    """`swath convert SOURCE TARGET FLAGS` in its own process."""
 
     def __init__(self, source: Path, target: Path, *flags: object, **started: object) -> None:
         argv = [binary.PATH, "convert", source, target, "--threads", 2, *flags]
@@ -42,9 +42,9 @@ class Conversion:
         self.folder = target.parent
 
     def end(self) -> Ended:
-        """Wait for the end. It always comes: a process that hangs fails the test."""
+        """Waits for the process to end; a process that hangs fails the test."""
         try:
-            # A pipe, as a file would be under the limits that some conversions run with.
+            # A pipe, because a file would be subject to the limits that some conversions run with.
             stderr = self.process.communicate(timeout=SECONDS)[1]
         except subprocess.TimeoutExpired:
             self.process.kill()
@@ -56,30 +56,30 @@ class Conversion:
         return self.process.poll() is None
 
     def wait_for_output(self, size: int = 0) -> bool:
-        """Look again and again until a file that is being written has so many bytes; not if the process ends before."""
+        """Polls until the file being written has at least this many bytes, or the process ends."""
         while self.is_running():
             if any(found >= size for found in self.written()):
                 return True
         return False
 
     def written(self) -> Iterator[int]:
-        """The sizes of the files in the target's folder that are open, whether they have a name or not."""
+        """The sizes of the open files in the target's folder, with or without a name."""
         folder = os.path.realpath(self.folder) + os.sep
         with contextlib.suppress(OSError):
             for opened in os.scandir(f"/proc/{self.process.pid}/fd"):
-                # Any of them may be closed while it is looked at.
+                # The process may close any of them during this loop.
                 with contextlib.suppress(OSError):
                     if os.readlink(opened.path).startswith(folder):
                         yield os.stat(opened.path).st_size
 
 
 def convert(source: Path, target: Path, *flags: object, **started: object) -> Ended:
-    """Run a conversion to its end, whatever it is."""
+    """Runs a conversion to its end and returns how it ended."""
     return Conversion(source, target, *flags, **started).end()
 
 
 def digest(path: Path) -> str | None:
-    """What identifies the bytes of a file; nothing where there is none."""
+    """A hash of the bytes of a file; None if there is no file."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def names(folder: Path) -> set[str]:
 
 
 def write_source(path: Path, seed: int = 0, shape: tuple[int, int] = (1536, 1024), **options: object) -> np.ndarray:
-    """An image that is quickly made and does not compress to nothing: uint16 in tiles."""
+    """Writes an image of uint16 tiles that is made quickly and still compresses little."""
     steps = np.random.default_rng(seed).integers(-40, 41, shape)
     array = (20000 + steps.cumsum(axis=1)).astype(np.uint16)
     tifffile.imwrite(path, array, **{"tile": (128, 128), "photometric": "minisblack"} | options)
@@ -99,8 +99,10 @@ def write_source(path: Path, seed: int = 0, shape: tuple[int, int] = (1536, 1024
 
 
 def limited(**limits: int) -> Callable[[], None]:
-    """For `preexec_fn`: limits named as in `resource`, without RLIMIT_. A file that grows too large is an error (EFBIG)
-    rather than a signal."""
+    """Returns a `preexec_fn` that sets limits, named as in `resource` without RLIMIT_.
+
+    A file that grows beyond its limit is an error (EFBIG) rather than a signal.
+    """
 
     def apply() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -111,7 +113,7 @@ def limited(**limits: int) -> Callable[[], None]:
 
 
 def run_seconds(source: Path, target: Path, *flags: object) -> float:
-    """Seconds that a conversion takes when nobody disturbs it: the middle of three."""
+    """Seconds that an undisturbed conversion takes: the median of three."""
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
@@ -121,7 +123,7 @@ def run_seconds(source: Path, target: Path, *flags: object) -> float:
 
 
 def assert_one_sentence(ended: Ended, *words: str, code: int = 1) -> None:
-    """The process has failed as it should: with an exit code, and one line that says why."""
+    """Checks that the process failed with an exit code and a single line that states the reason."""
     assert ended.code == code, f"exit code {ended.code}: {ended.stderr.strip()[-300:]}"
     lines = ended.stderr.splitlines()
     assert len(lines) == 1 and "panicked" not in lines[0], f"{len(lines)} lines on stderr: {ended.stderr[:300]!r}"

@@ -1,4 +1,4 @@
-"""All that rasterio says of a file beside its pixels."""
+"""All metadata that rasterio reports for a file."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import numpy as np
 import rasterio
 import tifffile
 
-# What is about storage, or what GDAL makes up.
+# Items that describe storage, or that GDAL adds.
 OTHER_NAMESPACES = {"IMAGE_STRUCTURE", "DERIVED_SUBDATASETS"}
-# Tags that say how the pixels are stored, where they are or what GDAL knows of them; the rest is the author's.
+# Tags about storage or georeferencing, and tags that GDAL interprets; all other tags belong to the author.
 STORAGE_TAGS = {
     254, 255, 256, 257, 258, 259, 262, 266, 273, 274, 277, 278, 279, 284, 317, 320, 322, 323, 324, 325, 330, 338, 339,
     347, 530, 532, 50674,
@@ -17,7 +17,7 @@ VIEWED_TAGS = {33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113, 50844}
 
 
 def view(path: Path) -> dict[str, object]:
-    """One entry per fact; two files that say the same have equal views."""
+    """One entry per fact; files with the same metadata have equal views."""
     with rasterio.open(path) as dataset:
         facts: dict[str, object] = {
             "crs": dataset.crs.to_wkt() if dataset.crs else None,
@@ -42,12 +42,12 @@ def view(path: Path) -> dict[str, object]:
 
 
 def text(value: float | None) -> str:
-    """NaN is equal to itself here."""
+    """The text of a value; as text, NaN equals NaN."""
     return str(value)
 
 
 def tags(dataset: rasterio.DatasetReader, band: int) -> dict[str, dict[str, str]]:
-    """The items of all namespaces; band 0 is the dataset."""
+    """The metadata items of all namespaces; band 0 is the dataset."""
     names = [None, *(set(dataset.tag_namespaces(band)) - OTHER_NAMESPACES)]
     found = {name or "": dataset.tags(band, ns=name) for name in names}
     return {name: items for name, items in found.items() if items}
@@ -76,7 +76,7 @@ def differ(got: dict[str, object], want: dict[str, object], name: str) -> bool:
 
 
 def own_tags(path: Path) -> dict[int, tuple[int, int, object]]:
-    """The tags that neither storage nor GDAL explains: type, count and value of each."""
+    """The tags that concern neither storage nor GDAL, with type, count and value."""
     with tifffile.TiffFile(path) as tif:
         found = tif.pages[0].tags.values()
         return {

@@ -28,7 +28,7 @@ LAYOUTS = {
 
 
 def write_gdal(path: Path, array: np.ndarray, dtype: str | None = None, **options: object) -> None:
-    """Write a GeoTIFF with GDAL's creation options."""
+    """Writes a GeoTIFF with GDAL's creation options."""
     bands, height, width = array.shape
     shape = {"count": bands, "height": height, "width": width, "dtype": dtype or array.dtype}
     with rasterio.open(path, "w", driver="GTiff", **shape, **options) as dataset:
@@ -36,7 +36,7 @@ def write_gdal(path: Path, array: np.ndarray, dtype: str | None = None, **option
 
 
 def lossless(name: str, dtype: str, bands: int, size: tuple[int, int], bits: int | None = None, **options) -> Case:
-    """A file that gives back exactly what was put in."""
+    """A file whose decoded pixels equal the pixels written."""
     if bits:
         options["nbits"] = bits
 
@@ -58,13 +58,13 @@ def lossy(name: str, bands: int, size: tuple[int, int], dtype: str = "uint8", to
 
 
 def predictors(dtype: str) -> list[int]:
-    """The predictors GDAL writes for a sample type, and reads back."""
-    # Predictor 2 over 128-bit samples is written without a complaint and read back wrong.
+    """The predictors that GDAL writes and reads back for a sample type."""
+    # GDAL writes predictor 2 over 128-bit samples without an error and reads it back wrong.
     return {"float32": [1, 2, 3], "float64": [1, 2, 3], "complex128": [1]}.get(dtype, [1, 2])
 
 
 def sample_types() -> Iterator[Case]:
-    """Every type with every lossless codec and predictor, in tiles that do not divide the image."""
+    """Every type with every lossless codec and predictor, in tiles that do not divide the image evenly."""
     tiles = LAYOUTS["tile16x16"]
     for dtype in DTYPES:
         for codec in ("none", "packbits"):
@@ -75,12 +75,12 @@ def sample_types() -> Iterator[Case]:
 
 
 def layouts() -> Iterator[Case]:
-    """Every block shape, interleaving, band count and image size; codecs take turns."""
+    """Every block shape, interleaving, band count and image size; the codecs alternate."""
     integer = cycle([("none", 1), ("lzw", 2), ("deflate", 2), ("zstd", 1), ("packbits", 1), ("lzw", 1), ("zstd", 2)])
     real = cycle([("deflate", 3), ("lzw", 3), ("none", 1), ("zstd", 3), ("lzw", 2)])
     for (layout, blocks), bands, size in product(LAYOUTS.items(), (1, 2, 3, 4, 7), SIZES):
         if size == LARGE and bands in (2, 7) and layout != "tile48x32":
-            continue  # the large image at every band count adds time, not hazards
+            continue  # The large image with every band count would add time but no new hazard.
         for interleave in ("pixel", "band") if bands > 1 else ("pixel",):
             for dtype, codecs in (("uint16", integer), ("float32", real)):
                 codec, predictor = next(codecs)
@@ -92,7 +92,7 @@ def layouts() -> Iterator[Case]:
 
 
 def byte_orders() -> Iterator[Case]:
-    """Big-endian files, where predictors and bit packing meet the byte swap; and BigTIFF."""
+    """Big-endian files, in which predictors and bit packing combine with the byte swap; and BigTIFF."""
     for dtype, interleave in product(DTYPES, ("pixel", "band")):
         for codec, predictor in zip(("none", "lzw", "deflate"), predictors(dtype), strict=False):
             options = {"compress": codec, "interleave": interleave, "endianness": "BIG"}
@@ -111,7 +111,7 @@ def byte_orders() -> Iterator[Case]:
 
 
 def bit_depths() -> Iterator[Case]:
-    """Samples that do not fill their bytes; each row starts on a byte."""
+    """Samples that do not fill whole bytes; each row starts on a byte."""
     depths = [("uint8", range(1, 8)), ("uint16", range(9, 16)), ("uint32", (17, 19, 20, 23, 24, 25, 28, 31))]
     for (dtype, bits_range), (bands, interleave) in product(depths, ((1, "pixel"), (3, "pixel"), (3, "band"))):
         codecs = cycle(["none", "lzw", "deflate", "packbits"])
@@ -129,7 +129,7 @@ def bit_depths() -> Iterator[Case]:
 
 
 def small_float(name: str, bits: int, order: str) -> Case:
-    """Floats stored in fewer bits than their type has: the file does not hold what was put in."""
+    """Floats stored in fewer bits than their type has, so the file holds rounded values."""
 
     def write(path: Path) -> None:
         write_gdal(path, pixels(name, "float32", 2, 17, 33) / 64, nbits=bits, endianness=order)
@@ -138,7 +138,9 @@ def small_float(name: str, bits: int, order: str) -> Case:
 
 
 def fax() -> Iterator[Case]:
-    """Bilevel images: widths around a byte, runs longer than a make-up code, both photometric senses."""
+    """Bilevel images: widths around a multiple of 8, runs longer than a make-up code, both photometric
+    interpretations.
+    """
     sizes = [(1, 1), (9, 7), (16, 8), (17, 33), (5, 2600), (300, 1728)]
     fax_codecs = ("ccittrle", "ccittfax3", "ccittfax4")
     for codec, size, layout in product(fax_codecs, sizes, ("strip7", "stripall", "tile16x16")):
@@ -164,13 +166,13 @@ def runs(name: str, size: tuple[int, int], **options: object) -> Case:
 
 
 def lerc() -> Iterator[Case]:
-    """LERC blobs of every type, alone and wrapped; NaN becomes LERC's own mask."""
+    """LERC blobs of every type, with and without a second codec; NaN becomes LERC's own mask."""
     types = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64"]
     for codec, dtype, interleave in product(("lerc", "lerc_deflate", "lerc_zstd"), types, ("pixel", "band")):
         name = f"{codec}-{dtype}-{interleave}"
         yield lossless(name, dtype, 3, (50, 70), compress=codec, interleave=interleave, **LAYOUTS["tile48x32"])
     for error, dtype in product((0.01, 1, 25), ("float32", "float64", "int16")):
-        # The encoder rounds; the decoder has no freedom, so this is compared exactly.
+        # Only the encoder rounds; all decoders must return the same values, so this comparison is exact.
         yield quantised(f"lerc-{dtype}-maxzerror{error}", dtype, error)
 
 
@@ -197,7 +199,7 @@ def lossy_codecs() -> Iterator[Case]:
         yield lossy(f"jpeg-{photometric}-tables{mode}", 3, (75, 91), **options)
     for bands in (1, 3):
         yield lossy(f"jpeg-planar-b{bands}", bands, (75, 91), compress="jpeg", interleave="band")
-        # An even number of samples in a row: of an odd number GDAL neither writes nor reads the last.
+        # The rows have an even number of samples: with an odd number GDAL neither writes nor reads the last one.
         yield lossy(f"jpeg12-b{bands}", bands, (75, 92), "uint16", 4095, compress="jpeg", nbits=12)
     for bands, level in product((3, 4), (60, 90)):
         yield lossy(f"webp-b{bands}-q{level}", bands, (75, 91), compress="webp", webp_level=level)
@@ -212,7 +214,7 @@ def lossy_codecs() -> Iterator[Case]:
 
 
 def converted(name: str, photometric: str, bands: int) -> Case:
-    """A colour model that GDAL turns into RGBA on reading; conversions round, so compare with tolerance."""
+    """A colour model that GDAL converts to RGBA on reading; conversions round, so the comparison has a tolerance."""
 
     def write(path: Path) -> None:
         write_gdal(path, photo(name, bands, 40, 50), photometric=photometric)
@@ -221,7 +223,7 @@ def converted(name: str, photometric: str, bands: int) -> Case:
 
 
 def sparse() -> Iterator[Case]:
-    """Blocks that were never written: filled with nodata, or 0."""
+    """Blocks that were never written: readers fill them with nodata, or 0."""
     for dtype, nodata, interleave in product(("uint8", "int16", "float32"), (None, 7), ("pixel", "band")):
         yield holes(f"sparse-{dtype}-nodata{nodata}-{interleave}", dtype, nodata, interleave, "deflate")
     for codec in ("none", "lzw", "jpeg"):
@@ -242,7 +244,7 @@ def holes(name: str, dtype: str, nodata: float | None, interleave: str, codec: s
 
 
 def wild_holes(name: str, dtype: str, text: str) -> Case:
-    """Nodata that the type may not hold: GDAL fills with what is nearest to it."""
+    """Nodata values that the type may not hold: GDAL fills with the nearest value of the type."""
 
     def write(path: Path) -> None:
         holes(name, dtype, 100, "pixel", "none").write(path)
@@ -256,7 +258,7 @@ def wild_holes(name: str, dtype: str, text: str) -> Case:
 
 
 def palettes() -> Iterator[Case]:
-    """Colour-mapped images: the indices are the pixels."""
+    """Palette images: the indices are the pixels."""
     for bits, dtype in ((1, "uint8"), (4, "uint8"), (8, "uint8"), (16, "uint16")):
         yield palette(f"palette-{bits}bit", dtype, bits)
 
@@ -276,6 +278,6 @@ def palette(name: str, dtype: str, bits: int) -> Case:
 
 
 def all_cases() -> list[Case]:
-    """Every file GDAL writes for the pixel comparison."""
+    """Every file that GDAL writes for the pixel comparison."""
     groups = [sample_types, layouts, byte_orders, bit_depths, fax, lerc, lossy_codecs, sparse, palettes]
     return [case for group in groups for case in group()]

@@ -1,11 +1,11 @@
-"""GDAL's script that validates COGs, and the Python that has it."""
+"""GDAL's script that validates COGs, and the Python that has it installed."""
 
 import os
 
 GDAL_PYTHON = os.environ.get("GDAL_PYTHON", "/usr/bin/python3")
 GDAL_MODULE = "osgeo_utils.samples.validate_cloud_optimized_geotiff"
 
-# GDAL's script for many files at once: to start it takes longer than to judge.
+# Runs GDAL's script on many files in one process, because starting it takes longer than one validation.
 JUDGE = f"""
 import json, sys
 from {GDAL_MODULE} import validate

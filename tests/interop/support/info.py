@@ -1,6 +1,6 @@
-"""What `swath info --json` must say, taken from rasterio.
+"""The expected output of `swath info --json`, taken from rasterio.
 
-`FIELDS` is the only place that knows the shape of the JSON: a dotted path per field, `[]` steps into a list.
+Only `FIELDS` contains the structure of the JSON: one dotted path per field; `[]` steps into a list.
 """
 
 import math
@@ -32,7 +32,7 @@ FIELDS = {
     "texts": "texts",
 }
 
-# GDAL's mask flags, and where Swath says that the mask comes from.
+# GDAL's mask flags, and the origin of the mask that Swath reports for each.
 MASKS = {
     "all_valid": "all-valid",
     "nodata": "nodata",
@@ -41,7 +41,7 @@ MASKS = {
     "per_dataset nodata": "nodata-values",
 }
 
-# GDAL shows tags of the file as items too, under names of its own.
+# GDAL also shows some TIFF tags as metadata items, under its own names.
 TEXTS = {"TIFFTAG_SOFTWARE": "Software", "TIFFTAG_IMAGEDESCRIPTION": "ImageDescription", "TIFFTAG_ARTIST": "Artist",
          "TIFFTAG_DATETIME": "DateTime", "TIFFTAG_COPYRIGHT": "Copyright", "TIFFTAG_DOCUMENTNAME": "DocumentName",
          "TIFFTAG_HOSTCOMPUTER": "HostComputer"}  # fmt: skip
@@ -62,16 +62,16 @@ def lookup(document: object, path: str) -> object:
 
 
 def is_tag(name: str) -> bool:
-    """Whether GDAL made a metadata item of a tag, instead of reading it from the items that the author wrote."""
+    """Whether GDAL derived a metadata item from a TIFF tag instead of reading it from GDAL_METADATA."""
     return name == "AREA_OR_POINT" or name.startswith("TIFFTAG_")
 
 
 def expected(path: Path) -> dict[str, object]:
-    """The same fields as rasterio reports them."""
+    """The same fields as reported by rasterio."""
     with rasterio.open(path) as dataset:
         levels = len(dataset.overviews(1))
         items = dataset.tags()
-        # The wrapper around LERC is no codec of its own; GDAL does not look at LERC's masks.
+        # Deflate or Zstandard around LERC is not a codec of its own here; GDAL ignores LERC's masks.
         codec = dataset.compression.name.split("_")[0] if dataset.compression else "none"
         block = list(dataset.block_shapes[0])
         mask = MASKS[" ".join(flag.name for flag in dataset.mask_flag_enums[0])]
@@ -105,7 +105,10 @@ def expected(path: Path) -> dict[str, object]:
 
 
 def same(got: object, want: object) -> bool:
-    """Equal, where a number may come as text (NaN has no JSON form) and floats may differ in the last digits."""
+    """Whether two values are equal.
+
+    A number may be given as text (NaN has no JSON form), and floats may differ in the last digits.
+    """
     if isinstance(want, list):
         return isinstance(got, list) and len(got) == len(want) and all(map(same, got, want))
     if isinstance(want, int) and isinstance(got, int | str):
@@ -122,18 +125,18 @@ def same(got: object, want: object) -> bool:
 
 
 def differences(document: dict, wanted: dict[str, object]) -> list[str]:
-    """One sentence per field that is not as wanted."""
+    """One sentence per field that differs from the expected value."""
     found = []
     for name, want in wanted.items():
         if name == "block" and want is None:
-            continue  # of uncompressed strips GDAL tells how it reads them, not how they are stored
+            continue  # for uncompressed strips GDAL reports how it reads them, not how they are stored
         got = lookup(document, FIELDS[name])
         if name in UNSET and isinstance(got, list):
             got = [UNSET[name] if item in (None, "") else item for item in got]
         if name in UNSET and isinstance(want, list):
             want = [UNSET[name] if item in (None, "") else item for item in want]
         if name == "tags":
-            # GDAL forgets items without text.
+            # GDAL drops metadata items without text.
             got = {key: value for key, value in (got or {}).items() if value != ""}
         if not same(got, want):
             found.append(f"{name} ({FIELDS[name]}): {got!r}, expected {want!r}")

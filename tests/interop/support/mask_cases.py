@@ -1,4 +1,4 @@
-"""Files that say which pixels are valid: mask directories, .msk, alpha, nodata, 64-bit nodata."""
+"""Files with masked pixels: mask directories, .msk files, alpha, nodata, 64-bit nodata."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -18,7 +18,7 @@ GDAL_NODATA = 42113
 
 
 def mask_directory(name: str, internal: bool, **options: object) -> Case:
-    """A one-bit mask in the file or beside it."""
+    """A one-bit mask in the file or in a .msk file."""
 
     def write(path: Path) -> None:
         array = pixels(name, "uint16", 2, *SIZE)
@@ -51,7 +51,7 @@ def alpha(name: str, dtype: str, bands: int, **options: object) -> Case:
 
 
 def nodata(name: str, dtype: str, value: float, bands: int, **options: object) -> Case:
-    """A pixel is valid as soon as one band is not nodata."""
+    """A pixel is valid if at least one band is not nodata."""
 
     def write(path: Path) -> None:
         array = pixels(name, dtype, bands, *SIZE)
@@ -63,7 +63,7 @@ def nodata(name: str, dtype: str, value: float, bands: int, **options: object) -
 
 
 def alpha_and_nodata(name: str, bands: int, text: str) -> Case:
-    """A nodata value that no sample can have leaves the alpha band to say which pixels are valid."""
+    """A nodata value that no sample can equal, so only the alpha band masks pixels."""
 
     def write(path: Path) -> None:
         array = photo(name, bands, *SIZE)
@@ -77,9 +77,10 @@ def alpha_and_nodata(name: str, bands: int, text: str) -> Case:
 
 
 def wide_nodata(name: str, dtype: str, value: int) -> Case:
-    """Nodata that a double cannot hold, beside values that only differ in the last bit.
+    """A nodata value that a double cannot hold, next to values that differ only in the last bit.
 
-    rasterio loses such values on the way in and out, so the file comes from tifffile and the truth from numpy.
+    rasterio rounds such values when it reads and writes, so tifffile writes the file and numpy computes the expected
+    mask.
     """
 
     def write(path: Path) -> np.ndarray:
@@ -94,7 +95,7 @@ def wide_nodata(name: str, dtype: str, value: int) -> Case:
 
 
 def lerc_mask(name: str) -> Case:
-    """NaN goes into LERC's own mask; with nodata NaN both say the same."""
+    """NaN goes into LERC's own mask; with nodata NaN both mask the same pixels."""
 
     def write(path: Path) -> None:
         array = photo(name, 1, *SIZE, dtype="float32", top=100)
@@ -105,7 +106,7 @@ def lerc_mask(name: str) -> Case:
 
 
 def plain(name: str, dtype: str, bands: int) -> Case:
-    """Nothing says anything: every pixel is valid."""
+    """A file without any mask: every pixel is valid."""
     return Case(name, lambda path: write_gdal(path, pixels(name, dtype, bands, *SIZE)))
 
 

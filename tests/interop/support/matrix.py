@@ -1,4 +1,4 @@
-"""All pixel cases that the installed peers can write, and what had to be left out."""
+"""All pixel cases that the installed peers can write, and the number of cases that they cannot."""
 
 import tempfile
 import warnings
@@ -18,7 +18,7 @@ from gdal_cases import write_gdal
 
 
 def can_write(codec: str) -> bool:
-    """Whether this rasterio's GDAL writes a codec at all."""
+    """Whether rasterio's GDAL can write a codec."""
     bilevel = codec.startswith("ccitt")
     array = np.zeros((3 if codec in ("webp", "jpeg") else 1, 16, 16), np.uint8)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -46,7 +46,7 @@ def matrix() -> tuple[list[Case], dict[str, int]]:
 
 
 def header() -> list[str]:
-    """What the comparison runs on, for the head of the test report."""
+    """The versions used in the comparison, for the head of the test report."""
     cases, missing = matrix()
     lines = [
         f"peers: rasterio {rasterio.__version__} (GDAL {rasterio.__gdal_version__}), "

@@ -1,4 +1,4 @@
-"""Files that say all that a GeoTIFF can say beside its pixels."""
+"""Files with every kind of metadata that a GeoTIFF can hold."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ NODATA = [
 
 @dataclass
 class Described:
-    """A file with something to say. `describe` gets the open dataset; `env` are GDAL's settings while it is written."""
+    """A file with metadata. `describe` gets the open dataset; `env` are GDAL's settings while it is written."""
 
     name: str
     options: dict[str, object] = field(default_factory=dict)
@@ -61,12 +61,12 @@ class Described:
         beside = path.with_name(path.name + self.beside)
         assert beside.exists(), f"{self.name}: GDAL wrote no {self.beside}"
         if self.beside == ".aux.xml":
-            # rasterio puts a key before XML documents, which makes them none.
+            # rasterio puts a key before XML documents, which makes them invalid.
             beside.write_text(beside.read_text().replace("xml:NOTES=\n", "\n"))
 
 
 def places() -> Iterator[Described]:
-    """Where on Earth the image is."""
+    """Georeferencing of every kind."""
     for name, system in SYSTEMS.items():
         degrees = name in ("geographic", "grads", "geographic-3d", "compound", "sphere", "bound")
         yield Described(f"crs-{name}", {"crs": system, "transform": DEGREES if degrees else NORTH_UP})
@@ -109,11 +109,12 @@ def rpcs(dataset: rasterio.io.DatasetWriter) -> None:
 
 
 def words() -> Iterator[Described]:
-    """Names, units, items, texts."""
+    """Names, units, metadata items, texts."""
     yield Described("scales", describe=scales)
     yield Described("scale-only", describe=lambda dataset: setattr(dataset, "scales", (1.0, 0.1, 1e-20)))
     yield Described("offset-only", describe=lambda dataset: setattr(dataset, "offsets", (0.0, -273.15, 1e20)))
-    # GDAL keeps those of one band with a height system in the third dimension of its place, and not among its items.
+    # For a single band with a vertical CRS, GDAL keeps scale and offset in the third dimension of the georeferencing
+    # and not in its metadata items.
     heights = {"crs": "EPSG:32633+5773", "transform": NORTH_UP}
     yield Described("scales-of-heights", heights, height_scales, dtype="int16", bands=1)
     yield Described("scales-of-many-heights", heights, scales)
@@ -167,7 +168,7 @@ def everything(dataset: rasterio.io.DatasetWriter) -> None:
 
 
 def colours() -> Iterator[Described]:
-    """What the bands mean, which values are none, and which pixels are valid."""
+    """Colour interpretations, nodata values and masks."""
     yield Described("palette", {"photometric": "palette"}, palette, bands=1)
     yield Described("palette-16", {"photometric": "palette"}, palette, dtype="uint16", bands=1)
     yield Described("palette-4bit", {"photometric": "palette", "nbits": 4}, palette, bands=1)
@@ -210,7 +211,7 @@ PRIVATE = [
     (65009, "2i", 1, (-1, 3)), (65010, "f", 2, (0.5, -1e30)), (65011, "d", 3, (0.1, 1e300, -2.0)),
     (700, "B", 0, tuple(b"<x:xmpmeta xmlns:x='adobe:ns:meta/'>\xc3\xa9</x:xmpmeta>")),
     (34675, 7, 0, bytes(range(256)) * 2),
-    # tifffile cannot read those three from the entry itself, where short values are.
+    # tifffile cannot read these three types if the value is short and stored inside the entry.
     (33723, 7, 13, b"iptc\0\1\2345678"), (50341, 7, 12, b"PIM\0and more."), (37724, 7, 12, b"8BIM no more"),
 ]  # fmt: skip
 LONG8 = [(65016, "Q", 1, 2**64 - 1), (65017, "q", 2, (-(2**63), 5))]
@@ -220,7 +221,7 @@ WIDE_NODATA = [("uint64", 2**64 - 1), ("uint64", 2**53 + 1), ("int64", -(2**63))
 
 
 def write_wide_nodata(path: Path, dtype: str, value: int) -> None:
-    """Nodata that a double cannot hold, and so rasterio neither."""
+    """A nodata value that neither a double nor rasterio can hold exactly."""
     array = pixels("wide", dtype, 1, *SIZE)[0]
     array[10:20] = value
     tags = [(42113, "s", 0, str(value), True)]
@@ -228,7 +229,7 @@ def write_wide_nodata(path: Path, dtype: str, value: int) -> None:
 
 
 def write_private(path: Path, byteorder: str, bigtiff: bool) -> None:
-    """Tags of every type that a TIFF may hold."""
+    """Private tags of every TIFF type."""
     tags = [*PRIVATE, *(LONG8 if bigtiff else [])]
     extra = [(code, kind, count or len(value), value, True) for code, kind, count, value in tags]
     array = pixels("private", "uint8", 1, *SIZE)[0]
@@ -237,5 +238,5 @@ def write_private(path: Path, byteorder: str, bigtiff: bool) -> None:
 
 
 def all_cases() -> list[Described]:
-    """Every file with something to say."""
+    """Every file with metadata."""
     return [*places(), *words(), *colours()]

@@ -1,4 +1,4 @@
-"""Overviews by the book: every output pixel is computed from its block of source pixels, one after the other."""
+"""A direct computation of overviews: each output pixel comes from its block of source pixels, one at a time."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def reduced(band: np.ndarray, method: str, nodata: float | None, valid: np.ndarray | None, factor: int) -> np.ndarray:
-    """One band at `1 / factor` of its size. Pixels that are nodata, NaN or not `valid` take no part."""
+    """One band at `1 / factor` of its size. Pixels that are nodata, NaN or not `valid` do not contribute."""
     if method == "nearest":
         return np.ascontiguousarray(band[::factor, ::factor])
     good = ~is_missing(band, nodata) if valid is None else valid & ~is_missing(band, nodata)
@@ -22,7 +22,7 @@ def reduced(band: np.ndarray, method: str, nodata: float | None, valid: np.ndarr
 
 
 def reduced_mask(valid: np.ndarray, method: str, factor: int) -> np.ndarray:
-    """Valid where a valid pixel contributes."""
+    """The mask of an overview: a pixel is valid if a valid pixel contributes."""
     if method == "nearest":
         return np.ascontiguousarray(valid[::factor, ::factor])
     height, width = (-(-side // factor) for side in valid.shape)
@@ -33,7 +33,7 @@ def reduced_mask(valid: np.ndarray, method: str, factor: int) -> np.ndarray:
 
 
 def is_missing(values: np.ndarray, nodata: float | None) -> np.ndarray:
-    """Nodata, exactly or (single and double precision) as nearly as GDAL wants it; and NaN, whatever nodata is."""
+    """Whether samples are missing: NaN always; nodata exactly, or within GDAL's tolerance for float32 and float64."""
     missing = np.isnan(values) if values.dtype.kind in "fc" else np.zeros(values.shape, bool)
     if nodata is None or values.dtype.kind == "c":
         return missing
@@ -46,14 +46,14 @@ def is_missing(values: np.ndarray, nodata: float | None) -> np.ndarray:
 
 
 def fill(dtype: np.dtype, nodata: float | None) -> float:
-    """What stands where nothing contributes."""
+    """The value of a pixel to which nothing contributes."""
     if nodata is not None:
         return nodata
     return np.nan if dtype.kind in "fc" else 0
 
 
 def beside(value: float, dtype: np.dtype, nodata: float | None) -> float:
-    """A computed value that happens to be nodata becomes the next that is not."""
+    """Replaces a computed value that equals nodata with the nearest other value."""
     one = np.array([value]).astype(dtype)
     if nodata is None or not is_missing(one, nodata)[0]:
         return one[0]
@@ -71,7 +71,7 @@ def mean(values: np.ndarray) -> float:
 
 
 def rounded(value: Fraction) -> int:
-    """Halves away from zero."""
+    """Rounds halves away from zero."""
     return int(abs(value) + Fraction(1, 2)) * (1 if value >= 0 else -1)
 
 
@@ -81,7 +81,7 @@ def median(values: np.ndarray) -> float:
 
 
 def mode(values: np.ndarray) -> float:
-    """The value that is the first to be met as often as any is."""
+    """The most frequent value; of several, the one that reaches that count first."""
     counts: dict[float, int] = {}
     best = values[0]
     for value in values.tolist():

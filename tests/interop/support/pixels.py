@@ -1,15 +1,15 @@
-"""Deterministic rasters, bands first, that exercise the whole range of a sample type."""
+"""Deterministic rasters, bands first, that cover the whole range of a sample type."""
 
 import zlib
 
 import numpy as np
 
-# GDAL's complex integers have no numpy dtype; they travel as complex64.
+# numpy has no dtype for GDAL's complex integers; complex64 holds them instead.
 COMPLEX_INT = "complex_int16"
 
 
 def generator(seed: str) -> np.random.Generator:
-    """A random generator that depends on the case's name only."""
+    """A random generator that depends only on the case's name."""
     return np.random.default_rng(zlib.crc32(seed.encode()))
 
 
@@ -24,7 +24,7 @@ def relief(rng: np.random.Generator, bands: int, height: int, width: int) -> np.
 
 
 def pixels(seed: str, dtype: str, bands: int, height: int, width: int, bits: int | None = None) -> np.ndarray:
-    """A raster of `dtype` that uses all of its range, or the lowest `bits` of it."""
+    """A raster of `dtype` that uses its whole range, or its lowest `bits` bits."""
     rng = generator(seed)
     surface = relief(rng, bands, height, width)
     if dtype == COMPLEX_INT:
@@ -36,7 +36,7 @@ def pixels(seed: str, dtype: str, bands: int, height: int, width: int, bits: int
     if kind.kind == "f":
         return special_floats((surface * 2e3 - 1e3).astype(kind))
     low, high = (0, 2**bits - 1) if bits else (np.iinfo(kind).min, np.iinfo(kind).max)
-    # A float surface cannot hold 64 bits: the noise goes into the low bits as integers.
+    # A float surface cannot hold 64 bits, so integer noise fills the low bits.
     values = np.clip(surface * (high - low) + low, low, high * (1 - 2**-53)).astype(kind)
     if kind.itemsize == 8:
         values ^= rng.integers(0, 1 << 20, values.shape).astype(kind)
@@ -45,7 +45,7 @@ def pixels(seed: str, dtype: str, bands: int, height: int, width: int, bits: int
 
 
 def special_floats(values: np.ndarray) -> np.ndarray:
-    """Put the values in that a predictor or a cast most easily damages."""
+    """Inserts the values that a predictor or a cast damages most easily."""
     limits = np.finfo(values.dtype)
     special = [np.nan, np.inf, -np.inf, -0.0, limits.max, limits.tiny, limits.smallest_subnormal]
     if values.size > 4 * len(special):

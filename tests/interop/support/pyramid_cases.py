@@ -1,4 +1,4 @@
-"""Files with overviews: internal, in an .ovr, as SubIFDs, as a COG; two levels each."""
+"""Files with overviews: internal, in an .ovr, as SubIFDs, in a COG; two overviews each."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -19,14 +19,14 @@ PLACES = ("internal", "external", "cog")
 
 
 def level_size(name: str, level: int) -> tuple[int, int]:
-    """Rows and columns of a level: the COG driver rounds down, everyone else up."""
+    """Rows and columns of a level: the COG driver rounds down, other writers round up."""
     if name.startswith("cog"):
         return SIZE[0] >> level, SIZE[1] >> level
     return -(-SIZE[0] // 2**level), -(-SIZE[1] // 2**level)
 
 
 def pyramid(name: str, place: str, dtype: str, bands: int, **options: object) -> Case:
-    """An image with overviews of factor 2 and 4 at `place`."""
+    """An image with overviews of factors 2 and 4, stored at `place`."""
     lossy = options.get("compress") == "jpeg"
 
     def write(path: Path) -> None:
@@ -50,7 +50,7 @@ def write_cog(path: Path, array: np.ndarray, **options: object) -> None:
 
 
 def with_mask(name: str, internal: bool, external_overviews: bool = False) -> Case:
-    """Overviews of an image that has a mask: the mask has overviews as well."""
+    """Overviews of an image with a mask; the mask has overviews as well."""
 
     def write(path: Path) -> None:
         array = pixels(name, "uint8", 3, *SIZE)
@@ -66,7 +66,7 @@ def with_mask(name: str, internal: bool, external_overviews: bool = False) -> Ca
 
 
 def sub_ifds(name: str, bigtiff: bool, byteorder: str) -> Case:
-    """Overviews as SubIFDs of the full image, as OME-TIFF has them."""
+    """Overviews as SubIFDs of the full image, as in OME-TIFF."""
 
     def write(path: Path) -> None:
         array = pixels(name, "uint16", 1, *SIZE)[0]
@@ -80,7 +80,7 @@ def sub_ifds(name: str, bigtiff: bool, byteorder: str) -> Case:
 
 
 def all_cases() -> Iterator[Case]:
-    """Every pyramid."""
+    """Every file with overviews."""
     variants = [
         ("uint8", 1, {"compress": "none"}),
         ("uint16", 3, {"compress": "lzw", "predictor": 2}),
@@ -92,7 +92,7 @@ def all_cases() -> Iterator[Case]:
         codec = options["compress"]
         name = f"{place}-{dtype}-b{bands}-{codec}"
         if place == "cog":
-            # The COG driver names its predictors in words.
+            # The COG driver takes names of predictors, not numbers.
             options = {**options, "predictor": "yes"} if "predictor" in options else options
             yield pyramid(name, place, dtype, bands, **options)
         else:

@@ -1,6 +1,6 @@
-"""Random re-encodings: everything that GDAL lets one choose when it writes a GeoTIFF, drawn by a seed.
+"""Random re-encodings: a seed draws every option that GDAL offers for writing a GeoTIFF.
 
-The other cases vary one thing at a time. These vary all at once, because faults like to sit where two options meet.
+The other cases vary one option at a time. These vary all at once, because many bugs need two options together.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ LERC_DTYPES = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "float32",
 
 @dataclass
 class Recipe:
-    """What one file is made of. `options` are GDAL's creation options."""
+    """The options of one file. `options` are GDAL's creation options."""
 
     number: int
     dtype: str
@@ -53,20 +53,24 @@ class Recipe:
 
     @property
     def masks_levels(self) -> bool:
-        """Whether GDAL says of overviews what it says of the image: it forgets a mask that has no overviews of its own,
-        and the nodata value of 64-bit integers."""
+        """Whether GDAL reports masks and nodata for overviews as for the image.
+
+        GDAL ignores a mask without overviews of its own, and the nodata value of 64-bit integers in overviews.
+        """
         wide = self.dtype in ("int64", "uint64") and self.nodata is not None
         return not wide and not (self.mask and (self.external_overviews or self.cog is not None))
 
     @property
     def has_broken_mask(self) -> bool:
-        """GDAL gives LERC the samples of big-endian files swapped, and what then looks like NaN is lost."""
+        """Whether GDAL writes a wrong mask: it passes byte-swapped samples of big-endian files to LERC, and loses
+        those that then look like NaN.
+        """
         swapped = self.options["endianness"] == "BIG" and self.dtype.startswith("float")
         return swapped and "lerc" in str(self.options["compress"])
 
 
 def recipe(number: int) -> Recipe:
-    """The recipe of that number, always the same."""
+    """The recipe with this number; always the same for the same number."""
     rng = Random(number)
     bands, height, width = rng.choice([1, 1, 2, 3, 4, 5]), rng.randint(1, 150), rng.randint(1, 150)
     made = Recipe(number, rng.choice([kind for kind in DTYPES if kind != COMPLEX_INT]), (bands, height, width))
@@ -93,7 +97,7 @@ def recipe(number: int) -> Recipe:
     made.mask = rng.choice(["", "", "", "internal", "external"])
     if min(height, width) > 8 and rng.random() < 0.5:
         made.overviews = rng.choice([[2], [2, 4], [3]])
-        # Half floats in an .ovr become single, which GDAL then refuses to fill.
+        # GDAL stores half floats as float32 in an .ovr and then cannot fill sparse tiles of it.
         made.external_overviews = rng.random() < 0.4 and made.dtype != "float16"
     made.extras = {word for word in ("point", "items", "scale", "colors", "gcps") if rng.random() < 0.15}
     if rng.random() < 0.12:
@@ -139,7 +143,7 @@ def array_of(made: Recipe) -> np.ndarray:
 
 
 def write(made: Recipe, path: Path) -> Path:
-    """Write the file, and say where: a COG is a copy."""
+    """Writes the file and returns its path: a COG is written as a copy."""
     bands, height, width = made.shape
     header = {"count": bands, "height": height, "width": width, "dtype": made.dtype, **made.place}
     if made.nodata is not None:
@@ -180,13 +184,13 @@ def describe(dataset: rasterio.io.DatasetWriter, made: Recipe) -> None:
 
 
 def recipes() -> Iterator[Recipe]:
-    """All recipes of files that GDAL writes."""
+    """All recipes."""
     for number in range(COUNT):
         yield recipe(number)
 
 
 def written(made: Recipe, folder: Path) -> Path | None:
-    """The file, or None where GDAL refuses the combination."""
-    with suppress(Exception):  # GDAL's own errors have no public class
+    """The file, or None if GDAL refuses the combination."""
+    with suppress(Exception):  # GDAL's errors have no public class
         return write(made, folder / f"{made.number}.tif")
     return None

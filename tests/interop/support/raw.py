@@ -1,6 +1,7 @@
-"""A TIFF written byte by byte: for layouts no library writes, and for lies no library tells.
+"""A TIFF writer that works byte by byte, for layouts that no library writes and for contradictory files.
 
-A directory is a dict of tag number to `Field`; blocks are byte strings whose offsets and counts are filled in.
+A directory is a dict of tag number to `Field`; blocks are byte strings, and the writer fills in their offsets and
+counts.
 """
 
 import struct
@@ -25,7 +26,7 @@ EXTRA_SAMPLES, SAMPLE_FORMAT = 338, 339
 
 @dataclass(frozen=True)
 class Field:
-    """One tag: its type and values. `count` and `offset` may lie; both are true when left out."""
+    """One tag: its type and values. `count` and `offset` may be set to wrong values; by default they are correct."""
 
     kind: int
     values: Sequence[float]
@@ -35,7 +36,10 @@ class Field:
 
 @dataclass
 class Directory:
-    """One IFD with the blocks it points to. `repeat` are entries after the sorted ones, duplicates included."""
+    """One IFD with the blocks it points to.
+
+    `repeat` holds entries that follow the sorted ones, including duplicates.
+    """
 
     fields: dict[int, Field]
     blocks: list[bytes] = field(default_factory=list)
@@ -51,7 +55,7 @@ def long(*values: int) -> Field:
 
 
 def image(width: int, height: int, bits: int = 8, samples: int = 1, **tags: Field) -> dict[int, Field]:
-    """The tags of a plain image in one strip; `tags` are named after the constants above, in any case."""
+    """The tags of a plain image in one strip; the keys of `tags` are the names of the constants above, in any case."""
     fields = {
         WIDTH: long(width),
         LENGTH: long(height),
@@ -72,7 +76,7 @@ def tiled(width: int, height: int, tile: tuple[int, int], **tags: Field) -> dict
 
 
 def tiff(directories: Sequence[Directory], order: str = "<", big: bool = False, next_ifd: int = 0) -> bytes:
-    """The file. `next_ifd` is what the last directory says comes after it."""
+    """Returns the bytes of the file. `next_ifd` is the offset that the last directory stores as the next one."""
     mark = b"II" if order == "<" else b"MM"
     if big:
         out = bytearray(mark + struct.pack(order + "HHHQ", 43, 8, 0, 0))
@@ -104,7 +108,7 @@ def tiff(directories: Sequence[Directory], order: str = "<", big: bool = False, 
 
 
 def entry(out: bytearray, tag: int, value: Field, order: str, big: bool) -> bytes:
-    """One directory entry; values that do not fit are appended to `out`."""
+    """One directory entry; values that do not fit in it are appended to `out`."""
     room, long_form = (8, "Q") if big else (4, "I")
     code = FORMAT.get(value.kind, "B")
     payload = struct.pack(f"{order}{len(value.values)}{code}", *value.values)

@@ -1,4 +1,4 @@
-"""Valid files that neither peer writes: odd directories, bit orders, old codecs."""
+"""Valid files that neither GDAL nor tifffile writes: unusual directories, bit orders, old codecs."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -30,7 +30,10 @@ def one(
     changed: bool = False,
     oracle: str = "rasterio",
 ) -> Case:
-    """A one-band case whose bytes `build` makes from the pixels, which it may have `changed`."""
+    """A one-band case:
+
+    `build` makes the file from the pixels; `changed`, if given, turns them into the expected pixels.
+    """
 
     def write(path: Path) -> np.ndarray | None:
         array = gray(name, dtype, bits)
@@ -60,7 +63,7 @@ def float24(array: np.ndarray, order: str) -> bytes:
 
 
 def old_lzw(data: bytes) -> bytes:
-    """LZW as libtiff wrote it before 1990: least significant bit first, and no early change of the code width."""
+    """LZW as libtiff wrote it before 1990: least significant bit first, without early change of the code width."""
     bits = width_used = 0
     width, table = 9, {bytes([i]): i for i in range(256)}
     out, following = bytearray(), 258
@@ -100,7 +103,7 @@ def old_lzw(data: bytes) -> bytes:
 
 
 def bit_orders() -> Iterator[Case]:
-    """FillOrder 2 turns every byte around, compressed or not."""
+    """FillOrder 2 reverses the bits of every byte, compressed or not."""
     for bits, dtype in ((1, "uint8"), (4, "uint8"), (8, "uint8"), (12, "uint16")):
         yield one(f"raw-fillorder2-{bits}bit", lambda a, b=bits: turned(pack(a, b), bits=b), dtype, bits)
     codecs = (("packbits", 32773, imagecodecs.packbits_encode), ("deflate", ADOBE_DEFLATE, zlib.compress),
@@ -115,7 +118,7 @@ def turned(data: bytes, bits: int = 8, codec: int = 1) -> bytes:
 
 
 def codecs() -> Iterator[Case]:
-    """Codec numbers and streams of earlier days, and LZ4, which only Swath's model system writes."""
+    """Old codec numbers and streams, and LZ4, which of all writers only xarray-spatial writes."""
     for big, order in product((False, True), "<>"):
         name = f"raw-old-deflate-{'big' if big else 'classic'}-{'le' if order == '<' else 'be'}"
         yield one(name, lambda a, o=order, b=big: old_deflate(a.astype(o + "u2"), o, b), "uint16")
@@ -133,7 +136,7 @@ def old_deflate(array: np.ndarray, order: str, big: bool) -> bytes:
 
 
 def directories() -> Iterator[Case]:
-    """Directories that leave things out, add things, or order them unusually."""
+    """Directories with missing, additional or unusually ordered entries."""
     plain = raw.image(WIDTH, HEIGHT)
 
     def built(name: str, rows: int = HEIGHT, order: str = "<", big: bool = False, repeat=(), **tags) -> Case:
@@ -165,7 +168,7 @@ def directories() -> Iterator[Case]:
 
 
 def shared_strip(array: np.ndarray) -> bytes:
-    """All strips point to the same bytes, as deduplicating writers make them."""
+    """All strips point to the same bytes, as deduplicating writers store them."""
     rows = 7
     fields = raw.image(WIDTH, HEIGHT, rows_per_strip=long(rows), strip_offsets=long(8, 8, 8))
     return tiff([Directory(fields | {raw.STRIP_COUNTS: long(*[WIDTH * rows] * 3)}, [array[:rows].tobytes()])])
@@ -177,7 +180,7 @@ def small_floats(array: np.ndarray, order: str) -> bytes:
 
 
 def odd_tiles(array: np.ndarray, tile: tuple[int, int]) -> bytes:
-    """Tiles whose sides are no multiple of 16: against the specification, but about."""
+    """Tiles whose sides are not multiples of 16. The specification forbids them, but such files exist."""
     width, height = tile
     padded = np.pad(array, ((0, -HEIGHT % height), (0, -WIDTH % width)), mode="edge")
     blocks = [

@@ -1,4 +1,4 @@
-"""How the peers read what Swath wrote, and what they cannot read."""
+"""How the peers read the files that Swath wrote, and which of them they cannot read."""
 
 import tempfile
 from functools import cache
@@ -15,13 +15,13 @@ from gdal_cases import write_gdal
 from write_cases import Conversion
 
 LZ4 = 50004
-# tifffile gives this number no name; imagecodecs decodes its frames all the same.
+# tifffile has no name for this codec number, but imagecodecs decodes its frames.
 tifffile.TIFF.DECOMPRESSORS._codecs[LZ4] = imagecodecs.lz4f_decode
 
 
 @cache
 def gdal_lacks(codec: str) -> bool:
-    """Whether GDAL itself says that it was built without a codec; it can then not be the judge."""
+    """Whether this GDAL reports that it was built without a codec; then it cannot check the file."""
     swath = Swath()
     with tempfile.TemporaryDirectory() as folder:
         plain, coded = Path(folder) / "plain.tif", Path(folder) / "coded.tif"
@@ -37,7 +37,7 @@ def gdal_lacks(codec: str) -> bool:
 
 
 def tifffile_limit(made: Conversion, predictor: int, photometric: int) -> str:
-    """Why tifffile cannot read a file that is as it should be; empty if it can."""
+    """The reason why tifffile cannot read a valid file; empty if it can."""
     if predictor == 2 and made.dtype.startswith("complex"):
         return "tifffile does not undo predictor 2 over complex samples"
     if made.codec == "jpeg" and made.interleave == "band" and photometric == 2 and made.shape[0] >= 3:
@@ -49,7 +49,7 @@ def tifffile_limit(made: Conversion, predictor: int, photometric: int) -> str:
 
 
 def tifffile_levels(path: Path, made: Conversion) -> tuple[list[np.ndarray], str]:
-    """All levels as tifffile reads them, bands first; or why it cannot."""
+    """All levels as tifffile reads them, bands first, or the reason why it cannot."""
     with tifffile.TiffFile(path) as tif:
         pages = [page for page in tif.pages if not page.subfiletype & 4]
         limit = tifffile_limit(made, pages[0].predictor, pages[0].photometric)
@@ -57,14 +57,16 @@ def tifffile_levels(path: Path, made: Conversion) -> tuple[list[np.ndarray], str
 
 
 def without_lost_nan(theirs: np.ndarray, ours: np.ndarray, made: Conversion) -> np.ndarray:
-    """What tifffile read, where it gives 0 for the NaN of a LERC blob that holds no number at all."""
+    """The pixels read by tifffile, with NaN restored: tifffile returns 0 for a LERC blob of which every sample is
+    NaN.
+    """
     if not (made.codec.startswith("lerc") and made.dtype.startswith("float") and theirs.shape == ours.shape):
         return theirs
     return np.where(np.isnan(ours) & (theirs == 0), ours, theirs)
 
 
 def bands_first(page: tifffile.TiffPage) -> np.ndarray:
-    """The pixels of a page."""
+    """The pixels of a page, bands first."""
     array = page.asarray(squeeze=False) if page.samplesperpixel > 1 else page.asarray()
     array = array.reshape(page.shaped)  # separate samples, depth, rows, columns, samples
     separate = page.planarconfig == 2 and page.samplesperpixel > 1

@@ -6,7 +6,7 @@ import tifffile
 
 
 def segments(path: Path, page: int = 0) -> list[bytes]:
-    """The bytes of every tile or strip of a page, in the order of its table; sparse ones are empty."""
+    """The bytes of every tile or strip of a page, in the order of its table; those of a sparse block are empty."""
     with tifffile.TiffFile(path) as tif:
         found = tif.pages[page]
         handle = tif.filehandle

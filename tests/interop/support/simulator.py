@@ -1,4 +1,4 @@
-"""The simulator in place of NVIDIA's driver and libraries."""
+"""The simulator that replaces NVIDIA's driver and libraries."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import binary
 
 DRIVER = ["libcuda.so", "libcuda.so.1"]
-# The files of NVIDIA's libraries, the variables that say where each is, and the names that Swath has for them.
+# The file name of each NVIDIA library, the environment variable that holds its path, and Swath's name for it.
 LIBRARIES = {
     "libnvcomp.so.6": ("SWATH_NVCOMP_PATH", "nvcomp"),
     "libnvjpeg2k.so.0": ("SWATH_NVJPEG2K_PATH", "nvjpeg2000"),
@@ -16,7 +16,9 @@ LIBRARIES = {
 
 
 def environment(folder: Path, *libraries: str, **variables: str) -> dict[str, str]:
-    """That of a process which finds the simulator in place of the driver and of these libraries, and no others."""
+    """Environment of a process that finds the simulator as its driver and as the named libraries, and no other
+    library.
+    """
     simulator = binary.PATH.with_name("libswath_sim.so")
     assert simulator.is_file(), f"no simulator at {simulator}: build swath-sim beside swath"
     for name in [*DRIVER, *libraries]:

@@ -1,8 +1,8 @@
 """A small parent for the processes under test.
 
 Linux counts the memory of the parent, up to the moment of exec, as the child's peak. A parent that holds numpy,
-rasterio and a few arrays would hide a child's own peak below some hundred megabytes, so the binary is started from
-here: a bare interpreter that reads one JSON request per line and answers with what the child did.
+rasterio and a few arrays would hide a child's own peak below some hundred megabytes. This bare interpreter therefore
+starts the binary: it reads one JSON request per line and answers with the result of the child.
 """
 
 import json
@@ -15,7 +15,7 @@ import time
 
 
 def run(argv: list[str], timeout: float) -> dict:
-    """Run argv to its end, or kill it after `timeout` seconds."""
+    """Runs argv to its end, or kills it after `timeout` seconds."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.perf_counter()
         child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err)

@@ -14,7 +14,7 @@ JPEG_XL, JPEG_XL_DNG = 50002, 52546
 
 
 def write_tifffile(path: Path, array: np.ndarray, planar: bool = False, **options: object) -> None:
-    """Write bands-first pixels; three 8-bit bands or more are a colour picture."""
+    """Writes bands-first pixels; three or more 8-bit bands become a colour image."""
     bands = len(array)
     if bands == 1:
         tifffile.imwrite(path, array[0], **{"photometric": "minisblack", **options})
@@ -70,7 +70,7 @@ def image_codecs() -> Iterator[Case]:
 
 
 def smooth_float(name: str, **options: object) -> Case:
-    """JPEG XL floats: no NaN, no infinity, inside 0..1."""
+    """Float samples for JPEG XL: within 0..1, without NaN and infinity."""
 
     def write(path: Path) -> np.ndarray:
         array = photo(name, 1, 51, 70, dtype="float32", top=1)
@@ -81,7 +81,7 @@ def smooth_float(name: str, **options: object) -> Case:
 
 
 def byte_codecs() -> Iterator[Case]:
-    """The same codecs as GDAL's, from other encoders, in both byte orders."""
+    """Codecs that GDAL also has, written by other encoders, in both byte orders."""
     codecs = ("packbits", "lzw", "deflate", "zstd", "lzma")
     for codec, order, dtype in product(codecs, "<>", ("uint8", "int16", "float32")):
         endian = "le" if order == "<" else "be"
@@ -105,7 +105,7 @@ def byte_codecs() -> Iterator[Case]:
 
 
 def layouts() -> Iterator[Case]:
-    """Strips that overhang, tiles larger than the image, many bands, bilevel, packed integers."""
+    """Strips that extend beyond the image, tiles larger than the image, many bands, bilevel images, packed integers."""
     for rows in (1, 5, 50, 51, 1000):
         yield lossless(f"tf-rowsperstrip{rows}", "uint16", 3, rowsperstrip=rows)
     for tile in ((16, 48), (256, 256), (64, 16)):
@@ -134,7 +134,7 @@ def bilevel(name: str, **options: object) -> Case:
 
 
 def second_page(name: str) -> Case:
-    """Two unrelated pages: the first is the image."""
+    """Two unrelated pages: readers must take the first one as the image."""
 
     def write(path: Path) -> np.ndarray:
         first, second = pixels(name, "uint16", 1, 51, 70), pixels(name, "uint8", 1, 20, 30)
@@ -147,5 +147,5 @@ def second_page(name: str) -> Case:
 
 
 def all_cases() -> list[Case]:
-    """Every file tifffile writes for the pixel comparison."""
+    """Every file that tifffile writes for the pixel comparison."""
     return [*image_codecs(), *byte_codecs(), *layouts()]

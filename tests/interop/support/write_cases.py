@@ -1,6 +1,6 @@
-"""Random conversions: an image of any type, and flags of `swath convert` drawn by a seed.
+"""Random conversions: an image of any type, and flags of `swath convert`, drawn from a seed.
 
-Each says what must come of it: the pixels that go in, and why it must be refused if it must.
+Each case states its expected result: the pixels, or the reason why Swath must refuse it.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ SIZES = [(1, 1), (1, 61), (97, 1), (2, 3), (37, 53), (17, 33), (65, 49), (129, 6
 
 @dataclass
 class Conversion:
-    """One image and one way to write it again. `shape` is bands, rows, columns."""
+    """One image and one way to convert it. `shape` is bands, rows, columns."""
 
     number: int
     dtype: str
@@ -65,17 +65,17 @@ class Conversion:
 
     @property
     def is_bytes_or_words(self) -> bool:
-        """What the lossy codecs take."""
+        """Whether the sample type is one that the lossy codecs accept."""
         return self.dtype in ("uint8", "int8", "uint16", "int16") and not self.bits
 
     @property
     def block_bands(self) -> int:
-        """Bands that one block holds."""
+        """The number of bands in one block."""
         return self.shape[0] if self.interleave == "pixel" else 1
 
     @property
     def refusal(self) -> str:
-        """Why this cannot be written; empty if it can."""
+        """The reason why this cannot be written; empty if it can."""
         if self.layout == "cog-strips":
             return "a COG has tiles"
         if self.predictor in "23" and self.codec not in PREDICTING:
@@ -103,10 +103,10 @@ class Conversion:
         return [(-(-height // factor), -(-width // factor)) for factor in [1, *self.overviews]]
 
     def array(self) -> np.ndarray:
-        """The pixels that go in."""
+        """The pixels of the source."""
         bands, height, width = self.shape
         if self.lossy and self.is_bytes_or_words:
-            # A corner of a larger picture, so that small ones are smooth too.
+            # A corner of a larger picture, so that small pictures are smooth too.
             large = photo(self.id, bands, max(height, 64), max(width, 64), self.dtype, np.iinfo(self.dtype).max)
             array = np.ascontiguousarray(large[:, :height, :width])
         else:
@@ -114,7 +114,7 @@ class Conversion:
         if self.dtype == "complex_int16":
             array += 0  # integers have no -0.0
         if "--skip-empty" in self.flags or self.nodata is not None:
-            # Within one block of a lossy codec an edge is not smooth.
+            # An edge inside one block of a lossy codec would not be smooth.
             rows = height // 2 // 16 * 16 if self.lossy else height // 2
             array[:, :rows] = 0 if self.nodata is None else self.nodata
         if self.mask == "alpha":
@@ -122,19 +122,19 @@ class Conversion:
         return array
 
     def valid(self) -> np.ndarray:
-        """The mask that goes in, where there is one."""
+        """The mask of the source, or None."""
         _, height, width = self.shape
         return np.add.outer(np.arange(height), np.arange(width)) % 7 > 2
 
     def expected(self) -> np.ndarray:
-        """The pixels that must come out of a codec that changes none: NaN becomes a nodata value that was asked for."""
+        """The pixels that a lossless codec must return: NaN becomes the requested nodata value."""
         array = self.array()
         if self.new_nodata is not None and array.dtype.kind == "f":
             array[np.isnan(array)] = self.new_nodata
         return array
 
     def write_source(self, path: Path) -> None:
-        """The file that Swath converts."""
+        """Writes the file that Swath converts."""
         bands, height, width = self.shape
         array = self.array()
         if self.source.get("by") == "tifffile":
@@ -168,7 +168,7 @@ class Conversion:
 
 
 def conversion(number: int) -> Conversion:
-    """The conversion of that number, always the same."""
+    """The conversion with this number; always the same for the same number."""
     rng = Random(10_000 + number)
     codec = CODECS[number % len(CODECS)]
     bands = rng.choice([1, 1, 2, 3, 3, 4, 5])
@@ -189,7 +189,7 @@ def conversion(number: int) -> Conversion:
 
 
 def draw_type(codec: str, rng: Random) -> tuple[str, int | None]:
-    """Mostly a type that the codec takes."""
+    """Draws a type, mostly one that the codec accepts."""
     if rng.random() < 0.9:
         if codec in LERCS:
             return rng.choice(sorted(LERC_DTYPES)), None
@@ -206,7 +206,7 @@ def draw_tuning(made: Conversion, rng: Random) -> None:
         if rng.random() < 0.1:
             made.predictor = "3"
         if made.codec == "lz4" and made.dtype.startswith("complex"):
-            made.predictor = "1"  # no peer reads both, see readers.py
+            made.predictor = "1"  # no peer reads both; see readers.py
     elif rng.random() < 0.1:
         made.predictor = rng.choice("123")
     if made.codec in ("jpeg2000", "webp") and made.dtype == "uint8" and not made.bits and rng.random() < 0.4:
@@ -277,7 +277,7 @@ def draw_validity(made: Conversion, rng: Random) -> None:
 
 
 def draw_source(made: Conversion, rng: Random) -> dict[str, object]:
-    """How the file that goes in is stored: Swath must not care."""
+    """Draws how the source is stored: the result must not depend on it."""
     bands = made.shape[0]
     special = made.bits or made.mask or made.nodata is not None or made.dtype == "complex_int16"
     if not special and rng.random() < 0.3:
@@ -285,11 +285,11 @@ def draw_source(made: Conversion, rng: Random) -> dict[str, object]:
         return {"by": "tifffile", "planar": bands > 1 and rng.random() < 0.5, **order}
     blocks = rng.choice([{}, {"tiled": True, "blockxsize": 32, "blockysize": 16}, {"blockysize": 5}])
     order = {"endianness": rng.choice(["LITTLE", "BIG"]), "interleave": rng.choice(["pixel", "band"])}
-    # GDAL does not swap the bytes of constant big-endian tiles that it stores as they are.
+    # GDAL does not swap the bytes of constant big-endian tiles that it stores uncompressed.
     codecs = ["lzw", "deflate"] if order["endianness"] == "BIG" else ["none", "lzw", "deflate"]
     return {"compress": rng.choice(codecs), **blocks, **order}
 
 
 def conversions() -> Iterator[Conversion]:
-    """All of them."""
+    """All conversions."""
     return map(conversion, range(COUNT))

@@ -1,6 +1,6 @@
-"""Hostile files, made byte by byte: truncated, lying, recursive, huge.
+"""Malformed files, made byte by byte: truncated, contradictory, recursive, huge.
 
-`ZOO` maps a name to a function that makes the bytes; nothing is made before it is asked for.
+`ZOO` maps a name to a function that makes the bytes; a file is made only when a test needs it.
 """
 
 import lzma
@@ -21,7 +21,7 @@ FLIPS = 500
 
 
 def small(codec: int = DEFLATE, order: str = "<", big: bool = False, levels: int = 2) -> bytes:
-    """A valid tiled image with an overview: what gets truncated and flipped."""
+    """A valid tiled image with an overview, from which truncated and bit-flipped files are made."""
     directories = []
     for level in range(levels):
         side = 32 >> level
@@ -32,19 +32,19 @@ def small(codec: int = DEFLATE, order: str = "<", big: bool = False, levels: int
 
 
 def lying(order: str = "<", big: bool = False, drop: tuple[int, ...] = (), **tags: Field | None) -> bytes:
-    """An uncompressed 32x32 image in one strip, with some tags replaced or dropped."""
+    """An uncompressed 32x32 image in one strip, with some tags replaced or removed."""
     fields = raw.image(32, 32) | {getattr(raw, name.upper()): value for name, value in tags.items()}
     return tiff([Directory(fields | dict.fromkeys(drop), [GRADIENT])], order, big)
 
 
 def lying_tiles(tile: tuple[int, int] = (16, 16), blocks: int = 4, **tags: Field | None) -> bytes:
-    """The same in tiles of 16x16."""
+    """The same image in tiles of 16x16."""
     fields = raw.tiled(32, 32, tile) | {getattr(raw, name.upper()): value for name, value in tags.items()}
     return tiff([Directory(fields, [GRADIENT[:256]] * blocks)])
 
 
 def headers() -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Files that end before the first directory does."""
+    """Files that end inside the header or the first directory."""
     valid = small()
     for length in range(9):
         yield f"first-{length}-bytes", lambda n=length: valid[:n]
@@ -61,7 +61,7 @@ def headers() -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 def directories() -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Directory chains and entry counts that do not end."""
+    """Directory chains and entry counts without an end."""
     head = b"II*\0" + struct.pack("<I", 8)
     yield "ifd-cycle-self", lambda: tiff([Directory(raw.image(32, 32), [GRADIENT])], next_ifd=8 + 1024)
     yield "ifd-cycle-two", ifd_two_cycle
@@ -83,14 +83,14 @@ def directories() -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 def ifd_two_cycle() -> bytes:
-    """Two directories that name each other as the next one."""
+    """Two directories that each name the other as the next one."""
     body = tiff([Directory(raw.image(32, 32), [GRADIENT]), Directory(raw.image(32, 32), [GRADIENT])])
     first = struct.unpack_from("<I", body, 4)[0]
     return body[:-4] + struct.pack("<I", first)
 
 
 def long_chain(count: int) -> bytes:
-    """A chain of empty-looking directories of one entry each."""
+    """A chain of directories with one entry each."""
     out = bytearray(b"II*\0" + struct.pack("<I", 8))
     for index in range(count):
         following = len(out) + 18 if index + 1 < count else 0
@@ -99,7 +99,7 @@ def long_chain(count: int) -> bytes:
 
 
 def nested_sub_ifds(depth: int) -> bytes:
-    """Each directory has one SubIFD, which has one SubIFD, ..."""
+    """Each directory has one SubIFD, which again has one SubIFD, and so on."""
     start = 2048
     out = bytearray(lying(sub_ifds=long(start)).ljust(start, b"\0"))
     for _ in range(depth):
@@ -108,7 +108,7 @@ def nested_sub_ifds(depth: int) -> bytes:
 
 
 def counts() -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Value counts whose size in bytes overflows, and values of the wrong type."""
+    """Value counts whose size in bytes overflows, and values of a wrong type."""
     for tag, kind in product(("strip_offsets", "strip_counts", "bits", "color_map"), (LONG, DOUBLE)):
         lie = Field(kind, [8], count=0xFFFFFFFF, offset=8)
         yield f"count-4e9-{tag}-type{kind}", lambda t=tag, f=lie: lying(**{t: f})
@@ -126,7 +126,7 @@ def counts() -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 def shapes() -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Sizes that are zero, huge, or do not fit each other."""
+    """Sizes that are zero, huge, or inconsistent."""
     for tag, value in product(("width", "length", "bits", "samples", "rows_per_strip"), (0,)):
         yield f"{tag}-0", lambda t=tag, v=value: lying(**{t: long(v)})
     yield "no-width", lambda: lying(drop=(raw.WIDTH,))
@@ -158,7 +158,7 @@ def shapes() -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 def blocks() -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Blocks that are not where, or not what, they should be."""
+    """Blocks at wrong positions or with wrong content."""
     for offset in (0xFFFFFFFF, 0x7FFFFFFF, 1000000):
         yield f"strip-at-{offset:x}", lambda o=offset: lying(strip_offsets=long(o))
     yield "strip-bytes-past-end", lambda: lying(strip_counts=long(0xFFFFFFFF))
@@ -189,7 +189,7 @@ def noise(length: int) -> bytes:
 
 
 def zero_deflate(length: int) -> bytes:
-    """A valid zlib stream of zeros, a thousandth of its content, put together from one flushed megabyte."""
+    """A valid zlib stream of zeros, a thousandth of the size of its content, composed of one flushed megabyte."""
     step = 1 << 20
     packer = zlib.compressobj(9)
     first = packer.compress(bytes(step)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -207,7 +207,7 @@ def zero_zstd(length: int) -> bytes:
 
 
 def zero_xz(length: int) -> bytes:
-    """An .xz stream of zeros: one LZMA2 chunk, which resets everything, over and over."""
+    """An .xz stream of zeros: one LZMA2 chunk that resets the decoder, repeated."""
     step = 1 << 20
     chunk = lzma.compress(bytes(step), lzma.FORMAT_RAW, filters=[{"id": lzma.FILTER_LZMA2, "preset": 0}])[:-1]
     data = chunk * (length // step) + b"\0"
@@ -233,7 +233,7 @@ def zero_xz(length: int) -> bytes:
 
 
 def one_stream_many_tiles() -> bytes:
-    """About 10 KB that stand for 3.6 GB: every tile is the same megabyte of zeros."""
+    """About 10 KB that decode to 3.6 GB: every tile is the same megabyte of zeros."""
     side, tile = 60000, 10000
     count = (side // tile) ** 2
     data = zero_deflate(tile * tile)[: 10 * 1024]
@@ -243,7 +243,7 @@ def one_stream_many_tiles() -> bytes:
 
 
 def damaged() -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """A valid file cut at every 64th byte, and with single bits flipped."""
+    """A valid file truncated at every 64th byte, and with single bits flipped."""
     variants = {"classic": small(), "bigtiff-be": small(order=">", big=True)}
     for name, valid in variants.items():
         for length in range(0, len(valid), 64):
@@ -266,7 +266,7 @@ ZOO: dict[str, Callable[[], bytes]] = dict(
     entry for group in (headers, directories, counts, shapes, blocks, damaged) for entry in group()
 )
 
-# Nothing can be read from these: exit code 0 would mean that pixels were made up.
+# No pixel of these files can be read: exit code 0 would mean that Swath invented pixels.
 HOPELESS = {
     *(f"first-{n}-bytes" for n in range(9)),
     "zeros", "text", "wrong-magic", "mixed-order-mark", "bigtiff-offset-size-4", "bigtiff-cut-header",

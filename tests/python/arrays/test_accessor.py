@@ -15,7 +15,7 @@ import swath
 
 
 def run(code):
-    """In a new interpreter, where nothing is imported yet."""
+    """Runs code in a new interpreter, in which nothing is imported yet."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -51,7 +51,7 @@ def path(tmp_path, ramp):
 
 
 def grid(x, dx, columns, y, dy, rows, **attrs):
-    """A template: its first pixel centre and its steps."""
+    """A template with this first pixel centre and these steps."""
     coords = {"y": y - np.arange(rows) * dy, "x": x + np.arange(columns) * dx}
     return xr.DataArray(np.zeros((rows, columns)), dims=("y", "x"), coords=coords, attrs=attrs or {"crs": 32633})
 
@@ -122,7 +122,7 @@ def test_dataset_writes_the_variable_that_is_named_or_all(path, tmp_path):
     dataset[["v", "w"]].swath.to_geotiff(str(out))
     assert (swath.open_geotiff(out).values == np.stack([array.values, array.values + 1], -1)).all()
     assert (swath.open_geotiff(out, band="w").values == array.values + 1).all()
-    # Beside one image there is nothing that it could be mixed with.
+    # A single image has nothing to be combined with.
     dataset[["t", "v"]].swath.to_geotiff(str(out))
     assert (swath.open_geotiff(out).values == array.values).all()
     dataset.swath.to_geotiff(str(out), var="w")
@@ -269,7 +269,7 @@ def test_file_objects_are_windowed_too(path):
     assert (got.values == template.swath.open_geotiff(path, coregister=True).values).all()
 
 
-# On the ramp every pixel is 64 * row + column, so that interpolated values can be told in advance.
+# On the ramp every pixel is 64 * row + column, so interpolated values are known in advance.
 @pytest.mark.parametrize("method", ["nearest", "bilinear", "cubic"])
 @pytest.mark.parametrize(("x", "y"), [(12.5, 600.0), (10.0, 600.0), (105.0, 305.0), (333.3, 333.3)])
 def test_coregistered_values_lie_on_the_ramp(path, method, x, y):
@@ -340,7 +340,7 @@ def test_cubic_is_sharper_than_linear_and_linear_beside_holes(tmp_path):
     pixels = np.zeros((64, 64), np.float32)
     pixels[20, 20], pixels[40, 40] = 16, np.nan
     path = write(tmp_path / "d.tif", pixels)
-    at = grid(210, 10, 2, 435, 10, 2)  # Half a pixel right of the peak.
+    at = grid(210, 10, 2, 435, 10, 2)  # Half a pixel to the right of the peak.
     cubic = at.swath.open_geotiff(path, coregister=True, resampling="cubic").values
     assert np.allclose(cubic, [[9, -1], [0, 0]])
     hole = grid(410, 10, 1, 235, 10, 1, crs=32633, res=10)
@@ -395,7 +395,9 @@ def test_hardly_covered_templates_are_warned_of(path):
 
 
 def test_random_grids_agree_with_the_reference(reference, path):
-    """Full resolution, nearest and bilinear: its cubic lacks neighbours at the edges of the window that it reads."""
+    """Full resolution, nearest and bilinear: xarray-spatial's cubic lacks neighbours at the edges of the window that
+    it reads.
+    """
     rng = np.random.default_rng(4)
     for _ in range(25):
         template = grid(rng.uniform(20, 500), rng.choice([3, 7.3, 10, 12]), 9, rng.uniform(200, 620), 9.1, 7)

@@ -24,7 +24,7 @@ def open_dataset(source, **keywords):
 
 
 def write(path, pixels, nodata=None, scale=None, point=False, **layout):
-    """(y, x) or (y, x, band) pixels at 10 m in UTM 33."""
+    """Writes (y, x) or (y, x, band) pixels of 10 m in UTM 33."""
     keys = (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 2 if point else 1, 3072, 0, 1, 32633)
     tags = [
         (33550, "d", 3, (10.0, 10.0, 0.0)),
@@ -55,7 +55,7 @@ def bands(tmp_path):
 
 @pytest.fixture
 def half_broken(tmp_path):
-    """A file whose first tile is whole and whose others are not: what reads too much fails."""
+    """A file with an intact first tile and corrupt others, so that reading too much fails."""
     path = write(tmp_path / "broken.tif", np.full((64, 64), 9, np.uint16), tile=(32, 32), compression="zlib")
     data = bytearray(path.read_bytes())
     with tifffile.TiffFile(path) as tif:
@@ -355,7 +355,7 @@ def test_target_of_auto_reproject_alone_does_not_resample(dem, says_no):
     between = target.assign_coords(x=target["x"] + 0.3 * float(whole["x"][1] - whole["x"][0]))
     expected = between.swath.open_geotiff(path)
     assert open_dataset(path, auto_reproject=between, coregister=says_no)["dem"].identical(expected)
-    # A flag beside the target says what the accessor's flag does.
+    # A flag next to the target has the meaning of the accessor's flag.
     both = between.swath.open_geotiff(path, coregister=True, auto_reproject=True)
     assert open_dataset(path, auto_reproject=between, coregister=True)["dem"].identical(both)
 

@@ -1,6 +1,6 @@
-"""Whatever is written is read back: types, shapes, chunks, codecs, predictors, nodata, byte orders, strides.
+"""Every array that is written is read back: types, shapes, chunks, codecs, predictors, nodata, byte orders, strides.
 
-HYPOTHESIS_PROFILE=search looks for new examples; the usual run has always the same ones.
+HYPOTHESIS_PROFILE=search looks for new examples; the default run always uses the same ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOSSLESS = ["none", "deflate", "lzw", "packbits", "zstd"]
 
 @st.composite
 def pixels(draw: DrawFn, kinds: Sequence[str] = (*INTEGERS, *FLOATS)) -> np.ndarray[Any, Any]:
-    """An array of few or many values, in any memory order; sides around those of tiles."""
+    """An array of few or many values, in any memory order, with sides around multiples of the tile size."""
     side = st.one_of(st.integers(1, 40), st.sampled_from([15, 16, 17, 31, 32, 33, 47, 48, 64, 65]))
     shape: tuple[int, ...] = (draw(side), draw(side))
     if draw(st.booleans()):
@@ -43,7 +43,7 @@ def pixels(draw: DrawFn, kinds: Sequence[str] = (*INTEGERS, *FLOATS)) -> np.ndar
     seed = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     style = draw(st.sampled_from(["noise", "steps", "constant", "few"]))
     array = values_of(seed, style, shape, kind)
-    if draw(st.booleans()):  # extremes at drawn places
+    if draw(st.booleans()):  # extremes at random positions
         few = draw(arrays.arrays(kind, st.integers(1, 4), elements=arrays.from_dtype(kind, allow_nan=True)))
         flat = array.reshape(-1)
         flat[seed.integers(0, flat.size, few.size)] = few
@@ -87,7 +87,7 @@ def strided(draw: DrawFn, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @st.composite
 def ways(draw: DrawFn, array: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """How to write it."""
+    """Options for writing."""
     options: dict[str, Any] = {"compression": draw(st.sampled_from(LOSSLESS))}
     options["predictor"] = draw(st.sampled_from([False, True, 1, 2, *([3] if array.dtype.kind == "f" else [])]))
     if draw(st.booleans()):
@@ -103,7 +103,7 @@ def ways(draw: DrawFn, array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 @st.composite
 def chunks_of(draw: DrawFn, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Chunks of drawn sizes along every axis."""
+    """Chunks of random sizes along every axis."""
     found = []
     for size in shape:
         cuts = draw(st.sets(st.integers(1, size - 1), max_size=4)) if size > 1 else set()
@@ -113,7 +113,7 @@ def chunks_of(draw: DrawFn, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ..
 
 
 def as_array(values: Any, **attrs: Any) -> xr.DataArray:
-    """With coordinates where an axis is long enough to have them."""
+    """A DataArray with coordinates if an axis is long enough for them."""
     dims = ("y", "x", "band")[: values.ndim]
     coords = {}
     if min(values.shape[:2]) > 1:
@@ -122,14 +122,14 @@ def as_array(values: Any, **attrs: Any) -> xr.DataArray:
 
 
 def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What a file of these values holds: native order, one band without an axis of its own."""
+    """The values as in a file: native byte order, a single band without a band axis."""
     plain = array.astype(array.dtype.newbyteorder("="))
     return plain[..., 0] if plain.ndim == 3 and plain.shape[2] == 1 else plain
 
 
 def same(ours: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
     np.testing.assert_array_equal(ours, expected, strict=True)
-    if expected.dtype.kind == "f":  # the sign of zero and NaN itself count too
+    if expected.dtype.kind == "f":  # also compares the sign of zero and NaN
         np.testing.assert_array_equal(np.signbit(ours), np.signbit(expected))
 
 
@@ -140,7 +140,7 @@ def examples(count: int) -> settings:
 @examples(110)
 @given(data=st.data())
 def test_pixels_come_back(data: st.DataObject, tmp_path: Path) -> None:
-    """numpy or dask, read by Swath and by tifffile; coordinates too."""
+    """From numpy or dask, read by Swath and by tifffile; also the coordinates."""
     array = data.draw(pixels(), "array")
     options = data.draw(ways(array), "options")
     values: Any = array
@@ -183,7 +183,7 @@ def test_windows_bands_and_chunks_are_slices(data: st.DataObject, tmp_path: Path
 @examples(35)
 @given(data=st.data())
 def test_missing_pixels_come_back_as_nan(data: st.DataObject, tmp_path: Path) -> None:
-    """NaN is written as nodata and read as NaN; integers lose only the sentinel."""
+    """NaN is written as nodata and read as NaN; integers lose only the nodata value."""
     array = data.draw(pixels(["u1", "i2", "u2", "i4", "f4", "f8"]), "array")
     kind = array.dtype
     if kind.kind == "f":
@@ -211,7 +211,7 @@ def test_missing_pixels_come_back_as_nan(data: st.DataObject, tmp_path: Path) ->
     plain = swath.open_geotiff(path)
     assert np.isnan(opened.attrs["nodata"])
     np.testing.assert_equal([plain.attrs["nodata"], opened.encoding["swath"].nodata], [sentinel, sentinel])
-    # Masked or not, it is written again as it was.
+    # Masked or not, it is written again unchanged.
     for number, array_again in enumerate((plain, opened)):
         swath.to_geotiff(array_again, tmp_path / f"{number}.tif", **options)
     assert (tmp_path / "0.tif").read_bytes() == (tmp_path / "1.tif").read_bytes()

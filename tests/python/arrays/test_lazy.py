@@ -22,7 +22,7 @@ def scale_xml(scale, offset):
 
 
 def write(path, pixels, nodata=None, xml=None, **layout):
-    """(y, x) or (y, x, band) pixels with a transform, so that there are coordinates."""
+    """Writes (y, x) or (y, x, band) pixels with a transform, so that there are coordinates."""
     tags = [(33550, "d", 3, (2.0, 3.0, 0.0)), (33922, "d", 6, (0.0, 0.0, 0.0, 100.0, 900.0, 0.0))]
     if nodata is not None:
         tags.append((42113, "s", 0, str(nodata)))
@@ -36,7 +36,7 @@ def write(path, pixels, nodata=None, xml=None, **layout):
 
 @pytest.fixture(scope="module")
 def workers():
-    """Processes for dask's scheduler: starting them is what costs time."""
+    """Processes for dask's scheduler, shared because starting them is slow."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool
 

@@ -1,4 +1,4 @@
-"""A streamed COG of dask chunks stays under the formula of docs/writing.md, whatever its height.
+"""The memory of a streamed COG of dask chunks stays below the formula of docs/writing.md at any height.
 
 SWATH_SLOW=1 adds the COG of 4 GB.
 """
@@ -21,9 +21,10 @@ MIB = 1 << 20
 COLUMNS, TILE, CHUNK = 8192, 256, 1024
 ROW_BYTES = 4 * COLUMNS
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
-WORKERS = 2  # of dask, as peak_memory.py has it
+WORKERS = 2  # of dask, as in peak_memory.py
 CODEC = {"zstd": 8 * MIB}
-# A quarter as high may take this much less: overviews of a few rows, the table of blocks, luck of the allocator.
+# An image of a quarter of the height may use this much less: overviews of a few rows, the table of blocks, allocator
+# noise.
 GROWTH, LUCK = 1.05, 24 * MIB
 
 
@@ -39,7 +40,7 @@ class Peak:
 
 
 def measured(*arguments: object) -> Peak:
-    """The peak of a process of its own; its last argument but for `read` is the file it writes."""
+    """The peak memory of a separate process; except for `read`, its last argument is the file it writes."""
     program = [sys.executable, str(SUPPORT / "peak_memory.py"), *map(str, arguments)]
     run = subprocess.run(program, capture_output=True, text=True, timeout=600, check=False)
     assert run.returncode == 0, run.stderr
@@ -48,7 +49,9 @@ def measured(*arguments: object) -> Peak:
 
 
 def bound(rows: int, file_bytes: int, *, cog: bool, codec: str, chunk: int = CHUNK) -> int:
-    """docs/writing.md, with the chunks of the source as blocks of the input, and what dask needs to make them."""
+    """The formula of docs/writing.md, with the chunks of the source as blocks of the input, plus the memory that dask
+    needs for them.
+    """
     threads = _swath.default_threads()
     at_once = max(chunk, max(TILE, 16 * MIB // ROW_BYTES) // chunk * chunk)
     held = blocks = 0
@@ -60,8 +63,8 @@ def bound(rows: int, file_bytes: int, *, cog: bool, codec: str, chunk: int = CHU
         blocks += math.ceil(rows / factor / TILE) * math.ceil(COLUMNS / factor / TILE)
     waiting = held * file_bytes // (rows * ROW_BYTES)
     engine = 2 * held + waiting + threads * (4 * TILE * TILE * 4 + 4 * MIB + CODEC[codec]) + 64 * blocks + 32 * MIB
-    # The chunks of one call, their concatenation, as much again that malloc keeps for the next one, and one chunk more
-    # that each worker is making.
+    # The chunks of one call, their concatenation, the same again that malloc keeps for the next call, and one chunk in
+    # progress per worker.
     made = 3 * at_once * ROW_BYTES + WORKERS * chunk * chunk * 4
     tasks = 4096 * (rows // chunk) * (COLUMNS // chunk)
     return engine + made + tasks
@@ -99,7 +102,7 @@ def test_streamed_cog_of_4_gb(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def half_a_gigabyte(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Peak]:
-    """A plain file of 0.5 GB and what writing it took."""
+    """A plain file of 0.5 GB and the memory that writing it used."""
     path = tmp_path_factory.mktemp("memory") / "source.tif"
     return path, measured("write", 16384, COLUMNS, CHUNK, "plain", "zstd", path)
 
@@ -111,7 +114,7 @@ def test_streamed_plain_file(half_a_gigabyte: tuple[Path, Peak]) -> None:
 
 
 def test_lazy_copy_never_holds_the_image(half_a_gigabyte: tuple[Path, Peak], tmp_path: Path) -> None:
-    """Opened with chunks=, written as COG: the pixels pass through."""
+    """A file opened with chunks= and written as a COG: the pixels are streamed."""
     found = measured("copy", half_a_gigabyte[0], tmp_path / "target.tif", CHUNK)
     allowed = bound(16384, found.file_bytes, cog=True, codec="zstd")
     assert found.more < allowed, f"{found.more / 1e6:.0f} MB, the bound is {allowed / 1e6:.0f} MB"

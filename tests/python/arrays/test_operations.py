@@ -1,6 +1,7 @@
-"""What is written is what the array says: every operation, from every door, read back by rasterio and rioxarray.
+"""The written file describes the current array: every operation, from every open function, read back by rasterio and
+rioxarray.
 
-The expected file is computed from the array in numpy and from the facts of the source file, never by Swath.
+The expected file is computed with numpy from the array and the facts of the source file, never by Swath.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """The scenes with every operation; the other files with the operations that run everywhere, in numpy."""
+    """The scenes with every operation; the other files with the operations that apply to all files, in numpy."""
     found = []
     for operation in OPERATIONS:
         for door in DOORS:
@@ -69,7 +70,7 @@ def cases() -> list[Case]:
                 continue
             for name in OTHERS:
                 source = SOURCES[name]
-                # Pixel numbers place nothing, so they cannot be irregular.
+                # Pixel numbers are not georeferencing, so they cannot be irregular.
                 if operation.regular or source.transform is not None:
                     found += [Case(operation, source, door, mode, "numpy") for mode in source.modes]
     return found
@@ -91,7 +92,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """Threads cost more than these chunks; other tests use them."""
+    """Threads cost more than they save for chunks this small; other tests use threads."""
     with dask.config.set(scheduler="synchronous"):
         yield
 
@@ -102,7 +103,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def target(folder: Path) -> Path:
-    """A new name each time: GDAL keeps what it read of a path that was written again."""
+    """A new name each time: GDAL caches what it read from a path, even after the file was rewritten."""
     target.number = getattr(target, "number", 0) + 1  # type: ignore[attr-defined]
     return folder / f"{target.number}.tif"  # type: ignore[attr-defined]
 
@@ -111,7 +112,7 @@ opened: dict[tuple[str, str, str, str], xr.DataArray] = {}
 
 
 def result_of(case: Case, files: dict[str, Path]) -> xr.DataArray:
-    """Each file is opened once by each door; attrs and encoding are not shared."""
+    """Opens each file once per open function; attrs and encoding are not shared."""
     key = (case.source.name, case.door, case.mode, case.backend)
     if key not in opened:
         opened[key] = open_source(files[case.source.name], case.door, case.mode, case.backend)
@@ -127,7 +128,7 @@ def in_bands(array: xr.DataArray) -> np.ndarray:
 
 
 def axis_of(values: np.ndarray | None, count: int, file_step: float, file_start: float) -> tuple[float, float]:
-    """Step and outer edge of an axis, from the centres of its pixels."""
+    """Step and outer edge of an axis, computed from the centres of its pixels."""
     if values is None:
         return file_step, file_start
     centres = np.asarray(values, "float64")
@@ -157,7 +158,7 @@ def check_place(file: rasterio.DatasetReader, array: xr.DataArray, case: Case) -
         assert file.crs is None
         return
     expected = expected_transform(array, case.source)
-    # Every corner of the image within a millionth of a pixel.
+    # Every corner of the image is within a millionth of a pixel.
     size = np.array([abs(expected.a), abs(expected.e)])
     for corner in ((0, 0), (columns, 0), (0, rows), (columns, rows)):
         off = (np.array(file.transform * corner) - np.array(expected * corner)) / size
@@ -180,13 +181,13 @@ def check_crs(file: rasterio.DatasetReader, array: xr.DataArray, epsg: int | Non
 
 
 def labels_of(array: xr.DataArray) -> list[Any] | None:
-    """The labels of the bands, or None where the array has none."""
+    """The labels of the bands, or None if the array has none."""
     name = next((name for name in BAND_NAMES if name in array.coords), None)
     return None if name is None else np.atleast_1d(array.coords[name].values).tolist()
 
 
 def positions(array: xr.DataArray, case: Case, count: int) -> tuple[list[int | None], bool]:
-    """For each band its number in the source (None: a new band), and whether the array says so."""
+    """For each band its number in the source (None: a new band), and whether the array states it."""
     source, labels = case.source, labels_of(array)
     if labels is not None and all(isinstance(label, int) for label in labels):
         known = [label - FIRST_LABEL[case.door] for label in labels]
@@ -244,14 +245,14 @@ def check_missing(file: rasterio.DatasetReader, array: xr.DataArray, values: np.
     unmasked = case.mode == "plain" and sentinel is not None and not np.isnan(sentinel)
     stated = nan | (values == sentinel) if unmasked else nan
     if case.operation.fills:
-        # odc-geo fills with the sentinel of a masked array and says so.
+        # odc-geo fills with the nodata value of a masked array and states it.
         stated = stated | (values == array.attrs.get("nodata", np.nan))
     assert not (nan & ~found).any(), f"{(nan & ~found).sum()} NaN pixels are valid in the file, nodata {file.nodata}"
     if case.source.mask is not None and case.mode == "plain":
         return nan
     allowed = nan if case.operation.sentinel == "lost" else stated
     if case.door == "rioxarray" and case.operation.name.startswith("odc_"):
-        # odc-geo fills what rioxarray has masked with the nodata value of the file, among the values.
+        # odc-geo fills pixels that rioxarray masked with the nodata value of the file.
         allowed = allowed | (values == sentinel)
     extra = found & ~allowed
     assert not extra.any(), f"{extra.sum()} valid pixels are missing in the file, nodata {file.nodata}"
@@ -274,7 +275,7 @@ def check_values(file: rasterio.DatasetReader, array: xr.DataArray, values: np.n
     if unpacked and operation.numbers != "new":
         np.testing.assert_allclose(physical[~nan], values[~nan], rtol=1e-5, atol=2e-6)
         return
-    # xarray's interp of dask arrays makes float64 where it announces float32.
+    # xarray's interp of dask arrays computes float64 where it declares float32.
     announced = values.astype(array.dtype) if array.dtype.kind == "f" else values
     np.testing.assert_array_equal(stored[~nan], announced[~nan])
     if operation.same and case.mode == "plain":
@@ -297,7 +298,7 @@ def check_scales(file: rasterio.DatasetReader, array: xr.DataArray, case: Case) 
 
 
 def check_by_rioxarray(path: Path, array: xr.DataArray, values: np.ndarray, case: Case) -> None:
-    """rioxarray reads the array's coordinates, and its values as their scale says."""
+    """Checks that rioxarray reads the array's coordinates, and its values with the scale applied."""
     found = rioxarray.open_rasterio(path, mask_and_scale=True)
     if case.source.transform is not None:
         for axis, names in (("x", X_NAMES), ("y", Y_NAMES)):
@@ -308,7 +309,7 @@ def check_by_rioxarray(path: Path, array: xr.DataArray, values: np.ndarray, case
                 np.testing.assert_allclose(found[axis].values, expected, rtol=0, atol=1e-5 * pixel)
     if case.operation.numbers == "new" or case.mode == "unpacked":
         valid = ~np.isnan(found.values)
-        # rioxarray has float32 for small integers.
+        # rioxarray uses float32 for small integers.
         np.testing.assert_allclose(found.values[valid], values[valid], rtol=1e-5, atol=2e-6)
     found.close()
 
@@ -318,7 +319,7 @@ def test_the_file_is_what_the_array_says(case: Case, files: dict[str, Path], fol
     array = result_of(case, files)
     path = target(folder)
     values = in_bands(array)
-    # xarray interpolates float32 to chunks of float64, which may be refused, or written as the array announces.
+    # xarray interpolates float32 to chunks of float64; Swath may refuse them or write the declared type.
     other_chunks = values.dtype != array.dtype
     try:
         swath.to_geotiff(array, path, tile_size=32)
@@ -355,7 +356,7 @@ def test_irregular_coordinates_are_refused_and_the_old_file_stays(
 
 
 def round_trips() -> list[tuple[str, str, str, str, dict[str, Any]]]:
-    """By default and, for unpacked arrays, with an explicit `pack=True`."""
+    """The default and, for unpacked arrays, an explicit `pack=True`."""
     return [
         (name, door, mode, backend, options)
         for name, source in SOURCES.items()
@@ -459,7 +460,7 @@ def test_nodata_argument_becomes_the_value_of_missing_pixels(
 def test_variables_of_a_dataset_become_bands_with_their_names(
     door: str, mode: str, files: dict[str, Path], tmp_path: Path
 ) -> None:
-    """A Dataset may be refused; it must not lose variables."""
+    """Swath may refuse a Dataset but must not lose variables."""
     array = open_source(files["scene4"], door, mode).isel(x=slice(2, 22, 2))
     nir, red = array.isel(band=3, drop=True) * 1.0, array.isel(band=2, drop=True) * 1.0
     dataset = xr.Dataset({"sum": nir + red, "near_infrared": nir})
@@ -490,7 +491,7 @@ ROTATED_SELECTIONS = {
 
 
 def selected_transform(transform: Affine, rows: slice, columns: slice, shape: tuple[int, int]) -> Affine:
-    """The transform after a selection: centres of pixels stay where they were."""
+    """The transform after a selection: the centres of pixels do not move."""
     first_row, _, row_step = rows.indices(shape[0])
     first_column, _, column_step = columns.indices(shape[1])
     corner = Affine.translation(first_column + 0.5 - column_step / 2, first_row + 0.5 - row_step / 2)
@@ -525,7 +526,10 @@ if hasattr(swath, "open_rasterio"):
     def test_a_rotated_file_is_never_written_at_its_old_place(
         selection: str, mode: str, files: dict[str, Path], tmp_path: Path
     ) -> None:
-        """rioxarray gives rotated files no coordinates: a selection may be refused, but not written somewhere else."""
+        """rioxarray gives rotated files no coordinates:
+
+        Swath may refuse a selection but must not write it at another position.
+        """
         source = SOURCES["rotated"]
         rows, columns = ROTATED_SELECTIONS[selection]
         array = open_source(files["rotated"], "open_rasterio", mode).isel(y=rows, x=columns)
@@ -543,7 +547,7 @@ if hasattr(swath, "open_rasterio"):
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_the_table_says_what_xarray_does_with_encoding(operation: Operation) -> None:
-    """`numbers` follows from xarray alone: where it drops `encoding`, the meaning of the file's numbers is gone."""
+    """`numbers` follows from xarray alone: if it drops `encoding`, the meaning of the file's numbers is lost."""
     rng = np.random.default_rng(0)
     array = xr.DataArray(
         rng.random((4, 24, 30)),

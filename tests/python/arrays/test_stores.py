@@ -1,4 +1,4 @@
-"""netCDF and Zarr between reading and writing: they store what our arrays say, and it comes back from them."""
+"""netCDF and Zarr between reading and writing: they store Swath's arrays and return them unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STORES = ["netcdf4", "scipy", "zarr"]
 
 
 def stored(array: xr.DataArray, folder: Path, store: str) -> xr.DataArray:
-    """As a store gives it back; nothing may be left out or rounded with a warning."""
+    """The array after a round trip through a store; a warning about dropped or rounded values fails the test."""
     dataset = array.to_dataset(name="values")
     number = len(list(folder.iterdir()))
     path = folder / f"{number}.{store}"
@@ -41,7 +41,7 @@ def stored(array: xr.DataArray, folder: Path, store: str) -> xr.DataArray:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> str:
-    """Three bands of all that attrs can hold: metadata, tags, texts, resolution, nodata, scales."""
+    """Three bands with everything that attrs can hold: metadata, tags, texts, resolution, nodata, scales."""
     path = by_gdal(tmp_path / "scene.tif", COUNTS, nodata=0)
     with rasterio.open(path, "r+") as file:
         file.update_tags(SENSOR="MSI", marks="a<b>&", TIFFTAG_IMAGEDESCRIPTION="Höhe")
@@ -63,7 +63,7 @@ def test_attrs_and_values_are_stored_as_they_are(
     assert set(again.coords) == set(array.coords)
     for name, value in array.attrs.items():
         found = again.attrs[name]
-        # Structured attrs are text there; what is not can be compared.
+        # Structured attrs are text there; all others can be compared.
         expected = str.__str__(value) if isinstance(value, Structured) else value
         np.testing.assert_array_equal(found, expected, err_msg=name)
     assert not any(isinstance(value, bool | dict | type(None)) for value in array.attrs.values())
@@ -81,7 +81,7 @@ def test_a_file_by_way_of_a_store_says_the_same_of_its_bands(
         assert (two.dtypes, two.nodata, two.crs, two.transform) == (one.dtypes, one.nodata, one.crs, one.transform)
         assert (two.descriptions, two.units, two.tags()) == (one.descriptions, one.units, one.tags())
         assert two.tags(2)["own"] == "of band 2"
-        # Nobody can tell any more whether these are the counts of the file, so nothing is said of their scale.
+        # It is no longer known whether these are the counts of the file, so the array states no scale.
         assert two.scales == (1.0, 1.0, 1.0)
     part = again.isel(band=[2, 0])
     to_geotiff(part, tmp_path / "it.tif")
@@ -99,7 +99,7 @@ def test_unpacked_values_come_back_by_way_of_a_store(scales: Any, store: str, sc
     to_geotiff(again, tmp_path / "it.tif")
     np.testing.assert_allclose(open_geotiff(tmp_path / "it.tif", unpack=True), array, rtol=1e-6)
     with rasterio.open(tmp_path / "it.tif") as file:
-        # One scale for all is one that CF has words for.
+        # CF can express a scale that all bands share.
         packed = scales == (0.1,) * 3
         assert file.dtypes[0] == ("int16" if packed else "float64")
         assert file.scales == (scales if packed else (1.0,) * 3)

@@ -318,6 +318,6 @@ def test_errors_say_which_device_is_missing(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="device 7 was asked for"):
         file.read_to_device(device="cuda:7")
     for name in ("gpu", "cpu"):
-        with pytest.raises(DeviceError, match="is no device"):
+        with pytest.raises(DeviceError, match="is not a device"):
             file.read_to_device(device=name)
     assert issubclass(DeviceError, RuntimeError) and issubclass(DeviceMemoryError, MemoryError)

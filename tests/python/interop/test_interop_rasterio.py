@@ -1,4 +1,4 @@
-"""GDAL, through rasterio, and Swath see the same file: what either writes, the other reads."""
+"""GDAL (through rasterio) and Swath read each other's files with the same result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from written import lazy, place, seen_by_rasterio, with_nan
 
 # rasterio's wheels cannot read it.
 UNREADABLE = {"codec-jpeg2000"}
-# open_geotiff refuses these by contract.
+# The contract of open_geotiff refuses these.
 REFUSED = {
     "keys-geographic-with-projected-code",
     "keys-projected-without-code",
@@ -31,7 +31,8 @@ REFUSED = {
     "keys-scale-nan",
     "keys-matrix-zero",
 }
-# The contract places these elsewhere than GDAL: a matrix wins over a scale, a lone tie point means pixels of one unit.
+# The contract georeferences these differently from GDAL: a matrix takes precedence over a scale, and a single tie point
+# means pixels of one unit.
 PLACED_OTHERWISE = {"keys-scale-negative", "keys-tie-only", "keys-matrix-and-scale"}
 SAMPLES = [sample for sample in [*all_layouts(), *placed()] if sample.id not in UNREADABLE | REFUSED]
 
@@ -93,7 +94,7 @@ def test_pixels_place_and_levels_are_those_of_gdal(sample: Sample, made: Callabl
 
 @pytest.mark.filterwarnings("ignore")
 def test_gdal_options_over_a_wide_matrix(tmp_path: Path) -> None:
-    """Creation options in all combinations, each read in full, by band and by window."""
+    """Creation options in all combinations, each file read in full, by band and by window."""
     path = tmp_path / "a.tif"
     array = ramp((3, 70, 90), "i2")
     for compress, interleave, tiled, bigtiff, endian in itertools.product(
@@ -181,7 +182,7 @@ def test_gdal_undoes_predictors(kind: str, predictor: int, tmp_path: Path) -> No
 
 
 def test_jpeg_of_swath_is_readable_by_gdal(tmp_path: Path) -> None:
-    """The reference's own JPEG files are not."""
+    """The JPEG files of xarray-spatial are not readable by GDAL."""
     path = tmp_path / "a.tif"
     y, x = np.mgrid[0:256, 0:256]
     array = np.dstack([x, y, (x + y) // 2]).astype("u1")
@@ -261,7 +262,7 @@ def test_metadata_survives_gdal_to_swath_to_gdal(tmp_path: Path) -> None:
 
 
 def test_texts_with_marks_of_xml_are_those_of_gdal(tmp_path: Path) -> None:
-    """GDAL escapes them twice; the reference unescapes once and gives `a&lt;b`."""
+    """GDAL escapes them twice; xarray-spatial unescapes once and returns `a&lt;b`."""
     path, text = tmp_path / "a.tif", 'a<b> & "c"'
     write_rasterio(path, ramp((4, 5), "u1"), tags={"A": text})
     assert swath.open_geotiff(path).attrs["gdal_metadata"] == {"A": text}

@@ -1,4 +1,6 @@
-"""rioxarray's users find their pixels, coordinates, masks and scales again; what it opened, Swath writes."""
+"""Swath and rioxarray read the same pixels, coordinates, masks and scales, and Swath writes arrays that rioxarray
+opened.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ def test_lazy_pixels(file: Path) -> None:
 
 
 def test_rio_accessor_knows_where_ours_lies(file: Path) -> None:
-    """`.rio` finds the CRS and, from coordinates, the transform of what Swath opened."""
+    """`.rio` finds the CRS and, from the coordinates, the transform of an array that Swath opened."""
     ours, theirs = swath.open_geotiff(file), theirs_of(file)
     if "crs" in ours.attrs:
         ours = ours.rio.write_crs(ours.attrs["crs"])
@@ -93,7 +95,7 @@ def test_clip_box_is_bbox(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"masked": True}, {"chunks": 16}], ids=str)
 def test_what_rioxarray_opened_swath_writes(file: Path, options: dict[str, Any], tmp_path: Path) -> None:
-    """Dims (band, y, x), a spatial_ref coordinate, attrs of rioxarray: the file is the same again."""
+    """Dims (band, y, x), a spatial_ref coordinate and rioxarray's attrs: the written file equals the source."""
     target = tmp_path / "again.tif"
     opened = theirs_of(file, **options)
     if "crs" not in opened.attrs and opened.rio.crs is not None:
@@ -122,7 +124,7 @@ def test_what_swath_wrote_rioxarray_opens(tmp_path: Path) -> None:
 
 
 def test_engines_of_xarray_agree(tmp_path: Path) -> None:
-    """engine="swath" beside engine="rasterio"."""
+    """engine="swath" and engine="rasterio" give the same dataset."""
     path = tmp_path / "a.tif"
     write_rasterio(path, ramp((3, 40, 50), "u2"), nodata=5)
     with (

@@ -1,4 +1,4 @@
-"""rioxarray, odc-geo, netCDF, Zarr, pickle and distributed work on our arrays as on those of rioxarray."""
+"""rioxarray, odc-geo, netCDF, Zarr, pickle and distributed handle Swath's arrays like those of rioxarray."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def ours(path: Path, way: str, mode: str, backend: str = "numpy") -> xr.DataArray:
-    """Our array as rioxarray wants it: (band, y, x), or (y, x)."""
+    """Swath's array in rioxarray's order: (band, y, x), or (y, x)."""
     door, _, spatial_ref = way.partition("+")
     options = {"spatial_ref": True} if spatial_ref else {}
     return band_first(open_source(path, door, mode, backend, **options))
@@ -49,7 +49,9 @@ def theirs(path: Path, mode: str, backend: str = "numpy") -> xr.DataArray:
 
 
 def theirs_for_odc(path: Path, mode: str, backend: str = "numpy") -> xr.DataArray:
-    """odc-geo takes `encoding["_FillValue"]` for the nodata of masked values too, unless attrs say NaN."""
+    """rioxarray's array for odc-geo, which uses `encoding["_FillValue"]` as the nodata of masked values too unless
+    attrs state NaN.
+    """
     array = theirs(path, mode, backend)
     return array if mode == "plain" else array.assign_attrs(nodata=np.nan)
 
@@ -63,12 +65,16 @@ def as_bands(array: xr.DataArray) -> np.ndarray:
 
 
 def assert_same_values(found: np.ndarray, expected: np.ndarray) -> None:
-    """Equal up to float32, and to what bilinear weights change where the grid is off by a millionth of a pixel."""
+    """Checks values for equality in float32 and within the change of bilinear weights for a grid that is off by a
+    millionth of a pixel.
+    """
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * max(1.0, float(np.nanmax(np.abs(expected)))))
 
 
 def assert_same_grid(found: Affine, expected: Affine, shape: tuple[int, int]) -> None:
-    """Corners agree to a millionth of a pixel: without `spatial_ref` the grid is computed from the coordinates."""
+    """Checks that corners agree to a millionth of a pixel: without `spatial_ref` the grid is computed from the
+    coordinates.
+    """
     rows, columns = shape
     pixel = np.hypot(expected.a, expected.d)
     for corner in ((0, 0), (columns, 0), (0, rows), (columns, rows)):
@@ -77,7 +83,7 @@ def assert_same_grid(found: Affine, expected: Affine, shape: tuple[int, int]) ->
 
 
 def assert_same(found: xr.DataArray, expected: xr.DataArray) -> None:
-    """Values, transform, CRS and nodata. Types may differ: open_geotiff masks to float64."""
+    """Checks values, transform, CRS and nodata. Types may differ: open_geotiff masks to float64."""
     assert_same_values(as_bands(found), as_bands(expected))
     assert_same_grid(found.rio.transform(), expected.rio.transform(), expected.rio.shape)
     assert found.rio.crs == expected.rio.crs
@@ -116,7 +122,7 @@ RIO: dict[str, Callable[[xr.DataArray], xr.DataArray]] = {
 }
 
 
-# rioxarray cannot pad or merge where y ascends.
+# rioxarray cannot pad or merge arrays with ascending y.
 NORTH_UP_ONLY = ("pad_box", "merge")
 
 
@@ -135,7 +141,7 @@ def test_rioxarray_finds_place_and_nodata(name: str, way: str, mode: str, files:
     assert found.rio.bounds() == pytest.approx(expected.rio.bounds())
     assert found.rio.resolution() == pytest.approx(expected.rio.resolution())
     if mode != "unpacked" or SOURCES[name].count == 1:
-        # With a scale per band, a sentinel in `encoding` makes netCDF lose the values that equal it.
+        # With a scale per band, a nodata value in `encoding` would make netCDF lose the values that equal it.
         np.testing.assert_equal(found.rio.encoded_nodata, expected.rio.encoded_nodata)
     if mode != "plain":
         assert np.isnan(found.rio.nodata)
@@ -155,7 +161,7 @@ def test_rioxarray_writes_the_same_file(name: str, way: str, mode: str, files: d
             np.testing.assert_equal(found.nodata, expected.nodata)
             assert found.descriptions == expected.descriptions
             assert (found.scales, found.offsets) == (expected.scales, expected.offsets)
-        # rioxarray finds no scales on a plain or masked array that it did not open: the stored numbers are the same.
+        # rioxarray finds no scales on a plain or masked array that it did not open; the stored numbers are the same.
         scaled = way == "open_rasterio" or mode == "unpacked"
         values, other = (read_masked(each, scaled) for each in (found, expected))
         np.testing.assert_allclose(values, other, rtol=1e-5, atol=1e-6)
@@ -171,7 +177,9 @@ def read_masked(file: rasterio.DatasetReader, scaled: bool) -> np.ndarray:
 
 
 def check_own_file(array: xr.DataArray, path: Path) -> None:
-    """rioxarray scales the bands of its own arrays by the factor of another band, so its file is no measure."""
+    """Checks Swath's file alone: rioxarray scales the bands of its own arrays by the factor of another band, so its
+    file is wrong.
+    """
     array.drop_encoding().rio.to_raster(path)
     with rasterio.open(path) as file:
         np.testing.assert_allclose(file.read(), array.values, rtol=1e-6)
@@ -258,7 +266,7 @@ def test_odc_writes_the_same_cog(name: str, way: str, mode: str, files: dict[str
         np.testing.assert_allclose(found.read(), expected.read(), rtol=1e-6, atol=1e-7)
 
 
-# Files and memory of others.
+# Files and memory of other libraries.
 
 
 def through_net_cdf(array: xr.DataArray, folder: Path, engine: str) -> xr.DataArray:
@@ -299,14 +307,14 @@ def test_stores_keep_values_and_place(
     options = {"spatial_ref": True} if spatial_ref else {}
     array = open_source(files[name], door, mode, backend, **options)
     if store == "h5netcdf" and door == "open_geotiff" and any(isinstance(v, Structured) for v in array.attrs.values()):
-        # h5py stores no subclass of str; docs/from-xrspatial.md says so.
+        # h5py cannot store a subclass of str; docs/from-xrspatial.md says so.
         with pytest.raises(TypeError, match="No conversion path"):
             STORES[store](array, tmp_path)
         return
     again = STORES[store](array, tmp_path)
     source = SOURCES[name]
     if mode != "plain":
-        # Like rioxarray, a masked array of one band may have its scale in attrs, which xarray applies when it reads.
+        # As with rioxarray, a masked array of one band may have its scale in attrs, which xarray applies when it reads.
         decoded = mode == "masked" and source.scaled and "scale_factor" in again.encoding
         scale, offset = (source.scales[0], source.offsets[0]) if decoded else (1.0, 0.0)
         np.testing.assert_allclose(again.values, array.values * scale + offset, rtol=1e-5, atol=1e-6)
@@ -323,7 +331,7 @@ def test_stores_keep_values_and_place(
     old_physical, old_stored = physical_values(files[name])
     new_physical, new_stored = physical_values(path)
     if mode == "plain":
-        # The nodata value may be a number among others now, or still missing.
+        # The nodata value may now be an ordinary number, or still mark missing pixels.
         missing = source.missing()
         assert not (np.isnan(new_stored) & ~missing).any()
         old_physical, old_stored, new_physical, new_stored = (
@@ -331,7 +339,7 @@ def test_stores_keep_values_and_place(
         )
     same_meaning = np.allclose(new_physical, old_physical, rtol=1e-5, atol=2e-6, equal_nan=True)
     same_numbers = np.allclose(new_physical, old_stored, rtol=1e-6, equal_nan=True)
-    # xarray decodes `scale_factor`, and knows nothing of `scales`: either the values or the counts are written.
+    # xarray decodes `scale_factor` but not `scales`, so the store holds either the values or the counts.
     assert same_meaning or (same_numbers and mode != "unpacked")
 
 
@@ -344,7 +352,7 @@ def labels(array: xr.DataArray, door: str) -> list[int]:
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("way", WAYS)
 def test_stores_keep_computed_values(way: str, store: str, files: dict[str, Path], tmp_path: Path) -> None:
-    """After arithmetic nothing of the packed type is left that could round the values."""
+    """After arithmetic no packed type is left that could round the values."""
     array = ours(files["scene4"], way, "masked") * 1e-4
     if store == "h5netcdf":
         array.attrs = {name: value for name, value in array.attrs.items() if not isinstance(value, Structured)}

@@ -1,4 +1,4 @@
-"""tifffile, which knows TIFF and not geography, and Swath read each other's files: pixels, pages, tags."""
+"""tifffile, which reads TIFF without georeferencing, and Swath read each other's files: pixels, pages, tags."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_swath_reads_what_tifffile_writes(codec: str | None, order: str, tmp_pat
 
 
 def test_tags_are_those_of_the_contract(tmp_path: Path) -> None:
-    """Types and values of what others look for in a file."""
+    """Types and values of the tags that other programs read."""
     path = tmp_path / "a.tif"
     swath.to_geotiff(place(ramp((40, 50), "u2"), nodata=7), path, predictor=2, tile_size=32)
     expected = {256: 50, 257: 40, 258: 16, 259: 50000, 262: 1, 277: 1, 317: 2, 322: 32, 323: 32, 339: 1, 42113: "7"}
@@ -102,7 +102,7 @@ def test_cog_pages_are_marked_as_levels(tmp_path: Path) -> None:
 
 
 def test_extra_tags_of_every_type_survive(tmp_path: Path) -> None:
-    """The reference fails on most of these when it writes what it read."""
+    """xarray-spatial fails on most of these when it writes a file that it read."""
     from sample_metadata import EVERY_TYPE
 
     source, target = tmp_path / "source.tif", tmp_path / "target.tif"

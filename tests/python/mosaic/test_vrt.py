@@ -301,7 +301,8 @@ class TestWhatAttrsSay:
     def test_categories_beside_the_index(self, folder):
         path = of(folder, band(BOTH))
         with open(f"{path}.aux.xml", "w") as file:
-            file.write("<PAMDataset><CategoryNames><Category>a</Category></CategoryNames></PAMDataset>")
+            names = "<CategoryNames><Category>a</Category></CategoryNames>"
+            file.write(f'<PAMDataset><PAMRasterBand band="1">{names}</PAMRasterBand></PAMDataset>')
         assert open_geotiff(path).attrs["category_names"] == ["a"]
 
     def test_a_replaced_index_is_read_again(self, folder):

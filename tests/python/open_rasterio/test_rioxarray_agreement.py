@@ -33,7 +33,6 @@ from corpus_index import Row, rows
 from sample_layouts import all_layouts
 from sample_metadata import all_metadata
 from samples import Sample, doubles, gdal, ramp, raw_tags, text, write_rasterio
-from swath.read.attrs import metadata_text
 from swath.read.nodata import parse_nodata
 
 PARTS = 6
@@ -233,7 +232,7 @@ def is_long_integer(found: Found, case: Case) -> bool:
 
 
 def is_odd_xml(found: Found, case: Case) -> bool:
-    xml = metadata_text(case.info) or ""
+    xml = case.info["gdal_metadata_xml"] or ""
     return "<!DOCTYPE" in xml or "&amp;" in xml
 
 

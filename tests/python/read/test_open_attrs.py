@@ -121,10 +121,11 @@ def test_colormap_is_raw(tmp_path: Path) -> None:
         ),
         ('<Item name="A">1</Item><Item name="A">2</Item>', {"A": "2"}),
         ('<Item name="A"/><Item name="B"></Item>', {"A": "", "B": ""}),
-        ("<Item>5</Item>", {"": "5"}),
-        ('<Item name="A"> 5 </Item>', {"A": " 5 "}),
+        # As GDAL reads them: no name, no item; white space at the start is layout; a band that is no number is band 0.
+        ("<Item>5</Item>", {}),
+        ('<Item name="A"> 5 </Item>', {"A": "5 "}),
         ('<Item name="A">&lt;&amp;&gt;</Item>', {"A": "<&>"}),
-        ('<Item name="A" sample="x">5</Item>', {}),
+        ('<Item name="A" sample="x">5</Item>', {("A", 0): "5"}),
         ("<Item", {}),
     ],
 )

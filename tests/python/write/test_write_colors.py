@@ -1,4 +1,4 @@
-"""Photometric and the colours of bands: they follow the bands of an array, and nothing else."""
+"""Photometric and the colour interpretation follow the bands of an array."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_bands_mean_survives_a_round_trip(
     array = opened(path, door, lazy)
     to_geotiff(array, tmp_path / "it.tif", **options)
     assert meaning(tmp_path / "it.tif") == meaning(path)
-    # Parts of the image mean the same, and so does what is computed band by band.
+    # Parts of the image, and values computed band by band, keep their colours.
     for other in (array.isel(y=slice(3, 20)), (array // 2).astype("u1"), array.astype("f4")):
         to_geotiff(other, tmp_path / "it.tif", **options)
         found, expected = meaning(tmp_path / "it.tif"), meaning(path)
@@ -96,7 +96,7 @@ def test_selected_bands_keep_their_own_colours(name: str, door: str, lazy: bool,
         to_geotiff(part, tmp_path / "it.tif")
         found = meaning(tmp_path / "it.tif")
         assert (found[0], found[2]) == (photometric, colors)
-        # Alpha is an extra sample by name, and no other band is taken for it.
+        # Alpha is an extra sample by name, and no other band becomes alpha.
         extras = colors[len(colors) - len(found[1]) :]
         assert found[1] == [2 if color == "alpha" else 0 for color in extras]
         with rasterio.open(tmp_path / "it.tif") as file:

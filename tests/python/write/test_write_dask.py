@@ -1,4 +1,4 @@
-"""Dask arrays whose chunks are not of the type that they announce: cast where no value changes, else refused."""
+"""Dask arrays whose chunks differ from the declared type: cast if no value changes, else refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TARGETS = {"tiles": {"tile_size": 16}, "cog": {"cog": True, "tile_size": 16}, "s
 
 
 def announced(values: Any, code: str, chunks: int = 20) -> da.Array:
-    """Chunks of these values in an array that says it is of another type."""
+    """Chunks of these values in an array that declares another type."""
     lazy = da.from_array(values, chunks=chunks)
     return da.map_blocks(lambda block: block, lazy, dtype=code, meta=np.empty((0,) * values.ndim, code))
 
@@ -77,7 +77,7 @@ def test_chunks_of_another_type_are_cast_where_no_value_changes(
 def test_chunks_that_would_lose_values_are_an_error_that_says_what_to_do(
     made: str, code: str, last: Any, target: str, tmp_path: Path
 ) -> None:
-    """300 as a byte is 44."""
+    """300 as a byte would be 44."""
     path = tmp_path / ("it.vrt" if target == "vrt" else "it.tif")
     path.write_bytes(b"old")
     with pytest.raises(ValueError, match=rf"of type {np.dtype(code)}.*gave {np.dtype(made)}.*astype.*dtype="):

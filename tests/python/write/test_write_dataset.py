@@ -1,4 +1,4 @@
-"""Datasets: each variable becomes a band with its name, scale and unit, or nothing is written."""
+"""Datasets: each variable becomes a band with its name, scale and unit, or the write is refused."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_scales_of_several_files_stay_with_their_pixels(keywords: dict[str, Any]
     dataset = xr.Dataset({"one": open_geotiff(one, **keywords), "two": open_geotiff(two, **keywords)})
     found = written(dataset, tmp_path)
     assert (found["scales"], found["offsets"], found["nodata"]) == ((0.1, 1e-4), (5.0, 0.0), 0)
-    # The type that holds the samples of both.
+    # The type that can hold the samples of both.
     assert found["dtypes"] == {"uint16"}
     np.testing.assert_array_equal(found["pixels"], [BYTES, COUNTS[0]])
 
@@ -141,7 +141,7 @@ def test_masked_variables_with_other_sentinels_have_nan_for_all(keywords: dict[s
     found = written(xr.Dataset(read), tmp_path)
     assert found["dtypes"] == {"float64"} and np.isnan(found["nodata"])
     np.testing.assert_array_equal(found["pixels"], [array.values for array in read.values()])
-    # Values that were masked only are still packed numbers.
+    # Values that were masked but not scaled are still packed.
     assert found["scales"] == ((1.0, 1.0) if "unpack" in keywords else (0.1, 1.0))
 
 
@@ -225,11 +225,11 @@ def test_a_computed_variable_lies_where_the_others_do(scene: Path, tmp_path: Pat
 
 
 def test_a_system_that_is_a_variable_counts(tmp_path: Path) -> None:
-    """`xr.open_dataset` of a netCDF file makes `spatial_ref` a variable unless it is told otherwise."""
+    """`xr.open_dataset` of a netCDF file makes `spatial_ref` a variable by default."""
     coords = {"y": 895 - 10.0 * np.arange(8), "x": 505 + 10.0 * np.arange(9)}
     dataset = xr.Dataset({"a": (("y", "x"), BYTES), "b": (("y", "x"), BYTES)}, coords).rio.write_crs(32633)
     assert written(dataset.reset_coords("spatial_ref"), tmp_path)["crs"] == 32633
-    # It is that of all variables, whatever attributes they still have.
+    # It applies to all variables, whatever attributes they still have.
     dataset["a"].attrs["crs"], dataset["b"].attrs["crs"] = 4326, 3857
     assert written(dataset, tmp_path)["crs"] == 32633
 

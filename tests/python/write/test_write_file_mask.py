@@ -1,4 +1,4 @@
-"""The mask of a file survives a read that does not apply it, for whichever of its pixels are written."""
+"""The mask of a file survives a read that does not apply it, for any selection of its pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks that go to the engine's writer: the keyword `mask` of `_swath.write`, checked with GDAL."""
+"""Masks at the border to the engine: the keyword `mask` of `_swath.write`, checked with GDAL."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def producer(pixels: Array, mask: Mask) -> Callable[[int, int], tuple[Array, Mas
 
 
 def any_of_blocks(mask: Mask, factor: int) -> Mask:
-    """255 where any pixel of a block of `factor` x `factor` is valid, as averages are made."""
+    """255 where any pixel of a block of `factor` x `factor` is valid, as for averages."""
     rows, columns = (-(-side // factor) for side in mask.shape)
     padded = np.zeros((rows * factor, columns * factor), bool)
     padded[: mask.shape[0], : mask.shape[1]] = mask != 0
@@ -72,7 +72,7 @@ def any_of_blocks(mask: Mask, factor: int) -> Mask:
 
 
 def assert_masked(path: Path, mask: Mask) -> None:
-    """GDAL finds the mask in the file, for all bands together, and one for each overview."""
+    """Checks that GDAL finds one mask for all bands in the file, and one for each overview."""
     with rasterio.open(path) as file:
         assert file.mask_flag_enums == ([MaskFlags.per_dataset],) * file.count
         assert not path.with_name(path.name + ".msk").exists()

@@ -1,4 +1,4 @@
-"""What a streamed write needs does not grow with the image."""
+"""The memory of a streamed write does not grow with the image."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ MIB = 1 << 20
 
 
 def test_a_quarter_of_a_gigabyte_of_dask_streams_into_a_cog(tmp_path: Path) -> None:
-    """8192 rows of 8192 float32: by docs/writing.md 114 MiB, and four bands of 16 MiB while dask puts one together."""
+    """8192 rows of 8192 float32: 114 MiB by docs/writing.md, plus four strips of rows of 16 MiB while dask
+    concatenates one.
+    """
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path / "it.tif")], check=True, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""Packing undoes masking and scaling: by itself where nothing is lost, with pack=True by force, never with False."""
+"""Packing undoes masking and scaling: if nothing is lost by default, always with pack=True, never with False."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_unpacked_values_are_not_scaled_a_second_time(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.values, values.values)
         with rasterio.open(tmp_path / "b.tif") as file:
             assert (file.dtypes, file.scales, file.offsets) == (("float64",), (1.0,), (0.0,))
-            # Among values that are not packed, -9999 is one like any other.
+            # Among values that are not packed, -9999 is an ordinary value.
             assert np.isnan(file.nodata)
     swath.to_geotiff(values, tmp_path / "b.tif")
     np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "b.tif", unpack=True), values)
@@ -182,7 +182,7 @@ def test_arrays_that_were_never_unpacked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "b.tif").values, STORED)
 
 
-# -- pack=None: the type of the file where nothing is lost
+# pack=None: the type of the file if nothing is lost.
 
 CASES: dict[str, tuple[str, float | None, float, float]] = {
     "bytes": ("u1", 255, 1.0, 0.0),
@@ -195,7 +195,7 @@ CASES: dict[str, tuple[str, float | None, float, float]] = {
 
 
 def read(path: Path, how: str, lazy: bool = False) -> xr.DataArray:
-    """By each door in each way."""
+    """Reads with each open function in each mode."""
     if how.startswith("rio"):
         keywords = {"masked": True} if how.endswith("masked") else {"mask_and_scale": True}
         found = swath.open_rasterio(path, chunks=16 if lazy else None, **keywords)
@@ -229,7 +229,7 @@ def test_what_is_written_unchanged_is_stored_as_before(case: str, how: str, lazy
 
 
 def sentinel(case: str, how: str) -> float:
-    """The value that a pixel would have if the nodata value of the file were a real one."""
+    """The value of a pixel that equals the nodata value of the file after unpacking."""
     _, nodata, scale, offset = CASES[case]
     unscaled = 0.0 if nodata is None else nodata
     return unscaled if how.endswith("masked") else unscaled * scale + offset
@@ -244,7 +244,7 @@ CHANGES = {
     "missing": lambda values, hit: np.nan,
 }
 TARGETS = ["tif", "cog", "vrt", "file object"]
-# Integers without nodata stay integers, in which such values cannot be set.
+# Integers without nodata stay integers, to which such values cannot be assigned.
 FLOATS = [(case, how) for case in CASES for how in HOW if (case, how) != ("no nodata", "masked")]
 
 
@@ -254,7 +254,7 @@ FLOATS = [(case, how) for case in CASES for how in HOW if (case, how) != ("no no
 def test_values_changed_in_place_are_written_as_they_are(
     change: str, case: str, how: str, lazy: bool, tmp_path: Path
 ) -> None:
-    """xarray keeps the encoding when values are changed in place, so that it says what is not true any more."""
+    """xarray keeps the encoding when values are changed in place, so the encoding is no longer correct."""
     path = made(tmp_path / "a.tif", case)
     data = read(path, how)
     values = data.values.copy()
@@ -283,7 +283,7 @@ def test_values_changed_in_place_are_written_as_they_are(
 
 
 def test_an_old_file_stays_until_values_are_known_to_fit(tmp_path: Path) -> None:
-    """The write that finds out that values do not fit is given up: nothing of it may be left."""
+    """A write that finds values that do not fit is aborted and must leave nothing behind."""
     path = made(tmp_path / "a.tif", "bytes")
     data = swath.open_geotiff(path, masked=True)
     data.values[-1, -1] = 300.5

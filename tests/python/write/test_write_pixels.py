@@ -1,4 +1,4 @@
-"""The same pixels make the same bytes, however they lie in memory, and are computed no more than once."""
+"""Equal pixels give equal bytes in any memory layout, and each chunk is computed only once."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_types_that_a_tiff_cannot_hold_are_refused(code: str, tmp_path: Path) ->
 
 
 class Counting:
-    """A dask array that counts how often each of its chunks is made."""
+    """A dask array that counts how often each chunk is computed."""
 
     def __init__(self, array: np.ndarray[Any, Any], chunks: Any) -> None:
         self.made: Counter[tuple[int, ...]] = Counter()
@@ -172,7 +172,7 @@ def test_a_distributed_client_computes_and_a_worker_may_write(tmp_path: Path) ->
     from distributed import Client
 
     array = image((60, 70))
-    # One thread: a write that waited for its own worker would never end.
+    # One thread: a write that waits for its own worker would never end.
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
         lazy = da.from_array(array, chunks=30)
         swath.to_geotiff(lazy, tmp_path / "here.tif")
@@ -273,7 +273,7 @@ def test_masked_pixels_become_nodata(tmp_path: Path) -> None:
 
 def test_arrays_by_dlpack(tmp_path: Path) -> None:
     class Tensor:
-        """All that an array of another library has."""
+        """An array of another library that has only DLPack."""
 
         def __init__(self, array: np.ndarray[Any, Any]) -> None:
             self._array = array
@@ -304,7 +304,7 @@ def test_nan_becomes_nodata_and_the_array_stays(tmp_path: Path) -> None:
 
 
 def test_a_big_array_is_not_copied_as_a_whole(tmp_path: Path) -> None:
-    """64 MB of big-endian columns: what NumPy allocates meanwhile is a few rows of tiles."""
+    """64 MB of big-endian columns: NumPy allocates only a few rows of tiles meanwhile."""
     import tracemalloc
 
     array = np.asfortranarray(np.zeros((4096, 2048), ">f8"))

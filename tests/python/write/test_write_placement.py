@@ -1,4 +1,4 @@
-"""Where a written image lies and what stands for nothing: every source of it, and which one counts."""
+"""The georeferencing and the nodata value of a written image: every source of them, and the order of precedence."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_selections_lie_on_the_grid_of_the_file_to_the_bit(
         for picked in (np.arange(size)[some].tolist() for size, some in ((4, rows), (6, columns)))
     )
     if raster_type == "area":
-        # From the corner of the first pixel to that of a larger one around the same centre.
+        # From the corner of the first pixel to that of a larger pixel with the same centre.
         top, left = top + (1 - high) / 2, left + (1 - wide) / 2
     found = written(part, tmp_path)
     assert found["raw_transform"] == (wide * a, 0, c + left * a, 0, high * e, f + top * e)
@@ -116,7 +116,7 @@ def test_selections_lie_on_the_grid_of_the_file_to_the_bit(
 
 
 def open_geotiff_of(data: Any, tmp_path: Path, **options: Any) -> xr.DataArray:
-    """As it comes back from a file."""
+    """The array as read back from a file."""
     keywords = {name: options.pop(name) for name in ("allow_rotated", "parse_coordinates") if name in options}
     swath.to_geotiff(data, tmp_path / "source.tif", **options)
     return swath.open_geotiff(tmp_path / "source.tif", **keywords)
@@ -186,7 +186,7 @@ def test_uneven_coordinates_are_refused(x: list[float], tmp_path: Path) -> None:
         written(grid(100 - ROWS, x), tmp_path)
     with pytest.raises(swath.NonUniformCoordsError):
         written(grid(ROWS[::-1], np.array(x) * 1.0)[:, ::-1], tmp_path)
-    # A place that the user gave to pixels without one must be sound too.
+    # Coordinates that the user assigns to pixels without georeferencing must be valid too.
     with pytest.raises(swath.NonUniformCoordsError):
         written(grid(100 - ROWS, np.array(x) * 1.0, _swath_no_georef=1), tmp_path)
 
@@ -202,7 +202,7 @@ def test_an_attribute_does_not_excuse_uneven_coordinates(tmp_path: Path) -> None
         with pytest.raises(swath.NonUniformCoordsError):
             written(grid(100 - ROWS, [0, 1, 2, 3, 4, 5 + uneven], transform=(1, 0, -0.5, 0, -1, 100.5)), tmp_path)
     assert (tmp_path / "it.tif").read_bytes() == b"old"
-    # What is even enough is taken for the numbers of the grid that it is on.
+    # Coordinates within the tolerance get the exact numbers of their grid.
     close = STEPS.copy()
     close[-1] += 5e-7
     found = written(grid(100 - ROWS, close, transform=(1, 0, -0.5, 0, -1, 100.5)), tmp_path)
@@ -225,7 +225,7 @@ def test_coordinates_must_be_numbers(y: Any, tmp_path: Path) -> None:
 def test_one_coordinate_has_no_pixel_size(y: Any, x: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="transform"):
         written(grid(y, x), tmp_path)
-    # The attribute has the size, the coordinate the place.
+    # The attribute gives the size, the coordinate the position.
     stated = grid(y, x, transform=(2, 0, 1, 0, -2, 9))
     wide, high = 2 if len(x) == 1 else 1, -2 if len(y) == 1 else 1
     place = (wide, 0, x[0] - wide / 2, 0, high, y[0] - high / 2)
@@ -255,11 +255,11 @@ def test_pixel_numbers_are_no_place(marker: str, tmp_path: Path) -> None:
     found = written(grid(np.arange(4), np.arange(6), **{marker: True}), tmp_path)
     assert found["transform"] is None and not found["geo_keys"]
     assert written(grid(np.arange(4), np.arange(6), **{marker: True}), tmp_path, crs=4326)["epsg"] == 4326
-    # netCDF gives the marker back as a number.
+    # netCDF returns the marker as a number.
     assert written(grid(np.arange(4), np.arange(6), **{marker: np.int64(1)}), tmp_path)["transform"] is None
     for no in (0, False):
         assert written(grid(np.arange(4), np.arange(6), **{marker: no}), tmp_path)["transform"] is not None
-    # Coordinates that are no numbers of pixels were given to it afterwards.
+    # The user assigned coordinates that are not pixel numbers.
     later = grid(100 - ROWS, STEPS, **{marker: True})
     assert written(later, tmp_path)["transform"] == (1, 0, -0.5, 0, -1, 100.5)
 
@@ -323,7 +323,7 @@ def test_texts_that_cannot_be_understood(crs: str, tmp_path: Path) -> None:
 
 
 def test_what_has_no_older_text_is_written_or_refused_as_any_other(tmp_path: Path) -> None:
-    """pyproj cannot write Equal Earth or a turned globe as WKT 1, and says so by an exception of its own."""
+    """pyproj cannot write Equal Earth or a rotated globe as WKT 1 and raises its own exception."""
     pyproj = pytest.importorskip("pyproj")
     equal = "+proj=eqearth +datum=WGS84 +type=crs"
     array = swath.open_geotiff(swath.to_geotiff(placed(), str(tmp_path / "equal.tif"), crs=equal))
@@ -381,7 +381,7 @@ def test_rioxarray_keeps_its_crs_at_a_coordinate_that_counts_more_than_attrs(tmp
 
     data = placed().rio.write_crs(32633)
     assert written(data, tmp_path)["epsg"] == 32633
-    # Reprojection by rioxarray and odc-geo changes the coordinate, and the attribute is stale.
+    # Reprojection by rioxarray and odc-geo changes the coordinate and leaves an outdated attribute.
     for stale in ({"crs": 4326}, {"crs_wkt": pyproj.CRS(4326).to_wkt()}, {"crs": 4326, "crs_wkt": UTM}):
         assert written(data.assign_attrs(stale), tmp_path)["epsg"] == 32633
     assert written(data.assign_attrs(crs=4326), tmp_path, crs=3857)["epsg"] == 3857
@@ -414,7 +414,7 @@ def test_64_bits_of_nodata_stay(code: str, value: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("nodata", [-9999, 256, 1.5, float("nan"), float("inf")])
 @pytest.mark.parametrize("data", [nowhere(code="u1"), np.zeros((4, 6), "u1"), nowhere(code="u1", nodata=7)])
 def test_nodata_that_no_pixel_can_have_is_refused(nodata: float, data: Any, tmp_path: Path) -> None:
-    """open_geotiff refuses files that have one."""
+    """open_geotiff refuses files with such a value."""
     (tmp_path / "it.tif").write_bytes(b"old")
     with pytest.raises(swath.InvalidIntegerNodataError, match="uint8.*astype"):
         written(data, tmp_path, nodata=nodata)
@@ -425,7 +425,7 @@ def test_nodata_that_no_pixel_can_have_is_refused(nodata: float, data: Any, tmp_
 @pytest.mark.parametrize("name", ["nodata", "_FillValue", "nodatavals"])
 @pytest.mark.parametrize("nodata", [-9999, 256, 1.5])
 def test_nodata_of_attrs_that_no_pixel_can_have_is_left_out(name: str, nodata: float, tmp_path: Path) -> None:
-    """It is what astype left: -9999 of floats that are bytes now."""
+    """Such a value remains after astype: -9999 of floats that are bytes now."""
     data = nowhere(code="u1", **{name: (nodata,) if name == "nodatavals" else nodata})
     with pytest.warns(UserWarning, match="uint8 and is not written"):
         assert written(data, tmp_path)["nodata"] is None
@@ -544,7 +544,7 @@ OPERATIONS: dict[str, Any] = {
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_what_operations_do_to_the_place_is_written_without_a_word(name: str, lazy: bool, tmp_path: Path) -> None:
-    # Of the type that interpolation gives: dask is told the type of the source.
+    # The type that interpolation returns, because dask declares the type of the source.
     pixels = np.arange(2000, dtype="f8").reshape(40, 50)
     source = xr.DataArray(pixels, dims=("y", "x"), attrs={"transform": (10, 0, 500, 0, -10, 5000), "crs": 32633})
     swath.to_geotiff(source, tmp_path / "source.tif")
@@ -567,7 +567,7 @@ def test_a_single_row_or_column_keeps_its_size_and_finds_its_place(name: str, do
     part = whole.isel({"row": {"y": [5]}, "column": {"x": [4]}, "pixel": {"y": [5], "x": [4]}}[name])
     left, top = (100 if name == "row" else 112), (200 if name == "column" else 165)
     assert written(part, tmp_path)["transform"] == (3, 0, left, 0, -7, top)
-    # Of a row that moved since, only the size is known.
+    # For a row that has moved, only the size is known.
     moved = part.assign_coords(y=part.y + 0.25)
     assert written(moved, tmp_path)["transform"] == (3, 0, left, 0, -7, top + 0.25)
 

@@ -1,4 +1,4 @@
-"""Whatever is written comes back: types, shapes, chunks, codecs, predictors and nodata in all combinations."""
+"""Written arrays are read back: types, shapes, chunks, codecs, predictors and nodata in all combinations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def writes(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], dict[str, Any], Any]:
     shape = draw(st.tuples(st.integers(1, 70), st.integers(1, 70)) | st.tuples(*[st.integers(1, 20)] * 3))
     elements = hnp.from_dtype(dtype, allow_nan=True, allow_infinity=True)
     array = draw(hnp.arrays(dtype, shape, elements=elements, fill=elements))
-    # LERC knows no integers of 64 bits.
+    # LERC has no 64-bit integers.
     codec = draw(st.sampled_from(CODECS if dtype not in (np.int64, np.uint64) else CODECS[:-2]))
     options: dict[str, Any] = {"compression": codec, "tile_size": draw(st.sampled_from([16, 32, 256]))}
     if not codec.startswith("lerc"):

@@ -1,4 +1,4 @@
-"""Arrays as stackstac makes them: coordinates of upper left corners, bands by name, an Affine in attrs."""
+"""Arrays in the form of stackstac: coordinates of upper left corners, bands by name, an Affine in attrs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! What is compared and timed: a codec, who decodes it, a predictor.
+//! The cases that are compared and timed: a codec, its decoder and encoder, and a predictor.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::demo::terrain;
 use crate::devices::Libraries;
 use crate::failure::Failure;
 
-/// The codecs that a library of NVIDIA's decodes and encodes.
+/// The codecs that a library of NVIDIA decodes and encodes.
 fn codecs(library: Library) -> &'static [&'static str] {
     match library {
         Library::NvComp => &["deflate", "zstd", "lz4"],
@@ -22,20 +22,20 @@ fn codecs(library: Library) -> &'static [&'static str] {
     }
 }
 
-/// One thing that is compared.
+/// One case.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) codec: &'static str,
-    /// Who decodes and encodes.
+    /// What decodes and encodes.
     pub(super) by: CodecBackend,
     pub(super) predictor: Predictor,
     pub(super) storage: Storage,
-    /// Whether it is timed too.
+    /// Whether the case is timed too.
     pub(super) timed: bool,
 }
 
 impl Case {
-    /// Whether pixels that were compressed are not the pixels that were there.
+    /// Whether compression changes the pixels.
     pub(super) fn is_lossy(&self) -> bool {
         self.codec == "jpeg"
     }
@@ -52,14 +52,14 @@ impl fmt::Display for Case {
     }
 }
 
-/// All cases of a device: every codec by each decoder that there is and that is wanted, with each predictor that it takes.
+/// All cases of a device: every codec with each available and requested decoder, and with each predictor that it takes.
 pub(super) fn cases(libraries: Option<&Libraries>, decoder: CodecBackend, storage: Storage) -> Vec<Case> {
-    let own = DeviceCodec::ALL.map(|codec| (codec.name(), CodecBackend::Builtin));
+    let builtin = DeviceCodec::ALL.map(|codec| (codec.name(), CodecBackend::Builtin));
     let usable = libraries.into_iter().flatten().filter(|(_, found)| found.is_ok());
     let nvidia = usable.flat_map(|(library, _)| codecs(*library).iter().map(|codec| (*codec, CodecBackend::NvComp)));
-    let mut ways: Vec<_> = own.into_iter().chain(nvidia).collect();
+    let mut ways: Vec<_> = builtin.into_iter().chain(nvidia).collect();
     ways.retain(|(_, by)| decoder == CodecBackend::Auto || decoder == *by);
-    // Who decodes the same codec stands side by side.
+    // The decoders of one codec follow each other.
     let order: Vec<&str> = DeviceCodec::ALL.iter().map(|codec| codec.name()).collect();
     ways.sort_by_key(|(codec, _)| order.iter().position(|known| known == codec).unwrap_or(order.len()));
     let mut cases = Vec::new();
@@ -69,7 +69,7 @@ pub(super) fn cases(libraries: Option<&Libraries>, decoder: CodecBackend, storag
             true => &[Predictor::None, Predictor::Horizontal, Predictor::FloatingPoint][..],
             false => &[Predictor::None],
         };
-        // What a file of floats has if nobody says anything is what is timed.
+        // The default predictor of floats, which is the last one, is timed.
         let last = predictors.len() - 1;
         let predictors = predictors.iter().enumerate();
         cases.extend(predictors.map(|(i, &predictor)| Case { codec, by, predictor, storage, timed: i == last }));
@@ -77,7 +77,7 @@ pub(super) fn cases(libraries: Option<&Libraries>, decoder: CodecBackend, storag
     cases
 }
 
-/// An image to write, all bands of each pixel side by side.
+/// An image to write, interleaved by pixel.
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) dtype: DType,
@@ -87,10 +87,10 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Terrain of the type that suits a case: floats, or integers where the predictor or the codec wants them.
+    /// Terrain in the sample type of a case: floats, or integers if the predictor or the codec needs them.
     pub(super) fn of(case: &Case, side: usize) -> Picture {
         let heights = terrain(side);
-        // Heights are below 3,000 m, and the corner without any is far below 0.
+        // Heights are below 3,000 m, and the nodata corner is far below 0.
         let decimetres = |height: f32| (height * 10.0).max(0.0) as u16;
         let (dtype, bands, samples): (_, _, Vec<u8>) = match (case.codec, case.predictor) {
             ("jpeg", _) => {
@@ -108,7 +108,7 @@ impl Picture {
         Picture { dtype, bands, side: side as u64, samples }
     }
 
-    /// What is written: a COG with its overviews.
+    /// The plan of the file: a COG with overviews.
     pub(super) fn plan(&self, case: &Case) -> Result<WritePlan, Failure> {
         let compress = case.codec.parse::<Compress>();
         let options = WriteOptions::new()

@@ -1,4 +1,4 @@
-//! Is what a device reads and writes what the CPU reads and writes.
+//! Compares the pixels and files of a device with those of the CPU.
 
 use swath::device::{CodecBackend, DeviceReport};
 use swath::{Dataset, Layout};
@@ -7,31 +7,31 @@ use super::Bench;
 use super::case::{Case, Picture};
 use crate::failure::Failure;
 
-/// No two decoders or encoders of JPEG round alike: samples may differ by so much, and on average by no more than this.
+/// JPEG decoders and encoders round differently: a sample may differ by `JPEG_MOST`, and all samples by `JPEG_MEAN` on average.
 const JPEG_MOST: u8 = 32;
 const JPEG_MEAN: f64 = 1.5;
 
-/// What was found.
+/// The result of a comparison.
 #[derive(Debug)]
 pub(super) struct Checked {
-    /// Whether the device reads what the CPU reads.
+    /// Whether the device reads the pixels that the CPU reads.
     read: bool,
-    /// Whether what the device wrote is what the CPU wrote, both read by the CPU.
+    /// Whether the files of the device and of the CPU have the same pixels, both read by the CPU.
     written: bool,
-    /// Whether both wrote the same bytes, which they do where the encoders are our own.
+    /// Whether both wrote the same bytes. Only compared with our own encoders, which must write the same bytes.
     pub(super) same_bytes: Option<bool>,
-    /// By how much the samples of a lossy codec differ.
+    /// The largest difference of samples of a lossy codec.
     pub(super) largest_difference: Option<u8>,
     pub(super) read_by: String,
     pub(super) decoded_by: String,
     pub(super) compressed_by: String,
     pub(super) written_by: String,
-    /// What the CPU did in the device's place.
+    /// Work that the CPU did instead of the device.
     pub(super) fallbacks: Vec<String>,
 }
 
 impl Checked {
-    /// Nothing is wrong so far.
+    /// A result without any difference.
     pub(super) fn new(case: &Case) -> Checked {
         Checked {
             read: true,
@@ -46,32 +46,32 @@ impl Checked {
         }
     }
 
-    /// Whether all pixels are the CPU's; of a lossy codec, near enough.
+    /// Whether all pixels equal those of the CPU, or, with a lossy codec, are within the tolerance.
     pub(super) fn same_pixels(&self) -> bool {
         self.read && self.written
     }
 
-    /// What is wrong, if anything is.
+    /// The first difference, if there is one.
     pub(super) fn problem(&self) -> Option<&'static str> {
         match (self.read, self.written, self.same_bytes) {
             (false, ..) => Some("the device reads other pixels than the CPU"),
-            (_, false, _) => Some("what the device writes has other pixels than what the CPU writes"),
+            (_, false, _) => Some("the file that the device writes has other pixels than the file that the CPU writes"),
             (.., Some(false)) => Some("the device writes other bytes than the CPU"),
             _ => None,
         }
     }
 
-    /// Pixels that the CPU and the device have read.
+    /// Compares pixels that the CPU and the device read.
     pub(super) fn compare_read(&mut self, expected: &[u8], found: &[u8]) {
         self.read &= self.same(expected, found);
     }
 
-    /// Pixels of what the CPU and the device have written.
+    /// Compares the pixels of files that the CPU and the device wrote.
     pub(super) fn compare_written(&mut self, expected: &[u8], found: &[u8]) {
         self.written &= self.same(expected, found);
     }
 
-    /// Files that the CPU and the device have written.
+    /// Compares the bytes of files that the CPU and the device wrote.
     pub(super) fn compare_bytes(&mut self, expected: &[u8], found: &[u8]) {
         self.same_bytes = self.same_bytes.map(|same| same && expected == found);
     }
@@ -87,7 +87,7 @@ impl Checked {
         expected.len() == found.len() && most <= JPEG_MOST && sum as f64 <= JPEG_MEAN * expected.len() as f64
     }
 
-    /// Note who did what.
+    /// Records what read, decoded, compressed and wrote.
     pub(super) fn note(&mut self, device: Option<&DeviceReport>) {
         let Some(device) = device else { return };
         for (known, new) in [
@@ -111,7 +111,7 @@ impl Checked {
         }
     }
 
-    /// Add what was found in the same case later on.
+    /// Adds a later result of the same case.
     pub(super) fn add(&mut self, later: Checked) {
         self.read &= later.read;
         self.written &= later.written;
@@ -121,8 +121,8 @@ impl Checked {
     }
 }
 
-/// Write an image by the CPU and by the device, and read what the CPU wrote by both: all of it, a window, and to where the device keeps
-/// it; and let the CPU read every level of both files.
+/// Lets the CPU and the device write an image, lets the CPU read every level of both files, and lets both read the file of the CPU: all of
+/// it and a window, into host memory and into device memory.
 pub(super) fn check(bench: &Bench, case: &Case, picture: &Picture) -> Result<Checked, Failure> {
     let mut checked = Checked::new(case);
     let plan = picture.plan(case)?;
@@ -140,7 +140,7 @@ pub(super) fn check(bench: &Bench, case: &Case, picture: &Picture) -> Result<Che
         checked.compare_written(expected.pixels.as_bytes(), found.pixels.as_bytes());
     }
     if !case.is_lossy() {
-        // Whatever the device does, and whatever the CPU does on the way back.
+        // Also compares with the original samples, to notice an error that the CPU and the device share.
         let found = image.read(&on_cpu.clone().layout(Layout::BandsLast))?;
         checked.compare_written(&picture.samples, found.pixels.as_bytes());
     }
@@ -189,7 +189,7 @@ mod tests {
         assert!(found.same_pixels() && found.problem() == Some("the device writes other bytes than the CPU"));
         let mut first = checked("deflate");
         first.add(found);
-        assert!(first.problem().is_some(), "what is found when it is timed counts too");
+        assert!(first.problem().is_some(), "a difference found during timing counts too");
     }
 
     #[test]

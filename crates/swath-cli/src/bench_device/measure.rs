@@ -1,4 +1,4 @@
-//! How fast a case is: from file to pixels and back, and stage by stage.
+//! Measures the speed of a case: from file to pixels and back, and stage by stage.
 
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,15 @@ use super::case::{Case, Picture};
 use super::check::Checked;
 use crate::failure::Failure;
 
-/// How often something is done to find its best time.
+/// How often an operation is repeated to find its best time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Repeat {
     pub(super) times: usize,
-    /// Not begun again when this much time has passed.
+    /// No further repeat begins after this much time.
     pub(super) patience: Duration,
 }
 
-/// The times of the CPU, which are the same whoever decodes on a device. The file that it wrote is still there.
+/// The times of the CPU, which do not depend on the decoder of the device. The file that the CPU wrote still exists.
 #[derive(Debug)]
 pub(super) struct CpuTimes {
     codec: &'static str,
@@ -28,10 +28,10 @@ pub(super) struct CpuTimes {
     write: f64,
 }
 
-/// One operation whose stages were timed.
+/// An operation whose stages were timed.
 #[derive(Debug)]
 pub(super) struct Profiled {
-    /// Of all of it, which is more than it takes when nobody looks.
+    /// The whole operation. Timing the stages makes it slower.
     pub(super) seconds: f64,
     pub(super) stages: Vec<Stage>,
 }
@@ -49,9 +49,9 @@ pub(super) struct Measured {
     /// Bytes of the pixels.
     pub(super) bytes: usize,
     pub(super) cpu_read: f64,
-    /// Into memory of the host.
+    /// Into host memory.
     pub(super) device_read: f64,
-    /// Into memory of the device, where the pixels stay.
+    /// Into device memory, where the pixels stay.
     pub(super) device_read_to_device: f64,
     pub(super) cpu_write: f64,
     pub(super) device_write: f64,
@@ -59,7 +59,7 @@ pub(super) struct Measured {
     pub(super) write: Profiled,
 }
 
-/// Time a case; what is read and written on the way is compared.
+/// Times a case, and compares what is read and written.
 pub(super) fn measure(
     bench: &Bench,
     case: &Case,
@@ -117,7 +117,7 @@ pub(super) fn measure(
     Ok((measured, checked))
 }
 
-/// The last result, and the seconds of the fastest.
+/// Repeats the work. Returns the last result and the seconds of the fastest repeat.
 fn best<T>(repeat: Repeat, mut work: impl FnMut() -> swath::Result<T>) -> Result<(T, f64), Failure> {
     let begun = Instant::now();
     let mut fastest = f64::INFINITY;
@@ -133,7 +133,7 @@ fn best<T>(repeat: Repeat, mut work: impl FnMut() -> swath::Result<T>) -> Result
     }
 }
 
-/// Do it once more with a stop-watch at every stage.
+/// Runs the work once more and times every stage.
 fn profiled<T>(gpu: &Gpu, mut work: impl FnMut() -> swath::Result<T>) -> Result<Profiled, Failure> {
     gpu.profile(true);
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! Prints the results, as tables or as JSON.
 
 use serde_json::{Value, json};
 
@@ -6,15 +6,15 @@ use super::measure::Profiled;
 use super::{Bench, Outcome};
 use crate::devices::{describe_libraries, libraries_json};
 
-/// What takes less time has no speed that means anything.
+/// Shorter times are too inexact to compute a speed from.
 const SHORTEST: f64 = 10e-6;
 
-/// MB/s, or nothing where there is nothing to tell.
+/// MB/s, or `-` if it cannot be computed.
 fn speed(bytes: u64, seconds: f64) -> String {
     if bytes == 0 || seconds < SHORTEST { "-".into() } else { format!("{:.0}", bytes as f64 / 1e6 / seconds) }
 }
 
-/// One JSON object with everything.
+/// Prints all results as one JSON object.
 pub(super) fn json(bench: &Bench, outcomes: &[Outcome], side: usize) {
     let info = bench.gpu.info();
     let cases: Vec<_> = outcomes.iter().map(case).collect();
@@ -80,7 +80,7 @@ fn stages(during: &str, profiled: &Profiled) -> Vec<Value> {
     profiled.stages.iter().map(stage).collect()
 }
 
-/// Tables.
+/// Prints all results as tables.
 pub(super) fn table(bench: &Bench, outcomes: &[Outcome], side: usize) {
     let info = bench.gpu.info();
     println!("{} ({})", info.name, info.driver);
@@ -96,11 +96,7 @@ pub(super) fn table(bench: &Bench, outcomes: &[Outcome], side: usize) {
         }
         ways.join("; ")
     };
-    println!(
-        "Files in {}, brought to the device by: {}",
-        bench.scratch.folder().display(),
-        ways(|found| &found.read_by)
-    );
+    println!("Files in {}, moved to the device by: {}", bench.scratch.folder().display(), ways(|found| &found.read_by));
     println!("Compressed by: {}", ways(|found| &found.compressed_by));
     let direct = ways(|found| &found.written_by);
     println!("Written by: {}", if direct.is_empty() { "the host" } else { &direct });
@@ -108,21 +104,21 @@ pub(super) fn table(bench: &Bench, outcomes: &[Outcome], side: usize) {
     println!("\nCompared with the CPU: {} cases, {wrong} wrong", outcomes.len());
     outcomes.iter().filter_map(Outcome::problem).for_each(|problem| println!("  WRONG: {problem}"));
     if wrong == 0 {
-        println!("  Every pixel is the CPU's, and so is every byte of files that our own encoders made.");
+        println!("  All pixels equal those of the CPU, and so do all bytes of files that Swath's encoders wrote.");
         let checked = outcomes.iter().filter_map(|outcome| outcome.checked.as_ref().ok());
         if let Some(largest) = checked.filter_map(|checked| checked.largest_difference).max() {
-            println!("  Of JPEG, whose decoders do not round alike, samples are within {largest} of the CPU's.");
+            println!("  JPEG decoders round differently: samples differ by at most {largest} from those of the CPU.");
         }
     }
     for outcome in outcomes {
         let fallbacks = outcome.checked.as_ref().map(|checked| &checked.fallbacks[..]).unwrap_or_default();
-        fallbacks.iter().for_each(|fallback| println!("  not all on the device: {}: {fallback}", outcome.case));
+        fallbacks.iter().for_each(|fallback| println!("  fallback: {}: {fallback}", outcome.case));
     }
     if outcomes.iter().all(|outcome| outcome.measured.is_none()) {
         return;
     }
     println!(
-        "\nMB/s of pixels, {side} x {side} as COG from and to files, best of {}; written files are waited for until they are on the disk",
+        "\nMB/s of pixels, {side} x {side} as COG from and to files, best of {}; the time of a write includes the sync to disk",
         bench.repeat.times,
     );
     println!("{:<48}{:>30}{:>20}", "", "read", "write");
@@ -140,9 +136,7 @@ pub(super) fn table(bench: &Bench, outcomes: &[Outcome], side: usize) {
             columns.into_iter().map(|seconds| format!("{:>10}", speed(measured.bytes as u64, seconds))).collect();
         println!("{:<48}{columns}", outcome.case.to_string());
     }
-    println!(
-        "\nStages of one read and one write more, each waited for before the next: together they take longer than that"
-    );
+    println!("\nStages of one more read and write. Each stage is waited for, so the sum is more than the times above");
     println!("{:<48}{:>10}{:>12}{:>12}{:>16}", "", "calls", "ms", "MB/s moved", "MB/s of pixels");
     for outcome in outcomes {
         let Some(measured) = &outcome.measured else { continue };

@@ -1,17 +1,17 @@
-//! A folder for the files of a bench, which goes when it is done.
+//! A folder for the files of a bench, which is removed at the end.
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// A folder of this process alone; it is removed with all that is in it.
+/// A folder that only this process uses. It is removed with its contents.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(super) fn new(within: &Path) -> Result<Scratch, Failure> {
         let folder = within.join(format!("swath-bench-{}", std::process::id()));
         let failed = |error| Failure::file("create", &folder, error);
-        // Not one that somebody else has put there.
+        // Fails if the folder exists: another process may own it.
         std::fs::create_dir(&folder).map_err(failed)?;
         Ok(Scratch(folder))
     }
@@ -20,7 +20,7 @@ impl Scratch {
         self.0.parent().unwrap_or(&self.0)
     }
 
-    /// A file in it.
+    /// The path of a file in the folder.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

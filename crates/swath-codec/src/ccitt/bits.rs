@@ -1,18 +1,17 @@
-//! The bit reader of the fax codecs: most significant bit first, for bytes in either fill order.
+//! The bit reader of the fax codecs. It returns the most significant bit first, whichever FillOrder the bytes were stored in.
 
-/// A stream of bits. Up to 64 of them are in a register.
+/// A stream of bits, of which up to 64 are in a register.
 ///
-/// After the end, the stream reads as zeros. No code of T.4 or T.6 is all zeros, so a decoder has to check
-/// [`Bits::at_end`] only if it finds no valid code.
+/// Past the end the stream reads as zeros. No code of T.4 or T.6 is all zeros, so a decoder needs to check
+/// [`Bits::at_end`] only where it met no valid code.
 #[derive(Clone)]
 pub(super) struct Bits<'a, const LSB_FIRST: bool> {
     src: &'a [u8],
-    /// The index of the first byte of `src` that is not counted in `have`.
+    /// The first byte of `src` that is not counted in `have`.
     next: usize,
-    /// The next bits, the first one highest. Bits below `have` are either zero or the bits of `src` at that
-    /// position.
+    /// The next bits, the first one on top. Bits below `have` are either zero or what `src` holds there.
     window: u64,
-    /// The number of valid bits in `window`. It is negative if more bits were consumed than the stream has.
+    /// Valid bits of `window`; negative once more bits were taken than the stream has.
     have: i32,
 }
 
@@ -21,7 +20,7 @@ impl<'a, const LSB_FIRST: bool> Bits<'a, LSB_FIRST> {
         Bits { src, next: 0, window: 0, have: 0 }
     }
 
-    /// Returns the next `n` bits (at most 32) as a number.
+    /// The next `n` bits (at most 32) as a number.
     #[inline(always)]
     pub(super) fn peek(&mut self, n: u32) -> usize {
         if self.have < n as i32 {
@@ -30,26 +29,26 @@ impl<'a, const LSB_FIRST: bool> Bits<'a, LSB_FIRST> {
         (self.window >> (64 - n)) as usize
     }
 
-    /// Advances by `n` bits, which `peek` must have returned.
+    /// Goes on by `n` bits, which must have been peeked at.
     #[inline(always)]
     pub(super) fn skip(&mut self, n: u32) {
         self.window <<= n;
         self.have -= n as i32;
     }
 
-    /// Consumes one bit.
+    /// Takes one bit.
     pub(super) fn bit(&mut self) -> bool {
         let bit = self.peek(1) != 0;
         self.skip(1);
         bit
     }
 
-    /// Whether every bit was consumed.
+    /// True when every bit has been taken.
     pub(super) fn at_end(&self) -> bool {
         self.have <= 0 && self.next == self.src.len()
     }
 
-    /// Advances to the next multiple of `bytes` bytes from the start of the stream.
+    /// Goes on to the next multiple of `bytes` bytes from the start of the stream.
     pub(super) fn align(&mut self, bytes: usize) {
         let taken = self.next * 8 - self.have.max(0) as usize;
         let over = taken % (bytes * 8);
@@ -60,8 +59,7 @@ impl<'a, const LSB_FIRST: bool> Bits<'a, LSB_FIRST> {
         }
     }
 
-    /// Advances to the next `zeros` consecutive zero bits and stops before them. Returns false if there are
-    /// none.
+    /// Goes on to the next `zeros` zero bits in a row and stops before them; false when there are none.
     pub(super) fn seek_zeros(&mut self, zeros: u32) -> bool {
         loop {
             self.refill();
@@ -76,7 +74,7 @@ impl<'a, const LSB_FIRST: bool> Bits<'a, LSB_FIRST> {
         }
     }
 
-    /// Advances past the next set bit. Returns false if there is none.
+    /// Goes on past the next bit that is set; false when there is none.
     pub(super) fn skip_past_one(&mut self) -> bool {
         loop {
             self.refill();
@@ -88,7 +86,7 @@ impl<'a, const LSB_FIRST: bool> Bits<'a, LSB_FIRST> {
                 self.skip(run + 1);
                 return true;
             }
-            // The count is at most 63, and bits below `have` are loaded again.
+            // Not more than 63, and bits below `have` will be loaded again.
             self.skip(self.have as u32);
         }
     }
@@ -97,7 +95,7 @@ impl<'a, const LSB_FIRST: bool> Bits<'a, LSB_FIRST> {
     #[inline(always)]
     fn refill(&mut self) {
         if let Some(bytes) = self.src.get(self.next..).and_then(|rest| rest.first_chunk::<8>()) {
-            // `have` is not negative here: it becomes negative only if the window could not be filled.
+            // `have` is not negative here: only a window that could not be filled is overdrawn.
             let word = if LSB_FIRST { u64::from_le_bytes(*bytes).reverse_bits() } else { u64::from_be_bytes(*bytes) };
             self.window |= word >> self.have;
             self.next += (63 - self.have as usize) >> 3;
@@ -124,7 +122,7 @@ impl<'a, const LSB_FIRST: bool> Bits<'a, LSB_FIRST> {
 mod tests {
     use super::*;
 
-    /// Returns the bits of `src` one at a time. All other ways of reading must agree with it.
+    /// The bits of `src` one at a time, which is what every other way of reading must agree with.
     fn plain(src: &[u8], lsb_first: bool) -> Vec<bool> {
         let bit = |byte: u8, i: u32| byte >> (if lsb_first { i } else { 7 - i }) & 1 == 1;
         src.iter().flat_map(|&byte| (0..8).map(move |i| bit(byte, i))).collect()

@@ -1,4 +1,4 @@
-//! The outcome of a batch, and of each block in it.
+//! The outcome of each block of a batch, and why a batch could not be submitted.
 
 use std::fmt;
 
@@ -80,9 +80,6 @@ pub enum Unsupported {
     /// A library of NVIDIA decodes the codec, but cannot be used.
     #[error(transparent)]
     Library(Error),
-    /// The driver rejected a kernel ([`Error::Build`]).
-    #[error(transparent)]
-    Kernel(Error),
     /// The read converts colours.
     #[error("no kernel converts these colours")]
     Colours,
@@ -90,39 +87,24 @@ pub enum Unsupported {
     #[error("no kernel expands subsampled chroma")]
     Chroma,
     /// The samples have a width that the kernels do not support.
-    #[error("no kernel unpacks such samples")]
+    #[error("no kernel unpacks samples of this width and type")]
     Samples,
     /// The predictor was applied to samples that are not whole bytes.
-    #[error("no kernel undoes this predictor on such samples")]
+    #[error("no kernel undoes the predictor on samples of this width and type")]
     Predictor,
     /// The sizes do not fit in the 32-bit numbers of the kernels.
     #[error("its blocks are larger than the kernels can count")]
     Size,
-    /// A block has a form of the format that the decoder does not support.
-    #[error("{}", BlockStatus::UnsupportedForm)]
-    Form,
 }
 
-/// The outcome of a batch.
-///
-/// [`FinishedBatch::outcome`] returns it for a batch that ran. For a batch that could not be submitted, `BatchOutcome::try_from` sorts
-/// the [`Error`]; errors that no other way of decoding avoids, such as a lost device, stay errors.
+/// Why a batch could not be submitted, where another way of decoding may succeed. Errors that no other way avoids, such as a lost
+/// device, stay errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BatchOutcome {
-    /// Every block was decoded.
-    Done,
-    /// The device cannot decode blocks of this kind; the CPU, or another decoder, may.
-    Unsupported(Unsupported),
+pub enum BatchFailure {
+    /// The driver rejected a kernel ([`Error::Build`]). The CPU can decode.
+    Unsupported(Error),
     /// The device or the budget has too little memory for the batch. A smaller batch may fit.
     OutOfMemory(Error),
-    /// A block is damaged. Several may be: this is the first.
-    Corrupt {
-        /// The position of the block in the batch.
-        block: usize,
-        /// What is wrong with it.
-        status: BlockStatus,
-    },
     /// A library of NVIDIA failed. Another decoder, or the host, may do the work.
     LibraryFailed {
         /// The library.
@@ -132,15 +114,14 @@ pub enum BatchOutcome {
     },
 }
 
-impl TryFrom<Error> for BatchOutcome {
+impl TryFrom<Error> for BatchFailure {
     type Error = Error;
 
-    /// Sorts the error of a batch that was not submitted.
-    fn try_from(error: Error) -> Result<BatchOutcome, Error> {
+    fn try_from(error: Error) -> Result<BatchFailure, Error> {
         match error.library() {
-            Some(library) => Ok(BatchOutcome::LibraryFailed { library, reason: error }),
-            None if error.is_memory() => Ok(BatchOutcome::OutOfMemory(error)),
-            None if matches!(error, Error::Build { .. }) => Ok(BatchOutcome::Unsupported(Unsupported::Kernel(error))),
+            Some(library) => Ok(BatchFailure::LibraryFailed { library, reason: error }),
+            None if error.is_memory() => Ok(BatchFailure::OutOfMemory(error)),
+            None if matches!(error, Error::Build { .. }) => Ok(BatchFailure::Unsupported(error)),
             None => Err(error),
         }
     }
@@ -151,8 +132,6 @@ impl TryFrom<Error> for BatchOutcome {
 pub struct FinishedBatch<'a> {
     /// A status code of four bytes per block.
     pub(super) statuses: &'a [u8],
-    /// The library that decoded the batch.
-    pub(super) library: Option<Library>,
     /// The first error that the library reported about a block.
     pub(super) failure: Option<&'a Error>,
     /// The pixels, if the target is the host. Pixels of blocks that were not decoded are undefined.
@@ -164,25 +143,6 @@ impl FinishedBatch<'_> {
     pub fn statuses(&self) -> impl Iterator<Item = BlockStatus> + '_ {
         let codes = self.statuses.as_chunks::<4>().0.iter();
         codes.map(|code| BlockStatus::from(Status(u32::from_ne_bytes(*code))))
-    }
-
-    /// The outcome of the whole batch. A limit of the decoder counts before a damaged block, because another decoder may read both.
-    pub fn outcome(&self) -> BatchOutcome {
-        let mut corrupt = None;
-        for (block, status) in self.statuses().enumerate() {
-            match status {
-                BlockStatus::Decoded => {}
-                BlockStatus::UnsupportedForm => return BatchOutcome::Unsupported(Unsupported::Form),
-                BlockStatus::Refused => {
-                    // Only libraries refuse blocks.
-                    let library = self.library.unwrap_or(Library::NvComp);
-                    let reason = self.failure.cloned().unwrap_or(Error::Rejected { library });
-                    return BatchOutcome::LibraryFailed { library, reason };
-                }
-                _ => corrupt = corrupt.or(Some(BatchOutcome::Corrupt { block, status })),
-            }
-        }
-        corrupt.unwrap_or(BatchOutcome::Done)
     }
 
     /// Describes the status of a block. A block that a library refused has the library's own message.
@@ -199,41 +159,34 @@ mod tests {
     use super::*;
     use crate::backend::Api;
 
-    fn outcome(codes: &[u32], failure: Option<&Error>) -> BatchOutcome {
-        let statuses = bytemuck::cast_slice(codes);
-        FinishedBatch { statuses, library: Some(Library::NvJpeg), failure, pixels: &[] }.outcome()
+    #[test]
+    fn code_that_no_kernel_has_is_an_error_not_a_success() {
+        let finished =
+            |codes: &'static [u32]| FinishedBatch { statuses: bytemuck::cast_slice(codes), failure: None, pixels: &[] };
+        let statuses: Vec<_> = finished(&[0, 3, 77]).statuses().collect();
+        assert_eq!(statuses, [BlockStatus::Decoded, BlockStatus::Checksum, BlockStatus::KernelFailed(77)]);
+        assert!(statuses[0].is_ok() && !statuses[1].is_ok() && !statuses[2].is_ok());
     }
 
     #[test]
-    fn first_damaged_block_is_named() {
-        assert_eq!(outcome(&[0, 0], None), BatchOutcome::Done);
-        assert_eq!(outcome(&[], None), BatchOutcome::Done);
-        let corrupt = BatchOutcome::Corrupt { block: 1, status: BlockStatus::Checksum };
-        assert_eq!(outcome(&[0, 3, 2], None), corrupt);
-        let unknown = BatchOutcome::Corrupt { block: 0, status: BlockStatus::KernelFailed(77) };
-        assert_eq!(outcome(&[77], None), unknown, "a code that no kernel has is an error, not a success");
-    }
-
-    #[test]
-    fn limit_of_the_decoder_counts_before_a_damaged_block() {
-        assert_eq!(outcome(&[1, 4], None), BatchOutcome::Unsupported(Unsupported::Form));
+    fn refused_block_has_the_message_of_the_library() {
         let said = Error::Library { library: Library::NvJpeg, call: "nvjpegDecodeBatched", code: "3".into() };
-        let failed = |reason| BatchOutcome::LibraryFailed { library: Library::NvJpeg, reason };
-        assert_eq!(outcome(&[2, 6], Some(&said)), failed(said.clone()));
-        assert_eq!(outcome(&[6], None), failed(Error::Rejected { library: Library::NvJpeg }));
+        let finished = FinishedBatch { statuses: &[], failure: Some(&said), pixels: &[] };
+        assert_eq!(finished.reason(BlockStatus::Refused), said.to_string());
+        assert_eq!(finished.reason(BlockStatus::Corrupt), BlockStatus::Corrupt.to_string());
     }
 
     #[test]
     fn errors_that_no_other_decoder_avoids_stay_errors() {
         let lost = Error::Driver { api: Api::Cuda, call: "cuStreamSynchronize", code: "700".into() };
-        assert_eq!(BatchOutcome::try_from(lost.clone()), Err(lost));
+        assert_eq!(BatchFailure::try_from(lost.clone()), Err(lost));
         let memory = Error::OutOfMemory { stage: "test", needed: 1 };
-        assert_eq!(BatchOutcome::try_from(memory.clone()), Ok(BatchOutcome::OutOfMemory(memory)));
+        assert_eq!(BatchFailure::try_from(memory.clone()), Ok(BatchFailure::OutOfMemory(memory)));
         let short = Error::Transfer { what: "read", offset: 0, got: 0, want: 1 };
-        let failed = BatchOutcome::LibraryFailed { library: Library::CuFile, reason: short.clone() };
-        assert_eq!(BatchOutcome::try_from(short), Ok(failed));
+        let failed = BatchFailure::LibraryFailed { library: Library::CuFile, reason: short.clone() };
+        assert_eq!(BatchFailure::try_from(short), Ok(failed));
         let build = Error::Build { kernel: "lzw", device: "a device".into(), log: String::new() };
-        let unsupported = BatchOutcome::Unsupported(Unsupported::Kernel(build.clone()));
-        assert_eq!(BatchOutcome::try_from(build), Ok(unsupported));
+        let unsupported = BatchFailure::Unsupported(build.clone());
+        assert_eq!(BatchFailure::try_from(build), Ok(unsupported));
     }
 }

@@ -98,16 +98,6 @@ impl Route {
         }
     }
 
-    /// The library that decodes.
-    pub(crate) fn library(self) -> Option<Library> {
-        match self {
-            Route::Stored | Route::Kernel(_) => None,
-            Route::NvComp(..) => Some(Library::NvComp),
-            Route::NvJpeg2000(_) => Some(Library::NvJpeg2000),
-            Route::NvJpeg { .. } => Some(Library::NvJpeg),
-        }
-    }
-
     /// Whether the host passes the compressed bytes to the decoder.
     pub(crate) fn is_of_pictures(self) -> bool {
         matches!(self, Route::NvJpeg2000(_) | Route::NvJpeg { .. })

@@ -22,7 +22,7 @@ static STATES: Handles<State> = Handles::new();
 struct State {
     room: Room,
     in_use: InUse,
-    /// The prepared batch: the number of pictures and their output format.
+    /// The batch that the state was prepared for: the number of pictures and their output format.
     batch: Mutex<Option<(usize, Output)>>,
 }
 

@@ -160,7 +160,7 @@ fn raster_band(band: &PamBand) -> Element {
     out
 }
 
-fn attribute_table(table: &AttributeTable) -> Element {
+pub(super) fn attribute_table(table: &AttributeTable) -> Element {
     let mut out = Element::new("GDALRasterAttributeTable");
     if let Some((first, size)) = table.binning {
         set(&mut out, "Row0Min", format_g17(first));

@@ -1,8 +1,8 @@
-//! What each band shows, in GDAL's words.
+//! The colour interpretation of each band, in GDAL's terms.
 
 use swath_tiff::{ImageLayout, Photometric};
 
-/// What a band may show.
+/// The names that a colour interpretation can have.
 const NAMES: [&str; 33] = [
     "gray",
     "palette",
@@ -39,13 +39,13 @@ const NAMES: [&str; 33] = [
     "sar_p",
 ];
 
-/// The colour that metadata or a sidecar gives a band. Upper and lower case do not matter; what nobody knows is
-/// `undefined`.
+/// Returns the colour interpretation for a name from the metadata or a sidecar file. Case does not matter; an
+/// unknown name gives `undefined`.
 pub fn from_name(name: &str) -> &'static str {
     NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(name.trim())).unwrap_or("undefined")
 }
 
-/// The colour that the tags give a band that is not alpha.
+/// Returns the colour interpretation that the tags give a band. The alpha band is not handled here.
 pub(crate) fn from_tags(layout: &ImageLayout, band: usize, has_palette: bool) -> &'static str {
     let name = |names: &[&'static str]| names.get(band).copied().unwrap_or("undefined");
     match layout.photometric {
@@ -57,7 +57,7 @@ pub(crate) fn from_tags(layout: &ImageLayout, band: usize, has_palette: bool) ->
         Photometric::SEPARATED => name(&["cyan", "magenta", "yellow", "black"]),
         _ if has_palette => "undefined",
         Photometric::MIN_IS_BLACK => name(&["gray"]),
-        // GDAL shows what 0 means by a palette, where a palette of that size makes sense.
+        // GDAL represents MinIsWhite as a palette, for sample types that can have a palette of that size.
         Photometric::MIN_IS_WHITE if layout.bits <= 16 && matches!(layout.sample_format, 1 | 2 | 4) => {
             name(&["palette"])
         }
@@ -70,7 +70,7 @@ mod tests {
     use super::from_name;
 
     #[test]
-    fn names_are_known_in_any_case_and_others_are_undefined() {
+    fn case_does_not_matter_and_unknown_names_are_undefined() {
         assert_eq!(from_name("Alpha"), "alpha");
         assert_eq!(from_name("NIR"), "nir");
         assert_eq!(from_name("YCbCr_Y"), "ycbcr_y");

@@ -1,4 +1,4 @@
-//! An image: its levels, bands, georeferencing and metadata.
+//! One image of a file: its levels, bands, georeferencing and metadata.
 
 use std::sync::Arc;
 
@@ -18,23 +18,24 @@ use crate::read::plan::ReadPlan;
 use crate::read::request::{Layout, ReadRequest};
 use crate::report::ReadReport;
 
-/// One image of a file, at all its resolutions. Reading needs no lock: share it between threads as you like.
+/// One image of a file, at all its resolutions. Reading needs no lock, so threads can share an `Image`.
 #[derive(Debug)]
 pub struct Image {
     pub(crate) levels: Vec<Level>,
     pub(crate) masks: Vec<Level>,
     pub(crate) limits: Limits,
-    about: ImageMetadata,
+    metadata: ImageMetadata,
 }
 
-/// Pixels that were read.
+/// The result of a read: pixels, their shape and a report.
 #[derive(Debug, Clone)]
 pub struct Raster {
     /// The samples.
     pub pixels: Pixels,
-    /// Their axes: bands, rows, columns; or rows, columns, bands.
+    /// The length of each axis: (bands, rows, columns) or (rows, columns, bands), as the request's layout
+    /// says.
     pub shape: [usize; 3],
-    /// What the read did.
+    /// What the read did, with counts and times.
     pub report: ReadReport,
 }
 
@@ -47,12 +48,13 @@ impl Image {
     ) -> Result<Image> {
         let role = LevelRole::Image { number: 0 };
         let full = Level::new(Arc::clone(source), roles.full.clone(), role, limits)?;
-        let about = ImageMetadata::gather(&full, sidecars, limits);
-        let fill = fill_bytes(about.nodata, full.dtype);
+        let metadata = ImageMetadata::gather(&full, sidecars, limits);
+        let fill = fill_bytes(metadata.nodata, full.dtype);
         let mut levels = vec![full.filled_with(fill.clone())];
-        // An overview that cannot be used is one that is not there: the full resolution does not depend on it.
+        // An overview that cannot be used is skipped, because the full resolution does not depend on it.
         let internal = roles.overviews.iter().map(|&ifd| (source, ifd));
-        // GDAL looks beside the file only if there are none inside. The levels that it shows come first here too.
+        // GDAL uses an .ovr file only if the file has no overviews inside. Swath uses both, and numbers the
+        // levels that GDAL shows first.
         let external = sidecars.overviews.iter().map(|(source, ifd)| (source, ifd));
         for (source, ifd) in internal.chain(external) {
             let role = LevelRole::Image { number: levels.len() };
@@ -69,7 +71,7 @@ impl Image {
         for (source, ifd) in internal.chain(external) {
             masks.extend(Level::new(Arc::clone(source), ifd.clone(), LevelRole::Mask, limits));
         }
-        Ok(Image { levels, masks, limits: limits.clone(), about })
+        Ok(Image { levels, masks, limits: limits.clone(), metadata })
     }
 
     /// Width of the full resolution in pixels.
@@ -82,7 +84,7 @@ impl Image {
         self.levels[0].layout.grid.height
     }
 
-    /// Bands.
+    /// The number of bands.
     pub fn bands(&self) -> usize {
         self.levels[0].bands()
     }
@@ -92,12 +94,12 @@ impl Image {
         self.levels[0].dtype
     }
 
-    /// How the levels are stored, the full resolution first, then the overviews in file order.
+    /// The layouts of all levels: the full resolution first, then the overviews in file order.
     pub fn levels(&self) -> impl ExactSizeIterator<Item = &ImageLayout> {
         self.levels.iter().map(|level| &level.layout)
     }
 
-    /// How the masks are stored: the one of the full resolution, then those of overviews.
+    /// The layouts of the masks: the mask of the full resolution first, then the masks of the overviews.
     pub fn masks(&self) -> impl ExactSizeIterator<Item = &ImageLayout> {
         self.masks.iter().map(|level| &level.layout)
     }
@@ -107,23 +109,23 @@ impl Image {
         &self.levels[0].ifd
     }
 
-    /// How the full resolution is stored.
+    /// The layout of the full resolution.
     pub fn layout(&self) -> &ImageLayout {
         &self.levels[0].layout
     }
 
-    /// How many pixels share their chroma, across and down, if colours are stored as YCbCr.
+    /// The number of pixels that share one chroma sample, across and down, if the image is stored as YCbCr.
     pub fn chroma_subsampling(&self) -> (usize, usize) {
         let level = &self.levels[0];
         announced_subsampling(&level.ifd.fields(level.source.as_ref(), &self.limits))
     }
 
-    /// What the image is about: place on Earth, nodata, colours, names, metadata.
-    pub fn about(&self) -> &ImageMetadata {
-        &self.about
+    /// The metadata of the image: georeferencing, nodata, colours, names and metadata items.
+    pub fn metadata(&self) -> &ImageMetadata {
+        &self.metadata
     }
 
-    /// A level by number.
+    /// Returns a level by number.
     pub(crate) fn level(&self, number: usize) -> Result<&Level> {
         self.levels.get(number).ok_or_else(|| Error::Level {
             file: self.levels[0].file.clone(),
@@ -137,12 +139,13 @@ impl Image {
         ReadPlan::new(self.level(request.level)?, request, &self.limits)
     }
 
-    /// Read pixels into memory of their own.
+    /// Reads pixels into a new buffer.
     ///
     /// # Errors
-    /// When the request does not fit the image ([`Error::Window`], [`Error::Band`], [`Error::Level`], [`Error::Limit`]), a block
-    /// is missing or corrupt ([`Error::BlockPastEnd`], [`Error::Fetch`], [`Error::Block`]), the compression is not supported
-    /// ([`Error::Codec`]) or the read was cancelled.
+    /// When the request does not fit the image ([`Error::Window`], [`Error::Band`], [`Error::Level`],
+    /// [`Error::Limit`]), a block is missing or corrupt ([`Error::BlockPastEnd`], [`Error::Fetch`],
+    /// [`Error::Block`]), the compression is not supported ([`Error::Codec`]), or the caller cancelled the
+    /// read ([`Error::Cancelled`]).
     pub fn read(&self, request: &ReadRequest<'_>) -> Result<Raster> {
         let plan = self.plan(request)?;
         let mut pixels = Pixels::zeroed(plan.level.dtype, plan.selection.samples);
@@ -156,25 +159,27 @@ impl Image {
         Ok(Raster { pixels, shape, report })
     }
 
-    /// Read pixels into memory of a device, where they stay. The layout is that of the request; its device is not looked at.
+    /// Reads pixels into the memory of a device and leaves them there. The request's layout applies; its
+    /// device is ignored in favour of `gpu`.
     ///
     /// # Errors
-    /// As [`Image::read`], and [`Error::Device`] when the device has no memory for it or stops.
+    /// As [`Image::read`], and [`Error::Device`] when the device has too little memory or fails.
     pub fn read_to_device(&self, request: &ReadRequest<'_>, gpu: &Gpu) -> Result<(DeviceRaster, ReadReport)> {
         let plan = self.plan(request)?;
         read::gpu::execute_to_device(&plan, gpu)
     }
 
-    /// Read pixels, all bands of each side by side, into the first rows of a raster on a device.
+    /// Reads pixels into the first rows of a raster on a device. The bands of each pixel are interleaved.
     pub(crate) fn read_into_raster(&self, request: &ReadRequest<'_>, raster: &DeviceRaster) -> Result<ReadReport> {
         let plan = self.plan(request)?;
         read::gpu::execute_into_raster(&plan, raster)
     }
 
-    /// Read pixels straight into a buffer of the image's type and of the exact size.
+    /// Reads pixels into a buffer that has the image's sample type and exactly the size of the result.
     ///
     /// # Errors
-    /// As [`Image::read`], and [`Error::DType`] or [`Error::BufferSize`] when the buffer does not fit.
+    /// As [`Image::read`], and [`Error::DType`] or [`Error::BufferSize`] when the type or the size of the
+    /// buffer is wrong.
     pub fn read_into<T: Sample>(&self, request: &ReadRequest<'_>, out: &mut [T]) -> Result<ReadReport> {
         let level = self.level(request.level)?;
         if level.dtype != T::DTYPE {
@@ -183,10 +188,10 @@ impl Image {
         self.read_bytes_into(request, bytemuck::cast_slice_mut(out))
     }
 
-    /// Read pixels straight into bytes in native order; the buffer has the exact size.
+    /// Reads pixels as bytes in native byte order into a buffer of exactly the size of the result.
     ///
     /// # Errors
-    /// As [`Image::read`], and [`Error::BufferSize`] when the buffer does not fit.
+    /// As [`Image::read`], and [`Error::BufferSize`] when the size of the buffer is wrong.
     pub fn read_bytes_into(&self, request: &ReadRequest<'_>, out: &mut [u8]) -> Result<ReadReport> {
         let plan = self.plan(request)?;
         read::execute(&plan, out)

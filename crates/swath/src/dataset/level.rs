@@ -1,4 +1,4 @@
-//! One resolution of an image: where its blocks lie and how they are decoded.
+//! One resolution of an image: the position of its blocks and how to decode them.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::read::decoder;
 use crate::read::gpu::DirectFile;
 use crate::read::plan::BlockCoord;
 
-/// Bytes of a piece of a large uncompressed strip.
+/// Size of the pieces in which a large uncompressed strip is read, in bytes.
 const PIECE_BYTES: u64 = 512 << 10;
 
-/// What a directory of the file stands for.
+/// What a directory of the file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LevelRole {
-    /// A resolution of the image: 0 is the full one.
+    /// A resolution of the image; number 0 is the full resolution.
     Image { number: usize },
     /// The mask of a resolution.
     Mask,
@@ -28,7 +28,7 @@ pub(crate) enum LevelRole {
 /// One resolution of an image, or of its mask.
 #[derive(Debug, Clone)]
 pub(crate) struct Level {
-    /// A number of its own, by which its decoded blocks are kept.
+    /// A unique number, which identifies this level in the cache of decoded blocks.
     pub(crate) id: u64,
     pub(crate) source: Arc<dyn Source>,
     /// The name of the file, for messages.
@@ -40,20 +40,21 @@ pub(crate) struct Level {
     /// 0 for the full resolution.
     pub(crate) number: usize,
     pub(crate) is_mask: bool,
-    /// The conversion of its colours.
+    /// The colour conversion that reads apply, if any.
     pub(crate) conversion: Option<Conversion>,
-    /// How many pixels share their chroma, across and down.
+    /// The number of pixels that share one chroma sample, across and down.
     pub(crate) subsampling: (usize, usize),
-    /// Read the masks of the LERC blobs instead of their pixels.
+    /// Whether to decode the validity masks of the LERC blobs instead of their pixels.
     lerc_mask: bool,
-    /// The bytes of one sample of nodata, or zeros: what blocks that are not stored are filled with.
+    /// The bytes of one sample (nodata or zeros) that fills blocks which are not stored.
     pub(crate) fill: Vec<u8>,
-    /// The file as a device reads it directly.
+    /// The file handle for direct reads by a device.
     pub(crate) direct_file: DirectFile,
 }
 
 impl Level {
-    /// Reads the layout of a level from its directory. Blocks that are not stored are zeros, until [`filled_with`](Level::filled_with).
+    /// Reads the layout of a level from its directory. Blocks that are not stored read as zeros until the
+    /// caller sets another value with [`filled_with`](Level::filled_with).
     pub(crate) fn new(source: Arc<dyn Source>, ifd: Ifd, role: LevelRole, limits: &Limits) -> Result<Level> {
         let file = source.name();
         let layout = ImageLayout::read(&ifd, source.as_ref(), limits)
@@ -90,17 +91,18 @@ impl Level {
         })
     }
 
-    /// The same level, whose blocks that are not stored are filled with copies of this sample.
+    /// Returns the same level with another fill sample for blocks that are not stored.
     pub(crate) fn filled_with(self, fill: Vec<u8>) -> Level {
         Level { fill, ..self }
     }
 
-    /// Bands that a read gives.
+    /// The number of bands that a read returns.
     pub(crate) fn bands(&self) -> usize {
         self.conversion.as_ref().map_or(usize::from(self.layout.samples), Conversion::bands)
     }
 
-    /// The masks of this level's LERC blobs as a level of its own. A block that is not stored is zeros, which are valid.
+    /// Returns a level that reads the validity masks of this level's LERC blobs. A block that is not stored
+    /// gives zeros, which mean "valid".
     pub(crate) fn lerc_mask(&self) -> Level {
         Level {
             id: cache::new_id(),
@@ -114,7 +116,7 @@ impl Level {
         }
     }
 
-    /// The shape of `height` rows of a block as they are decoded.
+    /// The shape of `height` rows of a block as the decoder returns them.
     pub(crate) fn shape(&self, height: usize) -> Shape {
         let pixels = self.pixel_shape(height);
         if self.lerc_mask { Shape { samples: 1, bits: 8, format: SampleFormat::Uint, ..pixels } } else { pixels }
@@ -131,19 +133,20 @@ impl Level {
         }
     }
 
-    /// Decoded bytes of a whole block.
+    /// The number of bytes of a whole decoded block.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.shape(self.blocks.grid.block_height as usize).len() as u64
     }
 
-    /// Bytes of a whole block as the file announces it, which for a mask inside of blocks is not what is decoded.
+    /// The number of bytes of a whole block according to the tags. For a mask inside LERC blobs, this is not
+    /// the decoded size.
     pub(crate) fn stored_bytes(&self) -> u64 {
         let BlockGrid { block_width, block_height, .. } = self.layout.grid;
         let bits = block_width * u64::from(self.layout.block_samples()) * u64::from(self.layout.bits);
         bits.div_ceil(8).saturating_mul(block_height)
     }
 
-    /// The decoder of this level's blocks.
+    /// Creates the decoder of this level's blocks.
     pub(crate) fn decoder(&self, limits: &Limits) -> Result<Decoder> {
         let mut decoder = decoder::build(self, limits)?;
         if let (Codec::Lerc(params), true) = (&decoder.codec, self.lerc_mask) {
@@ -157,12 +160,12 @@ impl Level {
     }
 }
 
-/// The blocks as they are read: as stored, except that one large uncompressed strip is read in pieces, so that it
-/// needs neither a second copy in memory nor a single thread.
+/// The blocks as a read sees them. They are the stored blocks, with one exception: a single large
+/// uncompressed strip is read in pieces, which avoids a second copy in memory and allows several threads.
 #[derive(Debug, Clone)]
 pub(crate) struct Blocks {
     pub(crate) grid: BlockGrid,
-    /// Bytes of a row, when a strip is read in pieces.
+    /// Bytes of a row, if a strip is read in pieces.
     pieces: Option<u64>,
 }
 
@@ -178,12 +181,12 @@ impl Blocks {
         Blocks { grid, pieces: None }
     }
 
-    /// The row of the stored block that holds block row `row`.
+    /// Returns the stored block row that contains block row `row`.
     pub(crate) fn stored_row(&self, row: u64) -> u64 {
         if self.pieces.is_some() { 0 } else { row }
     }
 
-    /// Where the blocks at the given places lie: neighbours in the table are looked up at once.
+    /// Finds the byte ranges of the blocks at `places`. Neighbours in the table are looked up together.
     pub(crate) fn spans(&self, level: &Level, places: &[BlockCoord], spans: &mut Vec<Span>) -> swath_tiff::Result<()> {
         let table = &level.layout.table;
         let index = |at: &BlockCoord| level.layout.grid.index(at.plane, self.stored_row(at.row), at.col);
@@ -191,7 +194,7 @@ impl Blocks {
             table.spans(level.source.as_ref(), index(&run[0]), run.len() as u64, spans)?;
         }
         if level.layout.grid.count() == Some(1) {
-            // A single block that is there but has no size: some writers did not bother to count.
+            // A single block with an offset but no size: some writers do not fill in the byte count.
             spans.iter_mut().filter(|span| span.offset != 0 && span.len == 0).for_each(|span| span.len = u64::MAX);
         }
         if let Some(row_bytes) = self.pieces {

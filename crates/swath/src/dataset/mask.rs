@@ -1,4 +1,4 @@
-//! Which pixels are valid: the mask, read on its own.
+//! The validity mask: which pixels of a window are valid.
 
 use swath_codec::DType;
 use swath_tiff::{Compression, Window};
@@ -12,40 +12,40 @@ use crate::read::plan::{ReadPlan, Selection};
 use crate::read::request::{Layout, ReadRequest};
 use crate::report::ReadReport;
 
-/// Which pixels of a window are valid.
+/// The validity of the pixels of a window.
 #[derive(Debug, Clone)]
 pub struct Mask {
-    /// 255 where the pixel is valid, 0 where it is not; row by row.
+    /// 255 for a valid pixel, 0 for an invalid one; row by row.
     pub values: Vec<u8>,
-    /// Columns.
+    /// Number of columns.
     pub width: usize,
-    /// Rows.
+    /// Number of rows.
     pub height: usize,
-    /// Where the mask came from.
+    /// The origin of the mask.
     pub origin: MaskOrigin,
-    /// What the read did.
+    /// What the read did, with counts and times.
     pub report: ReadReport,
 }
 
-/// Where a mask comes from, in the order in which they are looked for.
+/// Where a mask comes from. Reads try the origins in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaskOrigin {
     /// A mask in the file or in its `.msk` sidecar.
     MaskImage,
     /// The NODATA_VALUES metadata item: a pixel is invalid when every band has its value.
     NoDataValues,
-    /// The nodata value, if it lies in the range of the type: a pixel is valid when any of its bands is.
+    /// The nodata value, if the sample type can hold it: a pixel is valid when any of its bands is.
     NoData,
-    /// The alpha band, the last of two or four.
+    /// The alpha band, which is the last of two or four bands.
     Alpha,
-    /// The masks of the LERC blobs.
+    /// The validity masks inside the LERC blobs.
     Lerc,
-    /// None: all pixels are valid.
+    /// There is no mask: all pixels are valid.
     AllValid,
 }
 
 impl MaskOrigin {
-    /// The name in `swath info` and in Python.
+    /// The name that `swath info` and Python show.
     pub fn name(self) -> &'static str {
         match self {
             MaskOrigin::MaskImage => "mask",
@@ -59,14 +59,14 @@ impl MaskOrigin {
 }
 
 impl Image {
-    /// Where [`read_mask`](Image::read_mask) takes the mask from.
+    /// Returns the origin that [`read_mask`](Image::read_mask) uses.
     pub fn mask_origin(&self) -> MaskOrigin {
         if !self.masks.is_empty() {
             MaskOrigin::MaskImage
-        } else if self.about().nodata_values().is_some_and(|values| values.len() == self.bands()) {
+        } else if self.metadata().nodata_values().is_some_and(|values| values.len() == self.bands()) {
             MaskOrigin::NoDataValues
         } else if self
-            .about()
+            .metadata()
             .nodata
             .is_some_and(|nodata| nodata.in_range(self.layout().format(), self.layout().bits.into()))
         {
@@ -80,10 +80,11 @@ impl Image {
         }
     }
 
-    /// Whether the alpha band is a mask. GDAL's rule: it is the last of two or four, and has 8 or 16 bits.
+    /// Whether the alpha band is a mask. As in GDAL, it must be the last of two or four bands and have 8 or
+    /// 16 bits.
     fn has_alpha_mask(&self) -> bool {
         let bands = self.bands();
-        let last = self.about().bands.last();
+        let last = self.metadata().bands.last();
         matches!(bands, 2 | 4)
             && last.is_some_and(|band| band.color == "alpha")
             && matches!(self.dtype(), DType::U8 | DType::U16)
@@ -91,11 +92,11 @@ impl Image {
 
     /// Whether the bands are red, green, blue and alpha, in this order.
     fn is_rgba(&self) -> bool {
-        self.about().bands.iter().map(|band| band.color).eq(["red", "green", "blue", "alpha"])
+        self.metadata().bands.iter().map(|band| band.color).eq(["red", "green", "blue", "alpha"])
     }
 
-    /// Read which pixels of the request's window are valid. The bands and layout of the request do not matter, except that a
-    /// nodata value is looked for in the bands asked for.
+    /// Reads which pixels of the request's window are valid. The request's layout is ignored. Its bands
+    /// matter only for the nodata value, which is compared with the requested bands.
     ///
     /// # Errors
     /// As [`Image::read`].
@@ -113,22 +114,23 @@ impl Image {
                 (valid_where(&raster.pixels, 1, |_, value| value != 0.0), raster.report)
             }
             MaskOrigin::NoDataValues => {
-                let values = self.about().nodata_values().unwrap_or_default();
+                let values = self.metadata().nodata_values().unwrap_or_default();
                 let all: Vec<usize> = (0..self.bands()).collect();
                 let raster = self.read(&request.clone().bands(all).layout(Layout::BandsFirst))?;
                 (valid_where(&raster.pixels, values.len(), |band, value| value != values[band]), raster.report)
             }
             MaskOrigin::NoData => {
                 let mut request = request.clone().layout(Layout::BandsFirst);
-                // rasterio's rule: nodata in the alpha band of RGBA decides, so nodata 0 means transparent, not black.
+                // As in rasterio, the nodata value of an RGBA image is compared with the alpha band only:
+                // nodata 0 means transparent, not black.
                 if request.bands.is_none() && self.is_rgba() {
                     request = request.bands([3]);
                 }
                 let raster = self.read(&request)?;
-                let valid = self.about().nodata.map(|nodata| raster.pixels.valid_mask(raster.shape[0], nodata));
+                let valid = self.metadata().nodata.map(|nodata| raster.pixels.valid_mask(raster.shape[0], nodata));
                 (valid.unwrap_or_else(|| vec![255; width * height]), raster.report)
             }
-            // Overviews in an .ovr may have another codec, which has no mask.
+            // An overview in an .ovr file may have another codec, which has no mask.
             MaskOrigin::Lerc if level.layout.compression != Compression::LERC => {
                 (vec![255; width * height], ReadReport::default())
             }
@@ -140,8 +142,8 @@ impl Image {
         Ok(Mask { values, width, height, origin, report })
     }
 
-    /// Read the mask image of a level. A level without one of its own size takes the mask of the full resolution, nearest
-    /// neighbour.
+    /// Reads the mask image of a level. A level that has no mask of its size uses the mask of the full
+    /// resolution, resampled by nearest neighbour.
     fn read_mask_image(
         &self,
         level: &Level,
@@ -155,7 +157,7 @@ impl Image {
         }
         let full = &self.masks[0];
         let (full_width, full_height) = size(full);
-        // Two sizes of 32 bits and the factor of 2 are one bit more than 64.
+        // The product of two 32-bit sizes and the factor 2 needs 65 bits.
         let scale = |at: u64, full: u64, size: u64| {
             let middle = u128::from(at * 2 + 1) * u128::from(full) / u128::from(2 * size);
             (middle as u64).min(full - 1)
@@ -172,7 +174,7 @@ impl Image {
         Ok((values, report))
     }
 
-    /// Read one band of a mask level; everything but 0 is valid.
+    /// Reads one band of a mask level. Every value except 0 means valid.
     fn read_plane(&self, mask: &Level, request: &ReadRequest<'_>) -> Result<(Vec<u8>, ReadReport)> {
         let request = request.clone().layout(Layout::BandsFirst);
         let plan = ReadPlan::new(mask, &request, &self.limits)?;
@@ -182,7 +184,7 @@ impl Image {
     }
 }
 
-/// 255 where any of `bands` band-sequential planes has a valid sample, else 0.
+/// Returns 255 for each pixel where any of the `bands` band-sequential planes has a valid sample, else 0.
 pub(crate) fn valid_where(pixels: &Pixels, bands: usize, valid: impl Fn(usize, f64) -> bool) -> Vec<u8> {
     let count = pixels.as_bytes().len() / pixels.dtype().size();
     let plane = count / bands.max(1);

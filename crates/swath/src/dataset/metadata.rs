@@ -1,4 +1,4 @@
-//! What an image is about: its place on Earth, nodata, colours, names, metadata.
+//! The metadata of an image: georeferencing, nodata, colours, names and metadata items.
 
 use std::sync::OnceLock;
 
@@ -16,28 +16,28 @@ use swath_tiff::{Fields, Limits, Photometric, ReadAt, Tag};
 use crate::dataset::band_color;
 use crate::dataset::level::Level;
 use crate::dataset::sidecar::{Sidecars, placed_beside};
-use crate::nodata::nodata_test::{nearest_sample, with_number};
+use crate::nodata::is_nodata::{nearest_sample, with_number};
 
-/// What is known of an image beyond its pixels, the sidecars' words included. Where several sources speak, GDAL's order
-/// decides: `.aux.xml` before the file itself before a world file.
+/// Everything known about an image except its pixels, sidecar files included. Where several sources give the
+/// same value, GDAL's order applies: `.aux.xml`, then the file itself, then a world file.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ImageMetadata {
-    /// From pixel corners to coordinates, in GDAL's order.
+    /// The transform from pixel corners to coordinates, with the coefficients in GDAL's order.
     pub transform: Option<GeoTransform>,
-    /// The same without the half-pixel shift of PixelIsPoint: what the tags state.
+    /// The transform exactly as the tags state it, without the half-pixel shift of PixelIsPoint.
     pub raw_transform: Option<GeoTransform>,
-    /// Who gave the transform or the control points.
+    /// The source of the transform or of the control points.
     pub georef_source: Option<GeorefSource>,
-    /// Whether a pixel stands for an area or a point.
+    /// Whether a pixel represents an area or a point.
     pub raster_type: RasterType,
-    /// Ground control points, where there is no transform.
+    /// Ground control points, if there is no transform.
     pub gcps: Vec<Gcp>,
     /// Rational polynomial coefficients.
     pub rpc: Option<Rpc>,
-    /// The coordinate reference system as text, where a sidecar gives it so.
+    /// The coordinate reference system as text, if a sidecar file gives it as text.
     pub crs_text: Option<String>,
-    /// The GeoKeys as they stand in the file.
+    /// The GeoKeys as the file stores them.
     pub geo_keys: Option<GeoKeys>,
     /// The nodata value.
     pub nodata: Option<NoData>,
@@ -47,35 +47,36 @@ pub struct ImageMetadata {
     pub metadata: Vec<Item>,
     /// The text of the GDAL_METADATA tag.
     pub metadata_xml: Option<String>,
-    /// The tags that hold text for people: ImageDescription, Software, DateTime, Artist ...
+    /// The tags that hold descriptive text: ImageDescription, Software, DateTime, Artist and others.
     pub texts: Vec<(Tag, String)>,
-    /// Pixels per unit on paper, from the resolution tags.
+    /// Pixels per unit of length in print, from the resolution tags.
     pub resolution: Option<Resolution>,
-    /// What is known of each band.
+    /// The metadata of each band.
     pub bands: Vec<BandMetadata>,
-    /// Things that were read around: a sentence each.
+    /// Problems that Swath worked around, one sentence each.
     pub warnings: Vec<String>,
-    /// Made when asked for: finding the code of a user-defined system takes longer than reading a window.
+    /// Created on first use: finding the EPSG code of a user-defined system takes longer than reading a
+    /// window.
     crs: OnceLock<Option<Crs>>,
 }
 
-/// What is known of one band.
+/// The metadata of one band.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BandMetadata {
-    /// Its name.
+    /// The name of the band.
     pub description: Option<String>,
-    /// The unit of its values.
+    /// The unit of the values.
     pub units: Option<String>,
-    /// The scale of its values: `value * scale + offset`.
+    /// The scale of the values: `value * scale + offset`.
     pub scale: Option<f64>,
-    /// The offset of its values.
+    /// The offset of the values.
     pub offset: Option<f64>,
-    /// Its statistics, where somebody has stored them.
+    /// The stored statistics, if any.
     pub statistics: Option<Statistics>,
-    /// What it shows: `red`, `gray`, `alpha`, `palette` ...
+    /// The colour interpretation: `red`, `gray`, `alpha`, `palette` and others.
     pub color: &'static str,
-    /// The names of its classes.
+    /// The names of the classes.
     pub categories: Vec<String>,
 }
 
@@ -91,7 +92,7 @@ impl ImageMetadata {
         about
     }
 
-    /// Read a tag; one that cannot be read is reported and otherwise as good as absent.
+    /// Returns the value of a tag. A tag that cannot be read gives a warning and counts as absent.
     fn tag<T>(&mut self, value: swath_tiff::Result<Option<T>>) -> Option<T> {
         value.unwrap_or_else(|error| {
             self.warnings.push(error.to_string());
@@ -99,7 +100,7 @@ impl ImageMetadata {
         })
     }
 
-    /// Place on Earth.
+    /// Fills in the georeferencing.
     fn place<R: ReadAt + ?Sized>(&mut self, level: &Level, fields: &Fields<'_, R>, pam: Option<&Pam>) {
         let directory = self.tag(fields.uints(Tag::GEO_KEY_DIRECTORY)).unwrap_or_default();
         let doubles = self.tag(fields.floats(Tag::GEO_DOUBLE_PARAMS)).unwrap_or_default();
@@ -146,7 +147,7 @@ impl ImageMetadata {
         self.rpc = self.tag(fields.floats(Tag::RPC_COEFFICIENT)).and_then(|values| Rpc::from_tag(&values).ok());
     }
 
-    /// Nodata, metadata, names, scales.
+    /// Fills in nodata, metadata items, names and scales.
     fn describe<R: ReadAt + ?Sized>(
         &mut self,
         level: &Level,
@@ -180,8 +181,8 @@ impl ImageMetadata {
             let text = self.tag(fields.text(tag)).filter(|text| !text.is_empty());
             self.texts.extend(text.map(|text| (tag, text)));
         }
-        // A file that has a height system holds heights, unless it says otherwise.
-        // Most files have no heights, and need not wait for their system to be made.
+        // A file with a vertical coordinate system holds heights, unless its band names say otherwise. The
+        // vertical system is created only if the file has vertical keys; most files have none.
         let has_heights =
             self.geo_keys.as_ref().is_some_and(|keys| keys.keys.iter().any(|key| key.id >= VERTICAL_KEYS));
         let heights = has_heights.then(|| self.crs()).flatten().and_then(|crs| crs.vertical.as_ref());
@@ -192,7 +193,8 @@ impl ImageMetadata {
         for (band, inside) in inside.bands(level.bands()).into_iter().enumerate() {
             let beside = pam.and_then(|pam| pam.band(band + 1)).unwrap_or(&none);
             let own = inside.items.iter().copied().filter(|item| item.domain.is_none());
-            // Each source gives both: what the first of them does not say is not what another does.
+            // Scale and offset come from the same source. If the first source gives only one of them, the
+            // other is not taken from a second source.
             let (scale, offset) = match packed {
                 _ if beside.scale.is_some() || beside.offset.is_some() => {
                     (beside.scale.or(Some(1.0)), beside.offset.or(Some(0.0)))
@@ -212,8 +214,9 @@ impl ImageMetadata {
         }
     }
 
-    /// Scale and offset of heights as the third dimension of the place on Earth, which is where GDAL keeps them if there is one band and
-    /// a height system, in GeoTIFF 1.1. Zeros are what those write who mean nothing by it.
+    /// Returns scale and offset of heights from the third dimension of the georeferencing tags. GDAL stores
+    /// them there in GeoTIFF 1.1 if the file has one band and a vertical system. Zeros mean that the writer
+    /// stored no scale.
     fn heights_by_place<R: ReadAt + ?Sized>(&mut self, fields: &Fields<'_, R>) -> Option<(f64, f64)> {
         self.geo_keys.as_ref().filter(|keys| keys.revision >= (1, 1))?;
         let scale = self.tag(fields.floats(Tag::MODEL_PIXEL_SCALE))?;
@@ -226,19 +229,19 @@ impl ImageMetadata {
         says.then_some((scale, offset))
     }
 
-    /// Palette and colour of each band.
+    /// Fills in the palette and the colour of each band.
     fn color<R: ReadAt + ?Sized>(&mut self, level: &Level, fields: &Fields<'_, R>, pam: Option<&Pam>) {
         let layout = &level.layout;
         let bits = u32::from(layout.bits);
-        // GDAL leaves the photometric interpretation as it is when a palette comes after the first pixels, and takes the palette for that
-        // of the first band, however many there are.
+        // If a palette is set after the first pixels, GDAL leaves the photometric interpretation unchanged,
+        // and treats the palette as that of the first band, regardless of the number of bands.
         if level.conversion.is_none() {
             let values = self.tag(fields.uints(Tag::COLOR_MAP)).unwrap_or_default();
             let values: Vec<u16> = values.iter().map(|&value| value as u16).collect();
             self.palette = Palette::from_color_map(&values, bits).ok();
         }
         if layout.samples == 1 && self.palette.is_none() && matches!(layout.sample_format, 1 | 4) {
-            // GDAL shows what 0 means by a palette where a viewer would get it wrong.
+            // GDAL represents MinIsWhite as a palette where a viewer would show the image inverted otherwise.
             match layout.photometric {
                 Photometric::MIN_IS_WHITE if bits <= 16 => self.palette = Palette::min_is_white(bits).ok(),
                 Photometric::MIN_IS_BLACK if bits == 1 => self.palette = Some(Palette::bilevel()),
@@ -254,7 +257,8 @@ impl ImageMetadata {
             palette.hide(nodata);
         }
         let has_palette = self.palette.is_some();
-        // One pass over the items and the extra samples, not one for each band: both may be many.
+        // One pass over the items and the extra samples instead of one pass per band: there may be many of
+        // each.
         let alpha = layout.alpha_band().map(usize::from);
         let mut named: Vec<Option<&str>> = vec![None; self.bands.len()];
         for item in self.metadata.iter().filter(|item| item.role.as_deref() == Some("colorinterp")) {
@@ -264,7 +268,8 @@ impl ImageMetadata {
         }
         for (band, about) in self.bands.iter_mut().enumerate() {
             let beside = pam.and_then(|pam| pam.band(band + 1)).and_then(|band| band.color_interpretation.as_deref());
-            // Converted colours and black and white are what they are, whatever the samples were meant to be.
+            // For converted colours and bilevel palettes, the metadata items do not change the colour
+            // interpretation.
             let inside = named[band].filter(|_| level.conversion.is_none() && !(has_palette && bits == 1));
             about.color = match beside.or(inside) {
                 Some(name) => band_color::from_name(name),
@@ -274,18 +279,19 @@ impl ImageMetadata {
         }
     }
 
-    /// The coordinate reference system of the file's GeoKeys. Where control points place the image, it is theirs.
+    /// The coordinate reference system of the file's GeoKeys. If control points locate the image, it is the
+    /// system of the points.
     pub fn crs(&self) -> Option<&Crs> {
         self.crs.get_or_init(|| self.geo_keys.as_ref().and_then(Crs::from_keys)).as_ref()
     }
 
-    /// The EPSG code of the coordinates that the transform gives; `None` where control points place the image, as the code is
-    /// theirs then: see [`gcp_epsg`](ImageMetadata::gcp_epsg).
+    /// The EPSG code of the coordinates that the transform gives. `None` if control points locate the image:
+    /// then the code belongs to the points, see [`gcp_epsg`](ImageMetadata::gcp_epsg).
     pub fn epsg(&self) -> Option<u32> {
         if self.is_placed_by_gcps() { None } else { self.any_epsg() }
     }
 
-    /// The EPSG code of the control points' coordinates, where they place the image.
+    /// The EPSG code of the control points' coordinates, if control points locate the image.
     pub fn gcp_epsg(&self) -> Option<u32> {
         if self.is_placed_by_gcps() { self.any_epsg() } else { None }
     }
@@ -294,7 +300,7 @@ impl ImageMetadata {
         self.transform.is_none() && !self.gcps.is_empty()
     }
 
-    /// The sidecar's code if it gives one, else that of the GeoKeys.
+    /// The EPSG code of the sidecar file if it has one, else that of the GeoKeys.
     fn any_epsg(&self) -> Option<u32> {
         match &self.crs_text {
             Some(text) => epsg_of_text(text),
@@ -310,7 +316,7 @@ impl ImageMetadata {
         }
     }
 
-    /// The coordinate reference system as WKT: the sidecar's text, or made from the GeoKeys.
+    /// The coordinate reference system as WKT: the text of the sidecar file, or text made from the GeoKeys.
     pub fn wkt(&self) -> Option<String> {
         match &self.crs_text {
             Some(text) if text.trim().starts_with("EPSG:") => by_code(text)?.to_wkt(),
@@ -319,12 +325,12 @@ impl ImageMetadata {
         }
     }
 
-    /// The band that holds the transparency.
+    /// The number of the alpha band.
     pub fn alpha_band(&self) -> Option<usize> {
         self.bands.iter().position(|band| band.color == "alpha")
     }
 
-    /// Whether a pixel stands for a point (PixelIsPoint) instead of an area.
+    /// Whether a pixel represents a point (PixelIsPoint) instead of an area.
     pub fn is_point(&self) -> bool {
         self.raster_type == RasterType::Point
     }
@@ -336,11 +342,12 @@ impl ImageMetadata {
     }
 }
 
-/// The bytes of a sample that is not stored: nodata, or what is nearest to it, or 0 when there is none.
+/// Returns the bytes of one sample for blocks that are not stored: the nodata value, or the nearest value
+/// that the type can hold, or 0 if there is no nodata value.
 pub(crate) fn fill_bytes(nodata: Option<NoData>, dtype: DType) -> Vec<u8> {
     let mut sample = vec![0; dtype.size()];
     if let Some(nodata) = nodata {
-        // A complex sample gets the value as its real part.
+        // A complex sample gets the nodata value as its real part.
         let number = with_number!(dtype, T => bytemuck::bytes_of(&nearest_sample::<T>(nodata)).to_vec(),
             complex => bytemuck::bytes_of(&nearest_sample::<T>(nodata)).to_vec());
         sample[..number.len()].copy_from_slice(&number);
@@ -348,7 +355,7 @@ pub(crate) fn fill_bytes(nodata: Option<NoData>, dtype: DType) -> Vec<u8> {
     sample
 }
 
-/// Tags with text for people.
+/// The tags that hold descriptive text.
 const TEXTS: [Tag; 8] = [
     Tag::DOCUMENT_NAME,
     Tag::IMAGE_DESCRIPTION,
@@ -360,18 +367,19 @@ const TEXTS: [Tag; 8] = [
     Tag::COPYRIGHT,
 ];
 
-/// The first of the keys that describe heights.
+/// The first of the GeoKeys that describe the vertical coordinate system.
 const VERTICAL_KEYS: u16 = 4096;
 
 /// GTRasterTypeGeoKey.
 pub(crate) const RASTER_TYPE_KEY: u16 = 1025;
 
-/// The system of a text like `EPSG:32617`.
+/// Returns the system that a text such as `EPSG:32617` names.
 fn by_code(text: &str) -> Option<Crs> {
     Crs::from_keys(&GeoKeys::from_text(text.trim(), RasterType::Area).ok()?)
 }
 
-/// The code of a WKT text. A compound system without one of its own has that of its parts together.
+/// Returns the EPSG code of a WKT text. A compound system that has no code gets the code of the combination
+/// of its parts.
 fn epsg_of_text(text: &str) -> Option<u32> {
     let text = text.trim();
     if let Some(code) = text.strip_prefix("EPSG:") {
@@ -385,7 +393,8 @@ fn epsg_of_text(text: &str) -> Option<u32> {
     })
 }
 
-/// The code of the outermost element of a WKT text: `AUTHORITY["EPSG","32617"]]` or `ID["EPSG",32617]]`.
+/// Returns the code of the outermost element of a WKT text: `AUTHORITY["EPSG","32617"]]` or
+/// `ID["EPSG",32617]]`.
 fn code_at_end(text: &str) -> Option<u32> {
     let inner = text.trim().strip_suffix("]]")?;
     let start = inner.rfind('[')?;
@@ -400,7 +409,7 @@ mod tests {
     use super::epsg_of_text;
 
     #[test]
-    fn only_the_code_of_the_whole_system_counts() {
+    fn only_the_code_of_the_outermost_element_is_used() {
         assert_eq!(
             epsg_of_text(r#"PROJCS["x",GEOGCS["y",AUTHORITY["EPSG","4326"]],AUTHORITY["EPSG","32617"]]"#),
             Some(32617)
@@ -412,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compound_without_a_code_has_that_of_its_parts_together() {
+    fn compound_without_a_code_gets_the_code_of_its_combined_parts() {
         let compound = |end: &str| {
             epsg_of_text(&format!(
                 r#"COMPD_CS["x",GEOGCS["y",AUTHORITY["EPSG","4326"]],VERT_CS["z",AUTHORITY["EPSG","3855"]]{end}]"#

@@ -1,4 +1,4 @@
-//! Files that lie beside an image and add to it: `.ovr`, `.msk`, `.aux.xml`, world files.
+//! Files beside an image that add to it: `.ovr`, `.msk`, `.aux.xml` and world files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,34 +12,36 @@ use swath_tiff::{Header, Ifd, Limits, read_chain, world_file};
 
 use crate::error::{Error, Result};
 
-/// Larger world files and tables than this are something else.
+/// Maximum size of a world file or MapInfo table, in bytes. A larger file has some other content and is
+/// ignored.
 const MAX_TEXT: u64 = 64 << 10;
 
-/// A TIFF beside an image (`.ovr` or `.msk`) that exists but cannot be read. The image is read without it.
+/// A TIFF beside an image (`.ovr` or `.msk`) that exists but cannot be read. Reads of the image ignore it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UnreadableSidecar {
-    /// Its path or URL.
+    /// The path or URL of the file.
     pub name: String,
-    /// Why it cannot be read.
+    /// The reason why it cannot be read.
     pub error: Error,
 }
 
-/// What lies beside an image. A sidecar that cannot be understood is left out: it is not the image.
+/// The contents of the files beside an image. A sidecar file that cannot be understood is left out, because
+/// the image does not depend on it.
 #[derive(Debug, Default)]
 pub(crate) struct Sidecars {
     /// The directories of the `.ovr` file.
     pub(crate) overviews: Vec<(Arc<dyn Source>, Ifd)>,
     /// The directories of the `.msk` file.
     pub(crate) masks: Vec<(Arc<dyn Source>, Ifd)>,
-    /// The `.aux.xml` file.
+    /// The contents of the `.aux.xml` file.
     pub(crate) pam: Option<Pam>,
     /// Overview and mask files that exist but cannot be read.
     pub(crate) unreadable: Vec<UnreadableSidecar>,
 }
 
 impl Sidecars {
-    /// Look beside `source`.
+    /// Looks for sidecar files of `source`.
     pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Sidecars {
         let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
         let mut unreadable = Vec::new();
@@ -60,8 +62,8 @@ impl Sidecars {
     }
 }
 
-/// The transform that a MapInfo table or a world file beside `source` gives. Looked for only when nothing else places the
-/// image; the table counts more, as in GDAL.
+/// Returns the transform of a MapInfo table or a world file beside `source`. The caller uses it only if
+/// nothing else locates the image. The table has priority over the world file, as in GDAL.
 pub(crate) fn placed_beside(source: &dyn Source) -> Option<([f64; 6], GeorefSource)> {
     let name = PathBuf::from(source.name()).file_name()?.to_string_lossy().into_owned();
     let text = |change: &dyn Fn(&Path) -> PathBuf| bytes(source, change, MAX_TEXT);
@@ -75,14 +77,14 @@ pub(crate) fn placed_beside(source: &dyn Source) -> Option<([f64; 6], GeorefSour
     })
 }
 
-/// `path` with something behind its name.
+/// Returns `path` with `suffix` appended to the file name.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-/// The contents of a file beside `source`, if it is there and not larger than it may be.
+/// Returns the contents of a file beside `source`, if it exists and has at most `max` bytes.
 fn bytes(source: &dyn Source, change: &dyn Fn(&Path) -> PathBuf, max: u64) -> Option<Vec<u8>> {
     let sibling = source.sibling(change).ok().flatten()?;
     if sibling.size() > max {
@@ -93,7 +95,7 @@ fn bytes(source: &dyn Source, change: &dyn Fn(&Path) -> PathBuf, max: u64) -> Op
     Some(bytes)
 }
 
-/// The directories of a TIFF beside `source`; none when there is no such file.
+/// Returns the directories of a TIFF beside `source`, or none if there is no such file.
 fn directories(source: &dyn Source, suffix: &str, limits: &Limits) -> Result<Vec<(Arc<dyn Source>, Ifd)>> {
     let Some(sibling) = source.sibling(&|path| with_suffix(path, suffix))? else { return Ok(Vec::new()) };
     let sibling: Arc<dyn Source> = sibling.into();
@@ -125,12 +127,16 @@ mod tests {
         let path = dir.join("a.tif");
         std::fs::write(&path, file.finish()).expect("image");
         std::fs::write(dir.join("a.tif.ovr"), "not a TIFF").expect("sidecar");
-        let dataset = Dataset::open(&path).expect("the sidecar is not the image");
+        let dataset = Dataset::open(&path).expect("opens in spite of the sidecar");
         std::fs::remove_dir_all(&dir).expect("temporary directory");
         let [found] = dataset.unreadable_sidecars() else { panic!("{:?}", dataset.unreadable_sidecars()) };
         assert_eq!(found.name, dir.join("a.tif.ovr").to_string_lossy());
         assert!(found.error.to_string().contains("not a TIFF file"), "{}", found.error);
-        let image = dataset.image(0).expect("the sidecar is not the image");
-        assert!(image.about().warnings[0].starts_with("ignoring unreadable sidecar"), "{:?}", image.about().warnings);
+        let image = dataset.image(0).expect("opens in spite of the sidecar");
+        assert!(
+            image.metadata().warnings[0].starts_with("ignoring unreadable sidecar"),
+            "{:?}",
+            image.metadata().warnings
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! What a write does when a device cannot do a part of the work. Every such decision of a write is made here.
+//! The fallback decisions of a write: what happens when a device cannot do a part of the work.
 //!
-//! The executor reports a typed outcome: [`Unsupported`] before the first row, [`PushError`] and [`EncodeFailure`] later. The functions
-//! here choose the next step, and note it for the report. In strict mode a step that leaves work to the CPU is an error.
+//! The executor reports a typed outcome: [`Unsupported`] before the first row, [`PushError`] and
+//! [`EncodeFailure`] later. The functions here choose the next step and record it for the report. In strict
+//! mode, a step that leaves work to the CPU is an error.
 
 use std::fmt;
 
@@ -12,16 +13,16 @@ use super::{FallbackPolicy, stage};
 use crate::error::{Error, Result};
 use crate::report::DeviceReport;
 
-/// Why the device cannot do a part of a write. All of this is known before the first row.
+/// Why the device cannot do a part of a write. All these reasons are known before the first row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Unsupported {
     /// The file has a mask.
     Mask,
     /// Samples are stored in fewer bits than their type has.
     PackedSamples,
-    /// No kernel makes such overviews.
+    /// No kernel computes such overviews.
     Resampling { dtype: DType, method: &'static str, factor: usize },
-    /// Means of floats need doubles, which the device does not have.
+    /// The mean of floats needs doubles, which the device does not support.
     NoDoubles,
     /// No kernel applies the predictor to samples of this size.
     Predictor,
@@ -29,15 +30,15 @@ pub(crate) enum Unsupported {
     Kernel(swath_gpu::Error),
     /// The blocks of the full resolution are copied, so their pixels are never on the device.
     CopiedBlocks,
-    /// NVIDIA's library cannot compress the tiles.
+    /// The NVIDIA library cannot compress the tiles.
     Codec(swath_gpu::Error),
-    /// Empty blocks are recognised by the bytes that the CPU's encoder makes of them.
+    /// The write skips empty blocks, and only the CPU's encoder recognises them, by their encoded bytes.
     EmptyBlocks,
     /// The library does not encode pictures of one row or column.
     ThinPictures(TileCodec),
     /// No kernel computes statistics.
     Statistics,
-    /// The raster lies on another device than the one that encodes.
+    /// The raster is on another device than the one that encodes.
     OtherDevice,
     /// cuFile writes only blocks that nvCOMP compressed.
     NotCompressed,
@@ -50,32 +51,34 @@ pub(crate) enum Unsupported {
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unsupported::Mask => f.write_str("no kernel packs masks"),
-            Unsupported::PackedSamples => f.write_str("no kernel packs samples that are not whole bytes"),
+            Unsupported::Mask => f.write_str("no kernel supports masks"),
+            Unsupported::PackedSamples => f.write_str("no kernel supports samples that are not whole bytes"),
             Unsupported::Resampling { dtype, method, factor } => {
-                write!(f, "no kernel makes overviews of {dtype} by {method} of {factor} pixels a side")
+                write!(f, "no kernel computes {dtype} overviews with method {method} and factor {factor}")
             }
-            Unsupported::NoDoubles => f.write_str("the device has no double precision for the means of floats"),
-            Unsupported::Predictor => f.write_str("no kernel applies the predictor to such samples"),
+            Unsupported::NoDoubles => f.write_str("the device has no double precision, which the mean of floats needs"),
+            Unsupported::Predictor => f.write_str("no kernel applies the predictor to samples of this size"),
             Unsupported::Kernel(error) => error.fmt(f),
-            Unsupported::CopiedBlocks => f.write_str("the blocks of the full resolution are copied as they are"),
+            Unsupported::CopiedBlocks => f.write_str("the blocks of the full resolution are copied without decoding"),
             Unsupported::Codec(error) => error.fmt(f),
-            Unsupported::EmptyBlocks => f.write_str("it does not find empty blocks"),
+            Unsupported::EmptyBlocks => f.write_str("the device cannot recognise empty blocks"),
             Unsupported::ThinPictures(codec) => write!(f, "{codec} does not encode pictures of one row or column"),
             Unsupported::Statistics => f.write_str("no kernel computes statistics"),
-            Unsupported::OtherDevice => f.write_str("it lies on another device"),
-            Unsupported::NotCompressed => f.write_str("the host makes blocks that nvCOMP does not compress"),
-            Unsupported::NotLocal => f.write_str("cuFile writes only files of this machine"),
+            Unsupported::OtherDevice => f.write_str("the raster is on another device"),
+            Unsupported::NotCompressed => {
+                f.write_str("nvCOMP does not compress these blocks, so they are in host memory")
+            }
+            Unsupported::NotLocal => f.write_str("cuFile writes only local files"),
             Unsupported::CuFile(error) => error.fmt(f),
         }
     }
 }
 
-/// Parts of the work that were not done as the caller asked, for the report.
+/// The fallbacks of a write, collected for the report.
 #[derive(Debug, Default)]
 pub(crate) struct Fallbacks {
     policy: FallbackPolicy,
-    /// Stage, reason, and blocks that it concerns.
+    /// Stage, reason, and the blocks concerned.
     noted: Vec<(&'static str, String, Blocks)>,
 }
 
@@ -94,7 +97,7 @@ impl Fallbacks {
         Fallbacks { policy, noted: Vec::new() }
     }
 
-    /// Notes that a part of the work is not done as asked.
+    /// Records that a part of the work is not done as requested.
     ///
     /// # Errors
     /// [`Error::Fallback`] in strict mode.
@@ -107,41 +110,41 @@ impl Fallbacks {
         Ok(())
     }
 
-    /// There is no device: the CPU does everything.
+    /// Handles a missing device: the CPU does everything.
     pub(crate) fn no_device(&self, reason: impl ToString) -> Result<()> {
         match self.policy {
-            // The report of a write without a device says why there is none.
+            // The report of a write without a device states why there is none.
             FallbackPolicy::Auto => Ok(()),
             FallbackPolicy::Strict => Err(Error::Fallback { stage: stage::EVERYTHING, reason: reason.to_string() }),
         }
     }
 
-    /// The device cannot encode the file: the CPU cuts blocks and makes overviews.
+    /// Records that the device cannot encode the file: the CPU extracts blocks and computes overviews.
     pub(crate) fn cpu_encodes(&mut self, reason: Unsupported) -> Result<()> {
         self.allow(stage::CUTTING, reason, Blocks::All)
     }
 
-    /// NVIDIA's library cannot compress the tiles of the file: the CPU does.
+    /// Records that the NVIDIA library cannot compress the tiles of the file: the CPU compresses them.
     pub(crate) fn cpu_compresses(&mut self, reason: Unsupported) -> Result<()> {
         self.allow(stage::LIBRARY_ENCODE, reason, Blocks::These(0))
     }
 
-    /// The pixels of a raster come to the host to be measured.
+    /// Records that the pixels of a raster are copied to the host, which computes their statistics.
     pub(crate) fn host_measures(&mut self) -> Result<()> {
         self.allow(stage::MEASURING, Unsupported::Statistics, Blocks::FullResolution)
     }
 
-    /// The raster comes to the host, because another device encodes.
+    /// Records that the raster is copied to the host, because another device encodes.
     pub(crate) fn host_moves_raster(&mut self) -> Result<()> {
         self.allow(stage::MOVING_RASTER, Unsupported::OtherDevice, Blocks::FullResolution)
     }
 
-    /// cuFile does not write the blocks: the host does.
+    /// Records that the host writes the blocks instead of cuFile.
     pub(crate) fn host_writes(&mut self, reason: Unsupported) -> Result<()> {
         self.allow(stage::CUFILE_WRITE, reason, Blocks::These(0))
     }
 
-    /// A library failed at tiles: the CPU compresses them, or the host writes them.
+    /// Records that a library failed for some tiles: the CPU compresses them, or the host writes them.
     pub(crate) fn after_failure(&mut self, failure: &EncodeFailure, tiles: &Tiles) -> Result<()> {
         let stage = match failure {
             EncodeFailure::DirectWrite(_) => stage::CUFILE_WRITE,
@@ -150,7 +153,8 @@ impl Fallbacks {
         self.allow(stage, failure, Blocks::These(tiles.count()))
     }
 
-    /// Adds what was noted to the report. The file has `all` blocks, and `full_resolution` of them at the full resolution.
+    /// Adds the recorded fallbacks to the report. The file has `all` blocks, of which `full_resolution`
+    /// belong to the full resolution.
     pub(crate) fn report(self, all: u64, full_resolution: u64, report: &mut DeviceReport) {
         for (stage, reason, concerned) in self.noted {
             let count = match concerned {
@@ -163,14 +167,15 @@ impl Fallbacks {
     }
 }
 
-/// What to do with rows that the device did not take.
+/// The next step for rows that the device did not accept.
 #[derive(Debug, PartialEq)]
 pub(crate) enum NextPush {
     /// Push them in two parts.
     Halves,
-    /// Disable compression for this reason and push them again: encoding alone needs less memory, and no library.
+    /// Disable compression for this reason and push the rows again: encoding without compression needs less
+    /// memory and no library.
     WithoutCompression(swath_gpu::Error),
-    /// Nothing: the write fails.
+    /// Fail the write.
     Fail(swath_gpu::Error),
 }
 
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_means_fewer_rows_then_no_compression_then_an_error() {
+    fn out_of_memory_tries_fewer_rows_then_no_compression_then_fails() {
         let next = |rows, compresses| after_push_error(PushError::OutOfMemory(no_memory()), rows, 16, compresses);
         assert_eq!(next(17, true), NextPush::Halves);
         assert_eq!(next(16, true), NextPush::WithoutCompression(no_memory()));
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_mode_refuses_and_auto_notes() {
+    fn strict_mode_refuses_and_auto_records() {
         let mut strict = Fallbacks::new(FallbackPolicy::Strict);
         let refused = strict.host_writes(Unsupported::NotLocal);
         assert!(matches!(refused, Err(Error::Fallback { stage: stage::CUFILE_WRITE, .. })));

@@ -1,4 +1,4 @@
-//! NaN as nodata.
+//! Conversion between NaN and the nodata value.
 
 use half::f16;
 use swath_codec::DType;
@@ -6,10 +6,10 @@ use swath_gpu::DeviceRaster;
 use swath_tiff::nodata::NoData;
 
 use crate::error::Result;
-use crate::nodata::nodata_test::NodataTest;
+use crate::nodata::is_nodata::NodataTest;
 
-/// Turn NaN into the nodata value. Types that have no NaN are left as they are, and complex samples too: GDAL looks at the real part
-/// of those, where half a NaN would be lost.
+/// Replaces NaN by the nodata value. Types without NaN stay unchanged. Complex samples stay unchanged too:
+/// GDAL compares only their real part, so a NaN in one part would be lost.
 pub(crate) fn nan_to_nodata(dtype: DType, nodata: NoData, samples: &mut [u8]) {
     let value = nodata.value_f64();
     if value.is_nan() {
@@ -31,11 +31,11 @@ pub(crate) fn nan_to_nodata(dtype: DType, nodata: NoData, samples: &mut [u8]) {
     }
 }
 
-/// Turn the nodata value of a raster on a device into NaN, there. Values as near to it as a reader of the file's text would take for it
-/// are nodata too. Types that have no NaN are left as they are.
+/// Replaces the nodata value of a raster on a device by NaN, on the device. Values so close to nodata that a
+/// reader of the file would treat them as equal are replaced too. Types without NaN stay unchanged.
 ///
 /// # Errors
-/// What the device says.
+/// The error of the device, when a kernel fails.
 pub fn nodata_to_nan(raster: &DeviceRaster, nodata: NoData) -> Result<()> {
     let nodata = Some(nodata);
     let (low, high): (u64, u64) = match raster.dtype() {

@@ -1,7 +1,8 @@
-//! Decoded blocks that may be asked for again.
+//! A cache of decoded blocks for later reads.
 //!
-//! Windows that lie anywhere cut blocks, and the next window wants the rest of them. So a block of which a read uses a part is kept,
-//! and one that a read uses whole is not: reading a file once from end to end keeps nothing.
+//! Windows usually use only a part of the blocks at their edges, and the next window may need the rest. So
+//! the cache keeps a block if a read uses only a part of it. It does not keep a block that a read uses whole:
+//! reading a file once from end to end keeps nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,15 +14,18 @@ use crate::dataset::image::Image;
 use crate::dataset::level::Level;
 use crate::read::plan::{BlockCoord, PlannedBlock, ReadPlan};
 
-/// The largest block that is kept.
+/// The largest block that the cache keeps, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// How often a lock is tried that somebody else holds: it is held for the time of a look into a table.
+/// `try_lock` attempts before the block counts as a cache miss. Other threads hold the lock only for a table
+/// lookup.
 const TRIES: usize = 1000;
 
-/// Decoded blocks of any number of files, up to so many bytes; those that were not used for longest go first.
+/// A cache of decoded blocks of any number of files, up to a number of bytes. It evicts the least recently
+/// used blocks first.
 ///
-/// Hand one to [`ReadRequest::cache`](crate::ReadRequest::cache). It is shared by its clones and by all threads.
+/// Pass one to [`ReadRequest::cache`](crate::ReadRequest::cache). All clones and all threads share the same
+/// cache.
 #[derive(Debug, Clone)]
 pub struct BlockCache(Arc<Shared>);
 
@@ -34,13 +38,13 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Blocks {
     kept: HashMap<Key, Kept>,
-    /// The keys by the time of their last use.
+    /// The keys, ordered by the time of their last use.
     by_age: BTreeMap<u64, Key>,
     now: u64,
     bytes: u64,
 }
 
-/// The level and the place in it: plane, row, column.
+/// The id of the level and the position in it: plane, row, column.
 type Key = (u64, u64, u64, u64);
 
 #[derive(Debug)]
@@ -50,17 +54,17 @@ struct Kept {
 }
 
 impl BlockCache {
-    /// A cache of so many bytes; none is one that keeps nothing.
+    /// Creates a cache of at most `limit` bytes. A cache of 0 bytes keeps nothing.
     pub fn new(limit: u64) -> BlockCache {
         BlockCache(Arc::new(Shared { limit, blocks: Mutex::default() }))
     }
 
-    /// The bytes that are kept.
+    /// The number of bytes in the cache.
     pub fn bytes(&self) -> u64 {
         self.lock().map_or(0, |blocks| blocks.bytes)
     }
 
-    /// Forget the blocks of an image: nobody will ask for them again.
+    /// Removes the blocks of an image that is not needed any more.
     pub fn forget(&self, image: &Image) {
         let Some(mut blocks) = self.lock() else { return };
         let gone = |key: &Key| image.levels.iter().chain(&image.masks).any(|level| level.id == key.0);
@@ -68,12 +72,13 @@ impl BlockCache {
         keys.into_iter().for_each(|key| blocks.remove(key));
     }
 
-    /// The pixels of a block, if they are kept.
+    /// Returns the pixels of a block, if they are cached.
     pub(crate) fn get(&self, level: &Level, coord: BlockCoord) -> Option<Arc<Vec<u8>>> {
         self.lock()?.get(key(level, coord))
     }
 
-    /// How many blocks of a read are cached: those need no thread. Reads of many blocks are not looked up.
+    /// Counts the blocks of a read that are cached, because these need no thread. Reads of many blocks are
+    /// not looked up and give 0.
     pub(crate) fn count(&self, plan: &ReadPlan<'_>) -> u64 {
         const MOST: u64 = 256;
         let all = plan.all_blocks();
@@ -84,13 +89,13 @@ impl BlockCache {
         plan.blocks(&all).filter(|block| blocks.kept.contains_key(&key(plan.level, block.coord))).count() as u64
     }
 
-    /// Whether to cache a block of which the read uses a part. A cached block is decoded whole, and a large one costs more than the next
-    /// window may save.
+    /// Whether to cache a block of which the read uses only a part. A cached block is decoded whole, and
+    /// decoding a large block costs more than the next window may save.
     pub(crate) fn wants(&self, level: &Level, block: &PlannedBlock) -> bool {
         level.block_bytes() <= LARGEST.min(self.0.limit / 4) && is_cut(&level.blocks.grid, block)
     }
 
-    /// Keep the pixels of a block, and let others go.
+    /// Adds the pixels of a block and evicts others if necessary.
     pub(crate) fn keep(&self, level: &Level, coord: BlockCoord, pixels: Vec<u8>) {
         let pixels = Arc::new(pixels);
         if let Some(mut blocks) = self.lock() {
@@ -102,8 +107,8 @@ impl BlockCache {
         }
     }
 
-    /// A cache that is busy is one that has nothing. Waiting for it could take forever: in the child of a process that forked while
-    /// another of its threads held the lock.
+    /// Locks the table, or returns `None` if it is busy: a busy cache counts as empty. Waiting for the lock
+    /// could block forever in the child of a process that forked while another thread held the lock.
     fn lock(&self) -> Option<MutexGuard<'_, Blocks>> {
         for _ in 0..TRIES {
             match self.0.blocks.try_lock() {
@@ -142,7 +147,7 @@ impl Blocks {
     }
 }
 
-/// Whether the read uses only a part of a block.
+/// Whether the read uses only a part of the block.
 fn is_cut(grid: &BlockGrid, PlannedBlock { coord, rows, cols, .. }: &PlannedBlock) -> bool {
     let high = grid.decoded_height(coord.row).min(grid.height - coord.row * grid.block_height);
     let wide = grid.block_width.min(grid.width - coord.col * grid.block_width);
@@ -153,7 +158,7 @@ fn key(level: &Level, coord: BlockCoord) -> Key {
     (level.id, coord.plane, coord.row, coord.col)
 }
 
-/// A number that no other level has.
+/// Returns an id that no other level has.
 pub(crate) fn new_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -168,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_that_was_not_used_for_longest_goes_first() {
+    fn the_least_recently_used_block_is_evicted_first() {
         let cache = BlockCache::new(1000);
         let mut blocks = cache.lock().unwrap();
         blocks.insert((0, 0, 0, 0), pixels(0));
@@ -181,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_comes_twice_is_counted_once() {
+    fn a_block_added_twice_is_counted_once() {
         let mut blocks = Blocks::default();
         blocks.insert((0, 0, 0, 0), pixels(0));
         blocks.insert((0, 0, 0, 0), pixels(1));
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_cache_is_an_empty_one_and_no_deadlock() {
+    fn a_busy_cache_counts_as_empty_and_does_not_deadlock() {
         let cache = BlockCache::new(1000);
         let held = cache.0.blocks.lock().unwrap();
         assert_eq!(cache.bytes(), 0);

@@ -1,9 +1,9 @@
-//! Colours that nobody computes with: CMYK, CIELab and plain YCbCr bytes are read as RGB, as GDAL reads them.
+//! Converts CMYK, CIELab and uncompressed YCbCr samples to RGB, as GDAL does.
 
 use swath_codec::color::{Lab, Tables, YCbCr, cmyk_to_rgba};
 use swath_tiff::{Fields, ImageLayout, Photometric, ReadAt, Tag};
 
-/// How the stored bytes of a pixel become red, green, blue (and alpha).
+/// How the stored bytes of a pixel are converted to red, green, blue (and alpha).
 #[derive(Debug, Clone)]
 pub(crate) enum Conversion {
     /// Four or more inks to RGBA.
@@ -15,7 +15,8 @@ pub(crate) enum Conversion {
 }
 
 impl Conversion {
-    /// The conversion that GDAL applies to such an image, if any. JPEG streams convert their YCbCr themselves.
+    /// Returns the conversion that GDAL applies to such an image, if any. JPEG decoders convert YCbCr
+    /// themselves.
     pub(crate) fn of<R: ReadAt + ?Sized>(layout: &ImageLayout, fields: &Fields<'_, R>) -> Option<Conversion> {
         if layout.bits != 8 || layout.sample_format != 1 {
             return None;
@@ -40,7 +41,7 @@ impl Conversion {
         }
     }
 
-    /// Bands of the result.
+    /// The number of bands of the result.
     pub(crate) fn bands(&self) -> usize {
         match self {
             Conversion::Cmyk | Conversion::Lab(_) => 4,
@@ -48,7 +49,8 @@ impl Conversion {
         }
     }
 
-    /// Convert interleaved pixels of `samples` bytes to interleaved pixels of [`bands`](Conversion::bands) bytes.
+    /// Converts interleaved pixels of `samples` bytes to interleaved pixels of [`bands`](Conversion::bands)
+    /// bytes.
     pub(crate) fn convert(&self, samples: usize, src: &[u8], dst: &mut [u8]) {
         match self {
             Conversion::Cmyk => cmyk_to_rgba(src, samples, dst),
@@ -58,7 +60,7 @@ impl Conversion {
     }
 }
 
-/// What the tags say about YCbCr values.
+/// Returns the parameters of YCbCr values that the tags give.
 pub(crate) fn ycbcr<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> YCbCr {
     let floats = |tag| fields.floats(tag).ok().flatten().unwrap_or_default();
     let mut ycbcr = YCbCr::default();
@@ -71,8 +73,8 @@ pub(crate) fn ycbcr<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> YCbCr {
     ycbcr
 }
 
-/// How many pixels share their chroma, across and down, in the packed YCbCr of byte codecs: (2, 2) unless the tag says
-/// otherwise.
+/// Returns the number of pixels that share one chroma sample, across and down, in the packed YCbCr of byte
+/// codecs: (2, 2) unless the tag gives other values.
 pub(crate) fn subsampling<R: ReadAt + ?Sized>(layout: &ImageLayout, fields: &Fields<'_, R>) -> (usize, usize) {
     let packed = layout.photometric == Photometric::YCBCR
         && layout.bits == 8
@@ -81,7 +83,7 @@ pub(crate) fn subsampling<R: ReadAt + ?Sized>(layout: &ImageLayout, fields: &Fie
     if packed { announced_subsampling(fields) } else { (1, 1) }
 }
 
-/// The YCbCrSubSampling tag.
+/// Returns the value of the YCbCrSubSampling tag.
 pub(crate) fn announced_subsampling<R: ReadAt + ?Sized>(fields: &Fields<'_, R>) -> (usize, usize) {
     match fields.uints(Tag::YCBCR_SUBSAMPLING).ok().flatten().as_deref() {
         Some(&[h @ (1 | 2 | 4), v @ (1 | 2 | 4), ..]) => (h as usize, v as usize),

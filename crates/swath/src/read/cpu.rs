@@ -1,5 +1,5 @@
-//! The CPU executor of a [`ReadPlan`]: worker threads fetch blocks in batches, decode each block, and place it straight into the
-//! caller's buffer.
+//! The CPU executor of a [`ReadPlan`]: worker threads fetch blocks in batches, decode each block, and place
+//! it directly in the caller's buffer.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,23 +19,24 @@ use crate::read::prefetch;
 use crate::read::request::{Cancel, Layout, OnCorrupt, Progress, default_threads};
 use crate::report::ReadReport;
 
-/// Decoded bytes that one batch aims at: enough to make a request worth its cost, small enough to stay in cache and to
-/// share the work evenly.
+/// Target size of a batch in decoded bytes: large enough to justify the cost of a request, small enough to
+/// stay in the processor's cache and to share the work evenly.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Decoded bytes that are worth a thread: to start and to end one takes as long as decoding some ten thousand bytes, or as copying
-/// some hundred thousand.
+/// Decoded bytes that justify a thread. To start and end one takes as long as decoding some ten thousand
+/// bytes, or as copying some hundred thousand.
 const THREAD_BYTES: u64 = 128 << 10;
 const THREAD_BYTES_UNCOMPRESSED: u64 = 1 << 20;
 
-/// The most blocks of one batch: the table of very small blocks would need more memory than their pixels.
+/// The most blocks in one batch. With very small blocks, a longer table would need more memory than the
+/// pixels.
 const BATCH_BLOCKS: u64 = 4096;
 
-/// Compressed bytes that are fetched at once, if there is more than one block. Batches of ordinary files are far smaller, but the blocks
-/// of a hostile file may overlap.
+/// The most compressed bytes that are fetched at once, if there is more than one block. Batches of ordinary
+/// files are far smaller, but the blocks of a hostile file may overlap.
 const FETCH_BYTES: u64 = 8 << 20;
 
-/// Executes a plan into `out`, which has the exact size.
+/// Executes a plan. `out` has exactly the size of the result.
 pub(crate) fn execute(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
     match &plan.level.conversion {
         None => execute_stored(plan, out),
@@ -43,7 +44,8 @@ pub(crate) fn execute(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport>
     }
 }
 
-/// Reads colours that have to be converted: all stored samples first, pixel by pixel, then the requested bands.
+/// Reads an image whose colours are converted: first all stored samples, pixel by pixel, then the requested
+/// bands.
 fn execute_converted(plan: &ReadPlan<'_>, conversion: &Conversion, out: &mut [u8]) -> Result<ReadReport> {
     let stored = plan.of_stored_samples()?;
     let samples = stored.bands().len();
@@ -64,14 +66,15 @@ fn execute_converted(plan: &ReadPlan<'_>, conversion: &Conversion, out: &mut [u8
     Ok(report)
 }
 
-/// Reads samples as they are stored.
+/// Reads samples in the form in which they are stored.
 fn execute_stored(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
     let start = Instant::now();
     let mut report = ReadReport { device: "cpu", codec: plan.decoder.name, threads: 1, ..ReadReport::default() };
     if out.is_empty() {
         return Ok(report);
     }
-    // Uncompressed rows of a local file cost no more than those of a cached block: the operating system caches them.
+    // Uncompressed rows of a local file cost no more than rows of a cached block, because the operating
+    // system caches the file.
     let cached_by_system = plan.decoder.row_access() == RowAccess::Any && !plan.source.is_high_latency();
     let cache = plan.request.cache.as_ref().filter(|_| !cached_by_system);
     let ahead = prefetch::fetch(plan, cache);
@@ -97,13 +100,13 @@ fn execute_stored(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
     Ok(report)
 }
 
-/// How the work is shared between threads and cut into batches.
+/// How the work is divided into threads and batches.
 struct WorkShare {
-    /// Blocks in all.
+    /// The total number of blocks.
     blocks: u64,
-    /// Jobs of one batch.
+    /// The number of jobs in one batch.
     batch_jobs: usize,
-    /// Threads, the calling one included.
+    /// The number of threads, including the calling thread.
     workers: usize,
 }
 
@@ -127,7 +130,7 @@ impl WorkShare {
     }
 }
 
-/// What the worker threads share.
+/// The state that the worker threads share.
 struct Reading<'a, 'out> {
     plan: &'a ReadPlan<'a>,
     placement: Placement,
@@ -135,18 +138,18 @@ struct Reading<'a, 'out> {
     batch_jobs: usize,
     cache: Option<&'a BlockCache>,
     stop: AtomicBool,
-    /// Blocks done, and blocks in all.
+    /// The number of blocks that are done.
     done: AtomicU64,
     total: u64,
 }
 
-/// What a worker keeps from batch to batch, so that nothing is allocated per block.
+/// Buffers that a worker reuses for every batch, so that nothing is allocated per block.
 #[derive(Default)]
 struct Workspace<'out> {
     jobs: Vec<Job<'out>>,
     wanted: Vec<BlockRequest>,
     spans: Vec<Span>,
-    /// The blocks that `batch` holds: from `first` up to, not including, `fetched`.
+    /// The index of the first block in `batch`. `fetched` is the end of the range.
     first: usize,
     fetched: usize,
     batch: Batch,
@@ -156,7 +159,7 @@ struct Workspace<'out> {
 }
 
 impl<'out> Reading<'_, 'out> {
-    /// Works with this many threads, the calling one included, and returns the outcome of each.
+    /// Runs this many threads, including the calling thread, and returns the outcome of each.
     fn run(&self, workers: usize) -> Vec<Result<ReadReport>> {
         if workers <= 1 {
             return vec![self.work()];
@@ -170,7 +173,7 @@ impl<'out> Reading<'_, 'out> {
                 outcomes.push(match other.map(std::thread::ScopedJoinHandle::join) {
                     Ok(Ok(outcome)) => outcome,
                     Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                    // The system refused a thread. The others read everything.
+                    // The system did not start this thread. The other threads do all the work.
                     Err(_) => Ok(ReadReport::default()),
                 });
             }
@@ -178,7 +181,7 @@ impl<'out> Reading<'_, 'out> {
         })
     }
 
-    /// Work until nothing is left, or until this or another worker fails.
+    /// Works until no job is left, or until this or another worker fails.
     fn work(&self) -> Result<ReadReport> {
         let mut space = Workspace::default();
         let mut report = ReadReport::default();
@@ -198,13 +201,13 @@ impl<'out> Reading<'_, 'out> {
         if self.stop.load(Ordering::Relaxed) {
             return false;
         }
-        // A poisoned lock means that another worker panicked; its panic is passed on when it is joined.
+        // A poisoned lock means that another worker panicked. Joining that worker propagates the panic.
         let Ok(mut splitter) = self.splitter.lock() else { return false };
         jobs.extend(std::iter::from_fn(|| splitter.next()).take(self.batch_jobs));
         !jobs.is_empty()
     }
 
-    /// Fetch the blocks of some jobs, decode each and place it.
+    /// Fetches the blocks of some jobs, decodes each block and places it.
     fn do_batch(&self, space: &mut Workspace<'out>, report: &mut ReadReport) -> Result<()> {
         let mut start = Instant::now();
         self.locate(space)?;
@@ -226,7 +229,7 @@ impl<'out> Reading<'_, 'out> {
         Ok(())
     }
 
-    /// Decode and place the blocks that lie in the batch.
+    /// Decodes and places the blocks that the batch holds.
     fn decode_fetched(&self, space: &mut Workspace<'out>, report: &mut ReadReport) -> Result<()> {
         for i in space.first..space.fetched {
             if self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
@@ -271,7 +274,8 @@ impl<'out> Reading<'_, 'out> {
         self.plan.locate(&mut space.wanted, &mut space.spans)
     }
 
-    /// Fetch all blocks at once, or as many as fit. If that fails and corrupt blocks are to be filled, find out which it is.
+    /// Fetches all blocks at once, or as many as fit. If that fails and the request fills corrupt blocks,
+    /// finds the blocks that fail.
     fn fetch(&self, space: &mut Workspace<'out>) -> Result<()> {
         space.first = space.fetched;
         space.fetched += Batch::affordable(&space.spans[space.first..], FETCH_BYTES);
@@ -298,7 +302,7 @@ impl<'out> Reading<'_, 'out> {
         fetch(space, range).map_err(|source| error(space, space.first, source))
     }
 
-    /// The cache, for a block of which the read uses a part.
+    /// Returns the cache for a block of which the read uses only a part.
     fn cache_for(&self, block: &PlannedBlock) -> Option<&BlockCache> {
         self.cache.filter(|cache| cache.wants(self.plan.level, block))
     }
@@ -328,7 +332,8 @@ impl<'out> Reading<'_, 'out> {
         let Job { rows, cols, .. } = &jobs[*job];
         let whole = PlannedBlock { coord: *coord, band: *band, rows: rows.clone(), cols: cols.clone() };
         if let Some(cache) = self.cache_for(&whole) {
-            // What was decoded into the worker's own memory is handed over as it is; else it lies where it was fetched to.
+            // If the pixels were decoded into the worker's buffer, that buffer goes to the cache. Otherwise
+            // they are where they were fetched to, and are copied.
             let (at, len) = (pixels.as_ptr(), shape.len());
             let own = at == block.as_ptr();
             let pixels = if own {
@@ -342,7 +347,7 @@ impl<'out> Reading<'_, 'out> {
         Ok(())
     }
 
-    /// Place the pixels of a block that were kept.
+    /// Places the pixels of a cached block.
     fn place(&self, space: &mut Workspace<'out>, i: usize, pixels: &[u8]) -> Result<()> {
         let block = self.name(space, i);
         let Workspace { jobs, wanted, row, .. } = space;
@@ -351,7 +356,7 @@ impl<'out> Reading<'_, 'out> {
         placed.map_err(|cause| Error::Block { file: self.plan.level.file.clone(), block, cause })
     }
 
-    /// Fill the pixels of a block with nodata, or with 0 when there is none.
+    /// Fills the pixels of a block with nodata, or with 0 if there is no nodata value.
     fn fill(&self, space: &mut Workspace<'out>, i: usize) {
         let BlockRequest { job, band, .. } = space.wanted[i];
         self.placement.fill(&mut space.jobs[job], band, &self.plan.level.fill);

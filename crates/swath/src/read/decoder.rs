@@ -1,4 +1,5 @@
-//! From tags to a decoder: what each codec needs beside its streams.
+//! Creates the decoder of a level from its tags: the parameters that each codec needs in addition to its
+//! streams.
 
 use swath_codec::{Codec, DType, Decoder, OldJpeg, Predictor, ccitt, codecs, jpeg2000, lerc, sgilog};
 use swath_tiff::{ByteOrder, Compression, Fields, ImageLayout, Limits, ReadAt, Tag};
@@ -7,12 +8,13 @@ use crate::dataset::level::Level;
 use crate::error::{Error, Result};
 use crate::read::color::ycbcr;
 
-/// The type that the samples have in memory.
+/// Returns the type that the samples have in memory.
 pub(crate) fn dtype(layout: &ImageLayout) -> Option<DType> {
     DType::for_stored(layout.format(), usize::from(layout.bits))
 }
 
-/// Codecs for pictures give whole samples: 12 bits come out of a JPEG as 16.
+/// Returns the number of bits per decoded sample. Image codecs return whole samples: 12 bits come out of a
+/// JPEG as 16.
 pub(crate) fn decoded_bits(layout: &ImageLayout) -> usize {
     let bits = usize::from(layout.bits);
     if layout.compression.is_picture() || layout.compression == Compression::LERC {
@@ -22,12 +24,12 @@ pub(crate) fn decoded_bits(layout: &ImageLayout) -> usize {
     }
 }
 
-/// Makes the decoder for the blocks of a level.
+/// Creates the decoder for the blocks of a level.
 pub(crate) fn build(level: &Level, limits: &Limits) -> Result<Decoder> {
     let layout = &level.layout;
     let failed = |cause| Error::Codec { file: level.file.clone(), cause };
     let info = codecs::check_decodable(layout.compression).map_err(failed)?;
-    // libtiff ignores the Predictor tag for codecs that do not take one.
+    // libtiff ignores the Predictor tag for codecs that do not support one.
     let predictor = match Predictor::from_tag(layout.predictor) {
         _ if !info.takes_predictor() => Predictor::None,
         Some(predictor) => predictor,
@@ -94,19 +96,23 @@ fn codec(level: &Level, limits: &Limits) -> Result<Codec> {
     })
 }
 
-/// The JPEGTables tag. All tables that there can be take 3 KB, and they are read again for each block, so a tag that is
-/// far too long would cost minutes.
+/// Checks the JPEGTables tag. All possible tables together take 3 KB, and they are parsed again for each
+/// block, so a tag that is far too long would cost minutes.
 fn check_tables(tables: Vec<u8>) -> swath_codec::Result<Vec<u8>> {
     const MOST: usize = 64 << 10;
     if tables.len() > MOST {
-        return Err(swath_codec::Error::Corrupt { codec: "JPEG", what: "its tables are longer than tables can be" });
+        return Err(swath_codec::Error::Corrupt {
+            codec: "JPEG",
+            what: "its tables are longer than all possible tables together",
+        });
     }
     Ok(tables)
 }
 
-/// The tables of an old-style JPEG file. They lie anywhere in the file; the tags give offsets, and lengths at best.
+/// Returns the tables of an old-style JPEG file. They can lie anywhere in the file: the tags give offsets,
+/// and only sometimes lengths.
 fn old_jpeg<R: ReadAt + ?Sized>(level: &Level, fields: &Fields<'_, R>) -> OldJpeg {
-    /// Tables are small; a wrong length must not cost more than this.
+    /// Tables are small. This bounds the cost of a wrong length.
     const MAX_TABLES: u64 = 1 << 20;
     let source = level.source.as_ref();
     let uints = |tag| fields.uints(tag).ok().flatten().unwrap_or_default();
@@ -115,7 +121,7 @@ fn old_jpeg<R: ReadAt + ?Sized>(level: &Level, fields: &Fields<'_, R>) -> OldJpe
         let mut bytes = vec![0; len.min(source.size().saturating_sub(offset)) as usize];
         source.read_at(offset, &mut bytes).ok().map(|()| bytes)
     };
-    // One for each component: a list of a million offsets would make a million copies.
+    // One table per component: without this limit, a list of a million offsets would make a million copies.
     let tables = |tag, len| uints(tag).iter().take(4).filter_map(|&offset| bytes(offset, len)).collect();
 
     let start = first(Tag::JPEG_INTERCHANGE_FORMAT);

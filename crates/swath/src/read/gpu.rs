@@ -18,12 +18,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use swath_gpu::{
-    CodecBackend, DecodeJob, Decoding, DeviceFile, DeviceRaster, Geometry, Gpu, LANES, Storage, Unsupported,
+    BatchFailure, CodecBackend, DecodeJob, Decoding, DeviceFile, DeviceRaster, Geometry, Gpu, LANES, Storage,
+    Unsupported,
 };
 use swath_io::Span;
 
 use crate::error::{Error, Result};
-use crate::fallback::{Alternatives, Decision, Setback, Step, stage};
+use crate::fallback::read::{Alternatives, Decision, Setback, Step};
+use crate::fallback::stage;
 use crate::read::plan::{BlockRect, BlockRequest, ReadPlan};
 use crate::read::request::{Cancel, Layout, Progress};
 use crate::report::{DeviceReport, ReadReport};
@@ -111,13 +113,15 @@ impl<'a> Reading<'a> {
         if self.plan.selection.samples > 0 {
             match self.job_or_builtin()? {
                 Ok(job) => match self.read_batches(job, &mut sink) {
-                    // The compiler of kernels is a part of the driver, and some drivers cannot compile ours.
-                    Err(Error::Device(error @ swath_gpu::Error::Build { .. })) => {
-                        self.read_all_on_cpu(&error.to_string(), &mut sink)?;
-                    }
+                    Err(Error::Device(error)) => match BatchFailure::try_from(error)? {
+                        // The compiler of kernels is a part of the driver, and some drivers cannot compile ours.
+                        BatchFailure::Unsupported(reason) => self.read_all_on_cpu(&reason.to_string(), &mut sink)?,
+                        BatchFailure::OutOfMemory(error) => return Err(error.into()),
+                        BatchFailure::LibraryFailed { reason, .. } => return Err(reason.into()),
+                    },
                     other => other?,
                 },
-                Err(unfit) => self.read_all_on_cpu(&unfit.to_string(), &mut sink)?,
+                Err(unsupported) => self.read_all_on_cpu(&unsupported.to_string(), &mut sink)?,
             }
         }
         self.device.end(self.gpu);
@@ -202,15 +206,22 @@ impl<'a> Reading<'a> {
             if !decoding.has_room() {
                 self.finish_oldest(&mut decoding, &mut queue, sink)?;
             }
-            match self.submit(&rect, &mut decoding, sink) {
-                Ok(submitted) => queue.in_flight.extend(submitted),
-                // Nothing of the batch is in flight: it is tried again without the library.
-                Err(Error::Device(error)) if error.is_library() => {
-                    if self.go_on_without_library(&rect, &error, &mut decoding, sink)? {
+            let failure = match self.submit(&rect, &mut decoding, sink) {
+                Ok(submitted) => {
+                    queue.in_flight.extend(submitted);
+                    continue;
+                }
+                Err(Error::Device(error)) => BatchFailure::try_from(error)?,
+                Err(error) => return Err(error),
+            };
+            // Nothing of the batch is in flight: it is tried again in another way.
+            match failure {
+                BatchFailure::LibraryFailed { reason, .. } => {
+                    if self.go_on_without_library(&rect, &reason, &mut decoding, sink)? {
                         queue.waiting.push_front(rect);
                     }
                 }
-                Err(Error::Device(error)) if error.is_memory() => {
+                BatchFailure::OutOfMemory(error) => {
                     // The batches in flight give their memory back first.
                     while decoding.in_flight() > 0 {
                         self.finish_oldest(&mut decoding, &mut queue, sink)?;
@@ -218,7 +229,8 @@ impl<'a> Reading<'a> {
                     decoding.shrink();
                     self.go_on_with_less_memory(rect, error, &mut decoding, &mut queue)?;
                 }
-                Err(error) => return Err(error),
+                // The batches in flight end before the CPU reads everything.
+                BatchFailure::Unsupported(error) => return Err(error.into()),
             }
         }
         self.report.working_bytes += decoding.host_bytes() as u64;

@@ -1,7 +1,9 @@
-//! Handing out the caller's buffer in pieces: each block gets the rows that it fills, and no two blocks share a byte.
+//! Divides the caller's buffer into pieces: each block gets the rows that it fills, and no two blocks share a
+//! byte.
 //!
-//! The buffer is split with `split_at_mut` one block row at a time, so blocks are placed by any number of threads without
-//! a copy, a lock or a pointer. Jobs are made when they are asked for: a row of a million tiles costs no memory.
+//! The buffer is split with `split_at_mut`, one block row at a time, so any number of threads can place
+//! blocks without a copy, a lock or a pointer. Jobs are created one at a time, so a row of a million tiles
+//! needs no memory.
 
 use std::ops::Range;
 
@@ -10,35 +12,35 @@ use swath_tiff::{BlockGrid, Window};
 use crate::read::plan::ReadPlan;
 use crate::read::request::Layout;
 
-/// A part of the output with its own sequence of rows, and the bands that go there.
+/// A part of the output with its own sequence of rows, and the bands that are stored in it.
 struct Plane<'a> {
     rest: &'a mut [u8],
     row_bytes: usize,
-    /// Bytes of one pixel in this plane.
+    /// The number of bytes of one pixel in this plane.
     pixel_bytes: usize,
 }
 
-/// Blocks at one position that fill the same pixels, and the output rows that they fill.
+/// The blocks at one position that fill the same pixels, and the output rows that they fill.
 pub(crate) struct Job<'a> {
-    /// Block row.
+    /// The block row.
     pub(crate) row: u64,
-    /// Block column.
+    /// The block column.
     pub(crate) col: u64,
-    /// Which group of [`OutputSplitter`] this belongs to.
+    /// The index of its group in the [`OutputSplitter`].
     pub(crate) group: usize,
-    /// Image rows to place.
+    /// The image rows to place.
     pub(crate) rows: Range<u64>,
-    /// Image columns to place.
+    /// The image columns to place.
     pub(crate) cols: Range<u64>,
-    /// For each plane of the group, one after another: one piece of the output per row, or one for all rows when no other
-    /// block has a part in them.
+    /// For each plane of the group in turn: one piece of the output per row, or one piece for all rows if no
+    /// other block shares them.
     pub(crate) pieces: Vec<&'a mut [u8]>,
-    /// Rows in a piece.
+    /// The number of rows in a piece.
     rows_per_piece: usize,
 }
 
 impl Job<'_> {
-    /// The output of row `at` of the job in plane `plane` of its group.
+    /// Returns the output of row `at` of the job in plane `plane` of its group.
     pub(crate) fn row(&mut self, plane: usize, at: usize) -> &mut [u8] {
         let row = plane * (self.rows.end - self.rows.start) as usize + at;
         let piece = &mut *self.pieces[row / self.rows_per_piece];
@@ -47,21 +49,22 @@ impl Job<'_> {
     }
 }
 
-/// A set of output planes that are filled together: all of them, or one band's when blocks and output are both planar.
+/// Output planes that are filled together: all planes, or the plane of one band if both the blocks and the
+/// output are planar.
 struct Group<'a> {
     planes: Vec<Plane<'a>>,
 }
 
-/// The output buffer, handed out in [`Job`]s in block order.
+/// The output buffer, divided into [`Job`]s in block order.
 pub(crate) struct OutputSplitter<'a> {
     grid: BlockGrid,
     window: Window,
     groups: Vec<Group<'a>>,
     group: usize,
     row: u64,
-    /// What is left of the rows of the block row that is handed out, with the bytes of a pixel of each.
+    /// The rest of each row of the current block row, with the bytes per pixel of each.
     open: Vec<(&'a mut [u8], usize)>,
-    /// The block columns that are left of it.
+    /// The block columns that are left in the current block row.
     cols: Range<u64>,
 }
 
@@ -72,8 +75,9 @@ impl<'a> OutputSplitter<'a> {
         OutputSplitter::split(out, grid, *plan.window(), plan.bands().len(), sample_bytes, plan.layout)
     }
 
-    /// Splits `out` for a window of `bands` bands of `sample_bytes` each. Blocks of a planar file fill one output
-    /// plane each when the output is bands first; in all other cases the blocks at one position share their pixels.
+    /// Splits `out` for a window of `bands` bands of `sample_bytes` each. If the file is planar and the
+    /// output is bands first, each block fills one output plane. In all other cases the blocks at one
+    /// position share their pixels.
     fn split(
         out: &'a mut [u8],
         grid: BlockGrid,
@@ -106,12 +110,12 @@ impl<'a> OutputSplitter<'a> {
         OutputSplitter { grid, window, groups, group: 0, row, open: Vec::new(), cols: 0..0 }
     }
 
-    /// How many groups there are: 1, or one per band.
+    /// The number of groups: 1, or one per band.
     pub(crate) fn group_count(&self) -> usize {
         self.groups.len()
     }
 
-    /// The next job in block order.
+    /// Returns the next job in block order.
     pub(crate) fn next(&mut self) -> Option<Job<'a>> {
         if self.cols.is_empty() {
             self.open_block_row()?;
@@ -129,14 +133,16 @@ impl<'a> OutputSplitter<'a> {
         Some(Job { row: self.row - 1, col, group: self.group, rows, cols, pieces, rows_per_piece })
     }
 
-    /// Rows that lie side by side in the output and can be handed out as one: all of a block that has them for itself.
+    /// The number of rows that can be one piece because they are contiguous in the output: all rows of a
+    /// block that spans the whole width, else 1.
     fn rows_per_piece(&self) -> usize {
         let cols = self.grid.block_cols(&self.window);
         let rows = self.grid.rows_in(self.row - 1, &self.window);
         if cols.end - cols.start == 1 { (rows.end - rows.start) as usize } else { 1 }
     }
 
-    /// Cut the next block row of the current group, or of the next one, into rows; `None` when there is none left.
+    /// Splits the next block row of the current group, or of the next group, into rows. Returns `None` when
+    /// no block row is left.
     fn open_block_row(&mut self) -> Option<()> {
         let block_rows = self.grid.block_rows(&self.window);
         if self.row == block_rows.end {

@@ -4,7 +4,7 @@ use swath_codec::DType;
 use swath_tiff::SampleFormat;
 use swath_tiff::nodata::NoData;
 
-use crate::nodata::nodata_test::{NodataTest, with_number};
+use crate::nodata::is_nodata::{NodataTest, with_number};
 
 /// A Rust type that samples can be read into.
 pub trait Sample: bytemuck::Pod + Send + Sync {
@@ -60,6 +60,20 @@ macro_rules! sample_types {
             pub fn as_bytes_mut(&mut self) -> &mut [u8] {
                 match self {
                     $(Pixels::$variant(samples) => bytemuck::cast_slice_mut(samples),)*
+                }
+            }
+
+            /// The samples as a vector of `T`, without a copy; the pixels themselves when they are of another type.
+            ///
+            /// # Errors
+            /// The pixels, when `T` is another type than theirs.
+            pub fn into_vec<T: Sample>(self) -> std::result::Result<Vec<T>, Pixels> {
+                if self.dtype() != T::DTYPE {
+                    return Err(self);
+                }
+                match self {
+                    // The types are equal, so that the cast neither copies nor fails.
+                    $(Pixels::$variant(samples) => Ok(bytemuck::cast_vec(samples)),)*
                 }
             }
 
@@ -131,6 +145,15 @@ pub(crate) fn kind_of(dtype: DType) -> (SampleFormat, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn vector_of_another_type_gives_the_pixels_back() {
+        let pixels = Pixels::F32(vec![1.0, 2.0]);
+        let at = pixels.as_bytes().as_ptr();
+        let pixels = pixels.into_vec::<i32>().unwrap_err();
+        let samples = pixels.into_vec::<f32>().unwrap();
+        assert_eq!((samples.as_ptr().cast::<u8>(), samples.as_slice()), (at, [1.0, 2.0].as_slice()));
+    }
 
     #[test]
     fn nan_is_nodata_only_where_nodata_is_nan() {

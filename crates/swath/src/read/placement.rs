@@ -1,4 +1,4 @@
-//! From decoded blocks to the caller's rows.
+//! Copies decoded blocks to the caller's rows.
 
 use swath_codec::place::{Every, copy};
 use swath_codec::sample::{is_packed, unpack_row};
@@ -8,7 +8,7 @@ use crate::read::output_splitter::Job;
 use crate::read::plan::ReadPlan;
 use crate::read::request::Layout;
 
-/// How the samples of a block get to their place in the output.
+/// How the samples of a block are copied to the output.
 pub(crate) struct Placement {
     pub(crate) layout: Layout,
     bands: Vec<usize>,
@@ -32,8 +32,8 @@ impl Placement {
         }
     }
 
-    /// Place the decoded rows of a block: `pixels` holds the rows of `shape`, the first of which is image row
-    /// `first_row`. `row` is scratch memory for samples that are not stored as they lie in memory.
+    /// Places the decoded rows of a block. `pixels` holds the rows of `shape`; the first of them is image row
+    /// `first_row`. `row` is scratch memory for samples whose stored form differs from their form in memory.
     pub(crate) fn place(
         &self,
         job: &mut Job<'_>,
@@ -62,11 +62,11 @@ impl Placement {
         Ok(())
     }
 
-    /// Place the samples of one row, from the first column that is wanted.
+    /// Places the samples of one row, from the first requested column on.
     fn place_row(&self, job: &mut Job<'_>, at: usize, band: usize, samples: usize, row: &[u8]) {
         let size = self.sample_bytes;
         match (self.planar, self.layout) {
-            // A band of its own: one plane to one plane.
+            // The block holds one band, and so does the output plane.
             (true, Layout::BandsFirst) => copy(size, row, Every::SAMPLE, job.row(0, at), Every::SAMPLE),
             (true, Layout::BandsLast) => {
                 copy(size, row, Every::SAMPLE, job.row(0, at), Every::nth(band, self.bands.len()))
@@ -87,7 +87,7 @@ impl Placement {
         }
     }
 
-    /// Fill the pixels of a block with copies of one sample.
+    /// Fills the pixels of a block with copies of one sample.
     pub(crate) fn fill(&self, job: &mut Job<'_>, band: usize, sample: &[u8]) {
         let interleaved = self.planar && self.layout == Layout::BandsLast;
         for piece in &mut job.pieces {

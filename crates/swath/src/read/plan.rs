@@ -1,8 +1,9 @@
 //! The plan of a read: everything that is decided before the first byte of pixel data moves.
 //!
-//! A [`ReadPlan`] holds the level, window, bands, output layout, decoder and limits of one read, and finds the blocks that the read
-//! needs ([`ReadPlan::blocks`]) and where they lie in the file ([`ReadPlan::locate`]). The executors (`cpu.rs`, `gpu.rs`), the
-//! read-ahead (`prefetch.rs`) and the block cache take a plan and decide nothing of it again.
+//! A [`ReadPlan`] holds the level, window, bands, output layout, decoder and limits of one read. It finds the
+//! blocks that the read needs ([`ReadPlan::blocks`]) and their byte ranges in the file
+//! ([`ReadPlan::locate`]). The executors (`cpu.rs`, `gpu.rs`), the read-ahead (`prefetch.rs`) and the block
+//! cache take a plan and repeat none of its decisions.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,18 +21,18 @@ use crate::read::request::{Layout, ProgressFn, ReadRequest};
 pub(crate) struct Selection {
     pub(crate) window: Window,
     pub(crate) bands: Vec<usize>,
-    /// Pixels times bands.
+    /// The number of pixels times the number of bands.
     pub(crate) samples: usize,
 }
 
 impl Selection {
-    /// Checks a request against the level that it is for.
+    /// Checks a request against its level.
     pub(crate) fn new(level: &Level, request: &ReadRequest<'_>, limits: &Limits) -> Result<Selection> {
         let (window, bands) = Selection::window_and_bands(level, request)?;
         Selection::within_limits(level, window, bands, limits)
     }
 
-    /// The window and the bands that a request asks for, without a check of the limits.
+    /// Returns the window and the bands of a request, without a check of the limits.
     pub(crate) fn window_and_bands(level: &Level, request: &ReadRequest<'_>) -> Result<(Window, Vec<usize>)> {
         let (width, height, count) = (level.layout.grid.width, level.layout.grid.height, level.bands());
         let (rows, cols) = request.window.clone().unwrap_or((0..height, 0..width));
@@ -66,7 +67,7 @@ impl Selection {
     }
 }
 
-/// A read that is decided in every respect.
+/// A read with all decisions made.
 #[derive(Clone)]
 pub(crate) struct ReadPlan<'a> {
     pub(crate) level: &'a Level,
@@ -99,15 +100,17 @@ impl<'a> ReadPlan<'a> {
         })
     }
 
-    /// The same window, but all samples of each pixel as they are stored, pixel by pixel. Images whose colours are converted have another
-    /// number of stored samples than of bands.
+    /// Returns a plan for the same window that reads all samples of each pixel as they are stored,
+    /// interleaved by pixel. If colours are converted, the number of stored samples differs from the number
+    /// of bands.
     pub(crate) fn of_stored_samples(&self) -> Result<ReadPlan<'a>> {
         let samples = (0..usize::from(self.level.layout.samples)).collect();
         let selection = Selection::within_limits(self.level, self.selection.window, samples, self.limits)?;
         Ok(ReadPlan { selection, layout: Layout::BandsLast, ..self.clone() })
     }
 
-    /// A part of this read: `rows` and `cols` of the image and some of its bands, in another layout. It reports no progress.
+    /// Returns a plan for a part of this read: `rows` and `cols` of the image and some of its bands, in
+    /// another layout. The part reports no progress.
     pub(crate) fn part(
         &self,
         (rows, cols): (Range<u64>, Range<u64>),
@@ -127,7 +130,7 @@ impl<'a> ReadPlan<'a> {
         Ok(ReadPlan { selection, layout, progress: None, ..self.clone() })
     }
 
-    /// The same read from another source of the same bytes.
+    /// Returns the same plan with another source of the same bytes.
     pub(crate) fn with_source(&self, source: Arc<dyn Source>) -> ReadPlan<'a> {
         ReadPlan { source, ..self.clone() }
     }
@@ -140,12 +143,12 @@ impl<'a> ReadPlan<'a> {
         &self.selection.bands
     }
 
-    /// Bytes of the output.
+    /// The size of the output in bytes.
     pub(crate) fn output_bytes(&self) -> usize {
         self.selection.samples * self.level.dtype.size()
     }
 
-    /// Whether every block holds one band only.
+    /// Whether each block holds only one band.
     pub(crate) fn is_planar(&self) -> bool {
         self.level.blocks.grid.planes > 1
     }
@@ -156,7 +159,7 @@ impl<'a> ReadPlan<'a> {
         BlockRect { rows: grid.block_rows(window), cols: grid.block_cols(window), bands: 0..self.bands().len() }
     }
 
-    /// The number of blocks in a rectangle of them.
+    /// The number of blocks in a rectangle.
     pub(crate) fn count(&self, rect: &BlockRect) -> u64 {
         let planes = if self.is_planar() { rect.bands.len() as u64 } else { 1 };
         let positions = (rect.rows.end - rect.rows.start).saturating_mul(rect.cols.end - rect.cols.start);
@@ -190,7 +193,7 @@ impl<'a> ReadPlan<'a> {
         (rows, cols)
     }
 
-    /// Decides which rows of a block are decoded; `access` says which rows the decoder can give.
+    /// Decides which rows of a block to decode. `access` says which rows the decoder can return.
     pub(crate) fn request(&self, block: &PlannedBlock, access: RowAccess) -> BlockRequest {
         let grid = &self.level.blocks.grid;
         let top = block.coord.row * grid.block_height;
@@ -206,7 +209,8 @@ impl<'a> ReadPlan<'a> {
         BlockRequest { coord, job: 0, band, shape, extent, first_row, problem: None, kept: None }
     }
 
-    /// Finds the byte ranges of the blocks. A block that lies outside the file gets a problem and an empty span.
+    /// Finds the byte ranges of the blocks. A block that lies outside the file gets an error in `problem` and
+    /// an empty span.
     pub(crate) fn locate(&self, requests: &mut [BlockRequest], spans: &mut Vec<Span>) -> Result<()> {
         let (level, limits) = (self.level, self.limits);
         let blocks = &level.blocks;
@@ -226,7 +230,7 @@ impl<'a> ReadPlan<'a> {
             }
             let stored = request.shape.len() as u64;
             if access == RowAccess::Any {
-                // Rows lie at known offsets. libtiff ignores the byte count here too.
+                // The offsets of uncompressed rows are known. libtiff ignores the byte count here too.
                 let top = request.coord.row * blocks.grid.block_height;
                 let skipped = (request.first_row - top) * request.shape.row_bytes() as u64;
                 *span = Span { offset: span.offset.saturating_add(skipped), len: stored };
@@ -244,7 +248,8 @@ impl<'a> ReadPlan<'a> {
                 request.problem = Some(Error::BlockPastEnd { file, block, offset, len, size });
                 *span = Span::default();
             }
-            // No stream of a codec is this much longer than what it holds. libtiff stops reading there too.
+            // No codec makes a stream that is so much longer than its contents. libtiff stops reading at this
+            // length too.
             span.len = span.len.min(longest);
         }
         Ok(())
@@ -274,24 +279,24 @@ impl BlockCoord {
     }
 }
 
-/// A rectangle of blocks, and which of the requested bands are read from it.
+/// A rectangle of blocks, and the requested bands that are read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockRect {
     /// Block rows.
     pub(crate) rows: Range<u64>,
     /// Block columns.
     pub(crate) cols: Range<u64>,
-    /// Indices into the requested bands; all of them where a block holds all bands.
+    /// Indices into the requested bands: all of them if a block holds all bands.
     pub(crate) bands: Range<usize>,
 }
 
 impl BlockRect {
-    /// The block at one position.
+    /// Returns the rectangle of the block at one position.
     pub(crate) fn single(row: u64, col: u64, bands: Range<usize>) -> BlockRect {
         BlockRect { rows: row..row + 1, cols: col..col + 1, bands }
     }
 
-    /// The two halves, if there is more than one block.
+    /// Returns the two halves, if there is more than one block.
     pub(crate) fn split(&self, planar: bool) -> Option<[BlockRect; 2]> {
         let half = |range: &Range<u64>| range.start + (range.end - range.start) / 2;
         let BlockRect { rows, cols, bands } = self.clone();
@@ -332,7 +337,7 @@ pub(crate) struct PlannedBlock {
     pub(crate) cols: Range<u64>,
 }
 
-/// A block of a batch: which part of it is decoded, and what is known of it.
+/// A block of a batch: the part of it to decode, and what is known about it.
 #[derive(Debug)]
 pub(crate) struct BlockRequest {
     pub(crate) coord: BlockCoord,
@@ -340,13 +345,14 @@ pub(crate) struct BlockRequest {
     pub(crate) job: usize,
     /// The index of its band among the requested bands, in a planar file; otherwise 0.
     pub(crate) band: usize,
-    /// The part of the block that is decoded. Rows that the read does not need are left out where the codec allows it.
+    /// The part of the block to decode. It excludes rows that the read does not need, if the codec allows
+    /// that.
     pub(crate) shape: Shape,
-    /// Whether that leaves out rows at the end of the block.
+    /// Whether `shape` excludes rows at the end of the block.
     pub(crate) extent: Extent,
     /// The image row of the first row of `shape`.
     pub(crate) first_row: u64,
-    /// Why the block cannot be decoded, if that is known in advance.
+    /// The reason why the block cannot be decoded, if it is known in advance.
     pub(crate) problem: Option<Error>,
     /// The decoded pixels, if the cache holds them.
     pub(crate) kept: Option<Arc<Vec<u8>>>,

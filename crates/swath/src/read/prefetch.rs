@@ -9,14 +9,14 @@ use crate::read::cache::BlockCache;
 use crate::read::plan::ReadPlan;
 use crate::read::prefetched_source::PrefetchedSource;
 
-/// The most compressed bytes to hold. A window with more is read batch by batch.
+/// The most compressed bytes to hold in memory. A window with more is read batch by batch.
 const AHEAD_BYTES: u64 = 256 << 20;
 
 /// The most blocks to request at once.
 const AHEAD_BLOCKS: u64 = 1 << 20;
 
-/// The same plan with its compressed blocks in memory. `None` where that does not help, or where it fails: then each batch fetches
-/// its own blocks and reports the one that cannot be read.
+/// Returns the same plan with its compressed blocks in memory. Returns `None` if that does not help or if the
+/// fetch fails: then each batch fetches its own blocks and reports the block that cannot be read.
 pub(crate) fn fetch<'a>(plan: &ReadPlan<'a>, cache: Option<&BlockCache>) -> Option<ReadPlan<'a>> {
     if !plan.source.is_high_latency() {
         return None;
@@ -29,7 +29,7 @@ pub(crate) fn fetch<'a>(plan: &ReadPlan<'a>, cache: Option<&BlockCache>) -> Opti
     let mut requests = Vec::with_capacity(count as usize);
     for block in plan.blocks(&all) {
         let cache = cache.filter(|cache| cache.wants(plan.level, &block));
-        // A block that will be cached is needed whole.
+        // A block that the cache will keep is decoded whole.
         let access = if cache.is_some() { RowAccess::All } else { plan.decoder.row_access() };
         if cache.is_none_or(|cache| cache.get(plan.level, block.coord).is_none()) {
             requests.push(plan.request(&block, access));

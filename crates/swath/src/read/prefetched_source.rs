@@ -1,4 +1,4 @@
-//! A file some of whose bytes are at hand already.
+//! A source that holds some bytes of a file in memory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use swath_io::{Source, Span};
 use swath_tiff::ReadAt;
 
-/// A source with some of its bytes in memory: they are not read again.
+/// A source that holds some of its bytes in memory and reads only the others from the file.
 #[derive(Debug)]
 pub(crate) struct PrefetchedSource {
     under: Arc<dyn Source>,
-    /// Pieces of the file and where each begins in the bytes, by their offsets.
+    /// The spans of the file that are in memory, sorted by offset, each with its start in `bytes`.
     pieces: Vec<(Span, usize)>,
     bytes: Vec<u8>,
 }
 
 impl PrefetchedSource {
-    /// `bytes` are those of the spans, one after another.
+    /// Creates the source. `bytes` holds the contents of the spans, one after another.
     pub(crate) fn new(
         under: Arc<dyn Source>,
         spans: impl IntoIterator<Item = Span>,
@@ -32,7 +32,7 @@ impl PrefetchedSource {
                 (span, start)
             })
             .collect();
-        debug_assert_eq!(at, bytes.len(), "the bytes are those of the spans");
+        debug_assert_eq!(at, bytes.len(), "`bytes` has the total length of the spans");
         pieces.sort_by_key(|(span, _)| span.offset);
         PrefetchedSource { under, pieces, bytes }
     }
@@ -45,7 +45,7 @@ impl ReadAt for PrefetchedSource {
 
     fn read_at(&self, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
         while !out.is_empty() {
-            // Blocks may lie on top of each other, so that the piece that begins last is not always the one.
+            // Blocks may overlap, so the span that starts last is not always the one that holds the range.
             let after = self.pieces.partition_point(|(span, _)| span.offset <= offset);
             let holds = |(span, _): &&(Span, usize)| offset < span.offset + span.len;
             let (here, rest) = match self.pieces[..after].iter().rev().find(holds) {
@@ -87,10 +87,10 @@ mod tests {
     use swath_io::Memory;
 
     #[test]
-    fn bytes_at_hand_and_bytes_of_the_file_make_the_file() {
+    fn prefetched_bytes_and_file_bytes_together_give_the_whole_file() {
         let file: Vec<u8> = (0..=255).collect();
         let spans = [(200, 20), (10, 30), (35, 40), (100, 0)].map(|(offset, len)| Span { offset, len });
-        // What is held differs from the file, to be told apart.
+        // The bytes in memory differ from the file, so that the test can tell where a byte came from.
         let bytes = spans.iter().flat_map(|span| &file[span.offset as usize..][..span.len as usize]).map(|byte| !byte);
         let held = PrefetchedSource::new(Arc::new(Memory::new(file.clone())), spans, bytes.collect());
         let mut out = vec![0; 256];

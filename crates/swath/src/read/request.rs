@@ -1,4 +1,4 @@
-//! What to read and how.
+//! The request of a read: what to read, and how.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ pub enum OnCorrupt {
     /// Fail and name the block.
     #[default]
     Fail,
-    /// Fill it with nodata (or 0) and list it in the report.
+    /// Fill the block with nodata (or 0) and list it in the report.
     Fill,
 }
 
@@ -36,12 +36,12 @@ pub enum OnCorrupt {
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// A handle that is not cancelled.
+    /// Creates a handle that is not cancelled.
     pub fn new() -> Cancel {
         Cancel::default()
     }
 
-    /// Stop the read at its next block.
+    /// Stops the read at its next block.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -52,18 +52,18 @@ impl Cancel {
     }
 }
 
-/// How far a read has come.
+/// The progress of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Blocks done.
+    /// The number of finished blocks.
     pub done: u64,
-    /// Blocks in all.
+    /// The total number of blocks.
     pub total: u64,
 }
 
 pub(crate) type ProgressFn<'a> = dyn Fn(Progress) + Send + Sync + 'a;
 
-/// What to read: window, bands, level; and how: layout, threads, limits, progress, cancellation.
+/// What to read (window, bands, level) and how (layout, threads, limits, progress, cancellation).
 ///
 /// ```
 /// use swath::{Layout, ReadRequest};
@@ -89,117 +89,120 @@ pub struct ReadRequest<'a> {
 }
 
 impl<'a> ReadRequest<'a> {
-    /// The whole full resolution, all bands, band sequential.
+    /// Creates a request for the whole full resolution, all bands, band sequential.
     pub fn new() -> Self {
         ReadRequest::default()
     }
 
-    /// Only these rows and columns (of the level that is read).
+    /// Reads only these rows and columns of the level.
     #[must_use]
     pub fn window(mut self, rows: Range<u64>, cols: Range<u64>) -> Self {
         self.window = Some((rows, cols));
         self
     }
 
-    /// Only these bands, counted from 0, in this order; a band may be asked for more than once.
+    /// Reads only these bands, counted from 0, in this order. A band may occur more than once.
     #[must_use]
     pub fn bands(mut self, bands: impl Into<Vec<usize>>) -> Self {
         self.bands = Some(bands.into());
         self
     }
 
-    /// The bands asked for, `None` for all.
+    /// The requested bands; `None` means all.
     pub fn chosen_bands(&self) -> Option<&[usize]> {
         self.bands.as_deref()
     }
 
-    /// Another level: 0 is the full resolution, 1 the first overview.
+    /// Reads another level: 0 is the full resolution, 1 the first overview.
     #[must_use]
     pub fn level(mut self, level: usize) -> Self {
         self.level = level;
         self
     }
 
-    /// The order of the samples in the output.
+    /// Sets the order of the samples in the output.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Threads to use, the calling one included; the default is [`default_threads`].
+    /// Sets the number of threads, including the calling thread. The default is [`default_threads`].
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// What to do with blocks that cannot be decoded.
+    /// Sets what to do with blocks that cannot be decoded.
     #[must_use]
     pub fn on_corrupt(mut self, on_corrupt: OnCorrupt) -> Self {
         self.on_corrupt = on_corrupt;
         self
     }
 
-    /// Other limits than those the file was opened with.
+    /// Replaces the limits that the file was opened with.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Call this after each batch of blocks, from any of the worker threads.
+    /// Sets a function that the worker threads call after each batch of blocks.
     #[must_use]
     pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// Where to decode: the CPU, or a [`Gpu`](crate::device::Gpu).
+    /// Sets where to decode: on the CPU, or on a [`Gpu`](crate::device::Gpu).
     #[must_use]
     pub fn device(mut self, device: impl Into<Device>) -> Self {
         self.device = device.into();
         self
     }
 
-    /// What to do when the device cannot do a part of the work.
+    /// Sets what to do when the device cannot do a part of the work.
     #[must_use]
     pub fn fallback(mut self, fallback: FallbackPolicy) -> Self {
         self.fallback = fallback;
         self
     }
 
-    /// Who decodes on the device where there is a choice; see [`CodecBackend`] for files from strangers.
+    /// Sets the decoder on the device, if there is a choice. See [`CodecBackend`] about files from untrusted
+    /// sources.
     #[must_use]
     pub fn decoder(mut self, decoder: CodecBackend) -> Self {
         self.decoder = decoder;
         self
     }
 
-    /// By what compressed bytes reach the device.
+    /// Sets how compressed bytes reach the device.
     #[must_use]
     pub fn storage(mut self, storage: Storage) -> Self {
         self.storage = storage;
         self
     }
 
-    /// The most device memory that the batches of a read may hold together; [`DEFAULT_GPU_MEMORY_BUDGET`](crate::device::DEFAULT_GPU_MEMORY_BUDGET)
-    /// unless told otherwise. A [`DeviceRaster`](crate::device::DeviceRaster) that is read into does not count.
+    /// Sets the most device memory that the batches of a read may use together. The default is
+    /// [`DEFAULT_GPU_MEMORY_BUDGET`](crate::device::DEFAULT_GPU_MEMORY_BUDGET). A
+    /// [`DeviceRaster`](crate::device::DeviceRaster) that receives the pixels does not count.
     #[must_use]
     pub fn gpu_memory_budget(mut self, bytes: u64) -> Self {
         self.gpu_memory_budget = Some(bytes);
         self
     }
 
-    /// Keep decoded blocks that the window uses a part of, for the next window. Reads by the CPU use it; what lies uncompressed in a
-    /// file of this machine is not kept, because the system keeps it already.
+    /// Keeps decoded blocks of which the window uses only a part in `cache`, for the next window. Only reads
+    /// on the CPU use the cache. Uncompressed blocks of a local file are not kept, because the operating
+    /// system caches them already.
     #[must_use]
     pub fn cache(mut self, cache: &BlockCache) -> Self {
         self.cache = Some(cache.clone());
         self
     }
 
-    /// Let the read be cancelled.
+    /// Sets a handle that can cancel the read.
     #[must_use]
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
@@ -220,10 +223,10 @@ impl std::fmt::Debug for ReadRequest<'_> {
     }
 }
 
-/// The threads that a read uses unless told otherwise: `SWATH_THREADS` if it is set to a number above 0, else the
+/// The default number of threads of a read: `SWATH_THREADS` if it is a number above 0, else the number of
 /// cores that this process may use.
 pub fn default_threads() -> usize {
-    /// Asking reads files of the system, which takes longer than a small window.
+    /// Cached, because the query reads system files, which takes longer than reading a small window.
     static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
     std::env::var("SWATH_THREADS")
         .ok()

@@ -1,4 +1,4 @@
-//! The rules that blocks keep, checked in one walk through each block table.
+//! The rules for blocks, checked in one pass over each block table.
 
 use swath_io::{Batch, Span};
 
@@ -8,21 +8,21 @@ use super::{Part, Rule};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 
-/// Entries of a table that are looked at together. Their leaders and trailers are fetched at once; reading over what lies between
-/// them, this makes at most 17 MB.
+/// Number of table entries that are checked together. Their leaders and trailers are fetched in one batch,
+/// which reads at most 17 MB, gaps included.
 const CHUNK: u64 = 2048;
-/// Bytes of a leader, and of a trailer.
+/// Size of a leader, and of a trailer, in bytes.
 const MARK: u64 = 4;
 
-/// Where the data of a level lies.
+/// The position of a level's data in the file.
 #[derive(Debug, Default)]
 pub(super) struct Extent {
-    /// The first stored block of the table.
+    /// The offset of the first stored block in table order.
     pub(super) first: Option<u64>,
     pub(super) lowest: u64,
-    /// The end of the block that ends last.
+    /// The greatest end offset of all blocks.
     pub(super) end: u64,
-    /// Whether the blocks of each band lie in the file in the order of the table.
+    /// Whether the blocks of each band lie in the file in table order.
     pub(super) ascending: bool,
     pub(super) stored: u64,
     pub(super) bytes: u64,
@@ -49,7 +49,8 @@ pub(super) fn check(
     parts.iter().map(|part| walk.part(part, image_of(part, parts, ghost))).collect()
 }
 
-/// The image whose blocks the blocks of a mask should follow. Planar images have several blocks for one of the mask.
+/// Returns the image whose blocks the blocks of `mask` should follow. Planar images are excluded, because
+/// they have several blocks for one block of the mask.
 fn image_of<'a>(mask: &Part<'_>, parts: &'a [Part<'a>], ghost: &Ghost) -> Option<&'a Part<'a>> {
     let fits = |part: &&Part<'_>| !part.mask && part.level == mask.level && part.layout.grid == mask.layout.grid;
     parts.iter().find(fits).filter(|_| mask.mask && ghost.masks_interleaved)
@@ -60,17 +61,17 @@ struct Walk<'a> {
     ghost: &'a Ghost,
     findings: &'a mut Findings,
     batch: Batch,
-    /// The leaders and trailers of a chunk, and where they lie.
+    /// The leaders and trailers of a chunk, with their positions.
     marks: Vec<Mark>,
     spans: Vec<Span>,
 }
 
-/// A leader, or a trailer with the bytes that it repeats.
+/// A leader, or a trailer with the last bytes of the block, which it repeats.
 #[derive(Clone, Copy)]
 struct Mark {
     span: Span,
     is_leader: bool,
-    /// The block that it belongs to.
+    /// The index of its block.
     index: u64,
     block_len: u64,
 }
@@ -82,7 +83,7 @@ impl Walk<'_> {
         let place = Some(part.ifd.offset);
         let expected = part.layout.grid.count().unwrap_or(0);
         let Some(counts) = table.counts() else {
-            self.findings.add(Rule::BlockTable, part.subject(), place, || "it has no table of byte counts".into());
+            self.findings.add(Rule::BlockTable, part.subject(), place, || "the table of byte counts is missing".into());
             return Ok(extent);
         };
         for entry in [table.offsets(), counts].into_iter().filter(|entry| entry.count != expected) {
@@ -108,7 +109,8 @@ impl Walk<'_> {
                 return Ok(extent);
             }
             for (index, &span) in (first..).zip(&spans) {
-                // Bands of a planar file lie one after another or tile by tile: order is a matter of one band.
+                // A planar file may store its bands one after another or tile by tile, so the order is
+                // checked within each band.
                 if index % per_plane == 0 {
                     previous = 0;
                 }
@@ -118,7 +120,9 @@ impl Walk<'_> {
                 extent.ascending &= span.offset >= previous;
                 if self.ghost.row_major && span.offset < previous {
                     self.findings.add(Rule::TileOrder, part.block(index), Some(span.offset), || {
-                        format!("it lies before the block that precedes it in row-major order, at {previous}")
+                        format!(
+                            "it is stored before the block that precedes it in row-major order, which is at {previous}"
+                        )
                     });
                 }
                 previous = span.offset;
@@ -131,7 +135,7 @@ impl Walk<'_> {
         Ok(extent)
     }
 
-    /// Whether the block is stored inside the file.
+    /// Checks one block. Returns whether it is stored and lies inside the file.
     fn block(&mut self, part: &Part<'_>, index: u64, span: Span, extent: &mut Extent) -> bool {
         let size = self.dataset.source().size();
         if span.offset == 0 && span.len == 0 {
@@ -139,7 +143,10 @@ impl Walk<'_> {
         }
         if span.offset == 0 || span.len == 0 {
             self.findings.add(Rule::BlockSparse, part.block(index), None, || {
-                format!("offset {} and {} bytes: only one of them is 0", span.offset, span.len)
+                format!(
+                    "the offset is {} and the size is {} bytes; either both or none must be 0",
+                    span.offset, span.len
+                )
             });
             return false;
         }
@@ -147,7 +154,7 @@ impl Walk<'_> {
         extent.lowest = extent.lowest.min(span.offset);
         extent.stored += 1;
         extent.bytes = extent.bytes.saturating_add(span.len);
-        // The leader of a block that the file ends in is there all the same.
+        // A block that extends past the end of the file still has a leader.
         if self.ghost.leaders && span.offset <= size {
             match span.offset.checked_sub(MARK) {
                 Some(offset) => {
@@ -166,7 +173,7 @@ impl Walk<'_> {
             return false;
         };
         extent.end = extent.end.max(end);
-        // What is repeated of less than 4 bytes is nowhere defined.
+        // The layout does not define the trailer of a block of less than 4 bytes.
         if self.ghost.trailers && span.len >= MARK {
             if size - end >= MARK {
                 let trailer = Span { offset: end - MARK, len: 2 * MARK };
@@ -180,7 +187,7 @@ impl Walk<'_> {
         true
     }
 
-    /// Does a block of the mask follow the block of the image?
+    /// Checks that a block of the mask follows the block of the image.
     fn follows(&mut self, mask: &Part<'_>, index: u64, span: Span, image: Span) {
         if image.offset == 0 || image.len == 0 {
             return;
@@ -189,15 +196,15 @@ impl Walk<'_> {
         let expected = image.offset.saturating_add(image.len).saturating_add(between);
         if span.offset != expected {
             self.findings.add(Rule::MaskInterleaved, mask.block(index), Some(span.offset), || {
-                format!("it should follow the block of the image, at {expected}")
+                format!("it should follow the block of the image directly, at {expected}")
             });
         }
     }
 
-    /// Fetch the leaders and trailers that were gathered, and compare them.
+    /// Fetches the collected leaders and trailers and compares them with the table.
     fn marks(&mut self, part: &Part<'_>) -> Result<()> {
         let Some(&first) = self.marks.first() else { return Ok(()) };
-        // What lies side by side is fetched at once only in the order of the file.
+        // The batch merges neighbouring ranges only if they come in file order.
         self.marks.sort_by_key(|mark| mark.span.offset);
         self.spans.clear();
         self.spans.extend(self.marks.iter().map(|mark| mark.span));
@@ -227,7 +234,7 @@ impl Walk<'_> {
     }
 }
 
-/// IFDs first, then data from small to large.
+/// Checks that the IFDs come first, then the data from the smallest level to the largest.
 pub(super) fn check_order(dataset: &Dataset, parts: &[Part<'_>], extents: &[Extent], findings: &mut Findings) {
     let stored = || parts.iter().zip(extents).filter_map(|(part, extent)| Some((part, extent, extent.first?)));
     let Some(data) = stored().map(|(_, _, first)| first).min() else { return };
@@ -235,13 +242,13 @@ pub(super) fn check_order(dataset: &Dataset, parts: &[Part<'_>], extents: &[Exte
         if part.ifd.offset > data {
             let rule = if part.mask { Rule::ValuesBeforeData } else { Rule::IfdsBeforeData };
             findings.add(rule, part.subject(), Some(part.ifd.offset), || {
-                format!("its IFD lies behind the first data, at {data}")
+                format!("its IFD lies after the first data, which is at {data}")
             });
         }
         for entry in part.ifd.entries.iter().filter(|entry| entry.byte_len().is_some() && !entry.is_inline()) {
             if entry.offset() > data && entry.offset() < dataset.source().size() {
                 findings.add(Rule::ValuesBeforeData, part.subject(), Some(entry.offset()), || {
-                    format!("the values of {} lie behind the first data, at {data}", entry.tag)
+                    format!("the values of {} lie after the first data, which is at {data}", entry.tag)
                 });
             }
         }
@@ -252,12 +259,12 @@ pub(super) fn check_order(dataset: &Dataset, parts: &[Part<'_>], extents: &[Exte
         let ((large, large_extent, large_first), (small, small_extent, small_first)) = (&pair[0], &pair[1]);
         if large_first < small_first {
             findings.add(Rule::DataOrder, large.subject(), Some(*large_first), || {
-                format!("its data starts before that of level {}, at {small_first}", small.level)
+                format!("its data starts before the data of level {}, which is at {small_first}", small.level)
             });
         } else if large_extent.lowest < small_extent.end {
             findings.add(Rule::DataApart, large.subject(), Some(large_extent.lowest), || {
                 format!(
-                    "some of its data lies before the end of that of level {}, at {}",
+                    "some of its data lies before the end of the data of level {}, which is at {}",
                     small.level, small_extent.end
                 )
             });

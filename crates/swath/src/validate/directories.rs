@@ -1,4 +1,4 @@
-//! The rules that directories and their tags show: tiles, overviews, masks, georeferencing.
+//! The rules for directories and their tags: tiles, overviews, masks, georeferencing.
 
 use swath_tiff::{BlockGrid, Tag};
 
@@ -6,9 +6,9 @@ use super::findings::{Findings, Subject};
 use super::{Part, Rule};
 use crate::dataset::Dataset;
 
-/// Images up to this size need neither tiles nor overviews: they are read at once.
+/// Images up to this width and height need neither tiles nor overviews, because readers fetch them whole.
 const SMALL: u64 = 512;
-/// What the offsets of a classic TIFF can reach.
+/// The end of the range that the offsets of a classic TIFF can address.
 const CLASSIC_MAX: u64 = 1 << 32;
 
 pub(super) fn check(dataset: &Dataset, parts: &[Part<'_>], findings: &mut Findings) {
@@ -23,7 +23,7 @@ pub(super) fn check(dataset: &Dataset, parts: &[Part<'_>], findings: &mut Findin
     let size = dataset.source().size();
     if size < CLASSIC_MAX && dataset.header().big {
         findings.add(Rule::BigTiff, Subject::File, None, || {
-            format!("a BigTIFF of {size} bytes, which readers may not know")
+            format!("it is a BigTIFF of only {size} bytes, and some readers do not support BigTIFF")
         });
     }
     if size > CLASSIC_MAX && !dataset.header().big {
@@ -79,7 +79,8 @@ fn overviews(dataset: &Dataset, parts: &[Part<'_>], findings: &mut Findings) {
             findings.add(Rule::OverviewSize, pair[1].subject(), place, sizes);
             continue;
         }
-        // The longer side: the shorter one of a thin image cannot shrink below a pixel. Sizes may be rounded either way.
+        // Compare the longer side: the shorter side of a thin image cannot shrink below one pixel. Writers
+        // may round sizes up or down.
         let (long, longer) =
             if before.width >= before.height { (level.width, before.width) } else { (level.height, before.height) };
         if long > longer.div_ceil(2) || long < longer / 10 {
@@ -110,18 +111,18 @@ fn masks(dataset: &Dataset, parts: &[Part<'_>], findings: &mut Findings) {
         };
         if !parts.iter().any(fits) {
             findings.add(Rule::MaskOverviews, level.subject(), Some(level.ifd.offset), || {
-                "it has no mask of its size, but another level has".into()
+                "it has no mask of its size, but another level has one".into()
             });
         }
     }
 }
 
-/// The order of directories in the file: image, mask, overviews, masks of overviews.
+/// Checks the order of directories in the file: image, mask, overviews, masks of overviews.
 fn order(parts: &[Part<'_>], findings: &mut Findings) {
     let levels: Vec<&Part<'_>> = parts.iter().filter(|part| !part.mask).collect();
     for pair in levels.windows(2).filter(|pair| pair[1].ifd.offset < pair[0].ifd.offset) {
         findings.add(Rule::IfdOffsets, pair[1].subject(), Some(pair[1].ifd.offset), || {
-            format!("its IFD lies before that of the larger level, at {}", pair[0].ifd.offset)
+            format!("its IFD lies before the IFD of the larger level, which is at {}", pair[0].ifd.offset)
         });
     }
     let rank = |part: &Part<'_>| (part.level > 0, part.mask, part.level);
@@ -131,7 +132,7 @@ fn order(parts: &[Part<'_>], findings: &mut Findings) {
         ranked.windows(2).find(|pair| pair[1].ifd.offset < pair[0].ifd.offset && (pair[0].mask || pair[1].mask));
     if let Some(pair) = strayed {
         findings.add(Rule::IfdOrder, pair[1].subject(), Some(pair[1].ifd.offset), || {
-            format!("its IFD lies before that of the {}, at {}", pair[0].subject(), pair[0].ifd.offset)
+            format!("its IFD lies before the IFD of the {}, which is at {}", pair[0].subject(), pair[0].ifd.offset)
         });
     }
 }
@@ -152,7 +153,7 @@ fn georeferencing(dataset: &Dataset, parts: &[Part<'_>], findings: &mut Findings
         let placed = has(Tag::MODEL_TRANSFORMATION) || has(Tag::MODEL_PIXEL_SCALE) && has(Tag::MODEL_TIEPOINT);
         let missing = match (placed, has(Tag::GEO_KEY_DIRECTORY)) {
             (true, true) => continue,
-            (true, false) => "it has a place but no GeoKeyDirectory",
+            (true, false) => "it has a transform but no GeoKeyDirectory",
             (false, true) => "it has a GeoKeyDirectory but no pixel scale with a tie point, and no transformation",
             (false, false) => "it has no georeferencing tags",
         };

@@ -1,4 +1,4 @@
-//! All stored blocks in the order in which they lie in the file, in bounded memory.
+//! Lists all stored blocks in file order, in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,14 +8,15 @@ use swath_io::Span;
 use super::Part;
 use crate::dataset::Dataset;
 
-/// Entries of a table that are read together.
+/// Number of table entries that are read together.
 const CHUNK: u64 = 64 << 10;
-/// Bands of all levels that can be merged, so that the entries held of each are not too few.
+/// The most bands of all levels together that can be merged. With more bands, too few entries of each would
+/// fit in memory.
 const MAX_CURSORS: usize = 4096;
-/// Blocks that a pass keeps; twice as many are held, in 32 bytes each.
+/// Number of blocks that a pass keeps. A pass holds at most twice as many, in 32 bytes each.
 pub(super) const KEPT: usize = 1 << 20;
 
-/// A stored block: where it lies, and which part and which of its blocks it is.
+/// A stored block: its byte range, its part, and its index in that part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Piece {
     pub(super) offset: u64,
@@ -25,14 +26,14 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// `None` for a block that is not stored inside the file.
+    /// Returns `None` for a block that is not stored inside the file.
     fn new(span: Span, part: usize, index: u64, size: u64) -> Option<Piece> {
         let end = span.offset.checked_add(span.len).filter(|&end| end <= size)?;
         (span.offset > 0 && span.len > 0).then_some(Piece { offset: span.offset, end, part, index })
     }
 }
 
-/// Blocks that ascend in each band of each part, merged in one pass.
+/// Merges blocks that are in ascending order within each band of each part, in one pass.
 pub(super) struct Merge<'a> {
     dataset: &'a Dataset,
     parts: &'a [Part<'a>],
@@ -42,7 +43,7 @@ pub(super) struct Merge<'a> {
     heads: BinaryHeap<Reverse<(Piece, usize)>>,
 }
 
-/// A place in the table of a part: what is read and not yet given out, and what is not yet read.
+/// A position in the table of a part, with the entries that were read and not yet returned.
 struct Cursor {
     part: usize,
     first: u64,
@@ -52,7 +53,7 @@ struct Cursor {
 }
 
 impl<'a> Merge<'a> {
-    /// `None` when there are too many bands.
+    /// Returns `None` when there are more bands than `MAX_CURSORS`.
     pub(super) fn new(dataset: &'a Dataset, parts: &'a [Part<'a>]) -> Option<Merge<'a>> {
         let mut cursors = Vec::new();
         for (number, part) in with_tables(parts) {
@@ -73,7 +74,7 @@ impl<'a> Merge<'a> {
         Some(merge)
     }
 
-    /// Put the next block of a cursor among the heads.
+    /// Moves the next block of a cursor into `heads`.
     fn advance(&mut self, number: usize) {
         let (source, size) = (self.dataset.source().as_ref(), self.dataset.source().size());
         let cursor = &mut self.cursors[number];
@@ -91,7 +92,7 @@ impl<'a> Merge<'a> {
             cursor.spans.clear();
             let count = self.chunk.min(cursor.end - cursor.first);
             let table = &self.parts[cursor.part].layout.table;
-            // A table that cannot be read was told of when its blocks were checked.
+            // The check of the blocks has already reported a table that cannot be read.
             if count == 0 || table.raw_spans(source, cursor.first, count, &mut cursor.spans).is_err() {
                 return;
             }
@@ -109,13 +110,14 @@ impl Iterator for Merge<'_> {
     }
 }
 
-/// Blocks in any order: as many passes over all tables as are needed, each of which keeps the next blocks of the file.
+/// Lists blocks that are in any order. It makes as many passes over all tables as necessary; each pass keeps
+/// the next blocks in file order.
 pub(super) struct Passes<'a> {
     kept: usize,
     dataset: &'a Dataset,
     parts: &'a [Part<'a>],
     pieces: std::vec::IntoIter<Piece>,
-    /// Where the next pass starts, if there is one.
+    /// The offset at which the next pass starts, if there is one.
     from: Option<u64>,
 }
 
@@ -124,7 +126,8 @@ impl<'a> Passes<'a> {
         Passes { kept, dataset, parts, pieces: Vec::new().into_iter(), from: Some(0) }
     }
 
-    /// The `kept` blocks that lie lowest at or behind `from`, and where to go on.
+    /// Returns the `kept` blocks with the lowest offsets from `from` on, and the offset at which the next
+    /// pass starts.
     fn pass(&self, from: u64) -> (Vec<Piece>, Option<u64>) {
         let (source, size) = (self.dataset.source().as_ref(), self.dataset.source().size());
         let mut pieces: Vec<Piece> = Vec::new();
@@ -152,8 +155,9 @@ impl<'a> Passes<'a> {
                         below = limit.offset;
                         more = true;
                         pieces.truncate(self.kept);
-                        // Blocks at one offset stay together, in this pass or the next, unless they are all that is kept:
-                        // of more than that, the first tell enough.
+                        // Blocks at the same offset stay together, in this pass or the next. If all kept
+                        // blocks have the same offset, the others at that offset are dropped: the first ones
+                        // are enough to report.
                         if pieces.iter().any(|piece| piece.offset < below) {
                             pieces.retain(|piece| piece.offset < below);
                         }
@@ -175,7 +179,8 @@ impl Iterator for Passes<'_> {
             if let Some(piece) = self.pieces.next() {
                 return Some(piece);
             }
-            // The last pass goes before the next is made: they would be too much together.
+            // Drop the previous pass before the next one starts, because both together would need too much
+            // memory.
             self.pieces = Vec::new().into_iter();
             let (pieces, from) = self.pass(self.from?);
             (self.pieces, self.from) = (pieces.into_iter(), from);
@@ -183,7 +188,7 @@ impl Iterator for Passes<'_> {
     }
 }
 
-/// The parts whose blocks have sizes, with their numbers.
+/// The parts that have a table of sizes, with their numbers.
 fn with_tables<'a>(parts: &'a [Part<'a>]) -> impl Iterator<Item = (usize, &'a Part<'a>)> {
     parts.iter().enumerate().filter(|(_, part)| part.layout.table.counts().is_some())
 }

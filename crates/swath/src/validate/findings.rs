@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Rule, Validation};
 use crate::error::BlockName;
 
-/// One thing that is wrong.
+/// One violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -13,14 +13,14 @@ pub struct Finding {
     pub rule: Rule,
     /// The part of the image that breaks it.
     pub subject: Subject,
-    /// Where in the file, if it is a place.
+    /// The offset in the file, if the finding has one.
     pub offset: Option<u64>,
-    /// What is there instead of what should be.
+    /// The difference between the file and the rule.
     pub message: String,
 }
 
 impl fmt::Display for Finding {
-    /// `tile (0, 3) of level 1 at offset 123: the leader says 5 bytes, the table 7`
+    /// For example `tile (0, 3) of level 1 at offset 123: the leader says 5 bytes, the table 7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.subject)?;
         if let Some(offset) = self.offset {
@@ -30,7 +30,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a finding is about.
+/// The part of the file that a finding concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject {
@@ -60,8 +60,8 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Gathers findings: counts all of them and keeps the first of each rule, so that a file in which ten million tiles are wrong costs
-/// no more than one with ten.
+/// Collects findings. It counts all of them and keeps only the first ones of each rule, so that a file with
+/// ten million wrong tiles needs no more memory than a file with ten.
 #[derive(Default)]
 pub(super) struct Findings {
     rules: Vec<(Rule, u64, Vec<Finding>)>,
@@ -83,7 +83,7 @@ impl Findings {
         }
     }
 
-    /// What is listed and what is counted, in the order of the rules, errors first.
+    /// Returns the listed findings and the counts, in the order of the rules, errors first.
     pub(super) fn finish(mut self) -> (Vec<Finding>, Vec<(Rule, u64)>) {
         let place = |rule: Rule| Rule::ALL.iter().position(|other| *other == rule);
         self.rules.sort_by_key(|(rule, ..)| (rule.severity(), place(*rule)));

@@ -1,4 +1,5 @@
-//! The ghost area: what GDAL's COG driver writes behind the header to tell readers what they can rely on.
+//! The ghost area: text that GDAL's COG driver writes after the header to declare properties that readers can
+//! rely on.
 
 use super::findings::{Findings, Subject};
 use super::{Part, Rule};
@@ -7,10 +8,10 @@ use crate::error::{Error, Result};
 
 const MARK: &[u8] = b"GDAL_STRUCTURAL_METADATA_SIZE=";
 const MARK_END: &[u8] = b" bytes\n";
-/// Mark, six digits, end of the mark.
+/// The mark, six digits, and the end of the mark.
 const HEAD: usize = MARK.len() + 6 + MARK_END.len();
 
-/// The keys and the values that are defined for them.
+/// The defined keys, each with its defined values.
 const KEYS: &[(&str, &[&str])] = &[
     ("LAYOUT", &["IFDS_BEFORE_DATA"]),
     ("BLOCK_ORDER", &["ROW_MAJOR"]),
@@ -21,7 +22,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("INTERLEAVE", &["BAND", "TILE", "PIXEL"]),
 ];
 
-/// What the ghost area promises.
+/// The properties that the ghost area declares.
 #[derive(Debug, Default)]
 pub(super) struct Ghost {
     pub(super) present: bool,
@@ -29,7 +30,7 @@ pub(super) struct Ghost {
     pub(super) leaders: bool,
     pub(super) trailers: bool,
     pub(super) masks_interleaved: bool,
-    /// Where header and ghost area end.
+    /// The offset at which the header and the ghost area end.
     pub(super) end: u64,
 }
 
@@ -46,7 +47,7 @@ pub(super) fn check(dataset: &Dataset, parts: &[Part<'_>], findings: &mut Findin
     let Some(rest) = head.strip_prefix(MARK).filter(|_| has_head) else {
         if first_ifd != start {
             findings.add(Rule::FirstIfd, Subject::File, Some(first_ifd), || {
-                format!("the first IFD lies here instead of directly behind the header, at {start}")
+                format!("the first IFD lies here instead of directly after the header, at {start}")
             });
         }
         return Ok(ghost);
@@ -61,21 +62,21 @@ pub(super) fn check(dataset: &Dataset, parts: &[Part<'_>], findings: &mut Findin
         return Ok(ghost);
     };
     ghost.end = start + HEAD as u64 + size;
-    // IFDs lie at even offsets.
+    // IFDs start at even offsets.
     let expected = ghost.end.next_multiple_of(2);
     if first_ifd != expected {
         findings.add(Rule::FirstIfd, Subject::File, Some(first_ifd), || {
-            format!("the first IFD lies here instead of directly behind the ghost area, at {expected}")
+            format!("the first IFD lies here instead of directly after the ghost area, at {expected}")
         });
     }
     if ghost.end > source.size() {
         findings.add(Rule::GhostSyntax, Subject::File, Some(start), || {
-            format!("the ghost area is said to have {size} bytes, which the file has not")
+            format!("the ghost area declares {size} bytes, but the file ends before that")
         });
         ghost.end = start;
         return Ok(ghost);
     }
-    // Six digits: at most a megabyte.
+    // A size of six digits is at most a megabyte.
     let mut text = vec![0; size as usize];
     read(dataset, start + HEAD as u64, &mut text)?;
     ghost.lines(&String::from_utf8_lossy(&text), start + HEAD as u64, findings);
@@ -98,7 +99,8 @@ fn read(dataset: &Dataset, offset: u64, out: &mut [u8]) -> Result<()> {
 impl Ghost {
     fn lines(&mut self, text: &str, start: u64, findings: &mut Findings) {
         let mut layout = false;
-        // A space follows KNOWN_INCOMPATIBLE_EDITION=NO and its newline, so that YES can be written over it.
+        // GDAL writes a space after KNOWN_INCOMPATIBLE_EDITION=NO and its newline, so that YES fits in the
+        // same place.
         for line in text.split('\n').map(str::trim).filter(|line| !line.is_empty()) {
             let shown = || line.chars().take(60).collect::<String>().escape_debug().to_string();
             let known = line.split_once('=').and_then(|(key, value)| {
@@ -106,14 +108,14 @@ impl Ghost {
             });
             let Some((key, value, values)) = known else {
                 findings.add(Rule::GhostKey, Subject::File, Some(start), || {
-                    format!("'{}' is no key of the ghost area with a value", shown())
+                    format!("'{}' is not a defined KEY=VALUE line of the ghost area", shown())
                 });
                 continue;
             };
             layout |= key == "LAYOUT";
             if !values.contains(&value) {
                 findings.add(Rule::GhostValue, Subject::File, Some(start), || {
-                    format!("'{}' is not defined: the value can be {}", shown(), values.join(" or "))
+                    format!("'{}' is not defined; the value must be {}", shown(), values.join(" or "))
                 });
                 continue;
             }
@@ -124,7 +126,7 @@ impl Ghost {
                 ("MASK_INTERLEAVED_WITH_IMAGERY", _) => self.masks_interleaved = true,
                 ("KNOWN_INCOMPATIBLE_EDITION", "YES") => {
                     findings.add(Rule::Edition, Subject::File, Some(start), || {
-                        "KNOWN_INCOMPATIBLE_EDITION=YES: the file was changed after it was made a COG; make it anew"
+                        "KNOWN_INCOMPATIBLE_EDITION=YES: another program changed the file after it became a COG; create the COG again"
                             .into()
                     });
                 }
@@ -133,7 +135,7 @@ impl Ghost {
         }
         if !layout {
             findings.add(Rule::GhostValue, Subject::File, Some(start), || {
-                "the ghost area does not say LAYOUT=IFDS_BEFORE_DATA".into()
+                "the ghost area does not declare LAYOUT=IFDS_BEFORE_DATA".into()
             });
         }
     }

@@ -1,4 +1,4 @@
-//! Blocks that lie on each other or on the directories.
+//! Finds blocks that overlap each other or the directories.
 
 use swath_io::Span;
 
@@ -18,17 +18,17 @@ pub(super) fn check(dataset: &Dataset, parts: &[Part<'_>], ghost: &Ghost, extent
     }
 }
 
-/// Go through the blocks in the order of the file.
+/// Checks the blocks in file order.
 fn sweep(pieces: impl Iterator<Item = Piece>, structures: &[Span], parts: &[Part<'_>], findings: &mut Findings) {
     let name = |piece: &Piece| -> Subject { parts[piece.part].block(piece.index) };
     let on_structure = |block: &Piece, offset: u64, findings: &mut Findings| {
         findings.add(Rule::BlockOverlap, name(block), Some(offset), || {
-            "it lies on the header, an IFD or the values of a tag".into()
+            "it overlaps the header, an IFD or the values of a tag".into()
         });
     };
     let mut structures = structures.iter().peekable();
     let mut structure_end = 0;
-    // What reaches furthest is what the next can lie on.
+    // The block that reaches furthest is the only one that the next block needs to be compared with.
     let mut furthest: Option<Piece> = None;
     for piece in pieces {
         while let Some(structure) = structures.next_if(|structure| structure.offset <= piece.offset) {
@@ -43,7 +43,7 @@ fn sweep(pieces: impl Iterator<Item = Piece>, structures: &[Span], parts: &[Part
         match furthest {
             Some(before) if (before.offset, before.end) == (piece.offset, piece.end) => {
                 findings.add(Rule::BlockShared, name(&piece), Some(piece.offset), || {
-                    format!("its bytes are also those of {}", name(&before))
+                    format!("it shares its bytes with {}", name(&before))
                 });
             }
             Some(before) if piece.offset < before.end => {
@@ -64,7 +64,7 @@ fn sweep(pieces: impl Iterator<Item = Piece>, structures: &[Span], parts: &[Part
     }
 }
 
-/// What blocks must not lie on, in the order of the file: the header, IFDs, and values of tags.
+/// The byte ranges that blocks must not overlap, in file order: the header, the IFDs and the values of tags.
 fn structures(dataset: &Dataset, ghost: &Ghost) -> Vec<Span> {
     let mut spans = vec![Span { offset: 0, len: ghost.end }];
     let (fixed, entry_bytes) = if dataset.header().big { (16, 20) } else { (6, 12) };
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::validate::Validation;
 
-    /// A row of one-pixel-high tiles whose table says what it likes, in a file of 4 KiB.
+    /// Checks a row of one-pixel-high tiles with the given table entries, in a file of 4 KiB.
     fn rules(kept: Option<usize>, spans: &[(u64, u64)]) -> (Vec<(Rule, u64)>, Vec<String>) {
         let (offsets, counts): (Vec<u64>, Vec<u64>) = spans.iter().copied().unzip();
         let mut builder = Builder::new(ByteOrder::Little, false);
@@ -162,12 +162,12 @@ mod tests {
             assert_eq!(counts[0], (Rule::BlockOverlap, 40), "offset {offset}");
             assert!(texts[0].contains("IFD"), "{}", texts[0]);
         }
-        // One block over everything.
+        // One block that overlaps everything.
         assert!(rules(Some(100), &[(1, 4000)]).0[0].1 >= 1);
     }
 
     #[test]
-    fn findings_of_a_flood_are_counted() {
+    fn many_findings_are_all_counted() {
         let (counts, texts) = rules(Some(4), &[(1000, 10); 60]);
         assert_eq!(counts[0].0, Rule::BlockShared);
         assert!(texts.len() <= Validation::MAX_LISTED);

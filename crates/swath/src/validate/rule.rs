@@ -1,19 +1,19 @@
-//! The rules as one table: the code, `swath validate --help`, the JSON and docs/validate.md all come from it or are tested
-//! against it.
+//! The rules as one table. The code, `swath validate --help`, the JSON and docs/validate.md are generated
+//! from it or tested against it.
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The file is not a valid COG.
     Error,
     /// The file is a valid COG, but not under strict rules.
     Warning,
-    /// Advice.
+    /// The file can be improved.
     Note,
 }
 
 impl Severity {
-    /// `error`, `warning`, `note`.
+    /// The name: `error`, `warning` or `note`.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Error => "error",
@@ -23,10 +23,10 @@ impl Severity {
     }
 }
 
-/// Who asks for a rule.
+/// The origin of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Authority {
-    /// GDAL's `validate_cloud_optimized_geotiff --full-check=yes` makes it an error.
+    /// GDAL's `validate_cloud_optimized_geotiff --full-check=yes` reports an error.
     Gdal,
     /// `rio cogeo validate --strict` refuses the file.
     RioCogeo,
@@ -34,14 +34,14 @@ pub enum Authority {
     OgcShall,
     /// OGC 21-026: a recommendation.
     OgcShould,
-    /// GDAL's description of the layout says so, but its validator does not look.
+    /// GDAL's description of the layout requires it, but GDAL's validator does not check it.
     Layout,
-    /// Nobody else looks: without it the file is damaged, or not what it seems.
+    /// Only Swath checks it: without it the file is damaged, or differs from what it declares.
     Swath,
 }
 
 impl Authority {
-    /// `GDAL`, `rio-cogeo`, `OGC shall`, `OGC should`, `GDAL layout`, `Swath`.
+    /// The name: `GDAL`, `rio-cogeo`, `OGC shall`, `OGC should`, `GDAL layout` or `Swath`.
     pub fn name(self) -> &'static str {
         match self {
             Authority::Gdal => "GDAL",
@@ -56,7 +56,7 @@ impl Authority {
 
 macro_rules! rules {
     ($($variant:ident $id:literal $severity:ident [$($authority:ident),+] $sentence:literal;)*) => {
-        /// A rule that a Cloud Optimized GeoTIFF keeps.
+        /// A rule for Cloud Optimized GeoTIFF.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Rule {
@@ -64,25 +64,25 @@ macro_rules! rules {
         }
 
         impl Rule {
-            /// All rules, in the order in which they are checked.
+            /// All rules, in the order in which the check applies them.
             pub const ALL: &[Rule] = &[$(Rule::$variant),*];
 
-            /// A short name that stays: `tile-leader`.
+            /// A short name that does not change between versions, such as `tile-leader`.
             pub fn id(self) -> &'static str {
                 match self { $(Rule::$variant => $id,)* }
             }
 
-            /// What breaking it means.
+            /// The severity of a violation.
             pub fn severity(self) -> Severity {
                 match self { $(Rule::$variant => Severity::$severity,)* }
             }
 
-            /// Who asks for it.
+            /// The origins of the rule.
             pub fn authorities(self) -> &'static [Authority] {
                 match self { $(Rule::$variant => &[$(Authority::$authority),+],)* }
             }
 
-            /// What it asks for, in a sentence.
+            /// The rule as one sentence.
             pub fn sentence(self) -> &'static str {
                 match self { $(Rule::$variant => $sentence,)* }
             }
@@ -96,7 +96,7 @@ rules! {
     GhostSyntax "ghost-syntax" Error [Gdal]
         "The ghost area starts with its size in six digits and lies inside the file.";
     Edition "edition" Error [Gdal, RioCogeo]
-        "The ghost area does not say KNOWN_INCOMPATIBLE_EDITION=YES: nobody changed the file since it was made a COG.";
+        "The ghost area does not say KNOWN_INCOMPATIBLE_EDITION=YES: no program changed the file after it became a COG.";
     GhostValue "ghost-value" Warning [Layout]
         "The ghost area declares LAYOUT=IFDS_BEFORE_DATA, and its keys have values that are defined.";
     GhostKey "ghost-key" Note [Layout]
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_unique_and_sentences_end() {
+    fn ids_are_unique_and_sentences_end_with_a_full_stop() {
         for (i, rule) in Rule::ALL.iter().enumerate() {
             assert!(rule.sentence().ends_with('.') && rule.id().chars().all(|c| c == '-' || c.is_ascii_lowercase()));
             assert!(Rule::ALL[..i].iter().all(|other| other.id() != rule.id()), "{} twice", rule.id());

@@ -1,4 +1,4 @@
-//! The place of every block in the spools.
+//! The position of each block in the spools.
 
 use swath_io::Span;
 use swath_tiff::BlockGrid;
@@ -6,8 +6,8 @@ use swath_tiff::BlockGrid;
 use crate::error::{BlockName, Error, Result};
 use crate::write::plan::WritePlan;
 
-/// The blocks of all levels and masks: 12 bytes each, and about four times that while the file is laid out. Nothing else in memory grows
-/// with the height of the image.
+/// The positions of the blocks of all levels and masks. Each takes 12 bytes, and about four times that while
+/// the file is laid out. Nothing else in memory grows with the height of the image.
 #[derive(Debug)]
 pub(crate) struct BlockIndex {
     images: Vec<LevelBlocks>,
@@ -23,7 +23,7 @@ pub(crate) struct LevelBlocks {
     missing: u64,
 }
 
-/// The length of a block that was not added yet.
+/// The length that marks a block which was not added yet.
 const MISSING: u32 = u32::MAX;
 
 impl BlockIndex {
@@ -35,12 +35,12 @@ impl BlockIndex {
         }
     }
 
-    /// The blocks of a level, or of its mask; a plan without mask has none.
+    /// Returns the blocks of a level, or of its mask. A plan without mask has no blocks of a mask.
     pub(crate) fn blocks(&self, level: usize, mask: bool) -> Option<&LevelBlocks> {
         if mask { self.masks.get(level) } else { self.images.get(level) }
     }
 
-    /// Records the place of a block.
+    /// Records the position of a block.
     pub(crate) fn place(&mut self, level: usize, mask: bool, index: u64, span: Span) -> Result<()> {
         let blocks = if mask { &mut self.masks[level] } else { &mut self.images[level] };
         let at = index as usize;
@@ -66,12 +66,13 @@ impl BlockIndex {
 
 impl LevelBlocks {
     fn new(grid: BlockGrid) -> LevelBlocks {
-        // The plan has checked that the blocks can be counted.
+        // The plan has checked that the number of blocks does not overflow.
         let count = grid.count().unwrap_or(0);
         LevelBlocks { grid, offsets: vec![0; count as usize], lens: vec![MISSING; count as usize], missing: count }
     }
 
-    /// The places of the blocks in the spool, in the order of the block table. A block that is not stored has an empty span.
+    /// The positions of the blocks in the spool, in the order of the block table. A block that is not stored
+    /// has an empty span.
     pub(crate) fn spans(&self) -> impl ExactSizeIterator<Item = Span> {
         self.offsets.iter().zip(&self.lens).map(|(&offset, &len)| Span { offset, len: u64::from(len) })
     }

@@ -1,4 +1,4 @@
-//! Makes a file of the blocks in the spools: checks that all are there, and lays the file out.
+//! Makes a file from the blocks in the spools: checks that none is missing, and lays out the file.
 
 use std::io::{Seek, SeekFrom, Write};
 
@@ -14,30 +14,31 @@ use crate::write::plan::WritePlan;
 use crate::write::stream::{Spools, Streamed};
 use crate::write::tags;
 
-/// Room for the header of a plain file. It is that of a BigTIFF, because the size of the file is not known when the first block is written.
+/// Space for the header of a plain file. It has the size of a BigTIFF header, because the size of the file is
+/// not known when the first block is written.
 pub(crate) const PLAIN_START: u64 = 16;
 
-/// The full resolution of a COG begins at a multiple of this, if it is large enough. It is the block size of file systems, which can then
-/// insert the overviews in front of it without moving it.
+/// The full resolution of a COG starts at a multiple of this, if it is large enough. This is the block size
+/// of file systems, which can then insert the overviews before it without moving it.
 const ALIGNMENT: u64 = 4096;
 const WORTH_ALIGNING: u64 = 1 << 20;
 
-/// The layout of a file: what comes where.
+/// The layout of a file: its parts and their order.
 pub(crate) struct Layout {
     pub(crate) big: bool,
     pub(crate) size: u64,
     /// The bytes before the blocks.
     head: Vec<u8>,
-    /// The bytes behind them.
+    /// The bytes after the blocks.
     tail: Vec<u8>,
     pieces: Vec<Piece>,
 }
 
-/// A run of blocks that are neighbours in the spool and in the file.
+/// A run of blocks that are adjacent in the spool and in the file.
 struct Piece {
     overview: bool,
     span: Span,
-    /// Zeros before it.
+    /// The number of zeros before it.
     gap: u64,
 }
 
@@ -69,18 +70,19 @@ impl Layout {
         output.write_all(&self.tail)
     }
 
-    /// Completes a file that holds its full resolution already: at its final place in a plain file, at the beginning in a COG, where room is
-    /// made in front of it. Returns `false` if the file system cannot make that room; the file is unchanged then.
+    /// Completes a file that already holds its full resolution: at its final position in a plain file, at the
+    /// start in a COG, where space is inserted before it. Returns `false` if the file system cannot insert
+    /// space; the file is unchanged then.
     pub(crate) fn complete(&self, spools: &mut Spools, mut file: &std::fs::File) -> std::io::Result<bool> {
         let is_full = |piece: &&Piece| !piece.overview;
         let full: u64 = self.pieces.iter().filter(is_full).map(|piece| piece.span.len).sum();
         let mut output: Output<'_, std::io::Sink> = Output::File(file);
         if !self.tail.is_empty() {
-            // If no block is stored, the file is shorter than the room for its header.
+            // If no block is stored, the file is shorter than the space for its header.
             file.seek(SeekFrom::Start(PLAIN_START + full))?;
             self.copy_pieces(spools, &mut output, |piece| piece.overview)?;
             output.write_all(&self.tail)?;
-            // A device that wrote to the file, or failed to, may have left bytes behind the end.
+            // A device that wrote to the file, or failed to, may have left bytes after the end.
             file.set_len(self.size)?;
             file.seek(SeekFrom::Start(0))?;
             file.write_all(&self.head)?;
@@ -114,7 +116,7 @@ impl Layout {
     }
 }
 
-/// The directories of a file without the places of the blocks.
+/// The directories of a file without the offsets of the blocks.
 struct Directories<'a> {
     plan: &'a WritePlan,
     index: &'a BlockIndex,
@@ -189,8 +191,8 @@ impl<'a> Directories<'a> {
         self.index.blocks(0, false).map_or(0, |blocks| blocks.spans().map(|span| span.len).sum())
     }
 
-    /// Gives the blocks of a level and of its mask their places in the file. A COG has them in the order of the block table; in a plain file
-    /// the full resolution stays in the order of the spool.
+    /// Assigns offsets in the file to the blocks of a level and of its mask. In a COG they are in the order
+    /// of the block table; in a plain file the full resolution stays in the order of the spool.
     fn place_level(&self, level: usize, frame: u64, pieces: &mut Pieces) -> Vec<Placed> {
         let image = self.index.blocks(level, false);
         let mask = self.index.blocks(level, true);
@@ -237,9 +239,9 @@ impl<'a> Directories<'a> {
 /// Pieces of the spools in the order of the file.
 struct Pieces {
     list: Vec<Piece>,
-    /// Where in the file the next one goes.
+    /// The offset of the next piece in the file.
     at: u64,
-    /// Zeros before the next one.
+    /// The number of zeros before the next piece.
     gap: u64,
 }
 
@@ -248,7 +250,7 @@ impl Pieces {
         Pieces { list: Vec::new(), at, gap: 0 }
     }
 
-    /// Makes the next piece begin at a multiple of `alignment`.
+    /// Makes the next piece start at a multiple of `alignment`.
     fn align(&mut self, alignment: u64) {
         let aligned = self.at.next_multiple_of(alignment);
         (self.gap, self.at) = (aligned - self.at, aligned);

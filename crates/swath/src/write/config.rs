@@ -1,4 +1,4 @@
-//! How a write is run.
+//! The configuration of a write: how it runs.
 
 use swath_gpu::{CodecBackend, Storage};
 
@@ -6,13 +6,14 @@ use crate::device::Device;
 use crate::fallback::FallbackPolicy;
 use crate::read::request::{Cancel, ProgressFn};
 
-/// Bytes of rows that a write keeps in memory by default.
+/// The default size of the row buffers of a write, in bytes.
 pub const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
 
-/// How a write is run: device, threads, memory, progress, cancellation, and whether to replace a file.
+/// How a write runs: device, threads, memory, progress, cancellation, and whether to replace a file.
 ///
-/// The configuration does not change a byte of the file, with one exception: an [`encoder`](WriteConfig::encoder) of NVIDIA's makes other
-/// compressed bytes than the CPU's. The pixels are always the same.
+/// The configuration does not change a byte of the file, with one exception: an
+/// [`encoder`](WriteConfig::encoder) from NVIDIA makes other compressed bytes than the CPU's encoder. The
+/// pixels are always the same.
 ///
 /// ```
 /// use swath::{WriteConfig};
@@ -33,76 +34,82 @@ pub struct WriteConfig<'a> {
 }
 
 impl<'a> WriteConfig<'a> {
-    /// The CPU, all cores, and no file is replaced.
+    /// Creates the default configuration: the CPU, all cores, no file is replaced.
     pub fn new() -> Self {
         WriteConfig::default()
     }
 
-    /// Whether to replace a file that exists. The default is to fail with [`Error::Exists`](crate::Error::Exists).
+    /// Sets whether to replace an existing file. The default is to fail with
+    /// [`Error::Exists`](crate::Error::Exists).
     #[must_use]
     pub fn overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
     }
 
-    /// Threads that encode; the default, `None`, is [`default_threads`](crate::read::default_threads).
+    /// Sets the number of threads that encode. The default, `None`, is
+    /// [`default_threads`](crate::read::default_threads).
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Bytes of rows to keep in memory; the default, `None`, is [`DEFAULT_BUFFER_BYTES`]. A write always keeps one row of blocks and one chunk of
-    /// the source.
+    /// Sets the size of the row buffers in bytes. The default, `None`, is [`DEFAULT_BUFFER_BYTES`]. A write
+    /// always holds at least one row of blocks and one chunk of the source.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.buffer_bytes = bytes.into();
         self
     }
 
-    /// Where blocks are cut and predicted and overviews are made: the CPU, or a [`Gpu`](crate::device::Gpu).
+    /// Sets where blocks are extracted and predicted and overviews are computed: on the CPU, or on a
+    /// [`Gpu`](crate::device::Gpu).
     #[must_use]
     pub fn device(mut self, device: impl Into<Device>) -> Self {
         self.device = device.into();
         self
     }
 
-    /// What to do when the device cannot do a part of the work.
+    /// Sets what to do when the device cannot do a part of the work.
     #[must_use]
     pub fn fallback(mut self, fallback: FallbackPolicy) -> Self {
         self.fallback = fallback;
         self
     }
 
-    /// What compresses blocks where a device could. NVIDIA's libraries make other bytes than the CPU's encoders, in the same formats.
+    /// Sets the encoder of blocks, if a device could compress them. NVIDIA's libraries make other bytes than
+    /// the CPU's encoders, in the same formats.
     #[must_use]
     pub fn encoder(mut self, encoder: CodecBackend) -> Self {
         self.encoder = encoder;
         self
     }
 
-    /// How blocks that a device compressed reach the file.
+    /// Sets how blocks that a device compressed reach the file.
     #[must_use]
     pub fn storage(mut self, storage: Storage) -> Self {
         self.storage = storage;
         self
     }
 
-    /// The most device memory to use; the default, `None`, is what is free. A write always needs one strip of rows and its tiles.
+    /// Sets the most device memory to use. The default, `None`, is all free memory. A write always needs one
+    /// strip of rows and its tiles.
     #[must_use]
     pub fn gpu_memory_budget(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.gpu_memory_budget = bytes.into();
         self
     }
 
-    /// Calls this after each strip of rows. The counts of [`Progress`](crate::read::Progress) are rows.
+    /// Sets a function to call after each strip of rows. The counts of [`Progress`](crate::read::Progress)
+    /// are rows.
     #[must_use]
     pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// Lets the write be cancelled.
+    /// Sets a handle that can cancel the write.
     #[must_use]
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());

@@ -1,4 +1,4 @@
-//! The metadata that a copy of an image takes from it.
+//! Copies the metadata of an image to a new file.
 
 use swath_codec::lerc::{LercCompression, Params};
 use swath_codec::{CodecInfo, DType};
@@ -17,8 +17,9 @@ use crate::write::plan::can_hold;
 use crate::write::source::ImageSource;
 
 impl WriteOptions {
-    /// Copies the metadata of an image, as far as it holds for the part that the source reads: georeferencing, nodata, colours, names,
-    /// items, statistics, unknown tags, and whether there is a mask. The options for blocks and codec do not change.
+    /// Copies the metadata of an image, as far as it is valid for the part that the source reads:
+    /// georeferencing, nodata, colours, names, items, statistics, unknown tags, and whether there is a mask.
+    /// The options for blocks and codec do not change.
     ///
     /// # Errors
     /// [`Error::Container`](crate::Error::Container) if a tag cannot be read.
@@ -46,7 +47,7 @@ impl WriteOptions {
             self.extra_samples = Some(layout.extra_samples.clone());
         }
         self.extra_tags = other_tags(image, source.bands())?;
-        // If the samples are not written as indexes into the palette, it is a tag like any other.
+        // If the samples are not written as palette indexes, the palette is copied like any other tag.
         if has_palette && !can_index {
             let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
             let map = fields.value(Tag::COLOR_MAP).map_err(|error| level.container_error(error))?;
@@ -75,7 +76,7 @@ impl WriteOptions {
         self.drop_statistics()
     }
 
-    /// Drops the statistics that [`like`](WriteOptions::like) copied. They do not hold for other pixels.
+    /// Drops the statistics that [`like`](WriteOptions::like) copied. They are not valid for other pixels.
     #[must_use]
     pub fn drop_statistics(mut self) -> WriteOptions {
         drop_statistics(&mut self.metadata);
@@ -83,9 +84,9 @@ impl WriteOptions {
     }
 }
 
-/// The metadata of the part of an image that a source reads.
+/// Returns the metadata of the part of an image that a source reads.
 fn part(image: &Image, source: &ImageSource<'_>) -> ImageMetadata {
-    let mut about = image.about().clone();
+    let mut about = image.metadata().clone();
     let (rows, cols) = source.window();
     let size = |level: usize| (image.levels[level].layout.grid.width, image.levels[level].layout.grid.height);
     let (full, level) = (size(0), size(source.level()));
@@ -106,17 +107,17 @@ fn part(image: &Image, source: &ImageSource<'_>) -> ImageMetadata {
             rpc.scale[1] /= scale.0;
         }
     }
-    // Tags hold GeoKeys, not text: the text of a sidecar is converted.
+    // Tags hold GeoKeys, not text, so the text of a sidecar file is converted.
     if let Some(text) = &about.crs_text {
-        let code = image.about().epsg().or(image.about().gcp_epsg());
+        let code = image.metadata().epsg().or(image.metadata().gcp_epsg());
         let of_text = GeoKeys::from_text(text, about.raster_type).ok();
         let says_code = |keys: &GeoKeys| Crs::from_keys(keys).and_then(|crs| crs.epsg()) == code;
         let of_code = || code.and_then(|code| GeoKeys::from_epsg(code, about.raster_type).ok());
         about.geo_keys = of_text.clone().filter(says_code).or_else(of_code).or(of_text);
     }
     let bands = source.bands();
-    about.bands = bands.iter().filter_map(|&band| image.about().bands.get(band).cloned()).collect();
-    about.metadata = items(&image.about().metadata, bands);
+    about.bands = bands.iter().filter_map(|&band| image.metadata().bands.get(band).cloned()).collect();
+    about.metadata = items(&image.metadata().metadata, bands);
     if !is_whole {
         drop_statistics(&mut about);
     }
@@ -131,7 +132,7 @@ fn drop_statistics(about: &mut ImageMetadata) {
     about.bands.iter_mut().for_each(|band| band.statistics = None);
 }
 
-/// The items of the image and of the bands that are read, with the new numbers of the bands.
+/// Returns the items of the image and of the bands that are read, with the new band numbers.
 fn items(items: &[Item], bands: &[usize]) -> Vec<Item> {
     let of_image = items.iter().filter(|item| item.sample.is_none()).cloned();
     let of_band = |(new, old): (usize, &usize)| {
@@ -142,7 +143,8 @@ fn items(items: &[Item], bands: &[usize]) -> Vec<Item> {
     of_image.chain(bands.iter().enumerate().flat_map(of_band)).collect()
 }
 
-/// The tags that nothing else copies: those that Swath does not interpret, and that do not describe blocks and codec.
+/// Returns the tags that nothing else copies: tags that Swath does not interpret, and that do not describe
+/// blocks or codec.
 fn other_tags(image: &Image, bands: &[usize]) -> Result<Vec<(Tag, Value)>> {
     let level = &image.levels[0];
     let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
@@ -151,7 +153,7 @@ fn other_tags(image: &Image, bands: &[usize]) -> Result<Vec<(Tag, Value)>> {
         |tag: Tag| level.conversion.is_some() && matches!(tag, Tag::ICC_PROFILE | Tag(333 | 334 | 336 | 337));
     let known = |tag: Tag| tag.describes_storage() || tag.is_about() || of_colors(tag);
     let mut tags = Vec::new();
-    // The entries are sorted by tag; of a tag that occurs twice, the first is used.
+    // The entries are sorted by tag. If a tag occurs twice, the first is used.
     for entry in level.ifd.entries.chunk_by(|a, b| a.tag == b.tag).filter_map(<[_]>::first) {
         // A pointer to a directory has no meaning in another file, and an unknown type has no size.
         let pointer = matches!(entry.field_type, FieldType::IFD | FieldType::IFD8);
@@ -163,7 +165,8 @@ fn other_tags(image: &Image, bands: &[usize]) -> Result<Vec<(Tag, Value)>> {
     Ok(tags)
 }
 
-/// The values of the bands that are read, of a tag that has one for each band: MinSampleValue, SMinSampleValue and the like.
+/// Returns the values of the bands that are read, for a tag with one value per band: MinSampleValue,
+/// SMinSampleValue and others.
 fn of_bands(tag: Tag, value: Value, count: usize, bands: &[usize]) -> Value {
     match value {
         Value::Raw(kind, values, bytes) if matches!(tag.0, 280 | 281 | 340 | 341) && values == count as u64 => {
@@ -176,8 +179,9 @@ fn of_bands(tag: Tag, value: Value, count: usize, bands: &[usize]) -> Value {
 }
 
 impl Image {
-    /// The name of the codec of the image, as [`Compress::with_options`](swath_codec::Compress::with_options) takes it; `None` if there is no encoder for
-    /// it.
+    /// The name of the image's codec, in the form that
+    /// [`Compress::with_options`](swath_codec::Compress::with_options) accepts; `None` if Swath has no
+    /// encoder for it.
     pub fn codec_name(&self) -> Option<&'static str> {
         let level = &self.levels[0];
         Some(match level.layout.compression {
@@ -192,7 +196,7 @@ impl Image {
     }
 }
 
-/// What is wrapped around the LERC blobs of a level.
+/// Returns the compression around the LERC blobs of a level.
 pub(crate) fn lerc_wrapper(level: &Level, limits: &Limits) -> Option<LercCompression> {
     let fields = level.ifd.fields(level.source.as_ref(), limits);
     let values: Vec<u32> = fields.uints(Tag::LERC_PARAMETERS).ok()??.iter().map(|&value| value as u32).collect();

@@ -13,11 +13,12 @@ use crate::write::error::PlanError;
 use crate::write::plan::WritePlan;
 use crate::write::rows::RowsView;
 
-/// Compressed blocks: one buffer, and the place of each block in it. In a COG each block has its frame.
+/// Compressed blocks: one buffer, and the position of each block in it. In a COG each block has its leader
+/// and trailer.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct EncodedBatch {
-    /// The level that the blocks are of.
+    /// The level of the blocks.
     pub level: usize,
     /// The bytes of all blocks, one after another.
     pub bytes: Vec<u8>,
@@ -29,21 +30,21 @@ pub struct EncodedBatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EncodedBlock {
-    /// Its number in the block table of the level.
+    /// Its index in the block table of the level.
     pub index: u64,
     /// Whether it is a block of the mask.
     pub mask: bool,
-    /// Where it begins in the batch, behind its frame.
+    /// Its start in the batch, after its leader.
     pub offset: usize,
     /// Its size; 0 for a block that is not stored.
     pub len: usize,
 }
 
-/// A run of blocks of one block row that is encoded at once.
+/// A run of blocks of one block row that are encoded together.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) level: usize,
-    /// The band of a planar file.
+    /// The band, if the file is planar.
     pub(crate) plane: u64,
     pub(crate) row: u64,
     pub(crate) cols: Range<u64>,
@@ -67,8 +68,9 @@ pub(crate) struct Scratch {
 }
 
 impl WritePlan {
-    /// Encodes whole block rows of a level. `pixels` holds its rows `rows`: all bands of each pixel side by side, in native byte order.
-    /// `mask` has a byte per pixel, 0 where there is no data. The rows begin at a block row, and end at one or at the end of the image.
+    /// Encodes whole block rows of a level. `pixels` holds the rows `rows`: interleaved by pixel, in native
+    /// byte order. `mask` has one byte per pixel, 0 for a pixel without data. The rows start at a block row,
+    /// and end at one or at the end of the image.
     ///
     /// # Errors
     /// [`Error::Rows`] if the rows are not whole block rows or the buffers have another size, [`Error::Encode`] if the codec refuses a
@@ -102,7 +104,7 @@ impl WritePlan {
 
     /// The runs of a block row, in the order of the file.
     pub(crate) fn runs(&self, level: usize, row: u64) -> impl Iterator<Item = Run> + use<> {
-        /// Decoded bytes that are worth one job of a thread.
+        /// Decoded bytes that justify one job of a thread.
         const RUN_BYTES: u64 = 256 << 10;
         let grid = self.levels[level].grid;
         let block = self.block_shape(level, grid.block_height).len() as u64;
@@ -141,7 +143,8 @@ impl WritePlan {
         Ok(())
     }
 
-    /// Compresses the blocks of a run that a device has cut and predicted, and appends them to `encoded`.
+    /// Compresses the blocks of a run that a device has extracted and predicted, and appends them to
+    /// `encoded`.
     pub(crate) fn compress_run(
         &self,
         run: &Run,
@@ -154,7 +157,7 @@ impl WritePlan {
         let encoder = Encoder { predictor: Predictor::None, ..self.encoder.clone() };
         let mut empty = if self.options.skip_empty { Some(self.empty_block(shape)?) } else { None };
         if let Some(block) = empty.as_mut().filter(|_| tiles.are_compressed()) {
-            // Equal blocks have equal compressed bytes, and different blocks different ones.
+            // Equal blocks give equal compressed bytes, and different blocks give different bytes.
             let mut compressed = Vec::new();
             let failed = |source| Error::Plan(PlanError::Codec(source));
             encoder.encode(block, shape, &mut compressed, &mut scratch.encode).map_err(failed)?;
@@ -172,7 +175,7 @@ impl WritePlan {
             if tiles.are_compressed() {
                 let take_over = |out: &mut Vec<u8>| {
                     match &tables {
-                        // nvJPEG makes complete streams, and the file has the tables in a tag.
+                        // nvJPEG makes complete streams, but the file stores the tables in a tag.
                         Some(tables) => jpeg::abbreviate(tile, tables, out),
                         None => out.extend_from_slice(tile),
                     }
@@ -189,7 +192,8 @@ impl WritePlan {
         Ok(())
     }
 
-    /// An empty block as the device cuts it. Outside the image it repeats the pixels inside, which are empty too.
+    /// Returns an empty block in the form that the device makes. Outside the image it repeats the pixels
+    /// inside, which are empty too.
     fn empty_block(&self, shape: Shape) -> Result<Vec<u8>> {
         let mut block = self.fill.repeat(shape.len() / self.fill.len());
         predictor::apply(self.encoder.predictor, shape, false, &mut block, &mut Vec::new())
@@ -230,7 +234,7 @@ impl WritePlan {
         let shape = self.mask_shape(run.level, grid.decoded_height(run.row));
         let failed = |cause| Error::Encode { block: self.name(run, col, true), cause };
         let area = BlockArea { pixel: 1, sample: 1, pick: None, mask: true, ..BlockArea::new(self, run, col) };
-        // The mask is cut like a band of bytes.
+        // The mask is handled like a band of bytes.
         let mask = rows.mask.unwrap_or_default();
         let as_rows = RowsView { samples: mask, row_bytes: rows.mask_bytes, mask: None, ..*rows };
         area.block_of_bits(&as_rows, shape, scratch).map_err(failed)?;
@@ -251,7 +255,7 @@ impl WritePlan {
         self.append_with(index, mask, encoded, |out| encoder.encode(block, shape, out, &mut scratch.encode))
     }
 
-    /// Appends a block that `encode` makes, with its frame in a COG.
+    /// Appends a block that `encode` makes, with its leader and trailer in a COG.
     fn append_with(
         &self,
         index: u64,
@@ -287,7 +291,7 @@ struct BlockArea {
     pixel: usize,
     /// Bytes of a sample.
     sample: usize,
-    /// The band to take, out of how many; `None` for all.
+    /// The band to take and the number of bands; `None` for all bands.
     pick: Option<Every>,
     /// Whether these are the bytes of a mask: every byte that is not 0 becomes 1.
     mask: bool,
@@ -324,8 +328,8 @@ impl BlockArea {
         })
     }
 
-    /// Copies the block to the scratch memory. Outside the image it repeats the last pixel inside: this compresses best with every codec,
-    /// and does not ring with lossy ones.
+    /// Copies the block to the scratch memory. Outside the image it repeats the last pixel inside: this
+    /// compresses best with every codec, and avoids ringing with lossy ones.
     fn block(&self, rows: &RowsView<'_>, shape: Shape, scratch: &mut Scratch) -> swath_codec::Result<()> {
         if shape.bits != self.sample * 8 {
             return self.block_of_bits(rows, shape, scratch);

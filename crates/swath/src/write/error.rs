@@ -1,57 +1,57 @@
-//! Why a file cannot be written as the options say.
+//! The errors of planning a write.
 
 use swath_codec::DType;
 
-/// Why a file cannot be planned or written as the options say.
+/// Why a file cannot be planned or written with these options.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// The image is empty, or larger than TIFF allows.
     #[error("an image of {width} x {height} pixels and {bands} bands cannot be written")]
     Size {
-        /// Pixels across.
+        /// Width in pixels.
         width: u64,
-        /// Pixels down.
+        /// Height in pixels.
         height: u64,
-        /// Bands.
+        /// The number of bands.
         bands: usize,
     },
-    /// The sides of tiles are multiples of 16.
+    /// The width or the height of the tiles is not a multiple of 16.
     #[error("tiles of {width} x {height} pixels are not allowed: both sides must be multiples of 16")]
     TileSize {
-        /// Pixels across.
+        /// Width in pixels.
         width: u32,
-        /// Pixels down.
+        /// Height in pixels.
         height: u32,
     },
-    /// A strip without rows.
+    /// A strip has no rows.
     #[error("a strip needs at least one row")]
     StripRows,
-    /// A COG is tiled.
+    /// A COG must be tiled.
     #[error("a Cloud Optimized GeoTIFF has tiles, not strips")]
     StripsInCog,
-    /// A block would be too large to be encoded at once.
-    #[error("blocks of {width} x {height} pixels would have more than {limit} bytes")]
+    /// A block is too large to be encoded.
+    #[error("blocks of {width} x {height} pixels would exceed the limit of {limit} bytes; use smaller blocks")]
     BlockBytes {
-        /// Pixels across.
+        /// Width in pixels.
         width: u64,
-        /// Pixels down.
+        /// Height in pixels.
         height: u64,
-        /// The most bytes.
+        /// The most bytes of a block.
         limit: u64,
     },
     /// The table of blocks would not fit in memory.
     #[error("the file would have {blocks} blocks, the limit is {limit}; use larger blocks")]
     Blocks {
-        /// Blocks of all levels.
+        /// The number of blocks of all levels.
         blocks: u64,
-        /// The most there may be.
+        /// The most blocks of a file.
         limit: u64,
     },
-    /// The type has no such width.
+    /// The sample type cannot be stored in this number of bits.
     #[error("{dtype} samples cannot be stored in {bits} bits")]
     Bits {
-        /// Bits asked for.
+        /// The requested number of bits.
         bits: u16,
         /// The type.
         dtype: DType,
@@ -67,8 +67,8 @@ pub enum PlanError {
     /// The codec does not support such samples or settings.
     #[error(transparent)]
     Codec(swath_codec::Error),
-    /// The nodata value is not one that a sample can have.
-    #[error("nodata {nodata} is not a value that {dtype} samples can have")]
+    /// The sample type cannot hold the nodata value.
+    #[error("{dtype} samples cannot hold the nodata value {nodata}")]
     NoData {
         /// The value.
         nodata: String,
@@ -80,10 +80,10 @@ pub enum PlanError {
     Photometric {
         /// The photometric interpretation.
         photometric: &'static str,
-        /// Bands there are.
+        /// The number of bands.
         bands: usize,
     },
-    /// An overview that would not be smaller than the one before.
+    /// An overview would not be smaller than the one before it.
     #[error(
         "overview factor {factor} is not larger than the one before it, leaves no smaller image, or is more than 32768 times it"
     )]
@@ -91,10 +91,10 @@ pub enum PlanError {
         /// The factor.
         factor: u64,
     },
-    /// The resampling means nothing for such samples.
+    /// The resampling method is not defined for such samples.
     #[error("resampling {method} is not defined for {dtype} samples")]
     Resampling {
-        /// Its name.
+        /// The name of the method.
         method: &'static str,
         /// The type.
         dtype: DType,

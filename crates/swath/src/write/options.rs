@@ -1,4 +1,4 @@
-//! How a file is laid out and encoded: the choices of the caller.
+//! The options of a write: how the file is laid out and encoded.
 
 use swath_codec::{Compress, Predictor};
 use swath_tiff::geo::{GeoKeys, GeoTransform};
@@ -61,151 +61,155 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// A plain tiled GeoTIFF.
+    /// Creates the options of a plain tiled GeoTIFF.
     pub fn new() -> WriteOptions {
         WriteOptions::default()
     }
 
-    /// A Cloud Optimized GeoTIFF with its overviews.
+    /// Selects a Cloud Optimized GeoTIFF with overviews.
     #[must_use]
     pub fn cog(self) -> WriteOptions {
         self.layout(FileLayout::Cog).overviews(Overviews::Auto)
     }
 
-    /// The order of directories and blocks in the file.
+    /// Sets the order of directories and blocks in the file.
     #[must_use]
     pub fn layout(mut self, layout: FileLayout) -> WriteOptions {
         self.layout = layout;
         self
     }
 
-    /// Tiles or strips.
+    /// Sets the blocks: tiles or strips.
     #[must_use]
     pub fn blocks(mut self, blocks: BlockSize) -> WriteOptions {
         self.blocks = blocks;
         self
     }
 
-    /// Whether a block holds all bands of its pixels, or each band has its own blocks.
+    /// Sets whether a block holds all bands of its pixels, or each band has its own blocks.
     #[must_use]
     pub fn planar(mut self, planar: Planar) -> WriteOptions {
         self.planar = planar;
         self
     }
 
-    /// The codec and its settings.
+    /// Sets the codec and its settings.
     #[must_use]
     pub fn compression(mut self, compress: Compress) -> WriteOptions {
         self.compress = compress;
         self
     }
 
-    /// The predictor.
+    /// Sets the predictor.
     #[must_use]
     pub fn predictor(mut self, predictor: impl Into<PredictorChoice>) -> WriteOptions {
         self.predictor = predictor.into();
         self
     }
 
-    /// Bits of a sample in the file, if its type has more: 1 for black and white, 12 for a camera.
+    /// Sets the number of bits per sample in the file, if the sample type has more: 1 for black and white, 12
+    /// for a camera.
     #[must_use]
     pub fn bits(mut self, bits: u16) -> WriteOptions {
         self.bits = Some(bits);
         self
     }
 
-    /// Which overviews to make.
+    /// Sets which overviews to compute.
     #[must_use]
     pub fn overviews(mut self, overviews: Overviews) -> WriteOptions {
         self.overviews = overviews;
         self
     }
 
-    /// How overviews are made. The default is the mean, and the nearest pixel where pixels are classes.
+    /// Sets how overviews are computed. The default is the mean, and the nearest pixel for images of classes.
     #[must_use]
     pub fn resampling(mut self, resampling: Resampling) -> WriteOptions {
         self.resampling = Some(resampling);
         self
     }
 
-    /// Whether to write a mask. The source gives it with the pixels.
+    /// Sets whether to write a mask. The source provides it with the pixels.
     #[must_use]
     pub fn mask(mut self, mask: bool) -> WriteOptions {
         self.mask = mask;
         self
     }
 
-    /// What the samples mean. By default the colours of the bands and the palette decide.
+    /// Sets the photometric interpretation. By default it follows from the colours of the bands and the
+    /// palette.
     #[must_use]
     pub fn photometric(mut self, photometric: Photometric) -> WriteOptions {
         self.photometric = Some(photometric);
         self
     }
 
-    /// The meaning of the extra samples (ExtraSamples tag). By default the colours of the bands decide.
+    /// Sets the meaning of the extra samples (ExtraSamples tag). By default it follows from the colours of
+    /// the bands.
     #[must_use]
     pub fn extra_samples(mut self, extra_samples: impl Into<Vec<u16>>) -> WriteOptions {
         self.extra_samples = Some(extra_samples.into());
         self
     }
 
-    /// Classic TIFF or BigTIFF.
+    /// Sets the kind of TIFF: classic TIFF or BigTIFF.
     #[must_use]
     pub fn big_tiff(mut self, big_tiff: BigTiff) -> WriteOptions {
         self.big_tiff = big_tiff;
         self
     }
 
-    /// Whether to leave out blocks that hold only nodata (or 0, if there is no nodata value).
+    /// Sets whether to leave out blocks that hold only nodata (or 0, if there is no nodata value).
     #[must_use]
     pub fn skip_empty(mut self, skip_empty: bool) -> WriteOptions {
         self.skip_empty = skip_empty;
         self
     }
 
-    /// Whether to compute exact statistics of each band and where to store them.
+    /// Sets whether to compute exact statistics of each band and where to store them.
     #[must_use]
     pub fn statistics(mut self, statistics: Statistics) -> WriteOptions {
         self.statistics = statistics;
         self
     }
 
-    /// Whether to replace NaN by the nodata value.
+    /// Sets whether to replace NaN by the nodata value.
     #[must_use]
     pub fn nan_to_nodata(mut self, nan_to_nodata: bool) -> WriteOptions {
         self.nan_to_nodata = nan_to_nodata;
         self
     }
 
-    /// Georeferencing, nodata, colours, names and other metadata. Replaces what was set before.
+    /// Sets georeferencing, nodata, colours, names and other metadata. Replaces all metadata that was set
+    /// before.
     #[must_use]
     pub fn metadata(mut self, metadata: ImageMetadata) -> WriteOptions {
         self.metadata = metadata;
         self
     }
 
-    /// The nodata value.
+    /// Sets the nodata value.
     #[must_use]
     pub fn nodata(mut self, nodata: NoData) -> WriteOptions {
         self.metadata.nodata = Some(nodata);
         self
     }
 
-    /// From pixel corners to coordinates.
+    /// Sets the transform from pixel corners to coordinates.
     #[must_use]
     pub fn transform(mut self, transform: GeoTransform) -> WriteOptions {
         self.metadata.transform = Some(transform);
         self
     }
 
-    /// The coordinate reference system.
+    /// Sets the coordinate reference system.
     #[must_use]
     pub fn geo_keys(mut self, geo_keys: GeoKeys) -> WriteOptions {
         self.metadata.geo_keys = Some(geo_keys);
         self
     }
 
-    /// Adds a tag that is written to the full resolution as it is.
+    /// Adds a tag that is written to the full resolution unchanged.
     #[must_use]
     pub fn extra_tag(mut self, tag: Tag, value: Value) -> WriteOptions {
         self.extra_tags.push((tag, value));
@@ -219,7 +223,7 @@ impl WriteOptions {
 pub enum FileLayout {
     /// Cloud Optimized GeoTIFF: directories first, then the smallest overview, the full resolution last, as GDAL's COG driver writes it.
     Cog,
-    /// Blocks first, directories behind them.
+    /// Blocks first, directories after them.
     Plain,
 }
 
@@ -241,13 +245,13 @@ pub enum BlockSize {
     },
 }
 
-/// Which predictor to use.
+/// The choice of the predictor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PredictorChoice {
     /// 3 for floats, 2 for integers, none for codecs and samples that do not support one.
     Auto,
-    /// This one.
+    /// This predictor.
     Always(Predictor),
 }
 
@@ -257,15 +261,15 @@ impl From<Predictor> for PredictorChoice {
     }
 }
 
-/// Which overviews to make.
+/// The overviews to compute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overviews {
-    /// None.
+    /// No overviews.
     None,
-    /// By factors of two, until one fits in a single block.
+    /// Factors of two, until the overview fits in a single block.
     Auto,
-    /// By these factors of the full resolution, in increasing order.
+    /// These factors of the full resolution, in increasing order.
     Factors(Vec<u32>),
 }
 

@@ -1,4 +1,4 @@
-//! A file that is assembled from batches of blocks, in whatever process they were encoded.
+//! A file that is assembled from batches of blocks, which any process may have encoded.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,8 +15,8 @@ use crate::write::report::WriteReport;
 use crate::write::sidecars;
 use crate::write::stream::{Spools, Streamed};
 
-/// An unfinished file. [`add`](PartialFile::add) takes batches of [`WritePlan::encode`], and [`commit`](PartialFile::commit) makes the
-/// file of them, or nothing.
+/// An unfinished file. [`add`](PartialFile::add) takes batches of [`WritePlan::encode`], and
+/// [`commit`](PartialFile::commit) makes the complete file from them, or no file.
 #[derive(Debug)]
 pub struct PartialFile<'a> {
     plan: &'a WritePlan,
@@ -28,10 +28,11 @@ pub struct PartialFile<'a> {
 }
 
 impl WritePlan {
-    /// Starts a file. Of `config`, only [`overwrite`](WriteConfig::overwrite) matters.
+    /// Starts a file. Only [`overwrite`](WriteConfig::overwrite) of `config` is used.
     ///
     /// # Errors
-    /// [`Error::Exists`] if the file or a sidecar exists and is not to be replaced, [`Error::Write`] if the system refuses.
+    /// [`Error::Exists`] if the file or a sidecar file exists and overwriting is off, [`Error::Write`] if the
+    /// system cannot create it.
     pub fn begin_file(&self, path: impl AsRef<Path>, config: &WriteConfig<'_>) -> Result<PartialFile<'_>> {
         let path = path.as_ref().to_owned();
         let overwrite = config.overwrite;
@@ -44,8 +45,8 @@ impl WritePlan {
             return Err(Error::Exists { file: sidecar.display().to_string() });
         }
         let new = NewFile::create(&path).map_err(failed)?;
-        // The blocks of the full resolution go to the new file immediately. In a plain file this is their final place; in a COG the file
-        // system later inserts the overviews in front of them.
+        // The blocks of the full resolution go to the new file immediately. In a plain file this is their
+        // final position; in a COG the file system later inserts the overviews before them.
         let start = if self.is_cog() { 0 } else { PLAIN_START };
         let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
         let overviews = Spool::in_file(scratch_file(folder_of(&path)).map_err(failed)?, 0, false);
@@ -58,13 +59,13 @@ impl PartialFile<'_> {
     /// Adds blocks. In a COG their order does not matter; a plain file keeps the order in which they are added.
     ///
     /// # Errors
-    /// [`Error::BlockTwice`] if a block was added before, [`Error::Write`] if the system refuses.
+    /// [`Error::BlockTwice`] if a block was added before, [`Error::Write`] if writing fails.
     pub fn add(&mut self, encoded: &EncodedBatch) -> Result<()> {
         let Streamed { index, report, .. } = &mut self.streamed;
         self.spools.append(encoded, index, report).map_err(|error| named(error, &self.path))
     }
 
-    /// Checks that every block of every level was added, lays the file out and gives it its name.
+    /// Checks that every block of every level was added, lays out the file and gives it its name.
     ///
     /// # Errors
     /// [`Error::BlockMissing`], [`Error::TooLarge`], [`Error::Exists`], [`Error::Write`]; in that case there is no new file.
@@ -90,7 +91,7 @@ impl PartialFile<'_> {
 }
 
 impl Spools {
-    /// Appends a batch and records the places of its blocks.
+    /// Appends a batch and records the positions of its blocks.
     pub(crate) fn append(
         &mut self,
         encoded: &EncodedBatch,
@@ -113,7 +114,7 @@ impl Spools {
     }
 }
 
-/// The same error with the name of the file that is written.
+/// Returns the same error with the name of the file that is written.
 pub(super) fn named(error: Error, path: &Path) -> Error {
     match error {
         Error::Write { cause: source, .. } => Error::Write { file: path.display().to_string(), cause: source },

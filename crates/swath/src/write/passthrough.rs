@@ -15,17 +15,17 @@ use crate::write::encode::{EncodedBatch, EncodedBlock, Run, Scratch, What};
 use crate::write::plan::WritePlan;
 use crate::write::rows::RowsView;
 
-/// The blocks of a source's full resolution as they are stored.
+/// The blocks of a source's full resolution in their stored form.
 #[derive(Debug)]
 pub struct PassthroughBlocks {
     source: Arc<dyn Source>,
     file: String,
     table: BlockTable,
     grid: BlockGrid,
-    /// Block row and column of the source where the plan's first block is.
+    /// Block row and column of the source that correspond to the plan's first block.
     first: (u64, u64),
     max_block_bytes: u64,
-    /// The tags that the blocks need, as the source has them.
+    /// The tags that the blocks need, copied from the source.
     pub(crate) tags: Vec<(Tag, Value)>,
 }
 
@@ -40,8 +40,8 @@ const CODEC_TAGS: [Tag; 6] = [
 ];
 
 impl PassthroughBlocks {
-    /// The blocks of the part of a level whose first pixel is (`row`, `col`), if the plan would store the same blocks in the same way.
-    /// The caller has checked that all bands are read, in order.
+    /// Returns the blocks of the part of a level whose first pixel is (`row`, `col`), if the plan would store
+    /// the same blocks in the same form. The caller has checked that all bands are read, in order.
     pub(crate) fn of(
         level: &Level,
         row: u64,
@@ -85,7 +85,7 @@ impl PassthroughBlocks {
             && col.is_multiple_of(grid.block_width)
             // The last strip is shorter than the others, so it must be the last of both images.
             && (grid.tiled || (row + planned.height == grid.height));
-        // Whether a block is empty is not known without decoding it.
+        // Whether a block is empty cannot be determined without decoding it.
         let whole = layout.table.counts().is_some() && !plan.changes_pixels() && !plan.options.skip_empty;
         if !(same_samples && same_codec && same_blocks && whole) {
             return None;
@@ -101,7 +101,7 @@ impl PassthroughBlocks {
         })
     }
 
-    /// Copies the blocks of a run, and encodes those of the mask.
+    /// Copies the blocks of a run, and encodes the blocks of the mask.
     pub(crate) fn copy_run(
         &self,
         plan: &WritePlan,
@@ -120,7 +120,7 @@ impl PassthroughBlocks {
             .spans(self.source.as_ref(), self.grid.index(run.plane, row, col), count, &mut spans)
             .map_err(|cause| Error::Container { file: self.file.clone(), cause })?;
         if plan.encoder.compress.tag() == Compression::NONE.0 {
-            // Bytes behind the pixels have no meaning, and some files state more of them than they have.
+            // Bytes after the pixels have no meaning, and some files declare more of them than they have.
             let pixels = plan.block_shape(0, plan.levels[0].grid.decoded_height(run.row)).len() as u64;
             for span in &mut spans {
                 span.len = span.len.min(pixels);
@@ -169,7 +169,7 @@ impl PassthroughBlocks {
     }
 }
 
-/// `None` if a tag cannot be read: then the blocks cannot be decoded either.
+/// Returns `None` if a tag cannot be read: then the blocks cannot be decoded either.
 fn codec_tags(level: &Level, limits: &Limits) -> Option<Vec<(Tag, Value)>> {
     let fields = level.ifd.fields(level.source.as_ref(), limits);
     let mut tags = Vec::new();

@@ -1,4 +1,4 @@
-//! The plan of a file: what is decided and checked before the first pixel.
+//! The plan of a file: everything that is decided and checked before the first pixel.
 
 use swath_codec::{Compress, DType, Encoder, Predictor, SampleFormat, Shape, jpeg};
 use swath_tiff::nodata::NoData;
@@ -10,21 +10,21 @@ use crate::write::error::PlanError;
 use crate::write::options::{BlockSize, FileLayout, Overviews, PredictorChoice, Statistics, WriteOptions};
 use crate::write::reduce::{Reduction, Resampling};
 
-/// The most decoded bytes of a block. The frame of a COG has 32 bits for its encoded size.
+/// The most decoded bytes of a block. The leader of a block in a COG has 32 bits for its encoded size.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
-/// The most blocks of all levels together: 1.2 GB of table.
+/// The most blocks of all levels together: their table takes 1.2 GB.
 const MAX_BLOCKS: u64 = 100_000_000;
 
 /// The size of an image and the type of its samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageShape {
-    /// Rows of pixels.
+    /// Height in pixels.
     pub height: u64,
-    /// Columns of pixels.
+    /// Width in pixels.
     pub width: u64,
-    /// Bands.
+    /// The number of bands.
     pub bands: usize,
     /// The type of the samples.
     pub dtype: DType,
@@ -44,11 +44,12 @@ impl std::fmt::Display for ImageShape {
     }
 }
 
-/// Everything about a file that is decided before its first row arrives: the grid of blocks of every level, the codec, the predictor, the
-/// tags. A plan is immutable, and equal inputs make equal plans, so that rows can be encoded in any process.
+/// Everything about a file that is decided before its first row arrives: the block grid of every level, the
+/// codec, the predictor and the tags. A plan is immutable, and equal inputs make equal plans, so rows can be
+/// encoded in any process.
 ///
-/// A plan can be sent to another process: it implements `serde::Serialize` and `serde::Deserialize`. A plan that is loaded is checked
-/// like a new one, and writes the same bytes as the plan that was stored.
+/// A plan can be sent to another process: it implements `serde::Serialize` and `serde::Deserialize`. Loading
+/// checks a plan like a new one, and a loaded plan writes the same bytes as the stored one.
 ///
 /// A Cloud Optimized GeoTIFF with a coordinate reference system and a transform:
 ///
@@ -72,7 +73,7 @@ impl std::fmt::Display for ImageShape {
 /// plan.write_file(&path, &mut source, &WriteConfig::new().overwrite(true))?;
 ///
 /// let image = Dataset::open(&path)?.image(0)?;
-/// assert_eq!(image.about().epsg(), Some(32633));
+/// assert_eq!(image.metadata().epsg(), Some(32633));
 /// assert_eq!(image.levels().len(), 2);
 /// # std::fs::remove_file(path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -90,11 +91,11 @@ pub struct WritePlan {
     pub(crate) mask_encoder: Encoder,
     pub(crate) levels: Vec<PlannedLevel>,
     pub(crate) nodata: Option<NoData>,
-    /// The bytes of a sample that is not stored.
+    /// The bytes of one sample that readers use for blocks which are not stored.
     pub(crate) fill: Vec<u8>,
-    /// The band that says which pixels are valid, if the colours are not premultiplied with it.
+    /// The band that says which pixels are valid, if the colours are not premultiplied by it.
     pub(crate) alpha: Option<usize>,
-    /// The largest classic TIFF.
+    /// The size limit of a classic TIFF.
     pub(crate) classic_limit: u64,
 }
 
@@ -102,9 +103,9 @@ pub struct WritePlan {
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedLevel {
     pub(crate) grid: BlockGrid,
-    /// The level that it is made from; itself for the full resolution.
+    /// The level from which it is computed; for the full resolution, its own number.
     pub(crate) parent: usize,
-    /// How it is made from that.
+    /// How it is computed from that level.
     pub(crate) reduction: Option<Reduction>,
 }
 
@@ -119,7 +120,7 @@ impl WritePlan {
     /// Plans a file for an image of this shape.
     ///
     /// # Errors
-    /// [`PlanError`] names the option that cannot be met, or the options that contradict each other.
+    /// [`PlanError`] names the option that is not supported, or the options that contradict each other.
     pub fn new(shape: ImageShape, mut options: WriteOptions) -> std::result::Result<WritePlan, PlanError> {
         let ImageShape { height, width, bands, dtype } = shape;
         let largest = u64::from(u32::MAX);
@@ -139,7 +140,7 @@ impl WritePlan {
         if let Some(nodata) = nodata.filter(|&nodata| !can_hold(dtype, bits, nodata)) {
             return Err(PlanError::NoData { nodata: nodata.to_string(), dtype });
         }
-        // Premultiplied colours (1) are 0 where alpha is 0, and count as that.
+        // Premultiplied colours (1) are 0 where alpha is 0, and count as valid zeros.
         let alpha = extra_samples.iter().position(|kind| *kind == 2);
         let alpha = alpha.map(|extra| bands - extra_samples.len() + extra);
         let mut plan = WritePlan {
@@ -189,7 +190,7 @@ impl WritePlan {
         self.levels[0].grid.height
     }
 
-    /// Bands.
+    /// The number of bands.
     pub fn bands(&self) -> usize {
         self.bands
     }
@@ -219,12 +220,12 @@ impl WritePlan {
         self.options.mask
     }
 
-    /// Bytes of a row of pixels of a level in memory, all bands of each pixel side by side.
+    /// The number of bytes of a row of a level in memory, interleaved by pixel.
     pub(crate) fn row_bytes(&self, level: usize) -> usize {
         self.levels[level].grid.width as usize * self.bands * self.dtype.size()
     }
 
-    /// Whether each block of the mask comes right behind the block that it belongs to.
+    /// Whether each block of the mask directly follows its block of the image.
     pub(crate) fn mask_is_interleaved(&self) -> bool {
         self.options.mask && self.is_cog() && self.options.planar == Planar::Chunky
     }
@@ -235,7 +236,7 @@ impl WritePlan {
         self.options.nan_to_nodata && has_nan && self.nodata.is_some_and(|nodata| !nodata.value_f64().is_nan())
     }
 
-    /// The colour that a reader gives a band from the tags alone.
+    /// The colour interpretation that a reader derives for a band from the tags alone.
     pub(crate) fn color_by_tags(&self, band: usize) -> &'static str {
         let first_extra = self.bands - self.extra_samples.len();
         let alpha = self.extra_samples.iter().position(|kind| matches!(kind, 1 | 2));
@@ -258,14 +259,14 @@ impl WritePlan {
         self.options.layout == FileLayout::Cog
     }
 
-    /// The tables that all blocks of JPEG share; `None` for other codecs.
+    /// The tables that all JPEG blocks share; `None` for other codecs.
     pub(crate) fn jpeg_tables(&self) -> std::result::Result<Option<Vec<u8>>, PlanError> {
         let samples = self.block_shape(0, 1).samples;
         let params = self.encoder.compress.jpeg(samples);
         params.map(|params| jpeg::encode_tables(&params, samples)).transpose().map_err(PlanError::Codec)
     }
 
-    /// The shape of a block of `height` rows as the encoder gets it.
+    /// The shape of a block of `height` rows as the encoder receives it.
     pub(crate) fn block_shape(&self, level: usize, height: u64) -> Shape {
         let grid = &self.levels[level].grid;
         Shape {
@@ -282,7 +283,7 @@ impl WritePlan {
         Shape { samples: 1, bits: 1, format: SampleFormat::Uint, ..self.block_shape(level, height) }
     }
 
-    /// Refuses blocks that are too large to be encoded at once, and samples that the codec does not support.
+    /// Rejects blocks that are too large to be encoded, and samples that the codec does not support.
     fn check_block_bytes(&self) -> std::result::Result<(), PlanError> {
         let base = &self.levels[0].grid;
         let shape = self.block_shape(0, base.block_height);
@@ -302,7 +303,7 @@ impl WritePlan {
             Overviews::None => Vec::new(),
             Overviews::Factors(factors) => factors.iter().map(|&factor| u64::from(factor)).collect(),
             Overviews::Auto => {
-                // Strips have no width to stop at.
+                // Strips are as wide as the image, so their width cannot end the series.
                 let (width, height) = if base.tiled { (base.block_width, base.block_height) } else { (512, 512) };
                 let larger =
                     |factor: &u64| base.width.div_ceil(*factor) > width || base.height.div_ceil(*factor) > height;
@@ -319,7 +320,8 @@ impl WritePlan {
             let previous = &self.levels[self.levels.len() - 1].grid;
             let (width, height) = (base.width.div_ceil(factor.max(1)), base.height.div_ceil(factor.max(1)));
             let grows = made.last().is_some_and(|&last| factor <= last);
-            // From the smallest level that it can be made from: each level costs a quarter of the one before.
+            // Use the smallest level from which it can be computed: each level costs a quarter of the one
+            // before.
             let parent = (0..made.len()).rev().find(|&level| factor % made[level] == 0).unwrap_or(0);
             let step = factor / made[parent];
             let too_large = step > Reduction::MAX_FACTOR as u64;
@@ -340,14 +342,14 @@ impl WritePlan {
         Ok(())
     }
 
-    /// Refuses more blocks than the memory can hold: the table of blocks is in memory while a file is written.
+    /// Rejects more blocks than fit in memory: the block table is in memory while a file is written.
     fn check_block_count(&self) -> std::result::Result<(), PlanError> {
         let counts = self.levels.iter().map(|level| level.grid.count().unwrap_or(u64::MAX));
         let blocks = counts.fold(0, u64::saturating_add);
         if blocks > MAX_BLOCKS { Err(PlanError::Blocks { blocks, limit: MAX_BLOCKS }) } else { Ok(()) }
     }
 
-    /// Replaces every choice of the options that was left open by what was chosen. A plan that is made from these options is the same.
+    /// Replaces every open choice of the options by the decision. These options give the same plan again.
     fn settle_options(&mut self) {
         let options = &mut self.options;
         options.bits = Some(self.bits);
@@ -358,7 +360,8 @@ impl WritePlan {
         options.resampling = method.or(options.resampling);
     }
 
-    /// How overviews are made: by default from the nearest pixel where a mean of values has no meaning.
+    /// Returns how overviews are computed: by default from the nearest pixel if a mean of values has no
+    /// meaning.
     fn resampling(&self) -> std::result::Result<Resampling, PlanError> {
         let classes = self.photometric == Photometric::PALETTE
             || self.bits < 8
@@ -388,7 +391,8 @@ fn grid(width: u64, height: u64, planes: u64, options: &WriteOptions) -> std::re
     Ok(BlockGrid { width, height, block_width, block_height, planes, tiled })
 }
 
-/// The nodata value of the GDAL_NODATA tag. Readers put it where no block is stored, even if no sample can have it.
+/// Returns the nodata value for the GDAL_NODATA tag. Readers use it for blocks that are not stored, even if
+/// no sample can hold it.
 fn announced(options: &WriteOptions, dtype: DType) -> Option<NoData> {
     let (kind, bits) = kind_of(dtype);
     let text = options.extra_tags.iter().find_map(|(tag, value)| match value {
@@ -399,16 +403,16 @@ fn announced(options: &WriteOptions, dtype: DType) -> Option<NoData> {
     text.cloned().or_else(own).and_then(|text| NoData::parse(&text, kind, bits))
 }
 
-/// Whether samples of a type that are stored in so many bits can have exactly this value.
+/// Whether samples of a type that are stored in this number of bits can hold exactly this value.
 pub(crate) fn can_hold(dtype: DType, bits: u16, nodata: NoData) -> bool {
     let (kind, _) = kind_of(dtype);
     let value = nodata.value_f64();
-    // If the value were rounded, missing pixels would differ from the value of the tag.
+    // If the value were rounded, missing pixels would differ from the value in the tag.
     let exact = dtype != DType::F16 || value.is_nan() || f64::from(half::f16::from_f64(value)) == value;
     nodata.fits(kind, u32::from(bits)) && exact
 }
 
-/// Bits of a sample in the file.
+/// Returns the number of bits of a sample in the file.
 fn choose_bits(dtype: DType, chosen: Option<u16>) -> std::result::Result<u16, PlanError> {
     let whole = dtype.size() as u16 * 8;
     let bits = chosen.unwrap_or(whole);
@@ -434,7 +438,8 @@ fn choose_predictor(options: &WriteOptions, dtype: DType, bits: u16) -> std::res
     Ok(predictor)
 }
 
-/// A mask has the codec of the image, if that is a lossless codec that every reader has.
+/// Returns the encoder of the mask. It has the codec of the image, if that is a lossless codec that every
+/// reader supports.
 fn mask_encoder(compress: &Compress) -> Encoder {
     let compress = match *compress {
         same @ (Compress::Lzw | Compress::Zstd { .. } | Compress::Deflate { .. }) => same,
@@ -443,7 +448,7 @@ fn mask_encoder(compress: &Compress) -> Encoder {
     Encoder { compress, predictor: Predictor::None }
 }
 
-/// What the samples mean: photometric interpretation and extra samples.
+/// Returns the meaning of the samples: photometric interpretation and extra samples.
 fn choose_photometric(
     options: &WriteOptions,
     bands: usize,
@@ -452,7 +457,7 @@ fn choose_photometric(
 ) -> std::result::Result<(Photometric, Vec<u16>), PlanError> {
     let block_samples = if options.planar == Planar::Separate { 1 } else { bands };
     let colors: Vec<&str> = options.metadata.bands.iter().map(|band| band.color).collect();
-    // Without colours, as GDAL interprets three or four bands of bytes.
+    // If the bands have no colours, follow GDAL's interpretation of three or four bands of bytes.
     let unnamed = colors.iter().all(|color| matches!(*color, "" | "undefined"));
     let rgb = colors.starts_with(&["red", "green", "blue"])
         || (unnamed && dtype == DType::U8 && matches!(bands, 3 | 4) && bits == 8);

@@ -1,10 +1,11 @@
 //! A plan as data, for other processes: the form in which a [`WritePlan`] is stored and sent.
 //!
-//! The document has its own types, so that the form does not change when the engine's types do. It holds the shape of the image and the
-//! options with all choices made. Everything else of a plan follows from them, and loading a document makes the plan anew: a document
-//! of a stranger passes the same checks as the arguments of [`WritePlan::new`].
+//! The document has its own types, so that its form does not change when the engine's types do. It holds the
+//! shape of the image and the options with all choices made. Everything else in a plan follows from them.
+//! Loading a document creates the plan again, so an untrusted document passes the same checks as the
+//! arguments of [`WritePlan::new`].
 //!
-//! Floats are text where the format is text: JSON has no NaN, and not every parser of JSON reads all digits.
+//! In text formats, floats are stored as text: JSON has no NaN, and not every JSON parser reads all digits.
 
 mod codec;
 mod exact;
@@ -28,8 +29,9 @@ const VERSION: u32 = 1;
 
 /// The stored form of a [`WritePlan`].
 ///
-/// `WritePlan` itself can be serialised and deserialised. This type is for callers that want the reason as a [`PlanError`] and not as
-/// text in an error of the format: deserialise a `PlanDocument`, then convert it with `WritePlan::try_from`.
+/// `WritePlan` itself can be serialised and deserialised. This type is for callers that need the reason of a
+/// failure as a [`PlanError`] and not as text in an error of the format: deserialise a `PlanDocument`, then
+/// convert it with `WritePlan::try_from`.
 #[derive(Debug, Clone)]
 pub struct PlanDocument {
     version: u32,
@@ -124,7 +126,7 @@ enum ValueDocument {
 }
 
 impl ValueDocument {
-    /// `None` for a kind of value that documents of this version do not have.
+    /// Returns `None` for a kind of value that documents of this version do not support.
     fn new(value: &Value) -> Option<ValueDocument> {
         Some(match value {
             Value::Bytes(values) => ValueDocument::Bytes(values.clone()),
@@ -189,7 +191,7 @@ impl OptionsDocument {
             bits: plan.bits,
             overviews: match &options.overviews {
                 Overviews::Factors(factors) => factors.clone(),
-                // A plan has made this choice.
+                // A plan always holds explicit factors, so these variants do not occur.
                 Overviews::None | Overviews::Auto => Vec::new(),
             },
             resampling: options.resampling.map(|method| method.name().to_owned()),
@@ -311,9 +313,10 @@ impl<'de> Deserialize<'de> for PlanDocument {
     }
 }
 
-/// Reads a document. If the version is another one, the rest is skipped: it may have any form.
+/// Reads a document. If it has another version, the rest is skipped, because its form is unknown.
 struct DocumentVisitor {
-    /// Text formats can, and must, skip values whose form is not known. Binary formats cannot.
+    /// Whether the format is self-describing. Text formats can, and must, skip values of unknown form. Binary
+    /// formats cannot.
     self_describing: bool,
 }
 

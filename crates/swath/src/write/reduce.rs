@@ -1,22 +1,22 @@
 //! Computes a level from a finer one: the arithmetic of overviews.
 //!
-//! An output pixel stands for a block of `factor` x `factor` source pixels, clipped at the right and lower edge. Every
-//! output row is computed from its source rows alone and as a whole, so that it does not matter how rows are grouped
-//! into calls.
+//! An output pixel represents a block of `factor` x `factor` source pixels, clipped at the right and lower
+//! edge. Every output row is computed as a whole and only from its own source rows, so it does not matter how
+//! calls group the rows.
 //!
-//! A source pixel is missing when the mask says so, when it is nodata ([`NodataTest`] says what is) or when it is not a
-//! number, whatever nodata is. Missing pixels take no part. An output pixel to which no pixel contributes is nodata;
-//! without a nodata value that the type can hold it is NaN or, for integers, 0. A computed value that happens to be
-//! nodata is moved to the next value that is not, as GDAL does, so that no hole appears where there is data.
+//! A source pixel is missing if the mask says so, if it is nodata (see [`NodataTest`]), or if it is NaN.
+//! Missing pixels do not contribute. An output pixel without any contribution is nodata; if the type cannot
+//! hold a nodata value, it is NaN or, for integers, 0. A computed value that happens to equal nodata is moved
+//! to the next value that does not, as in GDAL, so that valid data does not turn into a hole.
 //!
-//! GDAL's overviews of images whose size is not a multiple of the factor are sampled at `size / ceil(size / factor)`
-//! instead of `factor`: their pixels are no longer whole blocks. Swath keeps the factor, for all methods; for sizes
-//! that are multiples the results are those of GDAL, but for NaN, which GDAL lets spread, and for bilinear and cubic
-//! next to missing pixels, where each pixel that is left keeps its weight here.
+//! For images whose size is not a multiple of the factor, GDAL samples overviews at `size / ceil(size /
+//! factor)` instead of `factor`, so its pixels are not whole blocks. Swath keeps the factor for all methods.
+//! For sizes that are multiples, the results equal GDAL's with two exceptions: GDAL lets NaN spread, and
+//! bilinear and cubic differ next to missing pixels, where Swath keeps the weight of each remaining pixel.
 
-mod blocks;
+mod cells;
 mod device;
-mod kernels;
+mod filters;
 mod ranks;
 mod scratch;
 
@@ -26,10 +26,10 @@ use std::ops::Range;
 use swath_codec::DType;
 use swath_tiff::nodata::NoData;
 
-use self::blocks::Summable;
-use self::kernels::Kernel;
+use self::cells::Summable;
+use self::filters::Kernel;
 pub(crate) use self::scratch::ReduceScratch;
-use crate::nodata::nodata_test::{NodataTest, Number, with_number};
+use crate::nodata::is_nodata::{NodataTest, Number, with_number};
 
 /// How overviews are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,20 +43,22 @@ pub enum Resampling {
     Min,
     /// The greatest value of the block.
     Max,
-    /// The middle value of the block; of an even number the mean of the middle two.
+    /// The middle value of the block; for an even number of pixels, the mean of the middle two.
     Median,
-    /// The most frequent value of the block; of several, the first to be met that often, row by row.
+    /// The most frequent value of the block; among equally frequent values, the first to reach that count,
+    /// row by row.
     Mode,
-    /// A triangle twice as wide as the block.
+    /// A triangle filter twice as wide as the block.
     Bilinear,
-    /// The cubic convolution of Catmull and Rom, four times as wide as the block; next to missing pixels, bilinear.
+    /// The cubic convolution of Catmull and Rom, four times as wide as the block. Next to missing pixels it
+    /// is bilinear.
     Cubic,
     /// Binomial weights of 3 pixels (factor 2), 5 pixels (up to 4) or 7 pixels.
     Gauss,
 }
 
 impl Resampling {
-    /// Every method with its names, the first being the usual one.
+    /// Every method with its names; the first name is the main one.
     const TABLE: [(Self, &'static [&'static str]); 9] = [
         (Self::Nearest, &["nearest"]),
         (Self::Mean, &["mean", "average"]),
@@ -80,7 +82,12 @@ impl Resampling {
         names
     };
 
-    /// The method of a name or alias.
+    /// The names of all methods, aliases included.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::TABLE.iter().flat_map(|(_, names)| *names).copied()
+    }
+
+    /// Returns the method with this name or alias.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::TABLE.iter().find(|(_, names)| names.contains(&name)).map(|(method, _)| *method)
     }
@@ -90,13 +97,13 @@ impl Resampling {
         Self::TABLE.iter().find(|(method, _)| *method == self).map_or("", |(_, names)| names[0])
     }
 
-    /// Whether the method is defined for samples of that type: complex numbers have no order.
+    /// Whether the method is defined for this sample type: complex numbers have no order.
     pub fn applies_to(self, dtype: DType) -> bool {
         let complex = matches!(dtype, DType::CI16 | DType::CI32 | DType::CF32 | DType::CF64);
         !(complex && matches!(self, Self::Min | Self::Max | Self::Median | Self::Mode))
     }
 
-    /// The weights of the methods that have some beyond their block.
+    /// The weights of the methods that use pixels outside their block.
     fn kernel(self) -> Option<Kernel> {
         match self {
             Self::Bilinear => Some(Kernel::Triangle),
@@ -107,11 +114,11 @@ impl Resampling {
     }
 }
 
-/// How a level is made from a finer one.
+/// How a level is computed from a finer one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reduction {
     pub(crate) method: Resampling,
-    /// How many source pixels are one output pixel in each direction: 2 to [`Self::MAX_FACTOR`].
+    /// The number of source pixels per output pixel in each direction: 2 to [`Self::MAX_FACTOR`].
     pub(crate) factor: usize,
     pub(crate) dtype: DType,
     pub(crate) nodata: Option<NoData>,
@@ -121,14 +128,14 @@ pub(crate) struct Reduction {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plane<'a> {
     pub(crate) samples: &'a [u8],
-    /// The row of the level that comes first in `samples`.
+    /// The row number in the level of the first row in `samples`.
     pub(crate) first: u64,
     pub(crate) width: usize,
     /// The height of the level.
     pub(crate) height: u64,
 }
 
-/// The rows of a plane, typed.
+/// The rows of a plane with a sample type.
 struct Rows<'a, T: Number> {
     samples: Cow<'a, [T]>,
     first: u64,
@@ -137,15 +144,15 @@ struct Rows<'a, T: Number> {
 }
 
 impl<T: Number> Rows<'_, T> {
-    /// One row of the level.
+    /// Returns one row of the level.
     ///
     /// # Panics
-    /// If the plane does not have it: it must hold [`Reduction::source_rows`].
+    /// If the plane does not hold the row. It must hold [`Reduction::source_rows`].
     fn row(&self, row: u64) -> &[T] {
         &self.samples[(row - self.first) as usize * self.width..][..self.width]
     }
 
-    /// The source rows of the block that an output row stands for.
+    /// Returns the source rows of the block that an output row represents.
     fn block(&self, row: u64, factor: usize) -> Range<u64> {
         row * factor as u64..(row + 1).saturating_mul(factor as u64).min(self.height)
     }
@@ -153,7 +160,7 @@ impl<T: Number> Rows<'_, T> {
 
 impl<'a> Plane<'a> {
     fn typed<T: Number>(self) -> Rows<'a, T> {
-        // Samples may lie anywhere in a larger buffer.
+        // Samples may start at any address in a larger buffer, so they may not be aligned.
         let samples = match bytemuck::try_cast_slice(self.samples) {
             Ok(samples) => Cow::Borrowed(samples),
             Err(_) => Cow::Owned(bytemuck::pod_collect_to_vec(self.samples)),
@@ -162,13 +169,13 @@ impl<'a> Plane<'a> {
     }
 }
 
-/// What the arithmetic on one type of numbers needs to know.
+/// The parameters of the arithmetic on one type of numbers.
 #[derive(Clone, Copy)]
 struct Rules<T> {
     method: Resampling,
     factor: usize,
     missing: NodataTest<T>,
-    /// The value of pixels to which nothing contributes.
+    /// The value of output pixels without any contribution.
     fill: T,
 }
 
@@ -179,7 +186,7 @@ impl<T: Number> Rules<T> {
         Self { method: reduction.method, factor: reduction.factor, missing, fill }
     }
 
-    /// Keeps computed values from being nodata.
+    /// Replaces computed values that equal nodata.
     fn keep_valid(&self, values: &mut [T]) {
         if self.missing.has_number() {
             let beside = self.missing.beside();
@@ -187,12 +194,12 @@ impl<T: Number> Rules<T> {
         }
     }
 
-    /// Whether a pixel may be missing at all.
+    /// Whether any pixel can be missing.
     fn may_miss(&self, mask: Option<&Rows<'_, u8>>) -> bool {
         T::FLOAT || mask.is_some() || self.missing.has_number()
     }
 
-    /// The valid samples of a part of a row.
+    /// Returns the valid samples of a part of a row.
     fn valid_of<'a>(
         &'a self,
         src: &'a Rows<'_, T>,
@@ -206,7 +213,7 @@ impl<T: Number> Rules<T> {
         samples.iter().copied().enumerate().filter_map(move |(at, sample)| valid(at, sample).then_some(sample))
     }
 
-    /// 1 where a pixel is valid, else 0.
+    /// Writes 1 for a valid pixel, else 0.
     fn flags(&self, samples: &[T], mask: Option<&[u8]>, flags: &mut [u8]) {
         let missing = self.missing;
         match mask {
@@ -221,10 +228,10 @@ impl<T: Number> Rules<T> {
 }
 
 impl Reduction {
-    /// The greatest factor. The pixels of its blocks can be counted in 32 bits.
+    /// The greatest factor. The pixels of such a block can be counted in 32 bits.
     pub(crate) const MAX_FACTOR: usize = 1 << 15;
 
-    /// The source rows that output rows need, of a level that is `height` high.
+    /// Returns the source rows that output rows need. The source level has `height` rows.
     pub(crate) fn source_rows(&self, rows: Range<u64>, height: u64) -> Range<u64> {
         let factor = self.factor as u64;
         let rows = rows.start..rows.end.min(height.div_ceil(factor));
@@ -242,12 +249,12 @@ impl Reduction {
         }
     }
 
-    /// Compute output rows of one band. `valid` has the same rows of the mask, 0 where a pixel is missing; `out` has
-    /// the output rows, each of `ceil(width / factor)` samples.
+    /// Computes output rows of one band. `valid` holds the same rows of the mask, 0 for a missing pixel.
+    /// `out` receives the output rows of `ceil(width / factor)` samples each.
     ///
     /// # Panics
-    /// If the planes do not have the [source rows](Self::source_rows), if `out` is too short, or if the method is not
-    /// defined for the type ([`Resampling::applies_to`]).
+    /// If the planes do not hold the [source rows](Self::source_rows), if `out` is too short, or if the
+    /// method is not defined for the type ([`Resampling::applies_to`]).
     pub(crate) fn reduce(
         &self,
         src: Plane<'_>,
@@ -273,8 +280,8 @@ impl Reduction {
         }, complex => self.reduce_pairs::<T>(src, mask, rows, out, scratch));
     }
 
-    /// Complex samples: both parts are reduced as numbers of their own. A pixel is missing when its real part is, or
-    /// when one of the parts is not a number.
+    /// Computes complex samples: both parts are reduced separately, as numbers. A pixel is missing if its
+    /// real part is, or if one of the parts is NaN.
     fn reduce_pairs<T: Summable>(
         &self,
         src: Plane<'_>,
@@ -310,8 +317,8 @@ impl Reduction {
         }
     }
 
-    /// The mask of output rows: 255 where [`reduce`](Self::reduce) makes a value from pixels that are valid in this
-    /// mask, else 0.
+    /// Computes the mask of output rows: 255 where [`reduce`](Self::reduce) computes a value from pixels that
+    /// are valid in this mask, else 0.
     ///
     /// # Panics
     /// As [`reduce`](Self::reduce).
@@ -328,8 +335,8 @@ impl Reduction {
         let mut scratch = ReduceScratch::default();
         for (row, out) in rows.zip(out.chunks_exact_mut(width)) {
             match self.method.kernel() {
-                Some(kernel) => kernels::mask_row(kernel, self.factor, &mask, row, out, &mut scratch),
-                None => blocks::mask_row(self.factor, &mask, row, out),
+                Some(kernel) => filters::mask_row(kernel, self.factor, &mask, row, out, &mut scratch),
+                None => cells::mask_row(self.factor, &mask, row, out),
             }
         }
     }
@@ -351,7 +358,7 @@ impl Reduction {
     }
 }
 
-/// By width, not by type: the compiler makes one fast loop for each.
+/// Generic over the size, not the type, so that the compiler makes one fast loop for each size.
 fn pick_row<const SIZE: usize>(from: &[u8], out: &mut [u8], factor: usize) {
     let (from, _) = from.as_chunks::<SIZE>();
     let (out, _) = out.as_chunks_mut::<SIZE>();
@@ -366,7 +373,7 @@ fn pick_row<const SIZE: usize>(from: &[u8], out: &mut [u8], factor: usize) {
     }
 }
 
-/// Lends bytes as samples, through a copy where they are not aligned.
+/// Passes bytes to `write` as samples, through a copy if they are not aligned.
 fn into_samples<T: Number>(bytes: &mut [u8], write: impl FnOnce(&mut [T])) {
     if let Ok(samples) = bytemuck::try_cast_slice_mut(bytes) {
         return write(samples);
@@ -388,9 +395,9 @@ impl<T: Summable> Rules<T> {
         let width = src.width.div_ceil(self.factor);
         for (row, out) in rows.zip(out.chunks_exact_mut(width)) {
             match (self.method, self.method.kernel()) {
-                (_, Some(kernel)) => kernels::row(self, kernel, src, mask, row, out, scratch),
+                (_, Some(kernel)) => filters::row(self, kernel, src, mask, row, out, scratch),
                 (Resampling::Median | Resampling::Mode, _) => ranks::row(self, src, mask, row, out, scratch),
-                (_, None) => blocks::row(self, src, mask, row, out, scratch),
+                (_, None) => cells::row(self, src, mask, row, out, scratch),
             }
         }
     }

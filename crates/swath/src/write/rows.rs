@@ -4,22 +4,22 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 
-/// Some rows of one level: pixels with all bands side by side, and the mask if there is one.
+/// Some rows of one level: pixels interleaved by pixel, and the mask if there is one.
 ///
-/// In front of the rows there is room for rows of the previous buffer that are still needed, so that a source can fill this buffer while
-/// the previous one is encoded.
+/// Before the rows there is space for rows of the previous buffer that are still needed, so that a source can
+/// fill this buffer while the previous one is encoded.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     samples: Vec<u8>,
     mask: Vec<u8>,
-    /// Image row of the first row held.
+    /// The image row of the first row in the buffer.
     first: u64,
-    /// Rows held.
+    /// The number of rows in the buffer.
     count: u64,
-    /// Rows of room in front of the first row held.
+    /// The number of rows of space before the first row.
     room: u64,
     row_bytes: usize,
-    /// Pixels of a row, 0 when there is no mask.
+    /// The number of pixels of a row; 0 when there is no mask.
     mask_bytes: usize,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct RowsView<'a> {
     pub(crate) samples: &'a [u8],
     /// The mask, a byte per pixel.
     pub(crate) mask: Option<&'a [u8]>,
-    /// Image row of the first.
+    /// The image row of the first row.
     pub(crate) first: u64,
     /// Bytes of a row of pixels.
     pub(crate) row_bytes: usize,
@@ -43,7 +43,7 @@ impl Rows {
         Rows { row_bytes, mask_bytes, ..Rows::default() }
     }
 
-    /// Empties the buffer and makes it ready for rows `rows`, with room for `room` rows in front of them.
+    /// Clears the buffer and prepares it for rows `rows`, with space for `room` rows before them.
     ///
     /// # Errors
     /// [`Error::Memory`] if the system does not have that much memory.
@@ -62,7 +62,7 @@ impl Rows {
         (samples, (self.mask_bytes > 0).then_some(mask))
     }
 
-    /// Copies the rows of `before` from `from` on. They end where these begin.
+    /// Copies the rows of `before` from `from` on. They end where these rows start.
     pub(crate) fn carry(&mut self, before: &Rows, from: u64) {
         let carried = before.end().saturating_sub(from.max(before.first)).min(self.room);
         let kept = before.view();
@@ -79,7 +79,7 @@ impl Rows {
         (self.first, self.count, self.room) = (self.first - carried, self.count + carried, self.room - carried);
     }
 
-    /// The image row behind the last.
+    /// The image row after the last row.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.count
     }
@@ -97,7 +97,7 @@ impl Rows {
         }
     }
 
-    /// Bytes of memory.
+    /// The size of the memory in bytes.
     pub(crate) fn capacity(&self) -> u64 {
         (self.samples.len() + self.mask.len()) as u64
     }
@@ -115,11 +115,12 @@ impl<'a> RowsView<'a> {
     }
 }
 
-/// Makes a buffer hold so many rows. It grows a few times at most, and the system provides new memory only when it is written.
+/// Grows a buffer to hold `rows` rows. It grows a few times at most, and the system provides new memory only
+/// when it is written.
 fn grow(buffer: &mut Vec<u8>, rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = rows.saturating_mul(row_bytes as u64);
     if bytes > buffer.len() as u64 {
-        // Reserved first: a failed allocation of `vec!` would end the process.
+        // `try_reserve` reports a failed allocation; `vec!` would end the process.
         *buffer = Vec::new();
         let len = usize::try_from(bytes).unwrap_or(usize::MAX);
         Vec::<u8>::new().try_reserve_exact(len).map_err(|_| Error::Memory { rows, bytes })?;
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_no_memory_can_hold_are_an_error_not_the_end() {
+    fn rows_too_large_for_memory_are_an_error_not_a_crash() {
         let mut rows = Rows::new(usize::MAX / 4, 0);
         assert!(matches!(rows.prepare(0..512, 0), Err(Error::Memory { rows: 512, .. })));
     }

@@ -1,7 +1,8 @@
 //! The pyramid schedule: which rows of which level become complete when rows of the full resolution arrive.
 //!
-//! The schedule is a pure function of the plan. It has no state, so it does not matter in which strips the rows arrive, nor in which
-//! process. The CPU and the GPU both follow it: the GPU takes a step through all levels at once, the CPU one level behind the other.
+//! The schedule is a pure function of the plan. It has no state, so it does not matter in which strips the
+//! rows arrive, nor in which process. The CPU and the GPU both follow it: the GPU takes a step through all
+//! levels at once, the CPU one level after another.
 
 use std::ops::Range;
 
@@ -13,10 +14,10 @@ use crate::write::reduce::Reduction;
 pub(crate) struct LevelStep {
     /// The rows of the level.
     pub(crate) rows: Range<u64>,
-    /// The first row of the level that this step or a later one still needs, for an unfinished block row or for rows of a coarser level.
-    /// It is not behind the first of `rows`.
+    /// The first row of the level that this step or a later one still needs, for an unfinished block row or
+    /// for rows of a coarser level. It is never after the first of `rows`.
     pub(crate) keep_from: u64,
-    /// The rows of blocks.
+    /// The block rows that become complete.
     pub(crate) block_rows: Range<u64>,
 }
 
@@ -27,12 +28,13 @@ pub(crate) struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    /// The schedule of these levels. Each level comes behind the one that it is made from.
+    /// Creates the schedule of these levels. Each level comes after the level from which it is computed.
     pub(crate) fn new(levels: &'a [PlannedLevel]) -> Schedule<'a> {
         Schedule { levels }
     }
 
-    /// What becomes complete at each level when rows `arrived` of the full resolution arrive and all rows before them are there.
+    /// Returns what becomes complete at each level when rows `arrived` of the full resolution arrive and all
+    /// rows before them are there.
     pub(crate) fn step(&self, arrived: Range<u64>) -> Vec<LevelStep> {
         let (before, after) = (self.complete_rows(arrived.start), self.complete_rows(arrived.end));
         let steps = before.iter().zip(&after).enumerate().map(|(level, (&start, &end))| LevelStep {
@@ -43,7 +45,8 @@ impl<'a> Schedule<'a> {
         steps.collect()
     }
 
-    /// How many rows of each level are complete when the rows of the full resolution before `available` are there.
+    /// Returns the number of complete rows of each level when the full resolution is complete up to row
+    /// `available`.
     fn complete_rows(&self, available: u64) -> Vec<u64> {
         let mut complete: Vec<u64> = Vec::with_capacity(self.levels.len());
         for level in self.levels {
@@ -58,13 +61,14 @@ impl<'a> Schedule<'a> {
         complete
     }
 
-    /// How many block rows of a level are complete when its rows before `end` are.
+    /// Returns the number of complete block rows of a level when its rows before `end` are complete.
     fn complete_block_rows(&self, level: usize, end: u64) -> u64 {
         let grid = &self.levels[level].grid;
         if end == grid.height { grid.down() } else { end / grid.block_height }
     }
 
-    /// The first row of a level that is needed to go on, if so many rows of each level are complete.
+    /// Returns the first row of a level that is still needed, given the number of complete rows of each
+    /// level.
     fn needed_from(&self, level: usize, complete: &[u64]) -> u64 {
         let grid = &self.levels[level].grid;
         let block = (self.complete_block_rows(level, complete[level]) * grid.block_height).min(grid.height);
@@ -76,10 +80,10 @@ impl<'a> Schedule<'a> {
         first.fold(block, u64::min)
     }
 
-    /// The most rows of a level that have to be kept from one step to the next.
+    /// Returns the most rows of a level that must be kept from one step to the next.
     pub(crate) fn most_kept(&self, level: usize) -> u64 {
         let grid = &self.levels[level].grid;
-        // Far from the edges, where the reach of a method is not cut off.
+        // Far from the edges, where the reach of a method is not clipped.
         let middle = 1 << 32;
         let reaches = self.children(level).map(|(_, reduction)| {
             let rows = reduction.source_rows(middle..middle + 2, 1 << 60);
@@ -88,7 +92,7 @@ impl<'a> Schedule<'a> {
         reaches.fold(grid.block_height, u64::max).min(grid.height)
     }
 
-    /// How many reductions lie between the full resolution and each level.
+    /// Returns the number of reductions between the full resolution and each level.
     pub(crate) fn depths(&self) -> Vec<usize> {
         let mut depths: Vec<usize> = Vec::with_capacity(self.levels.len());
         for level in self.levels {
@@ -97,7 +101,7 @@ impl<'a> Schedule<'a> {
         depths
     }
 
-    /// The levels that are made from a level.
+    /// Returns the levels that are computed from a level.
     fn children(&self, level: usize) -> impl Iterator<Item = (usize, &'a Reduction)> {
         self.levels.iter().enumerate().filter_map(move |(child, planned)| {
             planned.reduction.as_ref().filter(|_| planned.parent == level).map(|reduction| (child, reduction))
@@ -105,12 +109,14 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// How many of the `rows` rows of a level can be made from the rows before `available` of its parent, which is `height` high.
+/// Returns how many of the `rows` rows of a level can be computed from the rows before `available` of its
+/// parent, which has `height` rows.
 fn makeable(reduction: &Reduction, available: u64, height: u64, rows: u64) -> u64 {
     if available == height {
         return rows;
     }
-    // No row reaches further up than the one before it, so the last that can be made is found by counting down.
+    // Each row needs source rows at least as far down as the row before it, so counting down finds the last
+    // row that can be computed.
     let can = |row: u64| reduction.source_rows(row..row + 1, height).end <= available;
     let mut end = (available / reduction.factor as u64 + 1).min(rows);
     while end > 0 && !can(end - 1) {
@@ -145,7 +151,7 @@ mod tests {
         levels
     }
 
-    /// Follows the schedule for strips of these heights, and checks every promise of it.
+    /// Follows the schedule for strips of these heights, and checks every guarantee.
     fn follow(levels: &[PlannedLevel], strips: impl Iterator<Item = u64>, name: &str) {
         let schedule = Schedule::new(levels);
         let height = levels[0].grid.height;

@@ -1,4 +1,4 @@
-//! Where the rows of an image come from.
+//! The sources of rows for a write.
 
 use std::ops::Range;
 
@@ -15,25 +15,26 @@ use crate::report::{DeviceReport, ReadReport};
 use crate::write::passthrough::PassthroughBlocks;
 use crate::write::plan::{ImageShape, WritePlan};
 
-/// Gives the rows of an image from top to bottom: an array, a file, a function.
+/// Provides the rows of an image from top to bottom: an array, a file, a function.
 pub trait RowSource: Send {
     /// The size of the image and the type of its samples.
     fn shape(&self) -> ImageShape;
 
-    /// The end of the chunk of rows that holds `row`. A chunk is what the source makes at once: a write asks for whole chunks, so that the
-    /// source makes none twice.
+    /// Returns the end of the chunk of rows that contains `row`. A chunk is what the source computes at once:
+    /// a write requests whole chunks, so that the source computes none twice.
     fn chunk_end(&self, row: u64) -> u64 {
         row + 1
     }
 
-    /// Fills `pixels` with rows `rows`: all bands of each pixel side by side, in native byte order. If the plan has a mask, `mask` is
-    /// filled too: a byte per pixel, 0 where there is no data. A write asks for the rows in order, each once.
+    /// Fills `pixels` with rows `rows`: interleaved by pixel, in native byte order. If the plan has a mask,
+    /// fills `mask` too: one byte per pixel, 0 for a pixel without data. A write requests the rows in order,
+    /// each once.
     ///
     /// # Errors
-    /// Why the source cannot make the rows. [`Error::Producer`] holds any error.
+    /// The reason why the source cannot provide the rows. [`Error::Producer`] can hold any error.
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()>;
 
-    /// The raster of the source, if its pixels lie on a device.
+    /// The raster of the source, if its pixels are on a device.
     fn on_device(&self) -> Option<&DeviceRaster> {
         None
     }
@@ -43,13 +44,13 @@ pub trait RowSource: Send {
         false
     }
 
-    /// Fills the first rows of a raster, which has all bands of each pixel side by side, with rows `rows`: as [`read`](RowSource::read),
-    /// without passing through the host.
+    /// Fills the first rows of a raster, which is interleaved by pixel, with rows `rows`: as
+    /// [`read`](RowSource::read), but without a copy through the host.
     ///
     /// # Errors
     /// As [`read`](RowSource::read).
     fn read_on(&mut self, _rows: Range<u64>, _raster: &DeviceRaster) -> Result<()> {
-        Err(Error::Fallback { stage: "reading", reason: "the source makes its rows on the host".into() })
+        Err(Error::Fallback { stage: "reading", reason: "the source provides its rows on the host".into() })
     }
 
     /// What a device did for the source, and what the CPU did instead.
@@ -57,7 +58,7 @@ pub trait RowSource: Send {
         None
     }
 
-    /// The blocks of the source as they are stored, if the plan would store exactly the same.
+    /// The blocks of the source in their stored form, if the plan would store exactly the same.
     fn stored(&self, _plan: &WritePlan) -> Option<PassthroughBlocks> {
         None
     }
@@ -76,18 +77,19 @@ pub struct ArraySource<'a> {
 }
 
 impl<'a> ArraySource<'a> {
-    /// The array `samples` of `bands` bands of `height` x `width` pixels, in this layout.
+    /// Creates a source from the array `samples` of `bands` bands of `height` x `width` pixels, in this
+    /// layout.
     ///
     /// # Errors
-    /// [`Error::BufferSize`] when the array has another size.
+    /// [`Error::BufferSize`] when the size of the array is wrong.
     pub fn new<T: Sample>(samples: &'a [T], bands: usize, height: u64, width: u64, layout: Layout) -> Result<Self> {
         ArraySource::from_bytes(bytemuck::cast_slice(samples), T::DTYPE, bands, height, width, layout)
     }
 
-    /// The same from bytes in native order.
+    /// Creates a source from bytes in native order.
     ///
     /// # Errors
-    /// [`Error::BufferSize`] when the array has another size.
+    /// [`Error::BufferSize`] when the size of the array is wrong.
     pub fn from_bytes(
         samples: &'a [u8],
         dtype: DType,
@@ -103,10 +105,10 @@ impl<'a> ArraySource<'a> {
         Ok(ArraySource { samples, mask: None, dtype, width, height, bands, layout })
     }
 
-    /// With a mask: a byte per pixel, 0 where there is no data.
+    /// Adds a mask: one byte per pixel, 0 for a pixel without data.
     ///
     /// # Errors
-    /// [`Error::BufferSize`] when it has another size than the image.
+    /// [`Error::BufferSize`] when the size of the mask is not that of the image.
     pub fn with_mask(self, mask: &'a [u8]) -> Result<Self> {
         let needed = self.width * self.height;
         if mask.len() as u64 != needed {
@@ -146,7 +148,7 @@ impl RowSource for ArraySource<'_> {
     }
 }
 
-/// A raster on a device. If the same device writes it, it does not pass through the host.
+/// A raster on a device. If the same device writes it, it is not copied through the host.
 impl RowSource for DeviceRaster {
     fn shape(&self) -> ImageShape {
         ImageShape::new(self.rows(), self.cols(), self.bands(), self.dtype())
@@ -187,7 +189,8 @@ pub struct ImageSource<'a> {
 }
 
 impl<'a> ImageSource<'a> {
-    /// The part of the image that the request selects. The layout of the request does not matter.
+    /// Creates a source for the part of the image that the request selects. The layout of the request is
+    /// ignored.
     ///
     /// # Errors
     /// When the request does not fit the image.
@@ -228,7 +231,7 @@ impl<'a> ImageSource<'a> {
         (self.rows.clone(), self.cols.clone())
     }
 
-    /// Keeps what did the work, and what the CPU did instead of a device.
+    /// Records the device's work, and what the CPU did instead of the device.
     fn note(&mut self, report: ReadReport) {
         if let Some(device) = report.gpu {
             let known = self.device.get_or_insert_default();
@@ -292,7 +295,7 @@ impl RowSource for ImageSource<'_> {
     }
 }
 
-/// Rows that a function makes.
+/// Rows that a function computes.
 pub struct RowFn<F> {
     shape: ImageShape,
     chunk_rows: u64,
@@ -303,7 +306,8 @@ impl<F> RowFn<F>
 where
     F: FnMut(Range<u64>, &mut [u8], Option<&mut [u8]>) -> Result<()> + Send,
 {
-    /// `make` fills rows as [`RowSource::read`] does, a multiple of `chunk_rows` at a time.
+    /// Creates the source. `make` fills rows as [`RowSource::read`] does, a multiple of `chunk_rows` at a
+    /// time.
     pub fn new(shape: ImageShape, chunk_rows: u64, make: F) -> Self {
         RowFn { shape, chunk_rows: chunk_rows.max(1), make }
     }

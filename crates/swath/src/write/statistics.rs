@@ -1,18 +1,20 @@
-//! Exact statistics of the values of a band, computed while it is written, from every valid pixel.
+//! Computes exact statistics of the values of a band while it is written, from every valid pixel.
 //!
-//! Each row is measured on its own and always in the same way, and rows are put together in their order; so the result
-//! does not depend on threads or on how rows arrive. Integers of up to 32 bits are summed without any rounding.
+//! Each row is measured separately and always in the same way, and the rows are merged in order. So the
+//! result does not depend on threads or on how rows arrive. Integers of up to 32 bits are summed without
+//! rounding.
 
 use swath_codec::DType;
 use swath_tiff::gdal_metadata::Statistics;
 use swath_tiff::nodata::NoData;
 
-use crate::nodata::nodata_test::{NodataTest, Number, with_number};
+use crate::nodata::is_nodata::{NodataTest, Number, with_number};
 
-/// Samples that are measured at a time: so few that they stay in the first cache and their sums in few bits.
+/// Number of samples that are measured together: few enough that they stay in the first-level cache and that
+/// their sums need few bits.
 const CHUNK: usize = 4096;
 
-/// Samples that are looked at together for missing ones.
+/// Number of samples that are checked together for missing ones.
 const RUN: usize = 32;
 
 /// The exact statistics of one band.
@@ -32,17 +34,18 @@ struct Values {
 }
 
 impl BandStatistics {
-    /// How many pixels are valid: not masked, not nodata, not NaN.
+    /// The number of valid pixels: not masked, not nodata, not NaN.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many pixels there are.
+    /// The number of all pixels.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The least valid value; `None` when no pixel is valid. Of complex samples all values are those of the real part.
+    /// The least valid value; `None` when no pixel is valid. For complex samples, all statistics are those of
+    /// the real part.
     pub fn minimum(&self) -> Option<f64> {
         self.values.map(|values| values.minimum)
     }
@@ -52,17 +55,17 @@ impl BandStatistics {
         self.values.map(|values| values.maximum)
     }
 
-    /// The mean of the valid values; NaN when both infinities are among them.
+    /// The mean of the valid values; NaN when both infinities occur.
     pub fn mean(&self) -> Option<f64> {
         self.values.map(|values| values.mean)
     }
 
-    /// Their standard deviation, that of the whole population; NaN when an infinity is among them.
+    /// The standard deviation of the valid values (of the whole population); NaN when an infinity occurs.
     pub fn std_dev(&self) -> Option<f64> {
         self.values.map(|values| values.std_dev)
     }
 
-    /// How many of a hundred pixels are valid.
+    /// The percentage of valid pixels.
     pub fn valid_percent(&self) -> f64 {
         if self.total == 0 { 0.0 } else { self.count as f64 * 100.0 / self.total as f64 }
     }
@@ -73,7 +76,7 @@ impl From<BandStatistics> for Statistics {
         Self {
             minimum: band.minimum(),
             maximum: band.maximum(),
-            // Where infinities are among the values there may be none.
+            // If infinities occur, the mean may be NaN.
             mean: band.mean().filter(|mean| !mean.is_nan()),
             std_dev: band.std_dev().filter(|std_dev| !std_dev.is_nan()),
             valid_percent: Some(band.valid_percent()),
@@ -82,16 +85,16 @@ impl From<BandStatistics> for Statistics {
     }
 }
 
-/// The sums of some values.
+/// Sums of values.
 #[derive(Debug, Clone, Copy)]
 enum Moments {
-    /// Of integers of up to 32 bits, exact.
+    /// Exact sums of integers of up to 32 bits.
     Whole { sum: i128, squares: u128 },
     /// The mean, and the sum of the squared distances from it.
-    WriteConfig { mean: f64, squares: f64 },
+    Mean { mean: f64, squares: f64 },
 }
 
-/// The values of a row, or of several that follow each other.
+/// The statistics of one row, or of several consecutive rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Partial {
     total: u64,
@@ -107,7 +110,7 @@ struct Measured {
 }
 
 impl Partial {
-    /// Measures one whole row. `valid` has its mask, 0 where a pixel is missing.
+    /// Measures one whole row. `valid` is its mask, 0 for a missing pixel.
     ///
     /// # Panics
     /// If the mask is shorter than the row.
@@ -119,8 +122,8 @@ impl Partial {
         })
     }
 
-    /// Adds the rows that follow. Rows must be added one by one and in order for results to be the same to the last
-    /// bit.
+    /// Adds the rows that follow. For results that are the same to the last bit, the caller must add rows one
+    /// by one and in order.
     pub(crate) fn merge(&mut self, next: &Self) {
         self.total += next.total;
         self.measured = match (self.measured, next.measured) {
@@ -146,12 +149,12 @@ impl Measured {
                 Moments::Whole { sum: sum + more, squares: squares + more_squares }
             }
             _ => {
-                // Chan, Golub and LeVeque: no large sums are subtracted from each other.
-                let ((mean, squares), (next_mean, next_squares)) = (self.running(), next.running());
+                // The method of Chan, Golub and LeVeque: it does not subtract large sums from each other.
+                let ((mean, squares), (next_mean, next_squares)) = (self.mean_and_squares(), next.mean_and_squares());
                 let (count, more) = (self.count as f64, next.count as f64);
                 let distance = next_mean - mean;
                 let part = more / (count + more);
-                Moments::WriteConfig {
+                Moments::Mean {
                     mean: mean + distance * part,
                     squares: squares + next_squares + distance * distance * count * part,
                 }
@@ -165,13 +168,13 @@ impl Measured {
         }
     }
 
-    /// The mean, and the sum of the squared distances from it.
-    fn running(&self) -> (f64, f64) {
+    /// Returns the mean, and the sum of the squared distances from it.
+    fn mean_and_squares(&self) -> (f64, f64) {
         match self.moments {
-            Moments::WriteConfig { mean, squares } => (mean, squares),
+            Moments::Mean { mean, squares } => (mean, squares),
             Moments::Whole { sum, squares } => {
                 let count = i128::from(self.count);
-                // Around the whole number below the mean everything is exact and as small as it can be.
+                // Relative to the integer below the mean, all sums are exact and as small as possible.
                 let near = sum.div_euclid(count);
                 let around = squares as i128 - 2 * near * sum + count * near * near;
                 let rest = sum - count * near;
@@ -182,12 +185,12 @@ impl Measured {
     }
 
     fn mean_and_variance(&self) -> (f64, f64) {
-        let (mean, squares) = self.running();
+        let (mean, squares) = self.mean_and_squares();
         (mean, squares / self.count as f64)
     }
 }
 
-/// Measures the numbers that lie `stride` bytes apart.
+/// Measures the numbers that are `stride` bytes apart.
 fn of_samples<T: Measurable>(bytes: &[u8], stride: usize, nodata: Option<NoData>, valid: Option<&[u8]>) -> Partial {
     let missing = NodataTest::<T>::new(nodata);
     let mut copied = [T::ZERO; CHUNK];
@@ -197,7 +200,7 @@ fn of_samples<T: Measurable>(bytes: &[u8], stride: usize, nodata: Option<NoData>
         let mask = valid.map(|valid| &valid[at * CHUNK..][..count]);
         let samples: &[T] = match bytemuck::try_cast_slice(bytes) {
             Ok(samples) if stride == size_of::<T>() => samples,
-            // Samples that are not aligned, and real parts of complex ones.
+            // Samples that are not aligned, and the real parts of complex samples.
             _ => {
                 for (copy, sample) in copied.iter_mut().zip(bytes.chunks_exact(stride)) {
                     *copy = bytemuck::pod_read_unaligned(&sample[..size_of::<T>()]);
@@ -217,19 +220,19 @@ fn of_samples<T: Measurable>(bytes: &[u8], stride: usize, nodata: Option<NoData>
     row
 }
 
-/// Copies the valid samples and returns how many they are.
+/// Copies the valid samples to `kept` and returns their number.
 fn keep_valid<T: Number>(samples: &[T], missing: &NodataTest<T>, mask: Option<&[u8]>, kept: &mut [T; CHUNK]) -> usize {
     let mut count = 0;
     for (at, samples) in samples.chunks(RUN).enumerate() {
         let mask = mask.map(|mask| &mask[at * RUN..][..samples.len()]);
-        // Holes and what lies between them are mostly longer than a run.
+        // Gaps, and the data between them, are usually longer than a run.
         if missing.all_valid(samples, mask) {
             kept[count..][..samples.len()].copy_from_slice(samples);
             count += samples.len();
             continue;
         }
         for (at, &sample) in samples.iter().enumerate() {
-            // Written in any case: a branch for every pixel would cost more.
+            // The sample is always written: a branch for every pixel would cost more.
             kept[count] = sample;
             count += usize::from(missing.is_number(sample) & mask.is_none_or(|mask| mask[at] != 0));
         }
@@ -237,16 +240,17 @@ fn keep_valid<T: Number>(samples: &[T], missing: &NodataTest<T>, mask: Option<&[
     count
 }
 
-/// Numbers that statistics can be made of.
+/// Numbers that have statistics.
 trait Measurable: Number {
     /// Measures up to [`CHUNK`] valid values; `None` when there are none.
     fn measure(values: &[Self]) -> Option<Measured>;
 }
 
-/// How many sums are kept side by side: fixed, so that the order of additions is, and wide enough for any vector unit.
+/// The number of sums that are computed side by side. It is fixed, so that the order of additions is too, and
+/// large enough for any vector unit.
 const LANES: usize = 8;
 
-/// Folds values in lanes and then the lanes.
+/// Folds the values in each lane, then folds the lanes.
 #[inline]
 fn fold<T: Copy, A: Copy>(values: &[T], start: A, add: impl Fn(A, T) -> A, join: impl Fn(A, A) -> A) -> A {
     let mut lanes = [start; LANES];
@@ -277,7 +281,8 @@ macro_rules! exact {
                 let (minimum, maximum) = extremes(values);
                 let count = values.len() as u64;
                 let sum = fold(values, 0, |sum: $sum, value| sum + <$sum>::from(value), |a, b| a + b);
-                // The squares of 32 bits have 64; their halves are summed apart.
+                // The squares of 32-bit values have 64 bits; their upper and lower halves are summed
+                // separately.
                 let (low, high) = fold(
                     values,
                     (0_u64, 0_u64),
@@ -316,7 +321,7 @@ macro_rules! wide {
                 let distance = |value: $type| (i128::from(value) - near) as f64;
                 let around = fold(values, 0.0, |sum, value| sum + distance(value) * distance(value), |a, b| a + b);
                 let rest = (sum - count * near) as f64;
-                let moments = Moments::WriteConfig {
+                let moments = Moments::Mean {
                     mean: sum as f64 / count as f64,
                     squares: (around - rest * (rest / count as f64)).max(0.0),
                 };
@@ -340,7 +345,7 @@ macro_rules! floats {
                     sum + distance * distance
                 };
                 let squares = fold(values, 0.0, square, |a, b| a + b);
-                let moments = Moments::WriteConfig { mean, squares };
+                let moments = Moments::Mean { mean, squares };
                 (count > 0.0).then_some(Measured { count: values.len() as u64, minimum, maximum, moments })
             }
         })*
@@ -392,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn small_spread_around_large_values_is_not_lost() {
+    fn small_deviation_of_large_values_is_not_lost() {
         let samples: Vec<u32> = (0..90_000).map(|at| u32::MAX - at % 2).collect();
         let band = of(&samples, 300, None, None);
         assert_eq!(values(&band), [4294967294.0, 4294967295.0, 4294967294.5, 0.5]);
@@ -403,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_integers_keep_their_spread() {
+    fn wide_integers_keep_their_standard_deviation() {
         let samples: Vec<u64> = (0..9_000).map(|at| u64::MAX - 1024 * (at % 2)).collect();
         let band = of(&samples, 90, None, None);
         assert_eq!((band.maximum(), band.std_dev()), (Some(u64::MAX as f64), Some(512.0)));
@@ -427,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_is_measured_as_its_definition_says() {
+    fn statistics_of_every_type_follow_the_definition() {
         fn check<T: Number>(modulus: u64, less: i64) {
             let (width, height) = (9_001, 5);
             let mut seed = 3_u64;
@@ -438,7 +443,7 @@ mod tests {
             let samples: Vec<i64> = (0..width * height).map(|_| next()).collect();
             let typed: Vec<T> = samples.iter().map(|&sample| T::from_f64(sample as f64)).collect();
             let nodata = samples[7];
-            // Holes in the second half of each row, so that some chunks have none.
+            // Missing pixels in the second half of each row only, so that some chunks have none.
             let valid: Vec<u8> = (0..samples.len()).map(|at| u8::from(at % width < 4096 || at % 3 > 0)).collect();
             let band = of(&typed, width, Some(NoData::Int(nodata)), Some(&valid));
             let kept = samples.iter().zip(&valid).filter(|&(&sample, &valid)| valid != 0 && sample != nodata);

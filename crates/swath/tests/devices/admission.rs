@@ -1,4 +1,4 @@
-//! Which streams reach nvCOMP, whose behaviour is undefined when they break the rules.
+//! Checks which streams reach nvCOMP, whose behaviour is undefined for invalid streams.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use crate::launch::{Given, bytes_of, launch, numbers};
 use crate::streams::{CORRUPT, LZ4, LZ4_MAGIC, OK, Stream, TRUNCATED, UNSUPPORTED, ZLIB, ZSTD, cpu, streams};
 use crate::subject::Subject;
 
-/// Where the stream that nvCOMP is to decode lies in what is stored, or why it must not see it.
+/// The range of the stream that nvCOMP decodes, or the status with which the kernel rejects the stream.
 type Verdict = Result<Range<usize>, u32>;
 
-/// Take bytes from the front.
+/// Takes bytes from the front.
 fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], u32> {
     rest.split_off(..len).ok_or(TRUNCATED)
 }
 
-/// Take a little-endian number from the front.
+/// Takes a little-endian number from the front.
 fn number(rest: &mut &[u8], len: usize) -> Result<u64, u32> {
     Ok(take(rest, len)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
 }
@@ -27,7 +27,7 @@ fn check(holds: bool, otherwise: u32) -> Result<(), u32> {
     if holds { Ok(()) } else { Err(otherwise) }
 }
 
-/// What the rules say, read from the formats' texts and not from the kernel.
+/// Applies the rules, implemented from the specifications of the formats and not from the kernel.
 fn verdict(codec: u32, src: &[u8], dst_len: u32) -> Verdict {
     match codec {
         ZLIB => zlib_verdict(src),
@@ -120,11 +120,11 @@ fn lz4_verdict(src: &[u8], dst_len: u64) -> Verdict {
         number(&mut rest, 4)?;
     }
     check(end_mark == 0 && rest.is_empty(), UNSUPPORTED)?;
-    // What is stored is copied and not shown to nvCOMP.
+    // Stored blocks are copied and not passed to nvCOMP.
     Ok(begin..begin + if stored { 0 } else { size as usize })
 }
 
-/// A stream that was changed, and where.
+/// A changed stream, and the position of the change.
 struct Case<'a> {
     of: &'a Stream,
     bytes: Vec<u8>,
@@ -133,9 +133,10 @@ struct Case<'a> {
     changed: Option<usize>,
 }
 
-/// Streams as they are, cut off at every length, and with every byte of their beginning changed: admitted are those that the
-/// rules admit, and what is admitted with another header is what the CPU reads too.
-pub(crate) fn streams_out_of_order_never_reach_nvcomp(subject: &Subject) {
+/// Streams unchanged, truncated at every length, and with every byte of their start changed. The kernel
+/// admits exactly those that the rules admit, and the CPU also reads the admitted streams with a changed
+/// header.
+pub(crate) fn invalid_streams_never_reach_nvcomp(subject: &Subject) {
     let streams = streams();
     for stream in &streams {
         let found = verdict(stream.codec, &stream.bytes, stream.dst_len as u32).err().unwrap_or(OK);
@@ -147,7 +148,7 @@ pub(crate) fn streams_out_of_order_never_reach_nvcomp(subject: &Subject) {
         let streams = || streams.iter().filter(|stream| stream.codec == codec);
         let cut: Vec<Case<'_>> = streams().flat_map(cut_off).collect();
         let changed: Vec<Case<'_>> = streams().flat_map(|stream| changed(subject, stream, &mut dice)).collect();
-        // Under Oclgrind each of those that are cut off ends with its buffer.
+        // Under Oclgrind each truncated stream ends with its buffer.
         let batches = cut.chunks(subject.amount(1000, 1)).chain(changed.chunks(subject.amount(5000, 500)));
         for batch in batches {
             for (case, status) in batch.iter().zip(admit(subject, codec, batch, &mut dice)) {
@@ -175,7 +176,7 @@ fn changed<'a>(subject: &Subject, of: &'a Stream, dice: &mut Dice) -> Vec<Case<'
     let flags = [0, Block::SPARSE, Block::TOP, Block::SPARSE | Block::TOP];
     let mut cases: Vec<Case<'_>> = flags.map(|flags| whole(of.dst_len, flags)).into();
     cases.extend([0, of.dst_len + 1].map(|dst_len| whole(dst_len, 0)));
-    // Long ones take minutes under Oclgrind.
+    // Long streams take minutes under Oclgrind.
     let places = if subject.slow && of.bytes.len() > 1000 { 0 } else { of.bytes.len().min(20) };
     for at in 0..places {
         for value in 0..subject.amount(256, 3) {
@@ -183,7 +184,7 @@ fn changed<'a>(subject: &Subject, of: &'a Stream, dice: &mut Dice) -> Vec<Case<'
             let mut bytes = of.bytes.clone();
             bytes[at] = value as u8;
             cases.push(Case { bytes: bytes.clone(), changed: Some(at), ..whole(of.dst_len, 0) });
-            // What stands behind a checksum is reached only if it matches.
+            // The bytes after a checksum are checked only if the checksum matches.
             let sized = bytes.get(4).is_some_and(|flg| flg & 8 != 0);
             let sum_at = if sized { 14 } else { 6 };
             if of.codec == LZ4 && bytes.starts_with(&LZ4_MAGIC) && sum_at < bytes.len() {
@@ -200,7 +201,7 @@ fn describe(case: &Case<'_>) -> String {
     format!("{}, {} bytes for {}, flags {}: {start:02x?}", case.of.name, case.bytes.len(), case.dst_len, case.flags)
 }
 
-/// Run the kernel over a batch and compare all that it leaves with what it should be; returns the statuses.
+/// Runs the kernel over a batch, compares all its output with the expected output, and returns the statuses.
 fn admit(subject: &Subject, codec: u32, cases: &[Case<'_>], dice: &mut Dice) -> Vec<u32> {
     const BATCH: u64 = 0x7F00_1234_5000;
     const DECODED: u64 = 0x7E00_0000_0100;
@@ -208,7 +209,7 @@ fn admit(subject: &Subject, codec: u32, cases: &[Case<'_>], dice: &mut Dice) -> 
     let count = cases.len();
     let chunks_at = count * size_of::<Block>();
     let stand_in = chunks_at + count * 44;
-    // The streams lie at any address, and the last one ends with the buffer.
+    // The streams start at arbitrary addresses, and the last one ends with the buffer.
     let mut batch = vec![0xEE; stand_in];
     batch.extend(STAND_IN);
     let (mut blocks, mut dst) = (Vec::new(), 3);
@@ -240,7 +241,7 @@ fn admit(subject: &Subject, codec: u32, cases: &[Case<'_>], dice: &mut Dice) -> 
     }
     let mut expected = batch.clone();
     expected[chunks_at..chunks_at + count * 32].copy_from_slice(&bytes_of(&columns.concat()));
-    // What nvCOMP is to write is nothing that it could have written.
+    // The output of nvCOMP is filled with values that nvCOMP cannot write.
     expected[chunks_at + count * 32..][..count * 8].fill(0);
     expected[chunks_at + count * 40..][..count * 4].fill(0xFF);
 

@@ -1,4 +1,4 @@
-//! What a read costs: copies, waits and allocations are counted, and memory is bounded.
+//! The costs of a read: copies, synchronisations and allocations are counted, and memory is bounded.
 
 use std::sync::Mutex;
 
@@ -16,8 +16,8 @@ fn stats(raster: &Raster) -> DeviceStats {
     raster.report.gpu.as_ref().expect("a device did it").stats
 }
 
-/// A thousand tiles are one batch: one upload, one wait, one download, and memory for what is compressed, decoded and placed; and
-/// when all that is done once more, that memory is still there.
+/// A thousand tiles are one batch: one upload, one synchronisation, one download, and memory for compressed
+/// bytes, decoded bytes and pixels. A second read reuses that memory.
 pub(crate) fn allocations_uploads_and_waits_do_not_grow_with_the_tiles(subject: &Subject) {
     for compression in CODECS {
         let name = format!("{compression:?}");
@@ -37,7 +37,8 @@ pub(crate) fn allocations_uploads_and_waits_do_not_grow_with_the_tiles(subject: 
         subject.gpu.trim();
         let held = subject.gpu.stats().current_bytes;
         assert_eq!(held, 0, "nothing is kept after a trim");
-        // What is stored as it is is placed from where it lies; ZSTD needs room for what it has not placed yet.
+        // Uncompressed blocks are placed directly from the compressed buffer; ZSTD needs space for decoded
+        // bytes.
         let buffers = match compression {
             Compression::NONE => 2,
             Compression::ZSTD => 4,
@@ -49,7 +50,7 @@ pub(crate) fn allocations_uploads_and_waits_do_not_grow_with_the_tiles(subject: 
             assert_eq!((raster.report.blocks, raster.report.batches), (tiles, 1), "{name}: blocks and batches");
             assert_eq!((stats.uploads, stats.downloads, stats.synchronisations), (1, 1, 1), "{name}: {stats}");
             assert_eq!(stats.allocations, allocations, "{name}: {stats}");
-            // Decode, undo the predictor, place; ZSTD is decoded 256 blocks at a time.
+            // Decode, undo the predictor, place. ZSTD decodes 256 blocks at a time.
             assert!(stats.launches <= 2 + tiles.div_ceil(256), "{name}: {stats}");
             let brought = stats.uploaded_bytes + stats.file_read_bytes;
             assert!(brought >= raster.report.bytes_fetched, "{name}: {stats}");
@@ -57,7 +58,7 @@ pub(crate) fn allocations_uploads_and_waits_do_not_grow_with_the_tiles(subject: 
             assert!(subject.nvidia == (stats.file_reads > 0), "{name}: {stats}");
             assert!((bytes..=bytes + tiles * 8).contains(&stats.downloaded_bytes), "{name}: {stats}");
         }
-        // What stays on the device is not downloaded, but for what is said of each block.
+        // If the raster stays on the device, only the status of each block is downloaded.
         let (_raster, report) = image.read_to_device(&subject.strict(&ReadRequest::new()), &subject.gpu).expect("room");
         let stats = report.gpu.expect("a device did it").stats;
         assert_eq!((stats.uploads, stats.downloads, stats.synchronisations), (1, 1, 1), "{name}: {stats}");
@@ -66,8 +67,8 @@ pub(crate) fn allocations_uploads_and_waits_do_not_grow_with_the_tiles(subject: 
     }
 }
 
-/// From a budget that is too small for anything to one that is large enough for all: what each block alone can be read with, all
-/// of them together can be read with, in more batches; and never is more held.
+/// From a budget that is too small for anything to one that is large enough for everything. A budget that is
+/// enough for each block alone is enough for all blocks, in more batches, and the memory never exceeds it.
 pub(crate) fn batches_keep_to_any_budget_that_holds_one_block(subject: &Subject) {
     for (i, compression) in CODECS.into_iter().enumerate() {
         let file = File {
@@ -116,12 +117,12 @@ pub(crate) fn batches_keep_to_any_budget_that_holds_one_block(subject: &Subject)
     }
 }
 
-/// The error says which part of the work it was, how much it needed and how much there was.
-pub(crate) fn budget_that_holds_no_block_says_what_was_needed(subject: &Subject) {
+/// The error names the stage, the bytes needed and the bytes available.
+pub(crate) fn budget_too_small_for_a_block_is_an_error_with_the_needed_bytes(subject: &Subject) {
     for compression in CODECS {
         let file = File { width: 64, height: 64, cut: Cut::Tiles(64, 64), compression, ..File::default() };
         let image = file.open();
-        // Our kernel for ZSTD has working memory of its own.
+        // Our ZSTD kernel needs additional working memory.
         let kernel = compression == Compression::ZSTD && !subject.nvidia;
         let limits: &[u64] = if kernel { &[0, 9000, 100_000] } else { &[0, 9000] };
         for &budget in limits {
@@ -136,23 +137,24 @@ pub(crate) fn budget_that_holds_no_block_says_what_was_needed(subject: &Subject)
             assert!(error.to_string().contains(&needed.to_string()), "{error}");
             assert!(error.to_string().contains(&left.to_string()), "{error}");
         }
-        // Nothing is left of it.
+        // The failed read leaves nothing behind.
         subject.check(&format!("{compression:?}, after it failed"), &image, &ReadRequest::new());
     }
 }
 
-/// Reads that are over keep their memory for reads to come. One with a small budget must not find more there than it may hold.
-pub(crate) fn memory_that_other_reads_left_counts_too(subject: &Subject) {
+/// Finished reads keep their memory for later reads. A read with a small budget must not hold more than its
+/// budget, including kept memory.
+pub(crate) fn memory_left_by_other_reads_counts_against_the_budget(subject: &Subject) {
     let file = File { width: 256, height: 256, cut: Cut::Tiles(32, 32), ..File::default() };
     let image = file.open();
-    // One read in the midst of another: both hold their memory.
+    // One read runs inside another, so both hold their memory.
     let within = |_: Progress| {
         subject.check("a read within a read", &image, &ReadRequest::new());
     };
     image.read(&subject.strict(&ReadRequest::new()).progress(&within)).expect("it reads");
     let budget = 40_000;
     assert!(subject.gpu.stats().current_bytes > 2 * budget, "much is kept");
-    // What was there before it began is no fault of the read, but from its first batch on it is.
+    // Memory that was kept before the read starts does not count, but from its first batch on it does.
     let most = Mutex::new(0);
     let look = |_: Progress| {
         let mut most = most.lock().expect("no panic");
@@ -165,8 +167,8 @@ pub(crate) fn memory_that_other_reads_left_counts_too(subject: &Subject) {
     assert!((1..=budget).contains(&most), "{most} bytes were held, {budget} were allowed");
 }
 
-/// The least that can be asked for.
-pub(crate) fn nothing_one_block_and_blocks_that_are_not_stored(subject: &Subject) {
+/// The smallest possible requests.
+pub(crate) fn empty_window_single_block_and_sparse_blocks(subject: &Subject) {
     for compression in CODECS {
         let file = File { compression, bands: 3, ..File::default() };
         let image = file.open();
@@ -198,13 +200,13 @@ pub(crate) fn nothing_one_block_and_blocks_that_are_not_stored(subject: &Subject
     }
 }
 
-/// The image of several batches, and a budget that makes them.
+/// An image that needs several batches, and the budget for that.
 fn several_batches() -> (Image, u64) {
     let file = File { width: 160, height: 160, bands: 2, planar: true, ..File::default() };
     (file.open(), 30_000)
 }
 
-/// What is told grows to the total, on the device, by the CPU in its place, and when blocks cannot be fetched.
+/// Progress reaches the total on the device, on the CPU as a fallback, and when blocks cannot be fetched.
 pub(crate) fn progress_reaches_its_total(subject: &Subject) {
     let (image, budget) = several_batches();
     let told = |image: &Image, request: &ReadRequest<'_>| {
@@ -231,7 +233,7 @@ pub(crate) fn progress_reaches_its_total(subject: &Subject) {
     }
 }
 
-/// A read that is cancelled ends with that error, and leaves a device that can be used.
+/// A cancelled read ends with `Error::Cancelled`, and the device stays usable.
 pub(crate) fn cancelled_read_stops_between_batches(subject: &Subject) {
     let (image, budget) = several_batches();
     let request = subject.strict(&ReadRequest::new()).gpu_memory_budget(budget);

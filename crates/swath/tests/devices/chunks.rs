@@ -1,4 +1,5 @@
-//! What is made of what nvCOMP decoded and encoded. It takes no part in that: what it would have written is made up here.
+//! The kernels that process the input and output of nvCOMP. nvCOMP itself is not called: the tests make up
+//! its output.
 
 use swath_codec::{deflate, zstd};
 use swath_gpu::{Block, Kernel};
@@ -10,7 +11,7 @@ use crate::streams::{
 };
 use crate::subject::Subject;
 
-/// RFC 1950, word by word.
+/// The checksum as RFC 1950 defines it.
 fn adler32(data: &[u8]) -> u32 {
     let (mut a, mut b) = (1_u32, 0_u32);
     for &byte in data {
@@ -20,14 +21,14 @@ fn adler32(data: &[u8]) -> u32 {
     (b << 16) | a
 }
 
-/// Bytes of 255 bring the sums to their largest; a group adds up 1 MB between two divisions.
+/// Bytes of 255 give the largest sums; a group adds up 1 MB between two divisions.
 fn tiles(subject: &Subject) -> Vec<Vec<u8>> {
     let lens = [0, 1, 255, 256, 257, subject.amount(70_000, 1000)];
     lens.into_iter().map(plain).chain([vec![255; subject.amount(2_200_000, 700)]]).collect()
 }
 
 pub(crate) fn decoded_chunks_are_checked_before_anybody_looks_at_them(subject: &Subject) {
-    /// What nvCOMP said of a block and what came out of it, and what is to be made of that.
+    /// The status that nvCOMP reports for a block, its output, and the expected result.
     struct Decoded {
         tile: Vec<u8>,
         sum: u32,
@@ -48,7 +49,7 @@ pub(crate) fn decoded_chunks_are_checked_before_anybody_looks_at_them(subject: &
         all.push(Decoded { outcome: u32::MAX, after: REFUSED, ..sound() });
         all.push(Decoded { written: len + 1, after: CORRUPT, ..sound() });
         all.push(Decoded { written: len | 1 << 32, after: CORRUPT, ..sound() });
-        // Nobody asks what became of a stand-in.
+        // The status of a sparse block is ignored.
         all.push(Decoded { flags: Block::SPARSE, outcome: 12, written: 99, ..sound() });
         all.push(Decoded { before: UNSUPPORTED, outcome: 12, written: 4, after: UNSUPPORTED, ..sound() });
         all.push(Decoded { before: TRUNCATED, sum: !sum, after: TRUNCATED, ..sound() });
@@ -99,8 +100,9 @@ pub(crate) fn decoded_chunks_are_checked_before_anybody_looks_at_them(subject: &
     }
 }
 
-/// LZ4 frames may have a checksum of what they hold, and may hold it as it is, which is copied.
-pub(crate) fn checksums_and_stored_blocks_of_lz4_are_looked_at(subject: &Subject) {
+/// LZ4 frames may have a checksum of their contents, and may store the contents uncompressed, which are then
+/// copied.
+pub(crate) fn checksums_and_stored_blocks_of_lz4_are_checked(subject: &Subject) {
     let mut all = Vec::new();
     for tile in tiles(subject).into_iter().filter(|tile| !tile.is_empty() && tile.len() <= 1 << 16) {
         let sum = XxHash32::oneshot(0, &tile);
@@ -123,7 +125,7 @@ pub(crate) fn checksums_and_stored_blocks_of_lz4_are_looked_at(subject: &Subject
         let (dst, dst_len) = (decoded.len() as u64, tile.len() as u32);
         blocks.push(Block { src, src_len, dst, dst_len, ..Block::default() });
         streams.extend(frame);
-        // What nvCOMP has decoded; of what is stored it decoded something else.
+        // The output of nvCOMP; for stored blocks it differs from the contents.
         decoded.extend(tile.iter().map(|byte| if *stored { !byte } else { *byte }));
     }
     let written: Vec<u64> =
@@ -156,7 +158,8 @@ pub(crate) fn frames_around_encoded_chunks_are_read_by_the_cpu(subject: &Subject
     const POOL: u64 = 0x7F22_0000_0003;
     const FAILED: u32 = u32::MAX;
     let tiles: Vec<Vec<u8>> = tiles(subject).into_iter().filter(|tile| tile.len() > 200).collect();
-    // The framing of the kernel, which is that of the codec but for ZSTD, and what it adds before and behind the stream.
+    // The framing of the kernel, which equals that of the codec except for ZSTD, and the bytes it adds before
+    // and after the stream.
     for (framing, codec, before, behind) in [(0, ZSTD, 0, 0), (1, ZLIB, 2, 4), (2, LZ4, 11, 4)] {
         let encoded = |tile: &[u8]| {
             let mut bytes = Vec::new();
@@ -166,7 +169,7 @@ pub(crate) fn frames_around_encoded_chunks_are_read_by_the_cpu(subject: &Subject
                     deflate::Encoder::new(6).unwrap().encode(tile, &mut bytes);
                     bytes = bytes[2..bytes.len() - 4].to_vec();
                 }
-                // The CPU's encoder makes frames of several blocks of what is larger.
+                // The CPU's encoder splits larger data into several blocks.
                 _ => bytes = lz4_block(&tile[..tile.len().min(200_000)]),
             }
             bytes
@@ -174,7 +177,7 @@ pub(crate) fn frames_around_encoded_chunks_are_read_by_the_cpu(subject: &Subject
         let tiles: Vec<&[u8]> =
             tiles.iter().map(|tile| if codec == LZ4 { &tile[..tile.len().min(200_000)] } else { tile }).collect();
         let streams: Vec<Vec<u8>> = tiles.iter().map(|tile| encoded(tile)).collect();
-        // What nvCOMP says that it may need: a stream that is said to be longer has been written where it must not.
+        // The bound that nvCOMP reports. A stream reported as longer was written outside its buffer.
         let room = streams.iter().map(Vec::len).max().unwrap_or(0) as u64;
         let mut failed = vec![(1, 0, 12), (1, 0xFFFF_FF01, 0), (1, 1 << 40, 0), (1, room + 1, 0)];
         if codec == LZ4 {

@@ -1,4 +1,4 @@
-//! Blocks whose components lie in planes of their own, as decoders of pictures leave them.
+//! Blocks whose components are in separate planes, as image decoders return them.
 
 use swath_gpu::{Block, Kernel};
 
@@ -10,12 +10,12 @@ use crate::subject::{Subject, same_pixels};
 const COMPONENTS: u32 = 3;
 const BLOCK: (usize, usize) = (7, 11);
 const OUTPUT: (usize, usize) = (10, 14);
-/// What nobody writes to stays so.
+/// Bytes that no kernel writes keep this value.
 const UNTOUCHED: u8 = 0xCC;
 const FILL: u64 = 0x0807_0605_0403_0201;
 
-/// Every size of a sample, any number of components, wanted in any order and in either layout, at aligned and at odd places; of
-/// three blocks one is placed in part, one is not stored and one was refused.
+/// Every sample size, any number of components, requested in any order and in either layout, at aligned and
+/// unaligned addresses. Of three blocks, one is placed in part, one is sparse and one was refused.
 pub(crate) fn components_in_planes_of_their_own_are_placed_as_pixels(subject: &Subject) {
     let mut dice = Dice::new(11);
     for size in [1, 2, 4].into_iter().take(subject.amount(3, 2)) {

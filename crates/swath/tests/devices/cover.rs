@@ -1,10 +1,12 @@
-//! Walking the product of many properties without taking all of it: every pair of values of two properties occurs.
+//! Covers the product of many properties without testing all of it: every pair of values of two properties
+//! occurs.
 
-/// Rows of values, one for each property, which has as many values as `counts` says. The first `whole` properties are walked in
-/// full, all of their combinations; of the others every pair of values occurs, with each other and with those.
+/// Returns rows of values, one for each property; `counts` holds the number of values of each property. All
+/// combinations of the first `whole` properties occur. For the others, every pair of values occurs, with each
+/// other and with the first ones.
 ///
-/// `allowed(property, value, other, its_value)` says whether two values can go together; `property` comes before `other`. Value 0
-/// must go together with everything.
+/// `allowed(property, value, other, its_value)` says whether two values can be combined; `property` comes
+/// before `other`. Value 0 must be combinable with every value.
 pub(crate) fn rows(
     counts: &[usize],
     whole: usize,
@@ -34,10 +36,10 @@ pub(crate) fn rows(
 struct Walk<'a, F> {
     counts: &'a [usize],
     allowed: F,
-    /// Pairs that occur in the rows.
+    /// The pairs that occur in the rows.
     seen: Vec<bool>,
     rows: Vec<Vec<usize>>,
-    /// Moves on with every choice, so that equally good values take turns.
+    /// Advances with every choice, so that equally good values alternate.
     turn: usize,
 }
 
@@ -47,7 +49,7 @@ impl<F: Fn(usize, usize, usize, usize) -> bool> Walk<'_, F> {
         ((a * self.counts.len() + b) * most + x) * most + y
     }
 
-    /// A row for every combination of the first properties.
+    /// Adds a row for every combination of the first properties.
     fn combine(&mut self, chosen: &mut Vec<usize>, whole: usize) {
         if chosen.len() == whole {
             let row = chosen.iter().copied().map(Some).chain(vec![None; self.counts.len() - whole]);
@@ -63,7 +65,7 @@ impl<F: Fn(usize, usize, usize, usize) -> bool> Walk<'_, F> {
         }
     }
 
-    /// Choose what is open in a row so that as many new pairs as possible occur in it.
+    /// Chooses the open values of a row so that as many new pairs as possible occur in it.
     fn complete(&mut self, mut row: Vec<Option<usize>>) {
         for open in 0..row.len() {
             if row[open].is_some() {

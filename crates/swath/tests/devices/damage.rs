@@ -1,4 +1,4 @@
-//! Damaged files: what the device makes of them is what the CPU makes of them, pixels or words.
+//! Damaged files: the device gives the same pixels or the same error as the CPU.
 
 use swath::read::OnCorrupt;
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
@@ -25,7 +25,8 @@ pub(crate) fn damaged_zstd_is_what_the_cpu_makes_of_it(subject: &Subject) {
     damaged_streams(subject, Compression::ZSTD);
 }
 
-/// Files whose blocks are all damaged, each in another way; read whole, and only the first rows of every block.
+/// Files in which every block is damaged in a different way, read whole, and only the first rows of every
+/// block.
 fn damaged_streams(subject: &Subject, compression: Compression) {
     let (mut sound, mut corrupt) = (0, 0);
     for round in 0..subject.amount(24, 1) {
@@ -57,7 +58,7 @@ fn damaged_streams(subject: &Subject, compression: Compression) {
             }
         }
     }
-    // One bad block among good ones, which are not to suffer.
+    // One corrupt block among valid ones, which must not be affected.
     for round in 0..subject.amount(60, 0) {
         let mut dice = Dice::new(7000 + round);
         let file = File { compression, bands: 2, planar: round % 2 == 0, ..File::default() };
@@ -80,7 +81,7 @@ fn damaged_streams(subject: &Subject, compression: Compression) {
     assert!(sound >= least_sound && corrupt >= least_corrupt, "{compression:?}: {sound} sound, {corrupt} corrupt");
 }
 
-/// Cut a stream off, turn bits of it, move pieces of it, or put something behind it.
+/// Truncates a stream, flips bits, moves pieces, or appends bytes.
 fn damage(stream: &mut Vec<u8>, dice: &mut Dice) {
     for _ in 0..=dice.below(3) {
         let len = stream.len();
@@ -104,7 +105,7 @@ fn damage(stream: &mut Vec<u8>, dice: &mut Dice) {
     }
 }
 
-/// What a read comes to.
+/// The outcome of a read.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Pixels { pixels: Vec<u8>, filled: Vec<(String, String)>, filled_blocks: u64 },
@@ -113,7 +114,7 @@ enum Outcome {
 
 impl Outcome {
     fn of(image: &Image, request: &ReadRequest<'_>) -> Outcome {
-        // Threads would find the first error in any order.
+        // With several threads, the first error would vary.
         match image.read(&request.clone().threads(1)) {
             Ok(raster) => {
                 let filled = raster.report.filled.iter();
@@ -128,14 +129,14 @@ impl Outcome {
     }
 }
 
-/// The part of an error that does not depend on what was decoded before: of a corrupt stream libzstd finds this or that out
-/// first, as its buffers have grown.
+/// Returns the part of an error that does not depend on what was decoded before: for a corrupt stream,
+/// libzstd detects one problem or another first, depending on the size of its buffers.
 fn lasting(error: &str) -> String {
     let end = error.find("ZSTD stream is corrupt").map_or(error.len(), |at| at + "ZSTD stream is corrupt".len());
     error[..end].to_owned()
 }
 
-/// Read by both, compare, and return what it came to.
+/// Reads on both, compares, and returns the outcome.
 fn same_outcome(subject: &Subject, name: &str, image: &Image, request: &ReadRequest<'_>) -> Outcome {
     let expected = Outcome::of(image, request);
     let found = Outcome::of(image, &request.clone().device(&subject.gpu));
@@ -146,7 +147,7 @@ fn same_outcome(subject: &Subject, name: &str, image: &Image, request: &ReadRequ
     found
 }
 
-/// An outcome without its pixels.
+/// Describes an outcome without its pixels.
 fn brief(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Pixels { filled, .. } => format!("pixels, {} blocks filled: {filled:?}", filled.len()),
@@ -154,7 +155,7 @@ fn brief(outcome: &Outcome) -> String {
     }
 }
 
-/// Tables that point behind the end of the file, or say that a block is longer than it is.
+/// Tables that point past the end of the file, or declare a block longer than it is.
 pub(crate) fn blocks_outside_the_file_are_named_or_filled(subject: &Subject) {
     for compression in CODECS {
         for planar in [false, true] {
@@ -181,8 +182,8 @@ pub(crate) fn blocks_outside_the_file_are_named_or_filled(subject: &Subject) {
     }
 }
 
-/// A disk that cannot be read in one place.
-pub(crate) fn source_that_fails_is_the_cpus_error(subject: &Subject) {
+/// A disk with one unreadable place.
+pub(crate) fn failing_source_gives_the_same_error_as_the_cpu(subject: &Subject) {
     for compression in [Compression::NONE, Compression::DEFLATE] {
         let image = failing(&File { compression, ..File::default() }.build());
         let failed = same_outcome(subject, "a source that fails", &image, &ReadRequest::new());

@@ -1,4 +1,4 @@
-//! What no kernel can do is done by the CPU and told, or refused.
+//! The CPU does what no kernel can do and the report says so, or strict mode refuses.
 
 use swath::tiff::{ByteOrder, Compression};
 use swath::{Error, FallbackPolicy, Image, ReadRequest};
@@ -9,7 +9,7 @@ use crate::files::{Cut, File, compress, open, texture};
 use crate::seeds;
 use crate::subject::{Subject, same_pixels};
 
-/// Read with both policies; `blocks` of the image are left to the CPU because of something that the reason names.
+/// Reads with both policies. The CPU reads `blocks` blocks of the image, and the reason contains `named`.
 fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: &str) {
     let expected = image.read(&ReadRequest::new()).unwrap_or_else(|error| panic!("{name}: CPU: {error}"));
     let request = ReadRequest::new().device(&subject.gpu);
@@ -23,7 +23,7 @@ fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: 
 
     let refused = image.read(&request.clone().fallback(FallbackPolicy::Strict)).expect_err("the CPU was ruled out");
     let Error::Fallback { stage: "decoding", reason } = &refused else { panic!("{name}: {refused}") };
-    // Of a block it is told which.
+    // The error names the block.
     let block = reason.strip_suffix(&fallbacks[0].reason).unwrap_or_else(|| panic!("{name}: {reason}"));
     assert!(block.is_empty() || block.starts_with("tile (") || block.starts_with("strip "), "{name}: {reason}");
 
@@ -35,7 +35,7 @@ fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: 
     let gpu = report.gpu.expect("a device was asked");
     assert_eq!(gpu.fallbacks, fallbacks, "{name}");
     if blocks == expected.report.blocks {
-        // All that the CPU decoded goes there at once, and nothing was there before.
+        // Everything that the CPU decoded is uploaded at once, and nothing before.
         let stats = gpu.stats;
         assert_eq!((stats.uploads, stats.uploaded_bytes), (1, pixels.len() as u64), "{name}: {stats}");
         assert_eq!((stats.downloads, stats.launches, stats.file_reads), (0, 0, 0), "{name}: {stats}");
@@ -43,7 +43,7 @@ fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: 
 }
 
 /// JPEG, LERC and LZMA.
-pub(crate) fn codec_without_a_kernel_is_told_or_refused(subject: &Subject) {
+pub(crate) fn codec_without_a_kernel_is_reported_or_refused(subject: &Subject) {
     let seeds = seeds::all();
     for (seed, named) in [
         ("jpeg-cmyk.jpg", "colours"),
@@ -61,8 +61,9 @@ pub(crate) fn codec_without_a_kernel_is_told_or_refused(subject: &Subject) {
     falls_back(subject, "LZMA", &file.open(), file.blocks() as u64, "LZMA");
 }
 
-/// Floats of three bytes, integers of three bytes in the order of big-endian files, differences of bit strings.
-pub(crate) fn samples_without_a_kernel_are_told_or_refused(subject: &Subject) {
+/// Floats of three bytes, integers of three bytes in big-endian order, horizontal differences of samples of
+/// few bits.
+pub(crate) fn samples_without_a_kernel_are_reported_or_refused(subject: &Subject) {
     let (uint, float) = (SampleFormat::Uint, SampleFormat::Float);
     for (format, bits, predictor, order, named) in [
         (float, 24, Predictor::None, ByteOrder::Little, "samples"),
@@ -75,9 +76,9 @@ pub(crate) fn samples_without_a_kernel_are_told_or_refused(subject: &Subject) {
     }
 }
 
-/// Two ZSTD frames in a row are one block for the CPU, and it does not mind thousands of blocks without a byte; the kernel leaves such a
-/// block, and no other, to it.
-pub(crate) fn form_of_a_stream_that_no_kernel_knows_costs_its_block_alone(subject: &Subject) {
+/// The CPU reads two ZSTD frames in a row as one block, and accepts thousands of empty blocks. The kernel
+/// leaves such a block, and no other, to the CPU.
+pub(crate) fn stream_form_without_a_kernel_sends_only_its_block_to_the_cpu(subject: &Subject) {
     for planar in [false, true] {
         let file = File {
             compression: Compression::ZSTD,
@@ -99,7 +100,7 @@ pub(crate) fn form_of_a_stream_that_no_kernel_knows_costs_its_block_alone(subjec
 
         let empty = open(file.build_with(|number, block| {
             if number == 5 {
-                // A frame that does not tell its size, with a window of 4 MB; blocks that are stored as they are, the last with all of it.
+                // A frame that does not declare its size, with a window of 4 MB, and empty stored blocks.
                 *block = [&[0x28, 0xB5, 0x2F, 0xFD, 0, 0x60][..], &[0; 3 * 2000]].concat();
                 block.extend(&((content.len() as u32) << 3 | 1).to_le_bytes()[..3]);
                 block.extend(&content);

@@ -1,5 +1,6 @@
-//! Whatever fails, in the driver or in a library of NVIDIA's: what comes of an operation is what the CPU makes of it, and what did not go
-//! as asked is told, or it is an error that is a sentence. Nothing hangs, nothing is left behind, and the next operation works.
+//! Fault injection in the driver and in NVIDIA's libraries. After every fault, the result equals the CPU's
+//! and the report names the fallback, or the operation fails with a typed error. Nothing hangs, nothing is
+//! leaked, and the next operation works.
 //!
 //! The simulator fails at the n-th call of a kind, for every n until an operation has no more such calls.
 
@@ -23,9 +24,9 @@ use crate::subject::same_pixels;
 
 const LIBRARIES: [&str; 4] = ["nvcomp.6", "nvjpeg2k", "nvjpeg", "cufile"];
 
-/// Run a test in a process that has the simulated libraries.
+/// Runs a test in a process that loads the simulated libraries.
 fn with_libraries(test: &str, variables: &[(&str, &str)], hazard: fn()) {
-    // Threads that wait for each other are what takes most of the time.
+    // Few threads, because most of the time is spent in threads that wait for each other.
     let few = [("SWATH_SIM_CUFILE_WORKERS", "2"), ("POCL_CPU_MAX_CU_COUNT", "1"), ("POCL_MAX_PTHREAD_COUNT", "1")];
     if swath_sim::inside_with(test, &LIBRARIES, &[&few, variables].concat()) {
         crate::files::ON_DISK.store(true, Ordering::Relaxed);
@@ -34,7 +35,7 @@ fn with_libraries(test: &str, variables: &[(&str, &str)], hazard: fn()) {
 }
 
 fn set(variable: &str, value: &str) {
-    // SAFETY: no operation is under way, so that no other thread looks at variables.
+    // SAFETY: no operation runs, so no other thread reads environment variables.
     unsafe { env::set_var(variable, value) };
 }
 
@@ -47,8 +48,8 @@ fn device() -> Gpu {
     Gpu::cuda(0).expect("the simulator opens")
 }
 
-/// Let an operation suffer a fault; whether it got as far as that. Where a fault can be overcome on the device, by less memory at a time,
-/// nobody need hear of it; nor where nothing was left to be done but to tidy up.
+/// Runs an operation with a fault and returns whether the fault occurred. No report is required if the device
+/// can overcome the fault with smaller batches, or if only the cleanup was left.
 fn suffer(operation: &Arc<Operation>, fault: &str, policy: FallbackPolicy, overcome: bool) -> bool {
     let what = format!("{}, {fault}, {policy:?}", operation.name);
     let gpu = device();
@@ -72,15 +73,15 @@ fn suffer(operation: &Arc<Operation>, fault: &str, policy: FallbackPolicy, overc
     suffered
 }
 
-/// What the device and the libraries were given to do since the last reset.
+/// The amount of work that the device and the libraries received since the last reset.
 fn work_done() -> usize {
     let events = events();
     let work = ["upload", "download", "copy", "launch", "cuFile", "nvcompBatched", "nvjpeg"];
     events.iter().filter(|event| work.iter().any(|work| event.starts_with(work))).count()
 }
 
-/// Memory is given back while the device is open, unless it died, and when it is closed; no library was misused; and it works again. How
-/// much work that is.
+/// Checks that memory is freed while the device is open (unless it died) and when it is closed, that no
+/// library was misused, and that the operation works again. Returns the amount of work of that operation.
 fn nothing_is_left(what: &str, operation: &Arc<Operation>, gpu: Gpu) -> usize {
     let reported: Vec<String> = events().into_iter().filter(|event| event.starts_with("reported: ")).collect();
     assert_eq!(reported, [""; 0], "{what}");
@@ -104,7 +105,7 @@ fn nothing_is_left(what: &str, operation: &Arc<Operation>, gpu: Gpu) -> usize {
     work
 }
 
-/// It does what it should.
+/// Runs the operation and checks its result.
 fn works(what: &str, operation: &Arc<Operation>, gpu: &Gpu, asked: Asked) -> Done {
     let done = operation.run(gpu, asked).unwrap_or_else(|error| panic!("{what}: {error}"));
     operation.check(what, &done);
@@ -112,7 +113,8 @@ fn works(what: &str, operation: &Arc<Operation>, gpu: &Gpu, asked: Asked) -> Don
     done
 }
 
-/// Fail at the first call of a kind, the second, and so on: alone, and with all that follow. How many there are.
+/// Injects a fault at the first call of a kind, the second, and so on: once alone, and once with all later
+/// calls. Returns the number of calls.
 fn at_calls(operation: &Arc<Operation>, kind: &str, overcome: bool, step: impl Fn(u64) -> u64) -> u64 {
     let mut call = 1;
     while suffer(operation, &format!("{kind}:{call}"), FallbackPolicy::Auto, overcome) {
@@ -128,7 +130,7 @@ fn every(_: u64) -> u64 {
     1
 }
 
-/// The first few, and fewer of those that follow.
+/// Steps through the first few calls one by one, and through fewer of the later ones.
 fn some(call: u64) -> u64 {
     1 + call / 2
 }
@@ -141,7 +143,7 @@ fn memory_runs_out(operations: Vec<Arc<Operation>>) {
     }
 }
 
-/// Every call that puts work into a stream, makes one or waits for it.
+/// Faults in every call that submits work to a stream, creates one or waits for it.
 fn driver_fails(operations: Vec<Arc<Operation>>) {
     for operation in operations {
         let kinds = ["stream", "upload", "download", "copy", "launch", "synchronize"];
@@ -160,10 +162,10 @@ fn device_is_lost(operations: Vec<Arc<Operation>>) {
     }
 }
 
-/// Calls of nvCOMP, nvJPEG2000 and nvJPEG, what they say of single blocks, and what they are asked beforehand.
+/// Faults in calls of nvCOMP, nvJPEG2000 and nvJPEG, in their status of single blocks, and in their queries.
 fn decoders_and_encoders_fail(operations: Vec<Arc<Operation>>) {
     for operation in operations {
-        // Fewer chunks at a time are the answer to a question for working memory that fails, where that is asked for to compress.
+        // If the query of working memory fails during compression, the encoder uses fewer chunks at a time.
         let questions = at_calls(&operation, "nvcomp-temp", operation.writes(), some);
         let of_nvcomp =
             ["nvcomp", "nvcomp-idle", "chunk", "chunk-size", "chunk-large", "compress-chunk", "compress-large"];
@@ -173,7 +175,7 @@ fn decoders_and_encoders_fail(operations: Vec<Arc<Operation>>) {
         );
         let count = |kinds: &[&str]| -> u64 { kinds.iter().map(|kind| at_calls(&operation, kind, false, some)).sum() };
         let (chunks, jpeg2000, jpeg) = (count(&of_nvcomp), count(&of_jpeg2000), count(&of_jpeg));
-        // What fails when the stream gets there kills the context.
+        // A fault that occurs when the stream reaches the call destroys the context.
         let late = at_calls(&operation, "j2k-late", false, some);
         let name = operation.name;
         let nvcomp = !["LZW", "no codec", "JPEG"].iter().any(|other| name.contains(other));
@@ -216,7 +218,7 @@ on_reads_and_writes! {
     cufile_fails: cufile_that_fails_in_a_read, cufile_that_fails_in_a_write;
 }
 
-/// Tiles that grew and that cuFile did not take need memory of the host, which is not there either.
+/// Tiles that grew and that cuFile did not write need host memory, which is not available either.
 #[test]
 fn second_fault_on_the_way_out_of_the_first() {
     with_libraries("faults::second_fault_on_the_way_out_of_the_first", &[], || {
@@ -233,8 +235,8 @@ fn second_fault_on_the_way_out_of_the_first() {
 }
 
 #[test]
-fn device_that_does_not_open_says_why() {
-    with_libraries("faults::device_that_does_not_open_says_why", &[], || {
+fn device_that_does_not_open_gives_a_reason() {
+    with_libraries("faults::device_that_does_not_open_gives_a_reason", &[], || {
         for fault in ["init:1", "module:1", "lost:1", "lost:2", "lost:3", "lost:9"] {
             reset();
             set("SWATH_SIM_FAIL", fault);
@@ -248,7 +250,7 @@ fn device_that_does_not_open_says_why() {
     });
 }
 
-/// What cuFile may still read from or write to is neither used again nor given back.
+/// Memory that cuFile may still access is neither reused nor freed.
 #[test]
 fn memory_of_a_transfer_that_never_ends_is_left_alone() {
     let variables = [("SWATH_CUFILE_TIMEOUT", "1")];
@@ -265,7 +267,7 @@ fn memory_of_a_transfer_that_never_ends_is_left_alone() {
                     operation.check(name, &done);
                     assert!(done.report.fallbacks[0].reason.contains("did not finish a read"), "{name}");
                 }
-                // It may still write to the file, so that this is none any more.
+                // cuFile may still write to the file, so the file is not published.
                 Err(error) if operation.writes() => {
                     is_typed(name, &error);
                     assert!(error.to_string().contains("did not finish a write"), "{name}: {error}");
@@ -285,10 +287,10 @@ fn memory_of_a_transfer_that_never_ends_is_left_alone() {
     });
 }
 
-/// Memory that cuFile cannot register is used all the same, by way of memory of its own, and that is told.
+/// Memory that cuFile cannot register is used through a buffer of cuFile's, and the report says so.
 #[test]
-fn memory_that_cufile_cannot_register_is_told() {
-    with_libraries("faults::memory_that_cufile_cannot_register_is_told", &[], || {
+fn memory_that_cufile_cannot_register_is_reported() {
+    with_libraries("faults::memory_that_cufile_cannot_register_is_reported", &[], || {
         for operation in reads().iter().chain(&writes()).filter(|operation| operation.uses_cufile()) {
             let (gpu, asked) = (device(), Asked::of_libraries(FallbackPolicy::Strict));
             let direct = works(operation.name, operation, &gpu, asked).report;
@@ -307,10 +309,10 @@ fn memory_that_cufile_cannot_register_is_told() {
     });
 }
 
-/// From a device that has no room for anything to one that has enough.
+/// From a device without enough memory for anything to one with enough memory.
 #[test]
-fn device_with_little_memory_says_so_or_takes_less_at_a_time() {
-    with_libraries("faults::device_with_little_memory_says_so_or_takes_less_at_a_time", &[], || {
+fn device_with_little_memory_fails_or_uses_smaller_batches() {
+    with_libraries("faults::device_with_little_memory_fails_or_uses_smaller_batches", &[], || {
         for operation in reads().iter().chain(&writes()) {
             let (mut refused, mut memory) = (0, 512_u64);
             loop {
@@ -332,7 +334,7 @@ fn device_with_little_memory_says_so_or_takes_less_at_a_time() {
                 }
                 gpu.trim();
                 assert_eq!((device_bytes(), pinned_bytes()), (0, 0), "{what}");
-                // It knows what memory there was when it was opened.
+                // The device records the available memory when it is opened.
                 drop(gpu);
                 nothing_is_left(&what, operation, device());
                 if done.is_ok() && memory > 1 << 24 {
@@ -345,8 +347,8 @@ fn device_with_little_memory_says_so_or_takes_less_at_a_time() {
     });
 }
 
-/// nvCOMP may take damaged streams for good ones. Where there is a checksum that is found out; where there is none our own decoder finds
-/// what can be found, and with nvCOMP what is wrong is no more than the blocks that are.
+/// nvCOMP may accept damaged streams. If the format has a checksum, the damage is detected. If not, our
+/// decoder detects what is detectable, and with nvCOMP only the damaged blocks are wrong.
 #[test]
 fn damage_that_nvcomp_does_not_see_stays_in_its_block() {
     with_libraries("faults::damage_that_nvcomp_does_not_see_stays_in_its_block", &[], || {
@@ -361,7 +363,7 @@ fn damage_that_nvcomp_does_not_see_stays_in_its_block() {
             let bad = dice.below(file.blocks());
             let image = open(file.build_with(|number, block| {
                 if number == bad {
-                    // What is in the header is looked at before.
+                    // The header is checked before, so damage only what follows it.
                     let at = 16 + dice.below(block.len() - 16);
                     block[at] ^= 1 << dice.below(8);
                 }
@@ -376,7 +378,7 @@ fn damage_that_nvcomp_does_not_see_stays_in_its_block() {
                 &[CodecBackend::Builtin]
             };
             for &choice in choices {
-                // Bits that nobody needs may be damaged too: then the CPU may have to tell.
+                // Damage may hit bits that no decoder uses. In that case the CPU may have to decide.
                 let on_device = fill.clone().device(&gpu).decoder(choice);
                 let found = image.read(&on_device).unwrap_or_else(|error| panic!("{what}: {error}"));
                 same_pixels(&what, expected.pixels.as_bytes(), found.pixels.as_bytes());
@@ -402,10 +404,10 @@ fn damage_that_nvcomp_does_not_see_stays_in_its_block() {
     });
 }
 
-/// A process that has other libraries than usual.
+/// A process with other libraries than usual.
 struct Without {
     name: &'static str,
-    /// The function that the libraries lack.
+    /// The function that the libraries do not export.
     symbol: Option<&'static str>,
     libraries: [&'static str; 4],
     variables: &'static [(&'static str, &'static str)],
@@ -447,11 +449,11 @@ const WITHOUT: [Without; 16] = [
     Without::told("compatibility mode", &[("SWATH_SIM_CUFILE", "compat")], compatible),
 ];
 
-/// Libraries of another version, that lack a function or that do not start.
+/// Libraries of another version, libraries without a function, and libraries that do not start.
 #[test]
-fn library_that_cannot_be_used_is_told_or_done_without() {
+fn unusable_library_is_reported_or_not_needed() {
     const CASE: &str = "SWATH_FAULTS_CASE";
-    let test = "faults::library_that_cannot_be_used_is_told_or_done_without";
+    let test = "faults::unusable_library_is_reported_or_not_needed";
     if let Ok(name) = env::var(CASE) {
         crate::files::ON_DISK.store(true, Ordering::Relaxed);
         let case = WITHOUT.iter().find(|case| case.name == name).expect("the parent knows it");
@@ -474,7 +476,7 @@ fn no_driver() {
     assert!(matches!(&error, DeviceError::NoDevice { reason, .. } if reason.contains(&name)), "{error}");
 }
 
-/// What is asked for and cannot be had is told, or refused where nothing else will do.
+/// A requested library that is not available is reported, or refused in strict mode.
 fn told_or_refused(operation: &Arc<Operation>, codec: CodecBackend, storage: Storage, word: &str) {
     let (gpu, name) = (device(), operation.name);
     let auto = Asked { policy: FallbackPolicy::Auto, codec, storage };
@@ -489,7 +491,7 @@ fn told_or_refused(operation: &Arc<Operation>, codec: CodecBackend, storage: Sto
     assert_eq!((device_bytes(), pinned_bytes()), (0, 0), "{name}");
 }
 
-/// What nobody asked for is not missed.
+/// A library that the caller did not request is not reported as missing.
 fn not_missed(operation: &Arc<Operation>) -> Done {
     let asked = Asked { policy: FallbackPolicy::Strict, codec: CodecBackend::Auto, storage: Storage::Auto };
     works(operation.name, operation, &device(), asked)
@@ -503,7 +505,7 @@ fn no_nvcomp() {
             "LZW to a raster" | "no codec to the host" | "no codec to a raster" => {
                 assert_eq!(not_missed(operation).report.fallbacks, []);
             }
-            // There is no kernel for it.
+            // No kernel decodes it.
             "LZ4 to the host" | "LZ4 to a raster" => {
                 told_or_refused(operation, CodecBackend::Auto, Storage::Auto, &word)
             }
@@ -541,7 +543,7 @@ fn compatible() {
         let report = works(operation.name, operation, &device(), strict).report;
         let by = if operation.writes() { report.written_by } else { report.read_by };
         assert!(by.contains("compatibility mode"), "{}: {by}", operation.name);
-        // Where nothing is gained by it, it is not used.
+        // If the library brings no gain, it is not used.
         let by = not_missed(operation).report;
         assert!(!by.read_by.contains("cuFile") && by.written_by.is_empty(), "{by:?}");
     }

@@ -1,4 +1,4 @@
-//! Small files of any kind: codec, predictor, sample, layout, byte order, bit order, blocks that are not stored.
+//! Small files of every kind: codec, predictor, sample type, layout, byte order, bit order, sparse blocks.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +10,12 @@ use swath_codec::predictor::{self, Predictor};
 use swath_codec::sample::reverse_bits;
 use swath_codec::{SampleFormat, Shape, deflate, jpeg2000, lz4, lzma, lzw, packbits, zstd};
 
-/// How an image is cut.
+/// How an image is divided into blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Tiles of this width and height.
     Tiles(usize, usize),
-    /// Strips of so many rows.
+    /// Strips of this many rows.
     Strips(usize),
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Missing {
     AllWithNodata,
 }
 
-/// What a file is made of.
+/// The properties of a test file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct File {
     pub(crate) width: usize,
@@ -77,7 +77,7 @@ impl File {
         self.build_with(|_, _| {})
     }
 
-    /// The bytes of the file, each stored block changed by `change(number, bytes)` first.
+    /// Builds the file. `change(number, bytes)` may modify each stored block first.
     pub(crate) fn build_with(&self, change: impl FnMut(usize, &mut Vec<u8>)) -> Vec<u8> {
         let mut builder = Builder::new(self.order, false);
         let tags = self.level(&mut builder, change);
@@ -85,7 +85,7 @@ impl File {
         builder.finish()
     }
 
-    /// Append the blocks, each changed first; what is returned describes them.
+    /// Appends the blocks, each modified first. Returns the tags that describe them.
     pub(crate) fn level(
         &self,
         builder: &mut Builder,
@@ -146,7 +146,7 @@ impl File {
         tags
     }
 
-    /// The shapes of all blocks, in the order of the table.
+    /// The shapes of all blocks, in table order.
     fn shapes(&self) -> Vec<Shape> {
         let (width, height) = match self.cut {
             Cut::Tiles(width, height) => (width, height),
@@ -174,7 +174,7 @@ impl File {
         self.shapes()[0].len()
     }
 
-    /// Prepare, compress and turn the bits of a block of native samples as this file has it.
+    /// Applies predictor, compression and bit order to a block of native samples.
     fn encode(&self, shape: Shape, mut block: Vec<u8>) -> Vec<u8> {
         let big = self.order == ByteOrder::Big;
         predictor::apply(self.predictor, shape, big, &mut block, &mut Vec::new())
@@ -193,7 +193,7 @@ impl File {
     }
 }
 
-/// Whether files are opened on disk, where a device can read them by itself, and not in memory.
+/// Whether files are opened on disk, where a device can read them directly, instead of in memory.
 pub(crate) static ON_DISK: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn open(file: Vec<u8>) -> Image {
@@ -201,7 +201,7 @@ pub(crate) fn open(file: Vec<u8>) -> Image {
     opened.and_then(|dataset| dataset.image(0)).expect("a file that opens")
 }
 
-/// A file that has no name any more when it is open, and so leaves nothing behind.
+/// Opens a file whose name is removed at once, so that nothing is left behind.
 fn open_on_disk(file: &[u8]) -> swath::Result<Dataset> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -227,8 +227,8 @@ pub(crate) fn compress(compression: Compression, level: i32, row_bytes: usize, b
     out
 }
 
-/// Bytes with runs, ramps, repetitions and noise in them, different for each seed: what the codecs are made for, and what they
-/// are not.
+/// Bytes with runs, ramps, repetitions and noise, different for each seed: data that suits the codecs, and
+/// data that does not.
 pub(crate) fn texture(seed: u64, len: usize) -> Vec<u8> {
     let mut dice = Dice::new(seed);
     let mut bytes = Vec::with_capacity(len);
@@ -255,7 +255,7 @@ pub(crate) struct Dice(u64);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Dice {
-        // Seeds that follow each other must not give numbers that do.
+        // Consecutive seeds must not give consecutive numbers.
         Dice(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 

@@ -1,17 +1,17 @@
-//! One kernel alone, with whatever it is given.
+//! Launches one kernel alone, with any arguments.
 
 use swath_gpu::{Arg, Buffer, Kernel};
 
 use crate::subject::Subject;
 
-/// An argument of a kernel: bytes become a buffer, and then what the kernel left in it.
+/// An argument of a kernel. Bytes become a buffer, and receive its contents after the launch.
 pub(crate) enum Given<'a> {
     Bytes(&'a mut Vec<u8>),
     U32(u32),
     U64(u64),
 }
 
-/// Launch a kernel, and wait for it.
+/// Launches a kernel and waits for it.
 pub(crate) fn launch(subject: &Subject, kernel: Kernel, groups: usize, given: &mut [Given<'_>]) {
     let buffer = |given: &Given<'_>| match given {
         Given::Bytes(bytes) => Some(subject.gpu.alloc("test", Some(bytes.len() as u64)).expect("there is room")),
@@ -29,8 +29,8 @@ pub(crate) fn launch(subject: &Subject, kernel: Kernel, groups: usize, given: &m
             (Given::Bytes(_), None) => unreachable!("bytes have a buffer"),
         })
         .collect();
-    // SAFETY: the bytes stay as they are until the queue is synchronised, and a kernel that leaves its buffers is what the tests
-    // are there to find.
+    // SAFETY: the bytes stay unchanged until the queue is synchronised. A kernel that accesses memory outside
+    // its buffers is what the tests must find.
     unsafe {
         for (given, buffer) in given.iter().zip(&buffers) {
             if let (Given::Bytes(bytes), Some(buffer)) = (given, buffer) {
@@ -42,19 +42,19 @@ pub(crate) fn launch(subject: &Subject, kernel: Kernel, groups: usize, given: &m
     queue.synchronize().expect("the kernel runs");
     for (given, buffer) in given.iter_mut().zip(&buffers) {
         if let (Given::Bytes(bytes), Some(buffer)) = (given, buffer) {
-            // SAFETY: nobody looks at the bytes until the queue is synchronised.
+            // SAFETY: nothing reads the bytes until the queue is synchronised.
             unsafe { queue.download(buffer.handle(), 0, bytes).expect("download") };
         }
     }
     queue.synchronize().expect("the results arrive");
 }
 
-/// Numbers as they lie in memory.
+/// Returns the bytes of numbers in memory order.
 pub(crate) fn bytes_of<T: bytemuck::NoUninit>(numbers: &[T]) -> Vec<u8> {
     bytemuck::cast_slice(numbers).to_vec()
 }
 
-/// Bytes as the numbers that lie there, wherever that is.
+/// Reads bytes as numbers, at any alignment.
 pub(crate) fn numbers<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<T> {
     bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
 }

@@ -1,5 +1,5 @@
-//! What NVIDIA's libraries do, on the simulator: that it is they who do it, that the pixels are the CPU's whoever does it, and what is
-//! said of it.
+//! NVIDIA's libraries on the simulator: they do the work, the pixels equal the CPU's with every decoder, and
+//! the report is correct.
 
 use swath::device::{CodecBackend, DeviceReport, Storage};
 use swath::tiff::{ByteOrder, Compression};
@@ -13,10 +13,10 @@ use swath_codec::{Predictor, SampleFormat};
 use crate::files::{Cut, Dice, File, Missing, open};
 use crate::subject::{Subject, same_pixels};
 
-/// The codecs that nvCOMP knows.
+/// The codecs that nvCOMP supports.
 const NVCOMP: [Compression; 3] = [Compression::DEFLATE, Compression::ZSTD, Compression::LZ4];
 
-/// Calls of a library among what was asked of the simulator.
+/// Counts the calls of a library that the simulator received.
 fn calls(prefix: &str) -> usize {
     swath_sim::events().iter().filter(|event| event.starts_with(prefix)).count()
 }
@@ -25,8 +25,8 @@ fn device(image: &Image, request: &ReadRequest<'_>) -> DeviceReport {
     image.read(request).unwrap_or_else(|error| panic!("{error}")).report.gpu.expect("a device did it")
 }
 
-/// Deflate, ZSTD and LZ4 with every predictor that they have, in odd sizes, byte orders and layouts, with blocks that are not stored,
-/// and windows that cut blocks: read by cuFile, decoded by nvCOMP.
+/// Deflate, ZSTD and LZ4 with every predictor that they support, in odd sizes, byte orders and layouts, with
+/// sparse blocks and windows that cut blocks: read by cuFile, decoded by nvCOMP.
 pub(crate) fn nvcomp_gives_the_pixels_of_the_cpu(subject: &Subject) {
     let mut dice = Dice::new(5);
     for compression in NVCOMP {
@@ -71,7 +71,8 @@ pub(crate) fn nvcomp_gives_the_pixels_of_the_cpu(subject: &Subject) {
     }
 }
 
-/// A tile's way is from the file to the pixels: what is uploaded is the table of the blocks, what is downloaded are the pixels.
+/// A tile goes from the file to the pixels on the device: only the table of the blocks is uploaded, and only
+/// the pixels are downloaded.
 pub(crate) fn compressed_and_decoded_bytes_do_not_pass_through_the_host(subject: &Subject) {
     for compression in [Compression::DEFLATE, Compression::ZSTD, Compression::LZ4, Compression::LZW, Compression::NONE]
     {
@@ -84,14 +85,15 @@ pub(crate) fn compressed_and_decoded_bytes_do_not_pass_through_the_host(subject:
         assert_eq!((stats.uploads, stats.downloads, stats.synchronisations), (1, 1, 1), "{compression:?}: {stats}");
         let tables = file.blocks() as u64 * 64 + 1024;
         assert!(stats.uploaded_bytes <= tables && stats.downloaded_bytes <= tables, "{compression:?}: {stats}");
-        // With what lies between blocks that are read at once.
+        // Includes the gaps between blocks that are read together.
         let read = report.bytes_fetched..=report.bytes_fetched + tables;
         assert!(read.contains(&stats.file_read_bytes), "{compression:?}: {stats}");
     }
 }
 
-/// Whoever does not trust a file, or the library, has our own kernels; and the other way round is said when it cannot be.
-pub(crate) fn choice_of_decoder_and_of_storage_is_kept(subject: &Subject) {
+/// A caller that does not trust a file or a library can request our kernels. A requested library that cannot
+/// be used is reported.
+pub(crate) fn requested_decoder_and_storage_are_used(subject: &Subject) {
     let file = File { compression: Compression::DEFLATE, ..File::default() };
     let image = file.open();
     let strict = |decoder, storage| subject.strict(&ReadRequest::new()).decoder(decoder).storage(storage);
@@ -109,19 +111,19 @@ pub(crate) fn choice_of_decoder_and_of_storage_is_kept(subject: &Subject) {
             assert_eq!(report.read_by.starts_with("cuFile"), cufile, "{}", report.read_by);
         }
     }
-    // LZ4 has no kernel of our own.
+    // Swath has no LZ4 kernel.
     let image = File { compression: Compression::LZ4, ..file }.open();
     let error = image.read(&strict(CodecBackend::Builtin, Storage::Auto)).expect_err("no kernel decodes it");
     assert!(error.to_string().contains("no kernel decodes LZ4"), "{error}");
-    // A file in memory is none that a device could read by itself.
+    // A device cannot directly read a file in memory.
     let image = Dataset::from_bytes(file.build()).and_then(|dataset| dataset.image(0)).expect("it opens");
     let error = image.read(&strict(CodecBackend::Auto, Storage::CuFile)).expect_err("there is no file");
-    assert!(error.to_string().contains("only local files can be read by cuFile"), "{error}");
+    assert!(error.to_string().contains("cuFile reads only local files"), "{error}");
     let report = device(&image, &strict(CodecBackend::Auto, Storage::CuFile).fallback(FallbackPolicy::Auto));
     assert_eq!(report.fallbacks[0].stage, "reading by cuFile");
 }
 
-/// Version 5 has other names for two functions; all else is the same.
+/// Version 5 has other names for two functions; everything else is the same.
 pub(crate) fn nvcomp_5_decodes_and_compresses_too(subject: &Subject) {
     for compression in NVCOMP {
         let image = File { compression, ..File::default() }.open();
@@ -135,7 +137,7 @@ pub(crate) fn nvcomp_5_decodes_and_compresses_too(subject: &Subject) {
     reads_back("nvCOMP 5", &bytes, &pixels);
 }
 
-/// A library of a version that Swath does not know is not used, whatever its name is, and that is said.
+/// A library of an unsupported version is not used, regardless of its file name, and the report says so.
 pub(crate) fn nvcomp_of_another_version_is_refused(subject: &Subject) {
     let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
     let report = device(&image, &subject.strict(&ReadRequest::new()));
@@ -147,8 +149,9 @@ pub(crate) fn nvcomp_of_another_version_is_refused(subject: &Subject) {
     assert!(!report.fallbacks.is_empty());
 }
 
-/// cuFile that goes through host memory itself is used only when it is asked for, and said to be that.
-pub(crate) fn compatibility_mode_of_cufile_is_not_taken_for_direct_storage(subject: &Subject) {
+/// cuFile in compatibility mode, which copies through host memory, is used only on request, and the report
+/// says so.
+pub(crate) fn compatibility_mode_of_cufile_does_not_count_as_direct_storage(subject: &Subject) {
     let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
     let request = subject.strict(&ReadRequest::new());
     assert_eq!(device(&image, &request).read_by, "the host, into pinned memory");
@@ -156,7 +159,7 @@ pub(crate) fn compatibility_mode_of_cufile_is_not_taken_for_direct_storage(subje
     assert_eq!(report.read_by, "cuFile in compatibility mode, through host memory");
 }
 
-/// Without NVIDIA's kernel module, where the kernel itself is up to it.
+/// Direct storage without NVIDIA's kernel module, if the Linux kernel supports it.
 pub(crate) fn storage_that_the_kernel_copies_from_is_direct(subject: &Subject) {
     let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
     let raster = subject.check("no module", &image, &ReadRequest::new());
@@ -164,15 +167,15 @@ pub(crate) fn storage_that_the_kernel_copies_from_is_direct(subject: &Subject) {
     assert_eq!(calls("reported"), 0, "{:?}", swath_sim::events());
 }
 
-/// Memory that cuFile cannot register is read into all the same, and said to be that.
-pub(crate) fn memory_that_cufile_cannot_register_is_said(subject: &Subject) {
+/// Memory that cuFile cannot register is used anyway, and the report says so.
+pub(crate) fn memory_that_cufile_cannot_register_is_named_in_the_report(subject: &Subject) {
     let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
     let raster = subject.check("not registered", &image, &ReadRequest::new());
     let read_by = raster.report.gpu.expect("a device did it").read_by;
     assert_eq!(read_by, "cuFile, through memory of its own: the device's could not be registered");
 }
 
-/// Older versions of cuFile take only files that are opened past the page cache: those that are read, and those that are written.
+/// Older versions of cuFile accept only files that are opened with O_DIRECT, for reads and for writes.
 pub(crate) fn files_are_opened_past_the_page_cache(subject: &Subject) {
     let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
     let raster = subject.check("a strict library", &image, &ReadRequest::new().storage(Storage::CuFile));
@@ -181,9 +184,9 @@ pub(crate) fn files_are_opened_past_the_page_cache(subject: &Subject) {
     let pixels = vec![7_u8; 64 * 64];
     let mut source = ArraySource::from_bytes(&pixels, DType::U8, 1, 64, 64, Layout::BandsLast).expect("an array");
     let (device, storage) = (Device::Gpu(subject.gpu.clone()), Storage::CuFile);
-    let running = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).storage(storage);
+    let config = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).storage(storage);
     let mut written = Vec::new();
-    let report = plan.write_to(&mut written, &mut source, &running).expect("it writes");
+    let report = plan.write_to(&mut written, &mut source, &config).expect("it writes");
     assert_eq!(
         report.gpu.expect("a device did it").written_by,
         "cuFile (GPUDirect Storage, parts of pages through host memory)"
@@ -200,12 +203,12 @@ fn plan(width: u64, height: u64, bands: usize, dtype: DType, compress: Compress,
 fn write(subject: &Subject, plan: &WritePlan, pixels: &[u8], encoder: CodecBackend) -> (Vec<u8>, WriteReport) {
     let (width, height, bands, dtype) = (plan.width(), plan.height(), plan.bands(), plan.dtype());
     let mut source = ArraySource::from_bytes(pixels, dtype, bands, height, width, Layout::BandsLast).expect("an array");
-    let running = WriteConfig::new()
+    let config = WriteConfig::new()
         .device(Device::Gpu(subject.gpu.clone()))
         .fallback(FallbackPolicy::Strict)
         .encoder(encoder)
         .buffer_bytes(1);
-    plan.to_bytes(&mut source, &running).expect("it is written")
+    plan.to_bytes(&mut source, &config).expect("it is written")
 }
 
 fn reads_back(name: &str, file: &[u8], pixels: &[u8]) {
@@ -214,9 +217,9 @@ fn reads_back(name: &str, file: &[u8], pixels: &[u8]) {
     same_pixels(name, pixels, raster.pixels.as_bytes());
 }
 
-/// What nvCOMP compressed the CPU reads, checksums and all: every level of the file, every type of sample, tiles that do not get smaller
-/// among them.
-pub(crate) fn what_nvcomp_compresses_is_read_by_the_cpu(subject: &Subject) {
+/// The CPU reads what nvCOMP compressed, checksums included: every level of the file, every sample type, and
+/// tiles that do not get smaller.
+pub(crate) fn cpu_reads_what_nvcomp_compresses(subject: &Subject) {
     let mut dice = Dice::new(3);
     for compress in [
         Compress::Deflate { level: 1 },
@@ -238,7 +241,7 @@ pub(crate) fn what_nvcomp_compresses_is_read_by_the_cpu(subject: &Subject) {
             let (bytes, report) = write(subject, &plan, &pixels, CodecBackend::Auto);
             assert_eq!(report.gpu.expect("a device did it").compressed_by, "nvCOMP 6.0.0", "{name}");
             reads_back(&name, &bytes, &pixels);
-            // The overviews are those that the CPU makes: whoever compresses, the pixels are the same.
+            // The overviews equal those of the CPU: the pixels do not depend on the encoder.
             let (expected, _) = write(subject, &plan, &pixels, CodecBackend::Builtin);
             let (ours, theirs) = (open(bytes), open(expected));
             assert_eq!(ours.levels().len(), theirs.levels().len(), "{name}");
@@ -252,8 +255,8 @@ pub(crate) fn what_nvcomp_compresses_is_read_by_the_cpu(subject: &Subject) {
     assert_eq!(calls("reported"), 0);
 }
 
-/// A library that says that all is well and has written nothing does not give us what the batch before left behind.
-pub(crate) fn library_that_did_nothing_is_not_believed(subject: &Subject) {
+/// A library that reports success but wrote nothing must not expose the data of the previous batch.
+pub(crate) fn library_that_wrote_nothing_is_detected(subject: &Subject) {
     for compression in NVCOMP {
         let file = File { compression, ..File::default() };
         let image = file.open();
@@ -269,27 +272,27 @@ pub(crate) fn library_that_did_nothing_is_not_believed(subject: &Subject) {
     let plan = plan(100, 80, 1, DType::U16, Compress::Zstd { level: 3 }, true);
     let pixels = crate::files::texture(9, 100 * 80 * 2);
     let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
-    let running = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
-    let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
+    let config = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
+    let (bytes, report) = plan.to_bytes(&mut source, &config).expect("it is written");
     reads_back("did nothing", &bytes, &pixels);
     let report = report.gpu.expect("a device did it");
     assert_eq!((report.compressed_by.as_str(), report.fallbacks.len()), ("the CPU", 1), "{:?}", report.fallbacks);
 }
 
-/// Nor is one that says that it has written more than there was room for.
-pub(crate) fn compressed_size_that_cannot_be_is_not_believed(subject: &Subject) {
+/// A library that reports more output than the buffer can hold is rejected too.
+pub(crate) fn impossible_compressed_size_is_rejected(subject: &Subject) {
     for compress in [Compress::Deflate { level: 6 }, Compress::Zstd { level: 3 }, Compress::Lz4] {
         let plan = plan(100, 80, 1, DType::U16, compress, true);
         let pixels = crate::files::texture(9, 100 * 80 * 2);
         let mut source = ArraySource::from_bytes(&pixels, DType::U16, 1, 80, 100, Layout::BandsLast).expect("an array");
-        let running = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
-        let (bytes, report) = plan.to_bytes(&mut source, &running).expect("it is written");
+        let config = WriteConfig::new().device(Device::Gpu(subject.gpu.clone()));
+        let (bytes, report) = plan.to_bytes(&mut source, &config).expect("it is written");
         reads_back("too large", &bytes, &pixels);
         assert!(!report.gpu.expect("a device did it").fallbacks.is_empty());
     }
 }
 
-/// A frame with a window of 32 MiB, as the highest levels of libzstd make them whatever there is to compress.
+/// Makes a frame with a window of 32 MiB, as libzstd's highest compression levels do for data of any size.
 fn widen(frame: &mut Vec<u8>) {
     let single = 0x20;
     assert!(frame[4] & single != 0 && frame[4] >> 6 != 0, "the window is the content, whose size is told");
@@ -297,8 +300,9 @@ fn widen(frame: &mut Vec<u8>) {
     frame.insert(5, 0x78);
 }
 
-/// nvCOMP is not shown windows of more than 8 MB. Our kernel takes them, so that it is still the device which decodes.
-pub(crate) fn blocks_that_nvcomp_may_not_see_are_decoded_by_our_kernel(subject: &Subject) {
+/// nvCOMP does not receive windows of more than 8 MB. Our kernel decodes them, so the device still does the
+/// work.
+pub(crate) fn blocks_unsafe_for_nvcomp_are_decoded_by_our_kernel(subject: &Subject) {
     let file = File { compression: Compression::ZSTD, ..File::default() };
     let blocks = file.blocks() as u64;
     let expected = file.open().read(&ReadRequest::new()).expect("the CPU reads it");
@@ -313,7 +317,7 @@ pub(crate) fn blocks_that_nvcomp_may_not_see_are_decoded_by_our_kernel(subject: 
         let [told] = &gpu.fallbacks[..] else { panic!("{fallback:?}: {:?}", gpu.fallbacks) };
         assert_eq!((told.stage, told.blocks), ("decoding by NVIDIA's library", 0), "{told}");
     }
-    // Of several batches, two were under way by then.
+    // When the read is divided into batches, two of them were in flight at that time.
     let tall = File { height: 4000, ..file };
     let wide_and_tall = open(tall.build_with(|_, block| widen(block)));
     let all = tall.open().read(&ReadRequest::new()).expect("the CPU reads it");
@@ -329,7 +333,7 @@ pub(crate) fn blocks_that_nvcomp_may_not_see_are_decoded_by_our_kernel(subject: 
     let refused = wide.read(&nvcomp).expect_err("nvCOMP alone was asked for");
     assert!(matches!(refused, swath::Error::Fallback { .. }), "{refused}");
 
-    // One that is not like the others is no reason to do without nvCOMP, unless the CPU is ruled out.
+    // A single such block does not disable nvCOMP, unless the CPU is not allowed.
     let one = open(file.build_with(|i, block| {
         if i == 3 {
             widen(block)
@@ -345,8 +349,8 @@ pub(crate) fn blocks_that_nvcomp_may_not_see_are_decoded_by_our_kernel(subject: 
     }
 }
 
-/// nvCOMP needs several times a block of ZSTD as working memory, our kernel 128 KiB.
-pub(crate) fn block_that_nvcomp_has_no_memory_for_is_decoded_by_our_kernel(subject: &Subject) {
+/// nvCOMP needs several times the size of a ZSTD block as working memory, our kernel 128 KiB.
+pub(crate) fn block_too_large_for_nvcomp_memory_is_decoded_by_our_kernel(subject: &Subject) {
     let file =
         File { compression: Compression::ZSTD, width: 2048, height: 1024, cut: Cut::Strips(1024), ..File::default() };
     let image = file.open();

@@ -1,5 +1,5 @@
-//! Tiles of sizes that one sentence of nvCOMP's header allows and another does not: what is compressed then is looked at, or is not
-//! compressed by nvCOMP.
+//! Tile sizes on which nvCOMP's header contradicts itself: Swath verifies the compressed tiles, or does not
+//! use nvCOMP.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::subject::{Subject, same_pixels};
 
 const DEFLATE: Compress = Compress::Deflate { level: 6 };
 
-/// Calls among what was asked of the simulator.
+/// Counts the calls that the simulator received.
 fn calls(words: &str) -> usize {
     swath_sim::events().iter().filter(|event| event.starts_with(words)).count()
 }
@@ -44,18 +44,18 @@ impl Square {
         ArraySource::from_bytes(pixels, DType::U16, 1, *side, *side, Layout::BandsLast).expect("an array")
     }
 
-    fn write(&self, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
-        let (bytes, report) = self.plan.to_bytes(&mut self.array(), running)?;
+    fn write(&self, config: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
+        let (bytes, report) = self.plan.to_bytes(&mut self.array(), config)?;
         Ok((bytes, report.gpu.expect("a device did it")))
     }
 
-    /// To a file, to which the device may write by itself.
-    fn write_file(&self, path: &Path, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
-        let report = self.plan.write_file(path, &mut self.array(), &running.clone().overwrite(true))?;
+    /// Writes to a file, which the device may write directly.
+    fn write_file(&self, path: &Path, config: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, DeviceReport)> {
+        let report = self.plan.write_file(path, &mut self.array(), &config.clone().overwrite(true))?;
         Ok((fs::read(path).expect("it was just written"), report.gpu.expect("a device did it")))
     }
 
-    /// Every level holds what the CPU would have written.
+    /// Checks that every level holds what the CPU would write.
     fn check(&self, name: &str, file: &[u8]) {
         let (expected, _) = self.plan.to_bytes(&mut self.array(), &WriteConfig::default()).expect("the CPU writes it");
         let (expected, found) = (open(expected), open(file.to_vec()));
@@ -70,8 +70,8 @@ impl Square {
     }
 }
 
-/// One row of tiles at a time.
-fn running(subject: &Subject, storage: Storage, fallback: FallbackPolicy) -> WriteConfig<'static> {
+/// A configuration that passes one row of tiles at a time.
+fn config(subject: &Subject, storage: Storage, fallback: FallbackPolicy) -> WriteConfig<'static> {
     let device = Device::Gpu(subject.gpu.clone());
     WriteConfig::new().device(device).fallback(fallback).threads(2).storage(storage).buffer_bytes(1)
 }
@@ -80,12 +80,12 @@ fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("limits-{name}-{}.tif", std::process::id()))
 }
 
-/// The first tile above 64 KiB is decoded again, by our own kernel, and only that; nobody waits for it alone, it costs memory for
-/// itself, and the bytes are those that the same tiles have when nobody looks.
-pub(crate) fn first_large_tile_of_deflate_is_decoded_again_in_the_same_wait(subject: &Subject) {
-    let strict = |storage| running(subject, storage, FallbackPolicy::Strict);
+/// Our kernel decodes the first tile above 64 KiB again, and only that one. This needs no extra
+/// synchronisation and only the memory for one tile, and the bytes equal those of a write without the check.
+pub(crate) fn first_large_deflate_tile_is_verified_in_the_same_synchronisation(subject: &Subject) {
+    let strict = |storage| config(subject, storage, FallbackPolicy::Strict);
     for cog in [false, true] {
-        // 128 KiB a tile. What is not Deflate is not looked at.
+        // 128 KiB per tile. Only Deflate is verified.
         let [deflate, zstd] = [DEFLATE, Compress::Zstd { level: 3 }].map(|compress| {
             let square = Square::new(1024, 256, compress, cog);
             swath_sim::forget();
@@ -95,41 +95,43 @@ pub(crate) fn first_large_tile_of_deflate_is_decoded_again_in_the_same_wait(subj
             (bytes, gpu.stats, calls("launch inflate"), calls("launch chunk_frame"))
         });
         assert_eq!((deflate.2, zstd.2), (1, 0), "COG {cog}");
-        assert!(deflate.3 == 4 && zstd.3 == 4, "several bands");
+        assert!(deflate.3 == 4 && zstd.3 == 4, "several strips");
         let (with, without) = (deflate.1, zstd.1);
         assert_eq!(with.synchronisations, without.synchronisations, "{with}, {without}");
         assert_eq!(with.downloads, without.downloads, "{with}, {without}");
-        // The table of one block; the sizes that step aside for it, and what came of it.
+        // One upload for the table of the block and one launch to decode it. Three copies move the sizes
+        // aside and back, and return the status.
         assert_eq!((with.uploads, with.launches), (without.uploads + 1, without.launches + 1), "{with}, {without}");
         assert_eq!(with.copies, without.copies + 3, "{with}, {without}");
-        // The sizes in front of the blocks of a COG are those in the pool, where the table stood meanwhile.
+        // The sizes before the blocks of a COG are those in the pool, where the table was in the meantime.
         let file = path("direct");
         let (direct, gpu) = square_of(cog).write_file(&file, &strict(Storage::Auto)).expect("it writes");
         let _ = fs::remove_file(&file);
         assert!(gpu.written_by.contains("cuFile"), "{gpu:?}");
         assert!(direct == deflate.0, "COG {cog}: other bytes by way of cuFile");
     }
-    // The memory for it is given back before the next band.
+    // The memory is freed before the next strip.
     swath_sim::forget();
     square_of(false).write(&strict(Storage::Posix)).expect("it writes");
     let events = swath_sim::events();
-    let from = events.iter().position(|event| event.starts_with("launch inflate")).expect("it was looked at");
-    let until = events[from..].iter().position(|event| event.starts_with("launch chunk_frame")).expect("more bands");
+    let from = events.iter().position(|event| event.starts_with("launch inflate")).expect("the tile is verified");
+    let until = events[from..].iter().position(|event| event.starts_with("launch chunk_frame")).expect("more strips");
     let free = events[from..from + until].iter().filter(|event| *event == "free").count();
     assert_eq!(free, 1, "{:?}", &events[from..from + until]);
-    // 32 KiB a tile: nobody doubts them.
+    // 32 KiB per tile, which needs no check.
     swath_sim::forget();
     Square::new(512, 128, DEFLATE, false).write(&strict(Storage::Posix)).expect("it writes");
     assert_eq!((calls("launch inflate"), calls("launch chunk_frame")), (0, 4));
 }
 
-/// A scene that lies in the middle of nodata begins with tiles of one value, of which any encoder makes the right thing.
-pub(crate) fn empty_tiles_show_nothing_and_the_next_are_looked_at(subject: &Subject) {
+/// A scene inside a large area of nodata starts with tiles of one value, which any encoder compresses
+/// correctly.
+pub(crate) fn empty_tiles_prove_nothing_so_the_next_tiles_are_checked(subject: &Subject) {
     let mut square = square_of(false);
     let rows = 2 * 256 * 1024 * 2;
     square.pixels[..rows].fill(0);
     swath_sim::forget();
-    let (bytes, _) = square.write(&running(subject, Storage::Posix, FallbackPolicy::Strict)).expect("it writes");
+    let (bytes, _) = square.write(&config(subject, Storage::Posix, FallbackPolicy::Strict)).expect("it writes");
     square.check("two empty rows of tiles", &bytes);
     assert_eq!(
         (calls("launch inflate"), calls("launch chunk_frame")),
@@ -139,13 +141,13 @@ pub(crate) fn empty_tiles_show_nothing_and_the_next_are_looked_at(subject: &Subj
     assert_eq!(swath_sim::device_bytes(), 0, "everything was given back");
 }
 
-/// Tiles that are too large for nvCOMP's LZ4, with every budget: the write fails for want of memory, or is done and says who compressed,
-/// also where rows had to be taken in smaller numbers.
-pub(crate) fn library_that_compresses_nothing_is_told_whatever_memory_there_is(subject: &Subject) {
+/// Tiles that are too large for nvCOMP's LZ4, with every budget: the write fails with a memory error, or
+/// succeeds and reports the encoder, also if the rows were pushed in smaller parts.
+pub(crate) fn library_that_compresses_nothing_is_reported_with_any_memory(subject: &Subject) {
     let square = Square::new(1500, 1456, Compress::Lz4, true);
     let mut done = 0;
     for budget in (4..100).map(|quarters| quarters << 18) {
-        let with = |fallback| running(subject, Storage::Posix, fallback).gpu_memory_budget(budget).buffer_bytes(None);
+        let with = |fallback| config(subject, Storage::Posix, fallback).gpu_memory_budget(budget).buffer_bytes(None);
         match square.write(&with(FallbackPolicy::Auto)) {
             Ok((_, gpu)) => {
                 assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("larger than")), "{budget}: {gpu:?}");
@@ -164,20 +166,20 @@ fn square_of(cog: bool) -> Square {
     Square::new(1024, 256, DEFLATE, cog)
 }
 
-/// nvCOMP makes something else of the tile in the middle of the first row, and says that all is well.
-pub(crate) fn nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_written(subject: &Subject) {
+/// nvCOMP compresses the tile in the middle of the first row incorrectly and reports success.
+pub(crate) fn wrong_compression_by_nvcomp_is_detected_before_anything_is_written(subject: &Subject) {
     for (cog, storage) in [(false, Storage::Posix), (true, Storage::Auto)] {
         let (square, file) = (square_of(cog), path("wrong"));
         let name = format!("COG {cog}, {storage:?}");
         swath_sim::reset();
         swath_sim::forget();
-        let auto = running(subject, storage, FallbackPolicy::Auto);
+        let auto = config(subject, storage, FallbackPolicy::Auto);
         let (bytes, gpu) = square.write_file(&file, &auto).expect("the CPU compresses");
         assert_eq!(calls("told to fail: compress-wrong"), 1, "{name}");
         square.check(&name, &bytes);
         let [told] = &gpu.fallbacks[..] else { panic!("{name}: {:?}", gpu.fallbacks) };
         assert!(told.reason.contains("nvCOMP") && told.reason.contains("a tile of 131072 bytes"), "{told}");
-        // Nothing of it is in the file, and it is not asked again.
+        // None of its output is in the file, and nvCOMP is not used again.
         assert_eq!((gpu.compressed_by.as_str(), gpu.stats.file_writes), ("the CPU", 0), "{name}: {gpu:?}");
         assert_eq!(calls("nvcompBatchedDeflateCompressAsync"), 1, "{name}");
         let (expected, _) =
@@ -185,10 +187,10 @@ pub(crate) fn nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_wri
         assert!(bytes == expected, "{name}: other bytes than the CPU's");
         assert_eq!(swath_sim::device_bytes(), 0, "{name}: everything was given back");
 
-        // Whoever wants no other way gets an error and keeps the old file.
+        // In strict mode the write is an error, and the old file stays.
         fs::write(&file, b"old").expect("room on the disk");
         swath_sim::reset();
-        let strict = running(subject, storage, FallbackPolicy::Strict);
+        let strict = config(subject, storage, FallbackPolicy::Strict);
         let error = square.write_file(&file, &strict).expect_err("nvCOMP was asked for");
         assert!(matches!(&error, Error::Fallback { .. }), "{error}");
         assert!(error.to_string().contains("nvCOMP"), "{error}");
@@ -197,16 +199,16 @@ pub(crate) fn nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_wri
     }
 }
 
-/// ZSTD above 16 MiB a tile is left to the CPU, and that is said.
-pub(crate) fn tiles_of_zstd_above_16_mib_are_left_to_the_cpu_and_told(subject: &Subject) {
+/// ZSTD tiles above 16 MiB are compressed by the CPU, and the report says so.
+pub(crate) fn zstd_tiles_above_16_mib_go_to_the_cpu_and_are_reported(subject: &Subject) {
     for (tile, by_nvcomp) in [(2896, true), (2912, false)] {
         let square = Square::new(16, tile, Compress::Zstd { level: 1 }, false);
-        let (bytes, gpu) = square.write(&running(subject, Storage::Posix, FallbackPolicy::Auto)).expect("it writes");
+        let (bytes, gpu) = square.write(&config(subject, Storage::Posix, FallbackPolicy::Auto)).expect("it writes");
         square.check(&format!("tiles of {tile}"), &bytes);
         assert_eq!(gpu.compressed_by.contains("nvCOMP"), by_nvcomp, "{gpu:?}");
         assert_eq!(gpu.fallbacks.is_empty(), by_nvcomp, "{:?}", gpu.fallbacks);
         assert!(gpu.fallbacks.iter().all(|told| told.reason.contains("larger than the 16777216")), "{gpu:?}");
-        let strict = square.write(&running(subject, Storage::Posix, FallbackPolicy::Strict));
+        let strict = square.write(&config(subject, Storage::Posix, FallbackPolicy::Strict));
         assert_eq!(strict.is_ok(), by_nvcomp, "{strict:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! One suite for every device: whatever a device reads and writes is what the CPU reads and writes, bit by bit, at the price that
-//! was promised.
+//! One suite for every device: a device reads and writes exactly what the CPU does, bit for bit, at the
+//! promised cost.
 //!
-//! A hazard is a function that is given a device. It runs on OpenCL under PoCL, which is fast and real; on CUDA, on the simulator;
-//! and, if it is one of the kernels, under Oclgrind, which looks at every access of every work item. That takes a thousand
-//! times as long, so that the inputs there are small.
+//! Each test is a function that receives a device. It runs on OpenCL with PoCL, which is fast and real; on
+//! CUDA, with the simulator; and, if it tests kernels, under Oclgrind, which checks every access of every
+//! work item. Oclgrind takes a thousand times as long, so the inputs there are small.
 
 mod admission;
 mod batches;
@@ -27,7 +27,7 @@ mod streams;
 mod subject;
 mod writing;
 
-/// Tests that hand hazards to `$on`, with the name of the test.
+/// Makes tests that pass each function to `$on`, with the name of the test.
 macro_rules! tests {
     ($on:path: $($module:ident::$hazard:ident,)*) => {
         $(
@@ -39,12 +39,12 @@ macro_rules! tests {
     };
 }
 
-/// What shows what the kernels do.
+/// Tests of the kernels.
 macro_rules! kernels {
     ($on:path) => {
         tests! { $on:
-            admission::streams_out_of_order_never_reach_nvcomp,
-            chunks::checksums_and_stored_blocks_of_lz4_are_looked_at,
+            admission::invalid_streams_never_reach_nvcomp,
+            chunks::checksums_and_stored_blocks_of_lz4_are_checked,
             chunks::decoded_chunks_are_checked_before_anybody_looks_at_them,
             chunks::frames_around_encoded_chunks_are_read_by_the_cpu,
             components::components_in_planes_of_their_own_are_placed_as_pixels,
@@ -64,23 +64,23 @@ macro_rules! kernels {
     };
 }
 
-/// What shows what the engine makes of them.
+/// Tests of the engine on top of the kernels.
 macro_rules! engine {
     ($on:path) => {
         tests! { $on:
             batches::allocations_uploads_and_waits_do_not_grow_with_the_tiles,
             batches::batches_keep_to_any_budget_that_holds_one_block,
-            batches::budget_that_holds_no_block_says_what_was_needed,
+            batches::budget_too_small_for_a_block_is_an_error_with_the_needed_bytes,
             batches::cancelled_read_stops_between_batches,
-            batches::memory_that_other_reads_left_counts_too,
-            batches::nothing_one_block_and_blocks_that_are_not_stored,
+            batches::memory_left_by_other_reads_counts_against_the_budget,
+            batches::empty_window_single_block_and_sparse_blocks,
             batches::progress_reaches_its_total,
             batches::reads_at_the_same_time_do_not_mix,
             damage::blocks_outside_the_file_are_named_or_filled,
-            damage::source_that_fails_is_the_cpus_error,
-            fallback::codec_without_a_kernel_is_told_or_refused,
-            fallback::samples_without_a_kernel_are_told_or_refused,
-            fallback::form_of_a_stream_that_no_kernel_knows_costs_its_block_alone,
+            damage::failing_source_gives_the_same_error_as_the_cpu,
+            fallback::codec_without_a_kernel_is_reported_or_refused,
+            fallback::samples_without_a_kernel_are_reported_or_refused,
+            fallback::stream_form_without_a_kernel_sends_only_its_block_to_the_cpu,
             pixels::files_of_every_kind_are_the_cpus,
             pixels::overviews_and_masks_are_the_cpus,
             pixels::windows_that_cut_blocks_are_the_cpus,
@@ -90,7 +90,7 @@ macro_rules! engine {
             writing::image_is_converted_without_its_pixels_passing_through_the_host,
             writing::peak_of_device_memory_is_a_band_and_not_the_image,
             writing::thousand_tiles_cost_one_pool_and_one_download,
-            writing::what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused,
+            writing::unsupported_writes_fall_back_to_the_cpu_and_are_reported_or_refused,
         }
     };
 }
@@ -105,26 +105,26 @@ mod cuda {
     engine!(crate::subject::on_cuda);
 }
 
-/// CUDA with NVIDIA's libraries: what they decode and read must be what the CPU does.
+/// CUDA with NVIDIA's libraries: the results must equal the CPU's.
 mod nvidia {
     use crate::subject::{on_failing_nvidia, on_nvidia, on_nvidia_with};
 
     kernels!(on_nvidia);
     engine!(on_nvidia);
     tests! { on_nvidia:
-        libraries::block_that_nvcomp_has_no_memory_for_is_decoded_by_our_kernel,
-        libraries::blocks_that_nvcomp_may_not_see_are_decoded_by_our_kernel,
-        libraries::choice_of_decoder_and_of_storage_is_kept,
+        libraries::block_too_large_for_nvcomp_memory_is_decoded_by_our_kernel,
+        libraries::blocks_unsafe_for_nvcomp_are_decoded_by_our_kernel,
+        libraries::requested_decoder_and_storage_are_used,
         libraries::compressed_and_decoded_bytes_do_not_pass_through_the_host,
         libraries::nvcomp_gives_the_pixels_of_the_cpu,
-        libraries::what_nvcomp_compresses_is_read_by_the_cpu,
-        limits::empty_tiles_show_nothing_and_the_next_are_looked_at,
-        limits::first_large_tile_of_deflate_is_decoded_again_in_the_same_wait,
-        limits::library_that_compresses_nothing_is_told_whatever_memory_there_is,
-        limits::tiles_of_zstd_above_16_mib_are_left_to_the_cpu_and_told,
+        libraries::cpu_reads_what_nvcomp_compresses,
+        limits::empty_tiles_prove_nothing_so_the_next_tiles_are_checked,
+        limits::first_large_deflate_tile_is_verified_in_the_same_synchronisation,
+        limits::library_that_compresses_nothing_is_reported_with_any_memory,
+        limits::zstd_tiles_above_16_mib_go_to_the_cpu_and_are_reported,
     }
 
-    /// Tests on libraries that are told to be otherwise.
+    /// Tests with libraries that the simulator modifies.
     macro_rules! told {
         ($($variable:literal = $value:literal: $module:ident::$hazard:ident,)*) => {
             $(
@@ -140,14 +140,14 @@ mod nvidia {
     told! {
         "SWATH_SIM_NVCOMP" = "5300": libraries::nvcomp_5_decodes_and_compresses_too,
         "SWATH_SIM_NVCOMP" = "4200": libraries::nvcomp_of_another_version_is_refused,
-        "SWATH_SIM_FAIL" = "nvcomp-idle:1+": libraries::library_that_did_nothing_is_not_believed,
-        "SWATH_SIM_FAIL" = "compress-large:2+": libraries::compressed_size_that_cannot_be_is_not_believed,
-        "SWATH_SIM_FAIL" = "compress-wrong:3": limits::nvcomp_that_compresses_wrongly_is_found_out_before_anything_is_written,
-        "SWATH_SIM_FAIL" = "j2k-wrong:10": pictures::jpeg2000_that_is_not_without_loss_is_found_out_before_anything_is_written,
+        "SWATH_SIM_FAIL" = "nvcomp-idle:1+": libraries::library_that_wrote_nothing_is_detected,
+        "SWATH_SIM_FAIL" = "compress-large:2+": libraries::impossible_compressed_size_is_rejected,
+        "SWATH_SIM_FAIL" = "compress-wrong:3": limits::wrong_compression_by_nvcomp_is_detected_before_anything_is_written,
+        "SWATH_SIM_FAIL" = "j2k-wrong:10": pictures::wrong_lossless_jpeg2000_is_detected_before_anything_is_written,
         "SWATH_SIM_FAIL" = "jpeg-interpolate:1+": pictures::jpeg_is_decoded_where_chroma_cannot_be_interpolated,
-        "SWATH_SIM_CUFILE" = "compat": libraries::compatibility_mode_of_cufile_is_not_taken_for_direct_storage,
+        "SWATH_SIM_CUFILE" = "compat": libraries::compatibility_mode_of_cufile_does_not_count_as_direct_storage,
         "SWATH_SIM_CUFILE" = "p2p": libraries::storage_that_the_kernel_copies_from_is_direct,
-        "SWATH_SIM_CUFILE_REGISTER" = "fail": libraries::memory_that_cufile_cannot_register_is_said,
+        "SWATH_SIM_CUFILE_REGISTER" = "fail": libraries::memory_that_cufile_cannot_register_is_named_in_the_report,
         "SWATH_SIM_CUFILE_STRICT" = "1": libraries::files_are_opened_past_the_page_cache,
     }
 
@@ -162,20 +162,20 @@ mod nvidia {
         pictures::seed4_failed_tile_is_named,
         pictures::seed4_guard_refuses_the_pool_before_it_is_allocated,
         pictures::seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000,
-        pictures::strip_of_one_row_is_no_surprise_at_the_end,
+        pictures::last_strip_of_one_row_is_detected_at_the_start,
         pictures::tiles_are_written_as_jpeg2000_without_loss,
         pictures::tiles_are_written_as_jpeg,
     }
 
     #[test]
-    fn failure_while_pictures_are_read_is_an_error_or_told() {
-        let name = concat!(module_path!(), "::failure_while_pictures_are_read_is_an_error_or_told");
+    fn failure_while_pictures_are_read_is_an_error_or_reported() {
+        let name = concat!(module_path!(), "::failure_while_pictures_are_read_is_an_error_or_reported");
         on_failing_nvidia(name, &crate::pictures::READ_FAILURES, crate::pictures::read_that_fails);
     }
 
     #[test]
-    fn failure_while_pictures_are_written_is_an_error_or_told() {
-        let name = concat!(module_path!(), "::failure_while_pictures_are_written_is_an_error_or_told");
+    fn failure_while_pictures_are_written_is_an_error_or_reported() {
+        let name = concat!(module_path!(), "::failure_while_pictures_are_written_is_an_error_or_reported");
         on_failing_nvidia(name, &crate::pictures::WRITE_FAILURES, crate::pictures::write_that_fails);
     }
 }
@@ -184,8 +184,8 @@ mod oclgrind {
     kernels!(crate::subject::on_oclgrind);
 
     #[test]
-    fn write_outside_of_a_buffer_would_have_been_seen() {
-        let name = concat!(module_path!(), "::write_outside_of_a_buffer_would_have_been_seen");
+    fn write_outside_of_a_buffer_is_detected() {
+        let name = concat!(module_path!(), "::write_outside_of_a_buffer_is_detected");
         crate::subject::on_oclgrind_with_short_buffers(name);
     }
 }

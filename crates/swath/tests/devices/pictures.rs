@@ -1,5 +1,5 @@
-//! JPEG 2000 and JPEG on a device: nvJPEG2000 and nvJPEG read what the CPU reads, in one pool and with one wait for a batch, and
-//! write what the CPU reads back.
+//! JPEG 2000 and JPEG on a device: nvJPEG2000 and nvJPEG read what the CPU reads, in one pool and with one
+//! synchronisation per batch, and the CPU reads what they write.
 
 use std::env;
 
@@ -17,17 +17,17 @@ use swath_gpu::{CodecBackend, Error as DeviceError};
 use crate::files::{Cut, File, Missing, open};
 use crate::subject::{FAIL, Subject, same_pixels};
 
-/// Blocks of a batch at most.
+/// The most blocks of a batch.
 const BATCH: usize = 32;
 
 const JPEG2000: Compress = Compress::Jpeg2000(jpeg2000::Quality::Lossless);
 
-/// A file of JPEG 2000: 4 x 3 tiles of which those at the edge hold more than the image, of one band of bytes.
+/// A JPEG 2000 file: 4 x 3 tiles of one band of bytes; the tiles at the edge extend past the image.
 fn tiles() -> File {
     File { width: 60, height: 40, bits: 8, compression: Compression::JPEG_2000, ..File::default() }
 }
 
-/// Windows that cut blocks: all, some rows and columns in the middle, one pixel at the end.
+/// Windows that cut blocks: everything, some rows and columns in the middle, one pixel at the end.
 fn windows(image: &Image) -> [ReadRequest<'static>; 3] {
     let (width, height) = (image.layout().grid.width, image.layout().grid.height);
     [
@@ -37,7 +37,7 @@ fn windows(image: &Image) -> [ReadRequest<'static>; 3] {
     ]
 }
 
-/// Read strictly on the device, to the host and to stay, and compare.
+/// Reads in strict mode on the device, to the host and to a raster, and compares.
 fn check(subject: &Subject, name: &str, image: &Image, library: &str) {
     for request in windows(image) {
         let raster = subject.check(name, image, &request);
@@ -63,7 +63,7 @@ pub(crate) fn jpeg2000_of_every_type_and_layout_is_the_cpus(subject: &Subject) {
             }
         }
     }
-    // Some of the bands, in another order.
+    // Some bands, in another order.
     for planar in [false, true] {
         let image = File { bands: 4, planar, bits: 16, ..tiles() }.open();
         subject.check("bands", &image, &ReadRequest::new().bands(vec![3, 0, 2]));
@@ -78,7 +78,7 @@ pub(crate) fn bands_beyond_the_states_of_a_batch_are_read_in_more_batches(subjec
     }
 }
 
-/// Read with a fallback; the CPU reads `blocks` because of something that the reason names.
+/// Reads with a fallback. The CPU reads `blocks` blocks, and the reason contains `named`.
 fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: &str) {
     let expected = image.read(&ReadRequest::new()).unwrap_or_else(|error| panic!("{name}: CPU: {error}"));
     let request = ReadRequest::new().device(&subject.gpu);
@@ -98,7 +98,7 @@ pub(crate) fn jpeg2000_that_the_library_does_not_take_is_left_to_the_cpu_and_tol
     let signed = File { format: SampleFormat::Int, ..tiles() };
     falls_back(subject, "signed bytes", &signed.open(), all(&signed), "no kernel decodes JPEG 2000");
 
-    // A block of its own in the boxes of a JP2 file, in front of which the library may see other colours.
+    // One block is wrapped in the boxes of a JP2 file, for which the library may assume other colours.
     let boxed = |block: &mut Vec<u8>| {
         let length = block.len() as u32 + 8;
         let boxes = [b"\0\0\0\x0cjP  \r\n\x87\n".as_slice(), &length.to_be_bytes(), b"jp2c"].concat();
@@ -116,13 +116,13 @@ pub(crate) fn jpeg2000_that_the_library_does_not_take_is_left_to_the_cpu_and_tol
     }
 }
 
-/// A file as the CPU writes it.
+/// A file that the CPU writes.
 fn written(compress: Compress, bands: usize, change: impl Fn(WriteOptions) -> WriteOptions) -> Vec<u8> {
     let (plan, pixels) = planned(compress, DType::U8, bands, change);
     to_bytes(&plan, &pixels, Device::Cpu, FallbackPolicy::Auto).expect("the CPU writes it").0
 }
 
-/// A plan for an image of 75 x 90, and smooth pixels for it.
+/// A plan for an image of 75 x 90 pixels, with smooth pixels.
 fn planned(
     compress: Compress,
     dtype: DType,
@@ -151,10 +151,10 @@ fn to_bytes(
     device: Device,
     fallback: FallbackPolicy,
 ) -> swath::Result<(Vec<u8>, WriteReport)> {
-    let running = WriteConfig::default().device(device).fallback(fallback).threads(2);
+    let config = WriteConfig::default().device(device).fallback(fallback).threads(2);
     let (dtype, bands) = (plan.dtype(), plan.bands());
     let array = ArraySource::from_bytes(pixels, dtype, bands, plan.height(), plan.width(), Layout::BandsLast);
-    plan.to_bytes(&mut array.expect("as planned"), &running)
+    plan.to_bytes(&mut array.expect("as planned"), &config)
 }
 
 fn jpeg(colour: EncodeColour) -> Compress {
@@ -164,7 +164,7 @@ fn jpeg(colour: EncodeColour) -> Compress {
 const SUBSAMPLINGS: [(u8, u8); 3] = [(1, 1), (2, 1), (2, 2)];
 
 pub(crate) fn jpeg_of_every_colour_and_layout_is_the_cpus(subject: &Subject) {
-    // The simulator decodes as the CPU does: what differs is a mistake of ours.
+    // The simulator decodes like the CPU, so every difference is an error of Swath.
     for blocks in [BlockSize::Tiles { width: 32, height: 16 }, BlockSize::Strips { rows: 16 }] {
         for subsampling in SUBSAMPLINGS {
             let file = written(jpeg(EncodeColour::YCbCr { subsampling }), 3, |options| options.blocks(blocks));
@@ -183,7 +183,7 @@ pub(crate) fn jpeg_of_every_colour_and_layout_is_the_cpus(subject: &Subject) {
     falls_back(subject, "four bands", &four, blocks, "no kernel decodes JPEG");
 }
 
-/// A library that does not know that flag decodes without it; one that does gets it.
+/// A library that does not support that flag decodes without it; one that does receives it.
 pub(crate) fn jpeg_is_decoded_where_chroma_cannot_be_interpolated(subject: &Subject) {
     let image = open(written(jpeg(EncodeColour::YCbCr { subsampling: (2, 2) }), 3, |options| options));
     swath_sim::forget();
@@ -200,7 +200,8 @@ pub(crate) fn jpeg_with_shared_tables_is_spliced(subject: &Subject) {
     let events = swath_sim::events();
     assert!(events.contains(&"nvjpegDecodeBatched 18".to_owned()), "all blocks at once: {events:?}");
 
-    // A block that ends too early: the library does not tell which of the batch it is, so that the CPU reads them, and names it.
+    // A truncated block: the library does not report which block of the batch fails, so the CPU reads the
+    // batch and names the block.
     let mut cut = file;
     let end = cut.windows(2).rposition(|marker| marker == [0xff, 0xd9]).expect("a last block");
     let scan = cut[..end].windows(2).rposition(|marker| marker == [0xff, 0xda]).expect("with a scan");
@@ -221,15 +222,15 @@ pub(crate) fn libraries_are_left_alone_when_they_are_ruled_out(subject: &Subject
     let report = file.open().read(&request).expect("the CPU reads it").report;
     assert_eq!(report.gpu.expect("a device was asked").fallbacks[0].reason, "no kernel decodes JPEG 2000");
     let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |options| options);
-    let running = WriteConfig::default().device(Device::Gpu(subject.gpu.clone())).encoder(CodecBackend::Builtin);
+    let config = WriteConfig::default().device(Device::Gpu(subject.gpu.clone())).encoder(CodecBackend::Builtin);
     let array = ArraySource::from_bytes(&pixels, DType::U8, 1, plan.height(), plan.width(), Layout::BandsLast);
-    plan.to_bytes(&mut array.expect("as planned"), &running).expect("the CPU encodes it");
+    plan.to_bytes(&mut array.expect("as planned"), &config).expect("the CPU encodes it");
     let events = swath_sim::events();
     assert!(!events.iter().any(|event| event.starts_with("nvjpeg")), "{events:?}");
 }
 
-/// All components of all tiles of a batch lie in one pool, which is allocated once; the device decodes them one after another, and
-/// the host waits for it once, at the end.
+/// All components of all tiles of a batch are in one pool, which is allocated once. The device decodes them
+/// one after another, and the host waits once, at the end.
 pub(crate) fn seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000(subject: &Subject) {
     let file = File { width: 8 * 16, height: 4 * 16, bands: 3, bits: 16, ..tiles() };
     let image = file.open();
@@ -251,7 +252,7 @@ pub(crate) fn seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000(subject
         assert_eq!((of("nvjpeg2kDecode"), of("synchronize"), of("alloc") as u64), (blocks, 1, allocations));
         let pools = events.iter().filter_map(|event| event.strip_prefix("alloc ")?.parse::<u64>().ok());
         let large = pools.filter(|bytes| (pool..pool * 5 / 4).contains(bytes)).count();
-        // What is decoded and the pixels have the same size.
+        // The decoded components and the pixels have the same size.
         assert_eq!(large as u64, allocations.min(2), "{events:?}");
         let last = events.iter().rposition(|event| event == "nvjpeg2kDecode").expect("they are decoded");
         let wait = events.iter().position(|event| event == "synchronize").expect("it is waited for");
@@ -260,7 +261,7 @@ pub(crate) fn seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000(subject
         let first = events.iter().position(|event| event == "nvjpeg2kDecode");
         assert!(allocated < first, "nothing is allocated in the midst of it: {events:?}");
     }
-    // Twice as many are two batches, and not one wait more than that.
+    // Twice as many blocks are two batches, with one synchronisation each.
     let file = File { height: 8 * 16, ..file };
     let raster = subject.check("two batches", &file.open(), &ReadRequest::new());
     assert_eq!((raster.report.batches, raster.report.gpu.expect("a device").stats.synchronisations), (2, 2));
@@ -283,7 +284,7 @@ pub(crate) fn seed4_guard_refuses_the_pool_before_it_is_allocated(subject: &Subj
     let allocated = events.iter().filter_map(|event| event.strip_prefix("alloc ")?.parse::<u64>().ok());
     assert!(allocated.max().unwrap_or(0) < bytes, "{events:?}");
 
-    // With room for one block at a time all are read.
+    // With memory for one block at a time, all blocks are read.
     let several = File { width: 100, height: 100, bands: 4, bits: 16, ..tiles() };
     let budget = 2 * (2 * several.block_bytes() as u64 + 16_384);
     let raster = subject.check("a small budget", &several.open(), &ReadRequest::new().gpu_memory_budget(budget));
@@ -294,7 +295,7 @@ pub(crate) fn seed4_guard_refuses_the_pool_before_it_is_allocated(subject: &Subj
 pub(crate) fn seed4_failed_tile_is_named(subject: &Subject) {
     let file = File { bands: 2, ..tiles() };
     let damages: [fn(&mut Vec<u8>); 5] = [
-        // Cut short; no codestream; another width; another precision; packets that are not what the headers say.
+        // Truncated; not a codestream; another width; another precision; packets that contradict the headers.
         |block| block.truncate(block.len() / 2),
         |block| block.fill(0xff),
         |block| block[11] = 17,
@@ -317,11 +318,11 @@ pub(crate) fn seed4_failed_tile_is_named(subject: &Subject) {
             swath_sim::forget();
             let failed = image.read(&request).expect_err("it is damaged");
             assert_eq!(failed.to_string(), on_cpu, "damage {number}");
-            // A header that is not the image's is not shown to the library.
+            // A header that contradicts the image is not passed to the library.
             let shown = swath_sim::events().iter().filter(|event| *event == "nvjpeg2kStreamParse").count();
             assert!(shown < file.blocks() || ![1, 2, 3].contains(&number), "damage {number}: {shown} were parsed");
         }
-        // Filled where that is wanted, and the others are as they are.
+        // The damaged block is filled on request, and the others are unchanged.
         let request = ReadRequest::new().on_corrupt(OnCorrupt::Fill);
         let (cpu, device) = (
             image.read(&request).expect("the others are good"),
@@ -362,7 +363,8 @@ pub(crate) fn tiles_are_written_as_jpeg2000_without_loss(subject: &Subject) {
                 assert!(gpu.compressed_by.starts_with("nvJPEG2000 "), "{name}: {}", gpu.compressed_by);
                 assert_eq!(gpu.fallbacks.len(), 0, "{name}");
                 assert!(gpu.stats.library_calls >= 2 * report.blocks, "{name}: {}", gpu.stats);
-                // Each wave waits for the sizes and for the streams, and a band may have to wait once more.
+                // Each wave waits for the sizes and for the streams, and a strip may need one more
+                // synchronisation.
                 let waves = report.blocks.div_ceil(BATCH as u64);
                 assert!(gpu.stats.synchronisations <= 2 * waves + 1, "{name}: {}", gpu.stats);
                 let found = levels(&file);
@@ -374,8 +376,9 @@ pub(crate) fn tiles_are_written_as_jpeg2000_without_loss(subject: &Subject) {
     }
 }
 
-/// nvJPEG2000 takes no picture of one row, and the last strip may be one: that is known at the first.
-pub(crate) fn strip_of_one_row_is_no_surprise_at_the_end(subject: &Subject) {
+/// nvJPEG2000 does not encode pictures of one row, and the last strip may have one row. The write detects
+/// this at the first strip.
+pub(crate) fn last_strip_of_one_row_is_detected_at_the_start(subject: &Subject) {
     let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |options| options.blocks(BlockSize::Strips { rows: 89 }));
     let device = || Device::Gpu(subject.gpu.clone());
     let (file, report) = to_bytes(&plan, &pixels, device(), FallbackPolicy::Strict).expect("the CPU compresses all");
@@ -387,8 +390,8 @@ pub(crate) fn strip_of_one_row_is_no_surprise_at_the_end(subject: &Subject) {
     assert!(report.gpu.expect("a device did it").compressed_by.starts_with("nvJPEG2000 "));
 }
 
-/// The library makes something else of a tile that is to be without loss, and says that all is well.
-pub(crate) fn jpeg2000_that_is_not_without_loss_is_found_out_before_anything_is_written(subject: &Subject) {
+/// The library encodes a lossless tile incorrectly and reports success.
+pub(crate) fn wrong_lossless_jpeg2000_is_detected_before_anything_is_written(subject: &Subject) {
     let (plan, pixels) = planned(JPEG2000, DType::U16, 3, |options| options);
     let expected = to_bytes(&plan, &pixels, Device::Cpu, FallbackPolicy::Auto).expect("the CPU writes it").0;
     let device = || Device::Gpu(subject.gpu.clone());
@@ -405,7 +408,7 @@ pub(crate) fn jpeg2000_that_is_not_without_loss_is_found_out_before_anything_is_
     assert!(matches!(&error, Error::Fallback { reason, .. } if reason.contains("nvJPEG2000")), "{error}");
 }
 
-/// Encoders have working memory of several times their tiles.
+/// Encoders need working memory of several times the size of their tiles.
 pub(crate) fn large_pictures_are_encoded_few_at_a_time(subject: &Subject) {
     let options = WriteOptions::default()
         .compression(jpeg(EncodeColour::Stored))
@@ -442,16 +445,16 @@ pub(crate) fn tiles_are_written_as_jpeg(subject: &Subject) {
                 let far = found.iter().zip(expected).map(|(a, b)| a.abs_diff(*b)).max();
                 assert!(far <= Some(4) && found.len() == expected.len(), "{name}: {far:?}");
             }
-            // Tables stand once, in the file, and not in each block.
+            // The file has the tables once, not in each block.
             let tables = |file: &[u8]| file.windows(2).filter(|two| *two == [0xff, 0xdb]).count();
             assert_eq!(tables(&file), tables(&by_cpu), "{name}");
             let (ours, theirs) = (open(file.clone()), open(by_cpu));
             assert_eq!(ours.layout().photometric, theirs.layout().photometric, "{name}");
-            // And a device reads what it wrote.
+            // A device also reads what it wrote.
             check(subject, &name, &ours, "nvJPEG ");
         }
     }
-    // Three bands as they are would have to lie in planes: the CPU's business, in the file that was asked for.
+    // nvJPEG would need planar pixels to store three bands without colour conversion, so the CPU compresses the tiles.
     let (plan, pixels) = planned(jpeg(EncodeColour::Stored), DType::U8, 3, |options| options);
     let (file, report) =
         to_bytes(&plan, &pixels, Device::Gpu(subject.gpu.clone()), FallbackPolicy::Strict).expect("it is cut there");
@@ -474,7 +477,7 @@ pub(crate) const READ_FAILURES: [&str; 12] = [
     "jpeg-decode:1+",
 ];
 
-/// Whatever fails, nobody is given wrong pixels, and that the CPU read something is told.
+/// After every fault the pixels are correct, and the report says what the CPU read.
 pub(crate) fn read_that_fails(subject: &Subject) {
     let failure = env::var(FAIL).expect("something fails");
     let image = match failure.starts_with("j2k") {
@@ -492,14 +495,14 @@ pub(crate) fn read_that_fails(subject: &Subject) {
         }
         (read, _) => panic!("{failure}: {:?}", read.map(|raster| raster.report)),
     }
-    // A device whose work failed does nothing more. Otherwise, what failed once is over, and what goes on failing is an error for
-    // who wants no fallback.
+    // A device whose work failed does nothing more. Otherwise a single fault has no further effect, and a
+    // permanent fault is an error in strict mode.
     let again = image.read(&subject.strict(&ReadRequest::new()));
     match failure.ends_with('+') {
         _ if failure.starts_with("j2k-late") => assert!(matches!(again, Err(Error::Device(_)))),
         true => {
             let Err(Error::Fallback { reason, .. }) = &again else { panic!("{failure}: {again:?}") };
-            // The words of the library, and the block if it is about one.
+            // The reason contains the library's message, and the block if there is one.
             assert!(reason.contains("nvJPEG"), "{failure}: {reason}");
             let about_blocks = !failure.contains("state");
             assert_eq!(reason.starts_with("tile (0, 0): "), about_blocks, "{failure}: {reason}");
@@ -519,7 +522,7 @@ pub(crate) const WRITE_FAILURES: [&str; 8] = [
     "jpeg-encode:1+",
 ];
 
-/// Whatever fails, the file holds the pixels, and that the CPU encoded some of them is told.
+/// After every fault the file holds the correct pixels, and the report says what the CPU encoded.
 pub(crate) fn write_that_fails(subject: &Subject) {
     let failure = env::var(FAIL).expect("something fails");
     let compress = match failure.starts_with("j2k") {

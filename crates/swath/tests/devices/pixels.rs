@@ -1,4 +1,4 @@
-//! The pixels are those of the CPU, whatever the file is like.
+//! The device gives the same pixels as the CPU for every kind of file.
 
 use swath::dataset::MaskOrigin;
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
@@ -17,7 +17,7 @@ pub(crate) const CODECS: [Compression; 5] =
 
 const PREDICTORS: [Predictor; 3] = [Predictor::None, Predictor::Horizontal, Predictor::FloatingPoint];
 
-/// Every type that samples have in memory, and bit strings of widths that begin and end anywhere in a byte.
+/// Every sample type in memory, and samples of widths that start and end anywhere in a byte.
 const SAMPLES: [(SampleFormat, usize); 32] = [
     (SampleFormat::Uint, 8),
     (SampleFormat::Int, 8),
@@ -54,7 +54,7 @@ const SAMPLES: [(SampleFormat, usize); 32] = [
 ];
 
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
-/// Bands, sizes and blocks; those of the first row where inputs must be small.
+/// Bands, sizes and blocks; the first row is for runs that need small inputs.
 const BANDS: [[usize; 3]; 2] = [[1, 2, 1], [1, 3, 5]];
 const SIZES: [[(usize, usize); 3]; 2] = [[(17, 3), (3, 17), (1, 1)], [(17, 33), (100, 67), (1, 1)]];
 const CUTS: [[Cut; 6]; 2] = [
@@ -65,11 +65,11 @@ const MISSING: [Missing; 4] = [Missing::None, Missing::Some, Missing::SomeWithNo
 const LAYOUTS: [Layout; 2] = [Layout::BandsFirst, Layout::BandsLast];
 /// Parts of an image: all of it, its middle, its last pixel, a row that ends before the last pixel.
 const WINDOWS: usize = 4;
-/// Lists of bands: all, all the other way round, some more than once, the last alone.
+/// Lists of bands: all, all in reverse order, some more than once, only the last.
 const BAND_LISTS: usize = 4;
 
-/// The properties of a file and of a read, and how many values each has. Those that decide which kernels run and with which
-/// numbers come first.
+/// The properties of a file and of a read, with the number of values of each. The properties that decide
+/// which kernels run, and with which arguments, come first.
 const COUNTS: [usize; 13] = [
     PREDICTORS.len(),
     CODECS.len(),
@@ -90,7 +90,7 @@ const CODEC: usize = 1;
 const SAMPLE: usize = 2;
 const ORDER: usize = 3;
 
-/// Whether two properties go together, the first coming before the second.
+/// Whether two values can be combined; the first property comes before the second.
 fn go_together(property: usize, value: usize, other: usize, its_value: usize) -> bool {
     match (property, other) {
         (PREDICTOR, CODEC) => {
@@ -102,13 +102,13 @@ fn go_together(property: usize, value: usize, other: usize, its_value: usize) ->
             (Predictor::Horizontal, (_, bits)) => matches!(bits, 8 | 16 | 32 | 64),
             (Predictor::FloatingPoint, (format, _)) => format == SampleFormat::Float,
         },
-        // Three bytes are in an order of their own in big-endian files, which is left to the CPU.
+        // Samples of three bytes have a special byte order in big-endian files, which only the CPU supports.
         (SAMPLE, ORDER) => SAMPLES[value].1 != 24 || ORDERS[its_value] == ByteOrder::Little,
         _ => true,
     }
 }
 
-/// The part of an image and the bands that the last two properties stand for.
+/// The window and the bands that the last two properties select.
 fn request(window: usize, list: usize, layout: Layout, file: &File) -> ReadRequest<'static> {
     let (width, height, bands) = (file.width as u64, file.height as u64, file.bands);
     let request = ReadRequest::new().layout(layout);
@@ -126,7 +126,8 @@ fn request(window: usize, list: usize, layout: Layout, file: &File) -> ReadReque
     }
 }
 
-/// Every predictor with every codec, sample and byte order, band by band and pixel by pixel; and every two of all properties.
+/// Every predictor with every codec, sample type and byte order, planar and interleaved; and every pair of
+/// all properties.
 pub(crate) fn every_combination_is_the_cpus(subject: &Subject) {
     let rows = cover::rows(&COUNTS, subject.amount(ORDER + 2, 0), go_together);
     assert!(rows.len() >= subject.amount(700, 150), "{} combinations are too few", rows.len());
@@ -156,10 +157,10 @@ pub(crate) fn every_combination_is_the_cpus(subject: &Subject) {
     }
 }
 
-/// What codecs make of zeros, noise, text, long and short repetitions, at all levels: every kind of block, table and length that
-/// their streams have.
+/// Streams of zeros, noise, text, long and short repetitions, at all compression levels: every kind of block,
+/// table and length that the formats have.
 pub(crate) fn every_form_of_a_stream_is_decoded(subject: &Subject) {
-    // More than any window of Deflate, table of LZW or block of ZSTD holds; or little more than a row.
+    // More data than a window of Deflate, a table of LZW or a block of ZSTD holds; or little more than a row.
     let (width, height) = subject.amount((640, 480), (64, 24));
     let len = width * height;
     let noise: Vec<u8> = {
@@ -184,7 +185,8 @@ pub(crate) fn every_form_of_a_stream_is_decoded(subject: &Subject) {
             _ => &[6],
         };
         for &level in levels {
-            // All contents in one file, one above the other, so that groups do different work at the same time.
+            // All contents in one file, one above the other, so that work groups do different work at the
+            // same time.
             let file = File {
                 width,
                 height: height * contents.len(),
@@ -203,7 +205,7 @@ pub(crate) fn every_form_of_a_stream_is_decoded(subject: &Subject) {
     }
 }
 
-/// Rows that are longer than a group can sum up at once, and pixels of more bands than it has items.
+/// Rows that are longer than a group can sum at once, and pixels with more bands than a group has items.
 pub(crate) fn long_rows_and_many_bands_are_the_cpus(subject: &Subject) {
     let samples = [
         (SampleFormat::Uint, 8, Predictor::Horizontal),
@@ -226,7 +228,7 @@ pub(crate) fn long_rows_and_many_bands_are_the_cpus(subject: &Subject) {
     }
 }
 
-/// Windows that begin and end anywhere in blocks, whose rest is then not decoded.
+/// Windows that start and end inside blocks, of which only a part is decoded.
 pub(crate) fn windows_that_cut_blocks_are_the_cpus(subject: &Subject) {
     for (i, compression) in CODECS.into_iter().enumerate() {
         let predicted = !matches!(compression, Compression::NONE | Compression::PACKBITS);
@@ -252,7 +254,7 @@ pub(crate) fn windows_that_cut_blocks_are_the_cpus(subject: &Subject) {
     }
 }
 
-/// Everything that files are made of elsewhere in these tests, many of them with codecs and colours that have no kernel.
+/// All kinds of files from the other tests, many of them with codecs and colours that have no kernel.
 pub(crate) fn files_of_every_kind_are_the_cpus(subject: &Subject) {
     let (mut on_device, mut refused) = (0, 0);
     for (name, bytes) in seeds::all() {
@@ -279,7 +281,7 @@ pub(crate) fn files_of_every_kind_are_the_cpus(subject: &Subject) {
     assert!(on_device >= 35 && refused >= 20, "{on_device} were read on the device, {refused} were not");
 }
 
-/// Smaller levels with blocks of their own, and the masks of all of them, which have a bit for each pixel.
+/// Overviews with their own blocks, and the masks of all levels, with one bit per pixel.
 pub(crate) fn overviews_and_masks_are_the_cpus(subject: &Subject) {
     for order in ORDERS {
         let full =

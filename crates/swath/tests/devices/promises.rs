@@ -1,13 +1,14 @@
-//! What batching was promised to cost on NVIDIA's libraries, as tests of the recorded timeline: each hazard looks at what the simulator
-//! was asked for, in order, and at what the device says that it did.
+//! The costs of batching with NVIDIA's libraries, tested on a recorded timeline: each test checks the calls
+//! that the simulator received, in order, and the counters of the device.
 //!
-//! The promises are those of five texts that Swath began with, and the tests are named after them: blocks come back in one copy
-//! (`seed1`), a file is read in one go (`seed2`), tiles are compressed in one pool (`seed3`), a file is written band by band (`seed5`).
+//! The promises come from five texts that the project started with, and the tests are named after them:
+//! blocks come back in one copy (`seed1`), a file is read with one set of requests (`seed2`), tiles are
+//! compressed in one pool (`seed3`), a file is written strip by strip (`seed5`).
 
 mod back;
-mod bands;
 mod pool;
 mod reads;
+mod strips;
 mod timeline;
 
 use swath::Dataset;
@@ -44,26 +45,26 @@ promised! {
     seed1_refused_blocks_of_a_file_come_back_once_and_are_not_read_again in back;
     seed1_every_batch_with_refused_blocks_brings_them_back_once in back;
     seed1_damaged_blocks_come_back_once_and_are_filled_as_the_cpu_fills_them in back;
-    seed1_blocks_that_may_not_come_back_are_read_from_the_file_and_that_is_told in back;
+    seed1_blocks_that_cannot_be_copied_back_are_read_from_the_file_and_reported in back;
 
     seed2_every_read_is_submitted_before_the_first_is_waited_for in reads with "SWATH_SIM_CUFILE_LATENCY_US" = "5000";
     seed2_file_and_buffer_are_registered_once_for_many_reads in reads;
     seed2_blocks_that_are_not_stored_cost_no_read in reads;
     seed2_guard_looks_at_the_sum_of_the_blocks_before_anything_is_read in reads;
-    seed2_short_read_is_told_and_the_host_reads in reads with "SWATH_SIM_FAIL" = "short:200+";
-    seed2_failed_read_is_told_and_the_host_reads in reads with "SWATH_SIM_FAIL" = "read:1+";
-    seed2_memory_that_is_out_is_an_error_of_that_type in reads with "SWATH_SIM_FAIL" = "alloc:1+";
+    seed2_short_read_is_reported_and_the_host_reads in reads with "SWATH_SIM_FAIL" = "short:200+";
+    seed2_failed_read_is_reported_and_the_host_reads in reads with "SWATH_SIM_FAIL" = "read:1+";
+    seed2_out_of_memory_is_a_memory_error in reads with "SWATH_SIM_FAIL" = "alloc:1+";
     seed2_reads_wait_side_by_side in reads with "SWATH_SIM_CUFILE_LATENCY_US" = "1000";
 
     seed3_thousand_tiles_cost_one_pool_one_gather_and_one_download in pool;
-    seed3_every_tile_is_a_stream_that_others_read in pool;
+    seed3_other_decoders_read_every_tile in pool;
 
-    seed5_bands_of_any_size_make_the_same_bytes_through_nvcomp in bands;
-    seed5_device_holds_a_band_and_not_the_image in bands;
-    seed5_nan_becomes_nodata_band_by_band in bands;
-    seed5_band_that_completes_no_tile_does_not_end_writing_by_cufile in bands;
-    seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_through_the_host in bands;
-    seed5_short_write_is_told_and_the_file_is_right in bands with "SWATH_SIM_FAIL" = "short-write:3";
-    seed5_writes_that_always_fail_leave_the_file_to_the_host in bands with "SWATH_SIM_FAIL" = "write:1+";
-    seed5_memory_that_cannot_be_registered_is_told in bands with "SWATH_SIM_CUFILE_REGISTER" = "fail";
+    seed5_strips_of_any_height_give_the_same_bytes_through_nvcomp in strips;
+    seed5_device_holds_one_strip_not_the_whole_image in strips;
+    seed5_nan_becomes_nodata_strip_by_strip in strips;
+    seed5_strip_that_completes_no_tile_does_not_disable_cufile in strips;
+    seed5_file_written_by_cufile_equals_file_written_by_the_host in strips;
+    seed5_short_write_is_reported_and_the_file_is_correct in strips with "SWATH_SIM_FAIL" = "short-write:3";
+    seed5_host_writes_the_file_when_cufile_always_fails in strips with "SWATH_SIM_FAIL" = "write:1+";
+    seed5_memory_that_cannot_be_registered_is_reported in strips with "SWATH_SIM_CUFILE_REGISTER" = "fail";
 }

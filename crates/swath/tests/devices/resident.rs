@@ -11,7 +11,8 @@ use crate::subject::{Subject, same_pixels};
 
 const LAYOUTS: [Layout; 2] = [Layout::BandsFirst, Layout::BandsLast];
 
-/// Read into the device, download, and compare with what the CPU reads. Returns the bytes held at most, without the raster's.
+/// Reads into the device, downloads the pixels, and compares them with the CPU's. Returns the peak memory
+/// without the raster.
 fn check(subject: &Subject, name: &str, image: &Image, request: &ReadRequest<'_>) -> u64 {
     let expected = image.read(&request.clone().device(Device::Cpu).threads(1));
     let expected = expected.unwrap_or_else(|error| panic!("{name}: CPU: {error}"));
@@ -24,7 +25,7 @@ fn check(subject: &Subject, name: &str, image: &Image, request: &ReadRequest<'_>
     let (rows, cols) = (raster.rows() as usize, raster.cols() as usize);
     let shape = if raster.bands_last() { [rows, cols, raster.bands()] } else { [raster.bands(), rows, cols] };
     assert_eq!((shape, raster.dtype()), (expected.shape, image.dtype()), "{name}");
-    // In planar files the CPU goes band by band and the device place by place.
+    // In planar files the CPU proceeds band by band and the device position by position.
     let sorted = |report: &ReadReport| {
         let mut filled: Vec<_> =
             report.filled.iter().map(|(block, reason)| (block.to_string(), reason.clone())).collect();
@@ -36,7 +37,7 @@ fn check(subject: &Subject, name: &str, image: &Image, request: &ReadRequest<'_>
     gpu.stats.peak_bytes.saturating_sub(raster.bytes())
 }
 
-/// Every codec, both ways to store bands and both ways to hand them out, windows and lists of bands.
+/// Every codec, both planar configurations, both output layouts, windows and lists of bands.
 pub(crate) fn raster_holds_the_pixels_of_the_layout_asked_for(subject: &Subject) {
     for (i, compression) in CODECS.into_iter().enumerate().take(subject.amount(5, 2)).skip(subject.amount(0, 1)) {
         for planar in [false, true] {

@@ -17,22 +17,22 @@ use crate::files::File;
 /// A device under test.
 pub(crate) struct Subject {
     pub(crate) gpu: Gpu,
-    /// Whether every access is looked at, so that inputs must be small.
+    /// Whether a tool checks every access, so that inputs must be small.
     pub(crate) slow: bool,
-    /// Whether it has NVIDIA's libraries.
+    /// Whether NVIDIA's libraries are available.
     pub(crate) nvidia: bool,
 }
 
-/// What a hazard is.
+/// A test function.
 pub(crate) type Hazard = fn(&Subject);
 
 impl Subject {
-    /// How much of something to do.
+    /// Returns `much`, or `little` on a slow subject.
     pub(crate) fn amount<T>(&self, much: T, little: T) -> T {
         if self.slow { little } else { much }
     }
 
-    /// The same device, opened once more: it knows nothing of the memory of the first. Oclgrind is opened once.
+    /// Opens the same device again, with its own memory pool. Oclgrind can be opened only once.
     pub(crate) fn another(&self) -> Option<Gpu> {
         match self.gpu.info().api {
             _ if self.slow => None,
@@ -41,12 +41,13 @@ impl Subject {
         }
     }
 
-    /// The request, strictly on the device.
+    /// Returns the request in strict mode on the device.
     pub(crate) fn strict<'a>(&self, request: &ReadRequest<'a>) -> ReadRequest<'a> {
         request.clone().device(&self.gpu).fallback(swath::FallbackPolicy::Strict)
     }
 
-    /// Read on the device alone and by the CPU, compare all that must be equal, and return what the device read.
+    /// Reads on the device alone and on the CPU, compares everything that must be equal, and returns the
+    /// raster of the device.
     pub(crate) fn check(&self, name: &str, image: &Image, request: &ReadRequest<'_>) -> Raster {
         let expected = image.read(&request.clone().threads(1)).unwrap_or_else(|error| panic!("{name}: CPU: {error}"));
         self.gpu.reset_peak();
@@ -61,7 +62,7 @@ impl Subject {
     }
 }
 
-/// Compare pixels; of those that differ only the first is printed.
+/// Compares pixels and prints only the first difference.
 pub(crate) fn same_pixels(name: &str, expected: &[u8], found: &[u8]) {
     assert_eq!(found.len(), expected.len(), "{name}: bytes");
     if let Some(at) = expected.iter().zip(found).position(|(expected, found)| expected != found) {
@@ -75,7 +76,7 @@ pub(crate) fn same_pixels(name: &str, expected: &[u8], found: &[u8]) {
     }
 }
 
-/// PoCL, in this process.
+/// Runs on PoCL, in this process.
 pub(crate) fn on_pocl(_test: &str, hazard: Hazard) {
     let device = OpenCl::choose(Some("pocl")).unwrap_or_else(|none| {
         panic!("{none}; 'make test' installs the packages pocl-opencl-icd and ocl-icd-libopencl1")
@@ -83,7 +84,7 @@ pub(crate) fn on_pocl(_test: &str, hazard: Hazard) {
     hazard(&Subject { gpu: Gpu::new(device), slow: false, nvidia: false });
 }
 
-/// CUDA on the simulator, in a process of its own that finds it in place of NVIDIA's driver.
+/// Runs on CUDA with the simulator, in a separate process that loads it instead of NVIDIA's driver.
 pub(crate) fn on_cuda(test: &str, hazard: Hazard) {
     if swath_sim::inside(short_name(test), &[]) {
         let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
@@ -92,12 +93,12 @@ pub(crate) fn on_cuda(test: &str, hazard: Hazard) {
     }
 }
 
-/// CUDA with all of NVIDIA's libraries, on the simulator, and files on disk.
+/// Runs on CUDA with all of NVIDIA's libraries, with the simulator, and with files on disk.
 pub(crate) fn on_nvidia(test: &str, hazard: Hazard) {
     on_nvidia_with(test, &[], hazard);
 }
 
-/// As [`on_nvidia`], with variables that tell the simulator what to do.
+/// As [`on_nvidia`], with environment variables that configure the simulator.
 pub(crate) fn on_nvidia_with(test: &str, variables: &[(&str, &str)], hazard: Hazard) {
     if swath_sim::inside_with(short_name(test), &["nvcomp.6", "nvjpeg2k", "nvjpeg", "cufile"], variables) {
         crate::files::ON_DISK.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -108,19 +109,20 @@ pub(crate) fn on_nvidia_with(test: &str, variables: &[(&str, &str)], hazard: Haz
     }
 }
 
-/// As [`on_nvidia`], with one failure after another, each in a process of its own.
+/// As [`on_nvidia`], with one fault after another, each in a separate process.
 pub(crate) fn on_failing_nvidia(test: &str, failures: &[&str], hazard: Hazard) {
-    let running = env::var(FAIL);
-    for failure in failures.iter().filter(|failure| running.as_ref().is_ok_and(|it| it == *failure) || running.is_err())
+    let requested = env::var(FAIL);
+    for failure in
+        failures.iter().filter(|failure| requested.as_ref().is_ok_and(|it| it == *failure) || requested.is_err())
     {
         on_nvidia_with(test, &[(FAIL, failure)], hazard);
     }
 }
 
-/// What the simulator fails at.
+/// The variable that names the fault of the simulator.
 pub(crate) const FAIL: &str = "SWATH_SIM_FAIL";
 
-/// Oclgrind, in a process of its own that sees no other driver.
+/// Runs on Oclgrind, in a separate process that sees no other driver.
 pub(crate) fn on_oclgrind(test: &str, hazard: Hazard) {
     if is_child(test) {
         hazard(&Subject { gpu: oclgrind(u64::MAX), slow: true, nvidia: false });
@@ -132,7 +134,7 @@ pub(crate) fn on_oclgrind(test: &str, hazard: Hazard) {
     }
 }
 
-/// What Oclgrind says must be seen: kernels that write to a buffer which is shorter than they were told.
+/// Checks that Oclgrind's reports are noticed: kernels write to a buffer that is shorter than they expect.
 pub(crate) fn on_oclgrind_with_short_buffers(test: &str) {
     if is_child(test) {
         let _ = File::default().open().read(&ReadRequest::new().device(&oclgrind(64)));
@@ -142,7 +144,7 @@ pub(crate) fn on_oclgrind_with_short_buffers(test: &str) {
     }
 }
 
-/// Oclgrind, with buffers for decoded blocks of so many bytes at most.
+/// Opens Oclgrind with buffers for decoded blocks of at most this many bytes.
 fn oclgrind(decoded_bytes: u64) -> Gpu {
     let device = on_one_thread(|| OpenCl::choose(Some("oclgrind")));
     let device = device.unwrap_or_else(|none| panic!("Oclgrind does not open: {none}"));
@@ -150,20 +152,20 @@ fn oclgrind(decoded_bytes: u64) -> Gpu {
     Gpu::new(Oclgrind { device, decoded_bytes })
 }
 
-/// Say something to the parent.
+/// Prints a line for the parent process.
 #[expect(clippy::print_stdout, reason = "the parent reads what a child prints")]
 fn report(text: &str) {
     println!("{text}");
 }
 
-/// Tells a child which test it runs.
+/// The variable that tells a child process which test it runs.
 const CHILD: &str = "SWATH_DEVICES_CHILD";
-/// Stands before the name of the device in what a child prints.
+/// The text before the name of the device in the output of a child.
 const RUNS_ON: &str = "this runs on";
-/// The package oclgrind has it there.
+/// The path in the package oclgrind.
 const OCLGRIND: &str = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
 
-/// The name that the test harness has for a test, without the crate.
+/// The name of a test in the test harness, without the crate.
 fn short_name(test: &str) -> &str {
     test.split_once("::").map_or(test, |(_, name)| name)
 }
@@ -172,15 +174,15 @@ fn is_child(test: &str) -> bool {
     env::var(CHILD).is_ok_and(|name| name == test)
 }
 
-/// What came of a child.
+/// The result of a child process.
 struct Said {
     succeeded: bool,
     output: String,
-    /// What Oclgrind has to report.
+    /// The reports of Oclgrind.
     reports: String,
 }
 
-/// Run this test again, alone, in a process whose only OpenCL driver is Oclgrind, with all its checks.
+/// Runs this test again, alone, in a process whose only OpenCL driver is Oclgrind, with all checks enabled.
 fn run_under_oclgrind(test: &str) -> Said {
     assert!(Path::new(OCLGRIND).exists(), "there is no {OCLGRIND}; 'make test' installs the package oclgrind");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test.replace("::", "-"));
@@ -200,22 +202,23 @@ fn run_under_oclgrind(test: &str) -> Said {
     assert!(said.contains(&format!("{RUNS_ON} Oclgrind")), "it did not run on Oclgrind:\n{said}\n{complained}");
     let reports = fs::read_to_string(&log).unwrap_or_default();
     let _ = fs::remove_dir_all(&folder);
-    // Some of what it has to say does not go to its log.
+    // Some reports do not go to its log.
     let others = complained.lines().filter(|line| line.contains("Oclgrind") || line.contains("OCLGRIND"));
     let reports = others.fold(reports, |reports, line| reports + line + "\n");
     Said { succeeded: output.status.success(), output: format!("{said}\n{complained}"), reports }
 }
 
-/// A device on Oclgrind that frees nothing. Oclgrind 21.10 takes memory that is given out a second time for what it was the first
-/// time, with its size, and then reports that bytes behind that are not initialised.
+/// A device on Oclgrind that frees nothing. Oclgrind 21.10 treats memory that is allocated a second time as
+/// the first allocation, with its size, and then reports the bytes after that as uninitialised.
 #[derive(Debug)]
 struct Oclgrind {
     device: OpenCl,
-    /// Buffers for decoded blocks are no longer than this, whatever is asked for.
+    /// Buffers for decoded blocks have at most this many bytes, regardless of the request.
     decoded_bytes: u64,
 }
 
-// SAFETY: memory stays for ever. Buffers that are too short are no danger: Oclgrind lets no access outside of a buffer happen.
+// SAFETY: memory is never freed. Buffers that are too short are harmless: Oclgrind prevents every access
+// outside a buffer.
 unsafe impl Device for Oclgrind {
     fn info(&self) -> &DeviceInfo {
         self.device.info()
@@ -244,14 +247,15 @@ unsafe impl Device for Oclgrind {
     }
 }
 
-/// A queue all of whose work is put into it by one and the same thread. Oclgrind 21.10 looks for uninitialised values with memory that
-/// only a thread has which ran a kernel or opened it, and crashes in any other.
+/// A queue whose work is always submitted by the same thread. Oclgrind 21.10 detects uninitialised values
+/// with thread-local data that exists only in a thread that ran a kernel or opened the device, and crashes in
+/// any other.
 #[derive(Debug)]
 struct OnOneThread(Box<dyn Queue>);
 
 impl Queue for OnOneThread {
     unsafe fn upload(&mut self, from: &[u8], to: Handle, at: u64) -> Result<()> {
-        // SAFETY: here and below, the caller's promise.
+        // SAFETY: here and below, the caller gives the guarantees.
         on_one_thread(|| unsafe { self.0.upload(from, to, at) })
     }
 
@@ -281,7 +285,7 @@ impl Queue for OnOneThread {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Do something on a thread that is always the same.
+/// Runs `work` on a thread that is always the same.
 fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     static THREAD: OnceLock<Sender<Work>> = OnceLock::new();
     let thread = THREAD.get_or_init(|| {
@@ -293,13 +297,13 @@ fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let work: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
         let _ = done_to.send(work());
     });
-    // SAFETY: what the work borrows lives until it is done, because this waits for that.
+    // SAFETY: this function waits for the work, so everything that it borrows lives long enough.
     let work = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Work>(work) };
     thread.send(work).expect("the thread runs as long as the process");
     done.recv().expect("the work does not panic")
 }
 
-/// An image whose file cannot be read at one place, in the midst of its blocks.
+/// An image whose file is unreadable at one place, in the middle of its blocks.
 pub(crate) fn failing(file: &[u8]) -> Image {
     let bad = file.len() as u64 / 2;
     let source = Failing { bytes: file.to_vec(), bad };

@@ -1,4 +1,5 @@
-//! A file that a device helped to write has the bytes of one that the CPU wrote alone, and the device holds a band, not the image.
+//! A file that a device helped to write has the same bytes as one that only the CPU wrote, and the device
+//! holds one strip, not the whole image.
 
 use std::ops::Range;
 
@@ -26,7 +27,7 @@ impl Random {
     }
 }
 
-/// Samples with runs, noise, and what arithmetic stumbles over.
+/// Samples with runs, noise, and values that are difficult for arithmetic.
 pub(crate) fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(count * dtype.size());
     for i in 0..count {
@@ -55,16 +56,16 @@ pub(crate) fn samples(random: &mut Random, dtype: DType, count: usize) -> Vec<u8
     out
 }
 
-fn running(device: Device, fallback: FallbackPolicy) -> WriteConfig<'static> {
-    // Whose bytes are the CPU's; what nvCOMP makes is looked at elsewhere.
+fn config(device: Device, fallback: FallbackPolicy) -> WriteConfig<'static> {
+    // The built-in encoder gives the CPU's bytes; other tests check nvCOMP's.
     WriteConfig::new().encoder(CodecBackend::Builtin).device(device).fallback(fallback).threads(2)
 }
 
-fn write(plan: &WritePlan, array: ArraySource<'_>, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
-    plan.to_bytes(&mut { array }, running).unwrap()
+fn write(plan: &WritePlan, array: ArraySource<'_>, config: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
+    plan.to_bytes(&mut { array }, config).unwrap()
 }
 
-/// A plan at random, of those that a device can do all of.
+/// A random plan that a device supports completely.
 fn plan(random: &mut Random, side: u64) -> (WritePlan, u64, u64, usize, DType) {
     let dtype = random.pick(&[
         DType::U8,
@@ -142,19 +143,19 @@ pub(crate) fn bytes_are_those_of_the_cpu_however_bands_are_made(subject: &Subjec
         let (plan, width, height, bands, dtype) = plan(&mut random, subject.amount(140, 40));
         let pixels = samples(&mut random, dtype, (width * height) as usize * bands);
         let array = ArraySource::from_bytes(&pixels, dtype, bands, height, width, Layout::BandsLast).unwrap();
-        let (expected, on_cpu) = write(&plan, array, &running(Device::Cpu, FallbackPolicy::Auto));
+        let (expected, on_cpu) = write(&plan, array, &config(Device::Cpu, FallbackPolicy::Auto));
         let named = || format!("case {case}: {width} x {height} x {bands} {dtype} {:?}", plan.options());
-        let on_device = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
+        let on_device = config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
         let (eager, report) = write(&plan, array, &on_device);
         assert!(eager == expected, "{}", named());
         assert_eq!((report.device, report.statistics.len()), (gpu.info().api.name(), on_cpu.statistics.len()));
         assert!(report.gpu.is_some_and(|gpu| gpu.fallbacks.is_empty()));
         if subject.slow {
-            // Of a buffer that is copied to and uploaded to Oclgrind 21.10 says that it is not initialised, whatever is done with it. The
-            // kernels are the same in any case.
+            // Oclgrind 21.10 reports a buffer that is copied to and uploaded to as uninitialised in every
+            // case. The kernels are the same anyway.
             continue;
         }
-        // A row of blocks at a time, and rows that end in the middle of one.
+        // A row of blocks at a time, and strips that end inside one.
         let mut streamed = on_device.clone();
         streamed = streamed.buffer_bytes(1);
         let chunk = 1 + random.below(height);
@@ -182,7 +183,7 @@ pub(crate) fn nodata_of_a_raster_on_the_device_becomes_nan(subject: &Subject) {
     let missing: Vec<bool> = found.iter().map(|value| value.is_nan()).collect();
     assert_eq!(missing, [false, true, true, false, false, true, false]);
     assert_eq!((found[0], found[3].to_bits(), found[4]), (1.0, (-0_f32).to_bits(), f32::INFINITY));
-    // Integers have no NaN, and nodata that floats of this width cannot hold is nowhere.
+    // Integers have no NaN, and a nodata value that floats of this width cannot hold matches nothing.
     let whole = DeviceRaster::upload(&gpu, DType::U8, (1, 1, 3), false, &[1, 2, 3]).unwrap();
     swath::read::nodata_to_nan(&whole, NoData::Uint(2)).unwrap();
     let mut out = [0; 3];
@@ -209,20 +210,20 @@ pub(crate) fn raster_on_the_device_is_written_without_passing_through_the_host(s
             let (expected, _) = write(&plan, array, &WriteConfig::default());
             let raster = DeviceRaster::upload(&gpu, dtype, (bands, height, width), bands_last, &pixels).unwrap();
             let before = gpu.stats();
-            let on_device = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
+            let on_device = config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
             let (bytes, report) = plan.to_bytes(&mut raster.clone(), &on_device).unwrap();
             assert!(bytes == expected, "{bands} bands of {dtype}, last {bands_last}");
             assert_eq!((report.device, gpu.stats().since(&before).uploads), (gpu.info().api.name(), 0));
-            // The pixels of the caller are as they were, NaN too.
+            // The caller's pixels are unchanged, NaN too.
             let mut after = vec![0; pixels.len()];
             raster.download(&mut after).unwrap();
             assert!(after == pixels);
-            // Another device cannot look into the memory of this one.
+            // Another device cannot access the memory of this one.
             if let Some(other) = subject.another() {
-                let strict = running(Device::Gpu(other.clone()), FallbackPolicy::Strict);
+                let strict = config(Device::Gpu(other.clone()), FallbackPolicy::Strict);
                 let error = plan.to_bytes(&mut raster.clone(), &strict).unwrap_err();
                 assert!(matches!(error, Error::Fallback { stage: "moving the raster", .. }), "{error}");
-                let other = running(Device::Gpu(other), FallbackPolicy::Auto);
+                let other = config(Device::Gpu(other), FallbackPolicy::Auto);
                 let (bytes, report) = plan.to_bytes(&mut raster.clone(), &other).unwrap();
                 assert!(bytes == expected);
                 assert_eq!(report.gpu.unwrap().fallbacks[0].stage, "moving the raster");
@@ -242,7 +243,7 @@ pub(crate) fn image_is_converted_without_its_pixels_passing_through_the_host(sub
     for (planar, compress, resident) in [
         (Planar::Chunky, Compress::Deflate { level: 6 }, true),
         (Planar::Separate, Compress::Zstd { level: 3 }, true),
-        // No kernel decodes this one: the CPU does, and the pixels are uploaded.
+        // No kernel decodes this codec: the CPU does, and the pixels are uploaded.
         (Planar::Chunky, Compress::Lzma { preset: 0 }, false),
     ] {
         let options = WriteOptions::default()
@@ -262,20 +263,20 @@ pub(crate) fn image_is_converted_without_its_pixels_passing_through_the_host(sub
         let plan = WritePlan::new(ImageShape::new(height, width, bands, DType::U16), options).unwrap();
         let convert = |device: Device, budget: Option<u64>| {
             let request = ReadRequest::new().device(&device);
-            let mut running = running(device, FallbackPolicy::Auto);
-            // Several bands, which do not end where blocks do.
-            running = running.buffer_bytes(1).gpu_memory_budget(budget);
-            plan.to_bytes(&mut ImageSource::new(&image, request).unwrap(), &running).unwrap()
+            let mut config = config(device, FallbackPolicy::Auto);
+            // Several strips, which do not end at block boundaries.
+            config = config.buffer_bytes(1).gpu_memory_budget(budget);
+            plan.to_bytes(&mut ImageSource::new(&image, request).unwrap(), &config).unwrap()
         };
         let (expected, _) = convert(Device::Cpu, None);
         let (bytes, report) = convert(Device::Gpu(gpu.clone()), None);
         assert!(bytes == expected, "{planar:?} {compress:?}");
         let DeviceReport { stats, fallbacks, .. } = report.gpu.unwrap();
         assert_eq!(fallbacks.is_empty(), resident, "{fallbacks:?}");
-        // Compressed blocks with what lies between them and their tables, and not pixels.
+        // Compressed blocks with the gaps between them and their tables, and no pixels.
         let most = if resident { pixels.len() as u64 / 2 } else { u64::MAX };
         assert!(stats.uploads > 1 && stats.uploaded_bytes <= most, "{stats}");
-        // With a budget the rows come by way of the host, because nobody's budget holds the rasters.
+        // With a budget the rows go through the host, because the rasters do not count against a budget.
         let (bytes, report) = convert(Device::Gpu(gpu.clone()), Some(1 << 20));
         assert!(bytes == expected && report.gpu.unwrap().stats.uploaded_bytes >= pixels.len() as u64);
     }
@@ -290,14 +291,14 @@ pub(crate) fn thousand_tiles_cost_one_pool_and_one_download(subject: &Subject) {
     let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
     let pixels: Vec<u8> = (0..width * height).map(|i| (i / 7 % 251) as u8).collect();
     let array = ArraySource::new::<u8>(&pixels, 1, height, width, Layout::BandsFirst).unwrap();
-    let (_, report) = write(&plan, array, &running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict));
+    let (_, report) = write(&plan, array, &config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict));
     let stats = report.gpu.unwrap().stats;
-    // One for the rows, one for the tiles.
+    // One allocation for the rows, one for the tiles.
     assert_eq!((stats.allocations, stats.uploads, stats.downloads, stats.synchronisations), (2, 1, 1, 1), "{stats}");
     assert_eq!(gpu.stats().current_bytes, 0, "everything was given back");
 }
 
-/// 8192 x 8192 floats, made when they are asked for.
+/// Rows of 8192 x 8192 floats, computed on request.
 pub(crate) fn large(rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>) -> swath::Result<()> {
     for (row, line) in rows.zip(out.chunks_exact_mut(8192 * 4)) {
         for (col, sample) in line.as_chunks_mut::<4>().0.iter_mut().enumerate() {
@@ -320,14 +321,15 @@ pub(crate) fn peak_of_device_memory_is_a_band_and_not_the_image(subject: &Subjec
         .write_file(
             &path,
             &mut source,
-            &running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict).clone().overwrite(true),
+            &config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict).clone().overwrite(true),
         )
         .unwrap();
     let stats = report.gpu.unwrap().stats;
     assert!(stats.peak_bytes <= 128_000_000, "{stats}");
-    // 16 bands: each is uploaded once, comes back once, and is waited for once; after the first few nothing is allocated.
+    // 16 strips: each is uploaded once, downloaded once and waited for once. After the first few, nothing is
+    // allocated.
     assert_eq!((stats.uploads, stats.downloads, stats.synchronisations), (16, 16, 16), "{stats}");
-    // Two buffers of rows a level, and one of tiles, some of which grow once: not one for each band.
+    // Two row buffers per level and one tile buffer, some of which grow once: not one allocation per strip.
     assert!(stats.allocations <= 16, "{stats}");
 
     let budget = 256_000_000;
@@ -356,7 +358,7 @@ pub(crate) fn budget_too_small_for_a_band_halves_it_and_then_names_what_is_missi
     let options = WriteOptions::default().blocks(BlockSize::Tiles { width: 32, height: 32 });
     let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
     let (expected, _) = write(&plan, array, &WriteConfig::default());
-    let mut small = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
+    let mut small = config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
     // Eight rows of tiles of 8 KiB each, and their tiles.
     small = small.gpu_memory_budget(40_000);
     let (bytes, report) = write(&plan, array, &small);
@@ -375,7 +377,7 @@ pub(crate) fn budget_too_small_for_a_band_halves_it_and_then_names_what_is_missi
     assert_eq!(gpu.stats().current_bytes, 0);
 }
 
-pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subject: &Subject) {
+pub(crate) fn unsupported_writes_fall_back_to_the_cpu_and_are_reported_or_refused(subject: &Subject) {
     let gpu = subject.gpu.clone();
     let (width, height) = (100_u64, 80_u64);
     let pixels: Vec<u8> = (0..width * height).map(|i| (i % 3) as u8).collect();
@@ -389,11 +391,11 @@ pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subje
     cubic = cubic.resampling(Resampling::Cubic);
     let mut third = WriteOptions::default();
     third = third.overviews(Overviews::Factors(vec![3]));
-    for (mut options, word) in [(masked, "mask"), (packed, "bytes"), (cubic, "cubic"), (third, "3 pixels")] {
+    for (mut options, word) in [(masked, "mask"), (packed, "bytes"), (cubic, "cubic"), (third, "factor 3")] {
         options = options.blocks(tiles);
         let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
         let (expected, _) = write(&plan, array, &WriteConfig::default());
-        let (bytes, report) = write(&plan, array, &running(Device::Gpu(gpu.clone()), FallbackPolicy::Auto));
+        let (bytes, report) = write(&plan, array, &config(Device::Gpu(gpu.clone()), FallbackPolicy::Auto));
         assert!(bytes == expected);
         let fallbacks = report.gpu.unwrap().fallbacks;
         assert!(
@@ -401,7 +403,7 @@ pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subje
             "{fallbacks:?}"
         );
         assert_eq!(report.device, "cpu");
-        let strict = running(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
+        let strict = config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict);
         let error = plan.to_bytes(&mut { array }, &strict).unwrap_err();
         assert!(matches!(&error, Error::Fallback { stage: "cutting", reason } if reason.contains(word)), "{error}");
     }
@@ -414,7 +416,7 @@ pub(crate) fn device_that_was_looked_for_and_is_not_there_is_told(_: &Subject) {
     let missing = |reason: &str| {
         Device::from(Err(swath_gpu::Error::NoDevice { api: swath_gpu::Api::Cuda, reason: reason.to_owned() }))
     };
-    let none = running(missing("there is none"), FallbackPolicy::Auto);
+    let none = config(missing("there is none"), FallbackPolicy::Auto);
     let (bytes, report) = write(&plan, array, &none);
     let told = |gpu: Option<swath::device::DeviceReport>| gpu.unwrap().fallbacks[0].reason.clone();
     assert_eq!((report.device, told(report.gpu)), ("cpu", "there is no CUDA device: there is none".to_owned()));

@@ -1,4 +1,4 @@
-//! Small files made in memory, with pixels that are known.
+//! Small files in memory with known pixels.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
@@ -11,14 +11,14 @@ pub struct Plan {
     pub width: usize,
     pub height: usize,
     pub bands: usize,
-    /// Tile width and height; a tile as wide as `usize::MAX` is a strip.
+    /// Tile width and height; a tile of width `usize::MAX` is a strip.
     pub tile: (usize, usize),
     pub planar: bool,
     pub compression: Compression,
     pub predictor: Predictor,
     pub order: ByteOrder,
     pub big: bool,
-    /// Blocks, by number in the table, that are not stored.
+    /// Table indices of the blocks that are not stored.
     pub sparse: Vec<usize>,
     pub extra: Vec<(Tag, Value)>,
 }
@@ -41,7 +41,7 @@ impl Default for Plan {
     }
 }
 
-/// The value of a pixel: different everywhere, so that a misplaced one is seen.
+/// The value of a pixel: different everywhere, so that a misplaced pixel is detected.
 pub fn sample(row: usize, col: usize, band: usize) -> u16 {
     (row * 251 + col * 7 + band * 10_007) as u16
 }
@@ -98,7 +98,7 @@ impl Plan {
         self.build_with(|_, _| {})
     }
 
-    /// The bytes of the file, each block changed by `damage(number, bytes)` first.
+    /// Builds the file. `damage(number, bytes)` may modify each block first.
     pub fn build_with(&self, damage: impl Fn(usize, &mut Vec<u8>)) -> Vec<u8> {
         let mut builder = Builder::new(self.order, self.big);
         let (mut offsets, mut counts) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The memory that one thread allocates.
+//! Measures the memory that one thread allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,7 +8,7 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The most bytes that `work` held at once, on this thread, beyond what was held before it.
+/// Returns the most bytes that `work` held at one time on this thread, beyond what was held before.
 pub(crate) fn peak_bytes(work: impl FnOnce()) -> usize {
     LIVE.set(0);
     PEAK.set(0);
@@ -16,7 +16,7 @@ pub(crate) fn peak_bytes(work: impl FnOnce()) -> usize {
     PEAK.get().max(0) as usize
 }
 
-/// The system's allocator with a count for each thread.
+/// The system's allocator with a counter for each thread.
 struct Counting;
 
 #[global_allocator]
@@ -30,11 +30,11 @@ fn count(change: isize) {
     });
 }
 
-// SAFETY: every call is passed on to the system's allocator as it is.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller's guarantees are those that `System` requires.
         unsafe { System.alloc(layout) }
     }
 

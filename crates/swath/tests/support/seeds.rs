@@ -1,13 +1,14 @@
-//! Small files of every kind, made here: codecs, blocks, sample types, byte orders, overviews, masks, georeferencing.
+//! Small generated files of every kind: codecs, blocks, sample types, byte orders, overviews, masks,
+//! georeferencing.
 
 use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
 use swath_codec::{deflate, lz4, lzw, packbits, zstd};
 
-/// Pixels of the files that are made, odd on purpose.
+/// The size of the generated images, odd on purpose.
 const W: usize = 37;
 const H: usize = 29;
 
-/// What a file is made of.
+/// The properties of a file.
 #[derive(Clone, Copy)]
 struct Recipe {
     compression: Compression,
@@ -93,7 +94,7 @@ fn encode(recipe: Recipe, row_bytes: usize, block: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Blocks of a level and the directory that describes them.
+/// Appends the blocks of a level and returns the directory that describes them.
 fn level(builder: &mut Builder, recipe: Recipe, width: usize, height: usize) -> Vec<(Tag, Value)> {
     let (block_width, block_height) = match recipe.tile {
         Some(side) => (side, side),
@@ -106,7 +107,7 @@ fn level(builder: &mut Builder, recipe: Recipe, width: usize, height: usize) -> 
         for down in 0..height.div_ceil(block_height) {
             let tail = recipe.tile.is_none().then(|| height - down * block_height);
             let rows = tail.unwrap_or(block_height).min(block_height);
-            // Chroma of 2 x 2 pixels is stored once.
+            // The chroma of 2 x 2 pixels is stored once.
             let len =
                 if recipe.photometric == 6 { block_width.div_ceil(2) * rows.div_ceil(2) * 6 } else { row_bytes * rows };
             let block = encode(recipe, row_bytes, &pixels(len));
@@ -148,7 +149,7 @@ fn level(builder: &mut Builder, recipe: Recipe, width: usize, height: usize) -> 
     entries
 }
 
-/// A file with all that a GeoTIFF can have beside its pixels; with an overview and a mask if it is tiled.
+/// Builds a file with all metadata that a GeoTIFF can have; with an overview and a mask if it is tiled.
 fn file(recipe: Recipe) -> Vec<u8> {
     let mut builder = Builder::new(recipe.order, recipe.big);
     let mut full = level(&mut builder, recipe, W, H);
@@ -179,7 +180,7 @@ fn file(recipe: Recipe) -> Vec<u8> {
     builder.finish()
 }
 
-/// A stream that the codecs' own tests decode, and what it holds.
+/// A stream from the tests of the codecs, and its contents.
 struct Picture {
     name: &'static str,
     stream: &'static [u8],
@@ -191,7 +192,7 @@ struct Picture {
     photometric: u16,
 }
 
-/// Files of one block in the codecs that have no encoder here.
+/// Files of one block with codecs that have no encoder here.
 fn pictures() -> Vec<(String, Vec<u8>)> {
     macro_rules! pictures {
         ($($file:literal: $compression:literal, $size:expr, $samples:literal x $bits:literal, $format:literal, $photometric:literal;)*) => {

@@ -48,7 +48,7 @@ pub enum WktError {
         keyword: String,
     },
     /// A required element is missing or has no usable value.
-    #[error("WKT element {of} has no usable {element}")]
+    #[error("{element} of the WKT element {of} is missing or invalid")]
     Missing {
         /// The missing element.
         element: &'static str,

@@ -6,16 +6,18 @@ use swath_gpu::DecodeJob;
 
 use crate::read::plan::{BlockRect, ReadPlan};
 
-/// The most blocks of one batch: more do not keep a device busier, and their table needs memory.
+/// The most blocks in one batch. More blocks do not keep a device busier, and their table needs memory.
 const BATCH_BLOCKS: u64 = 1 << 16;
 
-/// Cuts a read into batches: as many whole block rows as `lane_bytes` of device memory hold, or parts of one block row.
+/// Divides a read into batches: as many whole block rows as fit in `lane_bytes` of device memory, or parts of
+/// one block row.
 pub(super) fn batches(plan: &ReadPlan<'_>, job: &DecodeJob, lane_bytes: u64) -> VecDeque<BlockRect> {
     let grid = &plan.level.blocks.grid;
     let BlockRect { rows, cols, bands } = plan.all_blocks();
     let bands = bands.len();
     let planes = if plan.is_planar() { bands as u64 } else { 1 };
-    // A position needs memory for its decoded bytes, its compressed bytes, which are seldom more, and its pixels.
+    // A position needs memory for its decoded bytes, for its compressed bytes (seldom more than the decoded
+    // ones), and for its pixels.
     let pixels = grid.block_width.saturating_mul(grid.block_height).saturating_mul(bands as u64);
     let cost = plan.level.block_bytes().saturating_mul(2 * planes);
     let cost = cost.saturating_add(pixels.saturating_mul(plan.level.dtype.size() as u64)).max(1);

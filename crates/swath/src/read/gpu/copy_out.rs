@@ -1,4 +1,4 @@
-//! From the pixels of a batch in host memory to the caller's buffer.
+//! Copies the pixels of a batch from host memory to the caller's buffer.
 
 use swath_gpu::Geometry;
 
@@ -6,7 +6,8 @@ use super::{Reading, bands_last};
 use crate::read::plan::BlockRect;
 
 impl Reading<'_> {
-    /// Copies the pixels of a batch, which lie without gaps in the layout of the plan, to their place in the output.
+    /// Copies the pixels of a batch to their place in the output. The pixels are contiguous and in the layout
+    /// of the plan.
     pub(super) fn hand_over(&self, rect: &BlockRect, pixels: &[u8], out: &mut [u8], to: Geometry) {
         let (rows, cols) = self.plan.area(rect);
         let (size, window, bands) = (self.plan.level.dtype.size(), self.plan.window(), &rect.bands);
@@ -22,7 +23,7 @@ impl Reading<'_> {
                 out[at(0, row)..][..bytes].copy_from_slice(&pixels[start..start + bytes]);
             }
         } else if !bands_last(self.plan) {
-            // Rows that follow each other on both sides are copied at once.
+            // Rows that are contiguous on both sides are copied together.
             let together = if width == window.width() { height } else { 1 };
             let bytes = (from.row_stride * together) as usize;
             for (i, band) in bands.clone().enumerate() {

@@ -1,4 +1,5 @@
-//! What the device cannot read, the CPU reads with the same plan: the same pixels and the same errors.
+//! The parts that the device cannot read. The CPU reads them with the same plan, so pixels and errors are the
+//! same.
 
 use std::sync::Arc;
 
@@ -7,21 +8,22 @@ use swath_io::Source;
 
 use super::{Pending, Reading, Sink};
 use crate::error::Result;
-use crate::fallback::{Alternatives, Setback, stage};
+use crate::fallback::read::{Alternatives, Setback};
+use crate::fallback::stage;
 use crate::read::cpu;
 use crate::read::plan::{BlockCoord, BlockRect};
 use crate::read::prefetched_source::PrefetchedSource;
 use crate::read::request::Layout;
 
-/// Why the CPU has to read something.
+/// The reason why the CPU reads something.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal<'a> {
     pub(super) setback: Setback,
     pub(super) stage: &'static str,
     pub(super) reason: &'a str,
-    /// The first block that was refused, if single blocks were.
+    /// The first refused block, if the device refused single blocks.
     pub(super) block: Option<BlockCoord>,
-    /// Blocks among these that the device did decode.
+    /// The number of blocks among these that the device decoded.
     pub(super) decoded: u64,
     /// A source that holds the compressed bytes in memory.
     pub(super) source: Option<Arc<dyn Source>>,
@@ -34,7 +36,7 @@ impl<'a> Refusal<'a> {
 }
 
 impl Reading<'_> {
-    /// Lets the CPU read everything, as one batch.
+    /// Reads everything on the CPU, as one batch.
     pub(super) fn read_all_on_cpu(&mut self, reason: &str, sink: &mut Sink<'_>) -> Result<()> {
         if let Some(decision) = self.next_step(Setback::Unsupported, Alternatives::default()) {
             decision.permit(stage::DECODING, reason)?;
@@ -61,8 +63,8 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// A source that holds the compressed bytes of some blocks of a batch, which are copied back from the device. `None` when the host
-    /// has read them itself, or has to read them from the file again.
+    /// Returns a source that holds the compressed bytes of some blocks of a batch, copied back from the
+    /// device. Returns `None` if the host read them itself, or must read them from the file again.
     pub(super) fn copy_back(
         &mut self,
         decoding: &mut Decoding,
@@ -80,7 +82,7 @@ impl Reading<'_> {
                 let source = PrefetchedSource::new(under, which.map(|i| spans[i]), bytes.to_vec());
                 Ok(Some(Arc::new(source)))
             }
-            // The file still has them.
+            // The bytes can be read from the file again.
             Err(error) if error.is_memory() => {
                 self.leave_requested_way(Setback::CuFileFailed, stage::COPYING_BACK, &error)?;
                 Ok(None)
@@ -89,7 +91,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Lets the CPU read blocks that the device refused, and notes that, if the policy permits it.
+    /// Reads blocks that the device refused on the CPU and records the fallback, if the policy permits it.
     pub(super) fn read_refused_on_cpu(
         &mut self,
         rect: &BlockRect,
@@ -100,7 +102,8 @@ impl Reading<'_> {
         let before = self.report.blocks;
         let Refusal { setback, stage, reason, block, decoded, source } = refusal;
         self.read_on_cpu(rect, source, decoding, sink)?;
-        // A block that the CPU cannot read either was filled because the request wants that. It is no fallback.
+        // The CPU could not read these blocks either and filled them, as the request allows. That is not a
+        // fallback.
         let instead = (self.report.blocks - before).saturating_sub(decoded);
         if instead > 0 {
             let name = block.map_or_else(String::new, |coord| format!("{}: ", coord.name(self.plan.level)));
@@ -112,7 +115,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Reads blocks on the CPU and puts their pixels where they belong. An error names the corrupt block.
+    /// Reads blocks on the CPU and copies their pixels to the output. An error names the corrupt block.
     pub(super) fn read_on_cpu(
         &mut self,
         rect: &BlockRect,
@@ -129,7 +132,7 @@ impl Reading<'_> {
         let part = source.map_or_else(|| part.clone(), |source| part.with_source(source));
         let mut pixels = vec![0; part.output_bytes()];
         let report = cpu::execute(&part, &mut pixels)?;
-        // These reads follow one another, so the largest decides how much memory was used.
+        // These reads run one after another, so the working memory is that of the largest.
         let working_bytes = self.report.working_bytes.max(report.working_bytes);
         self.report.merge(report);
         self.report.working_bytes = working_bytes;

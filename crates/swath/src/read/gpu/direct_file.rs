@@ -9,10 +9,10 @@ use swath_io::Source;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DirectFile(Arc<Mutex<Option<Arc<DeviceFile>>>>);
 
-/// Why a device does not read a file directly, although the caller asked for it.
+/// Why a device does not read a file directly, although the request specifies it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DirectReadError {
-    #[error("only local files can be read by cuFile")]
+    #[error("cuFile reads only local files")]
     NotLocal,
     #[error("an earlier transfer of this file did not finish")]
     Stalled,
@@ -23,7 +23,8 @@ pub(crate) enum DirectReadError {
 }
 
 impl DirectFile {
-    /// Registers the file once, however often it is read. Returns `None` when the host reads it.
+    /// Registers the file on the first read and reuses the registration. Returns `None` when the host reads
+    /// the file.
     ///
     /// # Errors
     /// With [`Storage::CuFile`] only, when the device cannot read the file directly.
@@ -36,11 +37,12 @@ impl DirectFile {
         let read_by_host = |reason| if storage == Storage::CuFile { Err(reason) } else { Ok(None) };
         let Some(file) = source.file() else { return read_by_host(DirectReadError::NotLocal) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Every further window would wait in vain for a file whose transfer did not finish once.
+        // If a transfer of the file did not finish once, every further read would wait for it without result.
         if known.as_ref().is_some_and(|known| known.is_for(gpu) && !known.is_alive()) {
             return read_by_host(DirectReadError::Stalled);
         }
-        // A file that was opened on request may go through host memory, which is of no use unless requested again.
+        // A file that was registered for an explicit request may go through host memory. Without such a
+        // request, that has no benefit.
         let usable = |known: &Arc<DeviceFile>| known.is_for(gpu) && (storage == Storage::CuFile || known.is_direct());
         if known.as_ref().is_some_and(usable) && storage != Storage::Posix {
             return Ok(known.clone());

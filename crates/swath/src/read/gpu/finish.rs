@@ -1,4 +1,5 @@
-//! A batch on its way out: the status of each block is checked, the pixels are handed over, and refused blocks are read in another way.
+//! The end of a batch: checks the status of each block, delivers the pixels, and reads refused blocks in
+//! another way.
 
 use std::time::Instant;
 
@@ -7,7 +8,8 @@ use swath_gpu::{BlockStatus, Decoding, FinishedBatch};
 use super::cpu_part::Refusal;
 use super::{Pending, Queue, Reading, Sink};
 use crate::error::Result;
-use crate::fallback::{Alternatives, FEW_BLOCKS, Setback, Step, stage};
+use crate::fallback::read::{Alternatives, Setback, Step, cpu_reads_one_by_one};
+use crate::fallback::stage;
 use crate::read::plan::{BlockCoord, BlockRect};
 use crate::report::ReadReport;
 
@@ -17,11 +19,11 @@ struct RefusedBlock {
     index: usize,
     coord: BlockCoord,
     band: usize,
-    /// What the device reported; `None` when the block was not given to the device because of a problem that was known before.
+    /// The status from the device. `None` if a problem was known in advance and the block was not submitted.
     reported: Option<(BlockStatus, String)>,
 }
 
-/// The block counts of a report, to return to when a batch is read again.
+/// The block counts of a report, restored when a batch is read again.
 struct Counts(u64, u64, u64);
 
 impl Counts {
@@ -35,7 +37,8 @@ impl Counts {
 }
 
 impl Reading<'_> {
-    /// Waits for the oldest batch, checks the status of each block, and hands over its pixels; or puts the batch back into the queue.
+    /// Waits for the oldest batch and checks the status of each block. Then delivers its pixels, or puts the
+    /// batch back into the queue.
     pub(super) fn finish_oldest(
         &mut self,
         decoding: &mut Decoding,
@@ -59,7 +62,7 @@ impl Reading<'_> {
             return Ok(());
         }
         let blocks = pending.requests.len() as u64;
-        if refused.len() > FEW_BLOCKS {
+        if !cpu_reads_one_by_one(refused.len()) {
             before.restore(&mut self.report);
             self.read_batch_again(&pending, &refused, decoded, decoding, sink)?;
         } else if !refused.is_empty() {
@@ -91,7 +94,8 @@ impl Reading<'_> {
         refused
     }
 
-    /// Whether our kernel decodes the batch again, because the library refused blocks that may be correct.
+    /// Decides whether our kernel decodes the batch again because the library refused blocks that may be
+    /// correct.
     fn decode_again(
         &mut self,
         pending: &Pending,
@@ -102,7 +106,7 @@ impl Reading<'_> {
         let mut by_decoder =
             refused.iter().filter_map(|block| block.reported.as_ref()).filter(|(status, _)| status.is_of_decoder());
         let Some((_, reason)) = by_decoder.next() else { return Ok(false) };
-        // The batch before may have switched to our kernel while this one was in flight.
+        // The previous batch may have switched to our kernel while this one was in flight.
         let switched = pending.by_nvcomp && !decoding.job().is_by_nvcomp();
         let setback = Setback::BlocksRefused { refused: 1 + by_decoder.count(), decoded };
         let builtin_kernel = switched || decoding.has_builtin_kernel();
@@ -116,7 +120,7 @@ impl Reading<'_> {
         Ok(true)
     }
 
-    /// Many blocks were refused: the CPU reads the whole batch, with all threads.
+    /// Reads the whole batch on the CPU with all threads, because many blocks were refused.
     fn read_batch_again(
         &mut self,
         pending: &Pending,
@@ -125,7 +129,8 @@ impl Reading<'_> {
         decoding: &mut Decoding,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
-        // Compressed bytes that only the device holds are copied back at once, and not read from the file again.
+        // Compressed bytes that only the device holds are copied back together, instead of being read from
+        // the file again.
         let source = self.copy_back(decoding, pending, 0..pending.spans.len())?;
         let setback = Setback::BlocksRefused { refused: refused.len(), decoded };
         let reported = refused.iter().find_map(|block| Some((block.coord, &block.reported.as_ref()?.1)));
@@ -137,7 +142,7 @@ impl Reading<'_> {
         self.read_refused_on_cpu(&pending.rect, refusal, decoding, sink)
     }
 
-    /// Few blocks were refused: the CPU reads each of them.
+    /// Reads single blocks on the CPU, because few were refused.
     fn read_blocks_again(
         &mut self,
         pending: &Pending,

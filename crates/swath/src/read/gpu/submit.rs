@@ -1,4 +1,4 @@
-//! A batch on its way in: its blocks are located, fetched and submitted to the device.
+//! The start of a batch: locates its blocks, fetches them and submits them to the device.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -10,11 +10,12 @@ use swath_io::{Fetch, Span};
 use super::cpu_part::Refusal;
 use super::{Pending, Reading, Sink, bands_last};
 use crate::error::{Error, Result};
-use crate::fallback::{Setback, stage};
+use crate::fallback::read::Setback;
+use crate::fallback::stage;
 use crate::read::plan::{BlockRect, BlockRequest};
 
 impl Reading<'_> {
-    /// Fetches a batch and submits it to the device; `None` when the CPU had to read it.
+    /// Fetches a batch and submits it to the device. Returns `None` if the CPU read the batch instead.
     pub(super) fn submit(
         &mut self,
         rect: &BlockRect,
@@ -24,7 +25,7 @@ impl Reading<'_> {
         let begun = Instant::now();
         let (mut requests, spans) = self.locate(rect, decoding)?;
         let blocks = requests.len() as u64;
-        // `Block` counts the bytes of a block in 32 bits. The CPU has no such limit.
+        // `Block` stores the size of a block in 32 bits. The CPU has no such limit.
         if spans.iter().any(|span| u32::try_from(span.len).is_err()) {
             let refusal = Refusal::new(Setback::FetchFailed, stage::FETCHING, "a compressed block has more than 4 GB");
             self.read_refused_on_cpu(rect, refusal, decoding, sink)?;
@@ -37,7 +38,7 @@ impl Reading<'_> {
         if self.file.is_none() {
             let payload = decoding.stage(requests.len(), fetch.bytes())?;
             if let Err(source) = self.plan.source.fetch_into(&fetch, payload) {
-                // The CPU finds out which block it is, and fills it if the request wants that.
+                // The CPU finds the block that fails, and fills it if the request allows that.
                 let reason = source.to_string();
                 self.read_refused_on_cpu(
                     rect,
@@ -94,7 +95,8 @@ impl Reading<'_> {
         Ok((requests, spans))
     }
 
-    /// Notes uncompressed blocks that are shorter than their pixels: no kernel looks at their length.
+    /// Marks uncompressed blocks that are shorter than their pixels, because the kernels do not check their
+    /// length.
     fn find_short_blocks(&self, requests: &mut [BlockRequest], spans: &[Span], stored: bool) {
         for (request, span) in requests.iter_mut().zip(spans).filter(|_| stored) {
             let short = span.len < request.shape.len() as u64;
@@ -107,7 +109,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The blocks as the kernels see them.
+    /// Converts the blocks to the form that the kernels use.
     fn device_blocks(
         &self,
         rect: &BlockRect,
@@ -140,7 +142,7 @@ impl Reading<'_> {
         requests.iter().zip(spans).zip(ranges).map(block).collect()
     }
 
-    /// Where the device puts the pixels of a batch.
+    /// Returns where the device puts the pixels of a batch.
     fn target<'t>(&self, rect: &BlockRect, sink: &Sink<'t>) -> Target<'t> {
         let (rows, cols) = self.plan.area(rect);
         match sink {
@@ -171,7 +173,7 @@ impl Reading<'_> {
     }
 }
 
-/// A range of the file, and where it goes.
+/// Converts a range of the file and its destination to a transfer.
 fn transfer((span, range): (Span, Range<usize>)) -> Transfer {
     Transfer { file_offset: span.offset, buffer_offset: range.start as u64, len: span.len }
 }

@@ -1,4 +1,4 @@
-//! A float that comes back bit by bit, but for the payload of NaN in text formats.
+//! A float that keeps all its bits when it is stored and loaded, except the payload of NaN in text formats.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,7 +16,7 @@ pub(super) fn values(values: Vec<Exact>) -> Vec<f64> {
 
 impl Serialize for Exact {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The debug form has the fewest digits that are read as the same number.
+        // The debug form has the fewest digits that parse to the same number.
         if serializer.is_human_readable() {
             serializer.collect_str(&format_args!("{:?}", self.0))
         } else {

@@ -1,4 +1,5 @@
-//! The metadata of an image that a write stores, as data. Where it came from and warnings about it are not a part of it.
+//! The metadata of an image that a write stores, as data. It excludes the origin of the metadata and warnings
+//! about it.
 
 use serde::{Deserialize, Serialize};
 use swath_tiff::Tag;

@@ -4,40 +4,40 @@ use bytemuck::bytes_of;
 use swath_codec::DType;
 
 use super::{Reduction, Resampling, Rules};
-use crate::nodata::nodata_test::{Number, with_number};
+use crate::nodata::is_nodata::{Number, with_number};
 
 /// The arguments of the kernel that follow from a [`Reduction`]. Samples are given as their bits, zero-extended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DeviceRules {
-    /// The kernel's number of the sample type; for nearest, of any type of the same size.
+    /// The kernel's number for the sample type; for nearest, that of any type of the same size.
     pub(crate) dtype: u32,
     pub(crate) method: u32,
-    /// The least and the greatest sample that are nodata.
+    /// The least and the greatest sample that count as nodata.
     pub(crate) low: u64,
     pub(crate) high: u64,
-    /// The value of pixels to which nothing contributes.
+    /// The value of output pixels without any contribution.
     pub(crate) fill: u64,
-    /// What a mean becomes that happens to be nodata.
+    /// The replacement for a mean that happens to equal nodata.
     pub(crate) beside: u64,
     /// 1 if a number is nodata.
     pub(crate) any: u32,
 }
 
-/// Samples of 16 bytes, which the kernel can copy but not count with.
+/// Samples of 16 bytes, which the kernel can copy but not compute with.
 const PAIR: u32 = 11;
 
 impl DeviceRules {
     const NEAREST: u32 = 0;
     const MEAN: u32 = 1;
 
-    /// Whether the kernel counts in doubles, which not every device has.
+    /// Whether the kernel computes in doubles, which not every device supports.
     pub(crate) fn needs_doubles(&self) -> bool {
         let wide = [DType::F32, DType::F64].map(number_of);
         self.method == Self::MEAN && wide.contains(&Some(self.dtype))
     }
 }
 
-/// The number of a type that the kernel counts with.
+/// Returns the number of a type that the kernel computes with.
 fn number_of(dtype: DType) -> Option<u32> {
     Some(match dtype {
         DType::U8 => 0,
@@ -55,7 +55,7 @@ fn number_of(dtype: DType) -> Option<u32> {
     })
 }
 
-/// The number of a type of that size, for copying.
+/// Returns the number of a type of this size, for copying.
 fn number_of_size(size: usize) -> Option<u32> {
     match size {
         1 => number_of(DType::U8),
@@ -78,7 +78,7 @@ fn number_of_method(method: Resampling) -> Option<u32> {
     })
 }
 
-/// The bits of a sample, zero-extended.
+/// Returns the bits of a sample, zero-extended.
 fn bits_of<T: Number>(sample: T) -> u64 {
     match *bytes_of(&sample) {
         [a] => a.into(),
@@ -90,10 +90,10 @@ fn bits_of<T: Number>(sample: T) -> u64 {
 }
 
 impl Reduction {
-    /// What the kernel needs to make the same bytes; `None` where it cannot.
+    /// Returns the arguments with which the kernel makes the same bytes; `None` if it cannot.
     ///
-    /// The kernel knows an alpha band, but no mask beside the samples, and it does not clamp results to fewer bits than
-    /// the type has.
+    /// The kernel supports an alpha band, but no separate mask, and it does not clamp results to fewer bits
+    /// than the type has.
     pub(crate) fn for_device(&self) -> Option<DeviceRules> {
         if self.factor != 2 {
             return None;
@@ -106,7 +106,8 @@ impl Reduction {
         with_number!(self.dtype, T => self.of_numbers::<T>(method), complex => self.of_numbers::<T>(method))
     }
 
-    /// As [`for_device`](Self::for_device), where `T` is what is counted with; of complex samples, a part.
+    /// As [`for_device`](Self::for_device). `T` is the type of the arithmetic; for complex samples, the type
+    /// of a part.
     fn of_numbers<T: Number>(&self, method: u32) -> Option<DeviceRules> {
         let dtype = number_of(self.dtype)?;
         let Rules { missing, fill, .. } = Rules::<T>::new(self);
@@ -133,7 +134,7 @@ mod tests {
         Reduction { method, factor: 2, dtype, nodata }.for_device()
     }
 
-    /// The number that the kernel's text gives a name.
+    /// Returns the number that the kernel's source defines for a name.
     fn defined(name: &str) -> Option<u32> {
         let text = include_str!("../../../../swath-gpu/kernels/reduce.c");
         let mut lines = text.lines().filter_map(|line| line.strip_prefix("#define REDUCE_")?.split_once(' '));
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_cannot_do_is_refused() {
+    fn unsupported_reductions_are_refused() {
         let reduction = Reduction { method: Resampling::Mean, factor: 3, dtype: DType::U8, nodata: None };
         assert_eq!(reduction.for_device(), None);
         for method in [Resampling::Median, Resampling::Bilinear, Resampling::Cubic, Resampling::Gauss] {

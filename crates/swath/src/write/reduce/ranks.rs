@@ -1,15 +1,15 @@
-//! Median and mode: what needs all values of a block at once.
+//! Median and mode: the methods that need all values of a block at once.
 
 use std::cmp::Ordering;
 
-use super::blocks::{Sum, Summable};
+use super::cells::{Sum, Summable};
 use super::{ReduceScratch, Resampling, Rows, Rules};
-use crate::nodata::nodata_test::Number;
+use crate::nodata::is_nodata::Number;
 
-/// Blocks of up to this many values are searched pair by pair, larger ones are sorted.
+/// Blocks of up to this many values are compared pair by pair; larger blocks are sorted.
 const FEW: usize = 16;
 
-/// One output row of median or mode.
+/// Computes one output row of median or mode.
 pub(super) fn row<T: Summable>(
     rules: &Rules<T>,
     src: &Rows<'_, T>,
@@ -44,7 +44,7 @@ pub(super) fn row<T: Summable>(
     }
 }
 
-/// Missing values are removed, and with them those that have no order.
+/// Compares two values. Missing values and NaN have been removed before.
 fn compare<T: Number>(a: &T, b: &T) -> Ordering {
     a.partial_cmp(b).unwrap_or(Ordering::Equal)
 }
@@ -56,7 +56,7 @@ fn median<T: Summable>(values: &mut [T]) -> T {
     match below.iter().copied().max_by(compare) {
         Some(lower) if even => {
             let mean = T::Wide::of(lower).plus(T::Wide::of(upper)).mean(2);
-            // Two doubles may be too large for their sum, not for the sum of their halves.
+            // The sum of two doubles may overflow; the sum of their halves does not.
             if T::Wide::OVERFLOWS && mean.to_f64().is_infinite() {
                 return T::from_f64(lower.to_f64() / 2.0 + upper.to_f64() / 2.0);
             }
@@ -66,7 +66,7 @@ fn median<T: Summable>(values: &mut [T]) -> T {
     }
 }
 
-/// The value that is the first to be met as often as any is.
+/// Returns the value that is the first to reach the highest count.
 fn mode_of_few<T: Number>(values: &[T]) -> T {
     let mut best = (0, values[0]);
     for (at, &value) in values.iter().enumerate() {
@@ -78,12 +78,12 @@ fn mode_of_few<T: Number>(values: &[T]) -> T {
     best.1
 }
 
-/// As [`mode_of_few`], in a time that does not grow with the square of their number.
+/// As [`mode_of_few`], in a time that does not grow with the square of the number of values.
 fn mode<T: Number>(values: &[T], order: &mut [u32]) -> T {
     order.iter_mut().zip(0..).for_each(|(slot, at)| *slot = at);
     order.sort_unstable_by(|&a, &b| compare(&values[a as usize], &values[b as usize]).then(a.cmp(&b)));
     let same = order.chunk_by(|&a, &b| values[a as usize] == values[b as usize]);
-    // A value reaches its count where it is met last.
+    // A value reaches its count at its last occurrence.
     let reached = same.filter_map(|group| Some((group.len(), *group.last()?)));
     let best = reached.max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
     best.map_or(values[0], |(_, at)| values[at as usize])
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mode_by_sorting_is_mode_by_counting() {
+    fn mode_by_sorting_equals_mode_by_counting() {
         let mut seed = 1_u64;
         for count in 1..200_usize {
             let values: Vec<u8> = (0..count)

@@ -1,6 +1,6 @@
-//! Memory that is kept from row to row.
+//! Memory that reductions reuse from row to row.
 
-/// Memory that reductions keep from call to call; one for each thread.
+/// Memory that reductions reuse from call to call; one for each thread.
 #[derive(Debug, Default)]
 pub(crate) struct ReduceScratch {
     pub(super) sums: Words,
@@ -18,7 +18,7 @@ pub(crate) struct ReduceScratch {
 pub(super) struct Words(Vec<u128>);
 
 impl Words {
-    /// Room for `count` numbers, of any value.
+    /// Returns space for `count` numbers with arbitrary contents.
     pub(super) fn room<T: bytemuck::Pod>(&mut self, count: usize) -> &mut [T] {
         let words = (count * size_of::<T>()).div_ceil(size_of::<u128>());
         if self.0.len() < words {

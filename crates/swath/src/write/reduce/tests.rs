@@ -1,4 +1,4 @@
-//! What can go wrong in an overview.
+//! Tests of the hazards of overviews.
 
 use super::*;
 use crate::read::pixels::Pixels;
@@ -15,7 +15,7 @@ const METHODS: [Resampling; 9] = [
     Resampling::Gauss,
 ];
 
-/// Whole images, reduced in calls of `group` rows, each with no more than the rows it asks for.
+/// Reduces whole images in calls of `group` rows. Each call gets only the source rows that it needs.
 fn reduce_grouped<T: crate::Sample>(
     reduction: &Reduction,
     samples: &[T],
@@ -50,13 +50,13 @@ fn reduction<T: crate::Sample>(method: Resampling, factor: usize, nodata: Option
     Reduction { method, factor, dtype: T::DTYPE, nodata }
 }
 
-/// One block of `samples`, which is `width` wide.
+/// Reduces one block of `samples` with `width` columns.
 fn one<T: crate::Sample>(method: Resampling, samples: &[T], width: usize, nodata: Option<NoData>) -> T {
     let factor = width.max(samples.len() / width).max(2);
     reduce_grouped(&reduction::<T>(method, factor, nodata), samples, None, width, 1).0[0]
 }
 
-/// Numbers without order, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 fn noise(count: usize, mut seed: u64) -> Vec<u64> {
     let mut next = || {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -115,7 +115,7 @@ fn halves_are_rounded_away_from_zero() {
     assert_eq!(one(Resampling::Mean, &[-1_i32, -1, -1, -2], 2, None), -1);
     assert_eq!(one(Resampling::Mean, &[-1_i8, -2], 2, None), -2);
     assert_eq!(one(Resampling::Median, &[-1_i16, -2, -9, 5], 2, None), -2);
-    // Means of 2, 3 and 6 pixels: with and without a missing one.
+    // Means of 2, 3 and 6 pixels, with and without a missing pixel.
     for (a, b, c) in [(5_i64, 6, 6), (-5, -6, -5), (-3, 4, -6)] {
         let half_away = |sum: i64, count: i64| sum.signum() * ((2 * sum.abs() + count) / (2 * count));
         let (x, y, z) = (a as i16, b as i16, c as i16);
@@ -128,7 +128,7 @@ fn halves_are_rounded_away_from_zero() {
 }
 
 #[test]
-fn mean_that_happens_to_be_nodata_is_no_hole() {
+fn mean_that_equals_nodata_is_not_a_hole() {
     assert_eq!(one(Resampling::Mean, &[1_u8, 3, 1, 3], 2, Some(NoData::Uint(2))), 3);
     assert_eq!(one(Resampling::Mean, &[-1_i64, 1, -3, 3], 2, Some(NoData::Int(0))), 1);
     assert_eq!(one(Resampling::Mean, &[1_i16, 3, 2, 2], 2, Some(NoData::Int(2))), 3);
@@ -149,7 +149,7 @@ fn block_without_data_is_nodata_or_nan_or_zero() {
         assert_eq!(one(method, &[-9999_i32; 4], 2, Some(NoData::Int(-9999))), -9999, "{method:?}");
         assert_eq!(one(method, &[f32::NAN; 4], 2, Some(NoData::Float(-9999.0))), -9999.0, "{method:?}");
         assert!(one(method, &[f32::NAN; 4], 2, None).is_nan(), "{method:?}");
-        // No half float is -9999, so that none that is written would be found again.
+        // No half float equals -9999, so a reader would not recognise such a value as nodata.
         assert!(one(method, &[half::f16::NAN; 4], 2, Some(NoData::Float(-9999.0))).is_nan(), "{method:?}");
         let masked = reduce_grouped(&reduction::<u8>(method, 2, Some(NoData::Int(-1))), &[9; 4], Some(&[0; 4]), 2, 1);
         assert_eq!(masked, (vec![0], vec![0]), "{method:?}");
@@ -282,7 +282,7 @@ fn missing_by_mask_by_nodata_and_by_nan_are_the_same() {
     }
 }
 
-/// Straight from the definitions, pixel by pixel.
+/// Computes the result directly from the definition, pixel by pixel.
 fn by_definition(method: Resampling, factor: usize, samples: &[i32], width: usize, nodata: i32) -> Vec<i32> {
     let height = samples.len() / width;
     let mut out = Vec::new();
@@ -315,9 +315,9 @@ fn by_definition(method: Resampling, factor: usize, samples: &[i32], width: usiz
 }
 
 #[test]
-fn blocks_are_what_their_definitions_say_in_every_type() {
+fn results_follow_the_definitions_in_every_type() {
     fn check<T: Number>(modulus: u64, less: i32, nodata: i32) {
-        // Wider than a segment of the fast loops, with long runs of data between the holes.
+        // Wider than a segment of the fast loops, with long runs of data between the gaps.
         for (width, height, factor) in
             [(1, 9, 2), (9, 1, 4), (5001, 5, 2), (4100, 7, 3), (4097, 8, 4), (2600, 11, 5), (3, 40, 16)]
         {
@@ -370,7 +370,7 @@ fn complex_parts_are_reduced_together() {
 }
 
 #[test]
-fn samples_anywhere_in_a_buffer_are_read() {
+fn unaligned_samples_are_read() {
     let mut bytes = [0; 17];
     bytes[1..].copy_from_slice(bytemuck::cast_slice(&[1.0_f32, 2.0, 3.0, 4.0]));
     let mut out = [0; 5];

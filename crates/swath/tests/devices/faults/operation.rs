@@ -1,4 +1,5 @@
-//! What faults are tried on: reads, writes and a conversion that go through all of NVIDIA's libraries, and what they must come to.
+//! The operations for fault injection: reads, writes and a conversion that use all of NVIDIA's libraries,
+//! with their expected results.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,20 +21,20 @@ use swath_codec::predictor::Predictor;
 
 use crate::files::{Cut, Dice, File, open, texture};
 
-/// Longer than any of these takes, however busy the machine is.
+/// Longer than any of these operations takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const WIDTH: u64 = 100;
 const HEIGHT: u64 = 80;
 
-/// Something that is done on a device, and what comes of it.
+/// An operation on a device, with its expected result.
 #[derive(Debug)]
 pub(super) struct Operation {
     pub(super) name: &'static str,
     work: Work,
-    /// Whether it is one of pictures, whose compressed bytes nobody takes or gives but by way of the host.
+    /// Whether it uses an image codec (JPEG, JPEG 2000), whose compressed bytes always go through the host.
     pictures: bool,
-    /// The pixels of every level, by the CPU.
+    /// The pixels of every level, computed by the CPU.
     expected: Vec<Vec<u8>>,
 }
 
@@ -44,7 +45,7 @@ enum Work {
     Convert { plan: Box<WritePlan>, file: Vec<u8> },
 }
 
-/// How it is asked for.
+/// The request: how to run the operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) policy: FallbackPolicy,
@@ -53,13 +54,13 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// By NVIDIA's libraries, else that is a fallback.
+    /// Requests NVIDIA's libraries; other ways count as a fallback.
     pub(super) fn of_libraries(policy: FallbackPolicy) -> Asked {
         Asked { policy, codec: CodecBackend::NvComp, storage: Storage::CuFile }
     }
 }
 
-/// What came of it.
+/// The result of an operation.
 #[derive(Debug)]
 pub(super) struct Done {
     levels: Vec<Vec<u8>>,
@@ -67,12 +68,13 @@ pub(super) struct Done {
 }
 
 impl Operation {
-    /// Read a file in several batches.
+    /// Reads a file in several batches.
     fn read(name: &'static str, file: Vec<u8>, pictures: bool, to_device: bool) -> Operation {
         let image = open(file.clone());
         let expected = image.read(&ReadRequest::new()).expect("the CPU reads it").pixels.as_bytes().to_vec();
         let gpu = Gpu::cuda(0).expect("the simulator opens");
-        // Little more than the least that is enough. With the least, what one batch leaves is always in the way of the next.
+        // A little more than the smallest sufficient budget. With the smallest, memory kept from one batch
+        // always blocks the next.
         let mut budget = 20_000;
         while image.read(&ReadRequest::new().device(&gpu).gpu_memory_budget(budget)).is_err() {
             budget = budget * 3 / 2;
@@ -83,7 +85,7 @@ impl Operation {
         Operation { name, work: Work::Read { file, budget, to_device }, pictures, expected: vec![expected] }
     }
 
-    /// Write a COG of several bands.
+    /// Writes a COG in several strips.
     fn write(name: &'static str, compress: Compress, pixels: Vec<u8>, to_file: bool) -> Operation {
         Operation::write_as(name, cog(compress), pixels, to_file)
     }
@@ -104,23 +106,23 @@ impl Operation {
         Operation { name, work: Work::Convert { plan: Box::new(plan), file }, pictures: false, expected }
     }
 
-    /// Whether it compresses.
+    /// Whether the operation compresses.
     pub(super) fn writes(&self) -> bool {
         !matches!(self.work, Work::Read { .. })
     }
 
-    /// Whether compressed bytes go straight between the file and the device.
+    /// Whether compressed bytes go directly between the file and the device.
     pub(super) fn uses_cufile(&self) -> bool {
         !self.pictures && !matches!(self.work, Work::Write { to_file: false, .. })
     }
 
-    /// Do it in a thread of its own, which must come to an end.
+    /// Runs the operation in its own thread, which must end.
     pub(super) fn run(self: &Arc<Operation>, gpu: &Gpu, asked: Asked) -> Result<Done> {
         let (done_to, done) = channel();
         let (operation, gpu) = (Arc::clone(self), gpu.clone());
         let worker = std::thread::spawn(move || {
             let done = operation.work(&gpu, asked);
-            // Before anybody hears of it nothing of it is left.
+            // Everything is dropped before the result is sent.
             drop((operation, gpu));
             let _ = done_to.send(done);
         });
@@ -139,7 +141,7 @@ impl Operation {
             asked.storage = Storage::Auto;
         }
         let request = ReadRequest::new().device(gpu).fallback(asked.policy).decoder(asked.codec).storage(asked.storage);
-        let running = WriteConfig::new()
+        let config = WriteConfig::new()
             .threads(1)
             .buffer_bytes(1)
             .device(Device::Gpu(gpu.clone()))
@@ -164,22 +166,22 @@ impl Operation {
                 Ok(Done { levels: vec![pixels], report: report.gpu.expect("a device was asked") })
             }
             Work::Write { plan, pixels, to_file: false } => {
-                let (bytes, report) = plan.to_bytes(&mut array(plan, pixels), &running)?;
+                let (bytes, report) = plan.to_bytes(&mut array(plan, pixels), &config)?;
                 let levels = levels(plan, Dataset::from_bytes(bytes)?);
                 Ok(Done { levels, report: report.gpu.expect("a device was asked") })
             }
             Work::Write { plan, pixels, to_file: true } => {
-                self.to_file(plan, |path| plan.write_file(path, &mut array(plan, pixels), &running))
+                self.to_file(plan, |path| plan.write_file(path, &mut array(plan, pixels), &config))
             }
             Work::Convert { plan, file } => {
                 let image: Image = open(file.clone());
                 let mut source = ImageSource::new(&image, request)?;
-                self.to_file(plan, |path| plan.write_file(path, &mut source, &running))
+                self.to_file(plan, |path| plan.write_file(path, &mut source, &config))
             }
         }
     }
 
-    /// Write a file in an empty folder; if that fails nothing is left in it.
+    /// Writes a file in an empty folder. If that fails, the folder must stay empty.
     fn to_file(&self, plan: &WritePlan, write: impl FnOnce(&PathBuf) -> Result<swath::WriteReport>) -> Result<Done> {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("faults-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
@@ -197,7 +199,7 @@ impl Operation {
         done
     }
 
-    /// All levels must be what the CPU makes of them.
+    /// Checks that all levels equal the CPU's.
     pub(super) fn check(&self, what: &str, done: &Done) {
         assert_eq!(done.levels.len(), self.expected.len(), "{what}: levels");
         for (level, (expected, found)) in self.expected.iter().zip(&done.levels).enumerate() {
@@ -206,7 +208,7 @@ impl Operation {
     }
 }
 
-/// The pixels of every level, by the CPU.
+/// Reads the pixels of every level on the CPU.
 fn levels(plan: &WritePlan, dataset: Dataset) -> Vec<Vec<u8>> {
     let image = dataset.image(0).expect("an image");
     let read = |level| image.read(&ReadRequest::new().level(level)).expect("what was written can be read");
@@ -223,13 +225,13 @@ fn cog(compress: Compress) -> WritePlan {
             false => Predictor::None,
         }));
     let dtype = if matches!(compress, Compress::Jpeg { .. }) { DType::U8 } else { DType::U16 };
-    // Tiles that are noise all over, with nothing behind the edge, grow.
+    // Tiles that consist entirely of noise, without padding, grow when they are compressed.
     let width = if compress == Compress::Lz4 { WIDTH / 32 * 32 } else { WIDTH };
     options = options.compression(compress);
     WritePlan::new(ImageShape::new(HEIGHT, width, 1, dtype), options).expect("a plan")
 }
 
-/// A plan with tiles of 72 KiB, of which the first is decoded again.
+/// A plan with tiles of 72 KiB, of which the first is decoded again as a check.
 fn large_tiles() -> WritePlan {
     let options = WriteOptions::new()
         .cog()
@@ -245,7 +247,8 @@ fn array<'a>(plan: &WritePlan, pixels: &'a [u8]) -> ArraySource<'a> {
     ArraySource::from_bytes(&pixels[..bytes], dtype, 1, height, width, Layout::BandsFirst).expect("an array")
 }
 
-/// The block of an LZ4 frame without the frame: the CPU's have a checksum, which no device looks at.
+/// Returns the block of an LZ4 frame as a frame without checksum: the CPU's frames have one, which the device
+/// does not check.
 fn bare(frame: &[u8]) -> Vec<u8> {
     const STORED: u32 = 1 << 31;
     let (header, rest) = frame.split_at(7);
@@ -285,7 +288,7 @@ fn file(compression: Compression, predictor: Predictor) -> File {
     File { width, height, compression, predictor, format, bits, cut: Cut::Tiles(32, 16), ..File::default() }
 }
 
-/// The file, with LZ4 in bare blocks.
+/// Builds the file, with LZ4 in frames without checksum.
 fn build(file: &File) -> Vec<u8> {
     file.build_with(|_, block| {
         if file.compression == Compression::LZ4 {
@@ -303,7 +306,7 @@ fn written(compress: Compress) -> Vec<u8> {
 const JPEG_2000: Compress = Compress::Jpeg2000(Quality::Lossless);
 const JPEG: Compress = Compress::Jpeg { quality: 85, colour: EncodeColour::Stored };
 
-/// Reads by every way to decode, to the host and to the device.
+/// Reads with every decoder, to the host and to the device.
 pub(super) fn reads() -> Vec<Arc<Operation>> {
     let read = |name, compression, predictor, to_device| {
         Operation::read(name, build(&file(compression, predictor)), false, to_device)
@@ -326,7 +329,7 @@ pub(super) fn reads() -> Vec<Arc<Operation>> {
     operations.into_iter().map(Arc::new).collect()
 }
 
-/// Writes by every way to compress, to a file and to memory, and a conversion.
+/// Writes with every encoder, to a file and to memory, and a conversion.
 pub(super) fn writes() -> Vec<Arc<Operation>> {
     let (deflate, zstd, lz4) = (Compress::Deflate { level: 6 }, Compress::Zstd { level: 3 }, Compress::Lz4);
     let operations = [
@@ -344,7 +347,7 @@ pub(super) fn writes() -> Vec<Arc<Operation>> {
     operations.into_iter().map(Arc::new).collect()
 }
 
-/// An error must be one that a caller can tell from others, and a sentence.
+/// Checks that an error has a type that a caller can distinguish, and that its message is a sentence.
 pub(super) fn is_typed(what: &str, error: &Error) {
     assert!(matches!(error, Error::Device(_) | Error::Fallback { .. }), "{what}: {error:?}");
     let text = error.to_string();

@@ -1,5 +1,5 @@
-//! Blocks that the device has and cannot decode come back to the host: by one gather and one copy, guarded, and never from the file
-//! a second time.
+//! Blocks that the device holds but cannot decode return to the host: by one gather and one copy, guarded,
+//! and without a second read of the file.
 
 use std::fs;
 use std::path::Path;
@@ -15,25 +15,25 @@ use super::timeline::Timeline;
 use crate::files::{Cut, Dice, File, compress, open, texture};
 use crate::subject::{Subject, same_pixels};
 
-/// Pixels of a side of a tile that no kernel decodes.
+/// The side in pixels of a tile that no kernel decodes.
 const SIDE: u32 = 8;
 
-/// A batch that the device has read from a file and is done with.
+/// A batch that the device has read from a file and finished.
 struct Batch {
     decoding: Decoding,
-    /// What the tiles are.
+    /// The contents of the tiles.
     tiles: Vec<Vec<u8>>,
-    /// Where they lie in the payload, and their sizes.
+    /// The offset and size of each tile in the payload.
     pieces: Vec<(u64, u64)>,
 }
 
 impl Batch {
-    /// Tiles of these sizes that hold nothing that LZW could make sense of.
+    /// Reads tiles of these sizes, with contents that LZW cannot decode.
     fn read(gpu: &Gpu, sizes: &[usize], budget: u64) -> Batch {
         let mut dice = Dice::new(sizes.len() as u64);
         let mut random = |len: usize| (0..len).map(|_| dice.below(256) as u8).collect::<Vec<u8>>();
         let tiles: Vec<Vec<u8>> = sizes.iter().map(|&len| random(len)).collect();
-        // In the file there is something between them, and before the first.
+        // The file has other bytes between the tiles and before the first one.
         let (mut stored, mut pieces, mut transfers, mut payload) = (vec![1; 11], Vec::new(), Vec::new(), 0);
         for tile in &tiles {
             let len = tile.len() as u64;
@@ -88,7 +88,7 @@ pub(super) fn seed1_blocks_come_back_by_one_gather_and_one_copy(subject: &Subjec
         let mut batch = Batch::read(&subject.gpu, &sizes, 1 << 30);
         let all: Vec<usize> = (0..sizes.len()).collect();
         let some: Vec<usize> = all.iter().rev().step_by(3).copied().collect();
-        // All of them, some of them in another order, none, and all again.
+        // All tiles, some tiles in another order, none, and all again.
         for which in [&all[..], &some[..], &[], &all[..]] {
             let pieces: Vec<_> = which.iter().map(|&i| batch.pieces[i]).collect();
             let expected: Vec<u8> = which.iter().flat_map(|&i| batch.tiles[i].clone()).collect();
@@ -108,7 +108,7 @@ pub(super) fn seed1_blocks_come_back_by_one_gather_and_one_copy(subject: &Subjec
             assert_eq!(timeline.count("synchronize"), 1, "{timeline:?}");
             assert!(timeline.first("launch gather") < timeline.first("download"), "{timeline:?}");
             assert!(timeline.first("download") < timeline.first("synchronize"), "{timeline:?}");
-            // For what is gathered, if it is more than was decoded, and for the table of it.
+            // One allocation for the gathered bytes, if they exceed the decoded bytes, and one for the table.
             assert!(timeline.count("alloc") <= 2, "{timeline:?}");
             assert_eq!((stats.downloads, stats.downloaded_bytes), (1, expected.len() as u64), "{stats}");
             assert_eq!((stats.launches, stats.synchronisations, stats.file_reads), (1, 1, 0), "{stats}");
@@ -120,7 +120,7 @@ pub(super) fn seed1_guard_refuses_before_anything_is_allocated(subject: &Subject
     let budget = 200_000;
     let mut batch = Batch::read(&subject.gpu, &[3000; 4], budget);
     let whole = batch.pieces[0];
-    // Too much to be gathered; and hardly anything, by a table that is too long.
+    // Too many bytes to gather; and few bytes with a table that is too long.
     for (pieces, least) in [(vec![whole; 100], 300_000), (vec![(whole.0, 1); 9000], 9000)] {
         let (refused, timeline) = Timeline::of(|| batch.decoding.bring_back(&pieces).map(<[u8]>::to_vec));
         let refused = refused.expect_err("more than the budget");
@@ -129,7 +129,7 @@ pub(super) fn seed1_guard_refuses_before_anything_is_allocated(subject: &Subject
         assert!(needed >= least && needed > left && said == budget, "{needed} of {left}, budget {said}");
         assert!(timeline.is_idle(), "{timeline:?}");
     }
-    // What fits comes.
+    // A request that fits succeeds.
     let tile = batch.decoding.bring_back(&[whole]).expect("3,000 bytes").to_vec();
     assert!(tile == batch.tiles[0]);
 }
@@ -197,7 +197,7 @@ pub(super) fn seed1_refused_blocks_of_a_file_come_back_once_and_are_not_read_aga
         let gpu = raster.report.gpu.expect("a device did it");
         let fallbacks: Vec<_> = gpu.fallbacks.iter().map(|fallback| (fallback.stage, fallback.blocks)).collect();
         assert_eq!(fallbacks, [("decoding", refused as u64)], "{name}");
-        // Few are brought back alone; where there are many, the CPU decodes the batch.
+        // Few blocks return one by one; if there are many, the CPU decodes the whole batch.
         let back = if refused > 4 { 64 } else { refused as u64 };
         assert_eq!(timeline.numbers("launch gather"), [back], "{name}: {timeline:?}");
         let downloads = timeline.numbers("download");
@@ -215,7 +215,8 @@ pub(super) fn seed1_refused_blocks_of_a_file_come_back_once_and_are_not_read_aga
             gpu.stats
         );
         assert!(gpu.stats.file_read_bytes >= stored, "{}", gpu.stats);
-        // Once by the device. The host reads the tables, each time that it looks for blocks, and no block.
+        // The device reads the blocks once. The host reads only the tables, each time that it looks for
+        // blocks.
         let tables = 3 * 64 * 8;
         let most = gpu.stats.file_read_bytes + tables + 1000;
         assert!(bytes >= stored && bytes <= most, "{name}: {bytes} bytes were read, blocks are {stored}");
@@ -224,7 +225,8 @@ pub(super) fn seed1_refused_blocks_of_a_file_come_back_once_and_are_not_read_aga
         let error = image.read(&strict).expect_err("the CPU was ruled out");
         assert!(matches!(&error, Error::Fallback { stage: "decoding", .. }), "{name}: {error}");
 
-        // To the device: what was read, the table of what comes back, and for what the CPU decoded one upload each, or one.
+        // Uploads: the blocks, the table of the gather, and one upload for each block that the CPU decoded,
+        // or one for all.
         let request = ReadRequest::new().device(&subject.gpu);
         let ((resident, report), timeline) =
             Timeline::of(|| image.read_to_device(&request, &subject.gpu).expect("it reads"));
@@ -257,7 +259,7 @@ pub(super) fn seed1_damaged_blocks_come_back_once_and_are_filled_as_the_cpu_fill
         for damaged in [3, 30] {
             let image = open(file.build_with(|number, block| {
                 if number < damaged {
-                    // The checksum of one, the midst of the other.
+                    // Damage the checksum of one, the middle of the other.
                     let at = if compression == Compression::DEFLATE { block.len() - 1 } else { block.len() / 2 };
                     block[at] ^= 0x55;
                     if compression == Compression::LZW {
@@ -271,15 +273,15 @@ pub(super) fn seed1_damaged_blocks_come_back_once_and_are_filled_as_the_cpu_fill
             let back = if damaged > 4 { 64 } else { damaged as u64 };
             assert_eq!(timeline.numbers("launch gather"), [back], "{name}: {timeline:?}");
             let gpu = raster.report.gpu.expect("a device did it");
-            // What nobody can decode is no fallback.
+            // A block that no decoder can read is not a fallback.
             assert_eq!((gpu.stats.downloads, gpu.fallbacks), (2, vec![]), "{name}");
         }
     }
 }
 
-pub(super) fn seed1_blocks_that_may_not_come_back_are_read_from_the_file_and_that_is_told(subject: &Subject) {
-    // Blocks that are much longer than what they hold: what stands behind a stream is nothing to the CPU, and a wrong checksum to
-    // whoever looks for it at the end.
+pub(super) fn seed1_blocks_that_cannot_be_copied_back_are_read_from_the_file_and_reported(subject: &Subject) {
+    // Blocks much longer than their contents: the CPU ignores the bytes after a stream, but a decoder that
+    // expects the checksum at the end finds a wrong one.
     let file = File { width: 64, height: 64, bits: 8, compression: Compression::DEFLATE, ..File::default() };
     let image = open(file.build_with(|number, block| block.extend(texture(number as u64, 9000))));
     let request = ReadRequest::new().gpu_memory_budget(240_000);
@@ -290,12 +292,12 @@ pub(super) fn seed1_blocks_that_may_not_come_back_are_read_from_the_file_and_tha
     assert_eq!(told, ["copying blocks back from the device", "decoding"], "{:?}", gpu.fallbacks);
     assert!(gpu.fallbacks[0].reason.contains("left of a budget of 240000"), "{:?}", gpu.fallbacks);
     assert!(bytes >= 2 * 16 * 9000, "{bytes}: by the device and by the host");
-    // The guard came first: all memory that there is was there before.
+    // The guard came first: nothing new was allocated.
     assert_eq!((timeline.count("alloc"), gpu.stats.allocations), (0, 0), "{timeline:?}");
     let strict = request.device(&subject.gpu).fallback(FallbackPolicy::Strict);
     let error = image.read(&strict).expect_err("the CPU was ruled out");
     assert!(matches!(&error, Error::Fallback { stage: "copying blocks back from the device", .. }), "{error}");
-    // With memory enough they come.
+    // With enough memory the blocks return.
     let (raster, timeline, bytes) = read(subject, "enough", &image, &ReadRequest::new());
     assert_eq!(timeline.numbers("launch gather"), [16], "{timeline:?}");
     assert!(bytes < 2 * 16 * 9000, "{bytes}");

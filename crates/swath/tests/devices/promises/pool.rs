@@ -1,4 +1,5 @@
-//! Tiles are compressed on the device in one pool and come back in one copy, as streams that anybody can read.
+//! Tiles are compressed on the device in one pool and return in one copy, as streams that every decoder can
+//! read.
 
 use swath::tiff::Compression;
 use swath::write::{BlockSize, ImageShape};
@@ -13,17 +14,17 @@ use super::timeline::Timeline;
 use crate::subject::{Subject, same_pixels};
 use crate::writing::{Random, samples};
 
-/// What nvCOMP compresses to, and the call for it.
+/// The codecs that nvCOMP compresses to, each with its call.
 const CODECS: [(Compress, &str); 3] = [
     (Compress::Deflate { level: 6 }, "nvcompBatchedDeflateCompressAsync"),
     (Compress::Zstd { level: 3 }, "nvcompBatchedZstdCompressAsync"),
     (Compress::Lz4, "nvcompBatchedLZ4CompressAsync"),
 ];
 
-/// A side of the tiles: of bytes they have 16 KiB.
+/// The side of a tile in pixels: a tile of bytes has 16 KiB.
 const SIDE: u64 = 128;
 
-/// A square of bytes that compress well, and no two tiles of it are equal.
+/// A square of bytes that compress well, in which no two tiles are equal.
 fn smooth(side: u64) -> Vec<u8> {
     (0..side * side).map(|i| ((i % side / 9) + (i / side) * 3 + ((i * i) >> 30)) as u8).collect()
 }
@@ -36,8 +37,8 @@ fn write(subject: &Subject, compress: Compress, side: u64, pixels: &[u8]) -> (Ve
     let plan = WritePlan::new(ImageShape::new(side, side, 1, DType::U8), options).expect("a plan");
     let mut array = ArraySource::new::<u8>(pixels, 1, side, side, Layout::BandsFirst).expect("an array");
     let device = Device::Gpu(subject.gpu.clone());
-    let running = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).threads(2);
-    let ((bytes, report), timeline) = Timeline::of(|| plan.to_bytes(&mut array, &running).expect("it writes"));
+    let config = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict).threads(2);
+    let ((bytes, report), timeline) = Timeline::of(|| plan.to_bytes(&mut array, &config).expect("it writes"));
     (bytes, report, timeline)
 }
 
@@ -51,7 +52,8 @@ pub(super) fn seed3_thousand_tiles_cost_one_pool_one_gather_and_one_download(sub
             let gpu = report.gpu.expect("a device did it");
             assert!(gpu.compressed_by.contains("nvCOMP") && gpu.fallbacks.is_empty(), "{name}: {gpu:?}");
             assert_eq!(timeline.numbers(call).iter().sum::<u64>(), tiles, "{name}: {timeline:?}");
-            // Each is framed, all are gathered, and they come in one copy behind their sizes: no tile as it was cut, and no pixel.
+            // Each tile is framed, all are gathered, and they return in one copy after their sizes. No
+            // uncompressed tile and no pixel is downloaded.
             assert_eq!(timeline.numbers("launch chunk_frame"), [tiles], "{name}: {timeline:?}");
             assert_eq!(timeline.numbers("launch gather"), [tiles], "{name}: {timeline:?}");
             assert_eq!(timeline.numbers("download"), [tiles * 4, report.bytes_encoded], "{name}: {timeline:?}");
@@ -67,7 +69,8 @@ pub(super) fn seed3_thousand_tiles_cost_one_pool_one_gather_and_one_download(sub
             // Rows, arrays of nvCOMP, the table of the gather.
             assert_eq!((stats.uploads, stats.launches), (3, 3), "{name}: {stats}");
             assert_eq!(stats.copies, 0, "{name}: {stats}");
-            // Rows, tiles, pool, table, working memory: as many for a thousand as for a few.
+            // Rows, tiles, pool, table and working memory: the same number of allocations for a thousand
+            // tiles as for a few.
             assert!(timeline.count("alloc") <= 5, "{name}: {timeline:?}");
             allocations.push(timeline.count("alloc"));
             assert_eq!(stats.current_bytes, 0, "{name}: everything was given back");
@@ -77,7 +80,7 @@ pub(super) fn seed3_thousand_tiles_cost_one_pool_one_gather_and_one_download(sub
     }
 }
 
-/// The sum that stands behind a zlib stream (RFC 1950).
+/// The checksum at the end of a zlib stream (RFC 1950).
 fn adler32(bytes: &[u8]) -> u32 {
     let (a, b) = bytes.iter().fold((1, 0), |(a, b), &byte| {
         let a = (a + u32::from(byte)) % 65_521;
@@ -86,7 +89,7 @@ fn adler32(bytes: &[u8]) -> u32 {
     b << 16 | a
 }
 
-/// Decode a stored tile by a decoder for whole streams, and look at the framing byte by byte.
+/// Decodes a stored tile with a decoder for whole streams, and checks the framing byte by byte.
 fn decode(compression: Compression, level: i32, stream: &[u8], len: usize) -> Vec<u8> {
     let mut tile = vec![0; len];
     let decoded = match compression {
@@ -118,7 +121,7 @@ fn decode(compression: Compression, level: i32, stream: &[u8], len: usize) -> Ve
     tile
 }
 
-pub(super) fn seed3_every_tile_is_a_stream_that_others_read(subject: &Subject) {
+pub(super) fn seed3_other_decoders_read_every_tile(subject: &Subject) {
     let side = 1024;
     let pixels = smooth(side);
     let levels = [1, 2, 3, 5, 6, 8, 9, 12].map(|level| Compress::Deflate { level });
@@ -141,7 +144,7 @@ pub(super) fn seed3_every_tile_is_a_stream_that_others_read(subject: &Subject) {
             assert!(tile.iter().eq(rows), "tile {number}, {compress:?}");
         }
     }
-    // Samples of all widths, predictors and edges: what nvCOMP compressed, the CPU and nvCOMP read.
+    // Samples of all widths, predictors and edges: both the CPU and nvCOMP read what nvCOMP compressed.
     let mut random = Random(5);
     for dtype in [DType::U8, DType::I16, DType::U32, DType::F32, DType::F64] {
         let float = matches!(dtype, DType::F32 | DType::F64);
@@ -160,8 +163,8 @@ pub(super) fn seed3_every_tile_is_a_stream_that_others_read(subject: &Subject) {
                 let plan = WritePlan::new(ImageShape::new(rows, cols, bands, dtype), options).expect("a plan");
                 let array = ArraySource::from_bytes(&pixels, dtype, bands, rows, cols, Layout::BandsLast);
                 let device = Device::Gpu(subject.gpu.clone());
-                let running = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict);
-                let (bytes, report) = plan.to_bytes(&mut array.expect("an array"), &running).expect("it writes");
+                let config = WriteConfig::new().device(device).fallback(FallbackPolicy::Strict);
+                let (bytes, report) = plan.to_bytes(&mut array.expect("an array"), &config).expect("it writes");
                 assert!(report.gpu.expect("a device did it").compressed_by.contains("nvCOMP"));
                 let name = format!("{dtype} {predictor:?} {compress:?}");
                 let image = Dataset::from_bytes(bytes).and_then(|dataset| dataset.image(0)).expect("a file");

@@ -1,6 +1,7 @@
-//! Compressed blocks go from the file to the device in one go: all reads are submitted, then waited for, into one buffer that is guarded
-//! and registered once. That all of them are submitted before the first is waited for is tested where they are
-//! (`swath-gpu/src/nvidia/cufile/pool/tests.rs`); here is what cuFile sees of it.
+//! Compressed blocks go from the file to the device in one batch: all reads are submitted before the first
+//! wait, into one buffer that is guarded and registered once. That all are submitted before the first wait is
+//! tested with the code (`swath-gpu/src/nvidia/cufile/pool/tests.rs`); these tests check the calls that
+//! cuFile receives.
 
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -16,7 +17,7 @@ use super::timeline::Timeline;
 use crate::files::{Cut, File, Missing, open};
 use crate::subject::{Subject, same_pixels};
 
-/// 320 tiles. nvCOMP wants streams of Deflate at their own places, so that each is a read.
+/// 320 tiles. nvCOMP requires aligned Deflate streams, so each tile is a separate read.
 const TILES: File = File {
     width: 640,
     height: 512,
@@ -47,13 +48,13 @@ pub(super) fn seed2_every_read_is_submitted_before_the_first_is_waited_for(subje
     assert_eq!(timeline.count("cuFileRead"), tiles, "{timeline:?}");
     assert_eq!(timeline.side_by_side(), 16, "as many as there are threads");
     assert!(device(&raster).read_by.contains("GPUDirect"), "{}", device(&raster).read_by);
-    // What the device makes of them comes behind.
+    // The decode call comes after the reads.
     let decoded = timeline.first("nvcompBatchedDeflateDecompressAsync");
     assert!(timeline.last("ended") < decoded, "{timeline:?}");
-    // The host has uploaded what says where they are, and none of them.
+    // The host uploads only the table of the blocks, and no block.
     let [uploaded] = timeline.numbers("upload")[..] else { panic!("{timeline:?}") };
     assert!(uploaded < tiles as u64 * 80, "{uploaded} bytes were uploaded for {tiles} tiles");
-    // Several batches of a read, too.
+    // The same holds for a read in several batches.
     let request = ReadRequest::new().gpu_memory_budget(400_000);
     let (raster, timeline) = Timeline::of(|| subject.check("in batches", &image, &request));
     assert!(raster.report.batches > 1);
@@ -71,7 +72,8 @@ pub(super) fn seed2_file_and_buffer_are_registered_once_for_many_reads(subject: 
         let once = usize::from(round == 0);
         assert_eq!(timeline.count("cuFileHandleRegister"), once, "round {round}: {timeline:?}");
         assert_eq!(timeline.count("cuFileBufRegister"), once, "round {round}: {timeline:?}");
-        // Memory for what is compressed, decoded and placed: three allocations for 320 tiles, and the first is that of the batch.
+        // Memory for compressed bytes, decoded bytes and pixels: three allocations for 320 tiles, and the
+        // first is that of the batch.
         assert_eq!(timeline.count("alloc"), 3 * once, "round {round}: {timeline:?}");
         if round == 0 {
             let registered = timeline.numbers("cuFileBufRegister")[0];
@@ -83,11 +85,11 @@ pub(super) fn seed2_file_and_buffer_are_registered_once_for_many_reads(subject: 
         assert_eq!((stats.allocations, raster.report.bytes_fetched), (3 * once as u64, bytes), "{stats}");
         assert_eq!(timeline.numbers("cuFileRead").iter().sum::<u64>(), bytes, "{timeline:?}");
     }
-    // What may lie anywhere in memory is read as it lies in the file, at once.
+    // Blocks that need no alignment are read as they lie in the file, in one read.
     let image = File { compression: Compression::LZW, ..TILES }.open();
     let (raster, timeline) = Timeline::of(|| subject.check("LZW", &image, &ReadRequest::new()));
     assert_eq!((timeline.count("cuFileRead"), stats(&raster).file_reads), (1, 1), "{timeline:?}");
-    // A window reads its tiles and no others.
+    // A window reads only its own tiles.
     let image = TILES.open();
     let request = ReadRequest::new().window(40..60, 0..100);
     let (raster, timeline) = Timeline::of(|| subject.check("a window", &image, &request));
@@ -113,7 +115,7 @@ pub(super) fn seed2_blocks_that_are_not_stored_cost_no_read(subject: &Subject) {
 }
 
 pub(super) fn seed2_guard_looks_at_the_sum_of_the_blocks_before_anything_is_read(subject: &Subject) {
-    // One stream of 700,000 bytes that 64 tiles are said to be: the file is small, the sum of its blocks is not.
+    // 64 tiles share one stream of 700,000 bytes: the file is small, but the sum of its blocks is not.
     let file = File { width: 128, height: 128, bits: 8, compression: Compression::LZW, ..File::default() };
     let mut builder = Builder::new(ByteOrder::Little, false);
     let mut first = true;
@@ -140,7 +142,7 @@ pub(super) fn seed2_guard_looks_at_the_sum_of_the_blocks_before_anything_is_read
         assert_eq!((stats.file_reads, stats.file_read_bytes), (64, 64 * 700_000), "{stats}");
         assert!(timeline.numbers("alloc").iter().all(|&bytes| bytes <= budget), "{timeline:?}");
     }
-    // Where not even one fits, that is said, with what it would take, and nothing was allocated or read.
+    // If not even one block fits, the error says how much it needs, and nothing was allocated or read.
     subject.gpu.trim();
     let request = subject.strict(&ReadRequest::new()).gpu_memory_budget(600_000);
     let (refused, timeline) = Timeline::of(|| image.read(&request));
@@ -151,7 +153,7 @@ pub(super) fn seed2_guard_looks_at_the_sum_of_the_blocks_before_anything_is_read
     assert_eq!((timeline.count("alloc"), timeline.count("cuFileRead")), (0, 0), "{timeline:?}");
 }
 
-/// cuFile fails from some read on: the host reads, and that is told or refused.
+/// cuFile fails from some read on. The host reads, and the fallback is reported, or refused in strict mode.
 fn other_way(subject: &Subject, reason: &str) {
     let image = TILES.open();
     let expected = image.read(&ReadRequest::new()).expect("the CPU reads it");
@@ -163,7 +165,7 @@ fn other_way(subject: &Subject, reason: &str) {
     assert_eq!((told.stage, told.blocks), ("reading by cuFile", 0), "{told}");
     assert!(told.reason.contains(reason), "{told}");
     assert!(report.read_by.contains("host") && report.decoded_by.contains("nvCOMP"), "{report:?}");
-    // The batch came once more, by way of the host, and was decoded once.
+    // The batch was read again through the host, and was decoded once.
     assert!(timeline.count("cuFileRead") <= 320, "{timeline:?}");
     assert_eq!(timeline.numbers("nvcompBatchedDeflateDecompressAsync"), [320], "{timeline:?}");
     assert_eq!((report.stats.file_reads, report.stats.uploads), (0, 2), "{}", report.stats);
@@ -174,15 +176,15 @@ fn other_way(subject: &Subject, reason: &str) {
     assert_eq!(swath_sim::device_bytes(), 0);
 }
 
-pub(super) fn seed2_short_read_is_told_and_the_host_reads(subject: &Subject) {
+pub(super) fn seed2_short_read_is_reported_and_the_host_reads(subject: &Subject) {
     other_way(subject, "bytes at offset");
 }
 
-pub(super) fn seed2_failed_read_is_told_and_the_host_reads(subject: &Subject) {
+pub(super) fn seed2_failed_read_is_reported_and_the_host_reads(subject: &Subject) {
     other_way(subject, "cuFile");
 }
 
-pub(super) fn seed2_memory_that_is_out_is_an_error_of_that_type(subject: &Subject) {
+pub(super) fn seed2_out_of_memory_is_a_memory_error(subject: &Subject) {
     let image = TILES.open();
     for fallback in [FallbackPolicy::Auto, FallbackPolicy::Strict] {
         let request = ReadRequest::new().device(&subject.gpu).fallback(fallback);

@@ -1,11 +1,11 @@
-//! What was asked of NVIDIA's libraries, in order, and what can be said of that.
+//! The calls that NVIDIA's libraries received, in order, with queries on them.
 
-/// A line for each call: its name, and numbers that tell it from others.
+/// One line for each call: its name, and numbers that identify it.
 #[derive(Debug)]
 pub(super) struct Timeline(Vec<String>);
 
 impl Timeline {
-    /// Do something, and note what is asked meanwhile. None of that may be a misuse.
+    /// Runs `work` and records the calls. None of them may be a misuse of a library.
     pub(super) fn of<T>(work: impl FnOnce() -> T) -> (T, Timeline) {
         swath_sim::forget();
         let done = work();
@@ -14,7 +14,7 @@ impl Timeline {
         (done, timeline)
     }
 
-    /// The lines that begin with these words, and the numbers of them.
+    /// Returns the lines that start with these words, with their line numbers.
     fn lines<'a>(&'a self, words: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
         let lines = self.0.iter().enumerate();
         lines.filter_map(move |(at, line)| {

@@ -1,38 +1,39 @@
-//! Mean, minimum and maximum: what can be gathered block by block, one source row after the other.
+//! Mean, minimum and maximum: the methods that accumulate a state per block, one source row after another.
 
 use std::ops::Range;
 
 use super::{ReduceScratch, Resampling, Rows, Rules};
-use crate::nodata::nodata_test::Number;
+use crate::nodata::is_nodata::Number;
 
-/// Source pixels of a row that are worked on at a time: few enough that everything stays in the first cache.
+/// Number of source pixels of a row that are processed together: few enough that all data stays in the
+/// first-level cache.
 const SEGMENT: usize = 2048;
 
-/// Blocks of more pixels than this are summed in 64 bits or more.
+/// Blocks with more pixels than this are summed in 64 bits or more.
 const NARROW: usize = 1 << 15;
 
-/// Blocks that are divided together.
+/// Number of blocks that are divided together.
 const FEW: usize = 16;
 
 /// A sum of samples.
 pub(super) trait Sum<T>: bytemuck::Pod {
     const ZERO: Self;
-    /// Whether finite samples may have a sum that is not.
+    /// Whether the sum of finite samples can be infinite.
     const OVERFLOWS: bool;
 
     fn of(sample: T) -> Self;
     fn plus(self, other: Self) -> Self;
-    /// The sum divided by `count`, which is not 0.
+    /// Returns the sum divided by `count`, which is not 0.
     fn mean(self, count: u32) -> T;
-    /// As [`mean`](Self::mean), where the count is `1 << shift`.
+    /// As [`mean`](Self::mean), for a count of `1 << shift`.
     fn mean_of_power(self, shift: u32) -> T;
 }
 
 /// Numbers that have a mean.
 pub(crate) trait Summable: Number {
-    /// What holds [`NARROW`] samples exactly.
+    /// A type that holds the sum of [`NARROW`] samples exactly.
     type Narrow: Sum<Self>;
-    /// What holds the samples of any block exactly; of floats, as exactly as doubles can.
+    /// A type that holds the sum of any block exactly; for floats, with the precision of doubles.
     type Wide: Sum<Self>;
 }
 
@@ -55,7 +56,8 @@ macro_rules! whole_sums {
             #[inline]
             fn mean(self, count: u32) -> $type {
                 if size_of::<$sum>() == 4 {
-                    // Sums of so few bits are exact in doubles, and no quotient but a half itself is rounded to a half.
+                    // Sums of so few bits are exact in doubles, and no quotient other than an exact half is
+                    // rounded to a half.
                     return <$type>::from_f64(self as f64 / f64::from(count));
                 }
                 let count = count as $sum;
@@ -65,7 +67,7 @@ macro_rules! whole_sums {
 
             #[inline]
             fn mean_of_power(self, shift: u32) -> $type {
-                // Halves go away from zero: up, and for negative sums one less than up before rounding down.
+                // Halves are rounded away from zero: add a half, one less for negative sums, then round down.
                 let half = (1 << shift) >> 1;
                 ((self + half - <$sum>::from((self < 0) & (shift > 0))) >> shift) as $type
             }
@@ -133,22 +135,22 @@ summable! {
     f64: f64, f64;
 }
 
-/// What is gathered from a block.
+/// An accumulation over the samples of a block.
 trait Gather<T: Number> {
     type State: bytemuck::Pod;
     /// The state before the first sample.
     const START: Self::State;
-    /// What a missing sample is replaced by: it changes no state.
+    /// The replacement for a missing sample, which leaves the state unchanged.
     const NEUTRAL: T;
     /// As [`Sum::OVERFLOWS`].
     const OVERFLOWS: bool = false;
 
     fn state(sample: T) -> Self::State;
     fn join(a: Self::State, b: Self::State) -> Self::State;
-    /// The results where all blocks have `count` samples.
+    /// Computes the results when all blocks have `count` samples.
     fn finish(states: &[Self::State], count: u32, out: &mut [T]);
-    /// The results where blocks have different numbers of samples, many of them `full`; those of blocks without any do
-    /// not matter.
+    /// Computes the results when blocks have different numbers of samples, many of them `full`. The result of
+    /// a block without samples is ignored.
     fn finish_counted(states: &[Self::State], counts: &[u32], full: u32, out: &mut [T]);
 }
 
@@ -182,8 +184,8 @@ impl<T: Number, S: Sum<T>> Gather<T> for Mean<S> {
     fn finish_counted(states: &[S], counts: &[u32], full: u32, out: &mut [T]) {
         let few = states.chunks(FEW).zip(counts.chunks(FEW)).zip(out.chunks_mut(FEW));
         for ((states, counts), out) in few {
-            // Most blocks lack all pixels or none, and need no division: 1.15 times as fast with one pixel in 300
-            // missing, more where holes are large.
+            // Most blocks lack all pixels or none, and need no division: this is 1.15 times as fast with one
+            // pixel in 300 missing, and faster still if gaps are large.
             if counts.iter().fold(true, |whole, &count| whole & ((count == full) | (count == 0))) {
                 <Self as Gather<T>>::finish(states, full, out);
                 continue;
@@ -230,7 +232,7 @@ extremes! {
     Greatest, >, LEAST;
 }
 
-/// One output row of mean, minimum or maximum.
+/// Computes one output row of mean, minimum or maximum.
 pub(super) fn row<T: Summable>(
     rules: &Rules<T>,
     src: &Rows<'_, T>,
@@ -267,7 +269,7 @@ fn gather<T: Number, G: Gather<T>>(
         let cols = start..start.saturating_add(out.len().saturating_mul(factor)).min(src.width);
         let states = scratch.sums.room::<G::State>(out.len());
         states.fill(G::START);
-        // The counts are kept from the first row that lacks a pixel.
+        // The counts are needed from the first row that lacks a pixel.
         let counts = scratch.counts.room::<u32>(out.len());
         let mut holes = false;
         for at in block.clone() {
@@ -313,14 +315,14 @@ fn gather<T: Number, G: Gather<T>>(
     }
 }
 
-/// Copies samples, missing ones as `neutral`.
+/// Copies samples and replaces missing ones by `neutral`.
 pub(super) fn clean<T: Number>(samples: &[T], flags: &[u8], neutral: T, cleaned: &mut [T]) {
     for (cleaned, (&sample, &flag)) in cleaned.iter_mut().zip(samples.iter().zip(flags)) {
         *cleaned = if flag != 0 { sample } else { neutral };
     }
 }
 
-/// The mean of a block whose sum is too large for a double.
+/// Computes the mean of a block whose sum overflows a double.
 fn mean_of_quotients<T: Number>(
     rules: &Rules<T>,
     src: &Rows<'_, T>,
@@ -333,7 +335,7 @@ fn mean_of_quotients<T: Number>(
     T::from_f64(values().map(|value| value.to_f64() / count).sum())
 }
 
-/// Counting valid pixels is gathering too.
+/// Counts valid pixels, as another accumulation.
 struct Count;
 
 impl Gather<u8> for Count {
@@ -356,14 +358,14 @@ impl Gather<u8> for Count {
     fn finish_counted(_: &[u32], _: &[u32], _: u32, _: &mut [u8]) {}
 }
 
-/// Adds the widths of all blocks of a row, which is `cols` wide, to their counts.
+/// Adds the widths of all blocks of a row to their counts. The row has `cols` pixels.
 fn add_width(counts: &mut [u32], cols: usize, factor: usize, times: u32) {
     let (whole, last) = counts.split_at_mut(cols / factor);
     whole.iter_mut().for_each(|count| *count += factor as u32 * times);
     last.iter_mut().for_each(|count| *count += (cols % factor) as u32 * times);
 }
 
-/// Joins the samples of a row to the states of their blocks.
+/// Accumulates the samples of a row into the states of their blocks.
 fn join_row<T: Number, G: Gather<T>>(samples: &[T], factor: usize, states: &mut [G::State]) {
     match factor {
         2 => join_blocks::<T, G, 2>(samples, states),
@@ -373,7 +375,7 @@ fn join_row<T: Number, G: Gather<T>>(samples: &[T], factor: usize, states: &mut 
     }
 }
 
-/// A factor that the compiler knows makes a loop that it can vectorise.
+/// With a factor that is known at compile time, the compiler can vectorise the loop.
 fn join_blocks<T: Number, G: Gather<T>, const FACTOR: usize>(samples: &[T], states: &mut [G::State]) {
     let (blocks, rest) = samples.as_chunks::<FACTOR>();
     let (whole, last) = states.split_at_mut(blocks.len());
@@ -397,7 +399,7 @@ fn join_rest<T: Number, G: Gather<T>>(samples: &[T], factor: usize, states: &mut
     }
 }
 
-/// One output row of the mask: valid where any pixel of the block is.
+/// Computes one output row of the mask: valid if any pixel of the block is.
 pub(super) fn mask_row(factor: usize, mask: &Rows<'_, u8>, row: u64, out: &mut [u8]) {
     out.fill(0);
     for at in mask.block(row, factor) {

@@ -1,13 +1,14 @@
-//! Bilinear, cubic and Gauss: weighted means of pixels also outside the block.
+//! Bilinear, cubic and Gauss: weighted means that also use pixels outside the block.
 //!
-//! The weights of a pixel are the product of those of its row and of its column, so that first the rows are joined into
-//! one, then its columns. That also holds for the weight that is left where pixels are missing.
+//! The weight of a pixel is the product of the weight of its row and the weight of its column. So the rows
+//! are first combined into one row, then its columns are combined. The same applies to the weight that
+//! remains if pixels are missing.
 
 use std::ops::Range;
 
-use super::blocks::clean;
+use super::cells::clean;
 use super::{ReduceScratch, Rows, Rules};
-use crate::nodata::nodata_test::Number;
+use crate::nodata::is_nodata::Number;
 
 /// The shape of the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,25 +19,25 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// Half the width, in output pixels, of a kernel that is scaled by the factor.
+    /// Half the width of the kernel in output pixels, for kernels that are scaled by the factor.
     fn radius(self) -> u64 {
         if self == Self::Cubic { 2 } else { 1 }
     }
 
-    /// What is used next to missing pixels: weights that are not negative, so that what is left of them can be scaled
-    /// to one.
+    /// The kernel for pixels next to missing ones. Its weights are not negative, so that the remaining
+    /// weights can be scaled to a sum of one.
     fn beside_holes(self) -> Self {
         if self == Self::Cubic { Self::Triangle } else { self }
     }
 
-    /// The source pixels that may have a weight in an output pixel.
+    /// Returns the source pixels that can have a weight in an output pixel.
     pub(super) fn reach(self, at: u64, factor: usize, size: u64) -> Range<u64> {
         let factor = factor as u64;
         let start = at * factor;
         let length = factor.min(size - start);
         match self {
             Self::Triangle | Self::Cubic => {
-                // The centre is (length - 1) / 2 behind the start; the weights at the very ends are 0.
+                // The centre is (length - 1) / 2 after the start; the weights at the very ends are 0.
                 let reach = self.radius() * factor;
                 let first = (2 * start + length).saturating_sub(2 * reach).div_ceil(2);
                 first..((2 * start + length - 1 + 2 * reach).div_ceil(2)).min(size)
@@ -49,11 +50,11 @@ impl Kernel {
         }
     }
 
-    /// The weight of a source pixel, before they are scaled to a sum of one.
+    /// Returns the weight of a source pixel, before the weights are scaled to a sum of one.
     fn weight(self, at: u64, factor: usize, size: u64, source: u64) -> f64 {
         let start = at * factor as u64;
         let length = (factor as u64).min(size - start);
-        // Twice the distance, so that it is a whole number.
+        // Twice the distance is an integer.
         let distance = || (2 * source).abs_diff(2 * start + length - 1) as f64 / (2 * factor) as f64;
         match self {
             Self::Triangle => (1.0 - distance()).max(0.0),
@@ -70,7 +71,7 @@ impl Kernel {
         }
     }
 
-    /// The source pixels that have a weight in an output pixel, with their weights, whose sum is one.
+    /// Returns the source pixels that have a weight in an output pixel, with their weights, whose sum is one.
     fn taps(self, at: u64, factor: usize, size: u64, taps: &mut Vec<(u64, f64)>) {
         taps.clear();
         let weighted = self.reach(at, factor, size).map(|source| (source, self.weight(at, factor, size, source)));
@@ -89,13 +90,13 @@ fn binomial(factor: usize) -> &'static [f64] {
     }
 }
 
-/// As GDAL, just behind the middle of the block, and never outside the image.
+/// As in GDAL, the centre is just after the middle of the block, and never outside the image.
 fn gauss_centre(start: u64, length: u64) -> u64 {
     start + length.div_ceil(2).min(length - 1)
 }
 
-/// Calls `pixel` for every output pixel of a row: where it is, its taps, and how far the taps are to be moved. Away
-/// from the edges all pixels have the same taps.
+/// Calls `pixel` for every output pixel of a row, with its position, its taps, and the shift of the taps.
+/// Away from the edges all pixels have the same taps.
 fn each_pixel(
     kernel: Kernel,
     factor: usize,
@@ -118,13 +119,13 @@ fn each_pixel(
     }
 }
 
-/// The weighted sum of one joined row.
+/// Returns the weighted sum over a combined row.
 #[inline]
 fn weigh(columns: &[f64], taps: &[(u64, f64)], shift: usize) -> f64 {
     taps.iter().map(|&(at, weight)| columns[at as usize + shift] * weight).sum()
 }
 
-/// One output row.
+/// Computes one output row.
 pub(super) fn row<T: Number>(
     rules: &Rules<T>,
     kernel: Kernel,
@@ -183,7 +184,7 @@ pub(super) fn row<T: Number>(
     }
     each_pixel(kernel, factor, width, taps, |at, taps, shift| {
         if counts[at] != 0 {
-            // Where nothing is left this is NaN, and replaced below.
+            // If no weight remains, this is NaN and is replaced below.
             let left = weigh(weights, taps, shift);
             out[at] = T::from_f64(weigh(columns, taps, shift) / left);
             counts[at] = if left == 0.0 { 2 } else { 1 };
@@ -197,7 +198,7 @@ fn add_weighted<T: Number>(columns: &mut [f64], samples: &[T], weight: f64) {
     columns.iter_mut().zip(samples).for_each(|(column, &sample)| *column += sample.to_f64() * weight);
 }
 
-/// One output row of the mask: valid where any pixel with a weight is.
+/// Computes one output row of the mask: valid if any pixel with a weight is.
 pub(super) fn mask_row(
     kernel: Kernel,
     factor: usize,

@@ -1,33 +1,35 @@
-//! Which samples are missing: one rule for masks, overviews and statistics, so that they agree.
+//! Tests whether samples are nodata. Masks, overviews and statistics use this one rule, so that they agree.
 
 use swath_tiff::nodata::NoData;
 
 use crate::read::pixels::{Sample, kind_of};
 
-/// A sample that is one real number: what arithmetic on values needs to know about a type.
+/// A sample type that holds one real number, with the operations that arithmetic on samples needs.
 pub(crate) trait Number: Sample + PartialOrd {
     /// Zero.
     const ZERO: Self;
-    /// No number is less; for floats this is an infinity.
+    /// The least value of the type; for floats, negative infinity.
     const LEAST: Self;
-    /// No number is greater; for floats this is an infinity.
+    /// The greatest value of the type; for floats, infinity.
     const GREATEST: Self;
-    /// Whether some samples are not numbers.
+    /// Whether the type has NaN.
     const FLOAT: bool;
 
-    /// The nearest number: integers are rounded half away from zero and kept in range.
+    /// Converts to the nearest value of the type. Integers are rounded half away from zero and clamped to the
+    /// range.
     fn from_f64(value: f64) -> Self;
 
-    /// A sample from the bytes of a nodata value.
+    /// Creates a sample from the first bytes of a nodata value.
     fn from_start(bytes: [u8; 8]) -> Self;
 
-    /// The number that is `by` places further among all numbers of the type, at most at its end.
+    /// Returns the value that is `by` representable values away from this one, clamped to the range of the
+    /// type.
     fn step(self, by: i64) -> Self;
 
-    /// Whether this is a nodata value of the type, or so near that GDAL takes it for one.
+    /// Whether this sample equals the nodata value, or is so close that GDAL treats it as equal.
     fn is_near(self, nodata: NoData) -> bool;
 
-    /// How many places from a nodata value a sample can be and still be near it.
+    /// The greatest distance from nodata, in representable values, at which a sample can still be near it.
     const REACH: i64;
 }
 
@@ -42,7 +44,8 @@ macro_rules! integers {
 
             #[inline]
             fn from_f64(value: f64) -> Self {
-                // Greater numbers are whole, and a half would be rounded into them. `f64::round` is a call.
+                // Doubles from 2^51 up need no rounding: adding a half to them could change the value.
+                // `f64::round` would be a function call.
                 let half: f64 = if value.abs() < (1_u64 << 51) as f64 { 0.5 } else { 0.0 };
                 (value + half.copysign(value)) as Self
             }
@@ -87,7 +90,8 @@ macro_rules! floats {
                 if self.is_nan() {
                     return self;
                 }
-                // Read as integers, floats of one sign are in order, those below zero backwards.
+                // The bits of positive floats, read as integers, are in the order of the floats. Those of
+                // negative floats are in reverse order.
                 let mirrored = |place: i128| if place < 0 { i128::from(<$bits>::MIN) - place } else { place };
                 let ordered = |bits: $bits| mirrored(bits.into());
                 let end = ordered(Self::INFINITY.to_bits() as $bits);
@@ -103,7 +107,8 @@ macro_rules! floats {
 }
 
 floats! {
-    // `half::f16::from_f64` rounds once or twice, as the processor likes it; this is what it does on most.
+    // `half::f16::from_f64` rounds once or twice, depending on the processor. Rounding twice, as here, is
+    // what it does on most processors.
     half::f16, i16, |value| half::f16::from_f32(value as f32), same, 0;
     f32, i32, |value| value as f32, near, 1 << 6;
     f64, i64, |value| value, near, 1 << 34;
@@ -113,13 +118,14 @@ fn same(sample: f64, value: f64) -> bool {
     sample == value || (sample.is_nan() && value.is_nan())
 }
 
-/// As near as single precision tells, also in double precision: GDAL's rule, which finds the many values that went
-/// through other types or through text.
+/// Whether two values are equal within single precision, also for doubles. This is GDAL's rule; it recognises
+/// values that were converted through other types or through text.
 fn near(sample: f64, value: f64) -> bool {
     same(sample, value) || (sample - value).abs() < 2.0 * f64::from(f32::EPSILON) * (sample + value).abs()
 }
 
-/// The sample that a nodata value is, if the type can hold it. GDAL cuts its fraction off before it compares integers with it.
+/// Returns the nodata value as a sample, if the type can hold it. As GDAL does, it drops the fraction before
+/// a comparison with integers.
 fn sample_of<T: Number>(nodata: NoData) -> Option<T> {
     let (kind, bits) = kind_of(T::DTYPE);
     match nodata {
@@ -135,27 +141,28 @@ fn exact_sample<T: Number>(nodata: NoData) -> Option<T> {
     nodata.as_bytes(kind, bits).map(T::from_start)
 }
 
-/// The sample nearest to a nodata value, which the type may not hold: what GDAL puts where nothing is stored.
+/// Returns the sample nearest to a nodata value that the type may be unable to hold. GDAL fills blocks that
+/// are not stored with it.
 pub(crate) fn nearest_sample<T: Number>(nodata: NoData) -> T {
     exact_sample(nodata).unwrap_or_else(|| T::from_f64(nodata.value_f64()))
 }
 
-/// The samples that are nodata, as a range. Integers are compared exactly, and so are half floats; wider floats count
-/// as nodata when they are near it.
+/// The samples that count as nodata, as a range. Integers and half floats are compared exactly; wider floats
+/// count as nodata when they are near it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodataTest<T> {
     low: T,
     high: T,
     /// The nodata value itself.
     middle: T,
-    /// False when no number is nodata; then `low` is greater than `high`.
+    /// False when no number is nodata. `low` is greater than `high` in that case.
     any: bool,
-    /// Nodata is NaN.
+    /// Whether nodata is NaN.
     nan: bool,
 }
 
 impl<T: Number> NodataTest<T> {
-    /// The samples of this type that are that nodata value.
+    /// Creates the test for a nodata value and this sample type.
     pub(crate) fn new(nodata: Option<NoData>) -> Self {
         let nan = T::FLOAT && nodata.is_some_and(|nodata| nodata.value_f64().is_nan());
         let found = nodata.and_then(|nodata| Some((nodata, sample_of::<T>(nodata)?)));
@@ -168,12 +175,14 @@ impl<T: Number> NodataTest<T> {
         }
     }
 
-    /// A sample that is nodata: NaN only where nodata is. None when the type cannot hold it.
+    /// Returns a sample that is nodata: NaN if nodata is NaN, and `None` if the type cannot hold the nodata
+    /// value.
     pub(crate) fn sample(&self) -> Option<T> {
         if self.nan { Some(T::from_f64(f64::NAN)) } else { self.any.then_some(self.middle) }
     }
 
-    /// The least and the greatest number that are nodata; the first is the greater when none is.
+    /// The least and the greatest number that count as nodata. If no number does, the first is greater than
+    /// the second.
     pub(crate) fn range(&self) -> (T, T) {
         (self.low, self.high)
     }
@@ -183,7 +192,7 @@ impl<T: Number> NodataTest<T> {
         self.any
     }
 
-    /// Whether a sample is the nodata value. NaN is only where nodata is NaN.
+    /// Whether a sample is nodata. NaN is nodata only if the nodata value is NaN.
     #[inline]
     pub(crate) fn is_nodata(&self, sample: T) -> bool {
         if T::FLOAT {
@@ -193,35 +202,35 @@ impl<T: Number> NodataTest<T> {
         }
     }
 
-    /// Whether a sample is a number and not nodata: what may be counted with.
+    /// Whether a sample is a number and not nodata, so that it can take part in arithmetic.
     #[inline]
     pub(crate) fn is_number(&self, sample: T) -> bool {
         if T::FLOAT {
-            // False for NaN without asking, and with the empty range true for all numbers.
+            // Both comparisons are false for NaN. With the empty range, one of them is true for every number.
             (sample < self.low) | (sample > self.high)
         } else {
             !(self.any & (sample == self.low))
         }
     }
 
-    /// Whether all samples of a row may be counted with. The mask is 0 where a pixel is missing.
+    /// Whether all samples of a row are valid numbers. The mask is 0 for a missing pixel.
     pub(crate) fn all_valid(&self, samples: &[T], mask: Option<&[u8]>) -> bool {
-        // Without leaving early, which would keep the loops from being vectorised.
+        // No early exit: it would prevent the compiler from vectorising the loops.
         let numbers = samples.iter().fold(true, |all, &sample| all & self.is_number(sample));
         numbers && mask.is_none_or(|mask| mask.iter().fold(true, |all, &mask| all & (mask != 0)))
     }
 
-    /// A computed value that happens to be nodata, moved to the next greater value that is not, as GDAL does; at the
-    /// end of the range to the next smaller one.
+    /// Returns the replacement for a computed value that happens to be nodata: the next greater value that is
+    /// not nodata, as in GDAL, or the next smaller one at the end of the range.
     pub(crate) fn beside(&self) -> T {
         let above = self.high.step(1);
         if above < T::GREATEST || (!T::FLOAT && above > self.high) { above } else { self.low.step(-1) }
     }
 }
 
-/// The last number in a direction from nodata that still counts as nodata.
+/// Returns the last number in one direction from nodata that still counts as nodata.
 fn last_near<T: Number>(middle: T, direction: i64, nodata: NoData) -> T {
-    // Further away is never nearer, so that halving finds the border.
+    // The difference grows with the distance, so bisection finds the boundary.
     let (mut inside, mut outside) = (0, T::REACH + 1);
     while outside - inside > 1 {
         let between = inside + (outside - inside) / 2;
@@ -230,8 +239,8 @@ fn last_near<T: Number>(middle: T, direction: i64, nodata: NoData) -> T {
     middle.step(direction * inside)
 }
 
-/// Runs `$body` with `$type` as the Rust type of a sample type, or `$pair` with `$type` as that of the parts of a
-/// complex one.
+/// Runs `$body` with `$type` bound to the Rust type of a sample type. For a complex type, runs `$pair` with
+/// `$type` bound to the type of its parts.
 macro_rules! with_number {
     (@arms $dtype:expr, $type:ident, $body:expr, $pair:expr;
      $($real:ident $number:ty,)*; $($complex:ident $part:ty,)*) => {
@@ -247,7 +256,7 @@ macro_rules! with_number {
         }
     };
     ($dtype:expr, $type:ident => $body:expr, complex => $pair:expr) => {
-        $crate::nodata::nodata_test::with_number!(@arms $dtype, $type, $body, $pair;
+        $crate::nodata::is_nodata::with_number!(@arms $dtype, $type, $body, $pair;
             U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, I32 i32, U64 u64, I64 i64, F16 half::f16, F32 f32, F64 f64,;
             CI16 i16, CI32 i32, CF32 f32, CF64 f64,)
     };
@@ -302,14 +311,14 @@ mod tests {
 
     #[test]
     fn half_floats_are_rounded_alike_on_every_processor() {
-        // To single precision this is the middle between two half floats, of which 2048 is the even one.
+        // In single precision this value is halfway between two half floats; 2048 is the even one.
         assert_eq!(half::f16::from_f64(2049.0).to_f64(), 2048.0);
         assert_eq!(<half::f16 as Number>::from_f64(2049.0 + 1e-6).to_f64(), 2048.0);
         assert_eq!(<half::f16 as Number>::from_f64(2049.001).to_f64(), 2050.0);
     }
 
     #[test]
-    fn fraction_hides_the_integer_below_it_but_fills_with_the_nearest() {
+    fn fractional_nodata_matches_the_truncated_integer_but_fills_with_the_nearest() {
         let hidden = |value| {
             let missing = NodataTest::<i16>::new(Some(NoData::Float(value)));
             (-10..10).filter(|&sample| missing.is_nodata(sample)).collect::<Vec<_>>()
@@ -321,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn nodata_beyond_the_type_hides_nothing() {
+    fn nodata_out_of_range_of_the_type_matches_no_sample() {
         let missing = NodataTest::<u8>::new(Some(NoData::Int(-9999)));
         assert!(!missing.has_number() && (0..=255).all(|sample| missing.is_number(sample)));
         let missing = NodataTest::<f32>::new(Some(NoData::Float(1e300)));

@@ -1,5 +1,5 @@
-//! A file is written band by band: the same bytes however large the bands are and whichever way they take to the file, and the device
-//! holds a band.
+//! A write passes strips of rows to the device. The file has the same bytes for every strip height and for
+//! every path to the file, and the device holds only one strip.
 
 use std::fs;
 use std::ops::Range;
@@ -19,10 +19,10 @@ use super::timeline::Timeline;
 use crate::subject::{Subject, same_pixels};
 use crate::writing::{Random, large, samples};
 
-/// The codecs that nvCOMP has.
+/// The codecs that nvCOMP supports.
 const CODECS: [Compress; 3] = [Compress::Deflate { level: 6 }, Compress::Zstd { level: 3 }, Compress::Lz4];
 
-fn running(gpu: &Gpu, storage: Storage, buffer_bytes: Option<u64>) -> WriteConfig<'static> {
+fn config(gpu: &Gpu, storage: Storage, buffer_bytes: Option<u64>) -> WriteConfig<'static> {
     let device = Device::Gpu(gpu.clone());
     WriteConfig::new()
         .device(device)
@@ -32,12 +32,12 @@ fn running(gpu: &Gpu, storage: Storage, buffer_bytes: Option<u64>) -> WriteConfi
         .buffer_bytes(buffer_bytes)
 }
 
-/// A place for a file that is gone when this is.
+/// The path of a temporary file, which is removed on drop.
 struct Temporary(PathBuf);
 
 impl Temporary {
     fn new(name: &str) -> Temporary {
-        Temporary(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bands-{name}-{}.tif", std::process::id())))
+        Temporary(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("strips-{name}-{}.tif", std::process::id())))
     }
 }
 
@@ -51,13 +51,13 @@ impl Drop for Temporary {
 struct Picture {
     plan: WritePlan,
     pixels: Vec<u8>,
-    /// Width, height, bands.
+    /// Width, height and number of bands.
     size: (u64, u64, usize),
     dtype: DType,
 }
 
 impl Picture {
-    /// One with tiles of 32 pixels a side, and noise in it.
+    /// Creates an image of noise, with a plan for tiles of 32 x 32 pixels.
     fn new(size: (u64, u64, usize), dtype: DType, mut options: WriteOptions) -> Picture {
         let (width, height, bands) = size;
         let pixels = samples(&mut Random(width * height), dtype, (width * height) as usize * bands);
@@ -71,13 +71,13 @@ impl Picture {
         ArraySource::from_bytes(&self.pixels, self.dtype, bands, height, width, Layout::BandsLast).expect("an array")
     }
 
-    /// A file in memory, by way of the host.
-    fn to_bytes(&self, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
-        self.plan.to_bytes(&mut self.array(), running).expect("it writes")
+    /// Writes to memory, through the host.
+    fn to_bytes(&self, config: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
+        self.plan.to_bytes(&mut self.array(), config).expect("it writes")
     }
 
-    /// The same, the rows made in chunks of so many.
-    fn in_chunks(&self, chunk: u64, running: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
+    /// Writes to memory from a source that makes `chunk` rows at a time.
+    fn in_chunks(&self, chunk: u64, config: &WriteConfig<'_>) -> (Vec<u8>, WriteReport) {
         let (width, height, bands) = self.size;
         let row_bytes = width as usize * bands * self.dtype.size();
         let mut rows = |rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>| {
@@ -85,15 +85,15 @@ impl Picture {
             Ok(())
         };
         let mut source = RowFn::new(ImageShape::new(height, width, bands, self.dtype), chunk, &mut rows);
-        self.plan.to_bytes(&mut source, running).expect("it writes")
+        self.plan.to_bytes(&mut source, config).expect("it writes")
     }
 
-    fn to_file(&self, path: &Path, running: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, WriteReport)> {
-        let report = self.plan.write_file(path, &mut self.array(), &running.clone().overwrite(true))?;
+    fn to_file(&self, path: &Path, config: &WriteConfig<'_>) -> swath::Result<(Vec<u8>, WriteReport)> {
+        let report = self.plan.write_file(path, &mut self.array(), &config.clone().overwrite(true))?;
         Ok((fs::read(path).expect("it was just written"), report))
     }
 
-    /// Every level holds what the CPU would have written.
+    /// Checks that every level holds what the CPU would write.
     fn check(&self, name: &str, bytes: &[u8]) {
         let on_cpu = WriteConfig::new().threads(2);
         let images = [self.to_bytes(&on_cpu).0, bytes.to_vec()]
@@ -112,7 +112,7 @@ fn device(report: &WriteReport) -> &DeviceReport {
     report.gpu.as_ref().expect("a device did it")
 }
 
-/// Plain files and COGs with overviews, of one band and of several, of both ways to lay them.
+/// Plain files and COGs with overviews, with one band and with several, interleaved and planar.
 fn pictures() -> Vec<(String, Picture)> {
     let mut pictures = Vec::new();
     for compress in CODECS {
@@ -134,24 +134,25 @@ fn pictures() -> Vec<(String, Picture)> {
     pictures
 }
 
-pub(super) fn seed5_bands_of_any_size_make_the_same_bytes_through_nvcomp(subject: &Subject) {
+pub(super) fn seed5_strips_of_any_height_give_the_same_bytes_through_nvcomp(subject: &Subject) {
     for (name, picture) in pictures() {
-        let (eager, report) = picture.to_bytes(&running(&subject.gpu, Storage::Auto, None));
+        let (eager, report) = picture.to_bytes(&config(&subject.gpu, Storage::Auto, None));
         assert!(device(&report).compressed_by.contains("nvCOMP"), "{name}: {:?}", report.gpu);
-        assert_eq!(device(&report).stats.uploads, 3, "{name}: all rows are one band: {:?}", report.gpu);
+        assert_eq!(device(&report).stats.uploads, 3, "{name}: all rows are one strip: {:?}", report.gpu);
         picture.check(&name, &eager);
-        // A row of tiles at a time, some rows, rows that end within a tile; and two and a half rows of tiles.
+        // One row at a time, one tile row, chunks that end inside a tile, one and a half tile rows, and the
+        // whole image.
         for (chunk, buffer) in [(1, 1), (32, 1), (24, 1), (48, 200_000), (173, 60_000)] {
-            let streamed = running(&subject.gpu, Storage::Auto, Some(buffer));
+            let streamed = config(&subject.gpu, Storage::Auto, Some(buffer));
             let (bytes, report) = picture.in_chunks(chunk, &streamed);
             assert!(bytes == eager, "{name}, chunks of {chunk} rows, {buffer} bytes: other bytes");
             let stats = device(&report).stats;
             assert!(device(&report).compressed_by.contains("nvCOMP") && stats.library_calls >= 1, "{name}: {stats}");
-            assert!(buffer > 1 || stats.uploads > 6, "{name}: several bands: {stats}");
+            assert!(buffer > 1 || stats.uploads > 6, "{name}: several strips: {stats}");
         }
-        // To anything that takes bytes: blocks wait in files, which the device writes.
+        // Any writer: blocks wait in spool files, which the device writes.
         let mut written = Vec::new();
-        let streamed = running(&subject.gpu, Storage::Auto, Some(1));
+        let streamed = config(&subject.gpu, Storage::Auto, Some(1));
         let report = picture.plan.write_to(&mut written, &mut picture.array(), &streamed).expect("it writes");
         assert!(written == eager, "{name}: other bytes in a vector");
         assert!(device(&report).written_by.contains("cuFile"), "{name}: {:?}", report.gpu);
@@ -163,10 +164,10 @@ pub(super) fn seed5_bands_of_any_size_make_the_same_bytes_through_nvcomp(subject
     assert_eq!(swath_sim::device_bytes(), 0);
 }
 
-pub(super) fn seed5_device_holds_a_band_and_not_the_image(subject: &Subject) {
+pub(super) fn seed5_device_holds_one_strip_not_the_whole_image(subject: &Subject) {
     let (side, tile) = (8192_u64, 512_u64);
     let image = side * side * 4;
-    let band = side * tile * 4;
+    let strip = side * tile * 4;
     for compress in [Compress::Deflate { level: 1 }, Compress::Zstd { level: 1 }] {
         let mut peaks = Vec::new();
         for (height, cog) in [(4096, false), (side, false), (4096, true), (side, true)] {
@@ -180,25 +181,27 @@ pub(super) fn seed5_device_holds_a_band_and_not_the_image(subject: &Subject) {
             let mut source = RowFn::new(ImageShape::new(height, side, 1, DType::F32), tile, large);
             subject.gpu.trim();
             subject.gpu.reset_peak();
-            let running = running(&subject.gpu, Storage::Auto, Some(1));
+            let config = config(&subject.gpu, Storage::Auto, Some(1));
             let (report, timeline) = Timeline::of(|| {
-                plan.write_file(&file.0, &mut source, &running.clone().overwrite(true)).expect("it writes")
+                plan.write_file(&file.0, &mut source, &config.clone().overwrite(true)).expect("it writes")
             });
             let stats = device(&report).stats;
-            // Of the overviews there are rows for a tile and for what a band adds, twice, as they move: of half and of a quarter of the width.
-            // In the worst case a band completes tiles of all levels.
+            // An overview buffer holds the rows of a tile and the rows that a strip adds, twice, because rows
+            // move: at half and at a quarter of the width. In the worst case a strip completes tiles of all
+            // levels.
             let (rows, tiles) = if cog { (1.0 + 1.5 + 0.7, 1.75) } else { (1.0, 1.0) };
-            // nvCOMP's bound for Deflate is 2.26 times the tile, for ZSTD a little more than the tile; its working memory is not more than
-            // 256 MiB; and an eighth more is asked for, to have it the next time.
+            // nvCOMP's bound for Deflate is 2.26 times the tile, for ZSTD a little more than the tile. Its
+            // working memory is at most 256 MiB. Allocations are an eighth larger than needed, so that they
+            // can be reused.
             let pool = if matches!(compress, Compress::Deflate { .. }) { 2.3 } else { 1.1 };
-            let most = ((band as f64 * (rows + tiles * (1.0 + pool)) + f64::from(256 << 20)) * 9.0 / 8.0) as u64;
+            let most = ((strip as f64 * (rows + tiles * (1.0 + pool)) + f64::from(256 << 20)) * 9.0 / 8.0) as u64;
             assert!(stats.peak_bytes <= most, "{compress:?}, COG {cog}: {stats}, of {most} bytes");
-            assert!(stats.peak_bytes >= 3 * band, "{compress:?}: rows, tiles and a pool: {stats}");
-            let bands = (height / tile) as usize;
-            assert_eq!(timeline.count("launch chunk_frame"), bands, "{timeline:?}");
+            assert!(stats.peak_bytes >= 3 * strip, "{compress:?}: rows, tiles and a pool: {stats}");
+            let strips = (height / tile) as usize;
+            assert_eq!(timeline.count("launch chunk_frame"), strips, "{timeline:?}");
             assert_eq!(stats.uploaded_bytes / (height * side * 4), 1, "each row is uploaded once: {stats}");
             assert!(stats.downloaded_bytes < image / 1000, "sizes alone come back: {stats}");
-            // Not one for each band.
+            // The number of allocations does not grow with the strips.
             assert!(stats.allocations <= 30, "{stats}");
             peaks.push(stats.peak_bytes);
         }
@@ -206,7 +209,7 @@ pub(super) fn seed5_device_holds_a_band_and_not_the_image(subject: &Subject) {
     }
 }
 
-pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
+pub(super) fn seed5_nan_becomes_nodata_strip_by_strip(subject: &Subject) {
     for dtype in [DType::F32, DType::F64] {
         let options = WriteOptions::new()
             .cog()
@@ -222,14 +225,14 @@ pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
         };
         let holes = nan(&picture.pixels);
         assert!(holes > 100, "{holes} holes");
-        let (eager, _) = picture.to_bytes(&running(&subject.gpu, Storage::Auto, None));
+        let (eager, _) = picture.to_bytes(&config(&subject.gpu, Storage::Auto, None));
         picture.check(&format!("{dtype}"), &eager);
-        let streamed = running(&subject.gpu, Storage::Auto, Some(1));
+        let streamed = config(&subject.gpu, Storage::Auto, Some(1));
         let ((bytes, _), timeline) = Timeline::of(|| picture.in_chunks(24, &streamed));
         assert!(bytes == eager, "{dtype}: other bytes");
-        // Once for each band that was uploaded.
-        let bands = timeline.count("launch nan_to_nodata");
-        assert!(bands > 5, "{timeline:?}");
+        // One launch for each uploaded strip.
+        let strips = timeline.count("launch nan_to_nodata");
+        assert!(strips > 5, "{timeline:?}");
         assert_eq!(nan(&picture.pixels), holes, "the source is as it was");
         let image = Dataset::from_bytes(bytes).and_then(|dataset| dataset.image(0)).expect("a file");
         for level in 0..2 {
@@ -239,36 +242,36 @@ pub(super) fn seed5_nan_becomes_nodata_band_by_band(subject: &Subject) {
     }
 }
 
-/// Bands end where the source's chunks do, and the first of them may not fill a row of tiles.
-pub(super) fn seed5_band_that_completes_no_tile_does_not_end_writing_by_cufile(subject: &Subject) {
+/// Strips end where the source's chunks end, and the first strip may not fill a row of tiles.
+pub(super) fn seed5_strip_that_completes_no_tile_does_not_disable_cufile(subject: &Subject) {
     let options = WriteOptions::new().cog().compression(Compress::Deflate { level: 6 });
     let picture = Picture::new((64, 300, 1), DType::U8, options);
-    let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
+    let (expected, _) = picture.to_bytes(&config(&subject.gpu, Storage::Posix, None));
     let file = Temporary::new("no-tile");
     let mut source = RowFn::new(ImageShape::new(300, 64, 1, DType::U8), 20, |rows: Range<u64>, to: &mut [u8], _| {
         to.copy_from_slice(&picture.pixels[rows.start as usize * 64..rows.end as usize * 64]);
         Ok(())
     });
-    // 32 rows at most, of which a chunk has 20.
-    let running = running(&subject.gpu, Storage::Auto, Some(32 * 64));
-    let report = picture.plan.write_file(&file.0, &mut source, &running.clone().overwrite(true)).expect("it writes");
+    // At most 32 rows; a chunk has 20.
+    let config = config(&subject.gpu, Storage::Auto, Some(32 * 64));
+    let report = picture.plan.write_file(&file.0, &mut source, &config.clone().overwrite(true)).expect("it writes");
     let gpu = device(&report);
     assert!(gpu.written_by.contains("GPUDirect") && gpu.fallbacks.is_empty(), "{gpu:?}");
     assert_eq!(gpu.stats.file_written_bytes, report.bytes_encoded + 8 * report.blocks, "{}", gpu.stats);
     assert!(fs::read(&file.0).expect("it was written") == expected, "other bytes");
 }
 
-pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_through_the_host(subject: &Subject) {
+pub(super) fn seed5_file_written_by_cufile_equals_file_written_by_the_host(subject: &Subject) {
     for (name, picture) in pictures() {
         let [direct, by_host] = ["direct", "host"].map(Temporary::new);
         let (expected, report) =
-            picture.to_file(&by_host.0, &running(&subject.gpu, Storage::Posix, Some(1))).expect("it writes");
+            picture.to_file(&by_host.0, &config(&subject.gpu, Storage::Posix, Some(1))).expect("it writes");
         let stats = device(&report).stats;
         assert_eq!((device(&report).written_by.as_str(), stats.file_writes), ("", 0), "{name}: {stats}");
         assert!(stats.downloaded_bytes >= report.bytes_encoded, "{name}: {stats}");
         for buffer in [Some(1), None] {
-            let running = running(&subject.gpu, Storage::Auto, buffer);
-            let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&direct.0, &running).expect("it writes"));
+            let config = config(&subject.gpu, Storage::Auto, buffer);
+            let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&direct.0, &config).expect("it writes"));
             assert!(bytes == expected, "{name}: other bytes");
             let gpu = device(&report);
             assert!(gpu.written_by.contains("GPUDirect") && gpu.fallbacks.is_empty(), "{name}: {gpu:?}");
@@ -278,7 +281,7 @@ pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_thro
             let framing = if picture.plan.layout() == FileLayout::Cog { 8 * report.blocks } else { 0 };
             assert_eq!(gpu.stats.file_written_bytes, report.bytes_encoded + framing, "{name}: {}", gpu.stats);
             assert_eq!(timeline.numbers("cuFileWrite").iter().sum::<u64>(), gpu.stats.file_written_bytes, "{name}");
-            // A write for each band and file, not one for each tile.
+            // One write per strip and file, not one per tile.
             assert_eq!(gpu.stats.file_writes, timeline.count("cuFileWrite") as u64, "{name}: {}", gpu.stats);
             assert!(gpu.stats.file_writes <= 2 * timeline.count("launch chunk_frame") as u64, "{name}: {}", gpu.stats);
             let files = if picture.plan.layout() == FileLayout::Cog { 2 } else { 1 };
@@ -289,12 +292,13 @@ pub(super) fn seed5_file_written_by_cufile_has_the_bytes_of_one_that_passed_thro
     }
 }
 
-/// cuFile fails at some write: what it did not write the host writes, and that is told or refused.
+/// cuFile fails at some write. The host writes the rest, and the fallback is reported, or refused in strict
+/// mode.
 fn other_way(subject: &Subject, some_by_cufile: bool) {
     for (name, picture) in pictures().into_iter().skip(1).take(1) {
         let file = Temporary::new("failing");
-        let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
-        let streamed = running(&subject.gpu, Storage::Auto, Some(1));
+        let (expected, _) = picture.to_bytes(&config(&subject.gpu, Storage::Posix, None));
+        let streamed = config(&subject.gpu, Storage::Auto, Some(1));
         let auto = streamed.clone().fallback(FallbackPolicy::Auto);
         let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&file.0, &auto).expect("the host writes"));
         assert!(bytes == expected, "{name}: other bytes");
@@ -302,38 +306,37 @@ fn other_way(subject: &Subject, some_by_cufile: bool) {
         let [told] = &gpu.fallbacks[..] else { panic!("{name}: {:?}", gpu.fallbacks) };
         assert_eq!(told.stage, "writing by cuFile", "{told}");
         assert!(told.reason.contains("cuFile") && told.blocks > 0, "{told}");
-        // From then on all comes by way of the host, compressed as before.
+        // From then on everything goes through the host, compressed as before.
         assert!(gpu.compressed_by.contains("nvCOMP"), "{gpu:?}");
         assert_eq!(gpu.stats.file_writes > 0, some_by_cufile, "{}", gpu.stats);
         assert_eq!(gpu.written_by.contains("cuFile"), some_by_cufile, "{}", gpu.written_by);
-        let (downloads, bands) = (timeline.numbers("download"), timeline.count("launch chunk_frame"));
-        assert!(downloads.len() > bands && downloads.len() <= 2 * bands, "{timeline:?}");
+        let (downloads, strips) = (timeline.numbers("download"), timeline.count("launch chunk_frame"));
+        assert!(downloads.len() > strips && downloads.len() <= 2 * strips, "{timeline:?}");
         assert_eq!(swath_sim::device_bytes(), 0, "everything was given back");
     }
 }
 
-pub(super) fn seed5_short_write_is_told_and_the_file_is_right(subject: &Subject) {
+pub(super) fn seed5_short_write_is_reported_and_the_file_is_correct(subject: &Subject) {
     other_way(subject, true);
 }
 
-pub(super) fn seed5_writes_that_always_fail_leave_the_file_to_the_host(subject: &Subject) {
+pub(super) fn seed5_host_writes_the_file_when_cufile_always_fails(subject: &Subject) {
     other_way(subject, false);
-    // Whoever wants no other way gets an error and keeps the old file.
+    // In strict mode the write is an error, and the old file stays.
     let (_, picture) = pictures().swap_remove(1);
     let file = Temporary::new("strict");
     fs::write(&file.0, b"old").expect("room on the disk");
-    let strict = running(&subject.gpu, Storage::Auto, Some(1));
+    let strict = config(&subject.gpu, Storage::Auto, Some(1));
     let error = picture.to_file(&file.0, &strict).expect_err("no write succeeds");
     assert!(matches!(&error, Error::Fallback { stage: "writing by cuFile", .. }), "{error}");
     assert_eq!(fs::read(&file.0).expect("it is there"), b"old");
 }
 
-pub(super) fn seed5_memory_that_cannot_be_registered_is_told(subject: &Subject) {
+pub(super) fn seed5_memory_that_cannot_be_registered_is_reported(subject: &Subject) {
     let (name, picture) = pictures().swap_remove(1);
     let file = Temporary::new("unregistered");
-    let (expected, _) = picture.to_bytes(&running(&subject.gpu, Storage::Posix, None));
-    let (bytes, report) =
-        picture.to_file(&file.0, &running(&subject.gpu, Storage::CuFile, Some(1))).expect("it writes");
+    let (expected, _) = picture.to_bytes(&config(&subject.gpu, Storage::Posix, None));
+    let (bytes, report) = picture.to_file(&file.0, &config(&subject.gpu, Storage::CuFile, Some(1))).expect("it writes");
     assert!(bytes == expected, "{name}: other bytes");
     let by = &device(&report).written_by;
     assert!(by.contains("cuFile") && by.contains("could not be registered"), "{by}");

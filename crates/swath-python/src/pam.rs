@@ -1,0 +1,76 @@
+//! The `.aux.xml` file (PAM) beside an image that is not an opened file: a mosaic, or a file that was just written.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+use swath::Limits;
+use swath::io::NewFile;
+use swath::tiff::pam::{Classes, Pam, with_classes, with_statistics};
+use swath::tiff::xml::XmlLimits;
+
+use crate::errors::of_io;
+
+/// Names of classes by value, and their colours.
+pub(crate) type NamesAndColors = (Vec<String>, Option<Vec<(u8, u8, u8, u8)>>);
+
+/// Classes as Python has them.
+pub(crate) fn names_and_colors(classes: Classes) -> NamesAndColors {
+    let colors = classes.colors.map(|colors| colors.into_iter().map(|[r, g, b, a]| (r, g, b, a)).collect());
+    (classes.names, colors)
+}
+
+/// The classes in the `.aux.xml` file of an image. A file that is missing, too large or not PAM has none.
+#[pyfunction]
+pub(crate) fn read_classes(py: Python<'_>, path: PathBuf) -> Option<NamesAndColors> {
+    py.detach(|| {
+        let limits = Limits::from_env();
+        let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
+        let pam = Pam::parse(&read(&beside(&path), limits.max_xml_bytes)?, &xml).ok()?;
+        pam.classes().map(names_and_colors)
+    })
+}
+
+/// Write classes into the `.aux.xml` file of an image. What else the file has stays.
+#[pyfunction]
+#[pyo3(signature = (path, names, colors = None))]
+pub(crate) fn write_classes(
+    py: Python<'_>,
+    path: PathBuf,
+    names: Vec<String>,
+    colors: Option<Vec<(u8, u8, u8, u8)>>,
+) -> PyResult<()> {
+    let colors = colors.map(|colors| colors.into_iter().map(|(r, g, b, a)| [r, g, b, a]).collect());
+    let classes = Classes { names, colors };
+    edit(py, &path, |document| with_classes(document, &classes))
+}
+
+/// Write statistics into the `.aux.xml` file of an image: the name and the text of each. What else the file has stays.
+#[pyfunction]
+pub(crate) fn write_statistics(py: Python<'_>, path: PathBuf, items: Vec<(String, String)>) -> PyResult<()> {
+    edit(py, &path, |document| with_statistics(document, &items))
+}
+
+fn edit(py: Python<'_>, path: &Path, change: impl Fn(Option<&[u8]>) -> String + Sync) -> PyResult<()> {
+    let target = beside(path);
+    let write = || {
+        let text = change(read(&target, XmlLimits::default().bytes).as_deref());
+        let new = NewFile::create(&target)?;
+        new.file().write_all(text.as_bytes())?;
+        new.publish(true)
+    };
+    py.detach(write).map_err(|error| of_io(&error, format!("{}: {error}", target.display())))
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".aux.xml");
+    name.into()
+}
+
+fn read(path: &Path, max_bytes: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(max_bytes as u64 + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() <= max_bytes).then_some(bytes)
+}
