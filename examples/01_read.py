@@ -15,7 +15,7 @@ import swath
 folder = Path(tempfile.mkdtemp())
 
 # %% [markdown]
-# An elevation model of 1000 x 1200 pixels of 30 m, with a hole in it, as a file to read from.
+# An elevation model of 1000 x 1200 pixels of 30 m, with missing pixels, as a file to read from.
 
 # %%
 x = 500_000 + 30 * (np.arange(1200) + 0.5)
@@ -26,7 +26,7 @@ dem = xr.DataArray(height.astype("float32"), dims=("y", "x"), coords={"y": y, "x
 path = swath.to_geotiff(dem, str(folder / "dem.tif"), crs=32633, nodata=-9999, cog=True)
 
 # %% [markdown]
-# The whole file. The nodata value stays what it is in the file, and `attrs` says what it is.
+# Read the whole file. Missing pixels keep the nodata value of the file, and `attrs` states this value.
 
 # %%
 whole = swath.open_geotiff(path)
@@ -35,7 +35,7 @@ print(whole.attrs["crs"], whole.attrs["nodata"], whole.attrs["transform"])
 assert float(whole.min()) == -9999
 
 # %% [markdown]
-# `masked=True` makes holes NaN, so that means and plots are right.
+# `masked=True` turns missing pixels into NaN, so that means and plots are correct.
 
 # %%
 masked = swath.open_geotiff(path, masked=True)
@@ -43,7 +43,7 @@ print(f"mean {float(masked.mean()):.1f} m, {int(masked.isnull().sum())} pixels a
 assert int(masked.isnull().sum()) == 50 * 100
 
 # %% [markdown]
-# A part of it: by rows and columns, or by coordinates. Only the tiles that are touched are read and decoded.
+# Read a part, by rows and columns or by coordinates. Swath reads and decodes only the tiles that overlap it.
 
 # %%
 window = swath.open_geotiff(path, window=(100, 200, 356, 456))
@@ -52,7 +52,7 @@ print(window.shape, box.shape, float(box.x[0]), float(box.y[0]))
 assert window.equals(whole[100:356, 200:456])
 
 # %% [markdown]
-# A coarser level of the pyramid: what a map at low zoom needs.
+# Read an overview, for example for a map at low zoom.
 
 # %%
 small = swath.open_geotiff(path, overview_level=2)
@@ -60,8 +60,8 @@ print(small.shape)
 assert small.shape == (250, 300)
 
 # %% [markdown]
-# Bytes and file objects are sources too, and so are `https://`, `s3://`, `gs://` URLs: of those, only the header and
-# the tiles of the window are fetched.
+# Bytes, file objects and `https://`, `s3://` and `gs://` URLs are sources too. Of a URL, Swath fetches only the header
+# and the tiles of the window.
 
 # %%
 in_memory = swath.open_geotiff((folder / "dem.tif").read_bytes())
@@ -70,7 +70,7 @@ with (folder / "dem.tif").open("rb") as file:
 assert in_memory.equals(whole) and from_object.equals(whole)
 
 # %% [markdown]
-# What the last read did: how many tiles, how long, on what device.
+# The report of the last read: number of tiles, time, device.
 
 # %%
 report = swath.last_report()

@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Writing a Cloud Optimized GeoTIFF
 #
-# One call writes tiles, overviews and the header in the order that web maps want. The file is complete, or not
-# there at all.
+# One call writes tiles, overviews and the header in the order of a COG. The file appears complete or not at all.
 
 # %%
 import tempfile
@@ -16,7 +15,7 @@ import swath
 folder = Path(tempfile.mkdtemp())
 
 # %% [markdown]
-# A scene of three bands as reflectance times 10,000, the way satellites deliver it.
+# A scene of three bands as reflectance times 10,000, as satellite products store it.
 
 # %%
 rows, columns = np.mgrid[:512, :768]
@@ -39,7 +38,7 @@ print(f"{scene.nbytes:,} bytes of pixels, {sizes[0]:,} without and {sizes[1]:,} 
 assert sizes[1] < sizes[0] < scene.nbytes * 1.4
 
 # %% [markdown]
-# The pyramid: by default down to one tile; or the levels and the resampling of your choice.
+# Overviews are made until one fits in a tile. You can also choose the factors and the resampling method.
 
 # %%
 classes = (scene[0] // 500).astype("uint8")
@@ -54,7 +53,7 @@ path = swath.to_geotiff(
 print([swath.open_geotiff(path, overview_level=level).shape for level in (0, 1, 2)])
 
 # %% [markdown]
-# What was written is what is read: pixels, place and metadata.
+# Reading returns what was written: pixels, georeferencing and metadata.
 
 # %%
 again = swath.open_geotiff(smaller)
@@ -64,7 +63,7 @@ assert again.attrs["crs"] == 4326 and again.attrs["nodata"] == 0
 np.testing.assert_allclose(again.x, scene.x)
 
 # %% [markdown]
-# Bare numpy arrays need a CRS and nothing else; lossy codecs take a quality or an error bound.
+# A NumPy array needs only a CRS. Lossy codecs take a quality or a maximum error.
 
 # %%
 noise = np.random.default_rng(0).normal(100, 5, (512, 512)).astype("float32")

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A dask pipeline, from file to file
 #
-# `chunks=` reads nothing but the header; the write computes some rows at a time. Files larger than
-# memory pass through, COGs too.
+# `chunks=` reads only the header, and the write computes a few rows at a time. So files may be larger than
+# memory, also COGs.
 
 # %%
 import tempfile
@@ -42,21 +42,21 @@ ndvi.attrs = {"crs": 32632, "nodata": -1}
 print(ndvi.data)
 
 # %% [markdown]
-# The write asks for rows as it needs them. Each chunk is computed once; memory is bounded by `streaming_buffer_bytes`.
+# The write computes rows when it needs them, and each chunk once. `streaming_buffer_bytes` limits the memory.
 
 # %%
 path = swath.to_geotiff(ndvi, str(folder / "ndvi.tif"), cog=True, streaming_buffer_bytes=16 << 20)
 print(f"{Path(path).stat().st_size:,} bytes")
 
 # %% [markdown]
-# Or as a task of a larger graph: `compute=False` gives a Delayed.
+# `compute=False` returns a Delayed, which can be part of a larger graph.
 
 # %%
 later = swath.to_geotiff(ndvi, str(folder / "later.tif"), cog=True, compute=False)
 dask.compute(later)
 
 # %% [markdown]
-# The bytes of a file depend on pixels and options only, not on how it was computed.
+# The bytes of a file depend only on the pixels and the options, not on how they were computed.
 
 # %%
 at_once = swath.to_geotiff(ndvi.compute(), str(folder / "at_once.tif"), cog=True)

@@ -49,15 +49,15 @@ labels = swath.read_windows(places, band=1)
 print(images.shape, images.dtype, labels.mean())
 
 # %% [markdown]
-# Every window is what `open_geotiff` gives for it.
+# Each window has the pixels that `open_geotiff` returns for it.
 
 # %%
 file, window = places[5]
 assert np.array_equal(images[5], swath.open_geotiff(file, window=window, band=0).values)
 
 # %% [markdown]
-# `out=` fills an array that is there already, converted to its type: one buffer for the whole training,
-# pinned memory, a slice of shared memory.
+# `out=` fills an existing array and converts to its type: for example one buffer for the whole training, pinned
+# memory, or a slice of shared memory.
 
 # %%
 batch = np.empty((64, SIZE, SIZE), "float32")
@@ -68,7 +68,7 @@ seconds = time.perf_counter() - start
 print(f"{640 / seconds:,.0f} windows of {SIZE} x {SIZE} in a second")
 
 # %% [markdown]
-# With PyTorch this is a dataset of batches. Workers may be forked or spawned: files are opened again in each.
+# With PyTorch this is a dataset of batches. Workers may be forked or spawned; each worker opens the files again.
 
 
 # %%

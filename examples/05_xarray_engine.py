@@ -25,7 +25,7 @@ for day in range(3):
     swath.to_geotiff(xr.DataArray(values, dims=("y", "x"), coords=place), str(folder / f"day{day}.tif"), crs=4326)
 
 # %% [markdown]
-# Opening reads headers. A selection reads the tiles that it touches.
+# Opening reads headers. A selection reads the tiles that it overlaps.
 
 # %%
 dataset = xr.open_dataset(folder / "day0.tif", engine="swath")
@@ -35,7 +35,7 @@ part = dataset[name].isel(y=slice(100, 200), x=slice(300, 400))
 print(float(part.mean()))
 
 # %% [markdown]
-# With `chunks=` it is dask all the way; `open_mfdataset` makes a stack of many files.
+# With `chunks=` the arrays are dask arrays. `open_mfdataset` stacks many files.
 
 # %%
 stack = xr.open_mfdataset(
@@ -50,7 +50,7 @@ mean = stack["temperature"].mean("time")
 print(mean)
 
 # %% [markdown]
-# The accessor writes, and reads what lies under an array: the same place in another file, whatever its size.
+# The accessor writes arrays. It also reads the area of an array from another file, of any size.
 
 # %%
 mean.attrs["crs"] = 4326

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Decoding on a GPU
 #
-# `gpu=True` decodes on the device and gives a CuPy array: the compressed bytes cross the bus, not the pixels. This
-# script runs without a GPU too, and shows what happens then.
+# `gpu=True` decodes on the device and returns a CuPy array: the compressed bytes cross the bus, not the pixels. This
+# script also runs without a GPU, and shows what happens then.
 
 # %%
 import tempfile
@@ -19,15 +19,15 @@ pixels = (1000 + 500 * np.sin(rows / 70) * np.cos(columns / 90)).astype("uint16"
 path = swath.to_geotiff(pixels, str(folder / "scene.tif"), compression="deflate", predictor=True)
 
 # %% [markdown]
-# What there is. A device that cannot be used says why.
+# List the devices. For a device that cannot be used, the list has the reason.
 
 # %%
 for device in swath.devices():
     print(device)
 
 # %% [markdown]
-# With CuPy and a device: pixels on the GPU. Without: an ImportError (no CuPy) or a RuntimeError (no device) that
-# says so, and the read on the CPU is one keyword away.
+# With CuPy and a device, the pixels are on the GPU. Without CuPy, the call raises ImportError, and without a device
+# RuntimeError. Without `gpu=True`, the CPU reads the file.
 
 # %%
 try:
@@ -39,7 +39,7 @@ except (ImportError, RuntimeError) as error:
     print("on the CPU:", type(scene.data))
 
 # %% [markdown]
-# What ran where, and what fell back and why.
+# The report states what ran where, and which work the CPU did instead of the device, and why.
 
 # %%
 report = swath.last_report()
@@ -47,7 +47,7 @@ assert report is not None
 print({key: report[key] for key in ("device", "codec", "blocks", "fallbacks")})
 
 # %% [markdown]
-# `on_gpu_failure="strict"` raises where the default falls back to the CPU for what a device cannot do.
+# `on_gpu_failure="strict"` raises an error where the default uses the CPU for work that a device cannot do.
 
 # %%
 try:
@@ -57,7 +57,7 @@ except (ImportError, RuntimeError) as error:
     print(f"strict: {type(error).__name__}")
 
 # %% [markdown]
-# Writing with `gpu=True` compresses on the device. Where there is none, the CPU writes the file and a warning says so.
+# `gpu=True` compresses on the device when writing. Without a device, the CPU writes the file and a warning says so.
 
 # %%
 with warnings.catch_warnings(record=True) as caught:

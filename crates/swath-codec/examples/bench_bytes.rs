@@ -1,9 +1,11 @@
-//! Speed of the byte codecs on the three kinds of data that rasters are made of, one thread, best of several passes.
+//! Measures the speed of the byte codecs on three typical kinds of raster data, with one thread, as the best of
+//! several passes.
 //!
 //! ```text
 //! cargo run --release -p swath-codec --example bench_bytes [directory]
 //! ```
-//! With a directory, the blocks and their LZW streams are also written there, for other programs to be timed on.
+//! With a directory, the blocks and their LZW streams are also written there, so that other programs can be
+//! timed on them.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
@@ -12,7 +14,7 @@ use std::time::Instant;
 
 use swath_codec::{deflate, lz4, lzma, lzw, packbits, zstd};
 
-/// Pixels along the side of a block.
+/// The number of pixels along the side of a block.
 const SIDE: usize = 512;
 const PASSES: usize = 25;
 
@@ -79,7 +81,7 @@ fn row(
         let start = Instant::now();
         let len = decode(black_box(&stream), &mut decoded);
         decoding = decoding.min(start.elapsed().as_secs_f64());
-        assert!(len == block.len() && decoded == block, "{codec} does not give {data} back");
+        assert!(len == block.len() && decoded == block, "{codec} does not restore {data}");
     }
     let speed = |seconds: f64| block.len() as f64 / seconds / 1e6;
     let ratio = block.len() as f64 / stream.len() as f64;
@@ -123,13 +125,14 @@ impl Random {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// ImageMetadata normal, with deviation 1.
+    /// Returns an approximately normal number with deviation 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 }
 
-/// A fractal surface in 0..1: octaves of smoothed lattice noise, each `roughness` times as high as the one before.
+/// Returns a fractal surface in 0..1: octaves of smoothed lattice noise, each with `roughness` times the
+/// amplitude of the previous one.
 fn surface(seed: u64, roughness: f64) -> Vec<f64> {
     let mut random = Random(seed);
     let mut heights = vec![0.0; SIDE * SIDE];

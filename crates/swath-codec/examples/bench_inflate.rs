@@ -1,4 +1,5 @@
-//! Speed of the interleaved inflate relative to libdeflate, one thread, both in turn on the same streams, best of many passes.
+//! Measures the speed of the interleaved inflate relative to libdeflate, with one thread. Both run alternately
+//! on the same streams; the result is the best of many passes.
 //!
 //! ```text
 //! cargo run --release -p swath-codec --example bench_inflate [dem | scene | classes] [level]
@@ -10,7 +11,7 @@ use std::time::Instant;
 use swath_codec::deflate;
 use swath_codec::inflate::{Inflater, Stream};
 
-/// Enough that the best pass of each is one without interruption on a busy machine.
+/// Enough passes that the best of each runs without interruption on a busy machine.
 const PASSES: usize = 60;
 
 fn main() {
@@ -60,7 +61,7 @@ fn bench(name: &str, side: usize, level: i32, tiles: &[Vec<u8>]) {
             _ => _ = decoder.decode_batch(&mut batch),
         }
         best[pass % 3] = best[pass % 3].min(start.elapsed().as_secs_f64());
-        assert!(outs == tiles, "other bytes came back");
+        assert!(outs == tiles, "the decoded bytes differ");
     }
     let size: usize = tiles.iter().map(Vec::len).sum();
     let ratio = size as f64 / streams.iter().map(Vec::len).sum::<usize>() as f64;
@@ -82,13 +83,14 @@ impl Random {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// ImageMetadata normal, with deviation 1.
+    /// Returns an approximately normal number with deviation 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 }
 
-/// A fractal surface in 0..1: octaves of smoothed lattice noise, each `roughness` times as high as the one before.
+/// Returns a fractal surface in 0..1: octaves of smoothed lattice noise, each with `roughness` times the
+/// amplitude of the previous one.
 fn surface(side: usize, seed: u64, roughness: f64) -> Vec<f64> {
     let mut random = Random(seed);
     let mut heights = vec![0.0; side * side];

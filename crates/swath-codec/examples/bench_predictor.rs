@@ -1,4 +1,4 @@
-//! Speed of the loops between the decompressor and the output, in decoded GB/s on one thread.
+//! Measures the speed of the loops between the decompressor and the output, in decoded GB/s on one thread.
 //!
 //! `cargo run --release -p swath-codec --example bench_predictor`
 #![allow(clippy::print_stdout)]
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use swath_codec::place::{self, Every};
 use swath_codec::{DType, Predictor, SampleFormat, Shape, byteorder, predictor, sample};
 
-/// One tile, which stays in the cache as it does in a real read.
+/// One tile, which stays in the cache as in a real read.
 const SIDE: usize = 512;
 
 fn main() {
@@ -115,7 +115,7 @@ fn report(name: &str, bytes: usize, mut run: impl FnMut()) {
     println!("{name:40} {:6.2} GB/s", bytes as f64 / best.as_secs_f64() / 1e9);
 }
 
-/// Bytes without pattern (xorshift), the same in every run.
+/// Returns pseudo-random bytes (xorshift), the same in every run.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..length)

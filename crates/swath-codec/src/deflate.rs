@@ -1,7 +1,7 @@
 //! Deflate in zlib framing (RFC 1950, 1951): compression 8 and 32946.
 //!
-//! libdeflate does the work. It needs the size of the output in advance, so streams that hold more than the block
-//! needs or that are cut off are decoded again by an inflater that can stop in the middle.
+//! libdeflate decodes. It needs the size of the output in advance, so streams that contain more than the block
+//! needs, or that are truncated, are decoded again by an inflater that can stop in the middle.
 
 use std::fmt;
 
@@ -17,14 +17,15 @@ use crate::{Error, Result};
 
 const NAME: &str = "Deflate";
 
-/// Bytes of room that [`Decoder::decode_top`] needs after the requested bytes.
+/// The number of bytes of space that [`Decoder::decode_top`] needs after the requested bytes.
 pub const SLACK: usize = 2048;
 
-/// Where in the slack a mark is laid that only decoded bytes can wipe out. libdeflate writes in order and copies up to 299
-/// bytes beyond the end of what it has decoded, so a change here means that all bytes before the slack are decoded.
+/// The position in the slack of a marker that only decoded bytes can overwrite. libdeflate writes in order and
+/// copies up to 299 bytes past the end of the decoded bytes, so if the marker has changed, all bytes before the
+/// slack are decoded.
 const MARK: std::ops::Range<usize> = 512..1536;
 
-/// Bytes that no image holds by chance.
+/// The marker: bytes that are very unlikely in an image.
 const PATTERN: [u8; MARK.end - MARK.start] = {
     let mut pattern = [0; MARK.end - MARK.start];
     let (mut i, mut state) = (0, 0x9E37_79B9_u32);
@@ -36,7 +37,8 @@ const PATTERN: [u8; MARK.end - MARK.start] = {
     pattern
 };
 
-/// Fewest streams to decode at once. One alone takes 1.2 times as long as with libdeflate.
+/// The smallest number of streams to decode at once. A single stream takes 1.2 times as long as with
+/// libdeflate.
 const FEWEST: usize = 2;
 
 /// A reusable Deflate decoder.
@@ -59,16 +61,16 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// A decoder ready for use.
+    /// Creates a decoder.
     pub fn new() -> Self {
         Self { whole: Decompressor::new(), partial: None, several: None }
     }
 
-    /// Decodes `src` until it ends or `dst` is full, and returns how many bytes of `dst` are decoded.
+    /// Decodes `src` until it ends or `dst` is full, and returns the number of decoded bytes in `dst`.
     ///
-    /// The checksum counts when the stream is read to its end: a wrong one makes the stream corrupt, a missing one
-    /// does not. What follows the bytes that fill `dst` is ignored. The bytes of `dst` after the decoded ones
-    /// are unspecified.
+    /// The checksum is tested if the stream is read to its end: a wrong checksum is an error, a missing one is
+    /// not. Data after the bytes that fill `dst` is ignored. The bytes of `dst` after the decoded ones are
+    /// unspecified.
     pub fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         match self.whole.zlib_decompress(src, dst) {
             Ok(len) => Ok(len),
@@ -76,8 +78,9 @@ impl Decoder {
         }
     }
 
-    /// Decodes each of `streams` as [`decode`](Self::decode) does, with the same results. Those that gain from it are decoded at
-    /// once: the more streams, the better, up to what fits into the cache.
+    /// Decodes each of `streams` as [`decode`](Self::decode) does, with the same results. Streams that are
+    /// faster to decode together are decoded at once: the more streams the better, as long as they fit into the
+    /// cache.
     pub fn decode_batch(&mut self, streams: &mut [Stream<'_>]) -> Vec<Result<usize>> {
         if streams.iter().filter(|stream| stream.gains()).count() >= FEWEST {
             let several = self.several.get_or_insert_default();
@@ -90,12 +93,13 @@ impl Decoder {
         streams.iter_mut().map(decode).collect()
     }
 
-    /// Decodes the first `want` bytes of a stream that may hold many more, at the speed of libdeflate. `dst` has
-    /// [`SLACK`] bytes more than that; their content afterwards is unspecified. Returns how many of the requested bytes are
-    /// decoded, and ignores the checksum.
+    /// Decodes the first `want` bytes of a stream that may contain many more, at the speed of libdeflate. `dst`
+    /// has [`SLACK`] bytes more than that; their content afterwards is unspecified. Returns the number of
+    /// requested bytes that were decoded, and ignores the checksum.
     ///
-    /// libdeflate gives up when the next piece of the stream does not fit, without saying how far it came. It came to the end but
-    /// for a piece of at most 258 bytes, or of 65535 where the stream is stored; the mark shows which.
+    /// libdeflate stops if the next piece of the stream does not fit, and does not report how far it got. It
+    /// has decoded everything up to the last piece, which has at most 258 bytes, or 65535 bytes in a stored
+    /// block. The marker distinguishes the two cases.
     pub fn decode_top(&mut self, src: &[u8], dst: &mut [u8], want: usize) -> Result<usize> {
         let Some(mark) = dst.get_mut(want + MARK.start..want + MARK.end) else { return self.decode(src, dst) };
         mark.copy_from_slice(&PATTERN);
@@ -128,7 +132,7 @@ fn corrupt<T>(what: &'static str) -> Result<T> {
     Err(Error::Corrupt { codec: NAME, what })
 }
 
-/// A reusable Deflate encoder of one level.
+/// A reusable Deflate encoder with one compression level.
 pub struct Encoder {
     compressor: Compressor,
 }
@@ -140,11 +144,11 @@ impl fmt::Debug for Encoder {
 }
 
 impl Encoder {
-    /// An encoder of `level` 1 (fast) to 12 (small).
+    /// Creates an encoder with `level` 1 (fast) to 12 (small).
     pub fn new(level: i32) -> Result<Self> {
         match CompressionLvl::new(level) {
             Ok(lvl) if level >= 1 => Ok(Self { compressor: Compressor::new(lvl) }),
-            _ => Err(Error::Unsuited { codec: NAME, what: "a level outside 1 to 12" }),
+            _ => Err(Error::Unsuited { codec: NAME, what: "a compression level outside 1 to 12" }),
         }
     }
 
@@ -152,7 +156,7 @@ impl Encoder {
     pub fn encode(&mut self, src: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + self.compressor.zlib_compress_bound(src.len()), 0);
-        // Cannot fail: the bound is large enough for any content.
+        // This cannot fail: the bound is large enough for any content.
         let len = self.compressor.zlib_compress(src, &mut out[start..]).unwrap_or_default();
         out.truncate(start + len);
     }
@@ -171,7 +175,7 @@ mod tests {
 
     #[test]
     fn libtiff_stream_decodes() {
-        // Written by libtiff: 24 bytes of 7 and the alphabet.
+        // libtiff wrote this stream: 24 bytes of 7 and the alphabet.
         let stream = &[
             120, 156, 99, 103, 199, 14, 18, 147, 146, 83, 82, 211, 210, 51, 50, 179, 178, 115, 114, 243, 242, 11, 10,
             139, 138, 75, 74, 203, 202, 43, 42, 171, 0, 169, 226, 11, 200,
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_after_the_last_byte_needed_is_not_seen() {
+    fn damage_after_the_last_needed_byte_is_ignored() {
         let plain = ramp(50_000);
         let mut stream = encoded(&plain, 6);
         let at = stream.len() - 5000;
@@ -206,8 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn top_of_a_stream_is_right_whatever_pieces_the_stream_is_made_of() {
-        // Level 1 of noise is stored blocks of up to 65535 bytes, the piece that libdeflate skips whole.
+    fn top_of_a_stream_is_correct_for_every_kind_of_block() {
+        // At level 1, noise becomes stored blocks of up to 65535 bytes, the pieces that libdeflate skips as a
+        // whole.
         for (plain, level) in
             [(noise(400_000, 256), 1), (ramp(400_000), 6), (classes(400_000), 12), (noise(400_000, 3), 9)]
         {
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_off_stream_gives_what_it_holds() {
+    fn truncated_stream_returns_the_bytes_that_it_contains() {
         let plain = ramp(50_000);
         let stream = encoded(&plain, 6);
         let mut dst = vec![0; plain.len()];

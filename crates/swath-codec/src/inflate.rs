@@ -1,8 +1,9 @@
-//! Deflate in zlib framing, several streams at once in one thread.
+//! Decodes Deflate in zlib framing, several streams at once in one thread.
 //!
-//! The blocks of a raster are independent streams, so their decoding can overlap: see [`interleave`]. This decoder accepts a
-//! subset of what libdeflate accepts and gives the same bytes; a stream that it refuses may still be fine, and the caller gives
-//! it to [`deflate::Decoder`](crate::deflate::Decoder), which decides what is an error.
+//! The blocks of a raster are independent streams, so their decoding can overlap: see [`interleave`]. This
+//! decoder accepts a subset of the streams that libdeflate accepts and returns the same bytes. A stream that it
+//! refuses may still be valid: the caller passes it to [`deflate::Decoder`](crate::deflate::Decoder), which
+//! decides whether it is an error.
 
 mod interleave;
 mod lane;
@@ -14,28 +15,29 @@ use interleave::Event;
 use lane::{Lane, Progress, Refused};
 use table::Tables;
 
-/// Streams that are decoded at once.
+/// The number of streams that are decoded at once.
 const LANES: usize = 4;
 
-/// A stream and the place for what it holds.
+/// A stream and the buffer for its decoded bytes.
 #[derive(Debug)]
 pub struct Stream<'a> {
-    /// The zlib stream, with anything behind it.
+    /// The zlib stream. Bytes after its end are ignored.
     pub src: &'a [u8],
-    /// Takes the decoded bytes. All of it may be written to.
+    /// The buffer for the decoded bytes. The decoder may write to all of it.
     pub dst: &'a mut [u8],
-    /// How many bytes of `dst` are decoded. `None` before decoding, and when the stream is refused.
+    /// The number of decoded bytes in `dst`. `None` before decoding, and if the decoder refuses the stream.
     pub len: Option<usize>,
 }
 
 impl<'a> Stream<'a> {
-    /// A stream that is not decoded yet.
+    /// Creates a stream that is not decoded yet.
     pub fn new(src: &'a [u8], dst: &'a mut [u8]) -> Self {
         Self { src, dst, len: None }
     }
 
-    /// Whether decoding this stream beside others is likely to be faster than libdeflate. Streams that compress well consist of
-    /// long matches, which are limited by copying and not by the table look-ups that interleaving overlaps.
+    /// Whether decoding this stream together with others is likely to be faster than libdeflate. Streams that
+    /// compress well consist of long matches. Their speed is limited by copying and not by the table look-ups
+    /// that interleaving overlaps.
     pub fn gains(&self) -> bool {
         self.dst.len() / 4 < self.src.len()
     }
@@ -59,12 +61,13 @@ impl std::fmt::Debug for Inflater {
 }
 
 impl Inflater {
-    /// A decoder ready for use.
+    /// Creates a decoder.
     pub fn new() -> Self {
         Self { tables: Box::new(std::array::from_fn(|_| Tables::new())) }
     }
 
-    /// Decodes `streams`, each on its own: a damaged one does not affect the others. Sets [`Stream::len`] of each.
+    /// Decodes `streams` independently: a damaged stream does not affect the others. Sets [`Stream::len`] of
+    /// each.
     pub fn decode<'a, 's: 'a>(&mut self, streams: impl IntoIterator<Item = &'a mut Stream<'s>>) {
         let mut waiting = streams.into_iter();
         let mut lanes = Vec::with_capacity(LANES);
@@ -94,7 +97,7 @@ impl Inflater {
     }
 }
 
-/// The next stream that does not end at its start.
+/// Returns the next stream that is not already complete after its start.
 fn next_lane<'a, 's: 'a>(
     waiting: &mut impl Iterator<Item = &'a mut Stream<'s>>,
     tables: &mut Tables,

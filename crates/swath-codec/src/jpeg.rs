@@ -1,9 +1,10 @@
 //! JPEG (compression 7): an abbreviated or complete JPEG stream in each block.
 //!
-//! A decoder of our own, because none of the Rust crates does all that TIFF files hold (8 and 12 bit, lossless, any number of
-//! components) with the pixels that libjpeg gives, and without guessing the colour space from markers: in a
-//! TIFF the PhotometricInterpretation tag decides. Sequential, progressive and lossless Huffman coding; arithmetic
-//! coding is refused.
+//! Swath has its own decoder because no Rust crate meets three requirements: it supports everything that TIFF
+//! files contain (8 and 12 bits, lossless, any number of components), it returns the pixels that libjpeg
+//! returns, and it does not guess the colour space from markers, because in a TIFF the
+//! PhotometricInterpretation tag decides. The decoder supports sequential, progressive and lossless Huffman
+//! coding. It refuses arithmetic coding.
 
 mod abbreviate;
 mod downsample;
@@ -38,30 +39,34 @@ const DRI: u8 = 0xdd;
 /// PhotometricInterpretation of YCbCr.
 const YCBCR: u16 = 6;
 
-/// A progressive image needs about ten scans. More than this is a way to make a decoder work for nothing.
+/// The limit on scans. A progressive image needs about ten; a stream with many more only wastes the decoder's
+/// time.
 const MAX_SCANS: usize = 100;
 
-/// What a frame may exceed the block by, since the last strip of a file may hold rows that the image does not have.
+/// The number of rows by which a frame may exceed the block: the last strip of a file may contain rows outside
+/// the image.
 const SLACK: u64 = 64 << 20;
 
-/// Pixel rows by which decoding runs ahead of writing: interpolation looks one chroma row beyond the last row.
+/// The number of pixel rows by which decoding runs ahead of writing: interpolation reads one chroma row after
+/// the last row.
 const CONTEXT: usize = 2;
 
-/// The TIFF tags that concern the streams.
+/// The TIFF tags that affect the streams.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Params<'a> {
     /// The JPEGTables tag (347): a stream of tables that all blocks share.
     pub tables: Option<&'a [u8]>,
-    /// The PhotometricInterpretation tag. 6 (YCbCr) with three samples is converted to RGB; all else is left as stored,
-    /// even if the stream's own markers describe other colours.
+    /// The PhotometricInterpretation tag. 6 (YCbCr) with three samples is converted to RGB. All other values
+    /// return the stored samples, even if the markers of the stream describe other colours.
     pub photometric: u16,
 }
 
 /// Decodes one block.
 ///
-/// `shape.bits` is 8, or 16 for streams of 9 to 16 bits per sample: a file with BitsPerSample 12 is decoded into native-endian 16-bit
-/// samples. A stream may have more rows than the block, which are dropped (the last strip of some writers), and fewer rows or
-/// columns, for which the block gets zeros (tiles at the edge of the image, cut to it): what libtiff does. A wider stream is an error.
+/// `shape.bits` is 8, or 16 for streams of 9 to 16 bits per sample: a file with BitsPerSample 12 is decoded
+/// into native-endian 16-bit samples. As in libtiff, a stream may have more rows than the block, which are
+/// dropped (some writers produce such last strips), or fewer rows or columns, which become zeros in the block
+/// (tiles that end at the edge of the image). A wider stream is an error.
 pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     let colour = if params.photometric == YCBCR { Colour::Jfif } else { Colour::AsStored };
     let mut decoder = Decoder::new(colour, shape);
@@ -71,18 +76,18 @@ pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> 
     decoder.decode(src, dst)
 }
 
-/// The error for a stream that breaks a rule.
+/// Returns the error for a stream that breaks a rule.
 fn corrupt(what: &'static str) -> Error {
     Error::Corrupt { codec: CODEC, what }
 }
 
-/// What is done to the components.
+/// The colour conversion of the components.
 pub(crate) enum Colour {
-    /// Nothing.
+    /// No conversion.
     AsStored,
-    /// Three components are YCbCr as JFIF defines it and become RGB, chroma interpolated.
+    /// Three components are YCbCr as JFIF defines it. They become RGB, with interpolated chroma.
     Jfif,
-    /// Three components are YCbCr as the TIFF tags define it and become RGB, chroma repeated.
+    /// Three components are YCbCr as the TIFF tags define it. They become RGB, with repeated chroma.
     Tiff(Box<color::Tables>),
 }
 
@@ -98,7 +103,7 @@ impl Decoder {
         Decoder { colour, shape, tables: Tables::default() }
     }
 
-    /// Reads a stream that only has tables.
+    /// Reads a stream that contains only tables.
     pub(crate) fn read_tables(&mut self, src: &[u8]) -> Result<()> {
         let mut at = 0;
         while let Some((marker, body)) = next_segment(src, &mut at)? {
@@ -120,7 +125,7 @@ impl Decoder {
         #[cfg(target_arch = "x86_64")]
         if has_avx2() {
             // The same code for wider registers is 1.4 times as fast on 4:2:0 images.
-            // SAFETY: the processor has the features that the function is compiled for.
+            // SAFETY: the CPU has the features for which the function is compiled.
             return unsafe { decode_avx2(self, src, dst) };
         }
         self.decode_portable(src, dst)
@@ -171,7 +176,8 @@ fn decode_avx2(decoder: Decoder, src: &[u8], dst: &mut [u8]) -> Result<()> {
     decoder.decode_portable(src, dst)
 }
 
-/// The next marker and the body of its segment; `None` at the end of the data. `at` moves behind it.
+/// Returns the next marker and the body of its segment, or `None` at the end of the data. `at` moves past the
+/// segment.
 fn next_segment<'a>(src: &'a [u8], at: &mut usize) -> Result<Option<(u8, &'a [u8])>> {
     let Some((marker, behind)) = find_marker(src, *at) else { return Ok(None) };
     *at = behind;
@@ -188,7 +194,7 @@ fn next_segment<'a>(src: &'a [u8], at: &mut usize) -> Result<Option<(u8, &'a [u8
     Ok(Some((marker, body)))
 }
 
-/// The frame while its scans come in.
+/// The frame while its scans are decoded.
 struct Image<'a> {
     frame: Frame,
     shape: Shape,
@@ -196,15 +202,15 @@ struct Image<'a> {
     planes: Vec<Plane>,
     progress: Option<Progress>,
     output: Output<'a>,
-    /// Which components have had a scan.
+    /// The components that have had a scan.
     seen: Vec<bool>,
     scans: usize,
-    /// The end marker of the stream was read.
+    /// Whether the end marker of the stream was read.
     ended: bool,
 }
 
 impl<'a> Image<'a> {
-    /// Checks the frame against the block. Nothing is allocated yet.
+    /// Checks the frame against the block before any allocation.
     fn new(frame: Frame, shape: Shape, colour: Colour, dst: &'a mut [u8]) -> Result<Image<'a>> {
         let mismatch = |what, found: usize, expected: usize| {
             Err(Error::Mismatch { codec: CODEC, what, found: found as u64, expected: expected as u64 })
@@ -220,7 +226,8 @@ impl<'a> Image<'a> {
         if !held {
             return mismatch("bits per sample", frame.precision as usize, shape.bits);
         }
-        // Raw camera files (DNG) code a row of one sample as half a row of two: the order of samples is the same.
+        // Raw camera files (DNG) code a row of one sample as half a row of two samples: the order of the
+        // samples is the same.
         let folded = lossless && frame.width * frame.components.len() == shape.width * shape.samples;
         if !folded && frame.components.len() != shape.samples {
             return mismatch("bands", frame.components.len(), shape.samples);
@@ -233,7 +240,7 @@ impl<'a> Image<'a> {
         Ok(Image { frame, shape, planes: Vec::new(), progress: None, output, seen, scans: 0, ended: false })
     }
 
-    /// Makes the planes: two rows of MCUs when `streamed`, else all.
+    /// Allocates the planes: two rows of MCUs if `streamed`, otherwise all rows.
     fn allocate(&mut self, streamed: bool) -> Result<()> {
         let frame = &self.frame;
         let sizes = frame.components.iter().map(|component| match frame.coding {
@@ -260,7 +267,8 @@ impl<'a> Image<'a> {
         if self.scans > MAX_SCANS {
             return Err(corrupt("it has more than 100 scans"));
         }
-        // The usual case: one scan holds everything, and pixels leave as soon as their rows are complete.
+        // The usual case: one scan contains everything, and pixels are written as soon as their rows are
+        // complete.
         let streamed = self.frame.coding == Coding::Sequential && scan.components.len() == self.frame.components.len();
         if self.planes.is_empty() {
             self.allocate(streamed)?;
@@ -270,7 +278,7 @@ impl<'a> Image<'a> {
         }
         let bits = Bits::new(src, at);
         let (frame, planes, output) = (&self.frame, &mut self.planes[..], &mut self.output);
-        // Interpolation looks one chroma row beyond the last row that is wanted.
+        // Interpolation reads one chroma row after the last requested row.
         let rows = self.shape.height + CONTEXT;
         match (&mut self.progress, frame.coding) {
             (Some(progress), _) => progress.scan(frame, &scan, tables, bits),
@@ -282,7 +290,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// True when every component has had its only scan: what follows is ignored.
+    /// Whether every component has had its only scan. Data after it is ignored.
     fn needs_no_more(&self) -> bool {
         self.progress.is_none() && self.seen.iter().all(|&seen| seen)
     }
@@ -297,7 +305,7 @@ impl<'a> Image<'a> {
         Error::Truncated { codec: CODEC, got, want: self.shape.len() }
     }
 
-    /// Writes what is not yet written once all scans are in.
+    /// Writes the remaining rows after all scans.
     #[inline(always)]
     fn finish(mut self) -> Result<()> {
         if self.seen.iter().any(|&seen| !seen) {
@@ -363,7 +371,7 @@ mod tests {
         Ok(dst)
     }
 
-    /// The stream with the frame's height and width replaced.
+    /// Returns the stream with another frame height and width.
     fn resized(stream: &[u8], height: u16, width: u16) -> Vec<u8> {
         let mut stream = stream.to_vec();
         let at = stream.windows(2).position(|w| w[0] == 0xff && (0xc0..=0xc3).contains(&w[1])).unwrap();
@@ -373,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_are_those_of_libjpeg_to_the_bit() {
+    fn pixels_are_bit_identical_to_libjpeg() {
         for case in cases() {
             assert_eq!(decoded(&case, case.stream).unwrap(), case.pixels, "{:?}", case.shape);
         }
@@ -394,8 +402,8 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_decides_about_colour_not_the_markers() {
-        // A JFIF stream, which by its own markers is YCbCr, in a file whose tags say RGB.
+    fn photometric_tag_decides_the_colour_not_the_markers() {
+        // A JFIF stream, which is YCbCr by its own markers, in a file whose tags say RGB.
         let mut case = cases().swap_remove(0);
         let converted = decoded(&case, case.stream).unwrap();
         case.params.photometric = 2;
@@ -408,11 +416,11 @@ mod tests {
     }
 
     #[test]
-    fn truncated_stream_is_an_error_not_gray() {
+    fn truncated_stream_is_an_error_not_grey_pixels() {
         for case in cases() {
             for length in 0..case.stream.len() {
                 match decoded(&case, &case.stream[..length]) {
-                    // Only what carries no pixels may be missing: the end marker and padding bits.
+                    // Only bytes without pixels may be missing: the end marker and padding bits.
                     Ok(pixels) => assert!(pixels == case.pixels && length + 3 >= case.stream.len(), "{length}"),
                     Err(Error::Truncated { got, want, .. }) => assert!(got < want && want == case.shape.len()),
                     Err(error) => panic!("{length}: {error}"),
@@ -468,7 +476,7 @@ mod tests {
         for case in cases() {
             let Shape { width, height, .. } = case.shape;
             let larger = Case { shape: Shape { width: width + 3, height: height + 2, ..case.shape }, ..case };
-            // A lossless stream of one band differs from a folded one in its width only.
+            // A lossless stream of one band differs from a folded one only in its width.
             let pixels = decoded(&larger, case.stream).unwrap();
             let (narrow, wide) = (case.shape.row_bytes(), larger.shape.row_bytes());
             for (y, row) in pixels.chunks_exact(wide).enumerate() {
@@ -482,11 +490,11 @@ mod tests {
     }
 
     #[test]
-    fn frame_that_does_not_fit_is_refused_before_it_costs_memory() {
+    fn frame_that_does_not_fit_is_refused_before_allocation() {
         for case in cases() {
             let huge = resized(case.stream, 65535, 65535);
             assert!(matches!(decoded(&case, &huge), Err(Error::Mismatch { what: "width", found: 65535, .. })));
-            // A tall one may be a last strip; its rows beyond the block are not read.
+            // A tall frame may be a last strip; its rows after the block are not read.
             let tall = resized(case.stream, 65535, case.shape.width as u16);
             match decoded(&case, &tall) {
                 Ok(_) | Err(Error::Truncated { .. } | Error::Corrupt { .. } | Error::Memory { .. }) => {}

@@ -1,8 +1,8 @@
 //! JPEG 2000 (compression 34712, and Aperio's 33003 and 33005): a codestream or a JP2 file in each block.
 //!
-//! The `hayro-jpeg2000` crate decodes; it is pure Rust without `unsafe`, and it allocates what the stream asks for. So
-//! `codestream.rs` checks each stream against the block first. `hayro-jpeg2000` does not encode; the `openjp2` crate does.
-//! Without the feature `jpeg2000` the check remains, because the GPU crate needs it.
+//! The `hayro-jpeg2000` crate decodes. It is pure Rust without `unsafe`, but it allocates as much as the stream
+//! requests, so `codestream.rs` first checks each stream against the block. `hayro-jpeg2000` does not encode;
+//! the `openjp2` crate does. Without the feature `jpeg2000` the check remains, because the GPU crate needs it.
 
 #[cfg_attr(not(feature = "jpeg2000"), expect(dead_code, reason = "the decoder uses what the check finds"))]
 mod codestream;
@@ -25,43 +25,46 @@ const CODEC: &str = "JPEG 2000";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Colour {
-    /// The samples of the TIFF, as they are.
+    /// The samples of the TIFF, unchanged.
     Stored,
-    /// YCbCr that the file does not declare (Aperio's 33003): converted to RGB.
+    /// YCbCr that the file does not declare (Aperio's 33003). It is converted to RGB.
     Ycc,
 }
 
-/// How much of the image the encoder keeps.
+/// The quality of the encoded image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Quality {
-    /// Everything: the reversible 5/3 wavelet.
+    /// Lossless: the reversible 5/3 wavelet.
     Lossless,
-    /// What fits in this part of the uncompressed size, above 0 to 100 percent: what GDAL's JP2 drivers call QUALITY. Every block
-    /// gets the same number of bytes, whatever is in it, and of those the markers take about 150: too many for tiny blocks.
+    /// A fixed size: a percentage of the uncompressed size, above 0 to 100. GDAL's JP2 drivers call it QUALITY.
+    /// Every block gets the same number of bytes, whatever its content. The markers take about 150 of them,
+    /// which is too many for tiny blocks.
     Percent(f32),
-    /// What is needed for this peak signal-to-noise ratio, in decibels, the peak being the largest value that the bits of a sample can
-    /// hold. Every block looks equally good, and plain ones are small.
+    /// A peak signal-to-noise ratio in decibels. The peak is the largest value of a sample with this number of
+    /// bits. Every block has the same quality, and blocks with little detail are small.
     Psnr(f32),
 }
 
 /// The settings of the encoder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EncodeParams {
-    /// How much of the image the encoder keeps.
+    /// The quality of the encoded image.
     pub quality: Quality,
-    /// The first three samples are red, green and blue, or as much alike: store their differences, which are smaller.
+    /// Whether the first three samples are red, green and blue, or similarly correlated. The encoder then
+    /// stores their differences, which are smaller.
     pub rgb: bool,
 }
 
-/// Checks that a stream announces such a block and that decoding it needs no more memory than a block of that size may take.
+/// Checks that the headers of a stream describe this block, and that decoding it needs no more memory than the
+/// limit for a block of that size.
 ///
-/// [`decode`] does this itself. The function is public for other decoders, which may not.
+/// [`decode`] does this itself. The function is public for other decoders that may not.
 pub fn check(src: &[u8], shape: Shape) -> Result<()> {
     codestream::check(src, shape).map(|_| ())
 }
 
-/// The error for a stream that the standard allows but the decoder does not support.
+/// Returns the error for a stream that the standard allows but the decoder does not support.
 fn unsupported(name: &'static str) -> Error {
     Error::Unsupported { name, code: 34712 }
 }

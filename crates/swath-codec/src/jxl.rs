@@ -1,4 +1,4 @@
-//! JPEG XL (compression 50002, and 52546 as DNG 1.7 has it), by jxl-oxide.
+//! JPEG XL (compression 50002, and 52546 in DNG 1.7), with jxl-oxide.
 
 use crate::{Error, Result, SampleFormat, Shape};
 use jxl_bitstream::{Bitstream, ContainerParser, ParseEvent};
@@ -10,21 +10,25 @@ use std::borrow::Cow;
 
 const CODEC: &str = "JPEG XL";
 
-/// Working memory for each sample of the block. Lossy images of 512x512 pixels take 8 bytes; layers and patches take more.
+/// The working memory per sample of the block. Lossy images of 512x512 pixels take 8 bytes; layers and patches
+/// take more.
 const BYTES_PER_SAMPLE: usize = 48;
 
-/// Working memory that an image of any size may take, for tables and the padding to whole groups.
+/// The working memory of an image of any size, for tables and the padding to whole groups.
 const BASE_BYTES: usize = 32 << 20;
 
 /// The largest colour profile that is read (it is not used).
 const MAX_ICC: u64 = 4 << 20;
 
-/// Patches and layers are frames of their own. More than this is a way to make a decoder work for nothing.
+/// The limit on frames; patches and layers are separate frames. A stream with more only wastes the decoder's
+/// time.
 const MAX_FRAMES: usize = 64;
 
-/// Decodes one block. Colour channels come first, extra channels (alpha or not) follow as the other samples.
+/// Decodes one block. The colour channels come first; extra channels (alpha or others) become the remaining
+/// samples.
 ///
-/// Samples are given in the colour space of the stream. Integers of another depth than the block's are scaled to it.
+/// The samples are in the colour space of the stream. Integers with another depth than the block are scaled to
+/// its depth.
 pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     let kind = SampleType::of(shape)?;
     check("output bytes", dst.len(), shape.len())?;
@@ -59,7 +63,7 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The error for what jxl-oxide does not accept.
+/// Returns the error for a stream that jxl-oxide does not accept.
 fn refused(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
     let what = match error.downcast_ref::<jxl_render::Error>() {
         Some(jxl_render::Error::Buffer(_)) => "it requires more working memory than an image of its size needs",
@@ -76,7 +80,8 @@ fn check(what: &'static str, found: usize, expected: usize) -> Result<()> {
     Err(Error::Mismatch { codec: CODEC, what, found: found as u64, expected: expected as u64 })
 }
 
-/// The bare codestream. Boxes around it hold metadata that may be compressed without bounds, and are dropped.
+/// Returns the bare codestream. The boxes around it contain metadata that may be compressed without limits, and
+/// are dropped.
 fn codestream(src: &[u8]) -> Result<Cow<'_, [u8]>> {
     if src.starts_with(&[0xff, 0x0a]) {
         return Ok(Cow::Borrowed(src));
@@ -93,7 +98,7 @@ fn codestream(src: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(Cow::Owned(stream))
 }
 
-/// Compares the image header with the block, before the decoder allocates anything by it.
+/// Compares the image header with the block, before the decoder allocates memory.
 fn check_header(stream: &[u8], shape: Shape) -> Result<()> {
     let mut bits = Bitstream::new(stream);
     let header = match ImageHeader::parse(&mut bits, ()) {
@@ -120,7 +125,7 @@ fn check_header(stream: &[u8], shape: Shape) -> Result<()> {
     Ok(())
 }
 
-/// What a sample of the block is.
+/// The type of a sample of the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SampleType {
     U8,
@@ -144,7 +149,7 @@ impl SampleType {
     }
 }
 
-/// Puts one channel into its places among the interleaved samples.
+/// Copies one channel to its positions among the interleaved samples.
 fn place(grid: &ImageBuffer, depth: BitDepth, kind: SampleType, n: usize, shape: Shape, dst: &mut [u8]) {
     match grid {
         ImageBuffer::F32(grid) => place_rows(|y| grid.get_row(y), |&v| v, float_writer(kind), n, shape, dst),
@@ -153,7 +158,7 @@ fn place(grid: &ImageBuffer, depth: BitDepth, kind: SampleType, n: usize, shape:
     }
 }
 
-/// Places samples that are still as coded: integers, or the bits of floats.
+/// Copies samples in their coded form: integers, or the bits of floats.
 fn place_whole<'a, T: 'a>(
     row: impl Fn(usize) -> &'a [T],
     value: impl Fn(&T) -> i32,
@@ -171,7 +176,7 @@ fn place_whole<'a, T: 'a>(
             let write = |v: i32, out: &mut [u8]| out.copy_from_slice(&(v.clamp(0, 65535) as u16).to_ne_bytes());
             place_rows(row, value, write, n, shape, dst);
         }
-        // The bits themselves, so that infinities, NaN and subnormal numbers arrive as they were.
+        // The bits are copied, so that infinities, NaN and subnormal numbers do not change.
         (BitDepth::FloatSample { bits_per_sample: 16, exp_bits: 5 }, SampleType::F16) => {
             place_rows(row, value, |v: i32, out| out.copy_from_slice(&(v as u16).to_ne_bytes()), n, shape, dst);
         }
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn lossy_is_within_one_of_libjxl() {
+    fn lossy_differs_from_libjxl_by_at_most_one() {
         let case = case!("lossy", 37, 27, 3, 8, Uint);
         let pixels = decoded(case.stream, case.shape).unwrap();
         assert!(pixels.iter().zip(case.pixels).all(|(got, want)| got.abs_diff(*want) <= 1));

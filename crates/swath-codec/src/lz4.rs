@@ -1,7 +1,7 @@
-//! LZ4 (compression 50004): the frame format, or a bare block when there is no frame.
+//! LZ4 (compression 50004): the frame format, or a bare block without a frame.
 //!
-//! Blocks are decoded here and not by a crate, because a crate gives nothing of a block that is cut off or that is
-//! larger than what is needed of it, and because the destination itself serves as the window.
+//! This module decodes blocks itself, because the LZ4 crates return nothing for a block that is truncated or
+//! longer than the requested bytes, and because the destination can serve as the window.
 
 use std::io::Write;
 
@@ -12,14 +12,14 @@ use crate::{Error, Result};
 
 const NAME: &str = "LZ4";
 const MAGIC: u32 = 0x184D_2204;
-/// Frames of this kind, in any of 16 variants, carry no data.
+/// The magic number of frames without data, in any of 16 variants.
 const SKIPPABLE: u32 = 0x184D_2A50;
-/// Set in a block's size: the block is stored as it is.
+/// Set in the size of a block that is stored without compression.
 const STORED: u32 = 0x8000_0000;
 
-/// Decodes `src` until it ends or `dst` is full, and returns how many bytes of `dst` are decoded.
+/// Decodes `src` until it ends or `dst` is full, and returns the number of decoded bytes in `dst`.
 ///
-/// The bytes of `dst` after those are unspecified.
+/// The bytes of `dst` after the decoded ones are unspecified.
 pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
     let mut rest = src;
     let mut out = 0;
@@ -34,7 +34,7 @@ pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
             let Some(size) = take_u32(&mut rest) else { break };
             rest = rest.get(size as usize..).unwrap_or_default();
         } else {
-            return corrupt("something that is no frame follows a frame");
+            return corrupt("data that is not a frame follows a frame");
         }
     }
     Ok(out)
@@ -44,7 +44,7 @@ fn is_skippable(magic: u32) -> bool {
     magic & !0xF == SKIPPABLE
 }
 
-/// Decodes the frame whose magic number was just read to `dst[out..]`; returns where the data ends.
+/// Decodes the frame after its magic number to `dst[out..]`. Returns the end of the data.
 fn decode_frame(rest: &mut &[u8], dst: &mut [u8], out: usize) -> Result<usize> {
     let Some(header) = Header::read(rest)? else {
         *rest = &[];
@@ -53,7 +53,8 @@ fn decode_frame(rest: &mut &[u8], dst: &mut [u8], out: usize) -> Result<usize> {
     let start = out;
     let mut out = out;
     loop {
-        // The decoder looks for the end mark even when `dst` is full: it shows whether the checksum is of these bytes.
+        // The decoder reads up to the end mark even if `dst` is full: the mark shows whether the checksum
+        // covers these bytes.
         let size = match peek_u32(rest) {
             Some(0) => break,
             Some(size) if out < dst.len() => size,
@@ -97,7 +98,7 @@ fn decode_frame(rest: &mut &[u8], dst: &mut [u8], out: usize) -> Result<usize> {
     Ok(out)
 }
 
-/// The part of a frame header that decoding needs.
+/// The fields of a frame header that decoding needs.
 struct Header {
     independent: bool,
     block_checksum: bool,
@@ -106,14 +107,14 @@ struct Header {
 }
 
 impl Header {
-    /// Reads the header that follows the magic number; `None` when it is cut off.
+    /// Reads the header after the magic number; `None` if it is truncated.
     fn read(rest: &mut &[u8]) -> Result<Option<Self>> {
         let &[flags, sizes, ..] = *rest else { return Ok(None) };
         if flags >> 6 != 1 {
             return corrupt("the version of its frame is unknown");
         }
         if flags & 1 != 0 {
-            return corrupt("it needs a dictionary that nobody can know");
+            return corrupt("it needs a dictionary, which a TIFF cannot store");
         }
         let len = if flags & 8 != 0 { 10 } else { 2 };
         let Some((fields, after)) = rest.split_at_checked(len) else { return Ok(None) };
@@ -135,8 +136,8 @@ impl Header {
     }
 }
 
-/// Decodes one block to `dst[out..]` with `dst[window..out]` as what came before; returns where the data ends and
-/// whether `dst` had room for all of it.
+/// Decodes one block to `dst[out..]`, with `dst[window..out]` as the preceding data. Returns the end of the
+/// data and whether `dst` had space for all of it.
 fn decode_block(src: &[u8], dst: &mut [u8], window: usize, out: usize) -> Result<(usize, bool)> {
     let mut at = 0;
     let mut out = out;
@@ -193,7 +194,7 @@ fn copy_match(dst: &mut [u8], out: usize, distance: usize, len: usize) {
     let start = out - distance;
     let end = out + len;
     let mut out = out;
-    // Each round doubles what may be copied from.
+    // Each round doubles the number of bytes that can be copied.
     while out < end {
         let len = (out - start).min(end - out);
         dst.copy_within(start..start + len, out);
@@ -201,7 +202,8 @@ fn copy_match(dst: &mut [u8], out: usize, distance: usize, len: usize) {
     }
 }
 
-/// Reads the bytes that lengthen a literal or a match. Beyond the end of `src` a length is as good as its parts.
+/// Reads the bytes that extend the length of a literal or a match. If `src` ends early, the length is the sum
+/// of the bytes that are present.
 fn extension(src: &[u8], at: &mut usize) -> usize {
     let mut sum = 0;
     while let Some(&byte) = src.get(*at) {
@@ -228,14 +230,15 @@ fn corrupt<T>(what: &'static str) -> Result<T> {
     Err(Error::Corrupt { codec: NAME, what })
 }
 
-/// Appends one LZ4 frame with a checksum of its content to `out`: of one block if it is not too large, as nvCOMP decodes only those.
+/// Appends one LZ4 frame with a content checksum to `out`. It has one block if the data is not too large,
+/// because nvCOMP decodes only such frames.
 pub fn encode(src: &[u8], out: &mut Vec<u8>) {
     let sizes = [(64 << 10, BlockSize::Max64KB), (256 << 10, BlockSize::Max256KB), (1 << 20, BlockSize::Max1MB)];
     let fitting = sizes.into_iter().find(|&(most, _)| src.len() <= most);
     let block_size = fitting.map_or(BlockSize::Max4MB, |(_, size)| size);
     let info = FrameInfo::new().block_size(block_size).content_checksum(true);
     let mut frame = FrameEncoder::with_frame_info(info, &mut *out);
-    // Cannot fail: writing to a vector does not.
+    // This cannot fail, because writing to a vector does not fail.
     let _ = frame.write_all(src);
     let _ = frame.finish();
 }
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_in_a_row_and_skippable_frames_are_one_stream() {
+    fn consecutive_and_skippable_frames_are_one_stream() {
         let plain = ramp(3000);
         let skippable = [0x53, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, 9, 9, 9];
         let mut stream = Vec::new();
@@ -333,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_off_header_is_an_end_not_damage() {
+    fn truncated_header_is_an_end_not_corruption() {
         let info = FrameInfo::new().content_size(Some(3000));
         let stream = framed(&ramp(3000), info);
         for len in 4..20 {

@@ -7,14 +7,15 @@ use lzma_rust2::{Action, CheckType, Status, XzOptions, XzStream, XzWriter};
 use crate::{Error, Result};
 
 const NAME: &str = "LZMA";
-/// The memory that a stream may ask for. Its dictionary is not allocated at once but grows with the output, so a wrong header
-/// costs nothing even below this limit; the largest preset asks for 65 MiB.
+/// The limit on the memory that a stream may request. The dictionary grows with the output and is not allocated
+/// at once, so a wrong header costs nothing even below this limit. The largest preset requests 65 MiB.
 const MEMORY_LIMIT: u64 = 256 << 20;
 
-/// Decodes the xz streams of `src` until they end or `dst` is full, and returns how many bytes of `dst` are decoded.
+/// Decodes the xz streams of `src` until they end or `dst` is full, and returns the number of decoded bytes in
+/// `dst`.
 ///
-/// The check value counts when the stream is read to its end: a wrong one makes the stream corrupt, a missing one does
-/// not. The bytes of `dst` after the decoded ones are unspecified.
+/// The check value is tested if the stream is read to its end: a wrong one is an error, a missing one is not.
+/// The bytes of `dst` after the decoded ones are unspecified.
 pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
     let mut stream = XzStream::new_mem_limit(false, (MEMORY_LIMIT >> 10) as u32);
     let mut rest = src;
@@ -30,27 +31,28 @@ pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
         };
         rest = &rest[step.bytes_consumed..];
         out += step.bytes_produced;
-        // No progress: the stream is cut off, or holds more than there is room for.
+        // There is no progress: the stream is truncated, or contains more than `dst` has space for.
         if step.status == Status::StreamEnd || (step.bytes_consumed, step.bytes_produced) == (0, 0) {
             return Ok(out);
         }
     }
 }
 
-/// Appends one xz stream of `preset` 0 (fast) to 9 (small) that holds `src` to `out`.
+/// Appends one xz stream with `preset` 0 (fast) to 9 (small) that contains `src` to `out`.
 ///
-/// libtiff puts a delta filter of one byte before LZMA2, which does for samples of one byte what a predictor does for all; it is
-/// left out here, where the predictor is chosen apart, and readers learn from the stream that it is not there.
+/// libtiff applies a delta filter of one byte before LZMA2. For samples of one byte it has the effect of a
+/// predictor. Swath omits the filter, because the caller chooses a predictor separately. The stream itself
+/// states its filters to readers.
 ///
 /// # Errors
-/// There is no such preset.
+/// Returns an error if the preset does not exist.
 pub fn encode(src: &[u8], preset: u32, out: &mut Vec<u8>) -> Result<()> {
     if preset > 9 {
         return Err(Error::Unsuited { codec: NAME, what: "a preset outside 0 to 9" });
     }
     let mut options = XzOptions::with_preset(preset);
     options.set_check_sum_type(CheckType::Crc32);
-    // A dictionary larger than the block never fills, yet costs ten times its size: 94 MB for preset 6.
+    // A dictionary larger than the block is never filled, but costs ten times its size: 94 MB for preset 6.
     let enough = u32::try_from(src.len()).ok().and_then(u32::checked_next_power_of_two).unwrap_or(u32::MAX);
     let dictionary = &mut options.lzma_options.dict_size;
     *dictionary = enough.clamp(MIN_DICTIONARY, *dictionary);
@@ -59,7 +61,7 @@ pub fn encode(src: &[u8], preset: u32, out: &mut Vec<u8>) -> Result<()> {
         writer.write_all(src)?;
         writer.finish()
     });
-    // A `Vec` takes everything, so only the options could be wrong.
+    // A `Vec` accepts all output, so only the options could cause an error.
     if written.is_err() {
         out.truncate(start);
         return Err(Error::Unsuited { codec: NAME, what: "a block of this size" });
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
     use crate::torture::{classes, noise, ramp, torture};
 
-    /// Written by libtiff: 24 bytes of 7 and the alphabet, with a delta filter of distance 1.
+    /// libtiff wrote this stream: 24 bytes of 7 and the alphabet, with a delta filter of distance 1.
     const LIBTIFF: [u8; 64] = [
         253, 55, 122, 88, 90, 0, 0, 0, 255, 18, 217, 65, 2, 1, 3, 1, 0, 33, 1, 22, 121, 32, 196, 238, 224, 0, 49, 0,
         11, 93, 0, 3, 128, 58, 39, 191, 183, 94, 103, 19, 123, 224, 0, 0, 0, 1, 31, 50, 53, 234, 11, 37, 6, 114, 158,
@@ -119,7 +121,7 @@ mod tests {
         let plain = ramp(3000);
         let stream = encoded(&plain, CheckType::Crc32, None);
         let mut dst = vec![0; plain.len()];
-        // Index of 8 bytes and its checksum, then the footer of 12 bytes, follow the check.
+        // After the check follow the index of 8 bytes with its checksum and the footer of 12 bytes.
         let check = stream.len() - 12 - 12 - 4;
         assert_eq!(decode(&stream[..check], &mut dst), Ok(plain.len()));
         let mut damaged = stream.clone();
@@ -141,20 +143,20 @@ mod tests {
         assert!(matches!(encode(&[], 10, &mut Vec::new()), Err(Error::Unsuited { .. })));
     }
 
-    /// The size of the dictionary is what a reader has to allocate, too.
+    /// A reader has to allocate the size of the dictionary too.
     #[test]
     fn dictionary_is_not_larger_than_the_block_needs() {
         for (length, property) in [(1, 0), (4096, 0), (4097, 2), (1 << 20, 16), (9 << 20, 22)] {
             let mut stream = Vec::new();
             encode(&vec![0; length], 6, &mut stream).unwrap();
-            // Stream header of 12 bytes; size and flags of the block; LZMA2, one byte of properties.
+            // The stream header of 12 bytes; size and flags of the block; LZMA2 with one byte of properties.
             assert_eq!(stream[12..17], [2, 0, 0x21, 1, property], "{length} bytes");
         }
     }
 
     #[test]
     fn dictionary_of_gigabytes_is_refused() {
-        // The stream of libtiff with the largest dictionary size there is, 4 GiB - 1.
+        // The stream of libtiff with the largest possible dictionary size, 4 GiB - 1.
         let mut stream = LIBTIFF;
         stream[19..24].copy_from_slice(&[40, 210, 61, 165, 47]);
         let error = decode(&stream, &mut [0; 50]).unwrap_err();
@@ -162,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn large_dictionary_for_a_small_block_is_no_obstacle() {
-        // 64 MiB, as the highest preset of every xz writer asks for.
+    fn large_dictionary_for_a_small_block_is_accepted() {
+        // 64 MiB, which the highest preset of every xz writer requests.
         let mut stream = LIBTIFF;
         stream[19..24].copy_from_slice(&[28, 103, 201, 17, 14]);
         let mut dst = [0; 50];

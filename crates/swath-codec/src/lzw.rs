@@ -1,8 +1,8 @@
-//! LZW (TIFF 6.0 section 13), and the bit-reversed form that predates it.
+//! LZW (TIFF 6.0 section 13), and the older bit-reversed form.
 //!
-//! The decoder stores no strings. The entry that a code adds to the table is the text of that code plus the first byte
-//! of the next one, and the two are adjacent in the output; so the table is the list of places where each code
-//! began to write, and a code is decoded by copying from earlier output.
+//! The decoder stores no strings. The entry that a code adds to the table is the string of that code plus the
+//! first byte of the next string, and the two are adjacent in the output. So the table is the list of positions
+//! where the output of each code starts, and the decoder decodes a code by copying earlier output.
 
 use std::hint::select_unpredictable;
 
@@ -12,18 +12,21 @@ const NAME: &str = "LZW";
 const CLEAR: usize = 256;
 const END: usize = 257;
 const FIRST: usize = 258;
-/// Codes have at most 12 bits.
+/// The number of codes: a code has at most 12 bits.
 const CODES: usize = 4096;
-/// The entry after whose making the encoder starts anew; one less than the specification's 4094, as libtiff does.
+/// The last entry before the encoder clears the table. It is one less than the specification's 4094, as in
+/// libtiff.
 const LAST: usize = 4093;
-/// Bytes moved at once for a short string. 98 % of the strings in terrain and all in optical imagery fit.
+/// The number of bytes copied at once for a short string. 98 % of the strings in terrain and all in optical
+/// imagery fit.
 const WORD: usize = 8;
-/// Bytes moved at once for a long string.
+/// The number of bytes copied at once for a long string.
 const CHUNK: usize = 32;
-/// Codes decoded from one 64-bit load: 4 x 12 bits and 7 bits of misalignment fit. More for narrow codes gains nothing.
+/// The number of codes decoded from one 64-bit load: 4 x 12 bits and 7 bits of misalignment fit. More codes per
+/// load are not faster, even for narrow codes.
 const GROUP: usize = 4;
 
-/// Places in the output, by code: see [`Decoder`].
+/// Positions in the output, indexed by code: see [`Decoder`].
 type Starts = [u32; CODES + 1];
 
 /// A table without strings.
@@ -39,11 +42,12 @@ static EMPTY: Starts = {
 };
 
 /// A reusable LZW decoder.
-// `starts[c]` is where the string of code `c` starts in the output, counted from the last Clear, and `starts[c + 1]` is
-// the position of its last byte: it has `starts[c + 1] - starts[c] + 1` bytes. EMPTY is chosen so that one comparison of this
-// length distinguishes a short string from everything else. Literals are all 0 and so have length 1. Clear, End and entries that
-// are not yet complete have a neighbour that is at least 2^29 away modulo 2^32, because positions are below 2^23:
-// there are at most 3839 strings of at most 3839 bytes before the table is full.
+// `starts[c]` is the position in the output where the string of code `c` starts, counted from the last Clear,
+// and `starts[c + 1]` is the position of its last byte: it has `starts[c + 1] - starts[c] + 1` bytes. The
+// values of EMPTY let one comparison of this length distinguish a short string from everything else. Literals
+// are all 0 and so have length 1. Clear, End and entries that are not complete have a neighbour that is at
+// least 2^29 away modulo 2^32, because positions are below 2^23: there are at most 3839 strings of at most 3839
+// bytes before the table is full.
 #[derive(Debug)]
 pub struct Decoder {
     starts: Box<Starts>,
@@ -51,13 +55,14 @@ pub struct Decoder {
 
 /// The state of decoding.
 struct Cursor {
-    /// The next unread bit of the source.
+    /// The position of the next unread bit of the source.
     bit: usize,
-    /// The next unwritten byte of the destination.
+    /// The position of the next unwritten byte of the destination.
     out: usize,
-    /// Where `out` was at the last Clear.
+    /// The value of `out` at the last Clear.
     base: usize,
-    /// One more than the last code that may come: the entry whose start the next code's text is.
+    /// One more than the largest code that may follow: the entry whose string starts with the string of the
+    /// next code.
     next: usize,
 }
 
@@ -68,22 +73,24 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder with an empty table.
+    /// Creates a decoder with an empty table.
     pub fn new() -> Self {
         Self { starts: Box::new(EMPTY) }
     }
 
-    /// Decodes `src` until it ends or `dst` is full, and returns how many bytes of `dst` are decoded.
+    /// Decodes `src` until it ends or `dst` is full, and returns the number of decoded bytes in `dst`.
     ///
-    /// The bytes of `dst` after those are unspecified. A stream without Clear at its start, without End at its end or
-    /// with codes after a full table is read as far as it makes sense, since there are writers of such streams.
+    /// The bytes of `dst` after the decoded ones are unspecified. A stream without Clear at its start, without
+    /// End at its end or with codes after a full table is decoded as far as possible, because some writers
+    /// produce such streams.
     pub fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        // Both forms start with Clear, 256 in 9 bits; least significant bit first that is 0x00, then a 1 bit.
+        // Both forms start with Clear, which is 256 in 9 bits. With the least significant bit first, that is
+        // 0x00 and then a 1 bit.
         let lsb = matches!(src, [0, second, ..] if second & 1 == 1);
         self.starts.copy_from_slice(&EMPTY);
         let mut at = Cursor { bit: 0, out: 0, base: 0, next: FIRST };
         while at.out < dst.len() {
-            // The width grows one code before it must in the new form, when it must in the old.
+            // The new form widens its codes one code earlier than necessary, the old form when it is necessary.
             let (code, width) = if lsb {
                 let width = width(at.next - 1);
                 (code_lsb(src, at.bit, width), width)
@@ -111,11 +118,12 @@ impl Decoder {
         Ok(at.out)
     }
 
-    /// Decodes codes of `W` bits while fewer than `LIMIT` entries are made and there is room to read and to write
-    /// whole words. Stops before a code that is no string, for the caller to judge.
+    /// Decodes codes of `W` bits while the table has fewer than `LIMIT` entries and whole words can be read and
+    /// written. Stops before a code that is not a string; the caller handles it.
     ///
-    /// This is the loop that matters: 1.8 times the speed of imagecodecs' on terrain and 1.9 on noise. Raw pointers
-    /// would make it 1.2 times faster still, which does not justify them.
+    /// Most of the decoding time is spent in this loop. It runs at 1.8 times the speed of imagecodecs on
+    /// terrain and 1.9 times on noise. Raw pointers would make it 1.2 times faster, which does not justify
+    /// them.
     fn run<const W: usize, const LIMIT: usize>(&mut self, src: &[u8], dst: &mut [u8], at: &mut Cursor) {
         let starts = &mut *self.starts;
         let Cursor { mut bit, out, base, mut next } = *at;
@@ -123,7 +131,7 @@ impl Decoder {
         if src.len() < 8 || text.len() < GROUP * WORD || next > LIMIT - GROUP {
             return;
         }
-        // Fits, since the table is not full. 32 bits spare the loop an overflow check.
+        // The value fits, because the table is not full. With 32 bits the loop needs no overflow check.
         let mut here = (out - base) as u32;
         'groups: while next <= LIMIT - GROUP && bit / 8 <= src.len() - 8 && here as usize <= text.len() - GROUP * WORD {
             let Some(word) = src[bit / 8..].first_chunk() else { break };
@@ -141,11 +149,12 @@ impl Decoder {
                     continue 'groups;
                 }
                 let Some(string) = read_word(text, start) else { break 'groups };
-                // A branch would be mispredicted: in noise literals and strings alternate at random.
+                // A branch would be mispredicted: in noise, literals and strings alternate at random.
                 let string = select_unpredictable(code < CLEAR, (code as u64).to_le_bytes(), string);
                 let Some(to) = text.get_mut(here as usize..here as usize + WORD) else { break 'groups };
                 to.copy_from_slice(&string);
-                // Only now: a code that names the entry it completes must not find it, and goes to `put_long`.
+                // The entry is stored only now: a code that refers to the entry that it completes must not find
+                // it here, and is handled by `put_long`.
                 starts[next] = here;
                 here += len;
                 next += 1;
@@ -155,12 +164,12 @@ impl Decoder {
         *at = Cursor { bit, out: base + here as usize, base, next };
     }
 
-    /// Writes the string or literal `code` with every check, cut off where `dst` ends.
+    /// Writes the string or literal `code` with every check, and truncates it at the end of `dst`.
     fn put(&mut self, code: usize, dst: &mut [u8], at: &mut Cursor) -> Result<()> {
         if code >= at.next {
             return Err(Error::Corrupt { codec: NAME, what: "a code is used before it is defined" });
         }
-        // A full table stays as it is: codes go on at 12 bits until Clear.
+        // A full table does not change: codes continue at 12 bits until Clear.
         if at.next <= CODES {
             self.starts[at.next] = (at.out - at.base) as u32;
             at.next += 1;
@@ -173,7 +182,7 @@ impl Decoder {
         let from = at.base + self.starts[code] as usize;
         let last = at.base + self.starts[code + 1] as usize;
         let len = (last - from + 1).min(dst.len() - at.out);
-        // When the code names the entry it completes, the last byte of the string is its own first.
+        // If the code refers to the entry that it completes, the last byte of the string equals its first byte.
         let own = len.min(at.out - from);
         dst.copy_within(from..from + own, at.out);
         if own < len {
@@ -188,14 +197,15 @@ fn read_word(text: &[u8], start: u32) -> Option<[u8; WORD]> {
     text.get(start as usize..start as usize + WORD)?.try_into().ok()
 }
 
-/// Copies the string of `code` to `here` and makes its entry, if it is a string and there is room for whole chunks.
-#[inline(never)] // Inlined four times, it takes the registers of the loop around it: 0.9 times the speed.
+/// Copies the string of `code` to `here` and adds its entry, if it is a string and there is space for whole
+/// chunks.
+#[inline(never)] // Inlining uses up registers of the surrounding loop: 0.9 times the speed.
 fn put_long(starts: &mut Starts, text: &mut [u8], code: usize, next: usize, here: usize) -> Option<u32> {
     if code < FIRST || code >= next {
         return None;
     }
     let from = starts[code] as usize;
-    // When the code names the entry it completes, the last byte of the string is its own first.
+    // If the code refers to the entry that it completes, the last byte of the string equals its first byte.
     let own = code + 1 == next;
     let last = if own { here } else { starts[code + 1] as usize };
     let len = last - from + 1;
@@ -212,12 +222,12 @@ fn put_long(starts: &mut Starts, text: &mut [u8], code: usize, next: usize, here
     Some(len as u32)
 }
 
-/// Bits of a code that may be `last`.
+/// Returns the number of bits of a code that may be `last`.
 fn width(last: usize) -> usize {
     (usize::BITS - last.leading_zeros()).clamp(9, 12) as usize
 }
 
-/// The code of `width` bits at `bit`, most significant bit first.
+/// Returns the code of `width` bits at `bit`, most significant bit first.
 fn code_msb(src: &[u8], bit: usize, width: usize) -> Option<usize> {
     let end = bit + width;
     let bytes = src.get(bit / 8..end.div_ceil(8))?;
@@ -225,18 +235,20 @@ fn code_msb(src: &[u8], bit: usize, width: usize) -> Option<usize> {
     Some(word >> (end.next_multiple_of(8) - end) & ((1 << width) - 1))
 }
 
-/// The code of `width` bits at `bit`, least significant bit first.
+/// Returns the code of `width` bits at `bit`, least significant bit first.
 fn code_lsb(src: &[u8], bit: usize, width: usize) -> Option<usize> {
     let bytes = src.get(bit / 8..(bit + width).div_ceil(8))?;
     let word = bytes.iter().rfold(0, |word, &byte| word << 8 | byte as usize);
     Some(word >> (bit % 8) & ((1 << width) - 1))
 }
 
-/// Slots of the encoder's hash table: 4 for each string that it can hold, so that probing is rare.
+/// The number of slots of the encoder's hash table: 4 for each string that it can store, so that probing is
+/// rare.
 const SLOTS: usize = 16384;
-/// From an occupied slot to the next try. Far, because the neighbours belong to neighbouring prefixes.
+/// The distance from an occupied slot to the next one to probe. It is large because the neighbouring slots
+/// belong to neighbouring prefixes.
 const STRIDE: usize = 5003;
-/// A free slot. No string has this value: it would extend code 4095, which is never made.
+/// The value of a free slot. No string has this value: it would extend code 4095, which never exists.
 const FREE: u32 = u32::MAX;
 
 /// Appends the LZW form of `src` to `out`: most significant bit first, Clear at the start, End at the end.
@@ -244,13 +256,13 @@ pub fn encode(src: &[u8], out: &mut Vec<u8>) {
     let mut bits = BitWriter { out, word: 0, count: 0 };
     bits.put(CLEAR, 9);
     let Some((&first, rest)) = src.split_first() else { return bits.finish(9) };
-    // A slot holds prefix (12 bits), last byte (8 bits) and code (12 bits) of a string.
+    // A slot contains the prefix (12 bits), the last byte (8 bits) and the code (12 bits) of a string.
     let mut strings = [FREE; SLOTS];
     let mut next = FIRST;
     let mut prefix = first as usize;
     'bytes: for &byte in rest {
         let key = (prefix << 8 | byte as usize) as u32;
-        // The prefix enters late and by one cheap operation, since it is what the next step waits for: on class maps
+        // The prefix enters late and by one cheap operation, because the next step depends on it: on class maps
         // this is 1.5 times as fast as a multiplicative hash of both.
         let mut slot = ((byte as usize * 0x9E5) ^ prefix) % SLOTS;
         while strings[slot] != FREE {
@@ -271,15 +283,15 @@ pub fn encode(src: &[u8], out: &mut Vec<u8>) {
         }
     }
     bits.put(prefix, width(next));
-    // Readers count the last code as making an entry too.
+    // Readers add an entry for the last code too.
     bits.finish(width(next + 1));
 }
 
 struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
-    /// The last bits, of which `count` are not yet in `out`.
+    /// The last bits, of which `count` are not written to `out` yet.
     word: u64,
-    /// Less than 32.
+    /// The value is less than 32.
     count: usize,
 }
 
@@ -315,7 +327,7 @@ mod tests {
         out
     }
 
-    /// The textbook decoder: strings in a list, one code at a time.
+    /// The textbook decoder: it keeps the strings in a list and decodes one code at a time.
     fn textbook(src: &[u8], limit: usize, lsb: bool) -> Result<Vec<u8>> {
         let (mut out, mut bit) = (Vec::new(), 0);
         let mut strings: Vec<Vec<u8>> = Vec::new();
@@ -371,7 +383,7 @@ mod tests {
 
     #[test]
     fn libtiff_stream_decodes() {
-        // Written by libtiff: 24 bytes of 7 and the alphabet.
+        // libtiff wrote this stream: 24 bytes of 7 and the alphabet.
         let stream = &[
             128, 1, 224, 80, 56, 36, 22, 13, 3, 48, 152, 140, 102, 67, 41, 152, 206, 104, 52, 154, 141, 102, 195, 105,
             184, 222, 112, 56, 156, 142, 103, 67, 169, 216, 238, 120, 60, 158, 160, 32,
@@ -390,14 +402,14 @@ mod tests {
             assert_eq!(decode(&stream, &mut dst), Ok(plain.len()));
             assert!(dst == plain);
             let other = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).decode(&stream).unwrap();
-            assert!(other == plain, "weezl reads something else");
+            assert!(other == plain, "weezl decodes other bytes");
         }
     }
 
     #[test]
     fn end_code_has_the_right_width_after_any_length() {
         let plain = noise(9000, 256);
-        // Lengths at which the code before End is the one that widens, or that fills the table.
+        // Lengths for which the code before End is the one that increases the width or that fills the table.
         for len in (0..600).chain(760..775).chain(1785..1800).chain(3825..3845) {
             let stream = encoded(&plain[..len]);
             let other = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).decode(&stream).unwrap();
@@ -430,8 +442,8 @@ mod tests {
     }
 
     #[test]
-    fn missing_clear_and_missing_end_are_forgiven() {
-        // 9-bit codes 'a', 'b', 258 and nothing more.
+    fn missing_clear_and_missing_end_are_accepted() {
+        // The 9-bit codes 'a', 'b' and 258, and nothing else.
         let stream = [0b0011_0000, 0b1001_1000, 0b1010_0000, 0b0100_0000];
         let mut dst = [0; 10];
         assert_eq!(decode(&stream, &mut dst), Ok(4));
@@ -439,12 +451,12 @@ mod tests {
     }
 
     #[test]
-    fn full_table_without_clear_goes_on_at_12_bits() {
+    fn full_table_without_clear_continues_at_12_bits() {
         let mut stream = Vec::new();
         let mut bits = BitWriter { out: &mut stream, word: 0, count: 0 };
         let mut want = Vec::new();
         for i in 0..20_000 {
-            // After the table is full, also the first and the last entry.
+            // After the table is full, the first and the last entry are used too.
             let code = match i {
                 ..3900 => i % 251,
                 _ => [FIRST, CODES - 1, i % 256][i % 3],
@@ -468,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_streams_read_as_the_textbook_says() {
+    fn damaged_streams_decode_as_in_the_textbook_decoder() {
         let mut random = noise(40_000, 256).into_iter().cycle();
         let mut number = move || random.next().unwrap() as usize | (random.next().unwrap() as usize) << 8;
         for plain in [noise(20_000, 256), noise(20_000, 3), classes(20_000), vec![9; 20_000]] {

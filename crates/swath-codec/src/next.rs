@@ -1,23 +1,26 @@
 //! NeXT 2-bit run lengths (compression 32766).
 //!
-//! The first byte of a row selects its form: 0x00 is followed by the row as it is, 0x40 by the offset and the
-//! length (two big-endian bytes each) of the part that is not white and then that part, and any other byte is the first of
-//! runs, a grey value in the upper two bits and a length in the lower six, that go on until the row is full.
+//! The first byte of a row selects its form. 0x00 is followed by the uncompressed row. 0x40 is followed by the
+//! offset and the length (two big-endian bytes each) of the part that is not white, and then by that part. Any
+//! other byte is the first of a sequence of runs that fills the row: a grey value in the upper two bits and a
+//! length in the lower six.
 
 use crate::{Error, Result, Shape};
 
 const NAME: &str = "NeXT";
 
-/// The grey value 3 four times.
+/// The grey value 3, four times.
 const WHITE: u8 = 0xff;
 
-/// Decodes a block of 2-bit pixels into `dst` and returns the bytes written: all of the block.
+/// Decodes a block of 2-bit pixels into `dst` and returns the number of bytes written, which is the whole
+/// block.
 ///
-/// Rows after the end of the stream are white, and what a run has too much for its row is dropped, as in libtiff.
+/// Rows after the end of the stream are white, and the part of a run that exceeds its row is dropped, as in
+/// libtiff.
 ///
 /// # Errors
-/// [`Error::Truncated`] when the stream ends inside a row, [`Error::Corrupt`] when a part does not fit in its row,
-/// [`Error::Unsuited`] when the block is not two bits deep.
+/// [`Error::Truncated`] if the stream ends inside a row, [`Error::Corrupt`] if a part does not fit in its row,
+/// [`Error::Unsuited`] if the samples do not have two bits.
 pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<usize> {
     if shape.bits != 2 || shape.samples != 1 {
         return Err(Error::Unsuited { codec: NAME, what: "samples of other than two bits" });
@@ -53,14 +56,14 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<usize> {
     Ok(want)
 }
 
-/// Copies pixels as they are and returns what follows them.
+/// Copies uncompressed pixels and returns the rest of the stream.
 fn literal<'a>(src: &'a [u8], pixels: &mut [u8]) -> Option<&'a [u8]> {
     let (bytes, rest) = src.split_at_checked(pixels.len())?;
     pixels.copy_from_slice(bytes);
     Some(rest)
 }
 
-/// Decodes the runs of one white row and returns what follows them.
+/// Decodes the runs of one white row and returns the rest of the stream.
 fn runs<'a>(src: &'a [u8], row: &mut [u8], width: usize) -> Option<&'a [u8]> {
     let mut rest = src;
     let mut x = 0;
@@ -70,7 +73,7 @@ fn runs<'a>(src: &'a [u8], row: &mut [u8], width: usize) -> Option<&'a [u8]> {
         let grey = code >> 6;
         let end = (x + usize::from(code & 0x3f)).min(width);
         for x in x..end {
-            // The row is all ones, so clearing the bits that are not in the value sets it.
+            // The row is all ones, so clearing the bits that are not in the value sets the value.
             row[x / 4] &= !((!grey & 3) << (6 - x % 4 * 2));
         }
         x = end;
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_the_three_row_kinds_is_read_and_the_next_row_found() {
+    fn each_of_the_three_row_forms_is_read_and_the_next_row_found() {
         let src = [0x82, 0xc1, 0x00, 0x05, 0x00, 0x1b, 0xe4, 0x40, 0, 1, 0, 1, 0x55, 0x43, 0x83];
         assert_eq!(
             decoded(&src, 6, 4).unwrap(),
@@ -104,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn runs_past_the_row_are_cut_and_rows_past_the_stream_are_white() {
+    fn runs_past_the_row_are_truncated_and_rows_past_the_stream_are_white() {
         assert_eq!(decoded(&[0x8f], 5, 3).unwrap(), [0xaa, 0xbf, 0xff, 0xff, 0xff, 0xff]);
     }
 
     #[test]
-    fn truncated_row_is_an_error_of_any_kind() {
+    fn truncated_row_of_any_form_is_an_error() {
         for src in [&[0x84][..], &[0x00, 0xaa], &[0x40, 0, 0, 0], &[0x40, 0, 0, 0, 2, 0xaa]] {
             assert_eq!(decoded(src, 8, 2), Err(Error::Truncated { codec: NAME, got: 0, want: 4 }), "{src:x?}");
         }

@@ -1,8 +1,8 @@
-//! Old-style JPEG (compression 6), as TIFF 6.0 section 22 had it and as writers made of it.
+//! Old-style JPEG (compression 6), as TIFF 6.0 section 22 defines it and as writers have implemented it.
 //!
-//! Three layouts occur: the block is a complete stream (whatever the tags contain); the block is the scan, and its header is where
-//! JPEGInterchangeFormat points; or the block is bare entropy-coded data and the tables are in tags of their own.
-//! All become one ordinary stream.
+//! Three layouts occur: the block is a complete stream (whatever the tags contain); the block is the scan, and
+//! its header is at JPEGInterchangeFormat; or the block is only entropy-coded data, and the tables are in
+//! separate tags. This module converts all of them to one ordinary stream.
 
 use crate::color::YCbCr;
 use crate::jpeg::{Colour, Decoder};
@@ -10,18 +10,20 @@ use crate::{Error, Result, Shape};
 
 const CODEC: &str = "old-style JPEG";
 
-/// The TIFF tags that concern the streams. The caller finds the byte ranges.
+/// The TIFF tags that affect the streams. The caller reads the byte ranges.
 #[derive(Debug, Clone, Copy)]
 pub struct Params<'a> {
-    /// The bytes at JPEGInterchangeFormat (513), as many as JPEGInterchangeFormatLength (514) states or up to the first block.
+    /// The bytes at JPEGInterchangeFormat (513): as many as JPEGInterchangeFormatLength (514) states, or up to
+    /// the first block.
     pub interchange: Option<&'a [u8]>,
-    /// For each component the 64 bytes at its offset in JPEGQTables (519).
+    /// For each component, the 64 bytes at its offset in JPEGQTables (519).
     pub quant_tables: &'a [&'a [u8]],
-    /// For each component the bytes from its offset in JPEGDCTables (520): 16 counts, then the symbols. May go on behind them.
+    /// For each component, the bytes from its offset in JPEGDCTables (520): 16 counts, then the symbols. More
+    /// bytes may follow.
     pub dc_tables: &'a [&'a [u8]],
     /// The same for JPEGACTables (521).
     pub ac_tables: &'a [&'a [u8]],
-    /// JPEGRestartInterval (515), 0 when absent.
+    /// JPEGRestartInterval (515), 0 if absent.
     pub restart_interval: u16,
     /// YCbCrSubSampling (530).
     pub subsampling: (u16, u16),
@@ -32,7 +34,7 @@ pub struct Params<'a> {
 }
 
 impl Default for Params<'_> {
-    /// The defaults that TIFF 6.0 gives these tags.
+    /// The defaults of these tags in TIFF 6.0.
     fn default() -> Self {
         Params {
             interchange: None,
@@ -65,9 +67,9 @@ pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> 
     decoder.decode(&stream, dst)
 }
 
-/// The part of the interchange stream that comes before the block's own bytes.
+/// Returns the part of the interchange stream that belongs before the block's own bytes.
 fn header_of(header: &[u8], src: &[u8]) -> Vec<u8> {
-    // The header ends where the scan's segment ends, or begins when the block brings that segment itself.
+    // The header ends after the segment of the scan, or before it if the block contains that segment itself.
     let mut at = 2;
     while let Some(&[0xff, marker, high, low]) = header.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
         let behind = at + 2 + usize::from(u16::from_be_bytes([high, low]));
@@ -83,7 +85,8 @@ fn header_of(header: &[u8], src: &[u8]) -> Vec<u8> {
     header[..at.min(header.len())].to_vec()
 }
 
-/// A header made from the tables in tags: all that a sequential stream of one interleaved scan needs.
+/// Builds a header from the tables in tags, with all parts that a sequential stream of one interleaved scan
+/// needs.
 fn header_from_tables(params: &Params<'_>, shape: Shape) -> Result<Vec<u8>> {
     let count = shape.samples;
     let side = |length: usize| {
@@ -115,7 +118,7 @@ fn header_from_tables(params: &Params<'_>, shape: Shape) -> Result<Vec<u8>> {
             let length = 16 + table[..16].iter().map(|&codes| usize::from(codes)).sum::<usize>();
             segment(0xc4, &[&[class | n], table.get(..length).ok_or(missing.clone())?].concat());
         }
-        // Only luma has more than one sample per unit, and only when there is chroma.
+        // Only luma has more than one sample per unit, and only if there is chroma.
         let sampling = if n == 0 && count == 3 { (h << 4 | v) as u8 } else { 0x11 };
         frame.extend_from_slice(&[n + 1, sampling, n]);
         scan.extend_from_slice(&[n + 1, n << 4 | n]);
@@ -140,7 +143,8 @@ mod tests {
         decode(params, src, SHAPE, &mut dst).map(|()| dst)
     }
 
-    /// The segments of the stream up to its scan, and where the scan's segment begins and its data begins.
+    /// Returns the segments of the stream up to its scan, the start of the scan's segment, and the start of its
+    /// data.
     fn segments() -> (Vec<(u8, &'static [u8])>, usize, usize) {
         let (mut at, mut found) = (2, Vec::new());
         loop {
@@ -157,7 +161,7 @@ mod tests {
     fn all_three_layouts_give_the_same_pixels() {
         let complete = decoded(&Params::default(), STREAM).unwrap();
 
-        // Chroma is repeated here and interpolated there: close, and no more.
+        // Old-style JPEG repeats chroma and the other decoder interpolates it, so the pixels are only close.
         let modern = jpeg::Params { tables: None, photometric: 6 };
         let mut smooth = vec![0; SHAPE.len()];
         jpeg::decode(&modern, STREAM, SHAPE, &mut smooth).unwrap();

@@ -1,14 +1,14 @@
-//! PackBits (TIFF 6.0 section 9): runs of bytes, each with a signed count before it.
+//! PackBits (TIFF 6.0 section 9): runs of bytes, each after a signed count.
 
 use crate::Result;
 
-/// The longest run or literal that one count byte can announce.
+/// The longest run or literal that one count byte can express.
 const LONGEST: usize = 128;
 
-/// Decodes `src` until it ends or `dst` is full, and returns how many bytes of `dst` are decoded.
+/// Decodes `src` until it ends or `dst` is full, and returns the number of decoded bytes in `dst`.
 ///
-/// No stream is corrupt: a run that the end of `src` cuts off counts as far as it goes, one that reaches beyond `dst`
-/// is cut there.
+/// No stream is corrupt: if `src` ends inside a run, the bytes before its end are used, and a run that extends
+/// past `dst` is truncated there.
 pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
     let mut rest = src;
     let mut out = 0;
@@ -23,7 +23,7 @@ pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
                 rest = &rest[len..];
                 out += len;
             }
-            // No operation, by the specification.
+            // The specification defines this count as no operation.
             i8::MIN => {}
             _ => {
                 let Some((&value, after)) = rest.split_first() else { break };
@@ -37,7 +37,7 @@ pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
     Ok(out)
 }
 
-/// Appends the PackBits form of `src` to `out`, each row of `row_bytes` by itself, as TIFF demands.
+/// Appends the PackBits form of `src` to `out`, each row of `row_bytes` separately, as TIFF requires.
 pub fn encode(src: &[u8], row_bytes: usize, out: &mut Vec<u8>) {
     for row in src.chunks(row_bytes.max(1)) {
         encode_row(row, out);
@@ -52,7 +52,7 @@ fn encode_row(row: &[u8], out: &mut Vec<u8>) {
             out.extend([(257 - run) as u8, value]);
             run
         } else {
-            // A run of two inside a literal saves nothing, so only three equal bytes end it.
+            // A run of two inside a literal saves nothing, so only three equal bytes end a literal.
             let ends = rest.windows(3).take(LONGEST).position(|w| w[0] == w[1] && w[1] == w[2]);
             let len = ends.unwrap_or(rest.len()).min(LONGEST);
             out.push((len - 1) as u8);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_literal_counts_as_far_as_it_goes() {
+    fn bytes_of_a_truncated_literal_are_used() {
         let mut dst = [0; 9];
         assert_eq!(decode(&[4, 1, 2], &mut dst), Ok(2));
         assert_eq!(decode(&[4], &mut dst), Ok(0));

@@ -178,7 +178,8 @@ pub fn is_packed(format: SampleFormat, bits: usize) -> bool {
 /// pixel), starting with the first sample, until it is full. A shorter `out` drops the padding on the right of
 /// a row.
 ///
-/// # Errors Returns an error if there is no type for these samples, or if the row ends before `out` is full.
+/// # Errors
+/// Returns an error if there is no type for these samples, or if the row ends before `out` is full.
 pub fn unpack_row(shape: Shape, row: &[u8], out: &mut [u8]) -> Result<()> {
     const CODEC: &str = "sample";
     let Some(dtype) = DType::for_stored(shape.format, shape.bits) else {
@@ -216,9 +217,9 @@ pub fn unpack_row(shape: Shape, row: &[u8], out: &mut [u8]) -> Result<()> {
 /// error is unspecified. Signed integers of odd widths are packed as the unsigned integers that they are read
 /// as.
 ///
-/// # Errors Returns an error if a value does not fit in the bits of a stored sample, if the row is too short
-/// for the samples, or if samples of this format and width cannot be packed: only floats of whole widths can be
-/// stored.
+/// # Errors
+/// Returns an error if a value does not fit in the bits of a stored sample, if the row is too short for the
+/// samples, or if samples of this format and width cannot be packed: only floats of whole widths can be stored.
 pub fn pack_row(shape: Shape, samples: &[u8], row: &mut [u8]) -> Result<()> {
     const CODEC: &str = "sample";
     let bits = shape.bits;
@@ -468,7 +469,8 @@ fn widen_float<const EXPONENT: u32, const MANTISSA: u32>(narrow: u32) -> u32 {
 /// `to` is normally [`DType::widened`] of `from`. [`DType::CF64`] is also possible and always exact. All
 /// samples that fit in both slices are converted.
 ///
-/// # Errors Returns an error if `from` is not a complex integer or `to` is not a complex float.
+/// # Errors
+/// Returns an error if `from` is not a complex integer or `to` is not a complex float.
 pub fn widen_complex_int(from: DType, src: &[u8], to: DType, out: &mut [u8]) -> Result<()> {
     match (from, to) {
         (DType::CI16, DType::CF32) => convert(src, out, |part| f32::from(i16::from_ne_bytes(part)).to_ne_bytes()),

@@ -1,17 +1,17 @@
 //! ThunderScan 4-bit run lengths and differences (compression 32809).
 //!
-//! The upper two bits of a byte select the meaning of the lower six: 00 a count of pixels like the last one, 01 three differences of
-//! two bits, 10 two differences of three bits, 11 a pixel. One value of each kind of difference means "no pixel". The last pixel
-//! is 0 at the start of each row.
+//! The upper two bits of a byte select the meaning of the lower six: 00 is a number of repetitions of the last
+//! pixel, 01 three differences of two bits, 10 two differences of three bits, 11 a pixel. One value of each
+//! kind of difference means "no pixel". The last pixel is 0 at the start of each row.
 
 use crate::{Error, Result, Shape};
 
 const NAME: &str = "ThunderScan";
 
-/// Differences of two bits; the third is none.
+/// The differences of two bits; the third value means no pixel.
 const TWO_BITS: [Option<u8>; 4] = [Some(0), Some(1), None, Some(1u8.wrapping_neg())];
 
-/// Differences of three bits; the fifth is none.
+/// The differences of three bits; the fifth value means no pixel.
 const THREE_BITS: [Option<u8>; 8] = [
     Some(0),
     Some(1),
@@ -23,11 +23,13 @@ const THREE_BITS: [Option<u8>; 8] = [
     Some(1u8.wrapping_neg()),
 ];
 
-/// Decodes a block of 4-bit pixels into `dst` and returns the bytes written: all of the block.
+/// Decodes a block of 4-bit pixels into `dst` and returns the number of bytes written, which is the whole
+/// block.
 ///
 /// # Errors
-/// [`Error::Truncated`] when the stream ends before the last row is full, [`Error::Corrupt`] when a run goes past the
-/// end of its row (differences that do are dropped, as in libtiff), [`Error::Unsuited`] when the block is not four bits deep.
+/// [`Error::Truncated`] if the stream ends before the last row is full, [`Error::Corrupt`] if a run extends
+/// past the end of its row (differences past the end are dropped, as in libtiff), [`Error::Unsuited`] if the
+/// samples do not have four bits.
 pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<usize> {
     if shape.bits != 4 || shape.samples != 1 {
         return Err(Error::Unsuited { codec: NAME, what: "samples of other than four bits" });
@@ -58,7 +60,7 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<usize> {
     Ok(want)
 }
 
-/// A row that is being filled with zeros in what is left of it.
+/// A row while it is filled. Its remaining pixels are zeros.
 struct Row<'a> {
     bytes: &'a mut [u8],
     width: usize,
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn run_past_its_row_is_an_error_not_a_write_into_the_next() {
+    fn run_past_its_row_is_an_error_and_does_not_overwrite_the_next_row() {
         assert!(matches!(decoded(&[0xc5, 0x06, 0xc1], 6, 2), Err(Error::Corrupt { .. })));
     }
 

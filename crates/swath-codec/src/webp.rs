@@ -1,4 +1,4 @@
-//! WebP (compression 50001), lossy and lossless, by libwebp.
+//! WebP (compression 50001), lossy and lossless, with libwebp.
 
 use crate::{Error, Result, SampleFormat, Shape};
 use libwebp_sys as ffi;
@@ -6,7 +6,7 @@ use std::ptr;
 
 const CODEC: &str = "WebP";
 
-/// The effort, 0 to 6: the default of libwebp and of GDAL.
+/// The effort, 0 to 6: the default of libwebp and GDAL.
 const METHOD: i32 = 4;
 
 /// The effort of the lossless encoder, 0 to 100.
@@ -14,7 +14,8 @@ const LOSSLESS_EFFORT: f32 = 75.0;
 
 /// Decodes one block of three or four 8-bit samples.
 ///
-/// A stream without alpha fills the fourth sample with 255; alpha that the block has no sample for is dropped.
+/// If the stream has no alpha, the fourth sample is 255. If the block has no sample for alpha, alpha is
+/// dropped.
 pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     let mode = match (shape.samples, shape.bits) {
         (3, 8) => ffi::WEBP_CSP_MODE::MODE_RGB,
@@ -25,13 +26,13 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     let Ok(mut config) = ffi::WebPDecoderConfig::new() else {
         return Err(Error::Unsuited { codec: CODEC, what: "the interface of this version of libwebp" });
     };
-    // SAFETY: the pointer and the length are those of `src`, and `input` is a valid place for the features.
+    // SAFETY: the pointer and the length are those of `src`, and `input` is valid memory for the features.
     let status = unsafe { ffi::WebPGetFeatures(src.as_ptr(), src.len(), &mut config.input) };
     outcome(status, shape)?;
     if config.input.has_animation != 0 {
         return Err(Error::Unsuited { codec: CODEC, what: "animations" });
     }
-    // libwebp allocates by these sizes, so they are checked before it does.
+    // libwebp allocates according to these sizes, so they are checked first.
     check("width", config.input.width.into(), shape.width)?;
     check("height", config.input.height.into(), shape.height)?;
 
@@ -40,17 +41,18 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     config.output.colorspace = mode;
     config.output.is_external_memory = 1;
     config.output.u.RGBA = ffi::WebPRGBABuffer { rgba: dst.as_mut_ptr(), stride, size: dst.len() };
-    // SAFETY: `src` as above; the output buffer is `dst`, borrowed until the call returns, with its true size and stride, which
-    // libwebp checks against the image before it writes. Buffers that are external are not freed by it.
+    // SAFETY: `src` as above; the output buffer is `dst`, borrowed until the call returns, with its true size
+    // and stride, which libwebp checks against the image before it writes. libwebp does not free external
+    // buffers.
     let status = unsafe { ffi::WebPDecode(src.as_ptr(), src.len(), &mut config) };
     outcome(status, shape)
 }
 
 /// Appends the stream of one block of three or four 8-bit samples to `out`.
 ///
-/// `quality` is 0 to 100, with alpha exact and colours that cost least where alpha is 0, as GDAL writes it. `None` is lossless, to
-/// the bit also where alpha is 0. A fourth band of 255 only is not stored: a stream
-/// without alpha is read as opaque.
+/// `quality` is 0 to 100. Alpha is then exact, and pixels with alpha 0 get the colours that cost the fewest
+/// bytes, as in GDAL. `None` is lossless, bit for bit, even for pixels with alpha 0. A fourth band in which
+/// every sample is 255 is not stored: readers treat a stream without alpha as opaque.
 pub fn encode(quality: Option<f32>, src: &[u8], shape: Shape, out: &mut Vec<u8>) -> Result<()> {
     let unsuited = |what| Err(Error::Unsuited { codec: CODEC, what });
     if !matches!((shape.samples, shape.bits, shape.format), (3 | 4, 8, SampleFormat::Uint)) {
@@ -78,8 +80,8 @@ pub fn encode(quality: Option<f32>, src: &[u8], shape: Shape, out: &mut Vec<u8>)
     (picture.0.width, picture.0.height) = (shape.width as i32, shape.height as i32);
     let stride = shape.row_bytes() as i32;
     let import = if shape.samples == 3 { ffi::WebPPictureImportRGB } else { ffi::WebPPictureImportRGBA };
-    // SAFETY: the picture is initialised; `src` has `height` rows of `stride` bytes, as was checked, and is only read, into memory
-    // that libwebp allocates for the picture.
+    // SAFETY: the picture is initialised; `src` has `height` rows of `stride` bytes, as was checked. libwebp
+    // only reads it, into memory that it allocates for the picture.
     if unsafe { import(&mut picture.0, src.as_ptr(), stride) } == 0 {
         return Err(failure(picture.0.error_code));
     }
@@ -87,8 +89,8 @@ pub fn encode(quality: Option<f32>, src: &[u8], shape: Shape, out: &mut Vec<u8>)
     let mut memory = Memory::new();
     picture.0.writer = Some(ffi::WebPMemoryWrite);
     picture.0.custom_ptr = ptr::from_mut(&mut memory.0).cast();
-    // SAFETY: both are initialised. `custom_ptr` is the initialised writer that `WebPMemoryWrite` takes it for; it
-    // lives until after the call and is not touched through any other name meanwhile.
+    // SAFETY: both are initialised. `custom_ptr` is the initialised writer that `WebPMemoryWrite` expects; it
+    // lives until after the call, and nothing else accesses it during the call.
     if unsafe { ffi::WebPEncode(&config, &mut picture.0) } == 0 {
         return Err(failure(picture.0.error_code));
     }
@@ -96,22 +98,22 @@ pub fn encode(quality: Option<f32>, src: &[u8], shape: Shape, out: &mut Vec<u8>)
     Ok(())
 }
 
-/// A picture whose pixels libwebp has allocated.
+/// A picture with pixels that libwebp allocated.
 struct Picture(ffi::WebPPicture);
 
 impl Drop for Picture {
     fn drop(&mut self) {
-        // SAFETY: the picture was initialised when it was made, so its pointers are null or libwebp's own.
+        // SAFETY: the picture was initialised on creation, so its pointers are null or allocated by libwebp.
         unsafe { ffi::WebPPictureFree(&mut self.0) }
     }
 }
 
-/// What libwebp has written.
+/// The output that libwebp has written.
 struct Memory(ffi::WebPMemoryWriter);
 
 impl Memory {
     fn new() -> Memory {
-        // The state that `WebPMemoryWriterInit` makes: nothing allocated.
+        // The state that `WebPMemoryWriterInit` creates: nothing is allocated.
         Memory(ffi::WebPMemoryWriter { mem: ptr::null_mut(), size: 0, max_size: 0, pad: [0] })
     }
 
@@ -119,7 +121,7 @@ impl Memory {
         if self.0.mem.is_null() {
             return &[];
         }
-        // SAFETY: `mem` is not null, so libwebp allocated it and wrote its first `size` bytes. It changes neither
+        // SAFETY: `mem` is not null, so libwebp allocated it and wrote its first `size` bytes. Neither changes
         // while `self` is borrowed.
         unsafe { std::slice::from_raw_parts(self.0.mem, self.0.size) }
     }
@@ -127,12 +129,13 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: `mem` is null or allocated by libwebp, which is what this frees; nothing borrows it any more.
+        // SAFETY: `mem` is null or allocated by libwebp, and this function frees such memory; nothing borrows
+        // it any more.
         unsafe { ffi::WebPMemoryWriterClear(&mut self.0) }
     }
 }
 
-/// Why libwebp did not encode a block.
+/// Returns the error for a block that libwebp did not encode.
 fn failure(code: ffi::WebPEncodingError) -> Error {
     use ffi::WebPEncodingError as Code;
     let what = match code {
@@ -163,7 +166,7 @@ fn outcome(status: ffi::VP8StatusCode, shape: Shape) -> Result<()> {
             Err(Error::Truncated { codec: CODEC, got: 0, want: shape.len() })
         }
         Status::VP8_STATUS_OUT_OF_MEMORY => corrupt("libwebp could not get the memory it needs"),
-        Status::VP8_STATUS_UNSUPPORTED_FEATURE => corrupt("it uses a feature that libwebp does not know"),
+        Status::VP8_STATUS_UNSUPPORTED_FEATURE => corrupt("it uses a feature that libwebp does not support"),
         _ => corrupt("libwebp does not accept it"),
     }
 }
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_are_those_of_libwebp() {
+    fn pixels_are_identical_to_libwebp() {
         assert_eq!(decoded(LOSSY, 37, 27, 3).unwrap(), LOSSY_PIXELS);
         assert_eq!(decoded(ALPHA, 21, 19, 4).unwrap(), ALPHA_PIXELS);
     }
@@ -242,7 +245,8 @@ mod tests {
         Ok(out)
     }
 
-    /// Slopes and waves with a little noise; alpha, when there is one, is 0 in places where the colours are not.
+    /// Returns slopes and waves with a little noise. Alpha, if present, is 0 in places where the colours are
+    /// not.
     fn picture(width: usize, height: usize, samples: usize) -> Vec<u8> {
         let noise = noise(width * height * samples);
         let mut pixels = Vec::new();
@@ -262,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn lossless_is_exact_also_where_transparent() {
+    fn lossless_is_exact_even_for_transparent_pixels() {
         for (width, height) in [(1, 1), (1, 40), (37, 1), (45, 19), (64, 64)] {
             for samples in [3, 4] {
                 for src in [picture(width, height, samples), noise(width * height * samples)] {
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn opaque_alpha_comes_back() {
+    fn opaque_alpha_is_restored() {
         let src: Vec<u8> = noise(4 * 400).chunks(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2], 255]).collect();
         for quality in [None, Some(75.0)] {
             let stream = encoded(quality, &src, shape(20, 20, 4)).unwrap();
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_cannot_hold_is_refused() {
+    fn unsupported_blocks_are_refused() {
         let unsuited = |quality, shape: Shape| {
             matches!(encoded(quality, &vec![0; shape.len()], shape), Err(Error::Unsuited { .. }))
         };

@@ -7,7 +7,7 @@ use zstd_safe::{CCtx, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 use crate::{Error, Result};
 
 const NAME: &str = "ZSTD";
-/// The largest window that the streaming decoder may allocate, 2^27 bytes: what zstd itself allows by default.
+/// The largest window that the streaming decoder may allocate, 2^27 bytes: the default limit of zstd.
 const WINDOW_LOG_MAX: u32 = 27;
 
 /// A reusable ZSTD decoder.
@@ -28,25 +28,26 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// A decoder ready for use.
+    /// Creates a decoder.
     pub fn new() -> Self {
         Self { context: DCtx::create() }
     }
 
-    /// Decodes the frames of `src` until they end or `dst` is full, and returns how many bytes of `dst` are decoded.
+    /// Decodes the frames of `src` until they end or `dst` is full, and returns the number of decoded bytes in
+    /// `dst`.
     ///
-    /// The bytes of `dst` after those are unspecified.
+    /// The bytes of `dst` after the decoded ones are unspecified.
     pub fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        // In one go first: it needs no window and no second copy of the data (libtiff's frames do not store their size,
-        // so the streaming decoder cannot know that they fit).
+        // Decoding in one call comes first: it needs no window and no second copy of the data. The streaming
+        // decoder needs both, because libtiff's frames do not store their size.
         match self.context.decompress(dst, src) {
             Ok(len) => Ok(len),
             Err(_) => self.decode_top(src, dst),
         }
     }
 
-    /// Decodes until `dst` is full, without first trying to decode the stream whole: for a stream that holds more than `dst`
-    /// can take, that is cut off, or that has something else behind it.
+    /// Decodes until `dst` is full, without first trying to decode the whole stream. Use it for a stream that
+    /// contains more than `dst` has space for, that is truncated, or that is followed by other data.
     pub fn decode_top(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let corrupt = |code| Error::Corrupt { codec: NAME, what: zstd_safe::get_error_name(code) };
         self.context.reset(ResetDirective::SessionAndParameters).map_err(corrupt)?;
@@ -57,7 +58,8 @@ impl Decoder {
         loop {
             let before = (input.pos(), output.pos());
             self.context.decompress_stream(&mut output, &mut input).map_err(corrupt)?;
-            // Without progress in either direction the stream is cut off, or its rest has no room.
+            // Without progress in either direction, the stream is truncated, or `dst` has no space for the
+            // rest.
             if output.pos() == want || (input.pos(), output.pos()) == before {
                 return Ok(output.pos());
             }
@@ -65,7 +67,7 @@ impl Decoder {
     }
 }
 
-/// A reusable ZSTD encoder of one level.
+/// A reusable ZSTD encoder with one compression level.
 pub struct Encoder {
     context: CCtx<'static>,
     level: i32,
@@ -78,19 +80,19 @@ impl fmt::Debug for Encoder {
 }
 
 impl Encoder {
-    /// An encoder of `level` 1 (fast) to 22 (small).
+    /// Creates an encoder with `level` 1 (fast) to 22 (small).
     pub fn new(level: i32) -> Result<Self> {
         match level {
             1..=22 => Ok(Self { context: CCtx::create(), level }),
-            _ => Err(Error::Unsuited { codec: NAME, what: "a level outside 1 to 22" }),
+            _ => Err(Error::Unsuited { codec: NAME, what: "a compression level outside 1 to 22" }),
         }
     }
 
-    /// Appends one frame that holds `src` and its size to `out`.
+    /// Appends one frame to `out` that contains `src` and its size.
     pub fn encode(&mut self, src: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + zstd_safe::compress_bound(src.len()), 0);
-        // Cannot fail: the bound is large enough for any content.
+        // This cannot fail: the bound is large enough for any content.
         let len = self.context.compress(&mut out[start..], src, self.level).unwrap_or_default();
         out.truncate(start + len);
     }
@@ -109,7 +111,7 @@ mod tests {
 
     #[test]
     fn libtiff_stream_decodes() {
-        // Written by libtiff: 24 bytes of 7 and the alphabet, in a frame that does not store its size.
+        // libtiff wrote this stream: 24 bytes of 7 and the alphabet, in a frame that does not store its size.
         let stream = &[
             40, 181, 47, 253, 0, 96, 13, 1, 0, 216, 7, 97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109,
             110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 1, 0, 212, 78, 8,
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_in_a_row_are_one_stream() {
+    fn consecutive_frames_are_one_stream() {
         let plain = ramp(9000);
         let stream = [encoded(&plain[..4000], 3), encoded(&plain[4000..], 19)].concat();
         let mut decoder = Decoder::new();
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_off_stream_gives_what_it_holds() {
+    fn truncated_stream_returns_the_bytes_that_it_contains() {
         let plain = noise(1_000_000, 16);
         let stream = encoded(&plain, 3);
         let mut dst = vec![0; plain.len()];
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_after_the_frame_do_not_matter_once_the_block_is_full() {
+    fn bytes_after_the_frame_are_ignored_if_the_block_is_full() {
         let plain = ramp(9000);
         let stream = [encoded(&plain, 3), vec![0xEE; 100]].concat();
         let mut dst = vec![0; plain.len()];
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_window_of_gigabytes_is_refused_before_it_is_allocated() {
-        // A frame header that asks for a window of 2^31 bytes, then a compressed block that is cut off.
+        // A frame header that requests a window of 2^31 bytes, then a truncated compressed block.
         let stream = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 21 << 3, 0x04, 0x01, 0x00];
         assert!(matches!(Decoder::new().decode(&stream, &mut [0; 100]), Err(Error::Corrupt { .. })));
     }

@@ -1,10 +1,11 @@
-// From rows of pixels to tiles (or strips) as the compressor wants them: padded, and as differences where a predictor
-// is on.
+// Cuts rows of pixels into tiles (or strips) in the form that the compressor expects: padded, and as
+// differences if a predictor is used.
 //
-// The parts of a tile share its samples in the order in which they lie in the tile, and so do the items of a group:
-// neighbours write neighbours (predictor 3 into each of its byte planes). Differences are taken between two source
-// pixels, so no item waits for another. Pixels outside the image repeat the last one inside, which compresses to
-// almost nothing. Which sample an item has next is counted on in three digits, not divided out again.
+// The parts of a tile share its samples in the order of the tile, and so do the items of a group: neighbouring
+// items write neighbouring samples (with predictor 3 into each of its byte planes). Differences are computed
+// from two source pixels, so no item waits for another. Pixels outside the image repeat the last one inside,
+// which compresses to almost nothing. The next sample of an item is found by counting three digits up and not
+// by another division.
 
 #define CUT_PREDICTOR_NONE 1u
 #define CUT_PREDICTOR_FLOAT 3u
@@ -21,7 +22,8 @@ cut(GLOBAL const u8 *rows, u64 rows_at, u64 row_stride, u32 first_row, u32 end_r
   u32 plane = row_of_planes - row_of_tiles * planes;
   if (image_width == 0 || end_row <= first_row) return;
 
-  // What is moved at once: a unit of the differences, a whole float, or without a predictor up to 8 bytes.
+  // The unit that is moved at once: a unit of the differences, a whole float, or without a predictor up to 8
+  // bytes.
   if (predictor == CUT_PREDICTOR_FLOAT) unit = size;
   if (predictor == CUT_PREDICTOR_NONE) unit = size < 8 ? size : 8;
   u32 tile_bands = planes == 1 ? bands : 1;
@@ -79,7 +81,8 @@ cut(GLOBAL const u8 *rows, u64 rows_at, u64 row_stride, u32 first_row, u32 end_r
     } else if (predictor == CUT_PREDICTOR_NONE) {
       store_sample(target, load_sample(source, unit, typed_load), unit, typed_store);
     } else {
-      // Before the first pixel comes nothing; with byte planes, the last pixel of the plane before.
+      // There is nothing before the first pixel; with byte planes, there is the last pixel of the previous
+      // plane.
       u64 before_col = left + col - 1;
       if (col == 0) before_col = left + tile_width - 1;
       if (before_col > last_col) before_col = last_col;

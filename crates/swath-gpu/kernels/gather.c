@@ -1,8 +1,9 @@
-// Pieces of different lengths side by side: results that the device made wherever there was room become one download.
+// Copies pieces of different lengths into contiguous memory, so that results at scattered positions become one
+// download.
 //
-// A group copies a span, its items neighbouring words, as wide as the spans' places allow: 16 bytes if both begin
-// equally far from a 16-byte border, else 4, else bytes. What lies before the first and behind the last word goes
-// byte by byte.
+// A group copies a span, its items neighbouring words, as wide as the positions of the span allow: 16 bytes if
+// source and destination have the same distance to a 16-byte boundary, otherwise 4, otherwise single bytes. The
+// bytes before the first and after the last word are copied one by one.
 
 KERNEL(256) gather(GLOBAL const u64 *spans, GLOBAL const u8 *from, GLOBAL u8 *to) {
   GLOBAL const u8 *source = from + spans[3 * (u64)GRP];

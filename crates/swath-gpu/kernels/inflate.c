@@ -1,29 +1,33 @@
 // Inflate: Deflate (RFC 1951) in zlib framing (RFC 1950), one group of 32 per block.
 //
-// A Deflate stream has no second place to start from, so item 0 alone reads symbols; all else is done by the group, in rounds:
+// A Deflate stream has only one start, so item 0 alone reads symbols. The group does everything else, in
+// rounds:
 //
 //   1. Item 0 decodes up to ROUND bytes. It puts literals into `ring` (LOCAL, the last bytes of the output) and matches into a
-//      queue. It reads from `input`, a piece of the stream that the group has laid into LOCAL memory, so that the serial
+//      queue. It reads from `input`, a piece of the stream that the group has copied to LOCAL memory, so that the serial
 //      part never waits for global memory.
 //   2. The group copies the queued matches. Byte i of a match is byte i % distance of its source, so every byte can be copied
-//      without waiting for the one before it. Matches are grouped in batches by item 0: no source in a batch overlaps a
-//      destination in that batch, and a SYNC stands between batches. A run that is continued with the same distance is
-//      one match, or the matches of a constant tile would be a chain of batches.
+//      without waiting for the previous one. Item 0 groups matches in batches: no source in a batch overlaps a
+//      destination in that batch, and there is a SYNC between batches. A run that continues with the same distance is
+//      one match; otherwise the matches of a constant tile would be a chain of batches.
 //   3. The group writes the round from the ring to the output, coalesced, adds it up for the Adler-32, and fetches input.
 //
-// The ring holds two rounds: while item 0 writes round n+1 the other items may still be writing round n. Sources that are
-// older than the ring are read from the output, where an earlier round has put them before a SYNC.
+// The ring holds two rounds: while item 0 writes round n+1, the other items may still be writing round n.
+// Sources that are older than the ring are read from the output, where an earlier round has written them before
+// a SYNC.
 //
-// Tables are built by the group too. Item 16 t + l counts and sorts the codes of length l of table t (0 literals and lengths, 1
-// distances), so there is nothing to be done atomically, and all items then fill the direct tables, each an equal stretch of
-// code space. Codes longer than a direct table are found by comparing with the first code beyond each length.
+// The group builds the tables too. Item 16 t + l counts and sorts the codes of length l of table t (0 literals
+// and lengths, 1 distances), so no atomics are needed. Then all items fill the direct tables, each an equal
+// range of the code space. Codes longer than a direct table are found by comparison with the first code after
+// each length.
 //
-// Every SYNC is reached by all items: what is to be done is told by item 0 through `InflateShared.task`, which is read by all
-// between two SYNCs. The LOCAL memory is 8 KB, kept small because the serial part is a chain of latencies: what makes
-// a device busy is many groups on a core, not much memory for one.
+// Every SYNC is reached by all items: item 0 sets the task of the group in `InflateShared.task`, and all items
+// read it between two SYNCs. The LOCAL memory is 8 KB. It is small because the serial part is a chain of
+// latencies: many groups on a core keep a device busy, not much memory for one group.
 //
-// Ends for every input: a round either decodes a symbol, at least one bit, or ends a Deflate block, of which a stream may have
-// BLOCKS(dst_len) before it is handed to the CPU (a stream of empty blocks would otherwise keep a group busy for seconds).
+// The kernel ends for every input: a round either decodes a symbol, at least one bit, or ends a Deflate block.
+// A stream may have BLOCKS(dst_len) of them; the CPU decodes a stream with more, because a stream of empty
+// blocks would otherwise keep a group busy for seconds.
 
 #define INFLATE_ROUND 1024u                      // decoded bytes per round, at most
 #define INFLATE_RING (2u * INFLATE_ROUND)
@@ -31,13 +35,13 @@
 #define INFLATE_INPUT 256u                       // words of input in LOCAL memory
 #define INFLATE_LIT_BITS 10u
 #define INFLATE_DIST_BITS 8u
-#define INFLATE_LIT 288u                         // where the lengths of the distance codes start
+#define INFLATE_LIT 288u                         // start of the lengths of the distance codes
 #define INFLATE_BLOCKS(dst_len) (1024u + (dst_len) / 32u)
-#define INFLATE_LARGEST 0x7fff0000u              // positions are 32 bits wide, and items step beyond the end
+#define INFLATE_LARGEST 0x7fff0000u              // positions have 32 bits, and items step past the end
 #define INFLATE_LONGEST 258u                     // the longest match
 #define INFLATE_ADLER 65521u
 
-// What item 0 tells the group to do after its part of a round.
+// The tasks of the group after item 0's part of a round.
 #define INFLATE_STORED 1u     // copy stored bytes
 #define INFLATE_STAGE 2u      // fetch input
 #define INFLATE_FIXED 4u      // lay out the lengths of the fixed codes
@@ -46,18 +50,18 @@
 #define INFLATE_DONE 32u
 #define INFLATE_CHECK 64u     // the stream has a checksum to compare with
 
-// What item 0 does next.
+// The next step of item 0.
 #define INFLATE_HEADER 0u     // a block header
 #define INFLATE_LENGTHS 1u    // the code lengths of a dynamic block
 #define INFLATE_SYMBOLS 2u
 #define INFLATE_END 3u        // the last block has ended
-#define INFLATE_MORE 4u       // the block is full and the stream goes on
+#define INFLATE_MORE 4u       // the block is full and the stream continues
 
 typedef struct {
   u32 input[INFLATE_INPUT];
   u32 lens[80];                        // code lengths as bytes: 288 of literals and lengths, 32 of distances
-  u32 limit[32];                       // first code beyond those of each length, in 15 bits; 16 entries per table
-  u32 base[32];                        // index in `sorted` of a code of each length, less the code
+  u32 limit[32];                       // first code after those of each length, in 15 bits; 16 entries per table
+  u32 base[32];                        // index in `sorted` of a code of each length, minus the code
   u32 count[32];
   u32 queue[INFLATE_QUEUE];            // start in the round | length << 16
   u16 queue_dist[INFLATE_QUEUE];
@@ -68,7 +72,7 @@ typedef struct {
   u8 batch_end[INFLATE_QUEUE];
   u32 batches;
   u32 task;
-  u32 pos;                             // where this round's symbols end
+  u32 pos;                             // end of this round's symbols
   u32 stored_from;
   u32 stored_len;
   u32 input_from;
@@ -77,16 +81,16 @@ typedef struct {
   u32 adler;
 } InflateShared;
 
-// What item 0 knows from round to round.
+// The state of item 0 between rounds.
 typedef struct {
   u64 bits;       // the next bits of the stream, lowest first
-  u32 held;       // how many
-  u32 spare;      // how many of them lie beyond the end of the stream
+  u32 held;       // the number of these bits
+  u32 spare;      // the number of them after the end of the stream
   u32 at;         // the byte of the stream that is the first of `input`
   u32 next;       // the next word of `input`
-  u32 words;      // how many whole words of the stream are in `input`,
-  u32 odd;        // how many bytes after them,
-  u32 last;       // and whether that is all of it
+  u32 words;      // the number of whole words of the stream in `input`,
+  u32 odd;        // the number of bytes after them,
+  u32 last;       // and whether the stream ends there
   u32 src_len;
   u32 pos;        // bytes decoded
   u32 dst_len;
@@ -95,24 +99,24 @@ typedef struct {
   u32 final;
   u32 fixed;      // the tables are those of the fixed codes
   u32 blocks;
-  u32 lits;       // of a dynamic block: how many literal and length codes,
-  u32 dists;      // how many distance codes
+  u32 lits;       // of a dynamic block: the number of literal and length codes,
+  u32 dists;      // and the number of distance codes
 } InflateReader;
 
 CONSTANT u8 inflate_order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
 
 FN u32 inflate_min(u32 a, u32 b) { return a < b ? a : b; }
 
-// The bits of a byte in reverse order. By multiplication, since from plain shifts LLVM makes an instruction that Oclgrind
-// does not know.
+// The bits of a byte in reverse order. It uses multiplication, because LLVM turns plain shifts into an
+// instruction that Oclgrind does not support.
 FN u32 inflate_reverse8(u32 v) { return (((v * 0x0802u & 0x22110u) | (v * 0x8020u & 0x88440u)) * 0x10101u >> 16) & 0xffu; }
 
 FN u32 inflate_reverse5(u32 v) { return inflate_reverse8(v) >> 3; }
 
-// ---- Reading, by item 0 ----
+// Reading, by item 0.
 
-// At least 33 bits are held afterwards. Beyond the end they are zeros, and counted as spare: who has taken bits has to see
-// that no spare ones were among them.
+// Afterwards at least 33 bits are available. Bits after the end are zeros, and counted as spare: code that has
+// consumed bits must check that none of them were spare.
 FN void inflate_refill(LOCAL_PTR const InflateShared *s, InflateReader *r) {
   if (r->held > 32u) return;
   if (r->next < r->words) {
@@ -126,7 +130,7 @@ FN void inflate_refill(LOCAL_PTR const InflateShared *s, InflateReader *r) {
   r->held += 32u;
 }
 
-// The reader goes on with byte `at` of the stream, which will be the first of `input`.
+// The reader continues with byte `at` of the stream, which becomes the first of `input`.
 FN void inflate_move(InflateReader *r, u32 at) {
   u32 left = r->src_len - at;
   r->at = at;
@@ -145,11 +149,12 @@ FN u32 inflate_take(InflateReader *r, u32 count) {
 
 FN u32 inflate_overrun(const InflateReader *r) { return r->held < r->spare; }
 
-// The next byte of the stream, once bits are dropped up to a border of bytes.
+// The position of the next byte of the stream, after the bits up to a byte boundary were dropped.
 FN u32 inflate_byte_at(const InflateReader *r) { return r->at + 4u * r->next - r->held / 8u; }
 
-// Symbol << 4 | code length of a code that is longer than its direct table, 0 if there is none. The length is one more
-// than that of the last limit the code reaches: limits only grow, and the loads do not wait for each other.
+// Symbol << 4 | code length of a code that is longer than its direct table, 0 if there is none. The length is
+// one more than that of the last limit that the code reaches: limits only grow, and the loads do not depend on
+// each other.
 FN u32 inflate_long_code(LOCAL_PTR const InflateShared *s, u32 bits, u32 table, u32 direct) {
   u32 code = inflate_reverse8(bits & 0xffu) << 7 | inflate_reverse8(bits >> 8 & 0x7fu) >> 1, l = direct + 1u;
   for (u32 k = direct + 1u; k < 16u; k++) l += code >= s->limit[16u * table + k];
@@ -165,14 +170,14 @@ FN u32 inflate_lit(LOCAL_PTR const InflateShared *s, InflateReader *r) {
   return e;
 }
 
-// The length of the match that literal/length symbol `symbol` (257 or more) starts; 0 if there is no such symbol.
+// The length of the match for the literal/length symbol `symbol` (257 or more); 0 if the symbol is not defined.
 FN u32 inflate_length(InflateReader *r, u32 symbol) {
   u32 i = symbol - 257u, extra = i < 8u || i > 27u ? 0u : (i >> 2) - 1u;
   u32 len = (i < 8u ? i : (4u + (i & 3u)) << extra) + 3u + inflate_take(r, extra);
   return i < 28u ? len : i == 28u ? INFLATE_LONGEST : 0u;
 }
 
-// A distance, 0 if what stands there is none.
+// Reads a distance; 0 if the bits are not a valid code.
 FN u32 inflate_distance(LOCAL_PTR const InflateShared *s, InflateReader *r) {
   u32 e = s->dist[(u32)r->bits & ((1u << INFLATE_DIST_BITS) - 1u)];
   if (e == 0u) e = inflate_long_code(s, (u32)r->bits, 1u, INFLATE_DIST_BITS);
@@ -182,14 +187,15 @@ FN u32 inflate_distance(LOCAL_PTR const InflateShared *s, InflateReader *r) {
   return e == 0u || symbol > 29u ? 0u : dist;
 }
 
-// One round of symbols. Nothing is handed to the group unless all is well.
+// Decodes one round of symbols. The group receives nothing unless all symbols are valid.
 FN u32 inflate_symbols(LOCAL_PTR InflateShared *s, InflateReader *r) {
   u32 start = r->pos, pos = start;
   u32 stop = start + inflate_min(r->dst_len - start, INFLATE_ROUND - INFLATE_LONGEST);
-  // A symbol takes up to two words; where input is left outside LOCAL memory, the last words wait for it.
+  // A symbol takes up to two words. If there is more input outside LOCAL memory, the last words are decoded
+  // after it is fetched.
   u32 words = r->last ? 0xffffffffu : INFLATE_INPUT - 1u;
-  u32 queued = 0u, batches = 0u, batch = 0u;          // matches, batches that are closed, first match of the open one
-  u32 open_from = start, open_to = start;             // the destinations of the open batch lie between these
+  u32 queued = 0u, batches = 0u, batch = 0u;          // matches, closed batches, first match of the open batch
+  u32 open_from = start, open_to = start;             // the range of the destinations of the open batch
   u32 last_start = 0u, last_len = 0u, last_dist = 0u; // the last match queued
   while (pos < stop && queued < INFLATE_QUEUE && r->next < words) {
     inflate_refill(s, r);
@@ -248,7 +254,7 @@ FN u32 inflate_symbols(LOCAL_PTR InflateShared *s, InflateReader *r) {
   return STATUS_OK;
 }
 
-// The symbol after the last byte wanted: the stream may end there, or go on with anything that is valid.
+// The symbol after the last requested byte: the stream may end there, or continue with any valid symbol.
 FN u32 inflate_beyond(LOCAL_PTR const InflateShared *s, InflateReader *r) {
   inflate_refill(s, r);
   u32 e = inflate_lit(s, r), symbol = e >> 4;
@@ -268,7 +274,8 @@ FN u32 inflate_header(LOCAL_PTR InflateShared *s, InflateReader *r) {
   r->blocks += 1u;
   if (r->blocks > INFLATE_BLOCKS(r->dst_len)) return STATUS_UNSUPPORTED;
   inflate_refill(s, r);
-  // The type is tested bit by bit: a switch over two bits becomes an integer of two bits, which Oclgrind does not cut off.
+  // The type is tested bit by bit: a switch over two bits becomes an integer of two bits, which Oclgrind does
+  // not truncate.
   u32 head = inflate_take(r, 3u);
   r->final = head & 1u;
   if ((head & 6u) == 6u) return STATUS_CORRUPT;
@@ -341,7 +348,7 @@ FN u32 inflate_lengths(LOCAL_PTR InflateShared *s, InflateReader *r) {
   return STATUS_OK;
 }
 
-// Item 0's part of a round: what can be done until the group is needed.
+// Item 0's part of a round: everything up to the point where the group is needed.
 FN void inflate_step(GLOBAL const u8 *src, LOCAL_PTR InflateShared *s, InflateReader *r) {
   u32 status = STATUS_OK;
   s->task = 0u;
@@ -361,7 +368,7 @@ FN void inflate_step(GLOBAL const u8 *src, LOCAL_PTR InflateShared *s, InflateRe
     if (r->pos < r->dst_len) status = STATUS_TRUNCATED;
     s->task |= INFLATE_DONE;
     u32 at = inflate_byte_at(r);
-    if (r->src_len - at >= 4u) {  // a checksum that is cut off does not make the pixels wrong
+    if (r->src_len - at >= 4u) {  // a truncated checksum is not an error of the pixels
       s->adler = (u32)src[at] << 24 | (u32)src[at + 1u] << 16 | (u32)src[at + 2u] << 8 | (u32)src[at + 3u];
       s->task |= INFLATE_CHECK;
     }
@@ -369,7 +376,7 @@ FN void inflate_step(GLOBAL const u8 *src, LOCAL_PTR InflateShared *s, InflateRe
   if (r->state == INFLATE_MORE) s->task |= INFLATE_DONE;
   if (status != STATUS_OK) s->task = INFLATE_DONE;
   s->status = status;
-  // A dynamic header takes up to 144 words, which are there if at most a quarter is used up.
+  // A dynamic header takes up to 144 words, which are available if at most a quarter is used.
   if (r->next > INFLATE_INPUT / 4u && !r->last) {
     inflate_move(r, r->at + 4u * r->next);
     s->task |= INFLATE_STAGE;
@@ -377,7 +384,7 @@ FN void inflate_step(GLOBAL const u8 *src, LOCAL_PTR InflateShared *s, InflateRe
   s->input_from = r->at;
 }
 
-// ---- The group's part ----
+// The group's part.
 
 FN void inflate_stage(GLOBAL const u8 *src, u32 src_len, LOCAL_PTR InflateShared *s, u32 from) {
   u32 left = src_len - from;
@@ -393,7 +400,8 @@ FN void inflate_stage(GLOBAL const u8 *src, u32 src_len, LOCAL_PTR InflateShared
   }
 }
 
-// The matches [m, to) of the queue, none of which reads what another writes. Where there are many, they share the items.
+// Copies the matches [m, to) of the queue; none of them reads bytes that another writes. If there are many,
+// they share the items.
 FN void inflate_copy(GLOBAL const u8 *out, LOCAL_PTR InflateShared *s, u32 start, u32 ring_valid, u32 m, u32 to) {
   u32 share = to - m < 4u ? 5u : 3u, width = 1u << share, lane = LID & (width - 1u);
   for (m += LID >> share; m < to; m += 32u >> share) {
@@ -419,7 +427,8 @@ FN void inflate_fixed_lengths(LOCAL_PTR InflateShared *s) {
     lens[i] = (u8)(i < 144u ? 8u : i < 256u ? 9u : i < 280u ? 7u : i < INFLATE_LIT ? 8u : 5u);
 }
 
-// The tables of the code lengths in `lens`: both, or that of the code length code (19 codes in the place of the distances).
+// Builds the tables of the code lengths in `lens`: both, or that of the code length code (19 codes in place of
+// the distances).
 FN void inflate_build(LOCAL_PTR InflateShared *s, u32 both) {
   LOCAL_PTR const u8 *lens = (LOCAL_PTR const u8 *)s->lens;
   u32 table = LID >> 4, mine = LID & 15u;
@@ -429,7 +438,7 @@ FN void inflate_build(LOCAL_PTR InflateShared *s, u32 both) {
   s->count[LID] = mine == 0u ? 0u : count;
   SYNC();
 
-  // Every item walks through all lengths and keeps what belongs to its own.
+  // Every item visits all lengths and keeps its own.
   u32 code = 0u, index = 0u, my_code = 0u, my_index = 0u, longest = 0u;
   i32 free_codes = 1;
   for (u32 l = 1u; l < 16u; l++) {
@@ -443,7 +452,7 @@ FN void inflate_build(LOCAL_PTR InflateShared *s, u32 both) {
     if (c > 0u) longest = l;
     if (free_codes >= 0) free_codes = 2 * free_codes - (i32)c;
   }
-  // zlib's rule: too many codes never, too few only if there is one code of one bit, or none at all.
+  // zlib's rule: too many codes are never valid, too few only if there is one code of one bit, or none at all.
   u32 bad = free_codes < 0 || (free_codes > 0 && (longest > 1u || !both));
   if (mine == 0u) s->limit[LID] = bad && codes > 0u;
   else s->limit[LID] = (my_code + count) << (15u - mine);
@@ -458,8 +467,9 @@ FN void inflate_build(LOCAL_PTR InflateShared *s, u32 both) {
   u32 bad_tables = s->limit[0] | s->limit[16] << 1;
   if (LID == 0u) s->bad = bad_tables;
   if (bad_tables != 0u) return;
-  // Each item fills an equal stretch of the codes, in their order, where lengths only grow. The table is indexed by reversed
-  // codes: the item's number is the code's upper bits, so its reversal is the lower bits of the index.
+  // Each item fills an equal range of the codes, in their order, in which lengths only grow. The table is
+  // indexed by reversed codes: the item's index is the upper bits of the code, so its reversal is the lower
+  // bits of the table index.
   u32 low = inflate_reverse5(LID), l = 1u;
   if (both) {
     for (u32 k = 0u; k < 32u; k++) {
@@ -480,10 +490,11 @@ FN void inflate_build(LOCAL_PTR InflateShared *s, u32 both) {
   }
 }
 
-// What an item's n bytes of a stretch, every 32nd, add to the second sum of the Adler-32, which is dst_len + the sum of
-// (dst_len - i) d[i]. The first has `weight`, the others 32 less each; x is their sum, y the sum of the running sums, which is
-// the sum of (n - k) d[k]. Less than 2^36, so that a u64 holds the sum of all without a division. With n 0 the weight
-// may have wrapped around, but it does not count.
+// The contribution of an item's n bytes of a range, every 32nd, to the second sum of the Adler-32, which is
+// dst_len + the sum of (dst_len - i) d[i]. The first byte has `weight`, and each following one 32 less. x is
+// their sum, and y is the sum of the running sums, which is the sum of (n - k) d[k]. The result is less than
+// 2^36, so a u64 holds the sum of all without a division. With n = 0 the weight may have wrapped around, but it
+// has no effect.
 FN u64 inflate_weigh(u32 weight, u32 x, u32 y, u32 n) {
   return (u64)(weight % INFLATE_ADLER) * x + 32u * (u64)y + INFLATE_ADLER - 32u * (u64)n * x % INFLATE_ADLER;
 }

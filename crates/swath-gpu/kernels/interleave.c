@@ -1,7 +1,7 @@
-// From bands one behind the other to bands side by side.
+// Converts bands that are stored one after another to interleaved bands.
 //
-// The groups share the samples of the output by a grid stride: neighbours write neighbours, and read from as many
-// streams as there are bands, each of which is read in order too. Everything is aligned to the size of a sample.
+// The groups share the samples of the output by a grid stride: neighbouring items write neighbouring samples,
+// and read from one stream per band, each in order too. Everything is aligned to the size of a sample.
 
 KERNEL(256)
 interleave(GLOBAL const u8 *from, u64 from_at, u64 band_stride, GLOBAL u8 *to, u64 to_at, u64 pixels, u32 bands,

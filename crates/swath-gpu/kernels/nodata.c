@@ -1,9 +1,9 @@
-// NaN in memory, a nodata value in the file: from one to the other, in place.
+// Converts between NaN in memory and a nodata value in the file, in place.
 //
-// Floats are looked at as bit patterns: not every device has half or double precision, and comparing a NaN is what it
-// is all about. Without its sign bit a float is ordered as an integer, above infinity lie the NaNs, and the negative
-// of that integer for negative floats orders them all, both zeros being 0. The groups share the values by a grid
-// stride.
+// Floats are processed as bit patterns: not every device has half or double precision, and a comparison with
+// NaN is always false. Without its sign bit a float is ordered as an integer, and the NaNs are above infinity.
+// With the negated integer for negative floats, all floats are ordered, and both zeros are 0. The groups share
+// the values by a grid stride.
 
 FN u64 nodata_load(GLOBAL const u8 *data, u64 i, u32 size) {
   if (size == 2) return ((GLOBAL const u16 *)data)[i];
@@ -47,13 +47,13 @@ KERNEL(256) nodata_to_nan(GLOBAL u8 *data, u64 at, u64 count, u32 size, u64 low,
   u64 nan = infinity | (size == 2 ? (u64)1 << 9 : size == 4 ? (u64)1 << 22 : (u64)1 << 51);
   i64 from = nodata_order(low, size);
   i64 to = nodata_order(high, size);
-  // No float lies between limits that are none.
+  // No float is between limits that are not numbers.
   if (nodata_magnitude(low, size) > infinity || nodata_magnitude(high, size) > infinity) return;
   GLOBAL u8 *values = data + at;
   for (u64 i = (u64)GRP * 256 + LID; i < count; i += (u64)groups * 256) {
     u64 value = nodata_load(values, i, size);
     i64 order = nodata_order(value, size);
-    // A NaN lies beyond both infinities, so never between two limits that are floats.
+    // A NaN is beyond both infinities, so it is never between two limits that are floats.
     if (order >= from && order <= to) nodata_store(values, i, size, nan);
   }
 }

@@ -1,12 +1,14 @@
-// What stands around NVIDIA's nvCOMP: which blocks it may see, whether what it gave is right, and the framing that it leaves out.
+// The steps before and after NVIDIA's nvCOMP: they select the blocks that it may decode, check its output, and
+// handle the framing that it does not support.
 //
-// What nvCOMP does with a stream that breaks the rules is undefined, and it knows neither zlib's framing nor LZ4's frames and
-// checks no checksum. So `chunk_admit` looks at what can be seen of a stream without decoding it, and writes the table that
-// nvCOMP reads: its pointers are absolute, so the host says where the buffers begin. nvCOMP takes a batch as a whole: a block
-// that it must not see has a stand-in in its place, a stream of a few bytes that is decoded to where nobody looks.
+// The behaviour of nvCOMP for an invalid stream is undefined. It supports neither zlib's framing nor LZ4's
+// frames, and it checks no checksum. So `chunk_admit` checks what can be checked without decoding a stream, and
+// writes the table that nvCOMP reads. The pointers in the table are absolute, so the host passes the addresses
+// of the buffers. nvCOMP processes a batch as a whole: a block that it must not decode is replaced by a stream
+// of a few bytes, whose output is ignored.
 //
-// An item of `chunk_admit` has a block, since headers are a few bytes that are read one after another. Checksums are work for a
-// whole group.
+// An item of `chunk_admit` has a block, because headers are a few bytes that are read one after another. A
+// whole group computes a checksum.
 
 #define CHUNK_ZLIB 0u
 #define CHUNK_ZSTD 1u
@@ -14,36 +16,38 @@
 
 #define CHUNK_STAND_IN_ROOM 4u
 
-// zlib (RFC 1950): two bytes in front of the Deflate stream, the checksum behind it.
+// zlib (RFC 1950): two bytes before the Deflate stream, the checksum after it.
 #define CHUNK_ZLIB_HEADER 2u
 #define CHUNK_ZLIB_CHECKSUM 4u
 
 #define CHUNK_ZSTD_MAGIC 0xfd2fb528u
-#define CHUNK_ZSTD_WINDOW_MAX 0x800000u  // 8 MB, what RFC 8878 asks of every decoder
+#define CHUNK_ZSTD_WINDOW_MAX 0x800000u  // 8 MB, which RFC 8878 requires of every decoder
 #define CHUNK_ZSTD_BLOCK_MAX 131072u
 #define CHUNK_ZSTD_RLE 1u
 #define CHUNK_ZSTD_COMPRESSED 2u
 #define CHUNK_ZSTD_RESERVED 3u
-// ZSTD blocks of a frame, at most: a stream of empty ones would otherwise keep an item busy for seconds.
+// The limit on ZSTD blocks of a frame: a stream of empty blocks would otherwise keep an item busy for seconds.
 #define CHUNK_ZSTD_BLOCKS(dst_len) (1024u + (dst_len) / 256u)
 
 #define CHUNK_LZ4_MAGIC 0x184d2204u
-#define CHUNK_LZ4_SKIPPABLE 0x184d2a50u  // and 15 more
-#define CHUNK_LZ4_SIZED 8u               // in FLG: the size of the content is told
-#define CHUNK_LZ4_CHECKSUM 4u            // in FLG: a checksum of the content stands at the end
-// What FLG must be but for these and whether blocks are independent, of which there is only one: version 1, no checksum of
-// the block, no dictionary. And BD, but for the largest size of a block.
+#define CHUNK_LZ4_SKIPPABLE 0x184d2a50u  // and the next 15 values
+#define CHUNK_LZ4_SIZED 8u               // in FLG: the size of the content is stored
+#define CHUNK_LZ4_CHECKSUM 4u            // in FLG: a checksum of the content is at the end
+// The required value of FLG, except for these bits and for the bit of independent blocks, which has no effect
+// for a single block: version 1, no block checksum, no dictionary. And the required value of BD, except for the
+// largest block size.
 #define CHUNK_LZ4_FLAGS(flags) ((flags) & 0xd3u)
 #define CHUNK_LZ4_FLAGS_KNOWN 0x40u
 #define CHUNK_LZ4_SIZES_RESERVED 0x8fu
 #define CHUNK_LZ4_STORED 0x80000000u
-// The frame that is written: FLG with independent blocks, BD with blocks of up to 4 MB, and the checksum of these two.
+// The frame that is written: FLG with independent blocks, BD with blocks of up to 4 MB, and the checksum of
+// these two.
 #define CHUNK_LZ4_FLG 0x60u
 #define CHUNK_LZ4_BD 0x70u
 #define CHUNK_LZ4_HC 0x73u
 #define CHUNK_LZ4_BLOCK_MAX 0x400000u
 
-// Of chunk_frame, and of chunk_check whose checksum it is that is looked at.
+// The codecs of chunk_frame, and of the checksum in chunk_check.
 #define CHUNK_FRAME_NONE 0u
 #define CHUNK_FRAME_ZLIB 1u
 #define CHUNK_FRAME_LZ4 2u
@@ -53,7 +57,8 @@
 #define CHUNK_ADLER_MOD 65521u
 #define CHUNK_ADLER_PIECE 4096u  // bytes of an item between two divisions: 255 * 4096 * 4097 / 2 fits into 32 bits
 
-// OpenCL has its own rotation, and Oclgrind does not know what the compiler makes of two shifts.
+// OpenCL has its own rotation, and Oclgrind does not support the instruction that the compiler makes of two
+// shifts.
 #ifdef __OPENCL_VERSION__
 #define CHUNK_TURN(x, n) rotate((u32)(x), (u32)(n))
 #else
@@ -63,16 +68,16 @@
 FN u32 chunk_zlib(GLOBAL const u8 *src, u32 len) {
   if (len < CHUNK_ZLIB_HEADER + 1u + CHUNK_ZLIB_CHECKSUM) return STATUS_TRUNCATED;
   u32 method = src[0], flags = src[1];
-  // Deflate with a window of up to 32 KB, and a check of both bytes.
+  // Deflate with a window of up to 32 KB, and the check bits of both bytes.
   if ((method & 15u) != 8u || method >> 4 > 7u || (method * 256u + flags) % 31u != 0u) return STATUS_CORRUPT;
-  return (flags & 32u) != 0u ? STATUS_UNSUPPORTED : STATUS_OK;  // a dictionary that nobody can know
+  return (flags & 32u) != 0u ? STATUS_UNSUPPORTED : STATUS_OK;  // a dictionary, which a TIFF cannot store
 }
 
-// One frame without dictionary and checksum, whose blocks end where the stream ends.
+// Checks for one frame without dictionary and checksum, whose blocks end where the stream ends.
 FN u32 chunk_zstd(GLOBAL const u8 *src, u32 len, u32 dst_len) {
   if (len < 5u) return STATUS_TRUNCATED;
   u32 head = src[4], single = head >> 5 & 1u;
-  // Neither the dictionary nor the checksum, which the CPU would look at, nor the bits that have no meaning yet.
+  // Refuses a dictionary, a checksum, which the CPU would check, and reserved bits.
   if ((u32)load_sample(src, 4u, 0u) != CHUNK_ZSTD_MAGIC || (head & 31u) != 0u) return STATUS_UNSUPPORTED;
   u32 size_bytes = head >> 6 != 0u ? 1u << (head >> 6) : single;
   u32 at = 5u;
@@ -91,14 +96,14 @@ FN u32 chunk_zstd(GLOBAL const u8 *src, u32 len, u32 dst_len) {
   }
 
   u32 block_max = window < CHUNK_ZSTD_BLOCK_MAX ? (u32)window : CHUNK_ZSTD_BLOCK_MAX;
-  u32 room = dst_len;  // less what is known to be decoded: blocks that are stored and runs
+  u32 room = dst_len;  // minus the known output: stored blocks and runs
   for (u32 block = 0u; block < CHUNK_ZSTD_BLOCKS(dst_len); block++) {
     if (len - at < 3u) return STATUS_TRUNCATED;
     u32 kind = src[at] >> 1 & 3u, last = src[at] & 1u;
     u32 size = (u32)src[at] >> 3 | (u32)src[at + 1u] << 5 | (u32)src[at + 2u] << 13;
     at += 3u;
     if (kind == CHUNK_ZSTD_RESERVED || size > block_max) return STATUS_CORRUPT;
-    // A compressed block has at least two headers of a byte.
+    // A compressed block has at least two headers of one byte.
     if (kind == CHUNK_ZSTD_COMPRESSED ? size < 2u : size > room) return STATUS_CORRUPT;
     if (kind != CHUNK_ZSTD_COMPRESSED) room -= size;
     u32 bytes = kind == CHUNK_ZSTD_RLE ? 1u : size;
@@ -109,7 +114,7 @@ FN u32 chunk_zstd(GLOBAL const u8 *src, u32 len, u32 dst_len) {
   return STATUS_UNSUPPORTED;
 }
 
-// The end of xxHash32: what is left behind the stripes of 16 bytes, and the mixing.
+// The end of xxHash32: the bytes after the stripes of 16 bytes, and the mixing.
 FN u32 chunk_xxh32_end(u32 hash, GLOBAL const u8 *data, u32 len) {
   u32 at = 0u;
   for (; len - at >= 4u; at += 4u) {
@@ -125,10 +130,11 @@ FN u32 chunk_xxh32_end(u32 hash, GLOBAL const u8 *data, u32 len) {
   return hash ^ hash >> 16;
 }
 
-// xxHash32 of fewer than 16 bytes, which are hashed without its four lanes.
+// xxHash32 of fewer than 16 bytes, which does not use its four lanes.
 FN u32 chunk_xxh32(GLOBAL const u8 *data, u32 len) { return chunk_xxh32_end(374761393u + len, data, len); }
 
-// xxHash32 of any number of bytes, by and for the whole group: four items have a lane each, and within a lane there is an order.
+// xxHash32 of any number of bytes, computed by the whole group: four items have one lane each, and a lane is
+// sequential.
 FN u32 chunk_xxh32_long(GLOBAL const u8 *data, u32 len, LOCAL_PTR u32 *lanes) {
   u32 stripes = len / 16u;
   if (stripes == 0u) return chunk_xxh32(data, len);
@@ -145,8 +151,8 @@ FN u32 chunk_xxh32_long(GLOBAL const u8 *data, u32 len, LOCAL_PTR u32 *lanes) {
   return chunk_xxh32_end(hash + len, data + 16u * (u64)stripes, len - 16u * stripes);
 }
 
-// A frame of one block, or a bare block. `from` and `bytes` become those of the block; no bytes if it is stored as it is, which nvCOMP
-// knows nothing of: chunk_check copies it.
+// Reads a frame of one block, or a bare block. `from` and `bytes` become those of the block. `bytes` is 0 for a
+// stored block, which nvCOMP does not support: chunk_check copies it.
 FN u32 chunk_lz4(GLOBAL const u8 *src, u32 len, u32 dst_len, u32 *from, u32 *bytes) {
   if (len == 0u) return STATUS_TRUNCATED;
   u32 magic = len >= 4u ? (u32)load_sample(src, 4u, 0u) : 0u;
@@ -169,7 +175,7 @@ FN u32 chunk_lz4(GLOBAL const u8 *src, u32 len, u32 dst_len, u32 *from, u32 *byt
   size &= ~CHUNK_LZ4_STORED;
   if (size == 0u || (stored && size != dst_len)) return STATUS_UNSUPPORTED;
   if (size > 1u << (2u * (sizes >> 4) + 8u)) return STATUS_CORRUPT;
-  // The end mark, and perhaps a checksum of the content, which chunk_check looks at.
+  // The end mark, and perhaps a checksum of the content, which chunk_check compares.
   u32 end = (flags & CHUNK_LZ4_CHECKSUM) != 0u ? 8u : 4u;
   if (len - data < size || len - data - size < end) return STATUS_TRUNCATED;
   if ((u32)load_sample(src + data + size, 4u, 0u) != 0u || len - data - size != end) return STATUS_UNSUPPORTED;
@@ -178,8 +184,8 @@ FN u32 chunk_lz4(GLOBAL const u8 *src, u32 len, u32 dst_len, u32 *from, u32 *byt
   return STATUS_OK;
 }
 
-// At `chunks_at` of the batch: u64 from[count], from_bytes[count], room[count], to[count], which this writes, and u64
-// written[count], u32 outcome[count], which nvCOMP writes.
+// At `chunks_at` of the batch: u64 from[count], from_bytes[count], room[count], to[count], which this kernel
+// writes, and u64 written[count], u32 outcome[count], which nvCOMP writes.
 KERNEL(32) chunk_admit(GLOBAL u8 *batch, GLOBAL u32 *status, u64 batch_address, u64 decoded_address, u64 chunks_at, u32 count,
                        u32 codec, u64 stand_in, u32 stand_in_len) {
   u32 number = GRP * 32u + LID;
@@ -192,7 +198,7 @@ KERNEL(32) chunk_admit(GLOBAL u8 *batch, GLOBAL u32 *status, u64 batch_address, 
   u32 from = 0u, bytes = len;
   u32 result = STATUS_OK;
   if (sparse) {
-    // Nothing is stored that could be looked at.
+    // A sparse block has no stored bytes to check.
   } else if ((block->flags & BLOCK_TOP) != 0u) {
     result = STATUS_UNSUPPORTED;
   } else if (codec == CHUNK_ZLIB) {
@@ -214,16 +220,17 @@ KERNEL(32) chunk_admit(GLOBAL u8 *batch, GLOBAL u32 *status, u64 batch_address, 
   chunk[next] = admitted ? bytes : stand_in_len;
   chunk[2u * next] = admitted ? dst_len : CHUNK_STAND_IN_ROOM;
   chunk[3u * next] = decoded_address + block->dst;
-  // What nvCOMP does not write is not what it wrote for the batch before.
+  // These are reset, so that values that nvCOMP does not write are not those of the previous batch.
   chunk[4u * next] = 0u;
   ((GLOBAL u32 *)(batch + chunks_at))[10u * next + number] = 0xffffffffu;
   status[number] = result;
 }
 
-// Adler-32 (RFC 1950) of a span, by and for the whole group.
+// Adler-32 (RFC 1950) of a span, computed by the whole group.
 //
-// The checksum is 1 + the sum of d[i], and n + the sum of (n - i) d[i], both modulo 65521. Neither needs an order, so each item
-// adds up every 256th byte, neighbours reading neighbours, and the items' sums are added pairwise at the end.
+// The checksum is 1 + the sum of d[i], and n + the sum of (n - i) d[i], both modulo 65521. Neither needs an
+// order, so each item sums every 256th byte, with neighbouring items reading neighbouring bytes, and the sums
+// of the items are added pairwise at the end.
 FN u32 chunk_adler(GLOBAL const u8 *span, u64 len, LOCAL_PTR u32 *sum_a, LOCAL_PTR u32 *sum_b) {
   u64 a = 0u, b = 0u;
   for (u64 at = LID; at < len;) {
@@ -252,14 +259,14 @@ FN u32 chunk_adler(GLOBAL const u8 *span, u64 len, LOCAL_PTR u32 *sum_a, LOCAL_P
   return (u32)((len + sum_b[0]) % CHUNK_ADLER_MOD) << 16 | (1u + sum_a[0]) % CHUNK_ADLER_MOD;
 }
 
-// Group i says of block i, which nvCOMP has decoded, whether it is what was stored. The table is that of chunk_admit.
+// Group i reports whether nvCOMP decoded block i correctly. The table is that of chunk_admit.
 KERNEL(256) chunk_check(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, u64 chunks_at, u32 count,
                         u32 checksum) {
   LOCAL u32 sum_a[CHUNK_ADLER_ITEMS];
   LOCAL u32 sum_b[CHUNK_ADLER_ITEMS];
   GLOBAL const Block *block = &BLOCK(batch, GRP);
   u32 admitted = status[GRP] == STATUS_OK && (block->flags & BLOCK_SPARSE) == 0u;
-  // Item 0 writes the status below, and all must have read it by then.
+  // Item 0 writes the status below, after all items have read it.
   SYNC();
   if (!admitted) return;
 
@@ -271,7 +278,7 @@ KERNEL(256) chunk_check(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *
   u32 data = framed && (src[4] & CHUNK_LZ4_SIZED) != 0u ? 19u : 11u;
   u32 stored = framed && (load_sample(src + data - 4u, 4u, 0u) & CHUNK_LZ4_STORED) != 0u;
   if (stored) {
-    // chunk_admit saw that it is as long as what it holds.
+    // chunk_admit checked that its length equals its content.
     for (u32 at = LID; at < block->dst_len; at += 256u) decoded[block->dst + at] = src[data + at];
     SYNC();
   }
@@ -293,9 +300,10 @@ KERNEL(256) chunk_check(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *
   if (LID == 0u && result != STATUS_OK) status[GRP] = result;
 }
 
-// Group i puts the framing around what nvCOMP made of tile i and says in sizes[i] how many bytes that gives: 0xFFFFFFFF if
-// there is nothing to be used. At `chunks_at` of the pool: u64 from[count], from_bytes[count], to[count], written[count], u32
-// outcome[count]. No stream has more than `room` bytes. zlib wants 2 bytes of room in front of the stream and 4 behind it, LZ4 11 and 4.
+// Group i writes the framing around nvCOMP's output for tile i and stores the total number of bytes in
+// sizes[i]: 0xFFFFFFFF if the output is not usable. At `chunks_at` of the pool: u64 from[count],
+// from_bytes[count], to[count], written[count], u32 outcome[count]. No stream has more than `room` bytes. zlib
+// needs 2 bytes before the stream and 4 after it, LZ4 needs 11 and 4.
 KERNEL(256) chunk_frame(GLOBAL const u8 *tiles, GLOBAL u8 *pool, u64 tiles_address, u64 pool_address, u64 chunks_at, u32 count,
                         u32 framing, u32 header, u64 room, GLOBAL u32 *sizes) {
   LOCAL u32 sum_a[CHUNK_ADLER_ITEMS];
@@ -305,7 +313,7 @@ KERNEL(256) chunk_frame(GLOBAL const u8 *tiles, GLOBAL u8 *pool, u64 tiles_addre
   u64 next = count;
   u64 len = chunk[next], size = chunk[3u * next];
   u32 usable = outcome[GRP] == 0u && size <= room && size <= 0xffffff00u;
-  // Larger ones need more than one block, and readers refuse them.
+  // Larger tiles need more than one block, and readers refuse them.
   if (framing == CHUNK_FRAME_LZ4) usable = usable && len <= CHUNK_LZ4_BLOCK_MAX && size <= CHUNK_LZ4_BLOCK_MAX;
   u32 sum = 0u;
   if (usable && framing == CHUNK_FRAME_ZLIB) sum = chunk_adler(tiles + (chunk[0] - tiles_address), len, sum_a, sum_b);
@@ -314,7 +322,7 @@ KERNEL(256) chunk_frame(GLOBAL const u8 *tiles, GLOBAL u8 *pool, u64 tiles_addre
     sizes[GRP] = CHUNK_FAILED;
     return;
   }
-  // Byte by byte: nothing here is aligned.
+  // Byte by byte, because nothing here is aligned.
   GLOBAL u8 *stream = pool + (chunk[2u * next] - pool_address);
   if (framing == CHUNK_FRAME_ZLIB) {
     GLOBAL u8 *head = stream - CHUNK_ZLIB_HEADER;

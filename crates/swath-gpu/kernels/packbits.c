@@ -1,27 +1,29 @@
 // PackBits (TIFF 6.0 section 9): runs and literals of at most 128 bytes, each with a count before it.
 //
-// Decoding: where a count lies follows from the one before, so item 0 walks them, in a piece of the stream that the group
-// brought to local memory: there a step costs a local load, not a trip to the device's memory. What it finds goes
-// into a queue. Then the items share the output, four neighbouring bytes each, stored as one word; which packet they come
-// from is found by bisection, so that many short packets and few long ones keep all lanes equally busy.
+// Decoding: the position of a count follows from the previous one, so item 0 visits them, in a piece of the
+// stream that the group has copied to local memory, where a step costs a local load and no access to global
+// memory. It puts the packets into a queue. Then the items share the output, four neighbouring bytes each,
+// stored as one word. Bisection finds the packet of each byte, so that many short packets and few long ones
+// keep all lanes equally busy.
 //
-// Encoding: no packet crosses a row, so each item encodes a row by itself, and 32 rows are under way. It does so twice: to
-// measure, and, when the sum of the sizes before tells where, to write. Measuring again reads bytes that are still in
-// the cache; encoding into spare room and moving the rows together would read and write the result once more and wait
-// at barriers for it. Blocks of less than 32 rows leave items idle.
+// Encoding: no packet crosses a row, so each item encodes a row by itself, 32 rows at a time. It does so twice:
+// first to measure, then, when the sum of the previous sizes gives the position, to write. Measuring reads
+// bytes that are still in the cache. The alternative, to encode into spare memory and to move the rows
+// together, would read and write the result once more and wait at barriers for it. Blocks of less than 32 rows
+// leave items idle.
 
 #define PACKBITS_ITEMS 32u
 #define PACKBITS_PIECE 1024u
 #define PACKBITS_QUEUE 128u
-#define PACKBITS_RUN 0x8000u  // marks a place as that of the one byte of a run
+#define PACKBITS_RUN 0x8000u  // marks the position of the single byte of a run
 #define PACKBITS_NONE 0xFFFFu
 #define PACKBITS_LONGEST 128u
 
 KERNEL(32) packbits(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status) {
   LOCAL u8 piece[PACKBITS_PIECE];
-  LOCAL u16 begins[PACKBITS_QUEUE + 1u];  // where packets write, counted from `out`
-  LOCAL u16 places[PACKBITS_QUEUE];       // where their bytes are, counted from `at`
-  LOCAL u32 read;                         // bytes of the stream that the queue stands for
+  LOCAL u16 begins[PACKBITS_QUEUE + 1u];  // output positions of packets, relative to `out`
+  LOCAL u16 places[PACKBITS_QUEUE];       // positions of their bytes, relative to `at`
+  LOCAL u32 read;                         // bytes of the stream that the queue covers
   LOCAL u32 total;                        // and of the output
 
   GLOBAL const u8 *src = batch + BLOCK(batch, GRP).src;
@@ -33,8 +35,8 @@ KERNEL(32) packbits(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *stat
   u32 result = STATUS_OK;
 
   while (out < dst_len) {
-    // A packet makes at least one byte of two. What is much longer consists of counts that mean nothing; it would hold
-    // the device up, and is left to the CPU.
+    // A packet of two bytes produces at least one byte. A stream that is much longer consists of counts without
+    // effect. It would keep the device busy, so the CPU decodes it.
     if (at / 4u > dst_len + PACKBITS_PIECE) {
       result = STATUS_UNSUPPORTED;
       break;
@@ -55,7 +57,7 @@ KERNEL(32) packbits(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *stat
         if (count == 128u) {
           p++;
         } else if (p + 1u >= here) {
-          // The next piece starts with this count. In the last piece it announces what is not there.
+          // The next piece starts with this count. In the last piece, the bytes of this count are missing.
           if (here == rest) p++;
           break;
         } else if (count > 128u) {
@@ -76,8 +78,8 @@ KERNEL(32) packbits(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *stat
     SYNC();
 
     u32 bytes = total < room ? total : room;
-    // Places are counted from a whole word of the device's memory here. The first and the last word may be shared with
-    // other blocks.
+    // Positions are relative to an aligned word of global memory here. Other blocks may share the first and the
+    // last word.
     u32 shift = (u32)((size_t)(dst + out) % 4u);
     for (u32 word = LID * 4u; word < bytes + shift; word += 4u * PACKBITS_ITEMS) {
       u32 first = word > shift ? word : shift;
@@ -105,7 +107,8 @@ KERNEL(32) packbits(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *stat
   if (LID == 0u) status[GRP] = result;
 }
 
-// Bytes of the encoded row, by the rule of swath-codec's packbits.rs. `write` says whether to write them too.
+// Returns the size of the encoded row, by the rule of swath-codec's packbits.rs. With `write` it also writes
+// the bytes.
 FN u32 packbits_row(GLOBAL const u8 *row, u32 len, GLOBAL u8 *out, u32 write) {
   u32 size = 0u;
   for (u32 at = 0u; at < len;) {
@@ -120,7 +123,7 @@ FN u32 packbits_row(GLOBAL const u8 *row, u32 len, GLOBAL u8 *out, u32 write) {
       }
       size += 2u;
     } else {
-      // A run of two inside a literal saves nothing, so only three equal bytes end it.
+      // A run of two inside a literal saves nothing, so only three equal bytes end a literal.
       u32 equal = 1u;
       u32 end = 1u;
       u8 last = value;
@@ -141,8 +144,8 @@ FN u32 packbits_row(GLOBAL const u8 *row, u32 len, GLOBAL u8 *out, u32 write) {
   return size;
 }
 
-// Group i encodes tile i, the `len` bytes at `tiles_at + i * stride`, in rows of `row_bytes`, to `out_at + i * slot` and says in
-// `sizes[first + i]` how many bytes that gives: 0xFFFFFFFF if they are more than `slot`.
+// Group i encodes tile i, the `len` bytes at `tiles_at + i * stride`, in rows of `row_bytes`, to `out_at + i *
+// slot`. It stores the number of bytes in `sizes[first + i]`: 0xFFFFFFFF if they exceed `slot`.
 KERNEL(32) packbits_encode(GLOBAL const u8 *tiles, u64 tiles_at, u64 stride, u64 len, GLOBAL u8 *out, u64 out_at, u64 slot,
                            GLOBAL u32 *sizes, u32 first, u32 row_bytes) {
   LOCAL u32 lens[PACKBITS_ITEMS];
@@ -162,7 +165,7 @@ KERNEL(32) packbits_encode(GLOBAL const u8 *tiles, u64 tiles_at, u64 stride, u64
       begin += item < LID ? lens[item] : 0u;
       end += lens[item];
     }
-    // The same for all items: none of them waits for one that has left.
+    // The condition is the same for all items: no item waits for one that has returned.
     if (end > slot || end >= 0xFFFFFFFFu) break;
     packbits_row(from, row_len, out + GRP * slot + begin, 1u);
     SYNC();

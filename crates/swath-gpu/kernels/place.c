@@ -1,22 +1,24 @@
-// From decoded blocks to the output: the wanted part of each block, its samples in native order, in the layout asked
-// for.
+// Copies decoded blocks to the output: the requested part of each block, with samples in native order, in the
+// requested layout.
 //
-// The parts of a block share its wanted samples in the order in which they lie in the output, and so do the items of
-// a group: neighbours write neighbours. What sample an item has next is counted on in three digits, not divided out
-// again. Runs of bytes that are the same in the block and in the output are moved in the widest words that both
-// allow.
+// The parts of a block share its requested samples in the order of the output, and so do the items of a group:
+// neighbouring items write neighbouring samples. The next sample of an item is found by counting three digits
+// up and not by another division. Runs of bytes that are the same in the block and in the output are moved in
+// the widest words that both allow.
 
-// How a sample is stored: as in the output, perhaps in the other byte order; as byte planes of the row, most
-// significant first; as bits, packed most significant first; as in the output, but each sample of a pixel in a plane of
-// its own, one behind the other in the block, and then `row_bytes` are those of a row of such a plane.
+// The storage of a sample: as in the output, perhaps in the other byte order; as byte planes of the row, most
+// significant first; as bits, packed most significant first; or as in the output, but with a separate plane for
+// each sample of a pixel, one after another in the block. In the last case `row_bytes` is the size of a row of
+// such a plane.
 #define PLACE_STORED 0u
 #define PLACE_PLANES 1u
 #define PLACE_BITS 2u
 #define PLACE_COMPONENTS 3u
-// Each item looks for itself whether the bands are wanted in order, so not through any number of them.
+// Each item checks by itself whether the bands are requested in order, so the number of bands that it checks is
+// limited.
 #define PLACE_RUN_BANDS 64u
 
-// Turns the bytes of each unit of 2, 4 or 8 bytes, however many there are.
+// Reverses the bytes of each unit of 2, 4 or 8 bytes.
 FN u64 place_swapped(u64 value, u32 unit) {
   if (unit >= 2) value = ((value >> 8) & (u64)0x00ff00ff00ff00ff) | ((value & (u64)0x00ff00ff00ff00ff) << 8);
   if (unit >= 4) value = ((value >> 16) & (u64)0x0000ffff0000ffff) | ((value & (u64)0x0000ffff0000ffff) << 16);
@@ -30,7 +32,7 @@ FN u64 place_joined(GLOBAL const u8 *from, u64 plane, u32 size) {
   return value;
 }
 
-// The `bits` bits from bit `at` of the row on: no byte is read that has none of them.
+// The `bits` bits from bit `at` of the row. No byte without one of these bits is read.
 FN u64 place_bits(GLOBAL const u8 *row, u64 at, u32 bits) {
   GLOBAL const u8 *from = row + (at >> 3);
   u32 have = 8 - (u32)(at & 7);
@@ -55,7 +57,7 @@ place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status
   GLOBAL const u32 *band_list = (GLOBAL const u32 *)(batch + bands_at);
   GLOBAL const u8 *from = decoded + block->dst + (u64)block->from_row * row_bytes;
   GLOBAL u8 *to = out + out_at + block->to_row * row_stride + block->to_col * pixel_stride;
-  if (planar) to += block->band * band_stride;  // and `bands` is 1, so that no other band comes on top
+  if (planar) to += block->band * band_stride;  // `bands` is 1 then, so no other band offset is added
 
   if (mode == PLACE_COMPONENTS && samples <= 1) mode = PLACE_STORED;
   u32 plane = mode == PLACE_COMPONENTS ? block->dst_len / samples : 0;
@@ -63,13 +65,14 @@ place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status
             (samples == 1 || band_stride == size) && (planar || (bands == samples && bands <= PLACE_RUN_BANDS));
   for (u32 band = 0; run && !planar && band < bands; band++) run = band_list[band] == band;
   if (run) {
-    // A row is now `cols` words of `size` bytes, one to a pixel.
+    // A row is now `cols` words of `size` bytes, one per pixel.
     u64 length = (u64)cols * samples * size;
     from += from_col * samples * size;
     u64 all = (u64)from | (u64)to | row_bytes | row_stride | length;
     u32 word = 16;
     while ((all & (word - 1)) != 0) word /= 2;
-    // Words narrower than what is to be swapped would tear it: then sample by sample, at any alignment.
+    // Words narrower than the swapped unit would split it: then the copy goes sample by sample, at any
+    // alignment.
     if (word < swap) word = size;
     size = word;
     cols = (u32)(length / word);
@@ -86,7 +89,7 @@ place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status
   u32 typed_store = (((u64)to | row_stride | pixel_stride | band_stride) & (piece - 1)) == 0;
   u32 vector = run && size == 16 && swap == 0;
 
-  // The digits are (band, column, row) when the bands of a pixel lie side by side, else (column, row, band).
+  // The digits are (band, column, row) if the bands of a pixel are interleaved, otherwise (column, row, band).
   u32 bands_last = bands > 1 && band_stride < pixel_stride;
   u32 low_end = bands_last ? bands : cols;
   u32 middle_end = bands_last ? cols : block->rows;

@@ -1,10 +1,12 @@
-// One text, two compilers: every kernel file is read by OpenCL C 1.2 and by CUDA C (as C++), behind this prelude.
+// Every kernel file is compiled by two compilers, as OpenCL C 1.2 and as CUDA C (as C++), after this prelude.
 //
-// What both have in common is all that a kernel may use: C99 without variable-length arrays, an address space on every
-// pointer, LOCAL arrays of fixed size at the top of a kernel (32 KB together, which every GPU has), no warp intrinsics.
+// A kernel may use only the common subset: C99 without variable-length arrays, an address space on every
+// pointer, LOCAL arrays of fixed size at the top of a kernel (32 KB together, which every GPU has), no warp
+// intrinsics.
 //
-// A pointer to LOCAL memory is LOCAL_PTR: CUDA puts __shared__ on variables only. Functions are always inlined in OpenCL: where
-// they were not, PoCL 3.1 let them read other memory than the LOCAL variable that they were given.
+// A pointer to LOCAL memory is LOCAL_PTR: CUDA allows __shared__ only on variables. Functions are always
+// inlined in OpenCL: if they were not, PoCL 3.1 made them read other memory than the LOCAL variable that was
+// passed.
 #ifdef __OPENCL_VERSION__
 #pragma OPENCL FP_CONTRACT OFF
 #define KERNEL(n) __kernel __attribute__((reqd_work_group_size(n, 1, 1))) void
@@ -42,38 +44,41 @@ typedef int i32;
 typedef long long i64;
 #endif
 
-// One block of a batch: where its bytes lie and where its pixels go. A table of these stands at the start of the batch,
-// and the compressed bytes follow, so that one upload brings both. `src/block.rs` has the same struct.
+// One block of a batch: the position of its bytes and of its pixels. A table of these is at the start of the
+// batch, and the compressed bytes follow, so that one upload transfers both. `src/block.rs` has the same
+// struct.
 typedef struct {
   u64 src;        // first compressed byte, from the start of the batch
   u64 dst;        // first decoded byte, from the start of the decoded buffer
   u32 src_len;    // compressed bytes
-  u32 dst_len;    // decoded bytes: exactly so many must come out
+  u32 dst_len;    // decoded bytes: exactly this many must be produced
   u32 flags;      // BLOCK_SPARSE, BLOCK_TOP
-  u32 from_row;   // the part of the block that is wanted
+  u32 from_row;   // the requested part of the block
   u32 from_col;
   u32 rows;
   u32 cols;
-  u32 to_row;     // where that part goes in the output
+  u32 to_row;     // the position of that part in the output
   u32 to_col;
   u32 band;       // the output band, in planar files
   u32 reserved[2];
 } Block;
 
 #define BLOCK_SPARSE 1u  // not stored: filled
-#define BLOCK_TOP 2u     // only the first dst_len bytes are wanted, the stream goes on behind them
+#define BLOCK_TOP 2u     // only the first dst_len bytes are requested; the stream continues after them
 
-// What a block's status says. Anything but OK means: nobody has looked at its pixels, ask the CPU what is wrong.
+// The status of a block. With any value other than OK its pixels are undefined, and the CPU decodes the block
+// or reports the error.
 #define STATUS_OK 0u
 #define STATUS_TRUNCATED 1u    // the stream ends before the block is full
 #define STATUS_CORRUPT 2u      // it breaks the rules of the format
 #define STATUS_CHECKSUM 3u     // its checksum does not match
-#define STATUS_UNSUPPORTED 4u  // a form of the format that the kernel does not know
-#define STATUS_REFUSED 6u      // a library of NVIDIA's did not take it
+#define STATUS_UNSUPPORTED 4u  // a variant of the format that the kernel does not support
+#define STATUS_REFUSED 6u      // a library of NVIDIA refused it
 
 #define BLOCK(batch, i) (((GLOBAL const Block *)(batch))[i])
 
-// A sample of 1, 2, 4 or 8 bytes, little-endian; byte by byte unless its address is known to be one that the type may have.
+// A sample of 1, 2, 4 or 8 bytes, little-endian. It is accessed byte by byte unless its address is known to be
+// aligned.
 FN u64 load_sample(GLOBAL const u8 *from, u32 size, u32 typed) {
   u64 value = 0;
   if (size == 1) return *from;

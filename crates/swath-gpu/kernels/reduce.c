@@ -1,19 +1,20 @@
-// The next coarser level: every output pixel stands for 2 x 2 source pixels, fewer at the right and lower edge. The
-// bytes that come out are those of the CPU (crates/swath/src/write/reduce.rs).
+// Computes the next coarser level: every output pixel represents 2 x 2 source pixels, fewer at the right and
+// lower edge. The output bytes are the same as those of the CPU (crates/swath/src/write/reduce.rs).
 //
-// One item makes one output sample after another, a whole grid apart. Neighbours in a group have neighbouring samples,
-// so their loads and stores fall into the same lines, and all branches on type and method go the same way in the whole
-// grid. Items share nothing and do not wait for each other: there is no order to get wrong.
+// One item computes one output sample after another, a whole grid apart. Neighbouring items of a group have
+// neighbouring samples, so their loads and stores fall into the same cache lines, and all branches on type and
+// method go the same way in the whole grid. Items share nothing and do not wait for each other, so their order
+// does not matter.
 //
-// Values are compared as integers ("keys") for every type, so that it does not matter whether a device flushes small
-// floats to zero. Doubles are needed for the means of f32 and f64 alone; without them the file still builds, and the
-// host must not ask for those two (`DeviceRules::needs_doubles`). It must also not ask for relaxed mathematics: zeros
-// have signs here.
+// Values of every type are compared as integers ("keys"), so that it does not matter whether a device flushes
+// small floats to zero. Only the means of f32 and f64 need doubles. Without doubles the file still compiles,
+// and the host must not request these two (`DeviceRules::needs_doubles`). The host must also not enable relaxed
+// mathematics, because zeros have signs here.
 //
-// Loops over the four source samples are unrolled by pragma, so that the samples are registers everywhere: PoCL does
-// not by itself, and is 1.3 to 1.6 times as fast with it.
+// Loops over the four source samples are unrolled by pragma, so that the samples are in registers everywhere:
+// PoCL does not unroll by itself, and is 1.3 to 1.6 times as fast with the pragma.
 
-// `dtype`. Nearest looks at the size only and takes any type as the unsigned one of that size, or as REDUCE_PAIR.
+// `dtype`. Nearest uses only the size and treats any type as the unsigned one of that size, or as REDUCE_PAIR.
 #define REDUCE_U8 0u
 #define REDUCE_I8 1u
 #define REDUCE_U16 2u
@@ -53,7 +54,7 @@
 #define REDUCE_BITS_OF_SINGLE(value) __float_as_uint(value)
 #endif
 
-// What the whole grid knows about its type.
+// The properties of the type, the same for the whole grid.
 typedef struct {
   u32 dtype;
   u32 size;      // bytes of a sample
@@ -69,8 +70,8 @@ typedef struct {
 typedef struct {
   u64 bits[4];
   u64 keys[4];
-  u32 there;  // bit i: sample i is in the level and not missing
-  u32 count;  // of them
+  u32 there;  // bit i: sample i is inside the level and not missing
+  u32 count;  // the number of these samples
 } ReduceSamples;
 
 FN u32 reduce_size(u32 dtype) {
@@ -80,8 +81,8 @@ FN u32 reduce_size(u32 dtype) {
   return dtype <= REDUCE_I32 || dtype == REDUCE_F32 ? 4 : 8;
 }
 
-// The sample at a place; `aligned` if it may be loaded at once. Bytes are in the order of the device, which is little
-// endian, as that of every host that drives one.
+// The sample at a position; `aligned` if it can be loaded at once. Bytes are in the order of the device, which
+// is little-endian, as that of every host with a device.
 FN u64 reduce_load(GLOBAL const u8 *at, u32 size, u32 aligned) {
   if (aligned) {
     if (size == 1) return *at;
@@ -110,23 +111,24 @@ FN u32 reduce_aligned(u64 address, u64 first, u64 stride, u32 size) {
   return ((address | first | stride) & (size < 8 ? size - 1 : 7)) == 0;
 }
 
-// A number whose unsigned order is that of the samples. The two zeros have the same; what is not a number lies beyond
-// the infinities.
+// A number whose unsigned order is that of the samples. The two zeros have the same key. Bit patterns that are
+// not numbers are beyond the infinities.
 FN u64 reduce_key(u64 bits, u32 size, u32 floats, u64 zero) {
   if (zero == 0) return bits;
   u32 spare = 64 - 8 * size;
   u64 wide = (u64)((i64)(bits << spare) >> spare);
-  // Read as integers, floats of one sign are in order, those below zero backwards.
+  // As integers, floats of one sign are in order, and floats below zero are in reverse order.
   if (floats && wide >= REDUCE_TOP) wide = (u64)((i64)REDUCE_TOP >> spare) - wide;
   return wide ^ REDUCE_TOP;
 }
 
-// The mean, halves away from zero, as a key. The CPU's is the exact quotient so rounded: for types of 16 bits or less
-// it rounds `sum / count + 0.5` in doubles, which is exact for counts of 1, 2 and 4, and whose quotient by 3 is at least
-// 1/6 away from where the result changes, far more than a double is wrong; wider types it sums and divides in integers.
+// The mean as a key, with halves rounded away from zero. The CPU rounds the exact quotient in the same way. For
+// types of 16 bits or less it rounds `sum / count + 0.5` in doubles, which is exact for counts of 1, 2 and 4. A
+// quotient by 3 is at least 1/6 away from the point where the result changes, far more than the error of a
+// double. The CPU sums and divides wider types in integers.
 //
-// A key is its value plus a constant, and so is a mean of keys. The sum may not fit into 64 bits; the sums of the
-// quotients and of the remainders do: the first is at most the mean, the second at most 4 * 3.
+// A key is its value plus a constant, and so is a mean of keys. The sum may not fit into 64 bits, but the sums
+// of the quotients and of the remainders do: the first is at most the mean, the second at most 4 * 3.
 FN u64 reduce_mean_whole(ReduceSamples s, u64 zero) {
   u64 whole = 0;
   u32 rest = 0;
@@ -140,11 +142,11 @@ FN u64 reduce_mean_whole(ReduceSamples s, u64 zero) {
   u32 more = s.count == 3 ? rest / 3 : rest >> (s.count >> 1);
   whole += more;
   rest = 2 * (rest - more * s.count);
-  // A half: below zero, down is away from it.
+  // A half: for values below zero, rounding down is rounding away from zero.
   return whole + (rest > s.count || (rest == s.count && whole >= zero));
 }
 
-// `value >> drop`, to nearest, halves to even; 0 < drop < 64.
+// `value >> drop`, rounded to nearest, halves to even; 0 < drop < 64.
 FN u64 reduce_round(u64 value, u32 drop) {
   u64 kept = value >> drop;
   u64 lost = value - (kept << drop);
@@ -163,8 +165,8 @@ FN u32 reduce_width(u64 value) {
   return width + (value != 0);
 }
 
-// What is left of the infinities among the samples: their sum is one of them, or not a number. That NaN is the one with
-// the sign set, which x86 makes of it. 0 without infinities.
+// The result of infinities among the samples: their sum is one of them, or NaN. That NaN has the sign bit set,
+// as on x86. 0 without infinities.
 FN u64 reduce_infinite(ReduceSamples s, ReduceType t) {
   u32 up = 0, down = 0;
 #pragma unroll
@@ -181,9 +183,10 @@ FN u64 reduce_infinite(ReduceSamples s, ReduceType t) {
   return bits >> spare;
 }
 
-// The mean of half floats, in integers: each is a multiple of 2^-24 below 2^40 such, and the CPU's doubles hold their
-// sum exactly. It rounds the quotient to single precision and that to half precision; before, to double precision,
-// which changes nothing, as a quotient by 3 is never nearer to the middle of two singles than a third of their half.
+// The mean of half floats, in integers: each is a multiple of 2^-24 and less than 2^40 such units, and the
+// CPU's doubles represent their sum exactly. The CPU rounds the quotient to single precision and that to half
+// precision. It first rounds to double precision, which changes nothing: the distance of a quotient by 3 to the
+// midpoint of two singles is at least a third of half their distance.
 FN u64 reduce_mean_half(ReduceSamples s) {
   u64 above = 0, below = 0;
 #pragma unroll
@@ -198,21 +201,21 @@ FN u64 reduce_mean_half(ReduceSamples s) {
   u64 sign = below > above ? 0x8000 : 0;
   u64 scaled = (sign ? below - above : above - below) << 20;
   u64 mean = s.count == 3 ? scaled / 3 : scaled >> (s.count >> 1);
-  // The last bit says that something was left over, which is all that rounding asks of what follows.
+  // The last bit marks a remainder, which is all the information that the rounding needs.
   mean |= s.count == 3 && mean * 3 != scaled;
   u32 width = reduce_width(mean);
   if (width > 24) {
     mean = reduce_round(mean, width - 24) << (width - 24);
     width = reduce_width(mean);
   }
-  // In units of 2^-44. Below 2^-14 the last place of a half float stays where it is.
+  // In units of 2^-44. Below 2^-14 the last digit of a half float does not move.
   if (width <= 30) return sign | reduce_round(mean, 20);
-  // A mantissa that is rounded up to the next power of two counts the exponent up.
+  // A mantissa that is rounded up to the next power of two increases the exponent.
   return sign | (((u64)(width - 31) << 10) + reduce_round(mean, width - 11));
 }
 
 #ifdef REDUCE_DOUBLES
-// By hand where a device might take the value for zero.
+// This is done by hand for devices that might flush the value to zero.
 FN double reduce_from_single(u32 bits) {
   if (bits << 1 >> 24) return (double)REDUCE_SINGLE_OF(bits);
   double value = (double)(i32)(bits & 0x7fffff) * 0x1p-149;
@@ -221,24 +224,24 @@ FN double reduce_from_single(u32 bits) {
 
 FN u32 reduce_to_single(double value) {
   double size = value < 0.0 ? -value : value;
-  // The bits of a number below the normal ones are how often the least one goes into it.
+  // The bits of a subnormal number are its multiple of the smallest number.
   if (size < 0x1p-126) return (u32)(REDUCE_BITS_OF(value) >> 63) << 31 | (u32)rint(size * 0x1p149);
   return REDUCE_BITS_OF_SINGLE((float)value);
 }
 
-// The mean of f32 or f64 without infinities. A missing sample is added as 0, as is one beyond the edge.
+// The mean of f32 or f64 without infinities. A missing sample, or one beyond the edge, is added as 0.
 FN u64 reduce_mean_float(ReduceSamples s, u32 single) {
   double values[4];
 #pragma unroll
   for (u32 i = 0; i < 4; i++) {
     values[i] = !(s.there >> i & 1) ? 0.0 : single ? reduce_from_single((u32)s.bits[i]) : REDUCE_DOUBLE_OF(s.bits[i]);
   }
-  // From 0 on, row by row, as the CPU: so the sum is never -0.
+  // The sum starts at 0 and goes row by row, as on the CPU, so it is never -0.
   double sum = (0.0 + (values[0] + values[1])) + (values[2] + values[3]);
   double mean = s.count == 3 ? sum / 3.0 : sum * (s.count == 1 ? 1.0 : s.count == 2 ? 0.5 : 0.25);
   if (single) return reduce_to_single(mean);
   if ((REDUCE_BITS_OF(mean) & 0x7ff0000000000000ul) == 0x7ff0000000000000ul) {
-    // Too large for a double: the sum of the quotients is not.
+    // The sum is too large for a double, but the sum of the quotients is not.
     mean = -0.0;
 #pragma unroll
     for (u32 i = 0; i < 4; i++) {
@@ -264,11 +267,11 @@ FN u64 reduce_mean(ReduceSamples s, ReduceType t, u64 beside, u32 any) {
     key = reduce_mean_whole(s, t.zero);
     bits = key ^ t.zero;
   }
-  // No hole where there is data.
+  // A valid result must not become nodata.
   return any && key >= t.low && key <= t.high ? beside : bits;
 }
 
-// The least or greatest; of equals, which only the zeros are, the first.
+// The smallest or the largest sample; of equal samples, which only zeros can be, the first.
 FN u64 reduce_extreme(ReduceSamples s, u32 greatest) {
   u64 bits = 0, best = 0;
   u32 found = 0;
@@ -284,7 +287,8 @@ FN u64 reduce_extreme(ReduceSamples s, u32 greatest) {
   return bits;
 }
 
-// The most frequent; of several, the first to be met that often. Of equal zeros, the one that is met then.
+// The most frequent sample; of several, the first that reaches that count. Of equal zeros, the one at that
+// position.
 FN u64 reduce_mode(ReduceSamples s) {
   u64 bits = 0;
   u32 best = 0;
@@ -319,12 +323,12 @@ FN ReduceType reduce_type(u32 dtype, u64 low, u64 high) {
   return t;
 }
 
-// Makes rows out_row .. out_row + out_rows of the level that is half as wide and high as `width` x `height`, both
-// rounded up. The bands of a pixel lie side by side. Row r of the source is at src + src_at + (r - src_row) *
-// src_stride, and so is the output: the rows 2r of all output rows r must be there, and but for nearest 2r + 1 too if the
-// level has it. `alpha` is the band whose zeros say that a pixel is missing in the other bands, beyond the bands if
-// there is none. `low`, `high`, `fill` and `beside` are samples, zero-extended; `any` says whether a number is nodata.
-// `groups` is how many were launched.
+// Computes rows out_row .. out_row + out_rows of the level that is half as wide and high as `width` x `height`,
+// both rounded up. The bands of a pixel are interleaved. Row r of the source is at src + src_at + (r - src_row)
+// * src_stride, and the output has the same layout. The rows 2r of all output rows r must be present, and
+// except for nearest also 2r + 1 if the level has it. `alpha` is the band whose zeros mark a pixel as missing
+// in the other bands; it is beyond the bands if there is none. `low`, `high`, `fill` and `beside` are samples,
+// zero-extended; `any` is whether a number is nodata. `groups` is the number of launched groups.
 KERNEL(256) reduce(GLOBAL const u8 *src, u64 src_at, u64 src_stride, u32 src_row, u32 width, u32 height, u32 bands,
                    u32 dtype, u32 method, u32 alpha, GLOBAL u8 *out, u64 out_at, u64 out_stride, u32 out_row,
                    u32 out_rows, u64 low, u64 high, u64 fill, u64 beside, u32 any, u32 groups) {
@@ -336,7 +340,7 @@ KERNEL(256) reduce(GLOBAL const u8 *src, u64 src_at, u64 src_stride, u32 src_row
   u32 src_aligned = reduce_aligned((u64)(size_t)src, src_at, src_stride, t.size);
   u32 out_aligned = reduce_aligned((u64)(size_t)out, out_at, out_stride, t.size);
   u64 pixel = (u64)bands * t.size;
-  // Row, column and band are counted on like the digits of a clock: dividing once is enough.
+  // Row, column and band are counted up like the digits of a clock, so one division is enough.
   u64 per_row = (u64)cols * bands;
   u64 first = (u64)GRP * LDIM + LID, step = (u64)groups * LDIM;
   u64 row = first / per_row, step_row = step / per_row;
@@ -367,7 +371,7 @@ KERNEL(256) reduce(GLOBAL const u8 *src, u64 src_at, u64 src_stride, u32 src_row
         s.keys[i] = reduce_key(s.bits[i], t.size, t.floats, t.zero);
         u32 there = s.keys[i] >= t.least && s.keys[i] <= t.greatest;
         if (any && s.keys[i] >= t.low && s.keys[i] <= t.high) there = 0;
-        // Any bit will do: as the CPU, this takes a float -0 for something.
+        // Any set bit counts: as on the CPU, a float -0 is not zero here.
         if (alpha < bands && alpha != band) {
           there &= reduce_load(at + (u64)alpha * t.size, t.size, src_aligned) != 0;
         }

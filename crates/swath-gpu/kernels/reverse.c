@@ -1,6 +1,6 @@
-// FillOrder 2 stores the bits of each byte in the other order. All compressed bytes of the batch are turned at once,
-// before any of them is decoded; the groups share them by a grid stride, an item a word, so that neighbours read
-// neighbours.
+// Reverses the bits of each byte, for FillOrder 2. All compressed bytes of the batch are reversed at once,
+// before any of them is decoded. The groups share them by a grid stride, one word per item, so that
+// neighbouring items read neighbouring words.
 
 FN u32 reverse_word(u32 word) {
   word = ((word >> 1) & 0x55555555u) | ((word & 0x55555555u) << 1);
@@ -8,7 +8,8 @@ FN u32 reverse_word(u32 word) {
   return ((word >> 4) & 0x0f0f0f0fu) | ((word & 0x0f0f0f0fu) << 4);
 }
 
-// Not the shifts of reverse_word: of those LLVM makes an instruction for bytes that Oclgrind does not know.
+// This does not use the shifts of reverse_word: LLVM turns these into a byte instruction that Oclgrind does not
+// support.
 FN u8 reverse_byte(u8 b) { return (u8)(((b * 0x80200802UL) & 0x0884422110UL) * 0x0101010101UL >> 32); }
 
 KERNEL(256) reverse_bits(GLOBAL u8 *batch, u64 from, u64 len, u32 groups) {
@@ -21,7 +22,7 @@ KERNEL(256) reverse_bits(GLOBAL u8 *batch, u64 from, u64 len, u32 groups) {
   GLOBAL u32 *word = (GLOBAL u32 *)(bytes + head);
   for (u64 i = item; i < words; i += items) word[i] = reverse_word(word[i]);
 
-  // At most three bytes before the words and three behind them.
+  // At most three bytes before the words and three after them.
   u64 tail = head + words * 4;
   if (item < head) bytes[item] = reverse_byte(bytes[item]);
   if (item < len - tail) bytes[tail + item] = reverse_byte(bytes[tail + item]);

@@ -1,17 +1,17 @@
 // The sums that undo the differences of predictors 2 and 3, in place.
 //
-// A group does a row, because a sum runs from one end of it to the other. Integers are summed as 64 bits whatever
-// their width: the low bytes of a wrapping sum are the wrapping sum of the low bytes.
+// A group processes a row, because a sum runs from one end of the row to the other. Integers of every width are
+// summed as 64 bits: the low bytes of a wrapping sum are the wrapping sum of the low bytes.
 //
-// Up to SUM_LANES integers to a pixel the row is taken in tiles through local memory: loads and stores are coalesced,
-// and in between each item owns a chunk of pixels of one lane (the integers of one place in the pixel). A tile is
-// summed within the chunks, then over the chunks of each lane, and what a lane adds up to is carried to the next
-// tile. Chunks are an odd number of pixels long, so that the items that step through them side by side meet different
-// banks.
+// For up to SUM_LANES integers per pixel, the row goes through local memory in tiles. Loads and stores are
+// coalesced, and in between each item owns a chunk of pixels of one lane (the integers at one position in the
+// pixel). A tile is summed within the chunks, then over the chunks of each lane, and the total of a lane is
+// carried to the next tile. Chunks have an odd number of pixels, so that items that step through them in
+// parallel access different banks.
 //
-// With more integers to a pixel, an item that follows a lane through the whole row is coalesced by itself.
+// With more integers per pixel, an item that follows a lane through the whole row is already coalesced.
 //
-// All conditions around a SYNC depend on the group alone.
+// All conditions around a SYNC depend only on the group.
 
 #define SUM_LANES 32u
 #define SUM_CHUNK 17u
@@ -77,7 +77,7 @@ sum(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL const u32 *status, u32 ro
     return;
   }
 
-  // As many chunks as items can be found for, and chunks just so long that all tiles are of one length.
+  // As many chunks as there are items for, with a chunk length that makes all tiles equally long.
   u32 chunks = 64 / stride;
   u64 pixels = (count + stride - 1) / stride;
   u64 tiles = (pixels + chunks * SUM_CHUNK - 1) / (chunks * SUM_CHUNK);
@@ -118,7 +118,7 @@ sum(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL const u32 *status, u32 ro
         tile[first + k * stride] = running;
       }
     }
-    // Also keeps the ends of this tile until all have read them.
+    // This also keeps the ends of this tile until all items have read them.
     SYNC();
     for (u32 i = LID; i < length && start + i < count; i += 64) {
       sum_store(row, start + i, width, typed, tile[i]);

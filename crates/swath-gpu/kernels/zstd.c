@@ -1,33 +1,37 @@
 // Zstandard (RFC 8878): one group of 32 decodes one frame.
 //
-// How the work is shared. Item 0 does what is serial by nature: headers, the entropy coders' counts, and the sequences, each
-// of which begins where the bits of the one before it end. It puts up to ZSTD_QUEUE sequences, already checked, into a queue
-// in local memory; then the whole group copies their literals, which depend on nothing, and then their matches, run by run: a
-// run is as many matches as read only bytes in front of its first match, so within a run the order does not matter and one
-// barrier per run is enough. The four streams of Huffman-coded literals go to four items, the three state tables to three,
-// the symbols of the Huffman table to all. The group is one warp on NVIDIA's hardware: there is nothing to gain from decoding
-// the next sequences while the last ones are copied, and barriers cost little.
+// The distribution of work. Item 0 does the serial part: headers, the counts of the entropy coders, and the
+// sequences, each of which starts where the bits of the previous one end. It puts up to ZSTD_QUEUE sequences,
+// already checked, into a queue in local memory. Then the whole group copies their literals, which depend on
+// nothing, and then their matches, run by run. A run is as many matches as read only bytes before the first
+// match of the run, so the order within a run does not matter and one barrier per run is enough. Four items
+// decode the four streams of Huffman-coded literals, three items build the three state tables, and all items
+// fill in the symbols of the Huffman table. The group is one warp on NVIDIA's hardware: decoding the next
+// sequences while the last ones are copied would gain nothing, and barriers cost little.
 //
-// Scalars in local memory are written by item 0 alone, between two barriers in which no other item reads them.
+// Only item 0 writes scalars in local memory, between two barriers in which no other item reads them.
 //
-// What is accepted. Nothing that `swath-codec/src/zstd.rs` refuses: libzstd's streaming decoder checks the whole ZSTD block in
-// which the wanted bytes end, and the next one too if they end exactly with a block. So does this, with BLOCK_TOP or without:
-// positions run on behind dst_len, only the writes stop there. Where libzstd is laxer than the RFC (matches from before the
-// window, Huffman codes of 12 bits, Huffman streams with bits to spare) the kernel is not. Dictionaries, skippable frames and
-// frames that give the block only together are left to the CPU.
+// Accepted streams. The kernel accepts nothing that `swath-codec/src/zstd.rs` refuses: libzstd's streaming
+// decoder checks the whole ZSTD block in which the requested bytes end, and also the next one if they end
+// exactly with a block. The kernel does the same, with and without BLOCK_TOP: positions continue after dst_len,
+// and only the writes stop there. Where libzstd is less strict than the RFC (matches from before the window,
+// Huffman codes of 12 bits, Huffman streams with unused bits), the kernel is strict. The CPU decodes streams
+// with dictionaries, with skippable frames, and with several frames that fill the block only together.
 //
-// Ends for every input: a queue has at least one sequence or literal, and a frame may have ZSTD_BLOCKS(dst_len) blocks before it is
-// left to the CPU. Empty ones, or tables for a byte each, would otherwise keep a group busy for seconds.
+// The kernel ends for every input: a queue has at least one sequence or literal, and a frame may have
+// ZSTD_BLOCKS(dst_len) blocks; the CPU decodes a frame with more. Empty blocks, or tables for a byte each,
+// would otherwise keep a group busy for seconds.
 
-// Global memory that a group needs for itself: the literals of one ZSTD block.
+// The global memory that each group needs: the literals of one ZSTD block.
 #define ZSTD_SCRATCH 131072
 #define ZSTD_BLOCK_MAX 131072u
 #define ZSTD_BLOCKS(dst_len) (1024u + (dst_len) / 256u)
-#define ZSTD_WINDOW_MAX 0x8000000u  // 128 MB, as the CPU's decoder has it
+#define ZSTD_WINDOW_MAX 0x8000000u  // 128 MB, as in the CPU's decoder
 #define ZSTD_QUEUE 128u
 #define ZSTD_GOING 0xffffffffu      // no verdict yet
 
-// OpenCL has its own rotation, and Oclgrind does not know what the compiler makes of two shifts.
+// OpenCL has its own rotation, and Oclgrind does not support the instruction that the compiler makes of two
+// shifts.
 #ifdef __OPENCL_VERSION__
 #define ZSTD_TURN(x, n) rotate((u64)(x), (u64)(n))
 #else
@@ -37,15 +41,15 @@
 // Types of blocks and of literals, modes of state tables (raw stands for predefined).
 #define ZSTD_RAW 0u
 #define ZSTD_RLE 1u
-#define ZSTD_COMPRESSED 2u  // one more is: with the table of the block before
+#define ZSTD_COMPRESSED 2u  // the next value means: with the table of the previous block
 
-// The three state tables, in the order of their headers, and where each begins in `fse`.
+// The three state tables, in the order of their headers, and the start of each in `fse`.
 #define ZSTD_LL 0u
 #define ZSTD_OF 1u
 #define ZSTD_ML 2u
 #define ZSTD_FSE_AT(kind) ((kind) == ZSTD_LL ? 0u : (kind) == ZSTD_OF ? 512u : 768u)
 
-// Codes of literal and match lengths: what they begin with, and how many bits are added.
+// Codes of literal and match lengths: the smallest value, and the number of added bits.
 CONSTANT u32 zstd_ll_base[36] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,   10,  11,  12,   13,   14,   15,    16,    18,
                                  20, 22, 24, 28, 32, 40, 48, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
 CONSTANT u8 zstd_ll_bits[36] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  1,  1,
@@ -66,8 +70,9 @@ CONSTANT u8 zstd_ml_default[53] = {2, 5, 4, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 
 typedef struct {
   u16 huff[2048];      // next bits -> symbol | length << 8
   u32 fse[1280];       // state -> next state 10 bits | bits of it 4 | symbol 6 | added bits 5
-  // The queue, with one more entry that ends the last: sequence i writes from q_at[i] to q_at[i + 1], first the literals from
-  // q_from[i] to q_from[i + 1], then a match q_off[i] bytes back. Between queues q_at holds the states of Huffman weights.
+  // The queue, with one more entry that ends the last: sequence i writes from q_at[i] to q_at[i + 1], first the
+  // literals from q_from[i] to q_from[i + 1], then a match q_off[i] bytes back. Between queues, q_at holds the
+  // states of Huffman weights.
   u32 q_at[ZSTD_QUEUE + 1];
   u32 q_from[ZSTD_QUEUE + 1];
   u32 q_off[ZSTD_QUEUE];
@@ -76,11 +81,11 @@ typedef struct {
 
   u16 count[3][53];    // probability + 1 of each code
   u16 next[3][53];
-  u16 huff_at[256];    // where each symbol begins in `huff`
+  u16 huff_at[256];    // start of each symbol in `huff`
   u8 weight[256];
   u32 symbols, huff_log;
   u32 log[3];
-  u32 build[3];        // codes of a table that is to be built, 0: keep the one that is there
+  u32 build[3];        // number of codes of a table to build, 0: keep the existing one
   u32 build_huff;
   u32 have_huff, have_fse;
 
@@ -88,19 +93,19 @@ typedef struct {
   u32 at;              // next byte of the source
   u32 pos;             // bytes decoded
   u32 window, block_max;
-  u64 content;         // size of the frame's content, all ones: not told
-  u32 checksum, check; // the frame has one; the group shall check it, `expected`
+  u64 content;         // size of the frame's content, all ones: unknown
+  u32 checksum, check; // the frame has one; the group must check it against `expected`
   u32 expected;
   u32 last;
   u32 blocks;          // of the frame, so far
 
-  u32 kind, size;      // of this block: type, bytes, and where its output begins
+  u32 kind, size;      // of this block: type, bytes, and start of its output
   u32 begins;
   u32 block_end;       // the furthest position that it may reach
   u32 lit_kind, lit_from, lit_size, lit_done;
   u32 streams, stream_at[4], stream_len[4];
-  u32 bad[4];          // said by the item of each stream
-  u32 sequences;       // still to come
+  u32 bad[4];          // set by the item of each stream
+  u32 sequences;       // remaining
   u32 seq_at, seq_len, begun;
   u32 state[3], rep[3];
   u64 acc;             // the sequences' bit reader, between queues
@@ -109,8 +114,8 @@ typedef struct {
   u64 lane[4];
 } ZstdShared;
 
-// The source of a block, with its bounds in whole words: the first word that lies in it, the first that does not; and what
-// the words in front of the one and at the other have of it.
+// The source of a block, with its bounds in whole words: the first word inside it and the first word after it,
+// and the parts of the source in the words before the first and at the second.
 typedef struct {
   GLOBAL const u8 *src;
   GLOBAL const u8 *base;  // src rounded down to a word
@@ -120,9 +125,10 @@ typedef struct {
   u32 head, tail;
 } ZstdSource;
 
-// A bit reader that goes backwards. `acc` holds the next `have` bits at its top, `ahead` the word behind them: it is loaded
-// one refill before it is used, so that nobody waits for memory. `left` counts what the stream still has: it becomes negative
-// when more is read, and what is read then is unspecified. Whoever reads must look at it in the end.
+// A bit reader that goes backwards. `acc` holds the next `have` bits at its top, and `ahead` holds the word
+// after them: it is loaded one refill before it is used, so that no item waits for memory. `left` counts the
+// remaining bits of the stream. It becomes negative if more bits are read, and the values of those bits are
+// unspecified. Every reader must check it at the end.
 typedef struct {
   u64 acc;
   u32 ahead;
@@ -144,7 +150,7 @@ FN u64 zstd_le(GLOBAL const u8 *p, u32 bytes) {
   return v;
 }
 
-// `bits` (at most 16) of a forward bit field, zeros behind its end.
+// `bits` (at most 16) of a forward bit field, zeros after its end.
 FN u32 zstd_peek(GLOBAL const u8 *src, u32 at, u32 end, u32 bit, u32 bits) {
   u32 v = 0;
   at += bit >> 3;
@@ -153,7 +159,7 @@ FN u32 zstd_peek(GLOBAL const u8 *src, u32 at, u32 end, u32 bit, u32 bits) {
   return (v >> (bit & 7)) & ((1u << bits) - 1);
 }
 
-// The bytes of the source that lie in a word, zeros for the others.
+// The bytes of the source in a word, zeros for the others.
 FN u32 zstd_edge(const ZstdSource *s, i32 word) {
   u32 v = 0;
   for (i32 i = 0; i < 4; i++) {
@@ -163,13 +169,13 @@ FN u32 zstd_edge(const ZstdSource *s, i32 word) {
   return v;
 }
 
-// Aligned words are loaded at once if they lie in the source; the two at its ends are known.
+// Aligned words inside the source are loaded at once; the two at its ends are already loaded.
 FN u32 zstd_word(const ZstdSource *s, i32 word) {
   if (word >= s->from_word && word < s->to_word) return ((GLOBAL const u32 *)s->base)[word];
   return word == s->to_word ? s->tail : word == s->from_word - 1 ? s->head : 0;
 }
 
-// At least 33 bits are there afterwards.
+// Afterwards at least 33 bits are available.
 FN void zstd_refill(const ZstdSource *s, ZstdBits *b) {
   if (b->have <= 32) {
     b->acc |= (u64)b->ahead << (32 - b->have);
@@ -179,7 +185,7 @@ FN void zstd_refill(const ZstdSource *s, ZstdBits *b) {
   }
 }
 
-// The highest bit set in the last byte ends the stream; without one it is none.
+// The highest set bit of the last byte ends the stream. Without a set bit the stream is invalid.
 FN u32 zstd_begin(const ZstdSource *s, ZstdBits *b, u32 at, u32 len) {
   if (len == 0 || s->src[at + len - 1] == 0) return 0;
   u32 high = zstd_high(s->src[at + len - 1]), top = at + len - 1 + s->shift, bits = (top & 3) * 8 + high;
@@ -192,7 +198,7 @@ FN u32 zstd_begin(const ZstdSource *s, ZstdBits *b, u32 at, u32 len) {
   return 1;
 }
 
-// Up to 31 bits; those that the caller reads between two refills must not pass 33.
+// Up to 31 bits. Between two refills the caller may read at most 33 bits.
 FN u32 zstd_bits(ZstdBits *b, u32 n) {
   u32 v = (u32)((b->acc >> 1) >> (63 - n));
   b->acc <<= n;
@@ -201,7 +207,8 @@ FN u32 zstd_bits(ZstdBits *b, u32 n) {
   return v;
 }
 
-// The probabilities of a state table (RFC 8878, 4.1.1) for up to `symbols` symbols. Returns the byte behind them, 0: corrupt.
+// Reads the probabilities of a state table (RFC 8878, 4.1.1) for up to `symbols` symbols. Returns the position
+// after them, 0: corrupt.
 FN u32 zstd_counts(GLOBAL const u8 *src, u32 at, u32 end, u32 max_log, u32 symbols, LOCAL_PTR u16 *count, u32 *log) {
   u32 bit = 4, n = 0;
   *log = zstd_peek(src, at, end, 0, 4) + 5;
@@ -209,7 +216,7 @@ FN u32 zstd_counts(GLOBAL const u8 *src, u32 at, u32 end, u32 max_log, u32 symbo
   u32 rest = 1u << *log;
   while (rest > 0) {
     if (n == symbols) return 0;
-    // A value of 0 to rest + 1: the first `few` of them are a bit shorter.
+    // A value of 0 to rest + 1: the first `few` values are one bit shorter.
     u32 wide = zstd_high(rest + 1) + 1, middle = 1u << (wide - 1), few = 2 * middle - 2 - rest;
     u32 v = zstd_peek(src, at, end, bit, wide);
     if ((v & (middle - 1)) < few) {
@@ -241,7 +248,7 @@ FN u32 zstd_entry(u32 kind, u32 symbol) {
   return symbol << 14 | bits << 20;
 }
 
-// A state table from its probabilities, by one item.
+// Builds a state table from its probabilities, by one item.
 FN void zstd_states(LOCAL_PTR u32 *table, LOCAL_PTR const u16 *count, LOCAL_PTR u16 *next, u32 symbols, u32 log,
                          u32 kind) {
   u32 size = 1u << log, mask = size - 1, step = (size >> 1) + (size >> 3) + 3, high = size, pos = 0;
@@ -262,7 +269,8 @@ FN void zstd_states(LOCAL_PTR u32 *table, LOCAL_PTR const u16 *count, LOCAL_PTR 
   }
 }
 
-// The weights of a Huffman table (4.2.1), and where each symbol goes in it. Returns the byte behind them, 0: corrupt.
+// Reads the weights of a Huffman table (4.2.1) and computes the position of each symbol in it. Returns the
+// position after them, 0: corrupt.
 FN u32 zstd_weights(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 end) {
   GLOBAL const u8 *src = s->src;
   if (at >= end) return 0;
@@ -282,7 +290,7 @@ FN u32 zstd_weights(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 en
     zstd_refill(s, &b);
     u32 now = zstd_bits(&b, log), other = zstd_bits(&b, log);
     if (b.left < 0) return 0;
-    // Two states take turns. When one wants bits that are not there, the other has the last weight.
+    // Two states alternate. If one needs bits that do not exist, the other has the last weight.
     for (;;) {
       if (n > 253) return 0;
       zstd_refill(s, &b);
@@ -309,7 +317,8 @@ FN u32 zstd_weights(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 en
   if (log > 11 || rest != 1u << zstd_high(rest)) return 0;
   z->weight[n++] = (u8)(zstd_high(rest) + 1);
 
-  // Symbols lie in the table by weight, lightest first. Each weight's first place is found, then each symbol's.
+  // Symbols are in the table by weight, lightest first. First the start of each weight is computed, then that
+  // of each symbol.
   u32 place = 0;
   for (u32 w = 1; w <= log; w++) {
     u32 before = place;
@@ -319,7 +328,7 @@ FN u32 zstd_weights(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 en
         place += 1u << (w - 1);
       }
     }
-    // A complete code has a pair of longest words; libzstd insists.
+    // A complete code has a pair of longest words; libzstd requires it.
     if (w == 1 && (place == before || (place & 1))) return 0;
   }
   z->symbols = n;
@@ -329,7 +338,7 @@ FN u32 zstd_weights(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 en
   return at;
 }
 
-// One stream of literals, by one item. Returns whether it is sound.
+// Decodes one stream of literals, by one item. Returns whether it is valid.
 FN u32 zstd_huffman(LOCAL_PTR const ZstdShared *z, const ZstdSource *s, u32 at, u32 len, GLOBAL u8 *out, u32 n) {
   ZstdBits b;
   if (!zstd_begin(s, &b, at, len)) return 0;
@@ -359,7 +368,7 @@ FN u32 zstd_huffman(LOCAL_PTR const ZstdShared *z, const ZstdSource *s, u32 at, 
   return b.left == 0;
 }
 
-// The frame's header (3.1.1.1).
+// Reads the frame header (3.1.1.1).
 FN u32 zstd_frame(LOCAL_PTR ZstdShared *z, const ZstdSource *s) {
   GLOBAL const u8 *src = s->src;
   if (s->len < 6) return STATUS_TRUNCATED;
@@ -386,8 +395,8 @@ FN u32 zstd_frame(LOCAL_PTR ZstdShared *z, const ZstdSource *s) {
   return ZSTD_GOING;
 }
 
-// The header of a compressed block's literals (3.1.1.3.1), with the weights and the jump table. Returns the byte behind the
-// literals, 0: corrupt.
+// Reads the header of a compressed block's literals (3.1.1.3.1), with the weights and the jump table. Returns
+// the position after the literals, 0: corrupt.
 FN u32 zstd_literals(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 end) {
   GLOBAL const u8 *src = s->src;
   u32 kind = src[at] & 3, form = src[at] >> 2 & 3, room = end - at, size;
@@ -422,7 +431,7 @@ FN u32 zstd_literals(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 e
     z->stream_at[0] = at;
     z->stream_len[0] = end - at;
   } else {
-    // Less than 6 literals in four streams are refused by libzstd.
+    // libzstd refuses less than 6 literals in four streams.
     if (size < 6 || end - at < 10) return 0;
     u32 left = end - at - 6, begin = at + 6;
     for (u32 i = 0; i < 4; i++) {
@@ -438,7 +447,8 @@ FN u32 zstd_literals(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 e
   return end;
 }
 
-// The header of the sequences (3.1.1.3.2.1), with what is needed to build their tables. Returns whether it is sound.
+// Reads the header of the sequences (3.1.1.3.2.1), with the data to build their tables. Returns whether it is
+// valid.
 FN u32 zstd_sequences(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 end) {
   GLOBAL const u8 *src = s->src;
   if (at >= end) return 0;
@@ -458,7 +468,7 @@ FN u32 zstd_sequences(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 
   if ((modes & 3) != 0) return 0;
   for (u32 kind = 0; kind < 3; kind++) {
     u32 mode = modes >> (6 - 2 * kind) & 3, symbols = kind == ZSTD_LL ? 36 : kind == ZSTD_OF ? 32 : 53;
-    // Not a switch: the compiler would make it one of 2 bits, which Oclgrind gets wrong.
+    // This is not a switch: the compiler would make it one of 2 bits, which Oclgrind handles wrongly.
     if (mode < ZSTD_COMPRESSED) {
       if (mode == ZSTD_RAW) {
         if (kind == ZSTD_OF) symbols = 29;
@@ -488,7 +498,8 @@ FN u32 zstd_sequences(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 
   return 1;
 }
 
-// What comes next: the end of the frame or a block, whose headers are read to where the group can go on. Item 0 only.
+// Reads the end of the frame, or a block with its headers up to the point where the group can continue. Item 0
+// only.
 FN u32 zstd_next(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 want) {
   GLOBAL const u8 *src = s->src;
   u32 full = z->pos >= want, cut = full ? STATUS_OK : STATUS_TRUNCATED;
@@ -535,7 +546,7 @@ FN u32 zstd_next(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 want) {
   return ZSTD_GOING;
 }
 
-// Fills the queue with the next sequences, and with the literals behind the last one. Item 0 only.
+// Fills the queue with the next sequences, and with the literals after the last one. Item 0 only.
 FN u32 zstd_fill(LOCAL_PTR ZstdShared *z, const ZstdSource *s) {
   u32 todo = z->sequences, n = 0, runs = 0, run_at = 0;
   u32 pos = z->pos, done = z->lit_done, lit_size = z->lit_size, block_end = z->block_end, window = z->window;
@@ -579,7 +590,8 @@ FN u32 zstd_fill(LOCAL_PTR ZstdShared *z, const ZstdSource *s) {
         back = value - 3;
         rep2 = rep1, rep1 = rep0, rep0 = back;
       } else {
-        // The offsets used last (3.1.1.5); without literals the first one would only have made the last match longer.
+        // The last used offsets (3.1.1.5). Without literals the first one would only have made the last match
+        // longer.
         u32 which = value - (lit != 0);
         back = which == 0 ? rep0 : which == 1 ? rep1 : which == 2 ? rep2 : rep0 - 1;
         if (which > 1) rep2 = rep1;
@@ -611,7 +623,7 @@ FN u32 zstd_fill(LOCAL_PTR ZstdShared *z, const ZstdSource *s) {
       if (z->bad[i]) return STATUS_CORRUPT;
   }
   z->runs = runs;
-  // The tail waits for a queue of its own if it is long: then the whole group copies it.
+  // If the tail is long, it is put into a separate queue, so that the whole group copies it.
   u32 tail = lit_size - done;
   if (todo == 0 && tail > 0 && (n == 0 || (n < ZSTD_QUEUE && tail < 128))) {
     if (tail > block_end - pos) return STATUS_CORRUPT;
@@ -631,11 +643,11 @@ FN u32 zstd_fill(LOCAL_PTR ZstdShared *z, const ZstdSource *s) {
   return ZSTD_GOING;
 }
 
-// How many items work together on one of n pieces: as many as there are for it, but no fewer than 4, because neighbours that
-// touch the same line of memory cost one access.
+// The number of items that work together on one of n pieces: as many as there are for it, but at least 4,
+// because neighbouring items that access the same line of memory cost one access.
 FN u32 zstd_team(u32 n) { return n < 2 ? 32 : n < 4 ? 16 : n < 8 ? 8 : 4; }
 
-// Carries out the queue. `lit` has the literals, or one byte that all of them are (step 0).
+// Executes the queue. `lit` has the literals, or the one byte that all of them equal (step 0).
 FN void zstd_copy(LOCAL_PTR const ZstdShared *z, GLOBAL u8 *out, u32 want, GLOBAL const u8 *lit, u32 step) {
   u32 queued = z->queued, runs = z->runs, team = zstd_team(queued);
   for (u32 i = LID / team; i < queued; i += 32 / team) {
@@ -651,7 +663,7 @@ FN void zstd_copy(LOCAL_PTR const ZstdShared *z, GLOBAL u8 *out, u32 want, GLOBA
       u32 at = z->q_at[i] + z->q_from[i + 1] - z->q_from[i], n = z->q_at[i + 1] - at, back = z->q_off[i];
       n = at >= want ? 0 : n < want - at ? n : want - at;
       GLOBAL const u8 *from = out + (at - back);
-      // A match that overlaps itself repeats what is there of it, so no item waits for another.
+      // A match that overlaps itself repeats its existing part, so no item waits for another.
       if (n > back)
         for (u32 j = LID & (team - 1); j < n; j += team) out[at + j] = from[j % back];
       else
@@ -669,14 +681,14 @@ FN void zstd_copy(LOCAL_PTR const ZstdShared *z, GLOBAL u8 *out, u32 want, GLOBA
 
 FN u64 zstd_mix(u64 acc, u64 in) { return ZSTD_TURN(acc + in * ZSTD_P2, 31) * ZSTD_P1; }
 
-// One of the four sums that XXH64 keeps.
+// One of the four sums of XXH64.
 FN u64 zstd_lane(GLOBAL const u8 *p, u32 len, u32 lane) {
   u64 acc = lane == 0 ? ZSTD_P1 + ZSTD_P2 : lane == 1 ? ZSTD_P2 : lane == 2 ? 0 : (u64)0 - ZSTD_P1;
   for (u32 i = 0; i + 32 <= len; i += 32) acc = zstd_mix(acc, zstd_le(p + i + 8 * lane, 8));
   return acc;
 }
 
-// XXH64, seed 0, from those sums and the bytes that are no whole stripe.
+// XXH64, seed 0, from those sums and the bytes after the last whole stripe.
 FN u64 zstd_hash(GLOBAL const u8 *p, u32 len, LOCAL_PTR const u64 *lane) {
   u64 h = ZSTD_P5;
   if (len >= 32) {
@@ -699,7 +711,7 @@ FN u64 zstd_hash(GLOBAL const u8 *p, u32 len, LOCAL_PTR const u64 *lane) {
 KERNEL(32) zstd(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, GLOBAL u8 *scratch,
                 u32 first) {
   LOCAL ZstdShared z;
-  // Blocks come in waves, so that working memory is needed for one wave only.
+  // Blocks are processed in waves, so that only one wave needs working memory.
   u32 block = first + GRP;
   u64 src_at = BLOCK(batch, block).src;
   u32 want = BLOCK(batch, block).dst_len;
@@ -708,7 +720,7 @@ KERNEL(32) zstd(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, 
   s.shift = (u32)(src_at & 3);
   s.base = s.src - s.shift;
   u32 sparse = BLOCK(batch, block).flags & BLOCK_SPARSE;
-  // Positions are 32 bits wide and may run on behind the end for one ZSTD block.
+  // Positions have 32 bits and may continue after the end for one ZSTD block.
   u32 large = BLOCK(batch, block).src_len > 0x7fff0000u || want > 0x7fff0000u;
   s.len = sparse || large ? 0 : BLOCK(batch, block).src_len;
   s.from_word = (i32)(s.shift + 3) >> 2;
@@ -747,7 +759,8 @@ KERNEL(32) zstd(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, 
         zstd_states(z.fse + ZSTD_FSE_AT(LID), z.count[LID], z.next[LID], z.build[LID], z.log[LID], LID);
       SYNC();
       if (LID < z.streams) {
-        // All streams but the last give as many literals, a quarter rounded up: of 6 or more, no more than there are.
+        // All streams but the last have the same number of literals, a quarter rounded up. With 6 or more
+        // literals, these do not exceed the total.
         u32 part = z.streams == 1 ? z.lit_size : (z.lit_size + 3) / 4, from = part * LID;
         u32 n = z.streams == 1 || LID < 3 ? part : z.lit_size - from;
         z.bad[LID] = !zstd_huffman(&z, &s, z.stream_at[LID], z.stream_len[LID], scratch + from, n);

@@ -1,4 +1,4 @@
-//! What the seed texts compare: tiles moved one by one against tiles moved as one batch.
+//! Compares tiles that are moved one by one with tiles that are moved as one batch, as the seed texts do.
 //!
 //! `make bench-seeds`, or `cargo bench -p swath-sim --bench seeds -- --repeat 5`, moves 256 tiles from a source whose reads take 1 ms to a
 //! simulated device whose transfers take 1 ms, and back. Nothing is decoded, and no GPU is measured: the times are those of many small
@@ -32,7 +32,7 @@ const IN_FLIGHT: usize = 8;
 /// With 8 reads at once, the ratios are at best 15 and 256. A busy machine wakes threads late, so only the order of magnitude is checked.
 const LEAST_RATIO: f64 = 4.0;
 
-/// The best time of a method, and what the device did in each run.
+/// The best time of a method, and the work of the device in each run.
 struct Cost {
     milliseconds: f64,
     stats: DeviceStats,
@@ -59,8 +59,8 @@ fn main() -> Outcome<()> {
     let (batch, batched_up) = best(repeat, &gpu, || read_batched(&source, &gpu))?;
     let (first, one_by_one_down) = best(repeat, &gpu, || download_one_by_one(&tiles))?;
     let (second, batched_down) = best(repeat, &gpu, || download_batched(&batch))?;
-    assert!(first == expected, "tiles that moved one by one came back changed");
-    assert!(second == expected, "tiles that moved as a batch came back changed");
+    assert!(first == expected, "tiles that were moved one by one have changed");
+    assert!(second == expected, "tiles that were moved as a batch have changed");
     let comparisons = [
         Comparison {
             label: "source to device",
@@ -93,11 +93,11 @@ fn repeats() -> Outcome<usize> {
     }
 }
 
-/// A file that holds the tiles, each followed by bytes that belong to no tile.
+/// Returns a file that contains the tiles, each followed by bytes that belong to no tile.
 fn generate() -> Vec<u8> {
     let mut state = 1_u64;
     let mut next = || {
-        // Knuth's MMIX generator; the high bits are the good ones.
+        // Knuth's MMIX generator. Its high bits are the most random.
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 56) as u8
     };

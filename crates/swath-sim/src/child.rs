@@ -1,7 +1,7 @@
-//! Tests in a process that finds the simulator in place of NVIDIA's driver.
+//! Runs tests in a process that loads the simulator in place of NVIDIA's driver.
 //!
-//! The driver's library is found by the loader, which looks at `LD_LIBRARY_PATH` once, when a process starts. So a test starts
-//! its own program again, told to run that test alone.
+//! The dynamic loader finds the driver's library. It reads `LD_LIBRARY_PATH` once, when a process starts. So a
+//! test starts its own program again, with arguments that run only that test.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io, process};
 
-/// Tells the child that it is one.
+/// The environment variable that marks a child process.
 const CHILD: &str = "SWATH_SIM_CHILD";
 
-/// The libraries of NVIDIA that the simulator replaces, beside the driver: their names in tests, and the file names that the loader searches.
+/// The libraries of NVIDIA, other than the driver, that the simulator replaces: their names in tests, and the
+/// file names that the loader searches.
 const LIBRARIES: [(&str, &str); 5] = [
     ("nvcomp.5", "libnvcomp.so.5"),
     ("nvcomp.6", "libnvcomp.so.6"),
@@ -21,8 +22,8 @@ const LIBRARIES: [(&str, &str); 5] = [
     ("cufile", "libcufile.so.0"),
 ];
 
-/// The variables that tell where those libraries are: set to `none` in a child, so that real ones of the machine, which know nothing of
-/// the simulated driver, are not found.
+/// The variables with the paths of those libraries. They are `none` in a child, so that the child does not load
+/// the machine's real libraries, which do not work with the simulated driver.
 const PATHS: [(&str, &str); 4] = [
     ("nvcomp", "SWATH_NVCOMP_PATH"),
     ("nvjpeg2k", "SWATH_NVJPEG2K_PATH"),
@@ -30,10 +31,12 @@ const PATHS: [(&str, &str); 4] = [
     ("cufile", "SWATH_CUFILE_PATH"),
 ];
 
-/// A folder to put in `LD_LIBRARY_PATH`: the simulator under the names of the driver's library and of those named.
+/// Returns a folder for `LD_LIBRARY_PATH`. It contains the simulator under the file names of the driver's
+/// library and of `libraries`.
 ///
 /// # Errors
-/// When the library is not beside the program that runs, where cargo puts what it builds for a crate that depends on this one.
+/// Returns an error if the library is not beside the running program, where cargo puts the libraries that it
+/// builds for a dependent crate.
 pub fn folder(libraries: &[&str]) -> io::Result<PathBuf> {
     let library = built()?;
     let folder = library.with_file_name(["swath-sim"].iter().chain(libraries).copied().collect::<Vec<_>>().join("-"));
@@ -41,10 +44,11 @@ pub fn folder(libraries: &[&str]) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// As [`folder`], of a library that lacks one function: its name is another one in a copy of it.
+/// Does the same as [`folder`], with a copy of the library that lacks one function: the function has another
+/// name in it.
 ///
 /// # Errors
-/// As [`folder`], and when the library has no such function.
+/// The errors of [`folder`], and an error if the library has no such function.
 pub fn without(symbol: &str, libraries: &[&str]) -> io::Result<PathBuf> {
     let library = built()?;
     let folder = library.with_file_name(format!("swath-sim-without-{symbol}"));
@@ -65,7 +69,7 @@ pub fn without(symbol: &str, libraries: &[&str]) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// The library, as cargo built it.
+/// Returns the path of the library that cargo built.
 fn built() -> io::Result<PathBuf> {
     let program = env::current_exe()?;
     let mut beside = program.ancestors().skip(1).take(2).map(|folder| folder.join("libswath_sim.so"));
@@ -75,7 +79,7 @@ fn built() -> io::Result<PathBuf> {
     })
 }
 
-/// Put a library into a folder under the names of the driver's and of those named.
+/// Links a library into a folder under the file names of the driver's library and of `libraries`.
 fn link(library: &Path, folder: &Path, libraries: &[&str]) -> io::Result<()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +90,8 @@ fn link(library: &Path, folder: &Path, libraries: &[&str]) -> io::Result<()> {
         if fs::read_link(&link).is_ok_and(|target| target == library) {
             continue;
         }
-        // By a name that no other process uses, then all at once: programs of tests run side by side.
+        // Creates the link under a unique name and renames it atomically, because test programs run in
+        // parallel.
         let fresh = folder.join(format!("{name}.{}", process::id()));
         let _ = fs::remove_file(&fresh);
         std::os::unix::fs::symlink(library, &fresh)?;
@@ -95,8 +100,8 @@ fn link(library: &Path, folder: &Path, libraries: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this is the process that has the simulator. If not, the test is run in one that has, with these variables set, and
-/// this process has nothing else to do:
+/// Returns whether this process has the simulator. If not, it runs the test in a child process that has it,
+/// with these environment variables, and the caller has nothing else to do:
 ///
 /// ```no_run
 /// # use swath_sim::inside;
@@ -109,15 +114,16 @@ fn link(library: &Path, folder: &Path, libraries: &[&str]) -> io::Result<()> {
 /// ```
 ///
 /// # Panics
-/// When the test fails there, with what it said; and when there is no such test.
+/// Panics with the output of the test if the test fails in the child process, and if there is no such test.
 pub fn inside(test: &str, variables: &[(&str, &str)]) -> bool {
     inside_with(test, &[], variables)
 }
 
-/// As [`inside`], with more of NVIDIA's libraries than the driver: `nvcomp.5`, `nvcomp.6`, `nvjpeg2k`, `nvjpeg`, `cufile`.
+/// Does the same as [`inside`], with more of NVIDIA's libraries than the driver: `nvcomp.5`, `nvcomp.6`,
+/// `nvjpeg2k`, `nvjpeg`, `cufile`.
 ///
 /// # Panics
-/// As [`inside`].
+/// Panics as [`inside`] does.
 pub fn inside_with(test: &str, libraries: &[&str], variables: &[(&str, &str)]) -> bool {
     let hidden =
         PATHS.iter().filter(|(name, _)| !libraries.iter().any(|library| library.split('.').next() == Some(name)));
@@ -129,10 +135,10 @@ pub fn inside_with(test: &str, libraries: &[&str], variables: &[(&str, &str)]) -
     }
 }
 
-/// As [`inside`], with other libraries than the simulator's.
+/// Does the same as [`inside`], with other libraries than the simulator's.
 ///
 /// # Panics
-/// As [`inside`].
+/// Panics as [`inside`] does.
 pub fn rerun(test: &str, libraries: &Path, variables: &[(&str, &str)]) -> bool {
     if env::var(CHILD).is_ok_and(|running| running == test) {
         return true;
@@ -142,11 +148,11 @@ pub fn rerun(test: &str, libraries: &Path, variables: &[(&str, &str)]) -> bool {
         path.push(":");
         path.push(others);
     }
-    let program = env::current_exe().expect("a program that runs has a name");
+    let program = env::current_exe().expect("the path of the running program is known");
     let mut child = Command::new(program);
     child.args(["--exact", test, "--nocapture", "--test-threads", "1"]);
     child.env(CHILD, test).env("LD_LIBRARY_PATH", path).envs(variables.iter().copied());
-    let output = child.output().expect("the test's program starts again");
+    let output = child.output().expect("the program of the test can be started again");
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(
         output.status.success() && said.contains("1 passed"),

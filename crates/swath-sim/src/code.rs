@@ -1,4 +1,4 @@
-//! What calls answer.
+//! The result codes of calls.
 
 use std::ffi::{CStr, c_uint};
 
@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_uint};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) c_uint);
 
-/// What a call comes to.
+/// The result of a call.
 pub(crate) type Done<T = ()> = Result<T, Code>;
 
 macro_rules! codes {
@@ -15,7 +15,7 @@ macro_rules! codes {
             $(pub(crate) const $name: Code = Code($number);)*
         }
 
-        /// The name and the text of a code, if there is such a code.
+        /// Returns the name and the text of a code, if the code exists.
         pub(crate) fn describe(code: c_uint) -> Option<(&'static CStr, &'static CStr)> {
             match code {
                 0 => Some((c"CUDA_SUCCESS", c"no error")),

@@ -1,9 +1,10 @@
-//! A device that only copies bytes: host memory with the delays of a device. Unit tests of `swath-gpu` run on it, and the bench `seeds`
-//! measures with it what batching saves.
+//! A device that only copies bytes: host memory with the delays of a device. The unit tests of `swath-gpu` run
+//! on it, and the bench `seeds` measures with it how much time batching saves.
 //!
-//! It runs no kernels: every launch is [`Error::Unable`]. It checks what no driver checks: each access against its allocation, and each
-//! handle against what was released, because handles are never reused. Memory that was never written holds [`POISON`], and a queue
-//! does nothing before it is synchronised, so that tests notice a missing wait.
+//! It runs no kernels: every launch is [`Error::Unable`]. It has checks that no driver has: it checks each
+//! access against its allocation, and each handle against the released ones, because handles are never reused.
+//! Memory that was never written contains [`POISON`], and a queue does nothing before it is synchronised, so
+//! that tests detect a missing wait.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,12 +28,12 @@ pub struct CopyDevice {
     memory: Arc<Mutex<Memory>>,
 }
 
-/// The memory, which the queues share with their device.
+/// The memory, which the queues and their device share.
 #[derive(Debug, Default)]
 struct Memory {
     buffers: HashMap<Handle, Vec<u8>>,
     held: u64,
-    /// Number of allocations requested so far. It is also the last handle, so that no handle is used twice.
+    /// The number of allocations requested so far. It is also the last handle, so that no handle is used twice.
     asked: u64,
 }
 
@@ -43,7 +44,7 @@ impl Default for CopyDevice {
 }
 
 impl CopyDevice {
-    /// A device of 1 GiB whose transfers take 1 ms each.
+    /// Creates a device of 1 GiB whose transfers take 1 ms each.
     pub fn new() -> CopyDevice {
         let memory = 1 << 30;
         let info = DeviceInfo {
@@ -59,7 +60,7 @@ impl CopyDevice {
         CopyDevice { info, latency: Duration::from_millis(1), failing: None, memory: Arc::default() }
     }
 
-    /// Sets the bytes of memory.
+    /// Sets the size of the memory in bytes.
     #[must_use]
     pub fn total(mut self, bytes: u64) -> CopyDevice {
         (self.info.memory, self.info.largest_buffer) = (bytes, bytes);
@@ -73,15 +74,15 @@ impl CopyDevice {
         self
     }
 
-    /// Lets the `n`-th allocation of device memory, counted from 1, fail although there is room.
+    /// Makes the `n`-th allocation of device memory, counted from 1, fail although there is enough memory.
     #[must_use]
     pub fn fail_allocation(mut self, n: u64) -> CopyDevice {
         self.failing = Some(n);
         self
     }
 
-    /// Bytes of device memory that were allocated and not released, as the device counts them. [`DeviceStats`](swath_gpu::DeviceStats)
-    /// counts them too.
+    /// The number of bytes of device memory that are allocated, as counted by the device.
+    /// [`DeviceStats`](swath_gpu::DeviceStats) counts them too.
     pub fn held(&self) -> u64 {
         lock(&self.memory).held
     }
@@ -91,7 +92,7 @@ fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A vector of that many bytes, or `None` where there is no room for it.
+/// Returns a vector of that many bytes, or `None` if there is not enough memory.
 fn filled(bytes: u64, value: u8) -> Option<Vec<u8>> {
     let len = usize::try_from(bytes).ok()?;
     let mut memory = Vec::new();
@@ -100,7 +101,8 @@ fn filled(bytes: u64, value: u8) -> Option<Vec<u8>> {
     Some(memory)
 }
 
-// SAFETY: every access looks its handle up, and `pin` returns a vector that nothing else refers to and that lives until `unpin`.
+// SAFETY: every access looks up its handle, and `pin` returns a vector that nothing else refers to and that
+// lives until `unpin`.
 unsafe impl Device for CopyDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -133,13 +135,14 @@ unsafe impl Device for CopyDevice {
     fn pin(&self, bytes: usize) -> Result<(Handle, *mut u8)> {
         let pinned = filled(bytes as u64, POISON);
         let pinned = pinned.ok_or(Error::OutOfMemory { stage: "staging", needed: bytes as u64 })?;
-        // The handle is the size, which is all that `unpin` needs.
+        // The handle is the size, because `unpin` needs nothing else.
         let memory = Box::into_raw(pinned.into_boxed_slice());
         Ok((bytes as Handle, memory.cast()))
     }
 
     unsafe fn unpin(&self, handle: Handle, memory: *mut u8) {
-        // SAFETY: the caller promises that both came from `pin`, once: a box of so many bytes.
+        // SAFETY: the caller guarantees that both came from one call of `pin`, which returned a box of that
+        // many bytes.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory, handle as usize)) });
     }
 
@@ -156,7 +159,7 @@ struct CopyQueue {
     device: String,
     latency: Duration,
     waiting: Vec<Work>,
-    /// When all waiting work will be done.
+    /// The time at which all pending work is done.
     done: Instant,
 }
 
@@ -167,11 +170,12 @@ enum Work {
     Copy { from: Handle, from_at: u64, to: Handle, to_at: u64, bytes: u64 },
 }
 
-// SAFETY: the callers that passed the slices promised to leave them alone until the queue is synchronised, on any thread.
+// SAFETY: the callers that passed the slices guarantee not to access them until the queue is synchronised, on
+// any thread.
 unsafe impl Send for CopyQueue {}
 
 impl CopyQueue {
-    /// A transfer begins when it was requested and the one before it is done.
+    /// Adds a transfer. It starts when it was requested and the previous transfer is done.
     fn transfer(&mut self, work: Work) {
         self.done = self.done.max(Instant::now()) + self.latency;
         self.waiting.push(work);
@@ -210,13 +214,13 @@ impl Queue for CopyQueue {
     fn synchronize(&mut self) -> Result<()> {
         sleep_until(self.done);
         let mut memory = lock(&self.memory);
-        // Work after a failure is not done, as on a device.
+        // Work after a failure is not done, as on a real device.
         self.waiting.drain(..).try_for_each(|work| memory.perform(&work))
     }
 }
 
 impl Memory {
-    /// A range of a buffer, if the buffer exists and contains the range.
+    /// Returns a range of a buffer, if the buffer exists and contains the range.
     fn range(&self, call: &'static str, handle: Handle, at: u64, bytes: u64) -> Result<Range<usize>> {
         let buffer = self.buffers.get(&handle);
         let size = buffer.ok_or_else(|| failed(call, format!("no buffer {handle}")))?.len();
@@ -226,17 +230,17 @@ impl Memory {
     }
 
     fn perform(&mut self, work: &Work) -> Result<()> {
-        // The handles are looked up again, because a buffer may have been released since.
+        // The handles are looked up again, because a buffer may have been released in the meantime.
         match *work {
             Work::Upload { from, to, at } => {
                 let range = self.range("upload", to, at, from.len() as u64)?;
-                // SAFETY: the caller promised that it stays until the queue is synchronised.
+                // SAFETY: the caller guarantees that the slice lives until the queue is synchronised.
                 let from = unsafe { &*from };
                 self.buffer(to)[range].copy_from_slice(from);
             }
             Work::Download { from, at, to } => {
                 let range = self.range("download", from, at, to.len() as u64)?;
-                // SAFETY: as above, and that nothing else accesses it until then.
+                // SAFETY: as above, and nothing else accesses it until then.
                 let to = unsafe { &mut *to };
                 to.copy_from_slice(&self.buffer(from)[range]);
             }
@@ -253,7 +257,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A buffer that [`range`](Memory::range) found.
+    /// Returns a buffer that [`range`](Memory::range) found.
     fn buffer(&mut self, handle: Handle) -> &mut [u8] {
         self.buffers.get_mut(&handle).map_or(&mut [], Vec::as_mut_slice)
     }
@@ -280,7 +284,7 @@ mod tests {
 
     fn upload(sim: &CopyDevice, to: Handle, at: u64, bytes: &[u8]) -> Result<()> {
         let mut queue = sim.queue()?;
-        // SAFETY: the bytes stay until the queue is synchronised.
+        // SAFETY: the bytes live until the queue is synchronised.
         unsafe { queue.upload(bytes, to, at)? };
         queue.synchronize()
     }
@@ -309,7 +313,7 @@ mod tests {
         assert_eq!(out, *b"late", "nothing arrives without a wait");
 
         let mut first = sim.queue().unwrap();
-        // SAFETY: the bytes live for ever.
+        // SAFETY: the bytes are static.
         unsafe { first.upload(b"5678", handle, 0).unwrap() };
         assert_eq!(contents(&sim, handle, 4), [1, 2, 3, 4], "queues do not wait for each other");
         first.synchronize().unwrap();
@@ -317,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn access_outside_an_allocation_is_an_error_not_a_neighbours_byte() {
+    fn access_outside_an_allocation_is_an_error() {
         let sim = quick();
         let (handle, other) = (sim.allocate("test", 10).unwrap(), sim.allocate("test", 10).unwrap());
         for (at, len) in [(0, 11), (10, 1), (u64::MAX, 1), (5, 6)] {
@@ -328,7 +332,7 @@ mod tests {
             );
         }
         let mut queue = sim.queue().unwrap();
-        // SAFETY: the ranges are checked by the queue, which is what is tested.
+        // SAFETY: the queue checks the ranges, and this test tests that check.
         unsafe {
             assert!(queue.download(handle, 8, &mut [0; 3]).is_err());
             assert!(queue.copy(handle, 0, other, 5, 6).is_err());
@@ -345,7 +349,7 @@ mod tests {
         let handle = sim.allocate("test", 4).unwrap();
         let bytes = [0; 4];
         let mut queue = sim.queue().unwrap();
-        // SAFETY: the simulated device looks handles up at every access, so that this misuse is harmless.
+        // SAFETY: the simulated device looks up handles at every access, so this misuse does no harm.
         unsafe {
             queue.upload(&bytes, handle, 0).unwrap();
             sim.release(handle);
@@ -362,7 +366,7 @@ mod tests {
         let bytes = [1, 2, 3, 4, 5, 6];
         let mut out = [0; 6];
         let mut queue = sim.queue().unwrap();
-        // SAFETY: bytes and output outlive the wait.
+        // SAFETY: the bytes and the output live until after the wait.
         unsafe {
             queue.upload(&bytes, a, 0).unwrap();
             queue.copy(a, 0, b, 3, 3).unwrap();
@@ -384,7 +388,7 @@ mod tests {
         assert_eq!(sim.allocate("fourth", u64::MAX), refused("fourth", u64::MAX));
         assert_eq!(sim.held(), 600);
         assert_eq!(sim.memory(0), Ok(MemoryInfo { total: 1000, free: 400 }));
-        // SAFETY: nothing uses it.
+        // SAFETY: nothing uses the buffer.
         unsafe { sim.release(first) };
         assert!(sim.allocate("fifth", 1000).is_ok());
     }
@@ -392,7 +396,7 @@ mod tests {
     #[test]
     fn kernels_are_refused() {
         let mut queue = quick().queue().unwrap();
-        // SAFETY: nothing is run.
+        // SAFETY: nothing runs.
         let error = unsafe { queue.launch(Kernel::Lzw, 1, &[]) }.unwrap_err();
         assert_eq!(error.to_string(), "simulated device cannot run kernels");
     }
@@ -404,7 +408,7 @@ mod tests {
         let (a, b) = (sim.allocate("test", 4).unwrap(), sim.allocate("test", 4).unwrap());
         let mut queue = sim.queue().unwrap();
         let start = Instant::now();
-        // SAFETY: the bytes live for ever.
+        // SAFETY: the bytes are static.
         unsafe {
             for _ in 0..5 {
                 queue.upload(b"1234", a, 0).unwrap();
@@ -413,11 +417,12 @@ mod tests {
         queue.synchronize().unwrap();
         assert!(start.elapsed() >= 5 * latency);
 
-        // What the queue expects, not what the clock says: a busy machine may take any time to wake up.
+        // The test reads the time that the queue expects and not the clock, because a busy machine may wake up
+        // at any time.
         let device = String::new();
         let mut queue =
             CopyQueue { memory: Arc::clone(&sim.memory), device, latency, waiting: Vec::new(), done: start };
-        // SAFETY: both buffers are there.
+        // SAFETY: both buffers exist.
         unsafe { queue.copy(a, 0, b, 0, 4).unwrap() };
         assert_eq!(queue.done, start);
     }

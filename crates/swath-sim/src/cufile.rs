@@ -1,9 +1,11 @@
-//! cuFile as `cufile.h` declares it: files and device memory without the host in between, by reads and writes of the host.
+//! cuFile as `cufile.h` declares it. The real library moves bytes between files and device memory without a
+//! copy in host memory; the simulator uses reads and writes of the host.
 //!
-//! Those functions that `swath-gpu` calls, and no others. What is refused here is what the manual says is refused, and more:
-//! nothing opens the driver on its own, host memory is never taken, and whatever is registered must be given back.
+//! It has only the functions that `swath-gpu` calls. It refuses what the manual says is refused, and more: no
+//! call opens the driver implicitly, host memory is never accepted, and every registration must be undone.
 //!
-//! Of two locks, that of the registrations may be taken while the driver's is held, and takes no other.
+//! There are two locks. Code that holds the driver's lock may take the lock of the registrations, but not the
+//! other way round.
 
 mod files;
 mod transfer;
@@ -20,7 +22,7 @@ use transfer::{Direction, Failure, Target, Transfer};
 
 pub(crate) use files::is_registered;
 
-/// A `CUfileError_t`: what a call answers, and the driver's code when it is the driver that failed.
+/// A `CUfileError_t`: the result of a call, and the code of the driver if the driver failed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Status {
@@ -60,7 +62,7 @@ statuses! {
 impl Status {
     const CUDA_DRIVER_ERROR: c_int = 5011;
 
-    /// What the driver said.
+    /// Returns the status for an error of the driver.
     fn cuda(Code(cuda): Code) -> Status {
         Status { code: Status::CUDA_DRIVER_ERROR, cuda }
     }
@@ -70,19 +72,19 @@ fn answer(done: Answer) -> Status {
     done.err().unwrap_or(Status::SUCCESS)
 }
 
-/// Reports misuse that the return value does not show: on standard error and among the events.
+/// Reports misuse that the return value does not show, on standard error and among the events.
 pub(crate) fn report(what: &str) {
     eprintln!("swath-sim: {what}");
     record(format!("reported: {what}"));
 }
 
-/// How there is GPUDirect Storage.
+/// The kind of GPUDirect Storage support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Direct,
-    /// The kernel copies by itself, without NVIDIA's part of it.
+    /// The kernel copies by itself, without NVIDIA's kernel module.
     Peer,
-    /// The library is there, the kernel's part of it is not.
+    /// The library exists, but its kernel module does not.
     Compatible,
 }
 
@@ -107,7 +109,7 @@ struct Properties {
     kernel_minor: c_uint,
     poll_threshold: usize,
     largest_direct: usize,
-    /// A bit for each kind of storage that is supported.
+    /// One bit for each supported kind of storage.
     storage: c_uint,
     control: c_uint,
     features: c_uint,
@@ -119,9 +121,11 @@ struct Properties {
 }
 
 const STORAGE_NVME: c_uint = 1 << 4;
-/// Set wherever the configuration allows it, which is the default: it does not say that there is nothing else.
+/// Set if the configuration allows compatibility mode, which is the default. It does not mean that there is no
+/// other mode.
 const CONTROL_ALLOW_COMPATIBLE: c_uint = 1 << 1;
-/// What version 1.19 has without a kernel's part: routing, batches, streams and parallel reads and writes.
+/// The features of version 1.19 without a kernel module: routing, batches, streams and parallel reads and
+/// writes.
 const FEATURES: c_uint = 15;
 const FEATURE_P2P: c_uint = 1 << 4;
 
@@ -141,12 +145,12 @@ union OpenFile {
 
 const KIND_FD: c_int = 1;
 
-// As the headers of C lay them out.
+// The layouts of the C headers.
 const _: () = assert!(size_of::<Status>() == 8 && size_of::<Properties>() == 56);
 const _: () = assert!(size_of::<Descriptor>() == 24 && std::mem::offset_of!(Descriptor, file) == 8);
 
-// Every function below is called with the pointers that the manual asks for: null, or good for what is read or written. That is
-// what each `SAFETY` means by the manual.
+// Callers pass every function below the pointers that the manual requires: null, or valid for the read or
+// write. Each comment `SAFETY: by the manual` refers to this.
 
 #[unsafe(no_mangle)]
 extern "C" fn cuFileDriverOpen() -> Status {
@@ -170,7 +174,7 @@ extern "C" fn cuFileUseCount() -> c_long {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFileGetVersion(version: *mut c_int) -> Status {
-    // SAFETY: by the manual. The call is allowed before the driver is opened, too.
+    // SAFETY: by the manual. The call is also allowed before the driver is opened.
     answer(unsafe { give(version, 1140) })
 }
 
@@ -211,7 +215,7 @@ unsafe extern "C" fn cuFileHandleRegister(handle: *mut *mut c_void, descriptor: 
         if descriptor.kind != KIND_FD {
             return Err(Status::INVALID_VALUE);
         }
-        // SAFETY: it is what a descriptor of this kind has, and any bits are a number.
+        // SAFETY: a descriptor of this kind has this field, and any bits are a valid number.
         let fd = unsafe { descriptor.file.fd };
         let strict = fail::number("SWATH_SIM_CUFILE_STRICT", 0) != 0 && matches!(mode(), Ok(Mode::Direct));
         // SAFETY: by the manual.
@@ -268,7 +272,7 @@ extern "C" fn cuFileWrite(
     moved(Direction::Write, file as usize, target)
 }
 
-/// Reads or writes now. Errors of the file system are returned as in C, with -1 and `errno`.
+/// Reads or writes immediately. Errors of the file system are returned as in C, with -1 and `errno`.
 fn moved(direction: Direction, file: usize, target: Target) -> isize {
     let place = format!("{} {}", target.file_offset, target.bytes);
     let transfer = files::require_open().and_then(|()| Transfer::new(direction, file, target));
@@ -287,18 +291,18 @@ fn moved(direction: Direction, file: usize, target: Target) -> isize {
         Ok(bytes) => bytes as isize,
         Err(Failure::Refused(code)) => -(code as isize),
         Err(Failure::Errno(number)) => {
-            // SAFETY: the place belongs to this thread.
+            // SAFETY: the location belongs to this thread.
             unsafe { *libc::__errno_location() = number };
             -1
         }
     }
 }
 
-/// Transfers that go on at the same time: a disk does so many, and the others wait.
+/// The number of running transfers. A disk runs a limited number at once, and the others wait.
 static AT_WORK: Mutex<u64> = Mutex::new(0);
 static LEFT: Condvar = Condvar::new();
 
-/// One of them.
+/// A running transfer.
 struct Turn;
 
 impl Turn {
@@ -321,12 +325,12 @@ impl Drop for Turn {
 /// Writes a result to the caller's pointer.
 ///
 /// # Safety
-/// The pointer is null or good for a write.
+/// The pointer is null or valid for a write.
 unsafe fn give<T>(to: *mut T, value: T) -> Answer {
     if to.is_null() {
         return Err(Status::INVALID_VALUE);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { to.write(value) };
     Ok(())
 }

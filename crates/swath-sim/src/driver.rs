@@ -1,6 +1,7 @@
-//! The driver's functions as `cuda.h` declares them, under the names that its macros give them.
+//! The driver's functions as `cuda.h` declares them, under the names that its macros define.
 //!
-//! Those that `swath-gpu` calls, and no others: a call of another one must fail when it is looked up, not surprise later.
+//! The simulator has only the functions that `swath-gpu` calls: a call of another function must fail at look-up
+//! and not later.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -13,12 +14,12 @@ use crate::fail;
 use crate::opencl::Parameter;
 use crate::sim::{self, device_count, in_context, total_memory, with};
 
-/// What GPUs of every generation allow.
+/// The limits that GPUs of every generation have.
 const MOST_THREADS: u64 = 1024;
 const MOST_SHARED: u64 = 48 << 10;
 const MOST_GROUPS: u32 = i32::MAX as u32;
 
-/// The compute capability that is claimed, and the version of CUDA.
+/// The compute capability that the simulator reports, and the version of CUDA.
 const CAPABILITY: (c_int, c_int) = (8, 6);
 const VERSION: c_int = 12_080;
 
@@ -29,12 +30,12 @@ fn answer(done: Done) -> c_uint {
 /// Writes a result to the caller's pointer.
 ///
 /// # Safety
-/// The pointer is null or good for a write.
+/// The pointer is null or valid for a write.
 pub(crate) unsafe fn give<T>(to: *mut T, value: T) -> Done {
     if to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { to.write(value) };
     Ok(())
 }
@@ -43,8 +44,8 @@ fn known_device(device: c_int) -> Done {
     if (0..device_count()).contains(&device) { Ok(()) } else { Err(Code::INVALID_DEVICE) }
 }
 
-// Every function below is called by the caller of the C interface with the pointers that the CUDA manual asks for: null, or good
-// for what is read or written. That is what each `SAFETY` means by the manual.
+// Callers of the C interface pass every function below the pointers that the CUDA manual requires: null, or
+// valid for the read or write. Each comment `SAFETY: by the manual` refers to this.
 
 #[unsafe(no_mangle)]
 extern "C" fn cuInit(flags: c_uint) -> c_uint {
@@ -95,7 +96,7 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, room: c_int, device: c_i
         let room = usize::try_from(room).ok().filter(|room| *room > 0 && !name.is_null()).ok_or(Code::INVALID_VALUE)?;
         let text = format!("Swath's simulated GPU {device}");
         let length = text.len().min(room - 1);
-        // SAFETY: by the manual there is room for so many bytes, of which the last is for the zero.
+        // SAFETY: by the manual there is space for that many bytes. The last one is for the zero.
         unsafe {
             ptr::copy_nonoverlapping(text.as_ptr(), name.cast(), length);
             name.add(length).write(0);
@@ -140,7 +141,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device:
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_uint {
     answer(with(|sim| {
-        // What the context holds goes even when the device is no more.
+        // The resources of the context are released even if the device is lost.
         let present = sim.present(device);
         sim.release(device).and(present)
     }))
@@ -173,7 +174,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
         if image.is_null() || (count > 0 && (options.is_null() || values.is_null())) {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: by the manual an image of PTX ends in a zero.
+        // SAFETY: by the manual a PTX image ends with a zero.
         let text = unsafe { CStr::from_ptr(image.cast()) };
         let loaded = fail::point("module", Code::INVALID_PTX);
         let said = match loaded {
@@ -184,13 +185,14 @@ unsafe extern "C" fn cuModuleLoadDataEx(
                 return unsafe { give(module, sim.add_module(device) as *mut c_void) };
             }
         };
-        // SAFETY: by the manual there are so many options and values, and the log has the size that they say.
+        // SAFETY: by the manual there are that many options and values, and the log has the size that they
+        // state.
         unsafe { log(said, count as usize, options, values) };
         Err(Code::INVALID_PTX)
     }))
 }
 
-/// Write to the log for errors that the options name, if they name one.
+/// Writes to the error log that the options contain, if any.
 ///
 /// # Safety
 /// There are `count` options and values, and the buffer among them has the size among them.
@@ -198,14 +200,14 @@ unsafe fn log(text: &CStr, count: usize, options: *const c_uint, values: *const 
     const BUFFER: c_uint = 5;
     const SIZE: c_uint = 6;
     let find = |wanted: c_uint| {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         (0..count).find(|&i| unsafe { *options.add(i) } == wanted).map(|i| unsafe { *values.add(i) })
     };
     if let (Some(buffer), Some(size)) = (find(BUFFER), find(SIZE))
         && !buffer.is_null()
         && text.to_bytes_with_nul().len() <= size as usize
     {
-        // SAFETY: it fits.
+        // SAFETY: the text fits.
         unsafe { ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.to_bytes_with_nul().len()) };
     }
 }
@@ -280,7 +282,7 @@ unsafe extern "C" fn cuPointerGetAttribute(value: *mut c_void, attribute: c_uint
             return Err(Code::INVALID_VALUE);
         }
         let device = sim.memory.device_of(address).ok_or(Code::INVALID_VALUE)?;
-        // SAFETY: by the manual there is room for a number.
+        // SAFETY: by the manual there is space for a number.
         unsafe { give(value.cast::<c_uint>(), device as c_uint) }
     }))
 }
@@ -316,15 +318,16 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: u
             return Err(Code::INVALID_VALUE);
         }
         let from = from as usize;
-        // Pinned memory is read when the stream gets there; other memory is copied before the call returns.
+        // Pinned memory is read when the stream reaches the copy; other memory is copied before the call
+        // returns.
         let staged = (!sim.pinned.contains(from, bytes)).then(|| {
-            // SAFETY: by the manual so many bytes can be read there.
+            // SAFETY: by the manual that many bytes can be read there.
             unsafe { std::slice::from_raw_parts(from as *const u8, bytes) }.to_vec()
         });
         let work = move |_: &mut sim::Sim, _| {
             let from = staged.as_ref().map_or(from as *const u8, |staged| staged.as_ptr());
-            // SAFETY: the target was alive when the copy was asked for, and whoever frees it, or pinned memory, makes all
-            // streams come to their end before.
+            // SAFETY: the target was alive when the copy was requested, and code that frees it, or pinned
+            // memory, first drains all streams.
             unsafe { ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
             Ok(())
         };
@@ -344,7 +347,8 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usi
         let to = to as usize;
         let wrong = bytes > 0 && fail::now("wrong");
         let work = move |_: &mut sim::Sim, _| {
-            // SAFETY: as for copies to the device; memory that is not pinned is written before the call returns.
+            // SAFETY: as for copies to the device. Memory that is not pinned is written before the call
+            // returns.
             unsafe { ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
             if wrong {
                 // SAFETY: one of the bytes that were just written.
@@ -364,7 +368,7 @@ extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mu
         record(format!("copy {bytes}"));
         let from = sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?;
         let to = sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?;
-        // Undefined on real devices.
+        // Overlapping ranges are undefined on real devices.
         if from.start < to.end && to.start < from.end {
             return Err(Code::INVALID_VALUE);
         }
@@ -420,7 +424,7 @@ unsafe extern "C" fn cuLaunchKernel(
         let kernel = sim.function(device, function as usize)?;
         record(format!("launch {} {grid_x}", kernel.name()));
         let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
-        // Kernels of Swath have one dimension, and blocks of the size that they are declared with.
+        // Swath's kernels have one dimension, and blocks of the declared size.
         let shape = (grid_y, grid_z, block_x, block_y, block_z) == (1, 1, kernel.group(), 1, 1);
         if !shape || grid_x == 0 || grid_x > MOST_GROUPS || threads > MOST_THREADS || !extra.is_null() {
             return Err(Code::INVALID_VALUE);
@@ -432,7 +436,7 @@ unsafe extern "C" fn cuLaunchKernel(
         if parameters.is_null() && !compiled.parameters.is_empty() {
             return Err(Code::INVALID_VALUE);
         }
-        // The values are those of now, not of when the stream gets there.
+        // The values are read now and not when the stream reaches the launch.
         let read = |(index, parameter): (usize, &Parameter)| {
             // SAFETY: by the manual there is a pointer for each parameter, to a value of its size.
             unsafe {

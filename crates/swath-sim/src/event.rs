@@ -1,7 +1,7 @@
 //! The calls of the libraries in order, for tests.
 //!
-//! A test links this crate as Rust and finds it as the library of the driver, and the two share nothing. So what the library saw
-//! is asked for through functions of the library.
+//! A test links this crate as Rust code and also loads it as the driver's library. The two copies share no
+//! memory, so a test reads the events through exported functions of the library.
 
 use std::ffi::c_char;
 use std::sync::{Mutex, PoisonError};
@@ -12,20 +12,20 @@ use crate::{fail, sim};
 
 static EVENTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Note a call: a line of its name and of numbers that tell it from others.
+/// Records a call: one line with its name and with numbers that distinguish it from other calls.
 pub(crate) fn record(event: impl Into<String>) {
     EVENTS.lock().unwrap_or_else(PoisonError::into_inner).push(event.into());
 }
 
-/// Copy the lines to `buffer` if there is room for them, and tell how many bytes they are.
+/// Copies the lines to `buffer` if there is space for them, and returns their size in bytes.
 ///
 /// # Safety
-/// The buffer is null or has so much room.
+/// The buffer is null or has that much space.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn swath_sim_events(buffer: *mut c_char, room: usize) -> usize {
     let text = EVENTS.lock().unwrap_or_else(PoisonError::into_inner).join("\n");
     if !buffer.is_null() && text.len() <= room {
-        // SAFETY: it fits, and by the caller's promise there is that much room.
+        // SAFETY: it fits, and the caller guarantees that much space.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len()) };
     }
     text.len()
@@ -56,20 +56,20 @@ extern "C" fn swath_sim_pinned_bytes() -> u64 {
     sim::with(|sim| Ok(sim.pinned.all())).unwrap_or(0)
 }
 
-/// The calls since the process began or [`forget`] was called, one line per call, in order: `upload 4096`,
-/// `launch place 3`, `synchronize`.
+/// Returns the calls since the process started or since [`forget`] was called, one line per call, in order:
+/// `upload 4096`, `launch place 3`, `synchronize`.
 ///
 /// # Panics
-/// When the process does not have the simulator.
+/// Panics if the process does not have the simulator.
 pub fn events() -> Vec<String> {
     let library = library();
     // SAFETY: the type is that of the function above.
     let ask: Symbol<unsafe extern "C" fn(*mut c_char, usize) -> usize> =
         unsafe { library.get(b"swath_sim_events\0") }.expect("the simulator");
     let mut text = Vec::new();
-    // Other threads may go on meanwhile.
+    // Other threads may add events in the meantime.
     loop {
-        // SAFETY: the text has that much room.
+        // SAFETY: the text has that much space.
         let needed = unsafe { ask(text.as_mut_ptr() as *mut c_char, text.len()) };
         if needed <= text.len() {
             text.truncate(needed);
@@ -83,41 +83,42 @@ pub fn events() -> Vec<String> {
 /// Discards the events so far.
 ///
 /// # Panics
-/// As [`events`].
+/// Panics as [`events`] does.
 pub fn forget() {
     // SAFETY: the type is that of the function above.
     unsafe { library().get::<unsafe extern "C" fn()>(b"swath_sim_forget\0").expect("the simulator")() }
 }
 
-/// Begin anew: what `SWATH_SIM_FAIL` counts is counted from the beginning, devices that were lost are there again, for new contexts, and
-/// what was asked so far is forgotten.
+/// Resets the simulator: the counts of `SWATH_SIM_FAIL` start again, lost devices are available again for new
+/// contexts, and the events so far are discarded.
 ///
 /// # Panics
-/// As [`events`].
+/// Panics as [`events`] does.
 pub fn reset() {
     // SAFETY: the type is that of the function above.
     unsafe { library().get::<unsafe extern "C" fn()>(b"swath_sim_reset\0").expect("the simulator")() }
 }
 
-/// Bytes of pinned memory that are allocated: what must be none at the end, unless a context died with them.
+/// Returns the number of allocated bytes of pinned memory. It must be 0 at the end, unless a context died with
+/// allocations in it.
 ///
 /// # Panics
-/// As [`events`].
+/// Panics as [`events`] does.
 pub fn pinned_bytes() -> u64 {
     // SAFETY: the type is that of the function above.
     unsafe { library().get::<unsafe extern "C" fn() -> u64>(b"swath_sim_pinned_bytes\0").expect("the simulator")() }
 }
 
-/// Bytes of device memory that are allocated, on all devices: what must be none at the end.
+/// Returns the number of allocated bytes of device memory on all devices. It must be 0 at the end.
 ///
 /// # Panics
-/// As [`events`].
+/// Panics as [`events`] does.
 pub fn device_bytes() -> u64 {
     // SAFETY: the type is that of the function above.
     unsafe { library().get::<unsafe extern "C" fn() -> u64>(b"swath_sim_device_bytes\0").expect("the simulator")() }
 }
 
 fn library() -> Library {
-    // SAFETY: the library was loaded as the driver's and has no initialisers.
+    // SAFETY: the library is already loaded as the driver's library and has no initialisers.
     unsafe { Library::open(Some("libcuda.so.1"), RTLD_LAZY) }.expect("the simulator stands in for libcuda.so.1")
 }

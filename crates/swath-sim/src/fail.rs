@@ -1,4 +1,4 @@
-//! Failure on demand.
+//! Makes calls fail on request, for tests.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::code::{Code, Done};
 use crate::event::record;
 
-/// How often each was called.
+/// The number of calls of each kind.
 static CALLS: Mutex<Option<HashMap<&'static str, u64>>> = Mutex::new(None);
 
 /// Counts a call that `SWATH_SIM_FAIL` can make fail, and fails if this call is selected.
@@ -14,7 +14,7 @@ pub(crate) fn point(what: &'static str, code: Code) -> Done {
     if now(what) { Err(code) } else { Ok(()) }
 }
 
-/// Counts something that `SWATH_SIM_FAIL` can make go wrong, and returns whether this one is selected.
+/// Counts an operation that `SWATH_SIM_FAIL` can make go wrong, and returns whether this one is selected.
 pub(crate) fn now(what: &'static str) -> bool {
     let mut calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     let call = calls.get_or_insert_default().entry(what).or_default();
@@ -26,12 +26,12 @@ pub(crate) fn now(what: &'static str) -> bool {
     fails
 }
 
-/// Count from the beginning again.
+/// Restarts the counts.
 pub(crate) fn reset() {
     *CALLS.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Whether a list such as `alloc:3,launch:1+` means this call.
+/// Whether a list such as `alloc:3,launch:1+` selects this call.
 fn told(list: &str, what: &str, call: u64) -> bool {
     list.split(',').filter_map(|entry| entry.trim().split_once(':')).any(|(name, number)| {
         let from = number.strip_suffix('+');
@@ -40,7 +40,7 @@ fn told(list: &str, what: &str, call: u64) -> bool {
     })
 }
 
-/// The number in a variable.
+/// Returns the number in an environment variable.
 pub(crate) fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -1,4 +1,4 @@
-//! Device memory and pinned memory: which ranges are alive.
+//! The live ranges of device memory and pinned memory.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const GUARD: u8 = 0x5A;
 /// The number of guard bytes on each side. CUDA aligns memory to 256 bytes, so the guards keep the alignment.
 const GUARD_BYTES: usize = 256;
 
-/// A piece of device memory.
+/// An allocation of device memory.
 #[derive(Debug)]
 struct Piece {
     device: i32,
@@ -26,10 +26,10 @@ struct Piece {
     serial: u64,
 }
 
-/// An allocation that is alive.
+/// A live allocation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allocation {
-    /// The address behind its last byte.
+    /// The address after its last byte.
     pub(crate) end: usize,
     /// A number that distinguishes it from earlier and later allocations at the same address.
     pub(crate) serial: u64,
@@ -40,12 +40,12 @@ pub(crate) struct Allocation {
 pub(crate) struct DeviceMemory(BTreeMap<usize, Piece>);
 
 impl DeviceMemory {
-    /// Bytes that are used of a device.
+    /// The number of allocated bytes of a device.
     pub(crate) fn used(&self, device: i32) -> u64 {
         self.0.values().filter(|piece| piece.device == device).map(|piece| piece.bytes as u64).sum()
     }
 
-    /// Bytes that are used of all devices.
+    /// The number of allocated bytes of all devices.
     pub(crate) fn all(&self) -> u64 {
         self.0.values().map(|piece| piece.bytes as u64).sum()
     }
@@ -54,7 +54,8 @@ impl DeviceMemory {
         let size = bytes.checked_add(3 * GUARD_BYTES).ok_or(Code::OUT_OF_MEMORY)?;
         let whole = opencl.allocate(size).ok_or(Code::OUT_OF_MEMORY)?;
         let start = (whole + GUARD_BYTES).next_multiple_of(GUARD_BYTES);
-        // SAFETY: `start` lies at most two guards behind the beginning, so the piece and the guard behind it end inside.
+        // SAFETY: `start` is at most two guards after the beginning, so the allocation and the guard after it
+        // end inside.
         unsafe {
             let memory = start as *mut u8;
             memory.sub(GUARD_BYTES).write_bytes(GUARD, GUARD_BYTES);
@@ -71,7 +72,7 @@ impl DeviceMemory {
         match self.0.get(&start) {
             Some(piece) if piece.device == device => {
                 if cufile::is_registered(start..start + piece.bytes) {
-                    cufile::report("memory is freed that is registered with cuFile");
+                    cufile::report("the caller frees memory that is registered with cuFile");
                     return Err(Code::INVALID_VALUE);
                 }
                 opencl.free(piece.whole);
@@ -82,41 +83,41 @@ impl DeviceMemory {
         }
     }
 
-    /// Free all that a device has.
+    /// Frees all memory of a device.
     pub(crate) fn clear(&mut self, opencl: &OpenCl, device: i32) {
         for (start, piece) in self.0.extract_if(.., |_, piece| piece.device == device) {
             if cufile::is_registered(start..start + piece.bytes) {
-                cufile::report("a context goes with memory in it that is registered with cuFile");
+                cufile::report("a context is destroyed with memory that is registered with cuFile");
             }
             opencl.free(piece.whole);
         }
     }
 
-    /// The host addresses of a range, if it lies in one live allocation of the device.
+    /// Returns the host addresses of a range, if it lies in one live allocation of the device.
     pub(crate) fn range(&self, device: i32, at: u64, bytes: usize) -> Option<Range<usize>> {
         let at = usize::try_from(at).ok()?;
         let end = at.checked_add(bytes)?;
         self.allocation(device, at).filter(|allocation| end <= allocation.end).map(|_| at..end)
     }
 
-    /// The live allocation of the device that an address lies in.
+    /// Returns the live allocation of the device that contains an address.
     pub(crate) fn allocation(&self, device: i32, at: usize) -> Option<Allocation> {
         let (start, piece) = self.0.range(..=at).next_back()?;
         let end = start + piece.bytes;
         (piece.device == device && at < end).then_some(Allocation { end, serial: piece.serial })
     }
 
-    /// The device whose live memory an address lies in.
+    /// Returns the device whose live memory contains an address.
     pub(crate) fn device_of(&self, at: u64) -> Option<i32> {
         let at = usize::try_from(at).ok()?;
         let (start, piece) = self.0.range(..=at).next_back()?;
         (at < start + piece.bytes).then_some(piece.device)
     }
 
-    /// The first allocation that was written beside: its address and its size.
+    /// Returns the address and size of the first allocation whose guards were overwritten.
     pub(crate) fn trampled(&self) -> Option<(usize, usize)> {
         let whole = |at: usize| {
-            // SAFETY: both guards were allocated with the piece and are only written by mistake.
+            // SAFETY: both guards were allocated together with the memory, and only a bug writes to them.
             unsafe { std::slice::from_raw_parts(at as *const u8, GUARD_BYTES) }.iter().all(|&byte| byte == GUARD)
         };
         let found = self.0.iter().find(|(start, piece)| !whole(**start - GUARD_BYTES) || !whole(**start + piece.bytes));
@@ -124,32 +125,32 @@ impl DeviceMemory {
     }
 }
 
-/// Pinned host memory: where it begins and how long it is.
+/// Pinned host memory: addresses and layouts.
 #[derive(Debug, Default)]
 pub(crate) struct PinnedMemory(BTreeMap<usize, Layout>);
 
 impl PinnedMemory {
-    /// Bytes that are used.
+    /// The number of allocated bytes.
     pub(crate) fn all(&self) -> u64 {
         self.0.values().map(|layout| layout.size() as u64).sum()
     }
 
-    /// Forget all of it, with the context that it was allocated in.
+    /// Frees all of it, together with the context in which it was allocated.
     pub(crate) fn clear(&mut self) {
         for (start, layout) in std::mem::take(&mut self.0) {
-            // SAFETY: it was allocated with this layout and has just been forgotten.
+            // SAFETY: it was allocated with this layout and was just removed from the list.
             unsafe { dealloc(start as *mut u8, layout) };
         }
     }
 
     pub(crate) fn allocate(&mut self, bytes: usize) -> Done<usize> {
         let layout = Layout::from_size_align(bytes, 4096).map_err(|_| Code::OUT_OF_MEMORY)?;
-        // SAFETY: the caller asked for at least one byte.
+        // SAFETY: the caller requested at least one byte.
         let memory = unsafe { alloc(layout) };
         if memory.is_null() {
             return Err(Code::OUT_OF_MEMORY);
         }
-        // SAFETY: so many bytes were just allocated.
+        // SAFETY: that many bytes were just allocated.
         unsafe { memory.write_bytes(POISON, bytes) };
         self.0.insert(memory as usize, layout);
         Ok(memory as usize)
@@ -157,12 +158,12 @@ impl PinnedMemory {
 
     pub(crate) fn free(&mut self, start: usize) -> Done {
         let layout = self.0.remove(&start).ok_or(Code::INVALID_VALUE)?;
-        // SAFETY: it was allocated with this layout and has just been forgotten.
+        // SAFETY: it was allocated with this layout and was just removed from the list.
         unsafe { dealloc(start as *mut u8, layout) };
         Ok(())
     }
 
-    /// Whether a range of the host is pinned.
+    /// Whether a range of host memory is pinned.
     pub(crate) fn contains(&self, at: usize, bytes: usize) -> bool {
         let found = self.0.range(..=at).next_back();
         found.is_some_and(|(start, layout)| at.checked_add(bytes).is_some_and(|end| end <= start + layout.size()))

@@ -1,8 +1,9 @@
 //! nvCOMP: its batched interface for Deflate, ZSTD and LZ4, as versions 5 and 6 declare it.
 //!
-//! Calls refuse what the real library refuses before it needs a device, with its codes and in its order. The rest is work for
-//! a stream (`run`), which CPU libraries do. One library stands in for both versions; which one it is, a variable says, and the functions
-//! of the other refuse to work, because a caller that mixes them up passes the wrong arguments.
+//! Calls refuse the same arguments that the real library refuses before it needs a device, with its codes and
+//! in its order. The rest is work for a stream (`run`), which CPU libraries do. One library simulates both
+//! versions. An environment variable selects the version, and the functions of the other version refuse to
+//! work, because a caller that mixes them up passes wrong arguments.
 
 mod run;
 mod size;
@@ -32,7 +33,7 @@ const BATCH_TOO_LARGE: Status = 21;
 const CUDA_ERROR: Status = 1000;
 const INTERNAL: Status = 10_000;
 
-/// The version, and the runtime that it was built with.
+/// The version, and the CUDA runtime for which the library was built.
 #[derive(Debug)]
 #[repr(C)]
 struct Properties {
@@ -48,27 +49,28 @@ fn answer(done: Result<(), Status>) -> Status {
     done.map_or_else(|status| status, |()| SUCCESS)
 }
 
-/// Whether the library that this is has a function as it is declared here.
+/// Checks that the selected version declares a function as it is declared here.
 fn declared(call: &str, majors: &[u32]) -> Result<(), Status> {
     let version = version();
     if majors.contains(&(version / 1000)) {
         return Ok(());
     }
-    eprintln!("swath-sim: {call} was called, but nvCOMP {version} has none with these arguments");
+    eprintln!("swath-sim: {call} was called, but nvCOMP {version} does not declare it with these arguments");
     Err(INVALID_VALUE)
 }
 
 /// Writes a result to the caller's pointer.
 ///
 /// # Safety
-/// The pointer is null or good for a write.
+/// The pointer is null or valid for a write.
 unsafe fn tell<T>(to: *mut T, value: T) -> Result<(), Status> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { give(to, value) }.map_err(|_| INVALID_VALUE)
 }
 
-// Every function below is called by the caller of the C interface with the pointers that nvCOMP's headers ask for: null, or good for
-// what is written. That is what each `SAFETY` means by the headers. Addresses of device memory are looked at before they are used.
+// Callers of the C interface pass every function below the pointers that nvCOMP's headers require: null, or
+// valid for the write. Each comment `SAFETY: by the headers` refers to this. Addresses of device memory are
+// checked before they are used.
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvcompGetProperties(properties: *mut Properties) -> Status {
@@ -94,7 +96,7 @@ extern "C" fn nvcompGetStatusString(status: Status) -> *const c_char {
     text.as_ptr()
 }
 
-/// The arguments of a question for temporary memory.
+/// The arguments of a request for the size of temporary memory.
 struct TempAsked {
     count: usize,
     chunk: usize,
@@ -104,46 +106,46 @@ struct TempAsked {
 }
 
 /// # Safety
-/// The pointer is null or good for a write.
+/// The pointer is null or valid for a write.
 unsafe fn compress_temp(call: &str, major: u32, codec: Codec, asked: TempAsked) -> Result<(), Status> {
     declared(call, &[major])?;
     let how = Compression::new(codec, asked.options)?;
     how.chunk(asked.chunk)?;
     if codec == Codec::Zstd {
-        // It asks the device how much it needs.
+        // The real library queries the device for the size.
         in_context(|_, _| Ok(())).map_err(|code| failed(call, code))?;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { tell_temp(asked.to, how.temp(asked.count, asked.chunk)?) }
 }
 
 /// # Safety
-/// The pointer is null or good for a write.
+/// The pointer is null or valid for a write.
 unsafe fn decompress_temp(call: &str, major: u32, codec: Codec, asked: TempAsked) -> Result<(), Status> {
     declared(call, &[major])?;
     let how = Decompression::new(codec, asked.options)?;
     how.chunk(asked.chunk)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { tell_temp(asked.to, how.temp(asked.count, asked.total)?) }
 }
 
 /// # Safety
-/// The pointer is null or good for a write.
+/// The pointer is null or valid for a write.
 unsafe fn tell_temp(to: *mut usize, bytes: usize) -> Result<(), Status> {
     if fail::now("nvcomp-temp") {
         return Err(CUDA_ERROR);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { tell(to, bytes) }
 }
 
-/// Say what CUDA had against a call.
+/// Prints the error of CUDA for a call.
 fn failed(call: &str, Code(code): Code) -> Status {
     eprintln!("swath-sim: {call} failed because CUDA has no context or stream for it (code {code})");
     CUDA_ERROR
 }
 
-/// Put a batch into a stream.
+/// Adds a batch to a stream.
 fn enqueue(batch: Batch, stream: *mut c_void) -> Result<(), Status> {
     let Batch { call, count, .. } = batch;
     let rooms = match batch.task {

@@ -1,4 +1,4 @@
-//! nvJPEG 12.4 as `nvjpeg.h` declares it: what Swath uses of it, on `swath-codec`.
+//! The part of nvJPEG 12.4 that Swath uses, as `nvjpeg.h` declares it, implemented with `swath-codec`.
 
 mod decode;
 mod encode;
@@ -14,10 +14,10 @@ use crate::picture::{Handles, Outcome, Plane, Status, answer, here, misuse, prop
 /// The version of the library.
 const VERSION: [c_int; 3] = [12, 4, 0];
 
-/// Library handles have nothing behind them.
+/// Library handles have no content.
 static LIBRARIES: Handles<()> = Handles::new();
 
-/// Where a picture is, or is to be, in device memory: `nvjpegImage_t`.
+/// The location of a picture in device memory: `nvjpegImage_t`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct Image {
@@ -26,15 +26,15 @@ struct Image {
 }
 
 impl Image {
-    /// The first planes, with rows of so many bytes.
+    /// Returns the first planes, with rows of that many bytes.
     fn planes(&self, call: &str, count: usize, row: usize, rows: usize) -> Outcome<Vec<Plane>> {
         let channels = self.channel.iter().zip(self.pitch).take(count);
         channels.map(|(&at, pitch)| Plane::new(call, at, pitch, row, rows, 1)).collect()
     }
 }
 
-// Every function of this library is called by the caller of the C interface with the pointers that the manual asks for: null, or
-// good for what is read or written. That is what each `SAFETY` means by the manual.
+// Callers of the C interface pass every function of this library the pointers that the manual requires: null,
+// or valid for the read or write. Each comment `SAFETY: by the manual` refers to this.
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvjpegGetProperty(which: c_int, value: *mut c_int) -> c_int {
@@ -48,19 +48,19 @@ unsafe extern "C" fn nvjpegGetCudartProperty(which: c_int, value: *mut c_int) ->
     answer(unsafe { property(which, value, cudart::parts()) })
 }
 
-/// Unlike nvJPEG2000's, a handle needs a device.
+/// Unlike a handle of nvJPEG2000, this handle needs a device.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvjpegCreateSimple(handle: *mut *mut c_void) -> c_int {
     // SAFETY: by the manual.
     answer(unsafe { LIBRARIES.create(handle, || here(|_, _| Ok(()))) })
 }
 
-/// Streams that are not complete are refused: which the simulator does in any case.
+/// The flag that refuses incomplete streams, which the simulator always does.
 const STRICT: c_uint = 4;
-/// Smaller components are interpolated: which the simulator does in any case.
+/// The flag that interpolates smaller components, which the simulator always does.
 const INTERPOLATE: c_uint = 32;
 
-/// Allocators of the caller's and other flags are refused: Swath has none.
+/// Custom allocators and other flags are refused: Swath does not use them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvjpegCreateEx(
     backend: c_int,
@@ -70,7 +70,7 @@ unsafe extern "C" fn nvjpegCreateEx(
     handle: *mut *mut c_void,
 ) -> c_int {
     const CALL: &str = "nvjpegCreateEx";
-    // The default, and those that decode on the GPU with help of the host and without.
+    // The default, and the backends that decode on the GPU with and without the host.
     let known = matches!(backend, 0..=2) && flags & !(STRICT | INTERPOLATE) == 0;
     record(format!("{CALL} {flags}"));
     if flags & INTERPOLATE != 0 && fail::now("jpeg-interpolate") {
@@ -78,7 +78,7 @@ unsafe extern "C" fn nvjpegCreateEx(
     }
     let make = || match known && device_allocator.is_null() && pinned_allocator.is_null() {
         true => here(|_, _| Ok(())),
-        false => Err(misuse(CALL, "a backend, an allocator or flags that the simulator does not know")),
+        false => Err(misuse(CALL, "a backend, an allocator or flags that the simulator does not support")),
     };
     // SAFETY: by the manual.
     answer(unsafe { LIBRARIES.create(handle, make) })

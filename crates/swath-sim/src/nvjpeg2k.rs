@@ -1,7 +1,7 @@
-//! nvJPEG2000 0.11 as `nvjpeg2k.h` declares it: what Swath uses of it, on `swath-codec`.
+//! The part of nvJPEG2000 0.11 that Swath uses, as `nvjpeg2k.h` declares it, implemented with `swath-codec`.
 //!
-//! The parser and the encoder's settings answer what the real library answers, which can be asked without a GPU. What it does with
-//! pictures is taken from its manual.
+//! The parser and the encoder's settings return the same results as the real library, which can be queried
+//! without a GPU. The behaviour for pictures follows its manual.
 
 mod decode;
 mod encode;
@@ -20,11 +20,11 @@ use crate::sim::Sim;
 /// The version of the library.
 const VERSION: [c_int; 3] = [0, 11, 0];
 
-/// Library handles have nothing behind them.
+/// Library handles have no content.
 static LIBRARIES: Handles<()> = Handles::new();
 static STREAMS: Handles<Bitstream> = Handles::new();
 
-/// A parsed picture. It is replaced by the next that is parsed.
+/// A parsed picture. The next parsed picture replaces it.
 #[derive(Debug, Default)]
 struct Bitstream {
     parsed: Mutex<Option<Arc<Parsed>>>,
@@ -34,21 +34,23 @@ struct Bitstream {
 #[derive(Debug)]
 struct Parsed {
     header: Header,
-    /// Where it was, and a copy: if they differ when it is decoded, the caller has touched it too early.
+    /// The address of the stream, and a copy. If they differ at decoding, the caller has changed the memory too
+    /// early.
     at: usize,
     bytes: Vec<u8>,
 }
 
 impl Parsed {
-    /// Whether it is as it was. Only of pinned memory can it be told that it is still there.
+    /// Whether the stream is unchanged. This can be checked only for pinned memory, because the simulator knows
+    /// that it is alive.
     fn is_untouched(&self, sim: &Sim) -> bool {
-        // SAFETY: pinned memory is the simulator's own, and alive while it holds the range.
+        // SAFETY: the simulator owns pinned memory, and it is alive while it contains the range.
         let now = || unsafe { std::slice::from_raw_parts(self.at as *const u8, self.bytes.len()) };
         !sim.pinned.contains(self.at, self.bytes.len()) || now() == self.bytes
     }
 }
 
-/// The kinds of samples in memory.
+/// The types of samples in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pixel {
     U8,
@@ -70,7 +72,8 @@ impl Pixel {
         if self == Pixel::U8 { 1 } else { 2 }
     }
 
-    /// Refuses samples that the type cannot hold, and a sign on one side alone: the manual says nothing of either.
+    /// Refuses samples that the type cannot represent, and a sign on only one side: the manual does not define
+    /// either.
     fn must_hold(self, call: &str, bits: u8, signed: bool) -> Outcome {
         if (self == Pixel::I16) == signed && usize::from(bits) <= 8 * self.bytes() {
             return Ok(());
@@ -85,7 +88,7 @@ impl Pixel {
     }
 }
 
-/// Where a picture is, or is to be, in device memory: `nvjpeg2kImage_t`.
+/// The location of a picture in device memory: `nvjpeg2kImage_t`.
 #[repr(C)]
 struct Image {
     pixel_data: *const *const c_void,
@@ -95,7 +98,7 @@ struct Image {
 }
 
 impl Image {
-    /// The planes that a picture is given as: one for each component, or one for all of them interleaved.
+    /// Returns the planes of a picture: one for each component, or one for all interleaved components.
     ///
     /// # Safety
     /// The arrays are null or have an element for each plane.
@@ -108,7 +111,7 @@ impl Image {
         let (count, samples) = if interleaved { (1, components) } else { (components, 1) };
         let row = width.checked_mul(samples * sample).ok_or(Status::INVALID_PARAMETER)?;
         let plane = |index| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let (at, pitch) = unsafe { (*self.pixel_data.add(index), *self.pitch_in_bytes.add(index)) };
             Plane::new(call, at, pitch, row, height, sample)
         };
@@ -116,7 +119,7 @@ impl Image {
     }
 }
 
-/// Whether samples are interleaved, of a `nvjpeg2kImageFormat_t`.
+/// Whether samples are interleaved, for a `nvjpeg2kImageFormat_t`.
 fn interleaved(format: c_int) -> Outcome<bool> {
     match format {
         0 => Ok(false),
@@ -125,8 +128,8 @@ fn interleaved(format: c_int) -> Outcome<bool> {
     }
 }
 
-// Every function of this library is called by the caller of the C interface with the pointers that the manual asks for: null, or
-// good for what is read or written. That is what each `SAFETY` means by the manual.
+// Callers of the C interface pass every function of this library the pointers that the manual requires: null,
+// or valid for the read or write. Each comment `SAFETY: by the manual` refers to this.
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvjpeg2kGetProperty(which: c_int, value: *mut c_int) -> c_int {

@@ -18,7 +18,7 @@ const PRELUDE: &str = include_str!("../../swath-gpu/kernels/prelude.h");
 pub(crate) enum Parameter {
     /// A pointer to device memory.
     Pointer,
-    /// A number of this many bytes.
+    /// A number with this many bytes.
     Number(usize),
 }
 
@@ -27,11 +27,11 @@ pub(crate) enum Parameter {
 pub(crate) struct Compiled {
     kernel: cl_kernel,
     pub(crate) parameters: Vec<Parameter>,
-    /// Bytes of shared memory that the kernel declares.
+    /// The number of bytes of shared memory that the kernel declares.
     pub(crate) shared: u64,
 }
 
-/// Why PoCL cannot be used, or cannot compile a kernel.
+/// The reason why PoCL cannot be used or cannot compile a kernel.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PoclError {
     /// No platform of OpenCL is PoCL.
@@ -65,8 +65,8 @@ pub(crate) struct OpenCl {
     kernels: HashMap<Kernel, Compiled>,
 }
 
-// SAFETY: OpenCL's objects belong to no thread; setting arguments of a kernel is not thread-safe, and the one lock around the
-// simulator keeps threads apart.
+// SAFETY: OpenCL's objects do not belong to a thread. Setting the arguments of a kernel is not thread-safe, but
+// one lock protects the whole simulator.
 unsafe impl Send for OpenCl {}
 
 impl OpenCl {
@@ -89,7 +89,7 @@ impl OpenCl {
         Ok(OpenCl { device, context, queue, kernels: HashMap::new() })
     }
 
-    /// Memory that host and kernels share.
+    /// Allocates memory that the host and the kernels share.
     pub(crate) fn allocate(&self, bytes: usize) -> Option<usize> {
         let flags = memory::CL_MEM_READ_WRITE | memory::CL_MEM_SVM_FINE_GRAIN_BUFFER;
         // SAFETY: the context is alive; 0 is the alignment of the largest type.
@@ -98,11 +98,12 @@ impl OpenCl {
     }
 
     pub(crate) fn free(&self, memory: usize) {
-        // SAFETY: it came from `allocate` and is freed once; no kernel runs, because `run` waits for its own.
+        // SAFETY: it came from `allocate` and is freed once; no kernel runs, because `run` waits for its
+        // kernel.
         let _ = unsafe { memory::svm_free(self.context, memory as *mut c_void) };
     }
 
-    /// A kernel, compiled when it is first needed.
+    /// Returns a kernel. It is compiled on first use.
     pub(crate) fn kernel(&mut self, kernel: Kernel) -> Done<&Compiled> {
         if !self.kernels.contains_key(&kernel) {
             let compiled = self.compile(kernel).map_err(|what| {
@@ -115,7 +116,7 @@ impl OpenCl {
     }
 
     fn compile(&self, kernel: Kernel) -> Result<Compiled, PoclError> {
-        // One text: with several, cl3 0.13 passes the wrong pointers.
+        // The text is one string: with several, cl3 0.13 passes wrong pointers.
         let text = [PRELUDE, kernel.text()].concat();
         let built = program::create_program_with_source(self.context, &[&text]);
         let built = built.map_err(failed("clCreateProgramWithSource"))?;
@@ -149,11 +150,12 @@ impl OpenCl {
         for ((index, parameter), value) in (0..).zip(&compiled.parameters).zip(values) {
             let set = match *parameter {
                 Parameter::Pointer => {
-                    // SAFETY: the caller checked that it points into live memory of this context, or is null.
+                    // SAFETY: the caller checked that the pointer is in live memory of this context or is null.
                     unsafe { kernel::set_kernel_arg_svm_pointer(compiled.kernel, index, *value as *const c_void) }
                 }
                 Parameter::Number(bytes) => {
-                    // SAFETY: a number has at most the eight bytes of the value, the low ones first on hosts with PoCL.
+                    // SAFETY: a number has at most the eight bytes of the value, low bytes first on hosts with
+                    // PoCL.
                     unsafe { kernel::set_kernel_arg(compiled.kernel, index, bytes, ptr::from_ref(value).cast()) }
                 }
             };
@@ -161,7 +163,8 @@ impl OpenCl {
         }
         let group = kernel.group() as usize;
         let global = groups.checked_mul(group).ok_or(Code::INVALID_VALUE)?;
-        // SAFETY: one dimension, with its two sizes; the kernel only accesses memory that lives until it ends.
+        // SAFETY: one dimension, with its two sizes; the kernel only accesses memory that lives until the
+        // kernel ends.
         let started = unsafe {
             command_queue::enqueue_nd_range_kernel(
                 queue,
@@ -176,7 +179,7 @@ impl OpenCl {
         };
         let started = started.map_err(|code| failed("clEnqueueNDRangeKernel", code))?;
         let finished = command_queue::finish(queue);
-        // SAFETY: the event is ours and is released once.
+        // SAFETY: this function owns the event and releases it once.
         let _ = unsafe { event::release_event(started) };
         finished.map_err(|code| failed("clFinish", code))
     }

@@ -1,4 +1,5 @@
-//! What nvJPEG2000 and nvJPEG have in common: what they answer, handles, pictures in device memory, and streams that are fetched.
+//! Shared parts of nvJPEG2000 and nvJPEG: status codes, handles, pictures in device memory, and the retrieval
+//! of encoded streams.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -13,7 +14,7 @@ use crate::event::record;
 use crate::fail;
 use crate::sim::{Sim, in_context, total_memory};
 
-/// A `nvjpeg2kStatus_t` or `nvjpegStatus_t` that is not success: the two have the same numbers.
+/// A `nvjpeg2kStatus_t` or `nvjpegStatus_t` other than success: both have the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(c_int);
 
@@ -25,7 +26,7 @@ impl Status {
     pub(crate) const EXECUTION_FAILED: Status = Status(6);
 }
 
-/// What a call comes to.
+/// The result of a call.
 pub(crate) type Outcome<T = ()> = Result<T, Status>;
 
 impl From<Code> for Status {
@@ -51,13 +52,13 @@ pub(crate) fn answer(outcome: Outcome) -> c_int {
     outcome.map_or_else(|Status(status)| status, |()| 0)
 }
 
-/// A mistake of the caller's that deserves a sentence.
+/// Prints a mistake of the caller and returns its status.
 pub(crate) fn misuse(call: &str, what: &str) -> Status {
     eprintln!("swath-sim: {call}: {what}");
     Status::INVALID_PARAMETER
 }
 
-/// Something that NVIDIA's library does and this one does not.
+/// Prints a feature of NVIDIA's library that the simulator lacks and returns its status.
 pub(crate) fn unsupported(call: &str, what: &str) -> Status {
     eprintln!("swath-sim: {call}: the simulator has no {what}");
     Status::NOT_SUPPORTED
@@ -68,30 +69,30 @@ pub(crate) fn fail_point(what: &'static str, status: Status) -> Outcome {
     fail::point(what, Code::UNKNOWN).map_err(|_| status)
 }
 
-/// Do something in the current context.
+/// Runs `act` in the current context.
 pub(crate) fn here<T>(act: impl FnOnce(&mut Sim, i32) -> Outcome<T>) -> Outcome<T> {
     in_context(|sim, device| Ok(act(sim, device)))?
 }
 
-/// A property of a library, such as its version: three numbers.
+/// Writes a property of a library, such as its version, which has three numbers.
 ///
 /// # Safety
-/// The pointer is null or good for a write.
+/// The pointer is null or valid for a write.
 pub(crate) unsafe fn property(which: c_int, value: *mut c_int, numbers: [c_int; 3]) -> Outcome {
     let number = usize::try_from(which).ok().and_then(|which| numbers.get(which).copied());
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(unsafe { give(value, number.ok_or(Status::INVALID_PARAMETER)?) }?)
 }
 
-/// The lock, also after a panic of another thread: what it guards is whole at every moment.
+/// Locks a mutex, even after a panic of another thread: the protected data is valid at every moment.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The objects of one kind behind the handles that callers have.
+/// The objects of one kind, by the handles that callers have.
 pub(crate) struct Handles<T>(Mutex<BTreeMap<usize, Arc<T>>>);
 
-/// No two handles are the same, of whatever kind: one that is taken for another's is unknown.
+/// Handles of all kinds are unique, so that a handle of the wrong kind is unknown.
 static LAST_HANDLE: AtomicUsize = AtomicUsize::new(0x4A50_0000);
 
 impl<T> Handles<T> {
@@ -99,10 +100,10 @@ impl<T> Handles<T> {
         Handles(Mutex::new(BTreeMap::new()))
     }
 
-    /// Make an object and hand out its handle.
+    /// Creates an object and writes its handle.
     ///
     /// # Safety
-    /// The pointer is null or good for a write.
+    /// The pointer is null or valid for a write.
     pub(crate) unsafe fn create(&self, to: *mut *mut c_void, make: impl FnOnce() -> Outcome<T>) -> Outcome {
         if to.is_null() {
             return Err(Status::INVALID_PARAMETER);
@@ -110,7 +111,7 @@ impl<T> Handles<T> {
         let object = Arc::new(make()?);
         let handle = LAST_HANDLE.fetch_add(16, Ordering::Relaxed);
         locked(&self.0).insert(handle, object);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { give(to, handle as *mut c_void) }?)
     }
 
@@ -123,7 +124,7 @@ impl<T> Handles<T> {
     }
 }
 
-/// Whether work that waits in a stream uses something: each work holds a copy until it is done or dropped.
+/// Whether pending work in a stream uses an object: each work item holds a clone until it is done or dropped.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InUse(Arc<()>);
 
@@ -133,7 +134,8 @@ impl InUse {
     }
 }
 
-/// Device memory that a state holds: what real ones hold depends on the picture; that they hold some is what matters.
+/// Device memory that a state holds. In the real library the size depends on the picture; for tests it matters
+/// only that there is some.
 #[derive(Debug)]
 pub(crate) struct Room {
     device: i32,
@@ -152,12 +154,12 @@ impl Room {
         })
     }
 
-    /// A state only works on the device that has its memory.
+    /// Checks that the state belongs to this device: a state works only on the device that has its memory.
     pub(crate) fn must_be_on(&self, device: i32, call: &str) -> Outcome {
         if self.device != device { Err(misuse(call, "the state belongs to another device")) } else { Ok(()) }
     }
 
-    /// As freeing memory does, this waits for all that the device has to do.
+    /// Frees the memory. As in CUDA, this waits for all pending work of the device.
     pub(crate) fn give_back(&self, call: &str) -> Outcome {
         here(|sim, device| {
             self.must_be_on(device, call)?;
@@ -167,20 +169,20 @@ impl Room {
     }
 }
 
-/// Rows of samples in device memory: one component, or several that are interleaved.
+/// Rows of samples in device memory, of one component or of several interleaved ones.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plane {
     at: usize,
     pitch: usize,
-    /// Bytes of a row that are samples, and rows.
+    /// The number of bytes of samples in a row, and the number of rows.
     row: usize,
     rows: usize,
-    /// Bytes of a sample, which are read and written together.
+    /// The number of bytes of a sample, which are read and written together.
     sample: usize,
 }
 
 impl Plane {
-    /// A plane as far as it can be checked before the stream gets to it.
+    /// Creates a plane, with the checks that are possible before the stream reaches it.
     pub(crate) fn new(
         call: &str,
         at: *const c_void,
@@ -200,7 +202,7 @@ impl Plane {
     }
 }
 
-/// The addresses of the planes, if each lies in live memory of the device and no two overlap.
+/// Returns the addresses of the planes, if each lies in live memory of the device and no two overlap.
 fn place(sim: &Sim, device: i32, call: &str, planes: &[Plane]) -> Done<Vec<Range<usize>>> {
     let wrong = |what: String| {
         eprintln!("swath-sim: {call}: {what}");
@@ -210,7 +212,7 @@ fn place(sim: &Sim, device: i32, call: &str, planes: &[Plane]) -> Done<Vec<Range
     for (index, plane) in planes.iter().enumerate() {
         let (at, bytes) = (plane.at, plane.pitch * plane.rows);
         let Some(range) = sim.memory.range(device, at as u64, bytes) else {
-            return wrong(format!("the {bytes} bytes at {at:#x} of plane {index} are no live device memory"));
+            return wrong(format!("the {bytes} bytes at {at:#x} of plane {index} are not in live device memory"));
         };
         if at % plane.sample != 0 || plane.pitch % plane.sample != 0 {
             return wrong(format!("samples of {} bytes of plane {index} are not aligned", plane.sample));
@@ -223,12 +225,13 @@ fn place(sim: &Sim, device: i32, call: &str, planes: &[Plane]) -> Done<Vec<Range
     Ok(ranges)
 }
 
-/// Write a picture to the device: the samples of each plane, without what the pitch adds.
+/// Writes a picture to the device: the samples of each plane, without the padding of the pitch.
 pub(crate) fn write(sim: &Sim, device: i32, call: &str, planes: &[Plane], contents: &[Vec<u8>]) -> Done {
     let ranges = place(sim, device, call, planes)?;
     for ((plane, range), content) in planes.iter().zip(ranges).zip(contents) {
         for (index, row) in content.chunks_exact(plane.row).take(plane.rows).enumerate() {
-            // SAFETY: the row lies in the range, which was found in live memory that only this thread uses, under the lock.
+            // SAFETY: the row lies in the range, which is in live memory that only this thread uses, under the
+            // lock.
             unsafe {
                 ptr::copy_nonoverlapping(row.as_ptr(), (range.start + index * plane.pitch) as *mut u8, plane.row);
             }
@@ -237,7 +240,7 @@ pub(crate) fn write(sim: &Sim, device: i32, call: &str, planes: &[Plane], conten
     Ok(())
 }
 
-/// Read a picture from the device, as `write` writes it.
+/// Reads a picture from the device in the form in which `write` writes it.
 fn read(sim: &Sim, device: i32, call: &str, planes: &[Plane]) -> Done<Vec<Vec<u8>>> {
     let ranges = place(sim, device, call, planes)?;
     let rows = |(plane, range): (&Plane, Range<usize>)| {
@@ -250,13 +253,13 @@ fn read(sim: &Sim, device: i32, call: &str, planes: &[Plane]) -> Done<Vec<Vec<u8
     Ok(planes.iter().zip(ranges).map(rows).collect())
 }
 
-/// The planes of interleaved samples.
+/// Splits interleaved samples into planes.
 pub(crate) fn split(interleaved: &[u8], planes: usize, sample: usize) -> Vec<Vec<u8>> {
     let plane = |n| interleaved.chunks_exact(sample).skip(n).step_by(planes).flatten().copied().collect();
     (0..planes).map(plane).collect()
 }
 
-/// Interleaved samples from planes of the same size.
+/// Interleaves the samples of planes of the same size.
 pub(crate) fn join(planes: &[Vec<u8>], sample: usize) -> Vec<u8> {
     let count = planes.first().map_or(0, |plane| plane.len() / sample);
     (0..count)
@@ -273,7 +276,7 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// Encode what the planes hold when the stream gets there.
+    /// Encodes the content of the planes when the stream reaches this work.
     pub(crate) fn later(
         &self,
         sim: &mut Sim,
@@ -288,7 +291,8 @@ impl Encoded {
         }
         let held = self.clone();
         let work = move |sim: &mut Sim, device| {
-            // Moves the whole value: a closure captures only the fields that it uses, and the other field marks the state as waiting.
+            // This moves the whole value: a closure captures only the fields that it uses, and the other field
+            // marks the state as pending.
             let held = held;
             let picture = read(sim, device, call, &planes)?;
             let encoded = encode(picture).map_err(|error| {
@@ -302,11 +306,11 @@ impl Encoded {
         Ok(sim.later(device, queue as usize, Box::new(work))?)
     }
 
-    /// Tell how long the stream is, or copy it as a download does.
+    /// Returns the length of the stream, or copies the stream as a download does.
     ///
     /// # Safety
-    /// `length` is null or good for reads and writes, `to` is null or has as much room as it says, and stays until the queue is
-    /// synchronised if it is pinned.
+    /// `length` is null or valid for reads and writes. `to` is null or has as much space as `length` states,
+    /// and lives until the queue is synchronised if it is pinned.
     pub(crate) unsafe fn retrieve(
         &self,
         sim: &mut Sim,
@@ -317,7 +321,7 @@ impl Encoded {
         length: *mut usize,
     ) -> Outcome {
         record(call);
-        // The length must be known, for either answer.
+        // Both answers need the length.
         if self.in_use.now() {
             sim.drain(device, queue as usize)?;
         }
@@ -327,10 +331,10 @@ impl Encoded {
         let Some(bytes) = locked(&self.stream).clone() else {
             return Err(misuse(call, "no picture was encoded"));
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let room = unsafe { length.as_mut() }.ok_or(Status::INVALID_PARAMETER)?;
         if !to.is_null() && *room < bytes.len() {
-            return Err(misuse(call, &format!("room for {room} of {} bytes", bytes.len())));
+            return Err(misuse(call, &format!("the buffer has {room} bytes; {} are needed", bytes.len())));
         }
         *room = bytes.len();
         if to.is_null() {
@@ -340,8 +344,8 @@ impl Encoded {
         let held = self.in_use.clone();
         let work = move |_: &mut Sim, _| {
             let _held = held;
-            // SAFETY: the caller has that much room there, and leaves it alone until the stream is synchronised if it is pinned.
-            // Other memory is written before the call returns.
+            // SAFETY: the caller has that much space there, and does not access it until the stream is
+            // synchronised if it is pinned. Other memory is written before the call returns.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
             Ok(())
         };
@@ -366,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn something_is_in_use_until_the_last_work_with_it_is_gone() {
+    fn object_is_in_use_until_the_last_work_with_it_is_dropped() {
         let state = InUse::default();
         assert!(!state.now());
         let (first, second) = (state.clone(), state.clone());

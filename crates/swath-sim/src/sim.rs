@@ -13,10 +13,10 @@ use crate::fail;
 use crate::memory::{DeviceMemory, PinnedMemory};
 use crate::opencl::{OpenCl, Parameter};
 
-/// Work of a stream. It gets the device that the stream belongs to.
+/// A work item of a stream. Its argument is the device of the stream.
 pub(crate) type Work = Box<dyn FnOnce(&mut Sim, i32) -> Done + Send>;
 
-/// A stream, with the work that is not done yet.
+/// A stream, with its pending work.
 struct Stream {
     device: i32,
     work: VecDeque<Work>,
@@ -28,22 +28,23 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// The driver. There is one, behind one lock. The thread that waits for work does it, while it holds the lock.
+/// The driver. There is one, behind one lock. The thread that waits for work executes it while it holds the
+/// lock.
 #[derive(Debug)]
 pub(crate) struct Sim {
     pub(crate) opencl: OpenCl,
     pub(crate) memory: DeviceMemory,
     pub(crate) pinned: PinnedMemory,
-    /// How often the primary context of a device is retained.
+    /// The number of references to the primary context of each device.
     retained: BTreeMap<i32, u32>,
-    /// Modules, and the device that each was loaded on.
+    /// The modules, with the device of each.
     modules: BTreeMap<usize, i32>,
-    /// Functions: the module and the kernel.
+    /// The functions: the module and the kernel.
     functions: BTreeMap<usize, (usize, Kernel)>,
     streams: BTreeMap<usize, Stream>,
     /// The code that ended a context. Every later call in it fails, as on real devices.
     dead: BTreeMap<i32, Code>,
-    /// Devices that were lost: a new context fails too.
+    /// The lost devices: a new context fails too.
     lost: BTreeSet<i32>,
     last_handle: usize,
 }
@@ -51,7 +52,7 @@ pub(crate) struct Sim {
 static SIM: Mutex<Option<Sim>> = Mutex::new(None);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Handles of contexts begin with this number, so that they differ from all other handles.
+/// The handles of contexts start with this number, so that they differ from all other handles.
 const CONTEXT: usize = 0x5EED_0000;
 
 thread_local! {
@@ -65,7 +66,7 @@ fn lock() -> MutexGuard<'static, Option<Sim>> {
     SIM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Start the driver, if it was not started before.
+/// Starts the driver, if it is not started.
 pub(crate) fn start() -> Done {
     let mut sim = lock();
     if sim.is_none() {
@@ -91,12 +92,13 @@ pub(crate) fn start() -> Done {
     Ok(())
 }
 
-/// Do something with the driver, once it is started.
+/// Runs `act` with the driver, if the driver is started.
 pub(crate) fn with<T>(act: impl FnOnce(&mut Sim) -> Done<T>) -> Done<T> {
     act(lock().as_mut().ok_or(Code::NOT_INITIALIZED)?)
 }
 
-/// Do something in the context that is current on this thread, unless an error has killed it or its device is lost.
+/// Runs `act` in the current context of this thread, unless an error has killed the context or its device is
+/// lost.
 pub(crate) fn in_context<T>(act: impl FnOnce(&mut Sim, i32) -> Done<T>) -> Done<T> {
     let current = CURRENT.with_borrow(|stack| stack.last().copied()).ok_or(Code::INVALID_CONTEXT)?;
     with(|sim| {
@@ -107,24 +109,24 @@ pub(crate) fn in_context<T>(act: impl FnOnce(&mut Sim, i32) -> Done<T>) -> Done<
     })
 }
 
-/// Make a context current on this thread.
+/// Makes a context current on this thread.
 pub(crate) fn push(context: usize) -> Done {
     with(|sim| sim.device_of(context))?;
     CURRENT.with_borrow_mut(|stack| stack.push(context));
     Ok(())
 }
 
-/// Make the context current that was so before the last push.
+/// Restores the context that was current before the last push.
 pub(crate) fn pop() -> Done<usize> {
     CURRENT.with_borrow_mut(Vec::pop).ok_or(Code::INVALID_CONTEXT)
 }
 
-/// Devices there are.
+/// The number of devices.
 pub(crate) fn device_count() -> i32 {
     i32::try_from(fail::number("SWATH_SIM_DEVICES", 1)).unwrap_or(i32::MAX)
 }
 
-/// Bytes of memory that each has.
+/// The memory of each device in bytes.
 pub(crate) fn total_memory() -> u64 {
     fail::number("SWATH_SIM_MEMORY", 8 << 30)
 }
@@ -140,7 +142,8 @@ impl Sim {
         device.filter(|device| self.retained.contains_key(device)).ok_or(Code::INVALID_CONTEXT)
     }
 
-    /// Whether the device is there: every call that needs it asks, so that each can be the one that finds it gone.
+    /// Checks that the device is not lost. Every call that needs the device calls this, so that any of them can
+    /// be the one that loses it.
     pub(crate) fn present(&mut self, device: i32) -> Done {
         if !self.lost.contains(&device) && fail::now("lost") {
             self.lost.insert(device);
@@ -149,7 +152,7 @@ impl Sim {
         if self.lost.contains(&device) { Err(Code::DEVICE_UNAVAILABLE) } else { Ok(()) }
     }
 
-    /// Devices that were lost are there again.
+    /// Makes lost devices available again.
     pub(crate) fn find_devices(&mut self) {
         self.lost.clear();
     }
@@ -159,7 +162,7 @@ impl Sim {
         CONTEXT + device as usize
     }
 
-    /// Let go of the primary context. With the last who does, all that is in it goes.
+    /// Releases the primary context. The last release destroys everything in it.
     pub(crate) fn release(&mut self, device: i32) -> Done {
         let count = self.retained.get_mut(&device).ok_or(Code::INVALID_CONTEXT)?;
         *count -= 1;
@@ -198,7 +201,7 @@ impl Sim {
         Ok(handle)
     }
 
-    /// The kernel behind a function of the device.
+    /// Returns the kernel of a function of the device.
     pub(crate) fn function(&self, device: i32, function: usize) -> Done<Kernel> {
         let (module, kernel) = self.functions.get(&function).ok_or(Code::INVALID_HANDLE)?;
         let of = self.modules.get(module);
@@ -211,15 +214,15 @@ impl Sim {
         handle
     }
 
-    /// A real driver lets the work of the stream come to its end later; here it is done now.
+    /// Removes a stream. A real driver finishes its work later; the simulator does it now.
     pub(crate) fn remove_stream(&mut self, device: i32, stream: usize) -> Done {
         let done = self.drain(device, stream);
         self.streams.remove(&stream);
         done
     }
 
-    /// The stream that a handle means. 1 and 2 are the default streams, which others than Swath may work in: the legacy one, and that of
-    /// the thread.
+    /// Returns the stream of a handle. 1 and 2 are the default streams, which programs other than Swath may
+    /// use: the legacy one, and that of the thread.
     fn named(&mut self, device: i32, stream: usize) -> usize {
         let handle = match stream {
             1 => usize::MAX - device as usize,
@@ -230,11 +233,11 @@ impl Sim {
         handle
     }
 
-    /// Put work into a stream of the device. The legacy default stream is none under the name of 0: Swath never uses it, and what a
-    /// library is asked to do there would wait for nothing that Swath has under way.
+    /// Adds work to a stream of the device. The handle 0 of the legacy default stream is refused: Swath never
+    /// uses it, and work that a library does there would not wait for Swath's own work.
     pub(crate) fn later(&mut self, device: i32, stream: usize, work: Work) -> Done {
         if stream == 0 {
-            eprintln!("swath-sim: work was put into the legacy default stream, which Swath has no use for");
+            eprintln!("swath-sim: work was added to the legacy default stream, which Swath does not use");
         }
         let stream = self.named(device, stream);
         let stream = self.streams.get_mut(&stream).filter(|stream| stream.device == device);
@@ -242,7 +245,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Do all that is in a stream. What goes wrong kills the context.
+    /// Executes all work of a stream. An error kills the context.
     pub(crate) fn drain(&mut self, device: i32, stream: usize) -> Done {
         let stream = self.named(device, stream);
         let found = self.streams.get_mut(&stream).filter(|stream| stream.device == device);
@@ -253,38 +256,38 @@ impl Sim {
         Ok(())
     }
 
-    /// An error that came up in the middle of work: nothing in the context can be trusted from now on.
+    /// Records an error in the middle of work: from now on, nothing in the context is reliable.
     pub(crate) fn kill(&mut self, device: i32, code: Code) -> Done {
         self.dead.insert(device, code);
         self.discard(device);
         Err(code)
     }
 
-    /// Forget what the streams of a device were to do.
+    /// Discards the pending work of the streams of a device.
     fn discard(&mut self, device: i32) {
         self.streams.values_mut().filter(|stream| stream.device == device).for_each(|stream| stream.work.clear());
     }
 
-    /// Do all that is in the streams of a device, as freeing memory does on real ones.
+    /// Executes all work of the streams of a device, as freeing memory does on real devices.
     pub(crate) fn drain_device(&mut self, device: i32) -> Done {
         let streams: Vec<usize> = self.streams.iter().filter(|(_, s)| s.device == device).map(|(h, _)| *h).collect();
         streams.into_iter().try_for_each(|stream| self.drain(device, stream))
     }
 
-    /// Run a kernel to its end, and look whether it wrote where it must not.
+    /// Runs a kernel to its end, and checks whether it wrote outside its buffers.
     pub(crate) fn run(&mut self, device: i32, kernel: Kernel, groups: usize, values: &[u64]) -> Done {
         let parameters = self.opencl.kernel(kernel)?.parameters.iter();
         for (index, (_, &value)) in
             parameters.zip(values).enumerate().filter(|(_, (p, _))| matches!(p, Parameter::Pointer))
         {
             if value != 0 && self.memory.range(device, value, 1).is_none() {
-                eprintln!("swath-sim: argument {index} of {} points to no live device memory", kernel.name());
+                eprintln!("swath-sim: argument {index} of {} does not point to live device memory", kernel.name());
                 return Err(Code::ILLEGAL_ADDRESS);
             }
         }
         self.opencl.run(kernel, groups, values)?;
         if let Some((at, bytes)) = self.memory.trampled() {
-            eprintln!("swath-sim: {} wrote beside the {bytes} bytes at {at:#x}", kernel.name());
+            eprintln!("swath-sim: {} wrote outside the {bytes} bytes at {at:#x}", kernel.name());
             return Err(Code::ILLEGAL_ADDRESS);
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use swath_io::{Fetch, ReadAt, Source, Span};
 
-/// A source whose reads take a fixed time each, whatever their size, and of which a fixed number run at once.
+/// A source with a fixed time for each read, whatever its size, and a fixed number of reads that run at once.
 #[derive(Debug)]
 pub struct SlowSource<S> {
     source: S,
@@ -21,8 +21,9 @@ impl<S: Source> SlowSource<S> {
         SlowSource { source, delay, in_flight: in_flight.max(1) }
     }
 
-    /// Does reads that were all requested at `start`, one after another. Each begins when the one before it should be done, not when this
-    /// thread wakes up: a server does not wait for the client's threads.
+    /// Performs reads that were all requested at `start`, one after another. Each starts when the previous one
+    /// should be done and not when this thread wakes up, because a server does not wait for the client's
+    /// threads.
     fn in_turn(&self, start: Instant, reads: Vec<(Span, &mut [u8])>) -> io::Result<()> {
         let mut done = start;
         for (span, out) in reads {
@@ -50,15 +51,16 @@ impl<S: Source> Source for SlowSource<S> {
         format!("{}, with a latency of {:?}", self.source.name(), self.delay)
     }
 
-    /// Read `i` begins when read `i - in_flight` is done: `in_flight` threads take turns, and all reads are requested before the first is
-    /// waited for.
+    /// Read `i` starts when read `i - in_flight` is done: `in_flight` threads take turns, and all reads are
+    /// requested before the first wait.
     fn fetch_into(&self, fetch: &Fetch, mut out: &mut [u8]) -> io::Result<()> {
         let start = Instant::now();
         let mut lanes: Vec<Vec<(Span, &mut [u8])>> = Vec::new();
         lanes.resize_with(self.in_flight.min(fetch.reads().len()), Vec::new);
         let mut passed = 0;
         for (i, (span, range)) in fetch.reads().enumerate() {
-            // The reads of a plan are in the order of its buffer, so splitting from the front gives each read its part.
+            // The reads of a plan are in the order of its buffer, so splitting from the front gives each read
+            // its part.
             let (part, rest) = out.split_at_mut(range.end - passed);
             lanes[i % self.in_flight].push((span, &mut part[range.start - passed..]));
             (out, passed) = (rest, range.end);
@@ -169,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn read_that_fails_fails_the_batch() {
+    fn failed_read_fails_the_batch() {
         let source = SlowSource::new(swath_io::Memory::new(vec![0; 100]), Duration::ZERO, 8);
         let error = fetched(&source, &[(0, 1), (50_000, 10), (1, 0)]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn single_read_takes_its_time() {
+    fn single_read_takes_the_latency() {
         let delay = Duration::from_millis(3);
         let source = SlowSource::new(swath_io::Memory::new(vec![7; 100]), delay, 8);
         let (start, mut out) = (Instant::now(), [0; 10]);

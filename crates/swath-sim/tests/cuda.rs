@@ -1,4 +1,4 @@
-//! The CUDA device of `swath-gpu`, as it is, on the simulator.
+//! Runs the unmodified CUDA device of `swath-gpu` on the simulator.
 
 use std::ffi::{CString, c_char, c_uint, c_void};
 use std::fs;
@@ -11,7 +11,7 @@ use swath_codec::DType;
 use swath_gpu::{Arg, Block, Buffer, Cuda, Device, DeviceRaster, Error, Gpu, Kernel, PTX, Queue};
 use swath_sim::{CopyDevice, inside, rerun};
 
-/// A device to make queues with, and the same device to make buffers with: both work in its primary context.
+/// A device for queues, and the same device for buffers: both use its primary context.
 fn open() -> (Cuda, Gpu) {
     let device = Cuda::open(0).unwrap_or_else(|error| panic!("the simulator does not open: {error}"));
     (device, Gpu::new(Cuda::open(0).expect("it opened before")))
@@ -21,21 +21,21 @@ fn buffer(gpu: &Gpu, bytes: usize) -> Buffer {
     gpu.alloc("test", Some(bytes as u64)).expect("there is memory")
 }
 
-/// The bytes of a buffer when all is done.
+/// Returns the bytes of a buffer after all work is done.
 fn contents(queue: &mut dyn Queue, from: &Buffer) -> Vec<u8> {
     let mut bytes = vec![0; from.bytes() as usize];
-    // SAFETY: the whole buffer, and nobody looks before the next line.
+    // SAFETY: the whole buffer, and nothing reads it before the next line.
     unsafe { queue.download(from.handle(), 0, &mut bytes) }.expect("a download");
     queue.synchronize().expect("nothing went wrong");
     bytes
 }
 
-/// Bytes that do not repeat soon.
+/// Returns bytes with a long period.
 fn noise(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// Blocks in LZW, one behind the other, as the kernel wants them.
+/// Returns blocks in LZW, one after another, as the kernel expects them.
 fn lzw_batch(blocks: &[Vec<u8>]) -> Vec<u8> {
     let (mut table, mut streams) = (Vec::new(), Vec::new());
     let (mut src, mut dst) = ((size_of::<Block>() * blocks.len()) as u64, 0);
@@ -51,7 +51,7 @@ fn lzw_batch(blocks: &[Vec<u8>]) -> Vec<u8> {
     [bytemuck::cast_slice(&table), &streams].concat()
 }
 
-/// Tells when it is dropped.
+/// Records when it is dropped.
 struct Owner(Arc<AtomicBool>);
 
 impl Drop for Owner {
@@ -61,17 +61,17 @@ impl Drop for Owner {
 }
 
 #[test]
-fn memory_of_others_is_used_where_it_lies_and_never_freed() {
-    if !inside("memory_of_others_is_used_where_it_lies_and_never_freed", &[("SWATH_SIM_DEVICES", "2")]) {
+fn external_memory_is_used_in_place_and_never_freed() {
+    if !inside("external_memory_is_used_in_place_and_never_freed", &[("SWATH_SIM_DEVICES", "2")]) {
         return;
     }
     let pixels: Vec<u8> = noise(40 * 30 * 3 * 2);
     let gpu = Gpu::cuda(1).expect("the second device");
-    // Another library of the process: it has opened the device by itself.
+    // Simulates another library in the process, which has opened the device itself.
     let other = Gpu::new(Cuda::open(1).expect("the second device"));
     let theirs = buffer(&other, pixels.len() + 6);
     let mut queue = other.queue().expect("a queue");
-    // SAFETY: the buffer has so many bytes, and the pixels stay until the end.
+    // SAFETY: the buffer has that many bytes, and the pixels live until the end.
     unsafe { queue.upload(&pixels, theirs.handle(), 6) }.expect("an upload");
     queue.synchronize().expect("nothing went wrong");
 
@@ -82,7 +82,7 @@ fn memory_of_others_is_used_where_it_lies_and_never_freed() {
     let gone = Arc::new(AtomicBool::new(false));
     let raster = |dtype, address, bands| {
         let owner = Box::new(Owner(Arc::clone(&gone)));
-        // SAFETY: at the address lies an array of this size, until the end of the test.
+        // SAFETY: an array of this size is at the address until the end of the test.
         unsafe { DeviceRaster::from_foreign(&gpu, address, dtype, (bands, 40, 30), true, owner) }
     };
     let before = (gpu.stats(), swath_sim::device_bytes());
@@ -110,14 +110,14 @@ fn memory_of_others_is_used_where_it_lies_and_never_freed() {
 }
 
 #[test]
-fn memory_of_others_that_kernels_could_not_read_is_refused() {
-    if !inside("memory_of_others_that_kernels_could_not_read_is_refused", &[]) {
+fn external_memory_that_kernels_cannot_read_is_refused() {
+    if !inside("external_memory_that_kernels_cannot_read_is_refused", &[]) {
         return;
     }
     let (_, gpu) = open();
     let memory = buffer(&gpu, 4096);
     let wrap = |gpu: &Gpu, address, dtype, rows| {
-        // SAFETY: it is refused, or never used.
+        // SAFETY: the memory is refused, or never used.
         unsafe { DeviceRaster::from_foreign(gpu, address, dtype, (1, rows, 8), true, Box::new(())) }
     };
     for (address, dtype) in [(1, DType::U16), (4, DType::F64), (2, DType::CF64), (3, DType::CI16)] {
@@ -132,15 +132,15 @@ fn memory_of_others_that_kernels_could_not_read_is_refused() {
 }
 
 #[test]
-fn streams_of_others_are_waited_for() {
-    if !inside("streams_of_others_are_waited_for", &[]) {
+fn external_streams_are_synchronised() {
+    if !inside("external_streams_are_synchronised", &[]) {
         return;
     }
     let (device, gpu) = open();
     let bytes = noise(1000);
     let to = buffer(&gpu, bytes.len());
     let mut theirs = device.queue().expect("a queue");
-    // SAFETY: the buffer has so many bytes, and the bytes stay until the end.
+    // SAFETY: the buffer has that many bytes, and the bytes live until the end.
     unsafe { theirs.upload(&bytes, to.handle(), 0) }.expect("an upload");
     let mut handle = 0;
     theirs
@@ -159,13 +159,13 @@ fn streams_of_others_are_waited_for() {
         // SAFETY: these are the default streams.
         unsafe { gpu.wait_for_stream(default) }.expect("there are always default streams");
     }
-    // SAFETY: no such stream exists, which the simulator finds out.
+    // SAFETY: the stream does not exist, and the simulator detects that.
     assert!(unsafe { gpu.wait_for_stream(0x77) }.is_err());
 }
 
 #[test]
-fn device_says_what_it_is() {
-    if !inside("device_says_what_it_is", &[("SWATH_SIM_DEVICES", "2"), ("SWATH_SIM_MEMORY", "1000000000")]) {
+fn device_reports_its_properties() {
+    if !inside("device_reports_its_properties", &[("SWATH_SIM_DEVICES", "2"), ("SWATH_SIM_MEMORY", "1000000000")]) {
         return;
     }
     let list = Cuda::list().expect("two devices");
@@ -181,8 +181,8 @@ fn device_says_what_it_is() {
 }
 
 #[test]
-fn memory_comes_back_when_buffers_go() {
-    if !inside("memory_comes_back_when_buffers_go", &[("SWATH_SIM_MEMORY", "1000000")]) {
+fn memory_is_freed_when_buffers_are_dropped() {
+    if !inside("memory_is_freed_when_buffers_are_dropped", &[("SWATH_SIM_MEMORY", "1000000")]) {
         return;
     }
     let (device, gpu) = open();
@@ -192,14 +192,14 @@ fn memory_comes_back_when_buffers_go() {
     assert_eq!(device.memory(0).unwrap().free, 699_999);
     drop((first, second));
     assert_eq!(device.memory(0).unwrap().free, 1_000_000);
-    // The device's own limit, past the guard of `Gpu`.
+    // The limit of the device itself, without the check in `Gpu`.
     let error = device.allocate("a test", 1_000_001).unwrap_err();
     assert_eq!(error, Error::OutOfMemory { stage: "a test", needed: 1_000_001 });
 }
 
 #[test]
-fn copies_happen_in_order_and_when_they_are_waited_for() {
-    if !inside("copies_happen_in_order_and_when_they_are_waited_for", &[]) {
+fn copies_happen_in_order_and_at_synchronisation() {
+    if !inside("copies_happen_in_order_and_at_synchronisation", &[]) {
         return;
     }
     let (device, gpu) = open();
@@ -207,17 +207,18 @@ fn copies_happen_in_order_and_when_they_are_waited_for() {
     let (mut from, mut to) = (gpu.pin(1000).unwrap(), gpu.pin(1000).unwrap());
     let (first, second) = (buffer(&gpu, 1010), buffer(&gpu, 1200));
     from.copy_from_slice(&noise(1000));
-    // SAFETY: all ranges lie in their buffers, and the pinned memory is left alone until the queue was waited for.
+    // SAFETY: all ranges lie in their buffers, and nothing accesses the pinned memory until the queue is
+    // synchronised.
     unsafe {
         queue.upload(&from, first.handle(), 10).unwrap();
         queue.copy(first.handle(), 10, second.handle(), 200, 1000).unwrap();
         queue.download(second.handle(), 200, &mut to).unwrap();
     }
-    // The simulator has done nothing so far, and a GPU might not have.
+    // The simulator has done nothing so far, and a GPU might not have either.
     assert!(to.iter().all(|&byte| byte == 0));
     queue.synchronize().unwrap();
     assert!(to[..] == from[..]);
-    // What nobody wrote is poison; it reaches ordinary memory too.
+    // Memory that was never written is poison; it is copied to ordinary memory too.
     let all = contents(&mut *queue, &second);
     assert!(all[..200].iter().all(|&byte| byte == 0xA5) && all[200..] == from[..]);
 }
@@ -232,7 +233,8 @@ fn two_queues_do_not_wait_for_each_other() {
     let (mut from, mut to) = (gpu.pin(64).unwrap(), gpu.pin(64).unwrap());
     from.fill(7);
     let (a, b) = (buffer(&gpu, 64), buffer(&gpu, 64));
-    // SAFETY: all ranges lie in their buffers, and the pinned memory is left alone until both queues were waited for.
+    // SAFETY: all ranges lie in their buffers, and nothing accesses the pinned memory until both queues are
+    // synchronised.
     unsafe {
         one.upload(&from, a.handle(), 0).unwrap();
         two.upload(&from, b.handle(), 0).unwrap();
@@ -242,14 +244,14 @@ fn two_queues_do_not_wait_for_each_other() {
     assert!(to.iter().all(|&byte| byte == 7));
     let untouched = contents(&mut *two, &a);
     assert!(untouched.iter().all(|&byte| byte == 0xA5), "the first queue did not wait to be waited for");
-    // A queue works on another thread than the one that made it, and outlives its device.
+    // A queue works on another thread than the one that created it, and outlives its device.
     drop(device);
     std::thread::spawn(move || assert!(contents(&mut *one, &a).iter().all(|&byte| byte == 7))).join().unwrap();
 }
 
 #[test]
-fn kernels_compute_what_the_cpu_computes() {
-    if !inside("kernels_compute_what_the_cpu_computes", &[]) {
+fn kernels_compute_the_same_as_the_cpu() {
+    if !inside("kernels_compute_the_same_as_the_cpu", &[]) {
         return;
     }
     let (device, gpu) = open();
@@ -262,9 +264,9 @@ fn kernels_compute_what_the_cpu_computes() {
     let batch_bytes = lzw_batch(&stored);
     let (batch, decoded, status) = (buffer(&gpu, batch_bytes.len()), buffer(&gpu, 2 * bytes), buffer(&gpu, 8));
     let buffers = [Arg::Buffer(&batch), Arg::Buffer(&decoded), Arg::Buffer(&status)];
-    // Rows of `row_bytes`, in integers of 2 bytes, 1 to a pixel, not to be swapped.
+    // Rows of `row_bytes`, integers of 2 bytes, 1 per pixel, without swapping.
     let numbers = [rows, row_bytes, 2, 1, 0].map(Arg::U32);
-    // SAFETY: the arguments are those of the kernels, and the table keeps them in the buffers.
+    // SAFETY: the arguments are those of the kernels, and the table keeps all accesses in the buffers.
     unsafe {
         queue.upload(&batch_bytes, batch.handle(), 0).unwrap();
         queue.launch(Kernel::Lzw, 2, &buffers).unwrap();
@@ -293,8 +295,8 @@ fn launch_with_freed_memory_is_an_error_and_ends_the_context() {
     let mut queue = device.queue().unwrap();
     let (kept, lost) = (buffer(&gpu, 64), buffer(&gpu, 64));
     let args = [Arg::Buffer(&kept), Arg::Buffer(&lost), Arg::Buffer(&kept)];
-    // SAFETY: the simulator takes back what is freed here and knows that; `lost` is not used after it, but by the launch that
-    // is to be caught, and its own release is one that the simulator refuses.
+    // SAFETY: the simulator tracks the memory that is freed here. Only the launch uses `lost` afterwards, which
+    // the simulator must detect, and the simulator refuses its second release.
     unsafe {
         device.release(lost.handle());
         queue.launch(Kernel::Lzw, 1, &args).unwrap();
@@ -305,15 +307,15 @@ fn launch_with_freed_memory_is_an_error_and_ends_the_context() {
 }
 
 #[test]
-fn kernel_that_writes_beside_its_buffer_is_caught() {
-    if !inside("kernel_that_writes_beside_its_buffer_is_caught", &[]) {
+fn kernel_that_writes_outside_its_buffer_is_detected() {
+    if !inside("kernel_that_writes_outside_its_buffer_is_detected", &[]) {
         return;
     }
     let (device, gpu) = open();
     let mut queue = device.queue().unwrap();
     let bytes = lzw_batch(&[noise(600)]);
     let (batch, too_small, status) = (buffer(&gpu, bytes.len()), buffer(&gpu, 599), buffer(&gpu, 4));
-    // SAFETY: one byte too many is written, into the guard that the simulator has there.
+    // SAFETY: one byte too many is written, into the simulator's guard.
     unsafe {
         queue.upload(&bytes, batch.handle(), 0).unwrap();
         queue.launch(Kernel::Lzw, 1, &[Arg::Buffer(&batch), Arg::Buffer(&too_small), Arg::Buffer(&status)]).unwrap();
@@ -322,10 +324,11 @@ fn kernel_that_writes_beside_its_buffer_is_caught() {
     assert!(said.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{said}");
 }
 
-/// A function of the driver, past `swath-gpu`.
+/// Returns a function of the driver, without `swath-gpu`.
 fn driver<T: Copy>(name: &str) -> T {
     use libloading::os::unix::{Library, RTLD_LAZY};
-    // SAFETY: the library has no initialisers and stays loaded, and whoever calls the function says what type it has.
+    // SAFETY: the library has no initialisers and stays loaded, and every caller states the type of the
+    // function.
     unsafe {
         let library = Library::open(Some("libcuda.so.1"), RTLD_LAZY).expect("the simulator");
         *library.get::<T>(name.as_bytes()).expect("a function of the driver")
@@ -333,8 +336,8 @@ fn driver<T: Copy>(name: &str) -> T {
 }
 
 #[test]
-fn threads_and_shared_memory_that_no_gpu_has_are_refused() {
-    if !inside("threads_and_shared_memory_that_no_gpu_has_are_refused", &[]) {
+fn threads_and_shared_memory_beyond_the_limits_of_gpus_are_refused() {
+    if !inside("threads_and_shared_memory_beyond_the_limits_of_gpus_are_refused", &[]) {
         return;
     }
     type Load =
@@ -348,7 +351,7 @@ fn threads_and_shared_memory_that_no_gpu_has_are_refused() {
     let mut queue = device.queue().unwrap();
     let bytes = lzw_batch(&[noise(600)]);
     let (batch, decoded, status) = (buffer(&gpu, bytes.len()), buffer(&gpu, 600), buffer(&gpu, 4));
-    // SAFETY: the buffer has so many bytes, and they stay until the queue was waited for.
+    // SAFETY: the buffer has that many bytes, and they live until the queue is synchronised.
     unsafe { queue.upload(&bytes, batch.handle(), 0).unwrap() };
     let handles = [&batch, &decoded, &status].map(Buffer::handle);
     let parameters = [0, 1, 2].map(|i| ptr::from_ref(&handles[i]).cast::<c_void>());
@@ -356,7 +359,8 @@ fn threads_and_shared_memory_that_no_gpu_has_are_refused() {
     let mut codes = Vec::new();
     let mut launches = |stream: *mut c_void| {
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the types are those of `cuda.h`, there is room for what is told, and the parameters are those of the kernel.
+        // SAFETY: the types are those of `cuda.h`, the results have space, and the parameters are those of the
+        // kernel.
         unsafe {
             assert_eq!(
                 driver::<Load>("cuModuleLoadDataEx")(&mut module, text.as_ptr(), 0, ptr::null(), ptr::null()),
@@ -378,9 +382,9 @@ fn threads_and_shared_memory_that_no_gpu_has_are_refused() {
 }
 
 #[test]
-fn failures_are_errors_of_their_kind() {
+fn failures_have_their_own_error_types() {
     let fail = "alloc:3,pin:2,stream:2,upload:1,download:1,copy:1,launch:1";
-    if !inside("failures_are_errors_of_their_kind", &[("SWATH_SIM_FAIL", fail)]) {
+    if !inside("failures_have_their_own_error_types", &[("SWATH_SIM_FAIL", fail)]) {
         return;
     }
     let (device, gpu) = open();
@@ -402,7 +406,7 @@ fn failures_are_errors_of_their_kind() {
         code(queue.copy(a.handle(), 0, b.handle(), 0, 8).unwrap_err(), "cuMemcpyDtoDAsync", "CUDA_ERROR_UNKNOWN");
         let launch = queue.launch(Kernel::Lzw, 1, &[Arg::Buffer(&a), Arg::Buffer(&a), Arg::Buffer(&b)]);
         code(launch.unwrap_err(), "cuLaunchKernel", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES");
-        // Ranges that lie outside are refused without being told to.
+        // Ranges outside a buffer are refused without a request to fail.
         code(queue.upload(&[1; 8], a.handle(), 1).unwrap_err(), "cuMemcpyHtoDAsync", "CUDA_ERROR_INVALID_VALUE");
         code(queue.copy(a.handle(), 0, b.handle(), 4, 5).unwrap_err(), "cuMemcpyDtoDAsync", "CUDA_ERROR_INVALID_VALUE");
     }
@@ -411,7 +415,7 @@ fn failures_are_errors_of_their_kind() {
 
 #[test]
 fn lost_device_stays_lost_and_keeps_no_memory() {
-    // Opening the device takes some dozens of calls.
+    // Opening the device takes several dozen calls.
     for last in [1, 2, 1000] {
         let lost = format!("lost:{last}");
         if !inside("lost_device_stays_lost_and_keeps_no_memory", &[("SWATH_SIM_FAIL", &lost)]) {
@@ -444,8 +448,8 @@ fn lost_device_stays_lost_and_keeps_no_memory() {
 }
 
 #[test]
-fn kernels_that_the_driver_refuses_are_a_build_error_with_its_log() {
-    if !inside("kernels_that_the_driver_refuses_are_a_build_error_with_its_log", &[("SWATH_SIM_FAIL", "module:1")]) {
+fn kernels_that_the_driver_refuses_are_a_build_error_with_the_log() {
+    if !inside("kernels_that_the_driver_refuses_are_a_build_error_with_the_log", &[("SWATH_SIM_FAIL", "module:1")]) {
         return;
     }
     let error = Cuda::open(0).unwrap_err();
@@ -456,9 +460,9 @@ fn kernels_that_the_driver_refuses_are_a_build_error_with_its_log() {
 }
 
 #[test]
-fn driver_without_devices_is_no_device() {
+fn driver_without_devices_is_an_error() {
     let variables = [("SWATH_SIM_DEVICES", "0"), ("CUDA_VISIBLE_DEVICES", "")];
-    if inside("driver_without_devices_is_no_device", &variables) {
+    if inside("driver_without_devices_is_an_error", &variables) {
         let said = Cuda::list().unwrap_err().to_string();
         let reason = "there is no CUDA device: NVIDIA's driver is installed, but cuInit failed with CUDA_ERROR_NO_DEVICE \
                       (no CUDA-capable device is detected); CUDA_VISIBLE_DEVICES is ''";
@@ -466,7 +470,7 @@ fn driver_without_devices_is_no_device() {
     }
 }
 
-/// A folder with libraries that are to be taken for the driver's.
+/// Returns a folder with libraries under the names of the driver's library.
 fn library_folder(name: &str, make: impl Fn(&Path)) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).expect("a folder");
@@ -478,10 +482,10 @@ fn library_folder(name: &str, make: impl Fn(&Path)) -> PathBuf {
 }
 
 #[test]
-fn library_that_cannot_be_loaded_is_no_device_and_no_panic() {
+fn library_that_cannot_be_loaded_is_an_error_and_does_not_panic() {
     // An empty file, so that a real driver of the machine is not found either.
     let empty = |path: &Path| fs::write(path, "").expect("an empty file");
-    let test = "library_that_cannot_be_loaded_is_no_device_and_no_panic";
+    let test = "library_that_cannot_be_loaded_is_an_error_and_does_not_panic";
     if std::env::var_os("SWATH_SIM_CHILD").is_none() {
         rerun(test, &library_folder("empty", empty), &[]);
         return;
@@ -494,8 +498,8 @@ fn library_that_cannot_be_loaded_is_no_device_and_no_panic() {
 }
 
 #[test]
-fn library_that_is_no_driver_is_no_device_and_no_panic() {
-    let test = "library_that_is_no_driver_is_no_device_and_no_panic";
+fn library_that_is_not_a_driver_is_an_error_and_does_not_panic() {
+    let test = "library_that_is_not_a_driver_is_an_error_and_does_not_panic";
     if std::env::var_os("SWATH_SIM_CHILD").is_none() {
         // The C library, under another name.
         let maps = fs::read_to_string("/proc/self/maps").expect("Linux");

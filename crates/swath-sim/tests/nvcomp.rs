@@ -1,4 +1,5 @@
-//! The simulated nvCOMP through its C interface, in a process that finds it as `libnvcomp.so.6` or `.so.5`.
+//! Calls the simulated nvCOMP through its C interface, in a process that loads it as `libnvcomp.so.6` or
+//! `.so.5`.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -10,7 +11,7 @@ use swath_sim::{events, forget, inside_with};
 
 const POISON: u8 = 0xA5;
 
-/// Options of a call: their numbers, and zeros.
+/// Returns the options of a call: their numbers, and zeros.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct Options([i32; 16]);
@@ -26,7 +27,7 @@ type Compress = unsafe extern "C" fn(u64, u64, usize, usize, u64, usize, u64, u6
 type Temp6 = unsafe extern "C" fn(usize, usize, Options, *mut usize, usize, *mut c_void) -> c_int;
 type Temp5 = unsafe extern "C" fn(usize, usize, Options, *mut usize, usize) -> c_int;
 
-/// A device, a stream of its own on it, and nvCOMP.
+/// A device, a stream on it, and nvCOMP.
 struct Bench {
     driver: Library,
     nvcomp: Library,
@@ -43,7 +44,7 @@ impl Bench {
         let load = |name: &str| unsafe { Library::new(name) }.expect("the simulator is there by this name");
         let (driver, nvcomp) = (load("libcuda.so.1"), load(library));
         let (mut context, mut stream) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the types are those of `cuda.h`, and all is written where there is room for it.
+        // SAFETY: the types are those of `cuda.h`, and all results have space.
         unsafe {
             let retain =
                 driver.get::<unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint>(b"cuDevicePrimaryCtxRetain");
@@ -65,24 +66,24 @@ impl Bench {
     }
 
     fn function<T: Copy>(&self, name: &str) -> T {
-        // SAFETY: every caller names the type that nvCOMP's headers declare for the function.
+        // SAFETY: every caller states the type that nvCOMP's headers declare for the function.
         *unsafe { self.nvcomp.get::<T>(name.as_bytes()) }.unwrap_or_else(|_| panic!("there is no {name}"))
     }
 
     fn buffer(&mut self, bytes: &[u8]) -> Buffer {
         let buffer = self.gpu.alloc("test", Some(bytes.len().max(1) as u64)).expect("there is memory");
         if !bytes.is_empty() {
-            // SAFETY: the bytes fill the buffer, and are waited for.
+            // SAFETY: the bytes fill the buffer, and the copy is synchronised.
             unsafe { self.queue.upload(bytes, buffer.handle(), 0) }.expect("an upload");
             self.queue.synchronize().expect("nothing went wrong");
         }
         buffer
     }
 
-    /// What is in a buffer now, whatever is under way in the stream.
+    /// Returns the current content of a buffer, whatever is pending in the stream.
     fn contents(&mut self, from: &Buffer) -> Vec<u8> {
         let mut bytes = vec![0; from.bytes() as usize];
-        // SAFETY: the whole buffer, and nobody looks before the next line.
+        // SAFETY: the whole buffer, and nothing reads it before the next line.
         unsafe { self.queue.download(from.handle(), 0, &mut bytes) }.expect("a download");
         self.queue.synchronize().expect("nothing went wrong");
         bytes
@@ -96,23 +97,24 @@ impl Bench {
         let mut most = 0;
         let call: unsafe extern "C" fn(usize, Options, *mut usize) -> c_int =
             self.function(&format!("nvcompBatched{codec}CompressGetMaxOutputChunkSize"));
-        // SAFETY: a number is written where there is room for it.
+        // SAFETY: there is space for the number.
         assert_eq!(unsafe { call(bytes, options(0), &mut most) }, 0);
         most
     }
 
-    /// Bytes of temporary memory, by version 6.
+    /// Returns the size of the temporary memory, with the function of version 6.
     fn temp(&self, function: &str, count: usize, chunk: usize) -> Result<usize, c_int> {
         let mut bytes = 0;
         let call: Temp6 = self.function(function);
-        // SAFETY: a number is written where there is room for it.
+        // SAFETY: there is space for the number.
         match unsafe { call(count, chunk, options(0), &mut bytes, count * chunk, self.stream) } {
             0 => Ok(bytes),
             code => Err(code),
         }
     }
 
-    /// Put chunks on the device, with rooms for what comes of them. `change` may change the arrays before they go there.
+    /// Copies chunks to the device, with buffers for their results. `change` may change the arrays before the
+    /// copy.
     fn lay(&mut self, chunks: &[Vec<u8>], rooms: &[usize], temp: usize, change: impl FnOnce(&mut Arrays)) -> Laid {
         let chunk_buffers: Vec<Buffer> = chunks.iter().map(|chunk| self.buffer(chunk)).collect();
         let room_buffers: Vec<Buffer> = rooms.iter().map(|&room| self.buffer(&vec![POISON; room])).collect();
@@ -139,7 +141,7 @@ impl Bench {
 
     fn decompress(&self, codec: &str, laid: &Laid) -> c_int {
         let call: Decompress = self.function(&format!("nvcompBatched{codec}DecompressAsync"));
-        // SAFETY: the simulator looks at every address before it uses it.
+        // SAFETY: the simulator checks every address before it uses it.
         unsafe {
             call(
                 laid.inputs.handle(),
@@ -159,7 +161,7 @@ impl Bench {
 
     fn compress(&self, codec: &str, first: i32, most: usize, laid: &Laid) -> c_int {
         let call: Compress = self.function(&format!("nvcompBatched{codec}CompressAsync"));
-        // SAFETY: the simulator looks at every address before it uses it.
+        // SAFETY: the simulator checks every address before it uses it.
         unsafe {
             call(
                 laid.inputs.handle(),
@@ -177,7 +179,7 @@ impl Bench {
         }
     }
 
-    /// Status, size and room of each chunk.
+    /// Returns the status, size and buffer of each chunk.
     fn results(&mut self, laid: &Laid) -> Vec<(i32, u64, Vec<u8>)> {
         let statuses: Vec<i32> = bytemuck::pod_collect_to_vec(&self.contents(&laid.statuses));
         let sizes = self.words(&laid.output_bytes);
@@ -208,7 +210,7 @@ struct Laid {
     room_buffers: Vec<Buffer>,
 }
 
-/// Bytes that can be compressed, but not to nothing.
+/// Returns bytes that can be compressed, but not to nearly nothing.
 fn plain(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| ((i / 7).wrapping_mul(2_654_435_761) >> 26) as u8).collect()
 }
@@ -229,8 +231,8 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_compressed_is_decompressed_again() {
-    if !inside_with("what_is_compressed_is_decompressed_again", &["nvcomp.6"], &[]) {
+fn compressed_chunks_are_decompressed_again() {
+    if !inside_with("compressed_chunks_are_decompressed_again", &["nvcomp.6"], &[]) {
         return;
     }
     let mut bench = Bench::new("libnvcomp.so.6");
@@ -253,7 +255,7 @@ fn what_is_compressed_is_decompressed_again() {
             .collect();
         assert!(packed[0].len() < 9000 && packed[3].len() < 100, "{codec} does not compress");
 
-        // A room that is larger than it must be stays as it was behind the chunk.
+        // In a buffer that is larger than necessary, the bytes after the chunk do not change.
         let rooms = [10_000, 1, 70_100, 5000];
         let temp = bench.temp(&format!("nvcompBatched{codec}DecompressGetTempSize"), 4, 70_100).unwrap();
         let laid = bench.lay(&packed, &rooms, temp, |_| {});
@@ -294,8 +296,8 @@ fn deflate_is_raw_and_algorithms_differ() {
 }
 
 #[test]
-fn nothing_happens_before_the_stream_is_waited_for() {
-    if !inside_with("nothing_happens_before_the_stream_is_waited_for", &["nvcomp.6"], &[]) {
+fn nothing_happens_before_the_stream_is_synchronised() {
+    if !inside_with("nothing_happens_before_the_stream_is_synchronised", &["nvcomp.6"], &[]) {
         return;
     }
     let mut bench = Bench::new("libnvcomp.so.6");
@@ -308,7 +310,8 @@ fn nothing_happens_before_the_stream_is_waited_for() {
     assert!(bench.results(&laid) == [(0, 500, plain(500))]);
 }
 
-/// A good chunk, a corrupt one, one with trailing bytes or a truncated end, and one that needs more than its room.
+/// Returns a valid chunk, a corrupt one, one with trailing bytes or a truncated end, and one that exceeds its
+/// buffer.
 fn sick(codec: &str) -> Vec<Vec<u8>> {
     let pack = |bytes: &[u8]| match codec {
         "Deflate" => deflated(bytes),
@@ -338,9 +341,9 @@ fn corrupt_and_too_large_chunks_have_a_status_and_no_size() {
 }
 
 #[test]
-fn corrupt_chunks_can_pass_for_good_ones() {
+fn corrupt_chunks_can_be_reported_as_valid() {
     let silent = [("SWATH_SIM_NVCOMP_CORRUPT", "silent")];
-    if !inside_with("corrupt_chunks_can_pass_for_good_ones", &["nvcomp.6"], &silent) {
+    if !inside_with("corrupt_chunks_can_be_reported_as_valid", &["nvcomp.6"], &silent) {
         return;
     }
     let mut bench = Bench::new("libnvcomp.so.6");
@@ -356,7 +359,7 @@ fn corrupt_chunks_can_pass_for_good_ones() {
     assert!(results[1].2.iter().any(|&byte| byte != results[1].2[0]), "garbage, not poison");
 }
 
-/// What the stream comes to with arrays that were changed, and whether anything works after that.
+/// Returns the result of the stream with changed arrays, and checks whether anything works afterwards.
 fn killed(bench: &mut Bench, codec: &str, temp: usize, change: impl FnOnce(&mut Arrays)) -> c_uint {
     let chunks = [deflated(&plain(3000)), deflated(&plain(3000))];
     let laid = bench.lay(&chunks, &[3000; 2], temp, change);
@@ -371,7 +374,7 @@ fn killed(bench: &mut Bench, codec: &str, temp: usize, change: impl FnOnce(&mut 
 fn misaligned_input_kills_the_context() {
     if inside_with("misaligned_input_kills_the_context", &["nvcomp.6"], &[]) {
         let mut bench = Bench::new("libnvcomp.so.6");
-        // As a tile with its zlib header is, if it begins at a multiple of 4.
+        // A tile with its zlib header has this alignment if it starts at a multiple of 4.
         let code = killed(&mut bench, "Deflate", 0, |arrays| {
             arrays.inputs[1] += 2;
             arrays.input_bytes[1] -= 6;
@@ -401,16 +404,16 @@ fn host_memory_is_not_device_memory() {
 }
 
 #[test]
-fn room_beyond_its_buffer_is_caught() {
-    if inside_with("room_beyond_its_buffer_is_caught", &["nvcomp.6"], &[]) {
+fn output_size_beyond_its_buffer_is_detected() {
+    if inside_with("output_size_beyond_its_buffer_is_detected", &["nvcomp.6"], &[]) {
         let mut bench = Bench::new("libnvcomp.so.6");
         assert_eq!(killed(&mut bench, "Deflate", 0, |arrays| arrays.rooms[1] = 3001), 700);
     }
 }
 
 #[test]
-fn rooms_that_overlap_are_caught() {
-    if inside_with("rooms_that_overlap_are_caught", &["nvcomp.6"], &[]) {
+fn overlapping_outputs_are_detected() {
+    if inside_with("overlapping_outputs_are_detected", &["nvcomp.6"], &[]) {
         let mut bench = Bench::new("libnvcomp.so.6");
         let overlapping = |arrays: &mut Arrays| {
             arrays.outputs[1] = arrays.outputs[0] + 1499;
@@ -421,8 +424,8 @@ fn rooms_that_overlap_are_caught() {
 }
 
 #[test]
-fn too_little_temporary_memory_is_caught() {
-    if inside_with("too_little_temporary_memory_is_caught", &["nvcomp.6"], &[]) {
+fn too_little_temporary_memory_is_detected() {
+    if inside_with("too_little_temporary_memory_is_detected", &["nvcomp.6"], &[]) {
         let mut bench = Bench::new("libnvcomp.so.6");
         let needed = bench.temp("nvcompBatchedZstdDecompressGetTempSize", 2, 3000).unwrap();
         assert_eq!(needed, 2 * 6936 + 3 * 6000);
@@ -431,8 +434,8 @@ fn too_little_temporary_memory_is_caught() {
 }
 
 #[test]
-fn output_that_is_not_large_enough_for_the_worst_case_is_caught() {
-    if inside_with("output_that_is_not_large_enough_for_the_worst_case_is_caught", &["nvcomp.6"], &[]) {
+fn output_too_small_for_the_worst_case_is_detected() {
+    if inside_with("output_too_small_for_the_worst_case_is_detected", &["nvcomp.6"], &[]) {
         let mut bench = Bench::new("libnvcomp.so.6");
         let most = bench.max_output("LZ4", 100);
         let laid = bench.lay(&[vec![0; 100]], &[most - 1], 32 << 10, |_| {});
@@ -442,8 +445,8 @@ fn output_that_is_not_large_enough_for_the_worst_case_is_caught() {
 }
 
 #[test]
-fn arguments_are_looked_at_before_the_call_returns() {
-    if !inside_with("arguments_are_looked_at_before_the_call_returns", &["nvcomp.6"], &[]) {
+fn arguments_are_checked_before_the_call_returns() {
+    if !inside_with("arguments_are_checked_before_the_call_returns", &["nvcomp.6"], &[]) {
         return;
     }
     let mut bench = Bench::new("libnvcomp.so.6");
@@ -451,7 +454,8 @@ fn arguments_are_looked_at_before_the_call_returns() {
     let call: Decompress = bench.function("nvcompBatchedDeflateDecompressAsync");
     let (array, stream) = (laid.inputs.handle(), bench.stream);
     let at = |inputs, count, temp, backend, statuses, stream| {
-        // SAFETY: the simulator looks at every address before it uses it, and none of these calls gets so far.
+        // SAFETY: the simulator checks every address before it uses it, and all of these calls fail before
+        // that.
         unsafe { call(inputs, array, array, array, count, temp, 64, array, options(backend), statuses, stream) }
     };
     forget();
@@ -483,21 +487,21 @@ fn thread_without_a_context_cannot_use_it() {
     // SAFETY: the type is that of `cuda.h`, where null is allowed.
     assert_eq!(unsafe { pop(ptr::null_mut()) }, 0);
     assert_eq!(bench.decompress("Deflate", &laid), 1000);
-    // The device is asked how much memory ZSTD needs.
+    // The library queries the device for the memory that ZSTD needs.
     assert_eq!(bench.temp("nvcompBatchedZstdCompressGetTempSize", 1, 1), Err(1000));
     assert!(bench.temp("nvcompBatchedDeflateCompressGetTempSize", 1, 1).is_ok());
 }
 
-/// What the library says it is, and what the functions for temporary memory of both versions answer.
+/// Returns the reported version, and the results of the temporary memory functions of both versions.
 fn versions(library: &str) -> ([u32; 2], c_int, c_int) {
     let bench = Bench::new(library);
     let mut properties = [0_u32; 2];
     let get: unsafe extern "C" fn(*mut [u32; 2]) -> c_int = bench.function("nvcompGetProperties");
-    // SAFETY: two numbers are written where there is room for them.
+    // SAFETY: there is space for two numbers.
     assert_eq!(unsafe { get(&mut properties) }, 0);
     let mut bytes = 0;
     let five: Temp5 = bench.function("nvcompBatchedZstdDecompressGetTempSizeAsync");
-    // SAFETY: a number is written where there is room for it.
+    // SAFETY: there is space for the number.
     let five = unsafe { five(1, 100, options(0), &mut bytes, 100) };
     assert_eq!(bytes, if five == 0 { 7236 } else { 0 });
     let six = bench.temp("nvcompBatchedZstdDecompressGetTempSize", 1, 100);
@@ -535,9 +539,9 @@ fn other_versions_have_neither() {
 }
 
 #[test]
-fn chunks_fail_as_told() {
+fn chunks_fail_on_request() {
     let fail = [("SWATH_SIM_FAIL", "chunk:2,chunk-size:3,chunk-large:4")];
-    if !inside_with("chunks_fail_as_told", &["nvcomp.6"], &fail) {
+    if !inside_with("chunks_fail_on_request", &["nvcomp.6"], &fail) {
         return;
     }
     let mut bench = Bench::new("libnvcomp.so.6");
@@ -556,9 +560,9 @@ fn chunks_fail_as_told() {
 }
 
 #[test]
-fn calls_fail_as_told() {
+fn calls_fail_on_request() {
     let fail = [("SWATH_SIM_FAIL", "nvcomp:2,nvcomp-temp:1,compress-chunk:2")];
-    if !inside_with("calls_fail_as_told", &["nvcomp.6"], &fail) {
+    if !inside_with("calls_fail_on_request", &["nvcomp.6"], &fail) {
         return;
     }
     let mut bench = Bench::new("libnvcomp.so.6");

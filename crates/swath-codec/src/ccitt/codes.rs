@@ -1,40 +1,40 @@
 //! The code words of ITU-T T.4 (tables 2 to 4) and T.6, as tables indexed by the next bits of the stream.
 
-/// What the next bits of a run code mean.
+/// The meaning of the next bits of a run code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RunCode(u16);
 
 impl RunCode {
     const NONE: RunCode = RunCode(0);
-    /// Eleven zeros, the beginning of an end-of-line code: no run is that long.
+    /// Eleven zeros, the start of an end-of-line code. The value is longer than any run.
     const EOL: RunCode = RunCode(0xfff << 4);
 
-    /// The pixels of this code; a run goes on while this is 64 or more.
+    /// The number of pixels of this code. A run continues with another code if this is 64 or more.
     #[inline(always)]
     pub(super) fn run(self) -> usize {
         usize::from(self.0 >> 4)
     }
 
-    /// Bits of the code, 0 when the bits are no run code.
+    /// The number of bits of the code, 0 if the bits are not a run code.
     #[inline(always)]
     pub(super) fn len(self) -> u32 {
         u32::from(self.0 & 15)
     }
 
-    /// True when the bits begin an end-of-line code.
+    /// Whether the bits start an end-of-line code.
     pub(super) fn is_eol(self) -> bool {
         self == RunCode::EOL
     }
 }
 
-/// Bits that index [`WHITE`].
+/// The number of bits that index [`WHITE`].
 pub(super) const WHITE_BITS: u32 = 12;
-/// Bits that index [`BLACK`].
+/// The number of bits that index [`BLACK`].
 pub(super) const BLACK_BITS: u32 = 13;
 
-/// White runs by the next 12 bits.
+/// White runs, indexed by the next 12 bits.
 pub(super) static WHITE: [RunCode; 1 << WHITE_BITS] = run_table(&WHITE_SHORT, &WHITE_LONG);
-/// Black runs by the next 13 bits.
+/// Black runs, indexed by the next 13 bits.
 pub(super) static BLACK: [RunCode; 1 << BLACK_BITS] = run_table(&BLACK_SHORT, &BLACK_LONG);
 
 /// The two-dimensional modes of T.4 table 4 and T.6 table 1.
@@ -44,18 +44,18 @@ pub(super) enum Mode {
     Vertical(i8),
     /// Two run codes follow.
     Horizontal,
-    /// a0 moves below b2 without a change of colour.
+    /// a0 moves below b2; the colour does not change.
     Pass,
-    /// An extension; 111 after it is the uncompressed mode.
+    /// An extension. If 111 follows, it is the uncompressed mode.
     Extension,
-    /// Seven zeros: the beginning of an end-of-line or end-of-block code.
+    /// Seven zeros: the start of an end-of-line or end-of-block code.
     Eol,
 }
 
-/// Bits that index [`MODES`].
+/// The number of bits that index [`MODES`].
 pub(super) const MODE_BITS: u32 = 7;
 
-/// Each mode and the bits of its code, by the next 7 bits.
+/// Each mode and the length of its code, indexed by the next 7 bits.
 pub(super) static MODES: [(Mode, u8); 1 << MODE_BITS] = mode_table();
 
 const fn mode_table() -> [(Mode, u8); 1 << MODE_BITS] {
@@ -118,7 +118,8 @@ const fn with_code<const N: usize>(mut table: [RunCode; N], code: &str, run: usi
     table
 }
 
-/// The entries of a code, written in binary, in a table indexed by `bits` bits: first index, entries, bits of the code.
+/// Returns the entries of a code, given in binary, in a table indexed by `bits` bits: first index, number of
+/// entries, bits of the code.
 const fn span(code: &str, bits: u32) -> (usize, usize, u32) {
     let code = code.as_bytes();
     let len = code.len() as u32;
@@ -293,11 +294,11 @@ pub(super) const EXTRA_LONG: [&str; 13] = [
 mod tests {
     use super::*;
 
-    /// Kraft's sum catches a mistyped digit: T.4 leaves exactly these prefixes without a meaning.
+    /// Kraft's sum detects a mistyped digit: T.4 leaves exactly these prefixes undefined.
     #[test]
     fn code_words_leave_exactly_the_gaps_of_the_standard() {
         let unused = |table: &[RunCode]| table.iter().filter(|&&code| code == RunCode::NONE).count();
-        // 00000000 and 00000001 are used for EOL and the common long runs; only part of 0000000 is.
+        // 00000000 and 00000001 are used for EOL and the common long runs; only part of 0000000 is used.
         let common: usize = EXTRA_LONG.iter().map(|code| 1 << (12 - code.len())).sum();
         assert_eq!(unused(&WHITE), (1 << 5) - common - 2);
         assert_eq!(unused(&BLACK), (1 << 6) - 2 * common - 4);

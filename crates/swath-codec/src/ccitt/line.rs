@@ -1,56 +1,58 @@
-//! One row of a fax page as the places where its colour changes.
+//! One row of a fax page, as the positions where its colour changes.
 
 use super::bits::Bits;
 use super::codes::{BLACK, BLACK_BITS, MODE_BITS, MODES, Mode, RunCode, WHITE, WHITE_BITS};
 use super::{NAME, Scratch};
 use crate::{Error, Result};
 
-/// Zeros that begin an end-of-line code; fill bits make it more.
+/// The number of zeros that start an end-of-line code. Fill bits can add more.
 pub(super) const EOL_ZEROS: u32 = 11;
 
-/// Entries of a list that are not changes: the one before the first pixel, and those after the last change that a
-/// vertical or pass code may use, or that closing a row may add.
+/// The number of entries of a list that are not changes: the one before the first pixel, and those after the
+/// last change, which a vertical or pass code may use or which closing a row may add.
 const MARGIN: usize = 8;
 
-/// Bytes that the two lists may take, enough for rows of 16 million pixels however they are coded.
+/// The limit in bytes of the two lists, enough for rows of 16 million pixels in any coding.
 const MEMORY: u64 = 256 << 20;
 
-/// What ended a row.
+/// The reason why a row ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     /// Its last pixel.
     Full,
-    /// The zeros of an end-of-line code, which are taken, or the end of the stream.
+    /// The zeros of an end-of-line code, which are consumed, or the end of the stream.
     Eol,
-    /// Bits that are no code, or a code that is not allowed there.
+    /// Bits that are not a code, or a code that is not allowed at this position.
     Bad,
     /// An extension code.
     Extension,
 }
 
-/// The row that is read and the row above it.
+/// The current row and the row above it.
 ///
-/// A list holds 0 for the place before the row, the positions where the colour changes (white to black first, so the
-/// colour of a change follows from its index; runs may be empty), and then the width, again and again.
+/// A list contains 0 for the position before the row, then the positions where the colour changes, then the
+/// width, repeated. The first change is from white to black, so the index of a change gives its colour. Runs
+/// may be empty.
 pub(super) struct Lines<'s> {
     above: &'s mut [u32],
     current: &'s mut [u32],
     width: usize,
 }
 
-/// A row while it is read.
+/// The state of a row while it is read.
 struct Cursor {
-    /// Entries of the list so far.
+    /// The number of entries in the list so far.
     len: usize,
-    /// Pixels so far, T.4's a0; past the last entry of the list while a run is not finished.
+    /// The number of pixels so far, T.4's a0. It is larger than the last entry of the list while a run is not
+    /// finished.
     a0: usize,
 }
 
 impl<'s> Lines<'s> {
-    /// An all-white row above rows of `width` pixels that are coded in `bytes` bytes.
+    /// Creates an all-white row above rows of `width` pixels that are coded in `bytes` bytes.
     pub(super) fn new(scratch: &'s mut Scratch, width: usize, bytes: usize) -> Result<Self> {
-        // A change costs a bit at least, so a wide row of a short stream costs memory by the length of the stream. Between
-        // two pixels there are at most two changes of use; a row of empty runs that needs more is broken.
+        // A change takes at least one bit, so the length of the stream limits the memory of a wide row. There
+        // are at most two useful changes between two pixels; a row of empty runs that needs more is broken.
         let entries = width.saturating_mul(2).min(bytes.saturating_mul(8)).saturating_add(MARGIN);
         let needed = (entries as u64).saturating_mul(2 * size_of::<u32>() as u64);
         if needed > MEMORY {
@@ -91,19 +93,20 @@ impl<'s> Lines<'s> {
             if at.a0 >= self.width {
                 return End::Full;
             }
-            // Two empty runs have no effect, and without them a row cannot have more changes than the list has room for.
+            // Two empty runs have no effect. Without them a row cannot have more changes than the list can
+            // store.
             if self.current[at.len - 1] == self.current[at.len - 3] {
                 at.len -= 2;
             }
         }
     }
 
-    /// Reads a row that is coded by its differences from the row above.
+    /// Reads a row that is coded as differences from the row above.
     pub(super) fn read_2d<const LSB_FIRST: bool>(&mut self, bits: &mut Bits<'_, LSB_FIRST>) -> End {
         let mut at = Cursor { len: 1, a0: 0 };
         let end = self.modes(bits, &mut at);
         if matches!(end, End::Eol | End::Extension) {
-            // The colour of the unfinished run goes on to the end of the row.
+            // The colour of the unfinished run continues to the end of the row.
             at.a0 = self.width;
         }
         self.close(at);
@@ -112,13 +115,13 @@ impl<'s> Lines<'s> {
 
     fn modes<const LSB_FIRST: bool>(&mut self, bits: &mut Bits<'_, LSB_FIRST>, at: &mut Cursor) -> End {
         let width = self.width as u32;
-        // The index of T.4's b1, which is odd when it is a change to black.
+        // The index of T.4's b1. It is odd for a change to black.
         let mut b = 1;
         while at.a0 < self.width {
             if at.len + MARGIN > self.current.len() {
                 return End::Bad;
             }
-            // Before the first change b1 may be the first pixel itself.
+            // Before the first change, b1 may be the first pixel itself.
             if at.len > 1 {
                 while self.above[b] < width && self.above[b] as usize <= at.a0 {
                     b += 2;
@@ -187,20 +190,21 @@ impl<'s> Lines<'s> {
         Ok(())
     }
 
-    /// Ends a run at `a0`. A run that is too long for any row is too long for this one, whatever its length.
+    /// Ends a run at `a0`. A run that exceeds the maximum is longer than any row, whatever its exact length.
     #[inline(always)]
     fn change(&mut self, at: &mut Cursor) {
         self.current[at.len] = at.a0.min(u32::MAX as usize) as u32;
         at.len += 1;
     }
 
-    /// Makes a row of exactly the right width of what was read, and the row above of it.
+    /// Closes the row at exactly the right width and makes it the row above.
     fn close(&mut self, mut at: Cursor) {
         let width = self.width as u32;
         if self.current[at.len - 1] as usize != at.a0 {
             self.change(&mut at);
         }
-        // A run past the end is dropped, not cut: what overshoots is an error, and then white is the better guess.
+        // A run past the end is dropped and not shortened: a run that is too long is an error, and then white
+        // is the better guess.
         while at.len > 1 && self.current[at.len - 1] > width {
             at.len -= 1;
         }
@@ -212,7 +216,7 @@ impl<'s> Lines<'s> {
         std::mem::swap(&mut self.above, &mut self.current);
     }
 
-    /// Paints the row that was read last.
+    /// Paints the last row that was read.
     pub(super) fn paint(&self, row: &mut [u8]) {
         row.fill(0);
         for black in self.above[1..].chunks_exact(2) {
@@ -227,7 +231,8 @@ impl<'s> Lines<'s> {
     }
 }
 
-/// Adds a run, which may take several codes, to `a0`; the part before a code that is none is added too.
+/// Adds a run, which may have several codes, to `a0`. If an invalid code follows, the part before it is added
+/// too.
 #[inline(always)]
 fn run<const BITS: u32, const N: usize, const LSB_FIRST: bool>(
     table: &'static [RunCode; N],

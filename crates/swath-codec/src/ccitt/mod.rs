@@ -2,9 +2,10 @@
 //!
 //! White is 0 and black is 1, whatever the photometric interpretation is.
 //!
-//! Scanners and fax machines write broken lines, and people keep those files. So a line that breaks a rule is
-//! repaired as libtiff does it (it keeps the runs that fit and is white after them) and decoding goes on: at the next
-//! end-of-line code in Group 3, at the next row in the others. Rows after the end of a Group 3 or Group 4 stream are white.
+//! Scanners and fax machines write broken lines, and such files are still in use. So the decoder repairs a line
+//! that breaks a rule as libtiff does: it keeps the runs that fit, and the rest of the line is white. Decoding
+//! continues at the next end-of-line code in Group 3, and at the next row in the others. Rows after the end of
+//! a Group 3 or Group 4 stream are white.
 
 mod bits;
 mod codes;
@@ -21,14 +22,14 @@ const NAME: &str = "CCITT";
 const WHITE: u8 = 0;
 const UNCOMPRESSED: Error = Error::Unsuited { codec: NAME, what: "the uncompressed mode" };
 
-/// Which of the fax schemes a block is coded in.
+/// The fax scheme of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Modified Huffman, rows begin on a byte (compression 2).
+    /// Modified Huffman; rows start on a byte (compression 2).
     Rle,
-    /// Modified Huffman, rows begin on a 16-bit word (compression 32771).
+    /// Modified Huffman; rows start on a 16-bit word (compression 32771).
     RleWord,
-    /// T.4, rows behind end-of-line codes (compression 3).
+    /// T.4; rows follow end-of-line codes (compression 3).
     ///
     /// Bit 2 of T4Options (end-of-line codes end on a byte) needs no flag: such codes are only longer.
     Group3 {
@@ -39,36 +40,38 @@ pub enum Scheme {
     Group4,
 }
 
-/// How the stream of a block is to be read.
+/// The parameters for reading the stream of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Params {
     /// The scheme.
     pub scheme: Scheme,
     /// FillOrder 2: the first bit of the stream is the least significant one of the first byte.
     pub lsb_first: bool,
-    /// Bit 1 of T4Options or T6Options: the stream may use the uncompressed mode, which is not supported. The bit
-    /// alone is harmless, many writers set it for nothing; without it an extension code is taken for a broken line.
+    /// Bit 1 of T4Options or T6Options: the stream may use the uncompressed mode, which is not supported. The
+    /// bit alone does no harm, because many writers set it without using the mode. Without the bit, an
+    /// extension code is treated as a broken line.
     pub uncompressed: bool,
 }
 
-/// Working memory that is kept from block to block: the colour changes of two rows.
+/// Working memory that is reused from block to block: the colour changes of two rows.
 #[derive(Debug, Default)]
 pub struct Scratch {
     above: Vec<u32>,
     current: Vec<u32>,
 }
 
-/// Decodes a block of bilevel pixels into `dst`, eight to a byte, and returns the bytes written: all of the block.
+/// Decodes a block of bilevel pixels into `dst`, eight to a byte, and returns the number of bytes written,
+/// which is the whole block.
 ///
 /// # Errors
-/// [`Error::Truncated`] when a modified Huffman stream ends early or when no row at all can be decoded,
-/// [`Error::Unsuited`] when the block is not one bit deep or uses the uncompressed mode, [`Error::Memory`] when a row is
-/// so wide that its colour changes might take more than 256 MiB.
+/// [`Error::Truncated`] if a modified Huffman stream ends early or if no row at all can be decoded,
+/// [`Error::Unsuited`] if the samples do not have one bit or the block uses the uncompressed mode,
+/// [`Error::Memory`] if a row is so wide that its colour changes could take more than 256 MiB.
 pub fn decode(params: &Params, src: &[u8], shape: Shape, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
     if shape.bits != 1 || shape.samples != 1 {
         return Err(Error::Unsuited { codec: NAME, what: "samples of more than one bit" });
     }
-    // Positions are 32 bits wide; the sign bit is room for a code that goes past the end of the row.
+    // Positions have 32 bits. The sign bit leaves room for a code that extends past the end of the row.
     if shape.width > i32::MAX as usize {
         return Err(Error::Unsuited { codec: NAME, what: "rows of more than 2147483647 pixels" });
     }
@@ -94,7 +97,7 @@ pub fn decode(params: &Params, src: &[u8], shape: Shape, dst: &mut [u8], scratch
     Ok(want)
 }
 
-/// Takes from `rows` those that the stream has and returns how many are whole.
+/// Reads the rows that the stream has and returns the number of complete rows.
 fn decode_rows<const LSB_FIRST: bool>(
     params: &Params,
     bits: Bits<'_, LSB_FIRST>,
@@ -134,7 +137,7 @@ fn group3<const LSB_FIRST: bool>(
     mut lines: Lines<'_>,
     rows: &mut ChunksExactMut<'_, u8>,
 ) -> Result<usize> {
-    // Some writers leave the end-of-line codes out altogether.
+    // Some writers omit the end-of-line codes completely.
     let has_eol = bits.clone().seek_zeros(EOL_ZEROS);
     let mut in_eol = false;
     let mut done = 0;
@@ -151,7 +154,7 @@ fn group3<const LSB_FIRST: bool>(
         lines.paint(row);
         in_eol = end == End::Eol;
         if in_eol && !has_eol {
-            // The zeros are those after the end.
+            // These zeros are the ones that the reader adds after the end.
             return Ok(done);
         }
         done += 1;
@@ -173,7 +176,7 @@ fn group4<const LSB_FIRST: bool>(
             return Err(UNCOMPRESSED);
         }
         lines.paint(row);
-        // Only the end-of-block code begins with these zeros.
+        // Only the end-of-block code starts with these zeros.
         if end == End::Eol {
             break;
         }

@@ -1,5 +1,5 @@
-//! Tests of whole streams: an encoder written for clarity, streams written by GDAL, and broken ones with the rows that GDAL
-//! makes of them.
+//! Tests of whole streams: from an encoder written for clarity, from GDAL, and broken streams with the rows
+//! that GDAL returns for them.
 
 use super::codes::{BLACK_LONG, BLACK_SHORT, EXTRA_LONG, WHITE_LONG, WHITE_SHORT};
 use super::*;
@@ -25,7 +25,7 @@ fn decoded(params: &Params, src: &[u8], width: usize, height: usize) -> Result<V
     Ok(dst)
 }
 
-/// The rows of a stream given in binary, as text of `.` and `#`.
+/// Returns the rows of a stream given in binary, as text of `.` and `#`.
 fn rows(scheme: Scheme, width: usize, height: usize, stream: &[&str]) -> Result<Vec<String>> {
     let rows = decoded(&params(scheme), &bytes(&stream.concat()), width, height)?;
     let pixel = |row: &[u8], x: usize| if row[x / 8] >> (7 - x % 8) & 1 == 1 { '#' } else { '.' };
@@ -61,7 +61,7 @@ fn run(mut length: usize, black: bool, out: &mut String) {
     out.push_str(short[length]);
 }
 
-/// The first pixel at or after `from` that is not of the colour, or the width.
+/// Returns the first pixel at or after `from` that does not have the colour, or the width.
 fn end_of_run(row: &[bool], from: usize, black: bool) -> usize {
     (from..row.len()).find(|&x| row[x] != black).unwrap_or(row.len())
 }
@@ -75,7 +75,7 @@ fn encode_1d(row: &[bool], out: &mut String) {
     }
 }
 
-/// T.4 section 4.2.1.3.4, word for word.
+/// Follows T.4 section 4.2.1.3.4 literally.
 fn encode_2d(row: &[bool], above: &[bool], out: &mut String) {
     let width = row.len();
     let changes = |x: usize| x < width && above[x] != (x > 0 && above[x - 1]);
@@ -113,7 +113,7 @@ fn encode(scheme: Scheme, page: &[Vec<bool>]) -> Vec<u8> {
                 out.push_str(&"0".repeat(out.len().next_multiple_of(align) - out.len()));
             }
             Scheme::Group3 { two_dimensional } => {
-                // Every second page row has fill before its end-of-line code.
+                // Every second page row has fill bits before its end-of-line code.
                 out.push_str(&"0".repeat((y % 2) * 13));
                 out.push_str(EOL);
                 match (two_dimensional, y % 4) {
@@ -143,7 +143,7 @@ fn pack(page: &[Vec<bool>]) -> Vec<u8> {
     page.iter().flat_map(|row| row.chunks(8).map(byte)).collect()
 }
 
-/// Rows that mostly resemble the one above, so that every mode occurs.
+/// Returns rows that mostly resemble the row above, so that every mode occurs.
 fn random_page(random: &mut impl FnMut(usize) -> usize) -> Vec<Vec<bool>> {
     let widest = [9, 70, 700, 6000][random(4)];
     let width = 1 + random(widest);
@@ -163,7 +163,7 @@ fn random_page(random: &mut impl FnMut(usize) -> usize) -> Vec<Vec<bool>> {
 }
 
 #[test]
-fn pages_come_back_in_every_scheme_and_fill_order() {
+fn pages_are_decoded_in_every_scheme_and_fill_order() {
     let mut random = random_from(1);
     for _ in 0..400 {
         let page = random_page(&mut random);
@@ -179,7 +179,7 @@ fn pages_come_back_in_every_scheme_and_fill_order() {
 }
 
 #[test]
-fn runs_of_every_length_and_colour_come_back() {
+fn runs_of_every_length_and_colour_are_decoded() {
     for length in 0..5300 {
         let page: Vec<Vec<bool>> =
             [true, false].map(|black| (0..5400).map(|x| (x < length) == black).collect()).to_vec();
@@ -187,7 +187,8 @@ fn runs_of_every_length_and_colour_come_back() {
     }
 }
 
-/// Written by GDAL 3.12; the code tables of the encoder above are those of the decoder.
+/// GDAL 3.12 wrote these streams. The encoder above uses the code tables of the decoder, so it cannot detect
+/// errors in them.
 #[test]
 fn streams_of_another_writer_are_read() {
     let (line, boxed, inverse) = ("0000000200", "07fff00200", "f8000ffdff");
@@ -206,18 +207,18 @@ fn broken_group4_row_is_repaired_and_the_next_one_read() {
     let two_three = ["001", WHITE_SHORT[2], BLACK_SHORT[3], "1"].concat();
     let read = |stream: &[&str]| rows(Scheme::Group4, 10, 3, stream).unwrap();
     assert_eq!(read(&[&two_three, "111", "111", EOL, EOL]), ["..###....."; 3]);
-    // A run past the end of the row is dropped, but the place where it began stays a change.
+    // A run past the end of the row is dropped, but its start remains a change.
     let over = ["001", WHITE_SHORT[2], BLACK_SHORT[10], "11111"];
     assert_eq!(read(&over), ["..........", "..########", "..########"]);
     assert_eq!(read(&["0000011", "11"]), [".........."; 3]);
-    // A vertical code that leads back before a0.
+    // A vertical code that leads to a position before a0.
     assert_eq!(
         read(&["1", "001", WHITE_SHORT[9], BLACK_SHORT[0], "0000010", "1"]),
         ["..........", "..........", ".........#"]
     );
-    // The block ends in the middle of a row: its colour goes on, the other rows are white.
+    // The block ends in the middle of a row: its colour continues, and the other rows are white.
     assert_eq!(read(&[&two_three, "1", EOL, EOL]), ["..###.....", "..########", ".........."]);
-    // An extension that the options do not announce.
+    // An extension that the options do not allow.
     assert_eq!(read(&[&two_three, "0000001", "1", "1"]), ["..###.....", "..........", ".........."]);
 }
 
@@ -243,7 +244,7 @@ fn group3_without_any_end_of_line_is_read_row_after_row() {
 }
 
 #[test]
-fn truncated_huffman_stream_is_an_error_not_white() {
+fn truncated_huffman_stream_is_an_error_not_white_rows() {
     let page = vec![vec![true; 100]; 8];
     for scheme in [Scheme::Rle, Scheme::RleWord] {
         let src = encode(scheme, &page);
@@ -254,7 +255,7 @@ fn truncated_huffman_stream_is_an_error_not_white() {
 }
 
 #[test]
-fn fax_stream_without_one_row_is_an_error_and_with_one_the_others_are_white() {
+fn fax_stream_without_a_row_is_an_error_but_missing_later_rows_are_white() {
     for scheme in [GROUP3, GROUP3_2D, Scheme::Group4] {
         for src in [&[][..], &[0], &[0, 0, 0]] {
             let error = decoded(&params(scheme), src, 100, 8);
@@ -268,7 +269,7 @@ fn fax_stream_without_one_row_is_an_error_and_with_one_the_others_are_white() {
 }
 
 #[test]
-fn uncompressed_mode_is_refused_where_it_is_announced() {
+fn uncompressed_mode_is_refused_if_the_options_allow_it() {
     for (scheme, tag) in [(Scheme::Group4, ""), (GROUP3_2D, &[EOL, "0"].concat())] {
         let params = Params { scheme, lsb_first: false, uncompressed: true };
         let src = bytes(&[tag, "0000001111", "0101", "0000001"].concat());
@@ -277,7 +278,7 @@ fn uncompressed_mode_is_refused_where_it_is_announced() {
 }
 
 #[test]
-fn wide_row_costs_memory_by_the_stream_and_no_more_than_the_limit() {
+fn memory_of_a_wide_row_is_bounded_by_the_stream_and_the_limit() {
     let width = i32::MAX as usize;
     let mut scratch = Scratch::default();
     let shape = shape(width, 0);

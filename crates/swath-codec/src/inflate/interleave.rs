@@ -1,37 +1,38 @@
 //! The loop that decodes several streams at once.
 //!
-//! Each look-up in a table needs the bits that the one before it left, so a single stream runs at the latency of these loads.
-//! Streams do not wait for each other: a step of one lane is made while those of the others are under way.
+//! Each table look-up needs the bits that the previous look-up left, so the speed of a single stream is limited
+//! by the latency of these loads. Streams are independent: the CPU executes a step of one lane while the loads
+//! of the other lanes are pending.
 
 use super::LANES;
 use super::lane::Lane;
 use super::table::{LITERAL, Tables};
 
-/// Lanes with fewer steps than this are decoded to their end one symbol at a time.
+/// Lanes with fewer remaining steps than this are decoded to their end one symbol at a time.
 const FEW_STEPS: usize = 4;
 
-/// Why the loop stopped.
+/// The reason why the loop stopped.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event {
-    /// The next symbol of a lane is none that the loop handles.
+    /// The loop does not handle the next symbol of a lane.
     Symbol(usize),
     /// A lane is near its end.
     NearEnd(usize),
-    /// The lanes have moved on.
+    /// The lanes have advanced.
     Moved,
 }
 
-/// Decodes `lanes` by equal numbers of steps, until one of them needs something else.
+/// Decodes `lanes` by equal numbers of steps, until one of them needs other code.
 pub(super) fn run(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("bmi1") && std::arch::is_x86_feature_detected!("bmi2") {
-        // SAFETY: the processor has these instructions.
+        // SAFETY: the CPU has these instructions.
         return unsafe { run_bmi(lanes, tables) };
     }
     run_any(lanes, tables)
 }
 
-/// [`run_any`] with shifts that take their count from any register.
+/// [`run_any`], compiled with shift instructions that take their count from any register.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi1,bmi2")]
 fn run_bmi(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
@@ -57,20 +58,20 @@ fn run_any(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
     }
 }
 
-/// Eight bytes of a stream from the byte of `bit` on, without the bits before it.
+/// Returns eight bytes of a stream from the byte of `bit` on, without the bits before `bit`.
 ///
 /// # Safety
 /// The eight bytes must belong to a live slice whose address is exposed.
 #[inline(always)]
 unsafe fn word(bit: u64) -> u64 {
     let from = std::ptr::with_exposed_provenance::<[u8; 8]>((bit >> 3) as usize);
-    // SAFETY: the caller vouches for the bytes, which need no alignment.
+    // SAFETY: the caller guarantees the bytes, which need no alignment.
     let bytes = unsafe { *from };
     u64::from_le_bytes(bytes) >> (bit & 7)
 }
 
-/// A loop over the lanes named, which leaves it with the number of the lane whose next symbol is another than a literal and a
-/// short match.
+/// Defines a loop over the named lanes. It stops with the index of a lane whose next symbol is neither a
+/// literal nor a short match.
 macro_rules! interleaved {
     ($name:ident, $count:literal, $($lane:literal $bit:ident $out:ident $reach:ident),*) => {
         #[inline(always)]
@@ -85,7 +86,7 @@ macro_rules! interleaved {
                 }
                 steps -= 1;
                 $(
-                    // SAFETY: `Lane::steps` has counted for each lane how often this may be done.
+                    // SAFETY: `Lane::steps` has computed for each lane how many steps are allowed.
                     match unsafe { step(&tables[$lane], $bit, $out, $reach) } {
                         (bit, out, true) => ($bit, $out) = (bit, out),
                         (bit, out, false) => {
@@ -106,17 +107,17 @@ interleaved!(run_2, 2, 0 bit0 out0 reach0, 1 bit1 out1 reach1);
 interleaved!(run_3, 3, 0 bit0 out0 reach0, 1 bit1 out1 reach1, 2 bit2 out2 reach2);
 interleaved!(run_4, 4, 0 bit0 out0 reach0, 1 bit1 out1 reach1, 2 bit2 out2 reach2, 3 bit3 out3 reach3);
 
-/// Decodes up to one literal and a short match, or up to five literals. Returns where the lane is then, and whether it has come
-/// to a symbol that needs more than this.
+/// Decodes up to one literal and a short match, or up to five literals. Returns the new position of the lane,
+/// and whether its next symbol requires other code.
 ///
 /// # Safety
 /// The 8 bytes from that of `bit` on must be readable, the 32 bytes from `out` on writable, and `reach` + 16 bytes before `out`
 /// must be decoded.
 #[inline(always)]
 unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mut u8, bool) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     let word = unsafe { word(bit) };
-    // The entry of anything but a literal takes no bits here: the same entry is found again.
+    // An entry that is not a literal consumes no bits here, so the next look-up finds the same entry.
     let first = tables.literal(word);
     // SAFETY: 1 of 32 bytes.
     unsafe { out.write((first >> 16) as u8) };
@@ -134,8 +135,9 @@ unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mu
         if distance.wrapping_sub(length) > reach {
             return (bit, out, false);
         }
-        // SAFETY: the test has ruled out all symbols but a match of at most 16 bytes at a distance of at least its length, and
-        // of at most `reach` + 16 bytes. So all bytes of the match are decoded, and 17 of 32 bytes are written.
+        // SAFETY: the test excludes every symbol except a match of at most 16 bytes, at a distance of at least
+        // its length and at most `reach` + 16 bytes. So all bytes of the match are decoded, and 17 of 32 bytes
+        // are written.
         let out = unsafe {
             let bytes = out.sub(distance as usize).cast::<[u8; 16]>().read();
             out.cast::<[u8; 16]>().write(bytes);
@@ -143,8 +145,9 @@ unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mu
         };
         (bit + u64::from(used + (entry & 63)), out, true)
     } else {
-        // The first is a literal too, or the second would not be one. Of those that follow, all after one that is not a literal
-        // are that one again, take no bits and count for nothing. 5 literals of 10 bits are fewer than the 57 of a word.
+        // The first entry is a literal too, because otherwise the second would not be one. After the first
+        // entry that is not a literal, every look-up returns that entry again, consumes no bits and adds
+        // nothing to the count. 5 literals of 10 bits are fewer than the 57 bits of a word.
         let mut sum = first + second;
         let mut word = word >> (second & 63);
         // SAFETY: 5 of 32 bytes.

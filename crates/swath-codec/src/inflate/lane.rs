@@ -1,16 +1,16 @@
-//! One zlib stream (RFC 1950) on its way through the decoder, in safe code: headers, tables, and one symbol at a time with all
-//! bounds tested. The interleaved loop does the rest.
+//! The state of one zlib stream (RFC 1950) in the decoder. This is safe code: it reads headers, builds tables,
+//! and decodes one symbol at a time with all bounds checked. The interleaved loop does the rest.
 
 use libdeflater::adler32;
 
 use super::Stream;
 use super::table::{MAX_SHORT, Symbol, Tables, low};
 
-/// A stream that this decoder does not decode to its end.
+/// The error for a stream that this decoder does not decode to its end.
 #[derive(Debug)]
 pub(super) struct Refused;
 
-/// Whether a stream goes on.
+/// Whether a stream continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     More,
@@ -19,40 +19,41 @@ pub(super) enum Progress {
 
 type Result<T> = std::result::Result<T, Refused>;
 
-/// Bytes of the checksum behind the compressed data.
+/// The number of bytes of the checksum after the compressed data.
 const CHECKSUM: usize = 4;
 
 /// The largest distance of the format.
 const MAX_DISTANCE: usize = 1 << 15;
 
-/// More bits than a step of the interleaved loop reads.
+/// An upper bound of the bits that a step of the interleaved loop reads.
 pub(super) const STEP_BITS: usize = 64;
 
-/// As many bytes as a step of the interleaved loop may write, or more.
+/// An upper bound of the bytes that a step of the interleaved loop writes.
 pub(super) const STEP_BYTES: usize = 32;
 
 /// The order in which the lengths of the code length code are stored (RFC 1951, 3.2.7).
 const LENGTH_ORDER: [u8; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/// A stream, how far it is read, and what is decoded of it.
+/// A stream, its read position, and its decoded bytes.
 #[derive(Debug)]
 pub(super) struct Lane<'a> {
     src: &'a [u8],
     dst: &'a mut [u8],
-    /// Bits of `src` that are read.
+    /// The number of bits of `src` that were read.
     at: usize,
-    /// Bits of `src` before the checksum. `at` is never larger.
+    /// The number of bits of `src` before the checksum. `at` is never larger.
     end: usize,
-    /// Bytes of `dst` that are decoded.
+    /// The number of decoded bytes in `dst`.
     len: usize,
     /// Whether the block is the last one.
     last: bool,
-    /// Takes the number of decoded bytes when the stream is decoded.
+    /// Receives the number of decoded bytes when the stream is complete.
     result: &'a mut Option<usize>,
 }
 
 impl<'a> Lane<'a> {
-    /// The stream with its headers read and so many bytes decoded that [`reach`](Self::reach) is defined.
+    /// Returns the stream after reading its headers and decoding enough bytes that [`reach`](Self::reach) is
+    /// defined.
     pub(super) fn start(stream: &'a mut Stream<'_>, tables: &mut Tables) -> Result<(Self, Progress)> {
         let Stream { src, dst, len: result } = stream;
         *result = None;
@@ -78,27 +79,28 @@ impl<'a> Lane<'a> {
         Ok((lane, progress))
     }
 
-    /// How many steps of the interleaved loop can be made without a test of bounds: each reads 8 bytes and moves on by less than
-    /// [`STEP_BITS`], and writes [`STEP_BYTES`] or fewer.
+    /// Returns the number of steps of the interleaved loop that need no bounds checks. Each step reads 8 bytes,
+    /// advances by less than [`STEP_BITS`], and writes at most [`STEP_BYTES`].
     #[inline]
     pub(super) fn steps(&self) -> usize {
         ((self.end - self.at) / STEP_BITS).saturating_sub(1).min((self.dst.len() - self.len) / STEP_BYTES)
     }
 
-    /// The largest difference between distance and length of a short match that certainly stays inside the decoded bytes.
+    /// Returns the largest difference between distance and length of a short match that is always inside the
+    /// decoded bytes.
     #[inline]
     pub(super) fn reach(&self) -> u32 {
         (self.len - MAX_SHORT as usize).min(MAX_DISTANCE) as u32
     }
 
-    /// The address of the next bit of the stream, in bits, and the place of the next decoded byte.
+    /// Returns the address of the next bit of the stream, in bits, and the address of the next decoded byte.
     #[inline]
     pub(super) fn cursor(&mut self) -> (u64, *mut u8) {
         let address = self.src.as_ptr().expose_provenance() as u64;
         (address * 8 + self.at as u64, self.dst.as_mut_ptr().wrapping_add(self.len))
     }
 
-    /// Takes over what the interleaved loop has read and written since [`cursor`](Self::cursor).
+    /// Stores the position that the interleaved loop has reached since [`cursor`](Self::cursor).
     #[inline]
     pub(super) fn advance(&mut self, (bit, out): (u64, *mut u8)) {
         self.at = (bit - self.src.as_ptr().addr() as u64 * 8) as usize;
@@ -106,7 +108,7 @@ impl<'a> Lane<'a> {
         debug_assert!(self.at <= self.end && self.len <= self.dst.len());
     }
 
-    /// Reports the number of decoded bytes if the checksum behind the stream is theirs.
+    /// Reports the number of decoded bytes if the checksum after the stream matches them.
     pub(super) fn finish(self) {
         let checksum = self.src.get(self.at.div_ceil(8)..).and_then(|rest| rest.first_chunk());
         if checksum.is_some_and(|&checksum| adler32(&self.dst[..self.len]) == u32::from_be_bytes(checksum)) {
@@ -121,10 +123,10 @@ impl<'a> Lane<'a> {
         Ok(Progress::Done)
     }
 
-    /// Decodes one symbol, and at the end of a block the header of the next.
+    /// Decodes one symbol and, at the end of a block, the header of the next block.
     #[inline]
     pub(super) fn step(&mut self, tables: &mut Tables) -> Result<Progress> {
-        // At most 20 bits for a length and 28 for a distance.
+        // At most 20 bits for a length and 28 bits for a distance.
         let word = self.word();
         let (symbol, bits) = tables.symbol(word);
         match symbol {
@@ -147,7 +149,7 @@ impl<'a> Lane<'a> {
         Ok(Progress::More)
     }
 
-    /// At least the next 57 bits, with zeros after the end of `src`.
+    /// Returns at least the next 57 bits, with zeros after the end of `src`.
     #[inline]
     fn word(&self) -> u64 {
         let from = self.at / 8;
@@ -190,7 +192,7 @@ impl<'a> Lane<'a> {
             let byte = self.dst[from];
             self.dst[self.len..to].fill(byte);
         } else {
-            // What is copied of a repeated piece doubles the piece.
+            // Each copy of a repeated pattern doubles the length of the pattern.
             let mut at = self.len;
             while at < to {
                 let part = (at - from).min(to - at);
@@ -202,7 +204,7 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    /// Reads block headers, and stored blocks whole, until the tables are those of the block that follows.
+    /// Reads block headers, and whole stored blocks, until the tables are those of the next compressed block.
     #[cold]
     fn next_block(&mut self, tables: &mut Tables) -> Result<Progress> {
         loop {
@@ -245,7 +247,7 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    /// Reads the code lengths of a block with codes of its own and builds its tables.
+    /// Reads the code lengths of a block with dynamic codes and builds its tables.
     fn read_codes(&mut self, tables: &mut Tables) -> Result<()> {
         let literals = self.take(5)? + 257;
         let distances = self.take(5)? + 1;
@@ -255,7 +257,7 @@ impl<'a> Lane<'a> {
             lengths[usize::from(symbol)] = self.take(3)? as u8;
         }
         let code = length_code(&lengths).ok_or(Refused)?;
-        // Repeats may run 137 entries too far before that is noticed.
+        // Repeats may write 137 entries too far before the check detects it.
         let mut lengths = [0_u8; 320 + 138];
         let mut count = 0;
         while count < literals + distances {
@@ -298,7 +300,8 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// The table of the code that code lengths are stored in: `symbol << 3 | bits` for each 7 bits. `None` when it is not complete.
+/// Returns the table of the code of the code lengths: `symbol << 3 | bits` for each 7 bits, or `None` if the
+/// code is not complete.
 fn length_code(lengths: &[u8; 19]) -> Option<[u8; 128]> {
     let mut table = [0; 128];
     let mut code = 0_usize;

@@ -1,35 +1,35 @@
 //! Decoding tables of one Deflate block, built from its code lengths (RFC 1951, 3.2).
 //!
-//! The formats of the entries let the interleaved loop use them with few instructions; [`Symbol`] and [`Distance`] are the
-//! same entries taken apart for all other code.
+//! The formats of the entries let the interleaved loop use them with few instructions. [`Symbol`] and
+//! [`Distance`] are the same entries in decoded form, for all other code.
 
-/// Bits that index the primary table of literals and lengths. 10 bits are 4 KiB per lane, so that the tables of all lanes stay
-/// in the first-level cache.
+/// The number of bits that index the primary table of literals and lengths. 10 bits are 4 KiB per lane, so the
+/// tables of all lanes stay in the first-level cache.
 const LITERAL_BITS: u32 = 10;
 
-/// Bits that index the primary table of distances.
+/// The number of bits that index the primary table of distances.
 const DISTANCE_BITS: u32 = 8;
 
-/// Longest code of the format.
+/// The longest code of the format.
 const MAX_BITS: usize = 15;
 
-/// The longest match that has an entry of its own.
+/// The longest match that has its own entry.
 pub(super) const MAX_SHORT: u32 = 16;
 
-/// Flag of a literal, and one literal in the sum of entries.
+/// The flag of a literal, which also counts as one literal in the sum of entries.
 pub(super) const LITERAL: u32 = 1 << 6;
 
-/// Entries of literals and lengths that are neither a literal nor a short match have this in their upper half, which is more
+/// The upper half of entries of literals and lengths that are neither a literal nor a short match. It is larger
 /// than any distance.
 const OTHER: u32 = 0xC000;
 
-/// Set beside [`OTHER`] when the code continues in a subtable, whose number is in the bits below.
+/// Set together with [`OTHER`] if the code continues in a subtable, whose index is in the bits below.
 const SUBTABLE: u32 = 0x2000;
 
 /// A distance code that no stream may use: distance 1 with no bits.
 const INVALID: u32 = 1 << 16;
 
-/// Lengths of symbols 257 to 285: the smallest, and the number of extra bits.
+/// Lengths of symbols 257 to 285: the smallest length, and the number of extra bits.
 const LENGTHS: [(u16, u8); 29] = {
     let mut lengths = [(0, 0); 29];
     let (mut i, mut base) = (0, 3);
@@ -43,7 +43,7 @@ const LENGTHS: [(u16, u8); 29] = {
     lengths
 };
 
-/// Distances of symbols 0 to 29: the smallest, and the number of extra bits.
+/// Distances of symbols 0 to 29: the smallest distance, and the number of extra bits.
 const DISTANCES: [(u16, u8); 30] = {
     let mut distances = [(0, 0); 30];
     let (mut i, mut base) = (0, 1);
@@ -58,22 +58,24 @@ const DISTANCES: [(u16, u8); 30] = {
 
 /// The tables of one block.
 ///
-/// A literal is `byte << 16 | LITERAL | bits`. A match of up to [`MAX_SHORT`] bytes is `length << 16 | bits << 9`, with its extra
-/// bits counted and looked up. Everything else has [`OTHER`] in its upper half. The low 9 bits of all but literals are 0.
+/// A literal is `byte << 16 | LITERAL | bits`. A match of up to [`MAX_SHORT`] bytes is `length << 16 | bits <<
+/// 9`; `bits` and the length include its extra bits. Everything else has [`OTHER`] in its upper half. The low 9
+/// bits of every entry that is not a literal are 0.
 ///
 /// A distance is `base << 16 | bits << 8 | bits and extra bits`. Exceptions have 0 in the low 6 bits and a base below 3.
 #[repr(C, align(64))]
 pub(super) struct Tables {
     literals: [u32; 1 << LITERAL_BITS],
     distances: [u32; 1 << DISTANCE_BITS],
-    /// Codes longer than the index: `symbol << 4 | bits`. A complete code has at least two of them behind an index.
+    /// Codes longer than the index: `symbol << 4 | bits`. In a complete code at least two of them follow an
+    /// index.
     literal_subtables: [u16; 144 << (MAX_BITS as u32 - LITERAL_BITS)],
     distance_subtables: [u16; 16 << (MAX_BITS as u32 - DISTANCE_BITS)],
     literal_subtable_bits: u32,
     distance_subtable_bits: u32,
 }
 
-/// What the next bits of a block are.
+/// The meaning of the next bits of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Symbol {
     Literal(u8),
@@ -96,19 +98,20 @@ impl Tables {
         }
     }
 
-    /// The entry of the literal or length at the low end of `word`.
+    /// Returns the entry of the literal or length at the low end of `word`.
     #[inline(always)]
     pub(super) fn literal(&self, word: u64) -> u32 {
         self.literals[word as usize % (1 << LITERAL_BITS)]
     }
 
-    /// The entry of the distance at the low end of `word`.
+    /// Returns the entry of the distance at the low end of `word`.
     #[inline(always)]
     pub(super) fn distance(&self, word: u64) -> u32 {
         self.distances[word as usize % (1 << DISTANCE_BITS)]
     }
 
-    /// The literal or length at the low end of `word`, of which 20 bits are used, and how many bits it takes.
+    /// Decodes the literal or length in the low 20 bits of `word`. Returns it with the number of bits that it
+    /// takes.
     pub(super) fn symbol(&self, word: u64) -> (Symbol, u32) {
         let entry = self.literal(word);
         if entry & LITERAL != 0 {
@@ -138,7 +141,7 @@ impl Tables {
         }
     }
 
-    /// The distance at the low end of `word`, of which 28 bits are used, and how many bits it takes.
+    /// Decodes the distance in the low 28 bits of `word`. Returns it with the number of bits that it takes.
     pub(super) fn full_distance(&self, word: u64) -> Option<(usize, u32)> {
         let entry = self.distance(word);
         if entry & 63 != 0 {
@@ -156,8 +159,9 @@ impl Tables {
         Some((usize::from(base) + low(word >> bits, extra) as usize, bits + extra))
     }
 
-    /// Builds the tables of a block with these code lengths. Returns `None` when they are not those of a usable code: both codes
-    /// must be complete, except that a block may have no or one code of 1 bit for distances.
+    /// Builds the tables of a block with these code lengths. Returns `None` if they do not define a usable
+    /// code: both codes must be complete, except that the distances of a block may have no code or one code of
+    /// 1 bit.
     pub(super) fn build(&mut self, literal_lengths: &[u8], distance_lengths: &[u8]) -> Option<()> {
         let code = Code::new(literal_lengths);
         if !code.is_complete() {
@@ -181,7 +185,8 @@ impl Tables {
     }
 }
 
-/// The entries of one code: 2 to the power of `extra` of them, for as many extra bits, each `step` more than the one before.
+/// The entries of one code: 2 to the power of `extra` entries, one for each value of the extra bits, each
+/// larger than the previous by `step`.
 struct Leaf {
     entry: u32,
     extra: u32,
@@ -195,7 +200,7 @@ fn literal_leaf(symbol: usize, bits: u32) -> Leaf {
     }
     if let Some(&(base, extra)) = LENGTHS.get(symbol.wrapping_sub(257)) {
         let (base, extra) = (u32::from(base), u32::from(extra));
-        // Bases and extra bits are such that no range of lengths crosses `MAX_SHORT`.
+        // The bases and extra bits are such that no range of lengths crosses `MAX_SHORT`.
         if base <= MAX_SHORT && bits + extra <= LITERAL_BITS {
             return Leaf { entry: base << 16 | (bits + extra) << 9, extra, step: 1 << 16 };
         }
@@ -212,16 +217,16 @@ fn distance_leaf(symbol: usize, bits: u32) -> Leaf {
     Leaf { entry, extra: 0, step: 0 }
 }
 
-/// The canonical code of some code lengths.
+/// The canonical code for a list of code lengths.
 struct Code {
-    /// How many codes have each length.
+    /// The number of codes of each length.
     counts: [u16; MAX_BITS + 1],
     /// The symbols in the order of their codes.
     sorted: [u16; 320],
 }
 
 impl Code {
-    /// `lengths` are at most 320 values up to 15; 0 is a symbol without a code.
+    /// `lengths` has at most 320 values up to 15; 0 is a symbol without a code.
     fn new(lengths: &[u8]) -> Self {
         let mut counts = [0; MAX_BITS + 1];
         for &length in lengths {
@@ -243,7 +248,7 @@ impl Code {
         Self { counts, sorted }
     }
 
-    /// The share of all codes of 15 bits that begin with a code, out of 32768.
+    /// The number of 15-bit words, out of 32768, that start with a code.
     fn space(&self) -> u32 {
         self.counts.iter().enumerate().map(|(length, &count)| u32::from(count) << (MAX_BITS - length)).sum()
     }
@@ -256,8 +261,8 @@ impl Code {
         self.counts[1] <= 1 && self.counts[2..].iter().all(|&count| count == 0)
     }
 
-    /// Writes the entries of all codes, those longer than the index into `subtables`, and returns how many bits index one of
-    /// these.
+    /// Writes the entries of all codes. Codes longer than the index go into `subtables`. Returns the number of
+    /// bits that index a subtable.
     #[inline(always)]
     fn fill<const N: usize>(
         &self,
@@ -270,7 +275,7 @@ impl Code {
         let longest = self.counts.iter().rposition(|&count| count != 0).unwrap_or(0) as u32;
         let subtable_bits = longest.saturating_sub(index_bits);
         let mut sorted = self.sorted.iter();
-        // The next code, its first bit lowest, as in the stream.
+        // The next code, with its first bit lowest, as in the stream.
         let mut code = 0_u32;
         let (mut subtable, mut prefix) = (0, u32::MAX);
         for (bits, &count) in self.counts.iter().enumerate().take(longest as usize + 1).skip(1) {
@@ -299,7 +304,7 @@ impl Code {
                         *entry = symbol << 4 | bits as u16;
                     }
                 }
-                // Adds 1 at the last bit of the code, with the carry towards the first.
+                // Adds 1 at the last bit of the code; the carry moves towards the first bit.
                 let mut bit = 1 << (bits - 1);
                 while code & bit != 0 {
                     code ^= bit;

@@ -1,5 +1,5 @@
-//! The decoder against libdeflate: whatever it accepts, libdeflate accepts, with the same bytes; and it accepts all streams that
-//! encoders write.
+//! Compares the decoder with libdeflate: libdeflate accepts every stream that the decoder accepts, with the
+//! same bytes, and the decoder accepts all streams that encoders write.
 
 use libdeflater::{CompressionLvl, Compressor, Decompressor, adler32};
 use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, compress, create_comp_flags_from_zip_params};
@@ -8,7 +8,7 @@ use super::{Inflater, Stream};
 use crate::deflate;
 use crate::torture::{classes, noise, ramp};
 
-/// Bytes after each output that must stay as they are.
+/// The number of bytes after each output that must not change.
 const GUARD: usize = 64;
 
 struct Random(u64);
@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// A stream, the room for its output, and whether it must be accepted.
+/// A stream, the size of its output buffer, and whether it must be accepted.
 #[derive(Clone)]
 struct Case {
     stream: Vec<u8>,
@@ -30,7 +30,7 @@ struct Case {
     sound: bool,
 }
 
-/// Decodes all cases in one batch and compares each with libdeflate. Returns how many were accepted.
+/// Decodes all cases in one batch and compares each with libdeflate. Returns the number of accepted cases.
 fn check(inflater: &mut Inflater, cases: &[Case]) -> usize {
     let mut outs: Vec<Vec<u8>> = cases.iter().map(|case| vec![0xA5; case.room + GUARD]).collect();
     let mut streams: Vec<Stream<'_>> =
@@ -38,14 +38,14 @@ fn check(inflater: &mut Inflater, cases: &[Case]) -> usize {
     inflater.decode(&mut streams);
     let lens: Vec<Option<usize>> = streams.iter().map(|stream| stream.len).collect();
     for ((case, out), len) in cases.iter().zip(&outs).zip(&lens) {
-        assert!(out[case.room..].iter().all(|&byte| byte == 0xA5), "wrote beyond its slice");
+        assert!(out[case.room..].iter().all(|&byte| byte == 0xA5), "the decoder wrote beyond its slice");
         let mut expected = vec![0; case.room];
         let oracle = Decompressor::new().zlib_decompress(&case.stream, &mut expected);
         if let Some(len) = len {
             assert_eq!(oracle, Ok(*len));
-            assert!(out[..*len] == expected[..*len], "other bytes than libdeflate");
+            assert!(out[..*len] == expected[..*len], "the bytes differ from libdeflate");
         } else {
-            assert!(!case.sound, "refused a sound stream; libdeflate: {oracle:?}");
+            assert!(!case.sound, "the decoder refused a valid stream; libdeflate: {oracle:?}");
         }
     }
     lens.iter().flatten().count()
@@ -56,7 +56,7 @@ fn plains() -> Vec<Vec<u8>> {
     for len in [2, 15, 16, 17, 100, 3000, 66_000, 200_000] {
         plains.extend([noise(len, 256), noise(len, 3), noise(len, 90), classes(len), ramp(len)]);
     }
-    // Skewed values, whose codes have many lengths.
+    // Skewed values, which produce codes of many lengths.
     plains.push(noise(150_000, 256).iter().zip(noise(150_001, 256)).map(|(&a, b)| a & b & b.rotate_left(3)).collect());
     plains.push(noise(150_000, 256).iter().map(|a| (a.trailing_zeros() * 31) as u8 ^ (a & 1)).collect());
     plains
@@ -91,7 +91,7 @@ fn streams_of_all_levels_and_strategies_are_accepted() {
     }
     let mut inflater = Inflater::new();
     assert_eq!(check(&mut inflater, &cases), cases.len());
-    // Each alone, in pairs and in threes: the loops for fewer lanes.
+    // Each stream alone, in pairs and in threes, to test the loops for fewer lanes.
     for count in 1..4 {
         for some in cases.chunks(count).step_by(3) {
             check(&mut inflater, some);
@@ -100,7 +100,7 @@ fn streams_of_all_levels_and_strategies_are_accepted() {
 }
 
 #[test]
-fn room_and_trailing_bytes_count_as_in_libdeflate() {
+fn output_size_and_trailing_bytes_are_handled_as_in_libdeflate() {
     let mut cases = Vec::new();
     for plain in [noise(3000, 90), classes(3000), ramp(40_000), noise(3000, 256), vec![1; 500]] {
         for level in [0, 1, 6, 12] {
@@ -157,7 +157,7 @@ fn damaged_streams_are_accepted_only_if_libdeflate_does_and_do_not_disturb_other
 }
 
 #[test]
-fn bytes_without_structure_are_refused_or_equal() {
+fn random_bytes_are_refused_or_decoded_as_in_libdeflate() {
     let mut inflater = Inflater::new();
     let mut random = Random(99);
     for _ in 0..400 {
@@ -191,17 +191,17 @@ impl Bits {
         }
     }
 
-    /// A code, first bit highest.
+    /// Writes a code, highest bit first.
     fn put_code(&mut self, (code, bits): (usize, usize)) {
         (0..bits).rev().for_each(|bit| self.put(code >> bit & 1, 1));
     }
 }
 
-/// Lengths of a complete code for `count` symbols of `total`, chosen by splitting random leaves.
+/// Returns the lengths of a complete code for `count` symbols of `total`, chosen by splitting random leaves.
 fn random_lengths(random: &mut Random, count: usize, total: usize, must: &[usize]) -> Vec<u8> {
     let mut leaves = vec![1, 1];
     while leaves.len() < count {
-        // Deep trees often, so that subtables are used.
+        // Often a deep tree, so that subtables are used.
         let at = if random.below(3) == 0 { leaves.len() - 1 } else { random.below(leaves.len()) };
         if leaves[at] < 15 {
             leaves[at] += 1;
@@ -233,8 +233,8 @@ fn codes(lengths: &[u8]) -> Vec<(usize, usize)> {
     codes
 }
 
-/// A stream of blocks with random codes, which uses them at random, and its size. Symbols that the format does not have are
-/// used too if `hostile`.
+/// Returns a stream of blocks with random codes and random symbols, and its decoded size. If `hostile`, it also
+/// uses symbols that the format does not define.
 fn random_stream(random: &mut Random, hostile: bool) -> (Vec<u8>, usize) {
     let mut bits = Bits::default();
     bits.put(0x78, 8);
@@ -255,7 +255,7 @@ fn random_stream(random: &mut Random, hostile: bool) -> (Vec<u8>, usize) {
         bits.put(most - 257, 5);
         bits.put(distance_lengths.len() - 1, 5);
         bits.put(15, 4);
-        // The code of lengths: 16 symbols of 4 bits.
+        // The code of the code lengths: 16 symbols of 4 bits.
         bits.put(0, 9);
         (0..16).for_each(|_| bits.put(4, 3));
         for &length in literal_lengths.iter().chain(&distance_lengths) {
@@ -271,7 +271,7 @@ fn random_stream(random: &mut Random, hostile: bool) -> (Vec<u8>, usize) {
                 plain.push(symbol as u8);
                 continue;
             }
-            // RFC 1951, 3.2.5, written apart from the decoder's tables.
+            // RFC 1951, 3.2.5, written independently of the decoder's tables.
             let extra = if symbol < 265 || symbol == 285 { 0 } else { (symbol - 261) / 4 };
             let base = match symbol {
                 ..265 => symbol - 254,
@@ -324,7 +324,7 @@ fn random_codes_and_symbols_decode_as_in_libdeflate() {
 }
 
 #[test]
-fn batches_give_what_each_stream_gives_alone() {
+fn batches_return_the_same_as_single_streams() {
     let mut random = Random(5);
     let mut alone = deflate::Decoder::new();
     let mut together = deflate::Decoder::new();

@@ -1,13 +1,14 @@
-//! Complete streams of other encoders, without the tables that the JPEGTables tag has for all blocks of a file.
+//! Removes from complete streams of other encoders the tables that the JPEGTables tag contains for all blocks
+//! of a file.
 
 use super::encode::SOI;
 use super::{DHT, DQT, EOI, SOS};
 
-/// The segment of JFIF, which repeats what the tags of a file contain.
+/// The JFIF segment. It repeats information that the tags of the file contain.
 const JFIF: u8 = 0xe0;
 
-/// Appends a stream without the tables that `tables` also contains, and without JFIF's segment. Where the two are not of the usual form
-/// the stream is taken over as it is, and then its own tables count.
+/// Appends a stream without the tables that `tables` also contains, and without the JFIF segment. If either
+/// input does not have the usual form, the stream is appended unchanged, and decoders use its own tables.
 pub fn abbreviate(stream: &[u8], tables: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     if shorten(stream, tables, out).is_none() {
@@ -34,7 +35,7 @@ fn shorten(stream: &[u8], tables: &[u8], out: &mut Vec<u8>) -> Option<()> {
             _ => vec![body],
         };
         if matches!(marker, DQT | DHT) {
-            // What defines one twice means both, each in its place.
+            // A stream that defines the same table twice uses both definitions, each from its position on.
             for name in kept.iter().map(|table| (marker, table[0])) {
                 if seen.contains(&name) {
                     return None;
@@ -56,8 +57,8 @@ fn shorten(stream: &[u8], tables: &[u8], out: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// The next marker, and the content of its segment; none in that of the end. The decoder's `next_segment` looks for a marker behind
-/// any bytes before it; a copied stream must keep those bytes.
+/// Returns the next marker and the content of its segment; the end marker has no content. The decoder's
+/// `next_segment` skips any bytes before a marker, but a copied stream must keep those bytes.
 fn next<'a>(rest: &mut &'a [u8]) -> Option<(u8, Option<&'a [u8]>)> {
     let [0xff, marker, behind @ ..] = *rest else { return None };
     if *marker == EOI {
@@ -70,7 +71,7 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<(u8, Option<&'a [u8]>)> {
     Some((*marker, Some(body)))
 }
 
-/// The tables of a segment: each begins with a byte that names it.
+/// Returns the tables of a segment. Each starts with a byte that has its number.
 fn split(marker: u8, mut body: &[u8]) -> Option<Vec<&[u8]>> {
     let mut tables = Vec::new();
     while let Some(&first) = body.first() {
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
     use crate::{SampleFormat, Shape};
 
-    /// Tables of a file and a block that needs them.
+    /// Returns the tables of a file and a block that needs them.
     fn pair(quality: u8) -> (Vec<u8>, Vec<u8>) {
         let params = EncodeParams { quality, colour: EncodeColour::YCbCr { subsampling: (2, 2) } };
         let shape = Shape { width: 24, height: 16, samples: 3, bits: 8, format: SampleFormat::Uint };
@@ -102,7 +103,8 @@ mod tests {
         (encode_tables(&params, 3).unwrap(), block)
     }
 
-    /// The block with tables of its own, as a library writes it: JFIF's segment, and one segment for all tables of a kind.
+    /// Returns the block with its own tables, as a library writes it: the JFIF segment, and one segment for all
+    /// tables of a kind.
     fn complete(tables: &[u8], block: &[u8]) -> Vec<u8> {
         let mut stream = b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0".to_vec();
         for wanted in [DQT, DHT] {
@@ -126,33 +128,37 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_the_file_has_are_left_out() {
+    fn tables_that_the_file_has_are_removed() {
         let (tables, block) = pair(80);
         assert_eq!(abbreviated(&complete(&tables, &block), &tables), block);
         assert_eq!(abbreviated(&block, &tables), block);
     }
 
     #[test]
-    fn tables_that_differ_stay() {
+    fn tables_that_differ_are_kept() {
         let (tables, block) = pair(80);
         let (others, _) = pair(40);
         let stream = complete(&tables, &block);
         let found = abbreviated(&stream, &others);
         let (quantization, codes) = (2 * 65, stream.len() - block.len() - 18 - 2 * 4 - 2 * 65);
-        assert_eq!(found.len(), block.len() + 4 + quantization, "not the codes, which are the same: {codes} bytes");
+        assert_eq!(
+            found.len(),
+            block.len() + 4 + quantization,
+            "the Huffman tables are equal and removed: {codes} bytes"
+        );
         assert!(found.windows(2).any(|two| two == [0xff, DQT]) && !found.windows(2).any(|two| two == [0xff, DHT]));
     }
 
     #[test]
-    fn what_is_not_of_the_usual_form_is_taken_over_as_it_is() {
+    fn stream_without_the_usual_form_is_copied_unchanged() {
         let (tables, block) = pair(80);
         let stream = complete(&tables, &block);
         for end in 0..stream.len() - block.len() + 20 {
             assert_eq!(abbreviated(&stream[..end], &tables), stream[..end], "cut at {end}");
         }
-        assert_eq!(abbreviated(&stream, b"\xff\xd8\xff\xdb\0\x04ab\xff\xd9"), stream, "tables that are none");
+        assert_eq!(abbreviated(&stream, b"\xff\xd8\xff\xdb\0\x04ab\xff\xd9"), stream, "invalid tables");
         assert_eq!(abbreviated(&stream, b""), stream);
-        // The same table twice, with another meaning the second time.
+        // The same table twice, with different content the second time.
         let mut twice = stream.clone();
         twice.splice(2..20, [0xff, DQT, 0, 67, 0].into_iter().chain([9; 64]));
         assert_eq!(abbreviated(&twice, &tables), twice);

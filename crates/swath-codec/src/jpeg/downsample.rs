@@ -1,9 +1,9 @@
-//! Rows of pixels, from the block into the planes of the components: what [`output`](super::output) and
-//! [`upsample`](super::upsample) undo.
+//! Copies rows of pixels from the block into the planes of the components: the inverse of
+//! [`output`](super::output) and [`upsample`](super::upsample).
 //!
 //! Colours and averages are rounded as in libjpeg.
 
-/// Takes sample `n` of each pixel of `count` samples.
+/// Copies sample `n` of each pixel of `count` samples.
 #[inline(always)]
 pub(super) fn deinterleave(pixels: &[u8], n: usize, count: usize, plane: &mut [u8]) {
     match count {
@@ -22,7 +22,7 @@ fn pick<const COUNT: usize>(pixels: &[u8], n: usize, plane: &mut [u8]) {
     }
 }
 
-/// Converts RGB to YCbCr as JFIF defines it. The planes are as long as there are pixels.
+/// Converts RGB to YCbCr as JFIF defines it. Each plane has one sample per pixel.
 #[inline(always)]
 pub(super) fn ycbcr(pixels: &[u8], luma: &mut [u8], blue: &mut [u8], red: &mut [u8]) {
     const HALF: i32 = 1 << 15;
@@ -30,14 +30,14 @@ pub(super) fn ycbcr(pixels: &[u8], luma: &mut [u8], blue: &mut [u8], red: &mut [
     let pixels = pixels.as_chunks::<3>().0.iter();
     for (((pixel, luma), blue), red) in pixels.zip(luma).zip(blue).zip(red) {
         let [r, g, b] = pixel.map(i32::from);
-        // Factors beyond 15 bits are split, since products of 16-bit numbers are the fastest.
+        // Factors of more than 15 bits are split, because products of 16-bit numbers are the fastest.
         *luma = ((19595 * r + 22086 * g + (g << 14) + 7471 * b + HALF) >> 16) as u8;
         *blue = ((-11059 * r - 21709 * g + (b << 15) + MIDDLE) >> 16) as u8;
         *red = (((r << 15) - 27439 * g - 5329 * b + MIDDLE) >> 16) as u8;
     }
 }
 
-/// Averages pairs. Halves are rounded down and up in turn, so that the mean of the row stays.
+/// Averages pairs. Halves are rounded down and up alternately, so that the mean of the row does not change.
 #[inline(always)]
 pub(super) fn halve_across(row: &[u8], out: &mut [u8]) {
     for (samples, out) in row.as_chunks::<4>().0.iter().zip(out.as_chunks_mut::<2>().0) {
@@ -46,7 +46,7 @@ pub(super) fn halve_across(row: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Averages squares of four. Rounding alternates, as above.
+/// Averages squares of four samples. The rounding alternates as in `halve_across`.
 #[inline(always)]
 pub(super) fn halve_both(upper: &[u8], lower: &[u8], out: &mut [u8]) {
     let rows = upper.as_chunks::<4>().0.iter().zip(lower.as_chunks::<4>().0);

@@ -1,8 +1,10 @@
-//! Encoding: baseline sequential streams with the standard Huffman tables (ITU-T T.81, annex K) and libjpeg's scale of quality.
+//! Encodes baseline sequential streams with the standard Huffman tables (ITU-T T.81, annex K) and libjpeg's
+//! scale of quality.
 //!
-//! Tables go into the JPEGTables tag once, blocks are abbreviated streams without them: byte for byte what GDAL writes with
-//! JPEGTABLESMODE=3. An encoder of our own, since the transform and the tests are there for the decoder: 2.0 to 2.6 times as
-//! fast as the `jpeg-encoder` crate with SIMD, about 0.75 times as fast as libjpeg-turbo.
+//! The tables are written once, into the JPEGTables tag, and the blocks are abbreviated streams without them:
+//! byte for byte what GDAL writes with JPEGTABLESMODE=3. Swath has its own encoder because the decoder already
+//! needs the transform and the tests. It is 2.0 to 2.6 times as fast as the `jpeg-encoder` crate with SIMD, and
+//! about 0.75 times as fast as libjpeg-turbo.
 
 use crate::jpeg::downsample::{deinterleave, halve_across, halve_both, ycbcr};
 use crate::jpeg::entropy::{AC, DC, Spelling, Writer};
@@ -12,11 +14,11 @@ use crate::jpeg::{CODEC, DHT, DQT, EOI, SOS};
 use crate::{Error, Result, SampleFormat, Shape};
 
 pub(super) const SOI: u8 = 0xd8;
-/// Baseline, and the extended frame that 16-bit quantisation values need.
+/// The markers of a baseline frame, and of an extended frame, which 16-bit quantisation values require.
 const SOF0: u8 = 0xc0;
 const SOF1: u8 = 0xc1;
 
-/// The largest width and height that libjpeg reads, a little less than the format's 65535.
+/// The largest width and height that libjpeg reads, slightly less than the format's 65535.
 const MAX_SIDE: usize = 65500;
 
 /// The quantisation tables of quality 50, luma and chroma (T.81 tables K.1 and K.2), in stream order.
@@ -36,34 +38,34 @@ const QUANT: [[u8; 64]; 2] = [
     ],
 ];
 
-/// How blocks are encoded.
+/// The parameters of the encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EncodeParams {
-    /// 1 to 100 on libjpeg's scale.
+    /// The quality, 1 to 100 on libjpeg's scale.
     pub quality: u8,
-    /// What is done to the colours.
+    /// The colour conversion.
     pub colour: EncodeColour,
 }
 
-/// What is done to the samples before they are coded.
+/// The conversion of the samples before coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncodeColour {
-    /// Nothing: one to four bands of any meaning. PhotometricInterpretation is anything but YCbCr.
+    /// No conversion: one to four bands of any meaning. PhotometricInterpretation is any value except YCbCr.
     Stored,
-    /// Three bands of RGB become YCbCr. PhotometricInterpretation is 6.
+    /// Three RGB bands become YCbCr. PhotometricInterpretation is 6.
     YCbCr {
         /// The YCbCrSubSampling tag: (1, 1), (2, 1) or (2, 2).
         subsampling: (u8, u8),
     },
 }
 
-/// Memory that is kept from block to block.
+/// Working memory that is reused from block to block.
 #[derive(Debug, Default)]
 pub struct EncodeScratch {
     bytes: Vec<u8>,
 }
 
-/// The JPEGTables tag for blocks of `samples` bands encoded with these parameters.
+/// Returns the JPEGTables tag for blocks of `samples` bands that are encoded with these parameters.
 pub fn encode_tables(params: &EncodeParams, samples: usize) -> Result<Vec<u8>> {
     let layout = FrameLayout::new(params, samples)?;
     let mut out = vec![0xff, SOI];
@@ -90,9 +92,10 @@ pub fn encode_tables(params: &EncodeParams, samples: usize) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Appends the stream of one block of 8-bit samples, which needs the tables of [`encode_tables`], to `out`.
+/// Appends the stream of one block of 8-bit samples to `out`. A decoder needs the tables of [`encode_tables`]
+/// for it.
 ///
-/// The block has at most 65,500 rows and columns, which need not fill whole units: the last ones are repeated.
+/// The block has at most 65,500 rows and columns. If they do not fill whole units, the last ones are repeated.
 pub fn encode(
     params: &EncodeParams,
     src: &[u8],
@@ -117,7 +120,7 @@ pub fn encode(
     #[cfg(target_arch = "x86_64")]
     if super::has_avx2() {
         // The same code for wider registers is 1.4 times as fast on 4:2:0 images.
-        // SAFETY: the processor has the features that the function is compiled for.
+        // SAFETY: the CPU has the features for which the function is compiled.
         unsafe { encode_avx2(params, &layout, src, shape, out, &mut scratch.bytes) };
         return Ok(());
     }
@@ -166,7 +169,8 @@ fn encode_portable(
             for ((component, plane), last) in layout.components().iter().zip(&planes.planes).zip(&mut last) {
                 for (y, x) in (0..component.v).flat_map(|y| (0..component.h).map(move |x| (y, x))) {
                     let column = unit_x * component.h + x;
-                    // Blocks that hold no sample of the image complete the unit. They cost least when they repeat the last value.
+                    // Blocks without a sample of the image complete the unit. They are smallest if they repeat
+                    // the last value.
                     if column >= plane.blocks.0 || unit_y * component.v + y >= plane.blocks.1 {
                         writer.block(0, &block, 0, component.table);
                         continue;
@@ -187,26 +191,26 @@ fn unsuited<T>(what: &'static str) -> Result<T> {
     Err(Error::Unsuited { codec: CODEC, what })
 }
 
-/// The quantisation table in stream order, scaled as libjpeg does it.
+/// Returns the quantisation table in stream order, scaled as in libjpeg.
 fn quant(quality: u8, number: usize) -> [u16; 64] {
     let quality = u32::from(quality.clamp(1, 100));
     let percent = if quality < 50 { 5000 / quality } else { 200 - 2 * quality };
     QUANT[number & 1].map(|value| ((u32::from(value) * percent + 50) / 100).max(1) as u16)
 }
 
-/// True when the table needs 16 bits per value, which baseline does not have.
+/// Whether the table needs 16 bits per value, which baseline does not support.
 fn wide(table: &[u16; 64]) -> bool {
     table.iter().any(|&value| value > 255)
 }
 
-/// Appends a marker segment. No segment here comes near 64 KiB.
+/// Appends a marker segment. Every segment here is far below 64 KiB.
 fn segment(out: &mut Vec<u8>, marker: u8, body: &[u8]) {
     out.extend([0xff, marker]);
     out.extend((body.len() as u16 + 2).to_be_bytes());
     out.extend(body);
 }
 
-/// Appends all that comes before the entropy-coded segment.
+/// Appends everything before the entropy-coded segment.
 fn header(layout: &FrameLayout, shape: Shape, wide: bool, out: &mut Vec<u8>) {
     let components = layout.components();
     let count = components.len() as u8;
@@ -229,17 +233,17 @@ struct Component {
     /// Sampling factors.
     h: usize,
     v: usize,
-    /// The number of its tables of all kinds.
+    /// The index of its tables of all kinds.
     table: usize,
 }
 
-/// What the frame is made of.
+/// The components and tables of the frame.
 #[derive(Debug)]
 struct FrameLayout {
-    /// Only the first `count` are meant.
+    /// Only the first `count` are used.
     components: [Component; 4],
     count: usize,
-    /// Tables of each kind.
+    /// The number of tables of each kind.
     tables: usize,
     /// The largest sampling factors.
     h: usize,
@@ -255,8 +259,8 @@ impl FrameLayout {
         if !(1..=4).contains(&samples) {
             return unsuited("blocks of other than one to four bands");
         }
-        // Readers that look at the stream alone take the colours from the identifiers. These are what libjpeg gives to gray, to RGB,
-        // to YCbCr and to bands without a colour.
+        // Readers that use only the stream derive the colours from the identifiers. These are the identifiers
+        // that libjpeg writes for grey, RGB, YCbCr and bands without a colour.
         let (ids, (h, v), convert) = match (params.colour, samples) {
             (EncodeColour::Stored, 1) => ([1, 0, 0, 0], (1, 1), false),
             (EncodeColour::Stored, 3) => ([b'R', b'G', b'B', 0], (1, 1), false),
@@ -280,24 +284,24 @@ impl FrameLayout {
     }
 }
 
-/// Where the samples of a component are in the working memory.
+/// The position of the samples of a component in the working memory.
 #[derive(Debug, Clone, Copy, Default)]
 struct Plane {
     start: usize,
     stride: usize,
-    /// Blocks across and down the whole image that hold samples of it.
+    /// The number of blocks across and down the whole image that contain its samples.
     blocks: (usize, usize),
 }
 
 /// The samples of one row of units.
 struct Planes<'a> {
     layout: &'a FrameLayout,
-    /// Units across and down.
+    /// The number of units across and down.
     units: (usize, usize),
-    /// Pixels of a row of whole units.
+    /// The number of pixels in a row of whole units.
     width: usize,
     planes: [Plane; 4],
-    /// Where the planes end. There come two rows each of both chroma components at full resolution.
+    /// The end of the planes. Two rows of both chroma components at full resolution follow.
     behind: usize,
 }
 
@@ -320,13 +324,13 @@ impl<'a> Planes<'a> {
         self.behind + 4 * self.width
     }
 
-    /// Takes the pixels from row `y0` on.
+    /// Copies the pixels from row `y0` on.
     #[inline(always)]
     fn fill(&self, src: &[u8], shape: Shape, y0: usize, memory: &mut [u8]) {
         let FrameLayout { h, v, count, convert, .. } = *self.layout;
         let (width, used) = (self.width, shape.width);
         let (planes, chroma) = memory.split_at_mut(self.behind);
-        // An odd last row is its own partner where rows are averaged.
+        // An odd last row is averaged with itself.
         let rows = (shape.height - y0).min(8 * v).next_multiple_of(v);
         for y in 0..rows {
             let row = (y0 + y).min(shape.height - 1) * shape.row_bytes();
@@ -402,7 +406,7 @@ mod tests {
         Ok(out)
     }
 
-    /// What the decoder makes of an encoded block.
+    /// Encodes a block and decodes it again.
     fn round_trip(quality: u8, colour: EncodeColour, src: &[u8], shape: Shape) -> Vec<u8> {
         let stream = encoded(quality, colour, src, shape).unwrap();
         let tables = encode_tables(&EncodeParams { quality, colour }, shape.samples).unwrap();
@@ -412,7 +416,7 @@ mod tests {
         dst
     }
 
-    /// Waves whose bands differ little, as those of photographs do.
+    /// Returns waves whose bands differ little, as in photographs.
     fn picture(shape: Shape) -> Vec<u8> {
         let noise = noise(shape.len());
         let pixels = noise.chunks_exact(shape.samples).enumerate();
@@ -438,12 +442,12 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_gdal() {
+    fn bytes_are_identical_to_gdal() {
         let stored = EncodeParams { quality: 75, colour: EncodeColour::Stored };
         assert_eq!(encode_tables(&stored, 3).unwrap(), fixture!("written-rgb.tables"));
         let stream = encoded(75, EncodeColour::Stored, fixture!("rgb.raw"), shape(32, 32, 3)).unwrap();
         assert_eq!(stream, fixture!("written-rgb.jpg"));
-        // Of a quality that needs tables of 16 bits, and of a size that fills no unit.
+        // A quality that requires 16-bit tables, and a size that does not fill a unit.
         let halved = EncodeParams { quality: 10, colour: HALF_BOTH };
         assert_eq!(encode_tables(&halved, 3).unwrap(), fixture!("written-420.tables"));
         let stream = encoded(10, HALF_BOTH, fixture!("420.raw"), shape(45, 19, 3)).unwrap();
@@ -451,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_back_is_close() {
+    fn decoded_pixels_are_close_to_the_original() {
         for (colour, samples, bounds) in [
             (EncodeColour::Stored, 1, [28.0, 38.0, 42.0, 52.0]),
             (EncodeColour::Stored, 2, [28.0, 38.0, 42.0, 52.0]),
@@ -471,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_fill_no_unit_are_read_back() {
+    fn sizes_that_do_not_fill_a_unit_are_read_back() {
         for (width, height) in (1..36).map(|n| (n, n * 7 % 36 + 1)).chain([(1, 300), (300, 1), (16, 16)]) {
             for (colour, samples) in [(EncodeColour::Stored, 1), (EncodeColour::Stored, 4), (FULL, 3)] {
                 let shape = shape(width, height, samples);
@@ -479,7 +483,7 @@ mod tests {
                 let pixels = round_trip(100, colour, &src, shape);
                 assert!(src.iter().zip(&pixels).all(|(a, b)| a.abs_diff(*b) <= 4), "{width}x{height} {colour:?}");
             }
-            // Gray has no chroma to lose.
+            // Grey has no chroma to lose.
             for colour in [HALF_ACROSS, HALF_BOTH] {
                 let gray: Vec<u8> = picture(shape(width, height, 1)).iter().flat_map(|&value| [value; 3]).collect();
                 let pixels = round_trip(100, colour, &gray, shape(width, height, 3));
@@ -489,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn flat_blocks_come_back_at_once_and_cost_little() {
+    fn flat_blocks_are_exact_and_small() {
         for value in [0, 1, 127, 128, 200, 255] {
             for (colour, samples) in [(EncodeColour::Stored, 1), (EncodeColour::Stored, 3), (HALF_BOTH, 3)] {
                 let shape = shape(256, 256, samples);
@@ -528,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_another_block_leaves_no_trace() {
+    fn reused_memory_does_not_affect_the_next_block() {
         let mut scratch = EncodeScratch::default();
         for (width, height, samples, colour) in
             [(64, 64, 3, HALF_BOTH), (5, 3, 3, HALF_BOTH), (40, 9, 4, EncodeColour::Stored), (33, 17, 3, HALF_ACROSS)]
@@ -564,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_cannot_hold_is_refused() {
+    fn unsupported_blocks_are_refused() {
         let unsuited = |quality, colour, shape: Shape| {
             let refused = encoded(quality, colour, &vec![0; shape.len()], shape);
             matches!(refused, Err(Error::Unsuited { codec: CODEC, .. }))

@@ -2,7 +2,8 @@
 
 use crate::jpeg::header::ZIGZAG;
 
-/// A Huffman table as DHT spells it: the number of codes of each length and the symbols in order of code.
+/// A Huffman table in the form of the DHT segment: the number of codes of each length, and the symbols in order
+/// of code.
 pub(super) struct Spelling {
     pub(super) counts: [u8; 16],
     pub(super) symbols: &'static [u8],
@@ -44,7 +45,7 @@ pub(super) const AC: [Spelling; 2] = [
     ] },
 ];
 
-/// By symbol: `code << 8 | length`.
+/// For each symbol: `code << 8 | length`.
 struct Codes([u32; 256]);
 
 impl Codes {
@@ -68,7 +69,8 @@ impl Codes {
 static DC_CODES: [Codes; 2] = [Codes::new(&DC[0]), Codes::new(&DC[1])];
 static AC_CODES: [Codes; 2] = [Codes::new(&AC[0]), Codes::new(&AC[1])];
 
-/// Where a coefficient of the block in natural order comes in the stream: the inverse of the decoder's table.
+/// The position in the stream of each coefficient of the block in natural order: the inverse of the decoder's
+/// table.
 const STREAM_ORDER: [u8; 64] = {
     let mut order = [0; 64];
     let mut n = 0;
@@ -79,20 +81,21 @@ const STREAM_ORDER: [u8; 64] = {
     order
 };
 
-/// More than one block can take: 64 codes of 16 bits with at most 11 bits of magnitude, and as many stuffed zeros, is 432 bytes.
+/// A bound on the size of one block: 64 codes of 16 bits with at most 11 bits of magnitude, and as many stuffed
+/// zeros, are 432 bytes.
 const BLOCK_ROOM: usize = 512;
 
-/// How much the output is lengthened at a time.
+/// The number of bytes by which the output grows at a time.
 const STEP: usize = 16 << 10;
 
-/// Writes the bits of one entropy-coded segment behind what `out` holds.
+/// Appends the bits of one entropy-coded segment to `out`.
 pub(super) struct Writer<'a> {
     out: &'a mut Vec<u8>,
-    /// Where the next byte goes; what `out` has behind it is room.
+    /// The position of the next byte. The bytes of `out` after it are free space.
     at: usize,
-    /// What is not yet written, in the lowest bits.
+    /// The bits that are not written yet, in the lowest bits.
     bits: u64,
-    /// How many bits more `bits` can take.
+    /// The number of bits that `bits` has free.
     free: u32,
 }
 
@@ -101,8 +104,9 @@ impl<'a> Writer<'a> {
         Writer { at: out.len(), out, bits: 0, free: 64 }
     }
 
-    /// Writes a block in natural order whose first coefficient differs from its predecessor's by `difference`. `mask` shows which
-    /// coefficients are not zero. `table` is 0 for the luma tables, 1 for those of chroma.
+    /// Writes a block in natural order. `difference` is the difference of its first coefficient from that of
+    /// the previous block. `mask` has a bit for each coefficient that is not zero. `table` is 0 for the luma
+    /// tables and 1 for the chroma tables.
     #[inline(always)]
     pub(super) fn block(&mut self, difference: i32, block: &[i16; 64], mask: u64, table: usize) {
         if self.out.len() - self.at < BLOCK_ROOM {
@@ -112,7 +116,7 @@ impl<'a> Writer<'a> {
         let mut bits = Bits { room, at: 0, bits: self.bits, free: self.free };
         bits.value(&DC_CODES[table & 1], 0, difference);
 
-        // Only the few coefficients that are not zero are brought into stream order.
+        // Only the few coefficients that are not zero are moved to stream order.
         let mut ordered = [0i16; 64];
         let mut present = 0u64;
         let mut mask = mask & !1;
@@ -144,12 +148,12 @@ impl<'a> Writer<'a> {
         self.at += bits.at;
     }
 
-    /// Fills the last byte with ones and cuts the output to what was written.
+    /// Fills the last byte with ones and truncates the output after the last written byte.
     pub(super) fn finish(mut self) {
         self.out.truncate(self.at);
         let mut count = 64 - self.free;
         let fill = (8 - count % 8) % 8;
-        // Of 64 bits none is missing, and none is shifted out.
+        // All 64 bits are present here, and none is shifted out.
         self.bits = self.bits << fill | ((1 << fill) - 1);
         count += fill;
         while count > 0 {
@@ -163,7 +167,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The writer while it is inside a block, for which there is room.
+/// The writer inside a block, for which the output has space.
 struct Bits<'a> {
     room: &'a mut [u8; BLOCK_ROOM],
     at: usize,
@@ -172,7 +176,8 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
-    /// The code of (`symbol` | size of `value`) and the magnitude bits (T.81 F.1.2.1). A value of 0 has size 0.
+    /// Writes the code of (`symbol` | size of `value`) and the magnitude bits (T.81 F.1.2.1). A value of 0 has
+    /// size 0.
     #[inline(always)]
     fn value(&mut self, codes: &Codes, symbol: u32, value: i32) {
         let sign = value >> 31;
@@ -197,7 +202,8 @@ impl Bits<'_> {
         } else {
             let rest = count - self.free;
             self.flush(self.bits << self.free | u64::from(bits >> rest));
-            // The bits of `bits` that are already written are pushed out before they would be written again.
+            // The shift removes the bits of `bits` that were already written, so that they are not written
+            // again.
             self.bits = u64::from(bits);
             self.free = 64 - rest;
         }
@@ -229,7 +235,7 @@ mod tests {
     use super::*;
     use crate::jpeg::huffman;
 
-    /// The values of the blocks that the decoder finds in the segment, differences of DC as they are, in natural order.
+    /// Returns the blocks that the decoder reads from the segment, in natural order and with DC differences.
     fn read(segment: &[u8], table: usize, blocks: usize) -> Vec<[i16; 64]> {
         let decoding = |spelling: &Spelling| huffman::Huffman::new(&spelling.counts, spelling.symbols).unwrap();
         let (dc, ac) = (decoding(&DC[table]), decoding(&AC[table]));
@@ -288,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn largest_blocks_fit_their_room() {
-        // Long codes with magnitudes of ones only, so that many bytes need a stuffed zero.
+    fn largest_blocks_fit_the_reserved_space() {
+        // Long codes with magnitudes of only ones, so that many bytes require a stuffed zero.
         for table in 0..2 {
             for value in [1023, -1023, 1, -1, 512] {
                 let blocks = [[value; 64]; 40];

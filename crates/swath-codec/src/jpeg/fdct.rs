@@ -1,7 +1,7 @@
-//! The forward DCT and quantisation: the transform of [`idct`](super::idct) run the other way.
+//! The forward DCT and quantisation: the inverse of the transform of [`idct`](super::idct).
 //!
-//! Rounding follows the "slow integer" transform that every libjpeg shares, so that the coefficients, and with
-//! the standard Huffman tables the bytes too, are those that GDAL writes.
+//! The rounding is that of the "slow integer" transform that every libjpeg has, so the coefficients are those
+//! that GDAL writes. With the standard Huffman tables the bytes are the same too.
 
 use crate::jpeg::idct::{
     F_0_298, F_0_390, F_0_541, F_0_765, F_0_899, F_1_175, F_1_501, F_1_847, F_1_961, F_2_053, F_2_562, F_3_072,
@@ -9,23 +9,24 @@ use crate::jpeg::idct::{
 };
 use std::array::from_fn;
 
-/// Bits of fraction kept between the passes.
+/// The number of fractional bits that are kept between the passes.
 const KEPT: u32 = 2;
 
-/// Division by the values of one quantisation table, in natural order, as multiplication of 16-bit numbers.
+/// Division by the values of one quantisation table, in natural order, as a multiplication of 16-bit numbers.
 ///
-/// `n / q` for `n < 2^13` is `n * reciprocal >> (15 + log)` with `log` the place of the highest bit of `q`. That the reciprocal is
-/// rounded up makes the quotient too large by less than `1 / 2q`, and no fraction is nearer to the next integer than `1 / q`.
+/// `n / q` for `n < 2^13` is `n * reciprocal >> (15 + log)`, where `log` is the position of the highest bit of
+/// `q`. The reciprocal is rounded up, which makes the quotient too large by less than `1 / 2q`. This never
+/// reaches the next integer, because the distance of a fraction to it is at least `1 / q`.
 pub(super) struct Divisors {
-    /// Half of the divisor, on the scale of the transform's output (8 times the coefficient).
+    /// Half of the divisor, in the scale of the transform's output (8 times the coefficient).
     half: [u16; 64],
     reciprocal: [u16; 64],
-    /// `2^(15 - log)`: a shift that differs from lane to lane is a multiplication too.
+    /// `2^(15 - log)`: a shift count that differs between lanes is implemented as a multiplication too.
     scale: [u16; 64],
 }
 
 impl Divisors {
-    /// For a table in natural order, each value between 1 and 8191.
+    /// Builds the divisors for a table in natural order with values from 1 to 8191.
     pub(super) fn new(table: &[u16; 64]) -> Divisors {
         let log = |n: usize| table[n].max(1).ilog2();
         Divisors {
@@ -36,18 +37,18 @@ impl Divisors {
     }
 }
 
-/// Row `y` of the block that begins at the first byte of `samples`.
+/// Returns row `y` of the block that starts at the first byte of `samples`.
 #[inline(always)]
 fn row(samples: &[u8], stride: usize, y: usize) -> [u8; 8] {
     *samples[y * stride..].first_chunk().unwrap_or(&[0; 8])
 }
 
-/// Transforms and quantises the block that begins at the first byte of `samples`, its rows `stride` bytes apart. Returns which of
-/// the coefficients in `out` (natural order) are not zero.
+/// Transforms and quantises the block that starts at the first byte of `samples`, with rows that are `stride`
+/// bytes apart. Returns a mask of the coefficients in `out` (natural order) that are not zero.
 #[inline(always)]
 pub(super) fn forward(samples: &[u8], stride: usize, divisors: &Divisors, out: &mut [i16; 64]) -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has SSE2.
+    // SAFETY: every x86-64 CPU has SSE2.
     return unsafe { vector::forward(samples, stride, divisors, out) };
     #[cfg(not(target_arch = "x86_64"))]
     portable::forward(samples, stride, divisors, out)
@@ -78,7 +79,8 @@ mod portable {
         mask
     }
 
-    /// The one-dimensional transform of eight columns. `whole` scales what was only added, `part` what was multiplied.
+    /// The one-dimensional transform of eight columns. `whole` scales values that were only added, `part`
+    /// values that were multiplied.
     #[inline(always)]
     fn pass(x: &[Lanes; 8], whole: impl Fn(Lanes) -> Lanes, part: impl Fn(Lanes) -> Lanes) -> [Lanes; 8] {
         let sum: [Lanes; 4] = from_fn(|n| x[n].add(x[7 - n]));
@@ -106,8 +108,8 @@ mod portable {
     }
 }
 
-/// The same with the instructions that every x86-64 has: a whole 4:2:0 image is encoded 2.8 times as fast.
-/// Nothing overflows: the largest sum of 64 samples is 2^13, times 2^KEPT.
+/// The same transform with instructions that every x86-64 CPU has: encoding a whole 4:2:0 image is 2.8 times as
+/// fast. Nothing overflows: the largest sum of 64 samples is 2^13, times 2^KEPT.
 #[cfg(target_arch = "x86_64")]
 mod vector {
     use super::*;
@@ -172,7 +174,7 @@ mod vector {
         });
         *out = bytemuck::cast(quantised);
         let zeros = |pair: usize| {
-            // Saturation keeps what is not zero from becoming zero.
+            // Saturation prevents a non-zero value from becoming zero.
             let bytes = _mm_packs_epi16(quantised[2 * pair], quantised[2 * pair + 1]);
             _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, zero)) as u64
         };
@@ -190,7 +192,7 @@ mod tests {
         let mut blocks: Vec<[[u8; 8]; 8]> = Vec::new();
         for (n, bytes) in noise.as_chunks::<64>().0.iter().enumerate() {
             blocks.push(from_fn(|y| from_fn(|x| bytes[y * 8 + x] >> (n % 8))));
-            // Only black and white: the largest coefficients there are.
+            // Only black and white, which gives the largest possible coefficients.
             blocks.push(from_fn(|y| from_fn(|x| if bytes[y * 8 + x] as usize > n / 2 { 255 } else { 0 })));
         }
         for (u, v) in (0..64).map(|n| (n % 8, n / 8)) {
@@ -206,7 +208,7 @@ mod tests {
         for q in 1..=4950u16 {
             let divisors = Divisors::new(&[q; 64]);
             let (reciprocal, scale) = (u32::from(divisors.reciprocal[0]), u32::from(divisors.scale[0]));
-            // All that a coefficient plus half the divisor can be.
+            // All possible values of a coefficient plus half the divisor.
             for n in 0..=1024 + u32::from(q) / 2 {
                 let steps = (2 * n * reciprocal) >> 16;
                 assert_eq!((2 * steps * scale) >> 16, n / u32::from(q), "{n} / {q}");

@@ -4,8 +4,8 @@ use crate::jpeg::huffman::Huffman;
 use crate::jpeg::{CODEC, DHT, DQT, DRI, corrupt};
 use crate::{Error, Result};
 
-/// Where the n-th coefficient of the stream sits in the 8x8 block. 16 entries more than coefficients, so that a run which
-/// leaves the block can be noticed after the fact.
+/// The position in the 8x8 block of the n-th coefficient of the stream. The table has 16 more entries than
+/// coefficients, so that a run past the end of the block can be detected afterwards.
 #[rustfmt::skip]
 pub(super) const ZIGZAG: [u8; 80] = [
      0,  1,  8, 16,  9,  2,  3, 10, 17, 24, 32, 25, 18, 11,  4,  5,
@@ -15,7 +15,7 @@ pub(super) const ZIGZAG: [u8; 80] = [
     63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
 ];
 
-/// How a frame is coded.
+/// The coding of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Sequential,
@@ -30,9 +30,9 @@ pub(super) struct Component {
     /// Sampling factors, 1 to 4.
     pub(super) h: usize,
     pub(super) v: usize,
-    /// The number of its quantisation table.
+    /// The index of its quantisation table.
     pub(super) quant: usize,
-    /// Samples that belong to the image, without the padding to whole blocks.
+    /// The number of samples that belong to the image, without the padding to whole blocks.
     pub(super) width: usize,
     pub(super) height: usize,
 }
@@ -48,12 +48,12 @@ pub(super) struct Frame {
     /// The largest sampling factors.
     pub(super) h_max: usize,
     pub(super) v_max: usize,
-    /// Interleaved units in a row and in a column.
+    /// The number of interleaved units in a row and in a column.
     pub(super) mcus_x: usize,
     pub(super) mcus_y: usize,
 }
 
-/// A component's part in a scan.
+/// The parameters of a component in a scan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScanComponent {
     pub(super) index: usize,
@@ -65,7 +65,7 @@ pub(super) struct ScanComponent {
 #[derive(Debug, Clone)]
 pub(super) struct Scan {
     pub(super) components: Vec<ScanComponent>,
-    /// First and last coefficient; in a lossless scan the first is the predictor.
+    /// The first and the last coefficient; in a lossless scan the first is the predictor.
     pub(super) first: usize,
     pub(super) last: usize,
     /// Successive approximation: the bit position before and after this scan; in a lossless scan the point transform.
@@ -73,18 +73,18 @@ pub(super) struct Scan {
     pub(super) low: u32,
 }
 
-/// What DQT, DHT and DRI have defined so far.
+/// The tables that DQT, DHT and DRI have defined so far.
 #[derive(Clone, Default)]
 pub(super) struct Tables {
     quant: [Option<[u16; 64]>; 4],
     dc: [Option<Box<Huffman>>; 4],
     ac: [Option<Box<Huffman>>; 4],
-    /// MCUs between restart markers, 0 for none.
+    /// The number of MCUs between restart markers, 0 for none.
     pub(super) restart: usize,
 }
 
 impl Tables {
-    /// The quantisation table in stream order.
+    /// Returns the quantisation table in stream order.
     pub(super) fn quant(&self, number: usize) -> Result<&[u16; 64]> {
         let table = self.quant.get(number).and_then(Option::as_ref);
         table.ok_or(corrupt("a component uses a quantisation table that is not defined"))
@@ -100,7 +100,7 @@ impl Tables {
         table.ok_or(corrupt("a scan uses an AC Huffman table that is not defined"))
     }
 
-    /// Takes in a segment if it defines tables.
+    /// Reads a segment if it defines tables.
     pub(super) fn define(&mut self, marker: u8, body: &[u8]) -> Result<()> {
         match marker {
             DQT => self.define_quant(body),
@@ -116,7 +116,7 @@ impl Tables {
             let wide = kind >> 4 != 0;
             let (values, behind) = rest
                 .split_at_checked(if wide { 128 } else { 64 })
-                .ok_or(corrupt("a quantisation table is cut short"))?;
+                .ok_or(corrupt("a quantisation table is truncated"))?;
             for (k, value) in table.iter_mut().enumerate() {
                 *value = match wide {
                     true => u16::from_be_bytes([values[2 * k], values[2 * k + 1]]),
@@ -132,9 +132,9 @@ impl Tables {
 
     fn define_huffman(&mut self, mut body: &[u8]) -> Result<()> {
         while let Some((&kind, rest)) = body.split_first() {
-            let (counts, rest) = rest.split_first_chunk::<16>().ok_or(corrupt("a Huffman table is cut short"))?;
+            let (counts, rest) = rest.split_first_chunk::<16>().ok_or(corrupt("a Huffman table is truncated"))?;
             let total = counts.iter().map(|&n| usize::from(n)).sum();
-            let (symbols, behind) = rest.split_at_checked(total).ok_or(corrupt("a Huffman table is cut short"))?;
+            let (symbols, behind) = rest.split_at_checked(total).ok_or(corrupt("a Huffman table is truncated"))?;
             let class = match kind >> 4 {
                 0 => &mut self.dc,
                 1 => &mut self.ac,
@@ -149,7 +149,7 @@ impl Tables {
     }
 
     fn define_restart(&mut self, body: &[u8]) -> Result<()> {
-        let value = body.first_chunk::<2>().ok_or(corrupt("the restart interval is cut short"))?;
+        let value = body.first_chunk::<2>().ok_or(corrupt("the restart interval is truncated"))?;
         self.restart = usize::from(u16::from_be_bytes(*value));
         Ok(())
     }
@@ -165,7 +165,7 @@ impl Frame {
             0xc9..=0xcb => return Err(Error::Unsuited { codec: CODEC, what: "arithmetic coding" }),
             _ => return Err(Error::Unsuited { codec: CODEC, what: "hierarchical images" }),
         };
-        let cut = corrupt("the frame header is cut short");
+        let cut = corrupt("the frame header is truncated");
         let (head, rest) = body.split_first_chunk::<6>().ok_or(cut.clone())?;
         let precision = u32::from(head[0]);
         let height = usize::from(u16::from_be_bytes([head[1], head[2]]));
@@ -200,12 +200,13 @@ impl Frame {
 impl Scan {
     /// Reads a SOS segment and checks it against the frame.
     pub(super) fn parse(body: &[u8], frame: &Frame) -> Result<Scan> {
-        let cut = corrupt("a scan header is cut short");
+        let cut = corrupt("a scan header is truncated");
         let (&count, rest) = body.split_first().ok_or(cut.clone())?;
         let (entries, rest) = rest.split_at_checked(2 * usize::from(count)).ok_or(cut.clone())?;
         let mut components: Vec<ScanComponent> = Vec::with_capacity(4);
         for entry in entries.chunks_exact(2) {
-            // Identifiers may repeat in broken files: the first component of that name that is not yet in the scan is meant.
+            // Identifiers may repeat in broken files. The scan then uses the first component with that
+            // identifier that is not yet in the scan.
             let index = (0..frame.components.len())
                 .find(|&n| frame.components[n].id == entry[0] && components.iter().all(|c| c.index != n))
                 .ok_or(corrupt("a scan names a component that the frame does not have"))?;
@@ -224,14 +225,15 @@ impl Scan {
         let (high, low) = (u32::from(tail[2] >> 4), u32::from(tail[2] & 15));
         let scan = Scan { components, first, last, high, low };
         let valid = match frame.coding {
-            // Sequential scans always hold the whole block; the header's fields about that are ignored, as in other decoders.
+            // Sequential scans always contain the whole block. The header fields for the range are ignored, as
+            // in other decoders.
             Coding::Sequential => true,
             Coding::Lossless => (1..=7).contains(&first) && low < frame.precision,
             Coding::Progressive if first == 0 => last == 0 && low <= 13,
             Coding::Progressive => first <= last && last < 64 && low <= 13 && scan.components.len() == 1,
         };
         if !valid {
-            return Err(corrupt("a scan header asks for what its coding does not have"));
+            return Err(corrupt("a scan header has parameters that its coding does not support"));
         }
         Ok(scan)
     }

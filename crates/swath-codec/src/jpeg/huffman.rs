@@ -3,19 +3,21 @@
 use crate::Result;
 use crate::jpeg::corrupt;
 
-/// Codes up to this length are decoded by one table look-up; longer ones are rare by construction.
+/// Codes up to this length are decoded by one table look-up. Longer codes are rare, because Huffman codes give
+/// rare symbols long codes.
 const LOOKUP_BITS: u32 = 10;
 
-/// One Huffman table, as DHT defines it, in the form that decodes fastest.
+/// One Huffman table of a DHT segment, in the form that is fastest to decode.
 #[derive(Clone)]
 pub(super) struct Huffman {
-    /// By the next bits: `length << 8 | symbol`, 0 for codes longer than the look-up.
+    /// For the next bits: `length << 8 | symbol`, or 0 for codes longer than the look-up.
     lookup: [u16; 1 << LOOKUP_BITS],
-    /// By the next bits, when an AC code and its magnitude fit together: `value << 16 | run << 8 | bits`, else 0.
+    /// For the next bits, if they contain an AC code and its magnitude: `value << 16 | run << 8 | bits`,
+    /// otherwise 0.
     whole: [i32; 1 << LOOKUP_BITS],
-    /// For each length, the first 16-bit prefix that needs a longer code.
+    /// For each length, the first 16-bit prefix that requires a longer code.
     limit: [u32; 17],
-    /// For each length, what turns a code into an index of `symbols`.
+    /// For each length, the number that converts a code to an index of `symbols`.
     offset: [i32; 17],
     symbols: [u8; 256],
 }
@@ -66,7 +68,7 @@ impl Huffman {
     }
 }
 
-/// The signed value that `size` magnitude bits mean (T.81 F.2.2.1, EXTEND). `size` is 1 to 16.
+/// Returns the signed value of `size` magnitude bits (T.81 F.2.2.1, EXTEND). `size` is 1 to 16.
 #[inline(always)]
 fn extend(raw: u32, size: u32) -> i32 {
     if raw >> (size - 1) == 0 { raw as i32 - (1 << size) + 1 } else { raw as i32 }
@@ -76,10 +78,11 @@ fn extend(raw: u32, size: u32) -> i32 {
 pub(super) struct Bits<'a> {
     data: &'a [u8],
     at: usize,
-    /// The next bit is the highest.
+    /// The buffered bits. The next bit is the highest.
     buffer: u64,
     left: u32,
-    /// Zero bits put behind the end of the segment: once fewer are left, the stream was read past its end.
+    /// The number of zero bits that were added after the end of the segment. If fewer bits are left, the
+    /// decoder has read past the end of the stream.
     padding: u64,
 }
 
@@ -93,12 +96,12 @@ impl<'a> Bits<'a> {
         self.at
     }
 
-    /// True once bits were used that the segment does not have.
+    /// Whether the decoder used bits after the end of the segment.
     pub(super) fn overrun(&self) -> bool {
         u64::from(self.left) < self.padding
     }
 
-    /// True when what stopped the reader is the end of the data and not a marker.
+    /// Whether the reader stopped at the end of the data and not at a marker.
     pub(super) fn at_end(&self) -> bool {
         self.at + 1 >= self.data.len()
     }
@@ -156,7 +159,7 @@ impl<'a> Bits<'a> {
         self.left -= count;
     }
 
-    /// The next `count` bits (at most 16) as a number. The caller has refilled.
+    /// Returns the next `count` bits (at most 16) as a number. The caller must refill first.
     #[inline(always)]
     pub(super) fn take(&mut self, count: u32) -> u32 {
         let value = self.peek(count);
@@ -164,7 +167,7 @@ impl<'a> Bits<'a> {
         value
     }
 
-    /// The next symbol. The caller has refilled.
+    /// Returns the next symbol. The caller must refill first.
     #[inline(always)]
     pub(super) fn symbol(&mut self, table: &Huffman) -> Result<u8> {
         let entry = table.lookup[self.peek(LOOKUP_BITS) as usize];
@@ -185,10 +188,10 @@ impl<'a> Bits<'a> {
                 return Ok(table.symbols[index as usize & 255]);
             }
         }
-        Err(corrupt("a bit pattern is in no Huffman table"))
+        Err(corrupt("a bit pattern is not in the Huffman table"))
     }
 
-    /// The signed value of `size` (0 to 15) magnitude bits. The caller has refilled.
+    /// Returns the signed value of `size` (0 to 15) magnitude bits. The caller must refill first.
     #[inline(always)]
     pub(super) fn magnitude(&mut self, size: u32) -> i32 {
         if size == 0 {
@@ -198,7 +201,8 @@ impl<'a> Bits<'a> {
         extend(raw, size)
     }
 
-    /// The next AC coefficient as (zeros before it, value); `None` at the end of the block. Runs of 16 zeros come as (16, 0).
+    /// Returns the next AC coefficient as (zeros before it, value), or `None` at the end of the block. A run of
+    /// 16 zeros is (16, 0).
     #[inline(always)]
     pub(super) fn coefficient(&mut self, table: &Huffman) -> Result<Option<(usize, i32)>> {
         self.refill();
@@ -215,7 +219,7 @@ impl<'a> Bits<'a> {
         Ok(if run == 15 { Some((16, 0)) } else { None })
     }
 
-    /// Leaves the bits of this interval and goes on behind the restart marker `RST(number)`.
+    /// Drops the remaining bits of this interval and continues after the restart marker `RST(number)`.
     pub(super) fn restart(&mut self, number: u8) -> Result<()> {
         let marker = find_marker(self.data, self.at);
         self.buffer = 0;
@@ -228,7 +232,7 @@ impl<'a> Bits<'a> {
             }
             Some(_) => Err(corrupt("a restart marker is missing")),
             None => {
-                // Read on as zeros, so that the caller sees an overrun at the end of the data.
+                // Further bits read as zeros, so that the caller detects an overrun at the end of the data.
                 self.at = self.data.len();
                 self.padding = 1;
                 Ok(())
@@ -237,7 +241,8 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// The next marker at or behind `at`, with the position behind it. Fill bytes, stuffed zeros and stray bytes are passed over.
+/// Returns the next marker at or after `at`, with the position after it. Fill bytes, stuffed zeros and stray
+/// bytes are skipped.
 pub(super) fn find_marker(data: &[u8], mut at: usize) -> Option<(u8, usize)> {
     loop {
         at += data.get(at..)?.iter().position(|&byte| byte == 0xff)? + 1;
@@ -281,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_past_a_marker_is_seen() {
+    fn reading_past_a_marker_is_detected() {
         let mut bits = Bits::new(&[0xab, 0xff, 0xd9, 1, 2, 3, 4, 5], 0);
         bits.refill();
         assert_eq!(bits.take(8), 0xab);
@@ -291,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn stuffed_zero_is_no_data() {
+    fn stuffed_zero_is_not_data() {
         let mut bits = Bits::new(&[0xff, 0x00, 0x12, 0xff, 0x00, 0x34], 0);
         bits.refill();
         assert_eq!(bits.take(16), 0xff12);

@@ -1,11 +1,11 @@
 //! The inverse DCT: Loeffler, Ligtenberg and Moschytz' eleven multiplications (ICASSP 1989) in 13-bit fixed point.
 //!
-//! Rounding follows the "slow integer" transform that every libjpeg shares, so that pixels agree bit for bit with
-//! what GDAL gives. All eight columns, then all eight rows, are worked on at once.
+//! The rounding is that of the "slow integer" transform that every libjpeg has, so pixels are bit-identical to
+//! those of GDAL. All eight columns are processed at once, then all eight rows.
 
 use std::array::from_fn;
 
-/// Fraction bits of the constants below.
+/// The number of fractional bits of the constants below.
 pub(super) const FRACTION: u32 = 13;
 pub(super) const F_0_298: i32 = 2446;
 pub(super) const F_0_390: i32 = 3196;
@@ -20,7 +20,8 @@ pub(super) const F_2_053: i32 = 16819;
 pub(super) const F_2_562: i32 = 20995;
 pub(super) const F_3_072: i32 = 25172;
 
-/// Eight values that go through the same steps. Arithmetic wraps: only coefficients that no encoder makes overflow.
+/// Eight values that go through the same steps. Arithmetic wraps: only coefficients that no encoder produces
+/// overflow.
 #[derive(Clone, Copy)]
 pub(super) struct Lanes(pub(super) [i32; 8]);
 
@@ -51,7 +52,7 @@ impl Lanes {
     }
 }
 
-/// The one-dimensional transform of eight columns, each value `2^shift` too large before the last rounding.
+/// The one-dimensional transform of eight columns. Each value is `2^shift` too large before the last rounding.
 #[inline(always)]
 fn pass(x: &[Lanes; 8], shift: u32) -> [Lanes; 8] {
     let rotated = x[2].add(x[6]).times(F_0_541);
@@ -90,12 +91,12 @@ pub(super) fn transposed(x: &[Lanes; 8]) -> [Lanes; 8] {
     from_fn(|row| Lanes(from_fn(|column| x[column].0[row])))
 }
 
-/// The samples (0 to `2^precision - 1`) of a block of dequantised coefficients in natural order.
+/// Returns the samples (0 to `2^precision - 1`) of a block of dequantised coefficients in natural order.
 #[inline(always)]
 pub(super) fn inverse(block: &[i16; 64], precision: u32) -> [[u16; 8]; 8] {
     #[cfg(target_arch = "x86_64")]
     if precision == 8 {
-        // SAFETY: every x86-64 processor has SSE2.
+        // SAFETY: every x86-64 CPU has SSE2.
         return unsafe { sse2::inverse(block) };
     }
     portable(block, precision)
@@ -103,7 +104,7 @@ pub(super) fn inverse(block: &[i16; 64], precision: u32) -> [[u16; 8]; 8] {
 
 #[inline(always)]
 fn portable(block: &[i16; 64], precision: u32) -> [[u16; 8]; 8] {
-    // Two bits are kept between the passes; twelve-bit samples leave room for one only.
+    // Two bits are kept between the passes; 12-bit samples leave room for only one.
     let kept = if precision > 8 { 1 } else { 2 };
     let rows: [Lanes; 8] = from_fn(|row| Lanes(from_fn(|column| i32::from(block[row * 8 + column]))));
     let columns = transposed(&pass(&rows, FRACTION - kept));
@@ -111,7 +112,7 @@ fn portable(block: &[i16; 64], precision: u32) -> [[u16; 8]; 8] {
     rows.map(|row| row.0.map(|value| level(value, precision)))
 }
 
-/// The sample that every pixel of a block has whose only coefficient is `dc`.
+/// Returns the sample value of all pixels of a block whose only coefficient is `dc`.
 #[inline(always)]
 pub(super) fn flat(dc: i16, precision: u32) -> u16 {
     level((i32::from(dc) + 4) >> 3, precision)
@@ -122,8 +123,9 @@ fn level(value: i32, precision: u32) -> u16 {
     value.wrapping_add(1 << (precision - 1)).clamp(0, (1 << precision) - 1) as u16
 }
 
-/// The same transform of 8-bit samples with the instructions that every x86-64 has: a whole 4:2:0 image decodes
-/// 1.9 times as fast as with the portable one. Products of 16-bit pairs are summed in 32 bits; nothing is rounded earlier than there.
+/// The same transform of 8-bit samples with instructions that every x86-64 CPU has: decoding a whole 4:2:0
+/// image is 1.9 times as fast as with the portable code. Products of 16-bit pairs are summed in 32 bits, and
+/// nothing is rounded before that.
 #[cfg(target_arch = "x86_64")]
 pub(super) mod sse2 {
     use super::*;
@@ -152,7 +154,7 @@ pub(super) mod sse2 {
         [_mm_madd_epi16(_mm_unpacklo_epi16(a, b), factors), _mm_madd_epi16(_mm_unpackhi_epi16(a, b), factors)]
     }
 
-    /// Rounds the last bits away and saturates to 16 bits.
+    /// Rounds off the last bits and saturates to 16 bits.
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(in crate::jpeg) fn narrow<const SHIFT: i32>(x: Wide) -> __m128i {
@@ -170,7 +172,7 @@ pub(super) mod sse2 {
         let even1 = rotate(x[0], x[4], 1 << FRACTION, -(1 << FRACTION));
         let even = [add(even0, even3), add(even1, even2), sub(even1, even2), sub(even0, even3)];
 
-        // The sums of the factored form, multiplied out: no product of a sum, whose terms could overflow 16 bits.
+        // The sums of the factored form are multiplied out: a product of a sum could overflow 16 bits.
         let odd = [
             add(
                 rotate(x[1], x[7], F_1_501 - F_0_899 + F_1_175 - F_0_390, F_1_175 - F_0_899),
@@ -204,7 +206,8 @@ pub(super) mod sse2 {
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(in crate::jpeg) fn transposed(x: [__m128i; 8]) -> [__m128i; 8] {
-        // Three rounds of interleaving row n with row n + 4: each round moves one bit of the row number into the column number.
+        // Three rounds of interleaving row n with row n + 4: each round moves one bit of the row number into
+        // the column number.
         let round = |x: [__m128i; 8]| {
             let low = |n: usize| _mm_unpacklo_epi16(x[n], x[n + 4]);
             let high = |n: usize| _mm_unpackhi_epi16(x[n], x[n + 4]);

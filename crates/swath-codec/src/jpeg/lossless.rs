@@ -74,7 +74,7 @@ pub(super) fn lossless(
     Ok(Ended::Complete(bits.position()))
 }
 
-/// Table H.1: the prediction from the samples to the left, above, and above to the left.
+/// Returns the prediction from the samples to the left, above, and above left (table H.1).
 fn predict(predictor: usize, left: u16, above: u16, corner: u16) -> i32 {
     let (left, above, corner) = (i32::from(left), i32::from(above), i32::from(corner));
     match predictor {

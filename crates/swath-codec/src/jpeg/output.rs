@@ -1,4 +1,4 @@
-//! Rows of pixels, from the planes into the block.
+//! Writes rows of pixels from the planes into the block.
 
 use crate::jpeg::Colour;
 use crate::jpeg::header::Frame;
@@ -6,15 +6,15 @@ use crate::jpeg::scan::Plane;
 use crate::jpeg::upsample::{Upsampler, rgb};
 use crate::{Result, Shape};
 
-/// The rows of the block that are still to be written.
+/// The rows of the block that are not written yet.
 pub(super) struct Output<'a> {
     rest: &'a mut [u8],
-    /// The next row, and the row behind the last that both the block and the frame have.
+    /// The next row, and the end of the rows that both the block and the frame have.
     y: usize,
     end: usize,
     upsamplers: Vec<Upsampler>,
     colour: Colour,
-    /// Of the frame.
+    /// The width of the frame.
     width: usize,
     precision: u32,
     shape: Shape,
@@ -32,7 +32,7 @@ impl<'a> Output<'a> {
         Ok(Output { rest: dst, y: 0, end, upsamplers, colour, width, precision, shape })
     }
 
-    /// Writes the rows before row `end` that are not yet written.
+    /// Writes the rows before row `end` that are not written yet.
     #[inline(always)]
     pub(super) fn write(&mut self, planes: &[Plane], end: usize) {
         let width = self.width;
@@ -69,7 +69,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Writes all that is left: the last rows, and zeros where the block goes on behind the frame.
+    /// Writes the remaining rows, and zeros where the block extends past the frame.
     #[inline(always)]
     pub(super) fn finish(mut self, planes: &[Plane]) {
         self.write(planes, self.end);
@@ -93,7 +93,7 @@ fn write_rgb(luma: &[u16], blue: &[u16], red: &[u16], precision: u32, out: &mut 
     }
 }
 
-/// Puts one component of a row into its places among `count` interleaved ones.
+/// Writes one component of a row to its positions among `count` interleaved components.
 #[inline(always)]
 fn interleave(row: &[u16], out: &mut [u8], n: usize, count: usize, bits: usize) {
     if bits == 8 && count == 1 {

@@ -1,4 +1,4 @@
-//! Scans of DCT blocks, sequential and progressive, into sample planes (ITU-T T.81, annexes F and G).
+//! Decodes scans of DCT blocks, sequential and progressive, into sample planes (ITU-T T.81, annexes F and G).
 
 use crate::Result;
 use crate::jpeg::header::{Component, Frame, Scan, Tables, ZIGZAG};
@@ -6,11 +6,12 @@ use crate::jpeg::huffman::{Bits, Huffman};
 use crate::jpeg::output::Output;
 use crate::jpeg::{CONTEXT, corrupt, idct};
 
-/// The decoded samples of one component, padded to whole MCUs: all of its rows, or a window of them that moves down.
+/// The decoded samples of one component, padded to whole MCUs: all of its rows, or a window of rows that moves
+/// down.
 pub(super) struct Plane {
     pub(super) samples: Vec<u16>,
     pub(super) stride: usize,
-    /// Rows that `samples` holds. Row `n` of the component is row `n % rows` here.
+    /// The number of rows in `samples`. Row `n` of the component is row `n % rows` here.
     pub(super) rows: usize,
 }
 
@@ -20,7 +21,7 @@ impl Plane {
         &self.samples[row % self.rows * self.stride..][..self.stride]
     }
 
-    /// Puts an 8x8 block at block coordinates.
+    /// Writes an 8x8 block at block coordinates.
     #[inline(always)]
     fn put(&mut self, x: usize, y: usize, block: &[[u16; 8]; 8]) {
         let rows = &mut self.samples[y * 8 % self.rows * self.stride..][..8 * self.stride];
@@ -30,27 +31,28 @@ impl Plane {
     }
 }
 
-/// Where a scan ended.
+/// The end of a scan.
 pub(super) enum Ended {
-    /// All of its blocks were there; go on reading markers at this position.
+    /// All blocks were present. The next marker is at or after this position.
     Complete(usize),
     /// The data ended in this row of MCUs.
     Cut { row: usize },
 }
 
-/// What is done on the way over the blocks of a scan.
+/// The operations on the blocks of a scan.
 pub(super) trait Visit {
-    /// Forgets what earlier blocks have left: a restart.
+    /// Resets the state of earlier blocks at a restart.
     fn reset(&mut self);
 
-    /// Decodes the block at these block coordinates of the scan's component number `place`.
+    /// Decodes the block at these block coordinates for the scan's component `place`.
     fn block(&mut self, bits: &mut Bits<'_>, place: usize, x: usize, y: usize) -> Result<()>;
 
-    /// The first `rows` pixel rows are complete in the components of this scan.
+    /// Called when the first `rows` pixel rows are complete in the components of this scan.
     fn completed(&mut self, _rows: usize) {}
 }
 
-/// Walks over the MCUs of a scan, restarts included. Stops after the MCU rows that hold the first `rows` pixel rows.
+/// Visits the MCUs of a scan, including restarts. Stops after the MCU rows that contain the first `rows` pixel
+/// rows.
 #[inline(always)]
 pub(super) fn walk(
     frame: &Frame,
@@ -91,7 +93,8 @@ pub(super) fn walk(
                 for row in 0..v {
                     for column in 0..h {
                         if let Err(error) = visitor.block(&mut bits, place, x * h + column, y * v + row) {
-                            // Zeros behind the end of the data are no code in many tables: the cause is the cut.
+                            // The zeros after the end of the data are not a valid code in many tables: the
+                            // cause is the truncation.
                             let cut = bits.overrun() && bits.at_end();
                             return if cut { Ok(Ended::Cut { row: y }) } else { Err(error) };
                         }
@@ -110,7 +113,7 @@ pub(super) fn walk(
     Ok(Ended::Complete(bits.position()))
 }
 
-/// A component's part in a sequential scan.
+/// The state of a component in a sequential scan.
 struct Member<'a> {
     plane: usize,
     quant: &'a [u16; 64],
@@ -120,7 +123,7 @@ struct Member<'a> {
     previous: i32,
 }
 
-/// Decodes a sequential scan straight into the planes.
+/// Decodes a sequential scan directly into the planes.
 pub(super) struct Sequential<'a, 'b> {
     precision: u32,
     members: Vec<Member<'a>>,
@@ -129,7 +132,7 @@ pub(super) struct Sequential<'a, 'b> {
 }
 
 impl<'a, 'b> Sequential<'a, 'b> {
-    /// `output`, if given, takes the pixel rows as soon as they are complete.
+    /// `output`, if given, receives the pixel rows as soon as they are complete.
     pub(super) fn new(
         frame: &Frame,
         scan: &Scan,
@@ -196,7 +199,7 @@ fn dc_difference(bits: &mut Bits<'_>, table: &Huffman) -> Result<i32> {
     Ok(bits.magnitude(size))
 }
 
-/// The coefficients of a progressive image, which only the last scan completes.
+/// The coefficients of a progressive image. They are complete after the last scan.
 pub(super) struct Progress {
     components: Vec<Coefficients>,
 }
@@ -204,13 +207,14 @@ pub(super) struct Progress {
 struct Coefficients {
     blocks: Vec<[i16; 64]>,
     across: usize,
-    /// For each coefficient in stream order the bit position it is known down to; 255 before its first scan.
+    /// For each coefficient in stream order, the lowest bit position that is known; 255 before its first scan.
     known: [u8; 64],
-    /// The quantisation table as it stood when the component's first scan began (T.81 B.2.4.1 lets it change later).
+    /// The quantisation table at the start of the component's first scan (T.81 B.2.4.1 allows it to change
+    /// later).
     quant: Option<[u16; 64]>,
 }
 
-/// Blocks of a component, padded to whole MCUs.
+/// Returns the number of blocks of a component, padded to whole MCUs.
 pub(super) fn padded_blocks(frame: &Frame, component: &Component) -> (usize, usize) {
     (frame.mcus_x * component.h, frame.mcus_y * component.v)
 }
@@ -224,7 +228,7 @@ impl Progress {
         Progress { components: components.collect() }
     }
 
-    /// True when every coefficient is known to its last bit, so that nothing can be missing.
+    /// Whether every coefficient is known to its last bit, so that nothing can be missing.
     pub(super) fn is_complete(&self) -> bool {
         self.components.iter().all(|component| component.known == [0; 64])
     }
@@ -244,7 +248,7 @@ impl Progress {
     fn dc(&mut self, frame: &Frame, scan: &Scan, tables: &Tables, bits: Bits<'_>) -> Result<Ended> {
         let mut members = Vec::with_capacity(4);
         for part in &scan.components {
-            // A refining scan is plain bits and need not define a table.
+            // A refining scan contains plain bits and does not have to define a table.
             let table = if scan.high == 0 { Some(tables.dc(part.dc)?) } else { None };
             members.push((part.index, table));
         }
@@ -259,7 +263,7 @@ impl Progress {
         walk(frame, scan, tables.restart, bits, frame.height, &mut visitor)
     }
 
-    /// Transforms the finished coefficients into the planes.
+    /// Transforms the complete coefficients into the planes.
     #[inline(always)]
     pub(super) fn finish(&self, precision: u32, planes: &mut [Plane]) -> Result<()> {
         for (component, plane) in self.components.iter().zip(planes) {
@@ -282,7 +286,7 @@ impl Progress {
 /// A progressive scan of DC coefficients.
 struct DcScan<'a> {
     components: &'a mut [Coefficients],
-    /// For each component of the scan its number and, in a first scan, its table.
+    /// For each component of the scan, its index and, in a first scan, its table.
     members: Vec<(usize, Option<&'a Huffman>)>,
     previous: [i32; 4],
     low: u32,
@@ -308,12 +312,12 @@ impl Visit for DcScan<'_> {
     }
 }
 
-/// A progressive scan of a band of AC coefficients of one component.
+/// A progressive scan of a range of AC coefficients of one component.
 struct AcScan<'a> {
     component: &'a mut Coefficients,
     table: &'a Huffman,
     scan: &'a Scan,
-    /// Blocks still to come whose band ended with an earlier block.
+    /// The number of following blocks whose range already ended in an earlier block.
     ended: u32,
 }
 
@@ -333,7 +337,8 @@ impl Visit for AcScan<'_> {
     }
 }
 
-/// The first scan of a band of AC coefficients (T.81 G.1.2.2); returns the blocks behind this one that are all zero.
+/// The first scan of a range of AC coefficients (T.81 G.1.2.2). Returns the number of blocks after this one
+/// that are all zero.
 fn first_band(bits: &mut Bits<'_>, table: &Huffman, scan: &Scan, block: &mut [i16; 64]) -> Result<u32> {
     let mut k = scan.first;
     while k <= scan.last {
@@ -349,7 +354,7 @@ fn first_band(bits: &mut Bits<'_>, table: &Huffman, scan: &Scan, block: &mut [i1
         }
         k += run;
         if k > scan.last {
-            return Err(corrupt("a run of zeros leaves its band"));
+            return Err(corrupt("a run of zeros exceeds the range of its scan"));
         }
         block[usize::from(ZIGZAG[k])] = (bits.magnitude(size) << scan.low) as i16;
         k += 1;
@@ -357,8 +362,9 @@ fn first_band(bits: &mut Bits<'_>, table: &Huffman, scan: &Scan, block: &mut [i1
     Ok(0)
 }
 
-/// A refining scan of a band of AC coefficients (T.81 G.1.2.3): a correction bit for each coefficient that is not zero yet, and new
-/// coefficients of magnitude one among the zeros. Returns the blocks behind this one that only have correction bits.
+/// A refining scan of a range of AC coefficients (T.81 G.1.2.3): a correction bit for each coefficient that is
+/// not zero, and new coefficients of magnitude one among the zeros. Returns the number of blocks after this one
+/// that only have correction bits.
 fn refine_band(bits: &mut Bits<'_>, table: &Huffman, scan: &Scan, block: &mut [i16; 64], ended: u32) -> Result<u32> {
     let one = 1i16 << scan.low;
     let correct = |bits: &mut Bits<'_>, value: &mut i16| {
@@ -381,9 +387,10 @@ fn refine_band(bits: &mut Bits<'_>, table: &Huffman, scan: &Scan, block: &mut [i
             }
             0 => {}
             1 => fresh = if bits.take(1) == 1 { one } else { -one },
-            _ => return Err(corrupt("a refining scan brings a coefficient above one")),
+            _ => return Err(corrupt("a refining scan has a new coefficient above one")),
         }
-        // Passes over `run` zeros, correcting what is not zero on the way, to the zero that takes the new coefficient.
+        // Skips `run` zeros, correcting the non-zero coefficients on the way, and stops at the zero that
+        // receives the new coefficient.
         while k <= scan.last {
             let value = &mut block[usize::from(ZIGZAG[k])];
             k += 1;

@@ -1,25 +1,25 @@
-//! From planes to pixels: chroma brought to full size, YCbCr turned into RGB, samples interleaved.
+//! Converts planes to pixels: enlarges chroma to full size, converts YCbCr to RGB, and interleaves samples.
 //!
-//! The weights and their rounding are those of libjpeg ("fancy upsampling", 16-bit fixed-point colour), because "as GDAL
-//! reads it" means those.
+//! The weights and their rounding are those of libjpeg ("fancy upsampling", 16-bit fixed-point colour), because
+//! GDAL returns these pixels.
 
 use crate::Result;
 use crate::jpeg::CODEC;
 use crate::jpeg::header::{Component, Frame};
 use crate::jpeg::scan::Plane;
 
-/// How a component is brought to the size of the frame.
+/// The method that enlarges a component to the size of the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stretch {
-    /// It has that size.
+    /// The component already has the size of the frame.
     None,
     /// Twice as wide: 3/4 of the nearer sample, 1/4 of the farther.
     Wide,
-    /// Twice as high, by the same weights.
+    /// Twice as high, with the same weights.
     High,
-    /// Both.
+    /// Twice as wide and twice as high.
     Both,
-    /// Samples repeated, for every other ratio.
+    /// Repeats samples, for every other ratio.
     Repeat { h: usize, v: usize },
 }
 
@@ -28,7 +28,7 @@ impl Stretch {
         if !frame.h_max.is_multiple_of(component.h) || !frame.v_max.is_multiple_of(component.v) {
             return Err(crate::Error::Unsuited { codec: CODEC, what: "fractional subsampling" });
         }
-        // Components of one or two columns are too narrow for the weights and are repeated.
+        // Components of one or two columns are too narrow for the weights, so their samples are repeated.
         Ok(match (frame.h_max / component.h, frame.v_max / component.v) {
             (1, 1) => Stretch::None,
             (2, 1) if smooth && component.width > 2 => Stretch::Wide,
@@ -39,10 +39,10 @@ impl Stretch {
     }
 }
 
-/// Brings the rows of one component to full width.
+/// Enlarges the rows of one component to full width.
 pub(super) struct Upsampler {
     stretch: Stretch,
-    /// Of the component.
+    /// The size of the component.
     width: usize,
     height: usize,
     /// The current row at full width.
@@ -52,7 +52,7 @@ pub(super) struct Upsampler {
 }
 
 impl Upsampler {
-    /// `smooth` interpolates; without it samples are repeated, as the TIFF 6.0 reading of YCbCr has it.
+    /// With `smooth`, chroma is interpolated. Without it, samples are repeated, as TIFF 6.0 defines for YCbCr.
     pub(super) fn new(frame: &Frame, component: &Component, smooth: bool) -> Result<Upsampler> {
         let stretch = Stretch::of(frame, component, smooth)?;
         let full = if stretch == Stretch::None { 0 } else { component.width * (frame.h_max / component.h) };
@@ -61,11 +61,11 @@ impl Upsampler {
         Ok(Upsampler { stretch, width: component.width, height: component.height, row, sums })
     }
 
-    /// Row `y` of the frame, at least as long as the frame is wide.
+    /// Returns row `y` of the frame. The row is at least as long as the frame is wide.
     #[inline(always)]
     pub(super) fn row<'a>(&'a mut self, plane: &'a Plane, y: usize) -> &'a [u16] {
         let source = |y: usize| &plane.row(y)[..self.width];
-        // The farther row is above an even row and below an odd one; at the edges the image is its own neighbour.
+        // The farther row is above an even row and below an odd one. At the edges the row itself is used.
         let far = match y % 2 {
             0 => (y / 2).saturating_sub(1),
             _ => (y / 2 + 1).min(self.height - 1),
@@ -95,8 +95,8 @@ impl Upsampler {
     }
 }
 
-/// Twice as many samples, weighted 3 to 1. The input is `2^scale` too large; `bias` rounds left and right halves in opposite directions.
-/// Sums stay below 2^16: 16 times a 12-bit sample.
+/// Doubles the number of samples with the weights 3 and 1. The input is `2^scale` too large; `bias` rounds left
+/// and right halves in opposite directions. Sums stay below 2^16: 16 times a 12-bit sample.
 #[inline(always)]
 fn widen(samples: &[u16], out: &mut [u16], scale: u32, bias: [u16; 2]) {
     let count = samples.len();
@@ -106,19 +106,19 @@ fn widen(samples: &[u16], out: &mut [u16], scale: u32, bias: [u16; 2]) {
         pair[0] = (3 * window[1] + window[0] + bias[0]) >> (scale + 2);
         pair[1] = (3 * window[1] + window[2] + bias[1]) >> (scale + 2);
     }
-    // At both ends the image is its own neighbour: 4 times the sample.
+    // At both ends the sample itself replaces its missing neighbour: 4 times the sample.
     pairs[0] = [(4 * first + bias[0]) >> (scale + 2), (3 * first + samples[1] + bias[1]) >> (scale + 2)];
     let before = samples[count - 2];
     pairs[count - 1] = [(3 * last + before + bias[0]) >> (scale + 2), (4 * last + bias[1]) >> (scale + 2)];
 }
 
-/// One YCbCr pixel as RGB (JFIF: full range, BT.601) at `precision` bits.
+/// Converts one YCbCr pixel to RGB (JFIF: full range, BT.601) at `precision` bits.
 #[inline(always)]
 pub(super) fn rgb(y: u16, cb: u16, cr: u16, precision: u32) -> [i32; 3] {
     let (middle, top) = (1 << (precision - 1), (1 << precision) - 1);
     let (y, cb, cr) = (i32::from(y), i32::from(cb) - middle, i32::from(cr) - middle);
     let half = 1 << 15;
-    // 1.402, 0.34414, 0.71414 and 1.772 with 16 fraction bits.
+    // 1.402, 0.34414, 0.71414 and 1.772 with 16 fractional bits.
     let red = y + ((91881 * cr + half) >> 16);
     let green = y + ((-22554 * cb - 46802 * cr + half) >> 16);
     let blue = y + ((116130 * cb + half) >> 16);

@@ -1,7 +1,8 @@
-//! The headers of a JPEG 2000 codestream (ISO/IEC 15444-1 Annex A), read before anything is decoded.
+//! Reads the headers of a JPEG 2000 codestream (ISO/IEC 15444-1 Annex A) before anything is decoded.
 //!
-//! The decoder allocates what these headers ask for. A stream of a hundred bytes can ask for a precinct per sample or a tile per
-//! pixel, so they are checked against the block here, and nothing larger reaches the decoder.
+//! The decoder allocates as much as these headers request. A stream of a hundred bytes can request a precinct
+//! per sample or a tile per pixel, so this module checks the headers against the block, and the decoder never
+//! sees a stream that requests more.
 
 use std::borrow::Cow;
 
@@ -16,46 +17,49 @@ const SOT: u16 = 0xff90;
 const SOD: u16 = 0xff93;
 const EOC: u16 = 0xffd9;
 
-/// Bytes of working memory that the decoder's tables may take, and how many more for each sample of the block.
+/// The bytes of working memory that the decoder's tables may take, and the additional bytes for each sample of
+/// the block.
 const TABLE_BYTES: u64 = 64 << 20;
 const TABLE_BYTES_PER_SAMPLE: u64 = 4;
-/// What one tile, code block (with a precinct of its own) and quality layer of a code block cost the decoder, measured.
+/// The measured memory of one tile, one code block (with its own precinct) and one quality layer of a code
+/// block in the decoder.
 const TILE_COMPONENT_BYTES: u64 = 1024;
 const CODE_BLOCK_BYTES: u64 = 320;
 const LAYER_BYTES: u64 = 24;
 /// The decoder counts layers in 32 bits.
 const MAX_LAYERS: u16 = 32;
 
-/// One component as the SIZ marker describes it.
+/// One component of the SIZ marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Component {
-    /// Bits of a sample.
+    /// The number of bits of a sample.
     pub(super) bits: u32,
-    /// Two's complement?
+    /// Whether samples are in two's complement.
     pub(super) signed: bool,
-    /// Distance of two samples on the reference grid, across and down.
+    /// The distance between two samples on the reference grid, across and down.
     step: (u8, u8),
 }
 
-/// What the decoder needs from a checked codestream.
+/// The parts of a checked codestream that the decoder needs.
 #[derive(Debug)]
 pub(super) struct Codestream<'a> {
-    /// From SOC to EOC, with the length of every tile-part stated.
+    /// The stream from SOC to EOC, with the length of every tile-part.
     pub(super) bytes: Cow<'a, [u8]>,
-    /// As many as the block has samples.
+    /// The components, one for each sample of the block.
     pub(super) components: Vec<Component>,
 }
 
 impl Codestream<'_> {
-    /// True when the second and third of three components are coarser than the first. That is how YCbCr is stored, and
-    /// nothing else is.
+    /// Whether the second and third of three components have a lower resolution than the first. Only YCbCr is
+    /// stored in this way.
     pub(super) fn has_coarse_chroma(&self) -> bool {
         matches!(self.components[..], [y, cb, cr]
             if cb.step == cr.step && cb.step != y.step && cb.step.0 >= y.step.0 && cb.step.1 >= y.step.1)
     }
 }
 
-/// Finds the codestream in `src`, which is one or a JP2 file with one, and compares it with the block.
+/// Finds the codestream in `src`, which is a codestream or a JP2 file that contains one, and compares it with
+/// the block.
 pub(super) fn check(src: &[u8], shape: Shape) -> Result<Codestream<'_>> {
     let src = if src.starts_with(b"\0\0\0\x0cjP  ") { find_in_boxes(src)? } else { src };
     let mut reader = Reader { src, at: 0 };
@@ -67,7 +71,7 @@ pub(super) fn check(src: &[u8], shape: Shape) -> Result<Codestream<'_>> {
     Ok(Codestream { bytes, components })
 }
 
-/// The contents of the first `jp2c` box (Annex I).
+/// Returns the content of the first `jp2c` box (Annex I).
 fn find_in_boxes(src: &[u8]) -> Result<&[u8]> {
     let mut reader = Reader { src, at: 0 };
     loop {
@@ -89,7 +93,7 @@ fn find_in_boxes(src: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// The SIZ marker (A.5.1), and how many tiles it makes.
+/// Checks the SIZ marker (A.5.1) and returns the components and the number of tiles.
 fn check_size(siz: &mut Reader<'_>, shape: Shape) -> Result<(Vec<Component>, Tiles)> {
     let capabilities = siz.u16()?;
     if capabilities & 0x4000 != 0 {
@@ -109,7 +113,8 @@ fn check_size(siz: &mut Reader<'_>, shape: Shape) -> Result<(Vec<Component>, Til
         }
         components.push(Component { bits: u32::from(depth & 0x7f) + 1, signed: depth & 0x80 != 0, step });
     }
-    // When all components are equally coarse there is nothing to align them with, and the samples are the pixels.
+    // If all components have the same lower resolution, there is nothing to align them with, and the samples
+    // are the pixels.
     let first = components.first().map_or((1, 1), |c| c.step);
     let step = if components.iter().all(|c| c.step == first) { first } else { (1, 1) };
     let across = |edge: u32| u64::from(edge.div_ceil(step.0.into()));
@@ -144,14 +149,14 @@ fn check_size(siz: &mut Reader<'_>, shape: Shape) -> Result<(Vec<Component>, Til
     Ok((components, tiles))
 }
 
-/// What the tables of one tile are estimated from.
+/// The numbers from which the tables of one tile are estimated.
 #[derive(Debug, Clone, Copy)]
 struct Tiles {
     count: u64,
-    /// Samples of all components of the largest tile.
+    /// The number of samples of all components of the largest tile.
     samples: u64,
     components: u16,
-    /// Bytes that the tables may take.
+    /// The number of bytes that the tables may take.
     limit: u64,
 }
 
@@ -164,9 +169,9 @@ impl Tiles {
     }
 }
 
-/// Walks the main header and every tile-part, which shows that nothing is missing at the end and that no coding style asks for
-/// absurd tables. Returns the stream in its strictest form: a last tile-part may leave its length open and the
-/// end marker is often lost, and neither should keep the decoder from being strict about the packets.
+/// Visits the main header and every tile-part. This verifies that nothing is missing at the end and that no
+/// coding style requests absurd tables. Returns the stream in its strictest form: a last tile-part may omit its
+/// length, and the end marker is often missing, but the decoder should still be strict about the packets.
 fn check_tile_parts<'a>(mut reader: Reader<'a>, tiles: Tiles) -> Result<Cow<'a, [u8]>> {
     let src = reader.src;
     let mut layers = 1;
@@ -216,7 +221,8 @@ fn check_tile_parts<'a>(mut reader: Reader<'a>, tiles: Tiles) -> Result<Cow<'a, 
     }
 }
 
-/// Reads a marker and its segment, which is checked when it is a coding style. SOT and SOD are left to the caller.
+/// Reads a marker and its segment, and checks the segment if it is a coding style. The caller handles SOT and
+/// SOD.
 fn check_marker(reader: &mut Reader<'_>, tiles: Tiles, layers: &mut u16) -> Result<u16> {
     let marker = reader.u16()?;
     match marker {
@@ -246,7 +252,8 @@ fn check_marker(reader: &mut Reader<'_>, tiles: Tiles, layers: &mut u16) -> Resu
     Ok(marker)
 }
 
-/// Estimates the tables for code blocks and precincts of this size (A.6.1, table A.15) as if every component had them.
+/// Estimates the tables for code blocks and precincts of this size (A.6.1, table A.15), as if every component
+/// used them.
 fn check_style(style: &mut Reader<'_>, flags: u8, tiles: Tiles, layers: u16) -> Result<()> {
     let levels = u32::from(style.u8()?);
     let (block_width, block_height) = (u32::from(style.u8()?) + 2, u32::from(style.u8()?) + 2);
@@ -258,7 +265,7 @@ fn check_style(style: &mut Reader<'_>, flags: u8, tiles: Tiles, layers: u16) -> 
     for resolution in 0..=levels {
         let (width, height) = if flags & 1 != 0 {
             let precinct = u32::from(style.u8()?);
-            // Above the lowest resolution a precinct is halved between the sub-bands (B.6).
+            // Above the lowest resolution, a precinct is divided between the sub-bands (B.6).
             let halved = u32::from(resolution > 0);
             ((precinct & 15).saturating_sub(halved), (precinct >> 4).saturating_sub(halved))
         } else {
@@ -279,7 +286,7 @@ fn mismatch<T>(what: &'static str, found: u64, expected: usize) -> Result<T> {
     Err(Error::Mismatch { codec: CODEC, what, found, expected: expected as u64 })
 }
 
-/// Big-endian numbers from a slice.
+/// Reads big-endian numbers from a slice.
 struct Reader<'a> {
     src: &'a [u8],
     at: usize,
@@ -306,7 +313,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_be_bytes(self.take()?))
     }
 
-    /// The parameters of a marker segment, whose length counts itself.
+    /// Returns the parameters of a marker segment. The length of the segment includes the length field itself.
     fn segment(&mut self) -> Result<Reader<'a>> {
         let start = self.at;
         let length = usize::from(self.u16()?);
@@ -330,7 +337,8 @@ mod tests {
 
     const SHAPE: Shape = Shape { width: 2048, height: 2048, samples: 1, bits: 8, format: SampleFormat::Uint };
 
-    /// A stream of headers alone: one component of 2048 x 2048 in square tiles of `tile`, and a coding style.
+    /// Returns a stream of headers only: one component of 2048 x 2048 in square tiles of `tile`, and a coding
+    /// style.
     fn headers(tile: u32, layers: u16, block: u8, precinct: u8) -> Vec<u8> {
         let mut out = vec![0xff, 0x4f, 0xff, 0x51, 0, 41, 0, 0];
         for n in [2048, 2048, 0, 0, tile, tile, 0, 0] {
@@ -367,13 +375,13 @@ mod tests {
     }
 
     #[test]
-    fn more_layers_than_the_decoder_knows_are_unsupported() {
+    fn more_layers_than_the_decoder_supports_are_an_error() {
         assert!(matches!(check(&headers(2048, 33, 4, 0xff), SHAPE), Err(Error::Unsupported { .. })));
     }
 
     #[test]
-    fn endless_boxes_end() {
-        // A box of length 8 moves on by its header alone; one of length 1 has its length in the next 8 bytes.
+    fn boxes_without_progress_do_not_loop_forever() {
+        // A box of length 8 advances only by its header. A box of length 1 has its length in the next 8 bytes.
         let mut file = b"\0\0\0\x0cjP  \r\n\x87\n\0\0\0\x08free\0\0\0\x01wide".to_vec();
         file.extend(u64::MAX.to_be_bytes());
         assert!(matches!(check(&file, SHAPE), Err(Error::Truncated { .. })));

@@ -1,4 +1,4 @@
-//! Reading JPEG 2000 blocks with the `hayro-jpeg2000` crate.
+//! Reads JPEG 2000 blocks with the `hayro-jpeg2000` crate.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,10 +11,10 @@ use crate::{Error, Result, SampleFormat, Shape};
 
 /// Decodes one block into `dst` as native-endian interleaved samples.
 ///
-/// Samples of 1 to 20 bits are decoded, signed or not; one with fewer bits than the block's samples keeps its value. When the
-/// block's samples are not whole bytes they are packed as TIFF packs them, from the most significant bit, each row padded to
-/// a byte. A component with fewer samples than pixels is repeated. Three components of which the last two are
-/// coarser are always taken for YCbCr, and become RGB.
+/// Samples of 1 to 20 bits are supported, signed or unsigned. A sample with fewer bits than the samples of the
+/// block keeps its value. If the samples of the block are not whole bytes, they are packed as in TIFF: most
+/// significant bit first, each row padded to a byte. A component with fewer samples than pixels is repeated.
+/// Three components of which the last two have a lower resolution are always YCbCr, and become RGB.
 pub fn decode(src: &[u8], shape: Shape, colour: Colour, dst: &mut [u8]) -> Result<()> {
     if dst.len() != shape.len() {
         return Err(Error::Unsuited { codec: CODEC, what: "a buffer of another size than the block" });
@@ -23,12 +23,14 @@ pub fn decode(src: &[u8], shape: Shape, colour: Colour, dst: &mut [u8]) -> Resul
         return Err(Error::Unsuited { codec: CODEC, what: "samples of this width and format" });
     }
     let stream = codestream::check(src, shape)?;
-    // The decoder computes in 32-bit floats: exact while samples and what the wavelet adds to them fit 24 bits.
+    // The decoder computes in 32-bit floats, which are exact while the samples and the growth in the wavelet
+    // fit in 24 bits.
     if stream.components.iter().any(|c| c.bits > 20) {
         return Err(unsupported("JPEG 2000 with more than 20 bits per sample"));
     }
-    // The decoder indexes its tables by what it reads from packet headers and asserts that the tables agree. Mutated
-    // streams have not made it panic, but nothing in it promises that, and one bad block must not end the program.
+    // The decoder indexes its tables with numbers from packet headers and asserts that they agree. Mutated
+    // streams have not made it panic, but its documentation does not exclude a panic, and one bad block must
+    // not end the program.
     catch_unwind(AssertUnwindSafe(|| decode_checked(&stream, shape, colour, dst)))
         .unwrap_or(Err(Error::Corrupt { codec: CODEC, what: "its packets contradict its headers" }))
 }
@@ -64,7 +66,7 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// Sample `c` of pixel `k`.
+    /// Returns sample `c` of pixel `k`.
     fn get(&self, k: usize, c: usize) -> i32 {
         let at = |c: usize| self.planes[c].samples()[k];
         let half = |c: usize| (1u32 << (self.components[c].bits - 1)) as f32;
@@ -74,7 +76,7 @@ impl Values<'_> {
             2 if self.ycc => at(0) + 1.772 * (at(1) - half(1)),
             _ => at(c),
         };
-        // The decoder shifts signed samples to start at 0 as well.
+        // The decoder shifts signed samples to start at 0 too.
         let Component { bits, signed, .. } = self.components[c];
         let unsigned = (value.round_ties_even() as i32).clamp(0, (1 << bits) - 1);
         if signed { unsigned - (1 << (bits - 1)) } else { unsigned }
@@ -90,7 +92,7 @@ fn store<const N: usize>(values: &Values<'_>, dst: &mut [u8], bytes: impl Fn(i32
     }
 }
 
-/// Samples of any width, most significant bit first.
+/// Packs samples of any width, most significant bit first.
 fn pack(values: &Values<'_>, shape: Shape, dst: &mut [u8]) {
     for (y, row) in dst.chunks_exact_mut(shape.row_bytes().max(1)).enumerate() {
         row.fill(0);
@@ -110,10 +112,10 @@ fn pack(values: &Values<'_>, shape: Shape, dst: &mut [u8]) {
 fn translate(error: DecodeError) -> Error {
     let what = match error {
         DecodeError::Marker(MarkerError::Unsupported) => "it has a marker from outside part 1 of the standard",
-        DecodeError::Marker(_) => "a marker segment cannot be read",
+        DecodeError::Marker(_) => "a marker segment is invalid",
         DecodeError::Tile(_) => "the packets of a tile end too early or too late",
         DecodeError::Decoding(DecodingError::UnexpectedEof) => "a code block ends too early",
-        DecodeError::Decoding(_) => "a code block cannot be decoded",
+        DecodeError::Decoding(_) => "a code block is invalid",
         DecodeError::Validation(_) => "its headers break the limits of the standard",
         DecodeError::Format(_) => "it is not a codestream",
         DecodeError::Color(_) => "its components cannot be combined",
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn another_image_than_announced_is_refused_before_decoding() {
+    fn image_that_differs_from_the_tags_is_refused_before_decoding() {
         let what = |shape| match run(RGB8, shape, Colour::Stored) {
             Err(Error::Mismatch { what, .. }) => what,
             other => panic!("{other:?}"),
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn truncated_stream_is_an_error_not_zeros() {
-        // Without the two bytes of the end marker nothing of the image is missing.
+        // Without the two bytes of the end marker, the image is still complete.
         for len in 0..RGB8.len() - 2 {
             assert!(run(&RGB8[..len], RGB, Colour::Stored).is_err(), "{len} bytes");
         }

@@ -1,4 +1,4 @@
-//! Writing JPEG 2000 codestreams with `openjp2`, the translation of OpenJPEG to Rust.
+//! Writes JPEG 2000 codestreams with `openjp2`, the translation of OpenJPEG to Rust.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,10 +12,12 @@ use openjp2::{Codec, Stream, opj_image, opj_image_comptparm};
 use super::{CODEC, EncodeParams, Quality};
 use crate::{Error, Result, SampleFormat, Shape};
 
-/// Appends the codestream (without the boxes of a JP2 file, as TIFF requires) of one block of native interleaved samples to `out`.
+/// Appends the codestream of one block of native interleaved samples to `out`, without the boxes of a JP2 file,
+/// as TIFF requires.
 ///
 /// # Errors
-/// The samples are not integers of 8 or 16 bits, or the parameters or the length of `src` are wrong.
+/// Returns an error if the samples are not integers of 8 or 16 bits, or if the parameters or the length of
+/// `src` are wrong.
 pub fn encode(params: &EncodeParams, src: &[u8], shape: Shape, out: &mut Vec<u8>) -> Result<()> {
     let unsuited = |what| Err(Error::Unsuited { codec: CODEC, what });
     if !matches!(shape.format, SampleFormat::Uint | SampleFormat::Int) || !matches!(shape.bits, 8 | 16) {
@@ -36,27 +38,27 @@ pub fn encode(params: &EncodeParams, src: &[u8], shape: Shape, out: &mut Vec<u8>
         }
         _ => {}
     }
-    // `openjp2` is C in the clothes of Rust and has assertions of its own; a panic must not end the program. What it had written by
-    // then is dropped.
+    // `openjp2` is C code translated to Rust and contains assertions; a panic must not end the program. The
+    // output up to the panic is dropped.
     let start = out.len();
     let done = catch_unwind(AssertUnwindSafe(|| write(params, src, shape, out))).unwrap_or(false);
     if !done {
         out.truncate(start);
-        return unsuited("this block: OpenJPEG refused it");
+        return unsuited("this block, because OpenJPEG refuses it");
     }
     Ok(())
 }
 
-/// OpenJPEG counts bytes of four per sample in 32 bits.
+/// The largest number of samples: OpenJPEG counts four bytes per sample in 32 bits.
 const MAX_SAMPLES: usize = 1 << 28;
 
-/// The most components that a codestream can have.
+/// The largest number of components of a codestream.
 const MAX_COMPONENTS: usize = 16384;
 
-/// The largest number of resolutions, of which each halves the one before. More gain nothing.
+/// The largest number of resolutions; each halves the previous one. More do not reduce the size.
 const MAX_RESOLUTIONS: u32 = 6;
 
-/// Returns whether all went well.
+/// Returns whether all calls succeeded.
 fn write(params: &EncodeParams, src: &[u8], shape: Shape, out: &mut Vec<u8>) -> bool {
     let Some(mut image) = image(src, shape) else { return false };
     let Some(mut codec) = Codec::new_encoder(OPJ_CODEC_J2K) else { return false };
@@ -66,9 +68,9 @@ fn write(params: &EncodeParams, src: &[u8], shape: Shape, out: &mut Vec<u8>) -> 
     }
     let mut stream = Stream::new_custom(1 << 16, false);
     let handle = (&raw mut stream).cast::<opj_stream_t>();
-    // SAFETY: `handle` points to a stream, which is what these functions take it for, and the two types of pointer are one in C.
-    // The stream writes through `out` only in the calls below and when it is dropped, and it is dropped before this function returns:
-    // `out` is borrowed for longer, and is not touched in between.
+    // SAFETY: `handle` points to a stream, as these functions require, and the two pointer types are the same
+    // in C. The stream writes to `out` only in the calls below and when it is dropped, which happens before
+    // this function returns. `out` is borrowed for longer, and nothing else accesses it in between.
     unsafe {
         opj_stream_set_write_function(handle, Some(append));
         opj_stream_set_user_data(handle, (&raw mut *out).cast::<c_void>(), None);
@@ -79,12 +81,12 @@ fn write(params: &EncodeParams, src: &[u8], shape: Shape, out: &mut Vec<u8>) -> 
         && stream.flush().is_ok()
 }
 
-/// Takes `length` bytes of the stream.
+/// Appends `length` bytes of the stream to the output.
 ///
 /// # Safety
-/// `data` points to that many bytes, `out` to a `Vec<u8>` that nothing else uses meanwhile.
+/// `data` points to that many bytes, and `out` to a `Vec<u8>` that nothing else uses during the call.
 unsafe extern "C" fn append(data: *mut c_void, length: usize, out: *mut c_void) -> usize {
-    // SAFETY: the caller promises both.
+    // SAFETY: the caller guarantees both.
     let (out, data) = unsafe { (&mut *out.cast::<Vec<u8>>(), std::slice::from_raw_parts(data.cast::<u8>(), length)) };
     out.extend_from_slice(data);
     length
@@ -93,7 +95,7 @@ unsafe extern "C" fn append(data: *mut c_void, length: usize, out: *mut c_void) 
 fn settings(params: &EncodeParams, shape: Shape) -> opj_cparameters_t {
     let mut settings = opj_cparameters_t {
         tcp_numlayers: 1,
-        // Below one pixel there is nothing to halve.
+        // An image of one pixel cannot be halved.
         numresolution: MAX_RESOLUTIONS.min(shape.width.min(shape.height).max(1).ilog2() + 1) as i32,
         tcp_mct: (params.rgb && shape.samples >= 3).into(),
         ..opj_cparameters_t::default()
@@ -114,7 +116,7 @@ fn settings(params: &EncodeParams, shape: Shape) -> opj_cparameters_t {
     settings
 }
 
-/// The samples, each band for itself. `None` without memory.
+/// Returns the samples of each band separately, or `None` if there is no memory.
 fn image(src: &[u8], shape: Shape) -> Option<Box<opj_image>> {
     let (w, h) = (shape.width as u32, shape.height as u32);
     let signed = shape.format == SampleFormat::Int;
@@ -156,11 +158,11 @@ mod tests {
 
     fn decoded(stream: &[u8], shape: Shape) -> Vec<u8> {
         let mut dst = vec![0xaa; shape.len()];
-        decode(stream, shape, Colour::Stored, &mut dst).expect("it is a codestream");
+        decode(stream, shape, Colour::Stored, &mut dst).expect("the codestream decodes");
         dst
     }
 
-    /// A red, a green and a blue wave that resemble each other.
+    /// Returns a red, a green and a blue wave that resemble each other.
     fn waves(shape: Shape) -> Vec<u8> {
         (0..shape.width * shape.height * shape.samples)
             .map(|i| {
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_is_the_size_and_decibels_are_the_noise() {
+    fn percent_sets_the_size_and_decibels_set_the_noise() {
         let mut src = waves(RGB);
         src.iter_mut().zip(noise(RGB.len())).for_each(|(v, noise)| *v = v.wrapping_add(noise >> 4));
         for percent in [3.0, 10.0, 25.0] {
@@ -222,7 +224,7 @@ mod tests {
         for (decibels, rgb) in [(30.0, true), (35.0, false), (40.0, false), (45.0, false)] {
             let stream = encoded(EncodeParams { quality: Quality::Psnr(decibels), rgb }, &src, RGB);
             let got = psnr(&decoded(&stream, RGB), &src);
-            assert!((got - f64::from(decibels)).abs() < 2.5, "{got} where {decibels} was asked");
+            assert!((got - f64::from(decibels)).abs() < 2.5, "{got} dB, {decibels} dB requested");
         }
     }
 
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_encoder_cannot_hold_is_refused() {
+    fn unsupported_blocks_are_refused() {
         let refused = |quality, src: &[u8], shape| {
             let mut out = vec![1];
             let result = encode(&EncodeParams { quality, rgb: false }, src, shape, &mut out);

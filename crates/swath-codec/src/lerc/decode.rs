@@ -1,4 +1,5 @@
-//! Reading LERC blobs: how the mask, the depth and the bands of a blob become the interleaved samples of a block.
+//! Reads LERC blobs: converts the mask, the depth and the bands of a blob to the interleaved samples of a
+//! block.
 
 use bytemuck::Pod;
 use lerc::bitmask::BitMask;
@@ -9,17 +10,17 @@ use zstd_safe::DCtx;
 use super::{CODEC, LercCompression, Params};
 use crate::{Error, Result, SampleFormat, Shape};
 
-/// Buffers and contexts that one thread keeps from block to block.
+/// Buffers and contexts that a thread reuses from block to block.
 pub struct Scratch {
     blob: Vec<u8>,
-    /// `u64` so that it can be seen as samples of any type.
+    /// The type is `u64` so that the buffer is aligned for samples of any type.
     samples: Vec<u64>,
     inflate: Decompressor,
     zstd: DCtx<'static>,
 }
 
 impl Scratch {
-    /// Empty buffers; they grow with the first blocks that need them.
+    /// Creates empty buffers; they grow with the first blocks that need them.
     pub fn new() -> Scratch {
         Scratch { blob: Vec::new(), samples: Vec::new(), inflate: Decompressor::new(), zstd: DCtx::create() }
     }
@@ -31,13 +32,15 @@ impl Default for Scratch {
     }
 }
 
-/// Decodes one block into `dst` as native-endian interleaved samples, and returns whether any pixel is masked out.
+/// Decodes one block into `dst` as native-endian interleaved samples, and returns whether any pixel is masked
+/// out.
 ///
-/// A masked pixel is NaN in float data and 0 in integer data, as GDAL gives it. 8-bit data may have one sample more
-/// than the blob: the last sample is then alpha, 0 where the mask is and 255 elsewhere.
+/// A masked pixel is NaN in float data and 0 in integer data, as in GDAL. 8-bit data may have one sample more
+/// than the blob: the last sample is then alpha, 0 for masked pixels and 255 for the others.
 ///
-/// `mask`, one byte per pixel, becomes 255 where the pixel is valid and 0 where it is not. A blob whose bands have masks of
-/// their own hides a pixel only when all of them do; the samples of `dst` still follow each band's mask.
+/// `mask`, one byte per pixel, becomes 255 for valid pixels and 0 for invalid ones. If the bands of a blob have
+/// separate masks, a pixel is invalid only if all masks exclude it; the samples of `dst` still follow the mask
+/// of each band.
 pub fn decode(
     params: &Params,
     src: &[u8],
@@ -85,34 +88,34 @@ pub fn decode(
     Ok(report_mask(&masks, shape.width * shape.height, mask))
 }
 
-const WRAPPER_TOO_LONG: &str = "its wrapper holds far more than a block of this size needs";
+const WRAPPER_TOO_LONG: &str = "its wrapper contains far more than a block of this size needs";
 
-/// A buffer as long as a blob for this block can be. The length of the blob is not stored anywhere, but an encoder that
-/// gains nothing writes the raw samples: the blob is then the block, a mask, two limits for each sample of a pixel (which
-/// are twice the block when the block is one pixel) and some headers.
+/// Returns a buffer with the largest possible size of a blob for this block. The length of the blob is not
+/// stored, but an encoder that cannot compress writes the raw samples: the blob is then the block, a mask, two
+/// limits for each sample of a pixel (which are twice the block if the block is one pixel) and some headers.
 fn room_for_blob(blob: &mut Vec<u8>, shape: Shape) -> &mut [u8] {
     let most = shape.len().saturating_mul(3).saturating_add(1 << 16);
     if blob.len() < most {
-        // Not `resize`: fresh zeroed memory costs nothing until it is written, and most of it never is.
+        // This is not `resize`: new zeroed memory costs nothing until it is written, and most of it never is.
         *blob = vec![0; most];
     }
     &mut blob[..most]
 }
 
-/// The order of the values in the blob, compared with the samples of the block.
+/// The order of the values in the blob, relative to the samples of the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BlobLayout {
-    /// Depth is the number of samples: the same order.
+    /// The depth is the number of samples: the same order.
     Interleaved,
-    /// A blob for each sample, one after the other: what libtiff writes when the bands have different masks.
+    /// One blob per sample, one after the other: libtiff writes this if the bands have different masks.
     Bands,
-    /// As `Interleaved`, without the last sample, which is the mask.
+    /// The same as `Interleaved`, but without the last sample, which is the mask.
     MaskIsAlpha,
 }
 
-/// A LERC value type as the samples of a block.
+/// A LERC value type that is also the type of the samples of a block.
 pub(super) trait Value: Sample + Pod {
-    /// What a masked sample becomes.
+    /// The value of a masked sample.
     const MASKED: Self;
 }
 
@@ -121,7 +124,7 @@ macro_rules! values {
 }
 values!(u8 = 0, u16 = 0, u32 = 0, i8 = 0, i16 = 0, i32 = 0, f32 = f32::NAN, f64 = f64::NAN);
 
-/// Decodes the blob, whose values must be `T`, and returns a mask for each of its bands.
+/// Decodes the blob, whose values must be of type `T`, and returns a mask for each of its bands.
 fn decode_as<T: Value>(src: &[u8], shape: Shape, dst: &mut [u8], samples: &mut Vec<u64>) -> Result<Vec<BitMask>> {
     let info = lerc::decode_info(src).map_err(|e| translate(&e))?;
     let layout = check::<T>(&info, shape)?;
@@ -196,8 +199,8 @@ fn check<T: Value>(info: &LercInfo, shape: Shape) -> Result<BlobLayout> {
 }
 
 fn decode_values<T: Value>(src: &[u8], out: &mut [T]) -> Result<Vec<BitMask>> {
-    // `decode_into` is for Lerc2 only. A Lerc1 image, rare and of one band, is decoded into memory of its own, which
-    // `check` has bounded by the size of the block.
+    // `decode_into` supports only Lerc2. A Lerc1 image, which is rare and has one band, is decoded into
+    // separate memory; `check` has bounded its size by the size of the block.
     if !src.starts_with(b"CntZImage ") {
         return Ok(lerc::decode_into(src, out).map_err(|e| translate(&e))?.valid_masks);
     }
@@ -220,7 +223,7 @@ fn fill_masked<T: Value>(values: &mut [T], stride: usize, mask: Option<&BitMask>
     }
 }
 
-/// Writes the mask that all bands agree on and returns whether it hides anything.
+/// Writes the combined mask of all bands and returns whether it excludes any pixel.
 fn report_mask(bands: &[BitMask], pixels: usize, out: Option<&mut [u8]>) -> bool {
     let masked = !bands.iter().any(|band| matches!(band, BitMask::AllValid(_)));
     let visible = |k| bands.iter().any(|band| is_valid(Some(band), k));
@@ -241,7 +244,8 @@ fn report_mask(bands: &[BitMask], pixels: usize, out: Option<&mut [u8]>) -> bool
     }
 }
 
-/// No mask, and bits that the mask does not have, count as valid. The bits run from the most significant down.
+/// Whether pixel `k` is valid. A missing mask, and bits after the end of the mask, count as valid. The bits
+/// start with the most significant.
 fn is_valid(mask: Option<&BitMask>, k: usize) -> bool {
     mask.and_then(BitMask::as_bytes).and_then(|bits| bits.get(k / 8)).is_none_or(|byte| byte & (0x80 >> (k % 8)) != 0)
 }
@@ -252,7 +256,7 @@ pub(super) fn translate(error: &LercError) -> Error {
             return Error::Truncated { codec: CODEC, got: *available, want: *needed };
         }
         LercError::InvalidMagic => "it does not begin with a LERC signature",
-        LercError::UnsupportedVersion(_) => "its version is none of 2 to 6",
+        LercError::UnsupportedVersion(_) => "its version is not 2 to 6",
         LercError::ChecksumMismatch { .. } => "its checksum is wrong",
         LercError::InvalidDataType(_) => "its data type does not exist",
         LercError::UnsupportedEncoding(_) => "its encoding does not exist",
@@ -313,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_with_masks_of_their_own_are_interleaved() {
+    fn bands_with_separate_masks_are_interleaved() {
         let (dst, mask, masked) = run(&PLAIN, F32_BAND_MASKS, shape(3, 32, SampleFormat::Float));
         assert!(masked);
         for (k, &visible) in mask.iter().enumerate() {
@@ -371,8 +375,8 @@ mod tests {
         }
     }
 
-    /// A Lerc1 image of raw floats, as ArcGIS wrote them before Lerc2: signature, header, an all-valid count part and a value
-    /// part of one tile.
+    /// Returns a Lerc1 image of raw floats, as ArcGIS wrote them before Lerc2: signature, header, an all-valid
+    /// count part and a value part of one tile.
     fn lerc1(width: i32, height: i32) -> Vec<u8> {
         let mut blob = b"CntZImage ".to_vec();
         for n in [11, 8, height, width] {
@@ -396,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn another_image_than_announced_is_refused_before_decoding() {
+    fn image_that_differs_from_the_tags_is_refused_before_decoding() {
         let mut scratch = Scratch::new();
         let mut refuse = |src: &[u8], shape: Shape| {
             decode(&PLAIN, src, shape, &mut vec![0; shape.len()], None, &mut scratch).unwrap_err()
@@ -447,7 +451,7 @@ mod tests {
         }
     }
 
-    /// The checksum is repaired, or every mutation would stop there.
+    /// The checksum is repaired, because otherwise the decoder would refuse every mutation at once.
     #[test]
     fn mutated_streams_never_panic() {
         let cases = [

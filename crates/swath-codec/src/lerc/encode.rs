@@ -1,8 +1,9 @@
-//! Writing LERC blobs.
+//! Writes LERC blobs.
 //!
-//! LERC computes with values and has no NaN; only lossless floats are stored as bits without interpretation. Elsewhere a pixel that is
-//! NaN is masked out, and readers of the TIFF make it NaN again (GDAL and Swath; tifffile gives 0). The bands of a pixel
-//! share one mask, so pixels of which only some bands are NaN need a blob for each band, as libtiff writes them.
+//! LERC does arithmetic on values and does not support NaN; only lossless floats are stored as bits. In all
+//! other cases a NaN pixel is masked out, and readers of the TIFF return NaN again (GDAL and Swath; tifffile
+//! returns 0). The bands of a pixel share one mask, so if only some bands of a pixel are NaN, the block needs
+//! one blob per band, as libtiff writes them.
 
 use lerc::Precision;
 use lerc::bitmask::BitMask;
@@ -11,15 +12,17 @@ use super::decode::{Value, translate};
 use super::{CODEC, LercCompression, Params};
 use crate::{Error, Result, SampleFormat, Shape, deflate, zstd};
 
-/// The largest block: LERC counts bytes and pixels in 31 bits, and a blob is never twice its block.
+/// The largest block: LERC counts bytes and pixels in 31 bits, and a blob is always smaller than twice its
+/// block.
 const MAX_BYTES: usize = 1 << 30;
 
-/// A reusable LERC encoder of one precision.
+/// A reusable LERC encoder with one maximum error.
 #[derive(Debug)]
 pub struct Encoder {
     max_z_error: f64,
     wrapper: Wrapper,
-    /// Samples aligned, or by band; `u64` so that it can be seen as samples of any type.
+    /// Samples that are aligned or separated by band. The type is `u64` so that the buffer is aligned for
+    /// samples of any type.
     samples: Vec<u64>,
 }
 
@@ -31,14 +34,17 @@ enum Wrapper {
 }
 
 impl Encoder {
-    /// An encoder that changes no sample by more than `max_z_error`; 0, and for integers all below 1, is lossless.
+    /// Creates an encoder that changes no sample by more than `max_z_error`. 0 is lossless, and for integers
+    /// every error below 1 too.
     ///
-    /// `level` is that of what is wrapped around the blobs: 1 to 12 for Deflate, 1 to 22 for ZSTD, of no meaning without. The
-    /// version in the parameters is ignored: `lerc-rs` writes the lowest version that can hold a block. That is 3 or, for
-    /// several bands, 5, and 6 (LERC 4.0 of 2022) for lossless floats and for bands with masks of their own.
+    /// `level` is the compression level of the codec that wraps the blobs: 1 to 12 for Deflate, 1 to 22 for
+    /// ZSTD. It has no meaning without a wrapper. The version in the parameters is ignored: `lerc-rs` writes
+    /// the lowest version that can store a block. That is 3 or, for several bands, 5, and 6 (LERC 4.0 of 2022)
+    /// for lossless floats and for bands with separate masks.
     ///
     /// # Errors
-    /// The error is negative or not finite, or there is no such level.
+    /// Returns an error if the maximum error is negative or not finite, or if the compression level does not
+    /// exist.
     pub fn new(params: &Params, max_z_error: f64, level: i32) -> Result<Encoder> {
         if !(0.0..f64::INFINITY).contains(&max_z_error) {
             return Err(Error::Unsuited { codec: CODEC, what: "a maximum error that is negative or not finite" });
@@ -53,17 +59,18 @@ impl Encoder {
 
     /// Appends one block of native samples, all bands of each pixel, to `out`.
     ///
-    /// NaN stays NaN, but which of the many NaNs it was is lost; a zero may lose its sign. Infinite values are kept, at the price of
-    /// a block without loss.
+    /// NaN stays NaN, but its payload is lost; a zero may lose its sign. Infinite values are kept, but then the
+    /// block is stored without loss.
     ///
     /// # Errors
-    /// LERC has no such samples, or `src` is not as long as the block.
+    /// Returns an error if LERC does not support these samples, or if `src` does not have the length of the
+    /// block.
     pub fn encode(&mut self, src: &[u8], shape: Shape, out: &mut Vec<u8>) -> Result<()> {
         if src.len() != shape.len() {
             return Err(Error::Unsuited { codec: CODEC, what: "a buffer of another size than the block" });
         }
         if !(1..=MAX_BYTES).contains(&src.len()) {
-            return Err(Error::Unsuited { codec: CODEC, what: "a block of no pixel, or of more than 1 GiB" });
+            return Err(Error::Unsuited { codec: CODEC, what: "an empty block or a block of more than 1 GiB" });
         }
         let (samples, error) = (&mut self.samples, self.max_z_error);
         let blob = match (shape.format, shape.bits) {
@@ -86,11 +93,11 @@ impl Encoder {
     }
 }
 
-/// A type of sample as the encoder needs it.
+/// A type of sample with the operations that the encoder needs.
 trait Encodable: Value {
     fn is_nan(self) -> bool;
 
-    /// The precision to request from `lerc-rs` so that none of `values` changes by more than `error`.
+    /// Returns the precision to request from `lerc-rs` so that none of `values` changes by more than `error`.
     fn precision(values: &[Self], error: f64) -> Precision<Self>;
 }
 
@@ -101,7 +108,7 @@ macro_rules! integers {
         }
 
         fn precision(_: &[$t], error: f64) -> Precision<$t> {
-            // 777 makes `lerc-rs`, like Esri's library, find and drop noisy bits by itself.
+            // The value 777 makes `lerc-rs`, like Esri's library, find and drop noisy bits.
             let error = if (777.0..778.0).contains(&error) { 776.0 } else { error };
             if error < 1.0 { Precision::Lossless } else { Precision::Tolerance(error as $t) }
         }
@@ -115,10 +122,11 @@ macro_rules! floats {
             <$t>::is_nan(self)
         }
 
-        /// The error that LERC keeps is that of the value computed in double precision. Rounding the value to the type of the
-        /// samples adds half a step of the largest one at most, which is taken off here; in double precision the
-        /// computation itself adds about as much. When the steps are as coarse as the error there is nothing to gain by
-        /// losing anything, and the infinite, whose step is NaN, must not be computed with.
+        /// LERC limits the error of the value in double precision. Rounding that value to the type of the
+        /// samples adds at most half the distance between adjacent numbers at the largest value; this function
+        /// subtracts it. In double precision the computation itself adds about as much. If that distance is as
+        /// large as the error, a lossy block would not be smaller. Infinite values, whose distance is NaN, must
+        /// not be used in arithmetic.
         fn precision(values: &[$t], error: f64) -> Precision<$t> {
             let largest = values.iter().fold(0.0, |largest: $t, value| largest.max(value.abs()));
             let left = error - f64::from(largest.next_up() - largest);
@@ -137,7 +145,7 @@ fn encode_as<T: Encodable>(src: &[u8], shape: Shape, error: f64, samples: &mut V
     if let Ok(values) = bytemuck::try_cast_slice::<u8, T>(src) {
         return encode_values(values, shape, error, samples);
     }
-    // Samples that are not aligned, which no buffer of ours is.
+    // Samples that are not aligned. Swath's own buffers are always aligned.
     let values: Vec<T> = bytemuck::pod_collect_to_vec(src);
     encode_values(&values, shape, error, samples)
 }
@@ -146,7 +154,7 @@ fn encode_values<T: Encodable>(values: &[T], shape: Shape, error: f64, scratch: 
     let pixels = shape.width * shape.height;
     let precision = T::precision(values, error);
     let write = |depth: usize, bands: usize, values: &[T], masks: &[BitMask]| {
-        // No cast cuts: the block has been measured.
+        // No cast truncates: the size of the block was checked.
         let [width, height, depth, bands] = [shape.width, shape.height, depth, bands].map(|n| n as u32);
         lerc::encode_borrowed(width, height, depth, bands, values, masks, None, precision).map_err(|e| translate(&e))
     };
@@ -175,13 +183,15 @@ fn encode_values<T: Encodable>(values: &[T], shape: Shape, error: f64, scratch: 
     }
 }
 
-/// Whether a band has different values. One that has not is stored as a single value, whatever NaN is among them.
+/// Whether a band has different values. A band with equal values is stored as a single value, even if it
+/// contains NaN.
 fn varies<T: Encodable>(values: &[T], stride: usize) -> bool {
     let mut numbers = values.iter().step_by(stride).filter(|value| !value.is_nan());
     numbers.next().is_some_and(|first| numbers.any(|value| value != first))
 }
 
-/// Replaces the pixels that are NaN by the last one before them that is not, which costs least, and returns the mask that hides them.
+/// Replaces the NaN pixels by the last valid pixel before them, which costs the fewest bytes, and returns the
+/// mask that excludes them.
 fn take_nan<T: Encodable>(values: &mut [T], samples: usize) -> BitMask {
     let mut mask = BitMask::all_valid(values.len() / samples);
     let mut last: Option<usize> = None;
@@ -216,11 +226,11 @@ mod tests {
         let mut encoder = Encoder::new(&params, error, 5).expect("valid");
         encoder.encode(src, shape, &mut blob).expect("suited");
         let mut dst = vec![0xaa; src.len()];
-        decode(&params, &blob[1..], shape, &mut dst, None, &mut Scratch::new()).expect("it is a blob");
+        decode(&params, &blob[1..], shape, &mut dst, None, &mut Scratch::new()).expect("the blob decodes");
         dst
     }
 
-    /// Waves of some amplitude, as the samples of any float type.
+    /// Returns waves of some amplitude, for samples of any float type.
     fn waves(count: usize, amplitude: f64) -> Vec<f64> {
         (0..count).map(|i| amplitude * ((i as f64 / 17.0).sin() + (i as f64 / 5.0).cos() / 9.0)).collect()
     }
@@ -291,7 +301,8 @@ mod tests {
         }
     }
 
-    /// The amplitudes make the steps between single precision numbers much smaller than, about as large as and much larger than the error.
+    /// The amplitudes make the distance between single precision numbers much smaller than, about as large as,
+    /// and much larger than the error.
     #[test]
     fn no_sample_changes_by_more_than_the_error() {
         for amplitude in [1.0, 1000.0, 5000.0, 8000.0, 12000.0, 17000.0, 1e6, 1e12] {
@@ -305,7 +316,7 @@ mod tests {
             }
         }
         let (src, shape) = (noise(64 * 64 * 2), shape(64, 64, 1, 16, SampleFormat::Uint));
-        // 777 means something else to the library.
+        // 777 has another meaning in the library.
         for error in [1.0, 2.9, 300.0, 777.0, 777.5, 1e9] {
             let dst = round_trip(PLAIN, error, shape, &src);
             let mut changed = false;
@@ -369,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lerc_cannot_hold_is_refused() {
+    fn unsupported_blocks_are_refused() {
         for error in [-1.0, f64::NAN, f64::INFINITY] {
             assert!(matches!(Encoder::new(&PLAIN, error, 6), Err(Error::Unsuited { .. })));
         }

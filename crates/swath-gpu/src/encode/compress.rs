@@ -1,4 +1,5 @@
-//! Compresses tiles on the device: into a pool with a slot for each tile, then, side by side, to the host or to the file.
+//! Compresses tiles on the device into a pool with a slot for each tile, then gathers them and sends them to
+//! the host or to the file.
 
 use std::ops::Range;
 
@@ -16,11 +17,11 @@ use crate::vendor::nvcomp::{self, NvComp};
 /// The tiles that are compressed together, and their slots in the pool.
 struct Batch<'a> {
     runs: &'a [TileRun],
-    /// Where the slot of each tile begins in the pool.
+    /// The offset of the slot of each tile in the pool.
     slots: Vec<u64>,
-    /// Where the arrays of nvCOMP begin in the pool.
+    /// The offset of the arrays of nvCOMP in the pool.
     arrays_at: u64,
-    /// Bytes from the beginning of a slot to that of the compressed tile with its frame.
+    /// The number of bytes from the start of a slot to the start of the compressed tile with its frame.
     frame_gap: u64,
 }
 
@@ -41,14 +42,14 @@ impl<'a> Batch<'a> {
         Batch { runs, slots, arrays_at: layout.arrays_at, frame_gap }
     }
 
-    /// Makes `slots` the places of the compressed tiles.
+    /// Changes `slots` to the offsets of the compressed tiles.
     fn skip_frame_room(&mut self) {
         let gap = std::mem::take(&mut self.frame_gap);
         self.slots.iter_mut().for_each(|slot| *slot += gap);
     }
 }
 
-/// What became of writing tiles from the device to the file.
+/// The result of writing tiles from the device to the file.
 enum DirectWrite {
     /// The device does not write to the file.
     Off,
@@ -59,7 +60,8 @@ enum DirectWrite {
 }
 
 impl TileEncoder {
-    /// Compresses all tiles, gathers them side by side, and brings them to the host or writes them to the file.
+    /// Compresses all tiles, gathers them into contiguous memory, and copies them to the host or writes them to
+    /// the file.
     pub(super) fn compress(&mut self, runs: &[TileRun], memory: &mut Pinned) -> Result<Fetched> {
         if let TileCodec::Picture(codec) = self.job.compress {
             return self.make_pictures(codec, runs, memory);
@@ -88,7 +90,8 @@ impl TileEncoder {
         Ok((TileData::Compressed(places), failure))
     }
 
-    /// Compresses all tiles into the pool and returns their sizes, followed by the status of the checked tile, if one is checked.
+    /// Compresses all tiles into the pool. Returns their sizes, followed by the status of the checked tile, if
+    /// one is checked.
     fn compress_to_pool(
         &mut self,
         batch: &Batch<'_>,
@@ -128,10 +131,10 @@ impl TileEncoder {
         }
     }
 
-    /// Evaluates the check of one tile. If the decoded tile is wrong, the device compresses nothing from now on.
+    /// Evaluates the check of one tile. If the decoded tile is wrong, the device compresses no more tiles.
     fn check_passed(&mut self, run: &TileRun, status: Status, size: u32) -> Result<()> {
         if !status.is_ok() {
-            // The other tiles are no better, nor are later ones.
+            // The other tiles, and later ones, are probably wrong too.
             self.stop_compressing();
             let (bytes, why) = (run.bytes, status.reason());
             return Err(failed(format!("a tile of {bytes} bytes is not what it was when it is decoded: {why}")));
@@ -140,7 +143,7 @@ impl TileEncoder {
         Ok(())
     }
 
-    /// Writes the compressed tiles from the device to the file, if that is set up.
+    /// Writes the compressed tiles from the device to the file, if direct writes are set up.
     fn write_directly(&mut self, batch: &Batch<'_>, sizes: &[u32]) -> Result<DirectWrite> {
         let Some(mut direct) = self.direct.take() else { return Ok(DirectWrite::Off) };
         match self.write(&mut direct, batch.runs, &batch.slots, sizes) {
@@ -150,7 +153,7 @@ impl TileEncoder {
                 Ok(DirectWrite::Written(TileData::Written(written, by)))
             }
             Err(error @ Error::Stalled { .. }) => {
-                // cuFile may still read this memory and write to the file: neither can be used again.
+                // cuFile may still read this memory and write to the file, so neither can be used again.
                 std::mem::forget(std::mem::take(&mut self.tiles));
                 Err(error)
             }
@@ -174,7 +177,8 @@ impl TileEncoder {
                 Arg::U32(run.first as u32),
                 Arg::U32(run.row_bytes as u32),
             ];
-            // SAFETY: the arguments are those of the kernel; the pool has a slot for every tile, and the kernel stops at its end.
+            // SAFETY: the arguments are those of the kernel; the pool has a slot for every tile, and the kernel
+            // stops at its end.
             unsafe { self.stream.launch(Kernel::PackBitsEncode, run.tiles as u32, &args)? };
         }
         Ok(())
@@ -185,12 +189,13 @@ impl TileEncoder {
         let library = NvComp::get()?;
         let Batch { runs, slots, arrays_at, .. } = batch;
         let (tiles, pool, count) = (self.tiles.get(), self.pool.slots.get(), slots.len() as u64);
-        // The arrays that nvCOMP reads: where tiles lie, their sizes, where they go.
+        // The arrays that nvCOMP reads: the addresses of tiles, their sizes, and the addresses of the results.
         let places = runs.iter().flat_map(|run| (0..run.tiles).map(|tile| run.at + tile * run.stride));
         arrays.extend(places.map(|at| tiles.handle + at));
         arrays.extend(runs.iter().flat_map(|run| std::iter::repeat_n(run.bytes, run.tiles as usize)));
         arrays.extend(slots.iter().map(|slot| pool.handle + slot + FRAME_ROOM));
-        // The arrays that it writes. They start as impossible sizes and statuses, so that a tile it skipped is detected.
+        // The arrays that it writes. They start with impossible sizes and statuses, so that a skipped tile is
+        // detected.
         arrays.resize(ARRAYS as usize * slots.len(), u64::MAX);
         // SAFETY: the caller keeps the arrays until the stream is synchronised.
         unsafe { self.stream.upload(bytemuck::cast_slice(arrays), pool, *arrays_at)? };
@@ -208,7 +213,7 @@ impl TileEncoder {
                 temp: if self.pool.scratch_bytes > 0 { self.pool.scratch.get().handle } else { 0 },
                 temp_bytes: self.pool.scratch_bytes,
             };
-            // SAFETY: the tiles lie in their buffer, and every slot of the pool holds as much as nvCOMP may need.
+            // SAFETY: the tiles lie in their buffer, and every slot of the pool is as large as nvCOMP may need.
             unsafe {
                 self.stream.library("nvCOMP compress", |stream| {
                     library.compress(nvcomp.codec, nvcomp.algorithm, &work, stream)
@@ -227,11 +232,12 @@ impl TileEncoder {
             Arg::U64(self.pool.bound),
             Arg::Buffer(pool),
         ];
-        // SAFETY: the arguments are those of the kernel; there is room for a frame around each stream.
+        // SAFETY: the arguments are those of the kernel; there is space for a frame around each stream.
         unsafe { self.stream.launch(Kernel::ChunkFrame, count as u32, &args) }
     }
 
-    /// Downloads the words at the beginning of the pool: the sizes of the compressed tiles, and the status of a check behind them.
+    /// Downloads the words at the start of the pool: the sizes of the compressed tiles, followed by the status
+    /// of a check.
     fn words(&mut self, count: u64, memory: &mut Pinned) -> Result<Vec<u32>> {
         let bytes = count as usize * 4;
         if memory.len() < bytes {
@@ -243,8 +249,9 @@ impl TileEncoder {
         Ok(memory[..bytes].as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word)).collect())
     }
 
-    /// Gathers spans of the pool side by side and brings them to the host. The uncompressed tiles are no longer needed, so the spans are
-    /// gathered in their place; only if they do not fit there does it take more than one copy.
+    /// Gathers spans of the pool into contiguous memory and copies them to the host. The uncompressed tiles are
+    /// no longer needed, so the spans are gathered in their memory. Only if they do not fit there is more than
+    /// one copy needed.
     fn download(&mut self, spans: &[[u64; 3]], total: u64, memory: &mut Pinned) -> Result<()> {
         if (memory.len() as u64) < total {
             *memory = room_on_host(&self.gpu, None, total)?;
@@ -257,8 +264,9 @@ impl TileEncoder {
         })
     }
 
-    /// Gathers spans of the pool side by side where the uncompressed tiles were, as many at a time as fit, and calls `take` with the range of
-    /// the output that they are. A span is its place in the pool, its place in the output and its length; the output ends at `end`.
+    /// Gathers spans of the pool in the memory of the uncompressed tiles, as many at a time as fit, and calls
+    /// `take` with the range of the output that they cover. A span is its offset in the pool, its offset in the
+    /// output and its length; the output ends at `end`.
     pub(super) fn gather(
         &mut self,
         spans: &[[u64; 3]],
@@ -269,15 +277,16 @@ impl TileEncoder {
         let mut rest = spans;
         while let Some([_, start, _]) = rest.first().copied() {
             let fitting = rest.iter().take_while(|[_, to, len]| to + len - start <= room).count();
-            // `make_room` made room for the largest that a tile may become, and `check_sizes` compared them with that.
-            assert!(fitting > 0, "a tile fits where the tiles were");
+            // `make_room` reserved space for the largest possible result of a tile, and `check_sizes` compared
+            // the sizes with that.
+            assert!(fitting > 0, "a tile fits in the memory of the tiles");
             let (some, others) = rest.split_at(fitting);
             let until = others.first().map_or(end, |[_, to, _]| *to);
             let table: Vec<u64> = some.iter().flat_map(|[from, to, len]| [*from, to - start, *len]).collect();
             let taken = self.gather_once(&table).and_then(|()| take(self, start..until));
             let waited = self.stream.synchronize();
             match taken {
-                // cuFile may still read this memory, whatever else is wrong.
+                // cuFile may still read this memory, even after another error.
                 Err(error @ Error::Stalled { .. }) => return Err(error),
                 taken => waited.and(taken)?,
             }
@@ -290,8 +299,8 @@ impl TileEncoder {
     fn gather_once(&mut self, table: &[u64]) -> Result<()> {
         let (pool, packed) = (&self.pool, self.tiles.get());
         let args = [Arg::Buffer(pool.spans.get()), Arg::Buffer(pool.slots.get()), Arg::Buffer(packed)];
-        // SAFETY: the caller keeps the table. The spans lie in the slots, and their places in the output lie in a buffer that holds
-        // their sum.
+        // SAFETY: the caller keeps the table. The spans lie in the slots, and their offsets in the output lie
+        // in a buffer that has their total size.
         unsafe {
             self.stream.upload(bytemuck::cast_slice(table), pool.spans.get(), 0)?;
             self.stream.launch(Kernel::Gather, (table.len() / 3) as u32, &args)

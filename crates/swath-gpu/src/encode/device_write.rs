@@ -1,4 +1,4 @@
-//! Writes compressed tiles from the device to the file, without passing through host memory where cuFile can.
+//! Writes compressed tiles from the device to the file, without a copy in host memory if cuFile supports that.
 
 use std::ops::Range;
 
@@ -7,14 +7,15 @@ use super::pool::TileRun;
 use crate::error::Result;
 use crate::storage::{DeviceFile, Transfer};
 
-/// Bytes before a block of a COG, which hold its size, and behind it, which repeat its last bytes.
+/// The number of bytes before a block of a COG, which contain its size, and after it, which repeat its last
+/// bytes.
 const FRAME: u64 = 4;
 
-/// The files that the device writes tiles to: one for the full resolution and one for the overviews.
+/// The files to which the device writes tiles: one for the full resolution and one for the overviews.
 #[derive(Debug)]
 pub(super) struct DirectWriter {
     files: [Option<DeviceFile>; 2],
-    /// The offset of the next bytes in each.
+    /// The offset of the next bytes in each file.
     ends: [u64; 2],
     framed: bool,
 }
@@ -29,14 +30,15 @@ impl DirectWriter {
         DirectWriter { files: [Some(full), overviews], ends: [at, overviews_at], framed }
     }
 
-    /// How the bytes reach the file, for the report.
+    /// The path of the bytes to the file, for the report.
     pub(super) fn description(&self) -> &'static str {
         self.files.iter().flatten().next().map_or("", DeviceFile::description)
     }
 }
 
 impl TileEncoder {
-    /// Writes compressed tiles: `slots` are their places in the pool, which begins with their sizes. Returns the place of each in the file.
+    /// Writes compressed tiles. `slots` are their offsets in the pool, which starts with their sizes. Returns
+    /// the range of each tile in the file.
     pub(super) fn write(
         &mut self,
         direct: &mut DirectWriter,
@@ -57,12 +59,12 @@ impl TileEncoder {
                 for tile in run.first..run.first + run.tiles {
                     let (slot, size) = (slots[tile as usize], u64::from(sizes[tile as usize]));
                     if direct.framed {
-                        // The pool holds the sizes in the format of a frame: four bytes, the lowest first.
+                        // The pool contains the sizes in the format of a frame: four bytes, the lowest first.
                         put(tile * FRAME, FRAME);
                     }
                     places.push(put(slot, size));
                     if direct.framed {
-                        // No stream of nvCOMP is shorter than what frames it.
+                        // Every stream of nvCOMP is longer than its frame.
                         put(slot + size.saturating_sub(FRAME), FRAME);
                     }
                 }

@@ -9,14 +9,15 @@ use crate::decode::MAX_GROUPS;
 use crate::error::{Error, Result};
 use crate::memory::raster::DeviceRaster;
 
-/// Samples that one group of a kernel handles.
+/// The number of samples that one group of a kernel processes.
 const GROUP_SAMPLES: u64 = 4096;
 
-/// The most groups that share a pass over rows.
+/// The largest number of groups that share a pass over rows.
 const PASS_GROUPS: u64 = 1024;
 
 impl TileEncoder {
-    /// Enqueues the work of a push for all levels: keep rows, bring or downsample the new ones, cut complete block rows.
+    /// Enqueues the work of a push for all levels: keeps rows, copies or computes the new ones, and cuts
+    /// complete block rows.
     pub(super) fn enqueue(&mut self, steps: &[PlacedStep], rows: InputRows<'_>) -> Result<()> {
         for (level, step) in steps.iter().enumerate() {
             if !step.new.is_empty() {
@@ -46,7 +47,7 @@ impl TileEncoder {
         Ok(())
     }
 
-    /// Copies the pushed rows of the full resolution behind those that were kept.
+    /// Copies the pushed rows of the full resolution after the kept rows.
     fn bring(&mut self, step: &PlacedStep, rows: InputRows<'_>) -> Result<()> {
         let row_bytes = self.job.row_bytes(0);
         let state = &self.levels[0];
@@ -55,7 +56,7 @@ impl TileEncoder {
         let bytes = count * row_bytes;
         match rows {
             InputRows::Host(pixels) => {
-                // SAFETY: the rows are borrowed until `push` has synchronised.
+                // SAFETY: the rows are borrowed until `push` has synchronised the stream.
                 unsafe { self.stream.upload(&pixels[..bytes as usize], to, at)? };
             }
             InputRows::Strip { raster, first } => {
@@ -69,7 +70,8 @@ impl TileEncoder {
         self.replace_nan(at, bytes / self.job.size as u64)
     }
 
-    /// Replaces NaN by nodata in `samples` samples of the full resolution from byte `at` on, if the job says so.
+    /// Replaces NaN by nodata in `samples` samples of the full resolution from byte `at` on, if the job
+    /// requires it.
     fn replace_nan(&mut self, at: u64, samples: u64) -> Result<()> {
         let Some(nodata) = self.job.nan_to_nodata else { return Ok(()) };
         let state = &self.levels[0];
@@ -82,11 +84,12 @@ impl TileEncoder {
             Arg::U64(nodata),
             Arg::U32(groups),
         ];
-        // SAFETY: the arguments are those of the kernel. It touches only rows that `make_room` allocated.
+        // SAFETY: the arguments are those of the kernel. It accesses only rows that `make_room` allocated.
         unsafe { self.stream.launch(Kernel::NanToNodata, groups, &args) }
     }
 
-    /// Copies rows of a raster that stores its bands one after another, with the bands of each pixel side by side.
+    /// Copies rows of a raster that stores its bands one after another, and interleaves the bands of each
+    /// pixel.
     fn interleave(&mut self, raster: &DeviceRaster, rows: Range<u64>, at: u64) -> Result<()> {
         let state = &self.levels[0];
         let pixels = (rows.end - rows.start) * raster.cols();
@@ -137,7 +140,8 @@ impl TileEncoder {
             Arg::U32(by.any),
             Arg::U32(groups),
         ];
-        // SAFETY: as in `replace_nan`; `PlacedSteps::new` checked that the parent holds the rows that these are made from.
+        // SAFETY: as in `replace_nan`; `PlacedSteps::new` checked that the parent has the rows from which these
+        // are computed.
         unsafe { self.stream.launch(Kernel::Reduce, groups, &args) }
     }
 
@@ -176,7 +180,7 @@ impl TileEncoder {
             Arg::U32(self.job.size as u32),
             Arg::U32(parts as u32),
         ];
-        // SAFETY: as in `replace_nan`; `PlacedSteps::new` checked that the level holds all rows of these blocks.
+        // SAFETY: as in `replace_nan`; `PlacedSteps::new` checked that the level has all rows of these blocks.
         unsafe { self.stream.launch(Kernel::Cut, (tiles * parts) as u32, &args) }
     }
 }

@@ -1,5 +1,6 @@
-//! Encodes tiles by nvJPEG2000 and nvJPEG on the device, in waves: each tile needs its own working memory until its stream is on the host.
-//! A wave is synchronised twice: for the sizes of its streams, and for the streams.
+//! Encodes tiles with nvJPEG2000 and nvJPEG on the device, in waves: each tile needs its own working memory
+//! until its stream is on the host. A wave is synchronised twice: for the sizes of its streams, and for the
+//! streams.
 
 use std::ops::Range;
 
@@ -19,20 +20,22 @@ use crate::vendor::nvjpeg::{self, NvJpeg, Planes, Subsampling};
 use crate::vendor::nvjpeg2k::{self, NvJpeg2000, PixelType, Pixels};
 use crate::vendor::{Library, version_of};
 
-/// The most tiles, and the most bytes of tiles, that are encoded at a time. Their working memory is a multiple of that.
+/// The largest number of tiles, and of bytes of tiles, that are encoded at a time. Their working memory is a
+/// multiple of that.
 const WAVE: usize = 32;
 const WAVE_BYTES: u64 = 64 << 20;
 
-/// A stream may have twice the bytes of its tile, and this many more. A library that reports a larger size has failed.
+/// A stream may have twice the bytes of its tile plus this many. A library that reports a larger size has
+/// failed.
 const STREAM_BYTES: u64 = 64 << 10;
 
 /// The codec and the library that encode tiles as pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureCodec {
     kind: Kind,
-    /// Bands of a tile.
+    /// The number of bands of a tile.
     samples: u32,
-    /// Bytes of a sample.
+    /// The number of bytes of a sample.
     size: u32,
 }
 
@@ -43,7 +46,7 @@ enum Kind {
 }
 
 impl PictureCodec {
-    /// The codec for tiles of this shape; `None` if no library supports it.
+    /// Returns the codec for tiles of this shape, or `None` if no library supports it.
     pub(super) fn new(compress: &Compress, shape: Shape) -> Option<PictureCodec> {
         let dtype = DType::for_stored(shape.format, shape.bits).filter(|dtype| dtype.size() * 8 == shape.bits)?;
         let kind = match compress {
@@ -57,7 +60,7 @@ impl PictureCodec {
                     (3, jpeg::EncodeColour::YCbCr { subsampling: (1, 1) }) => Subsampling::S444,
                     (3, jpeg::EncodeColour::YCbCr { subsampling: (2, 1) }) => Subsampling::S422,
                     (3, jpeg::EncodeColour::YCbCr { subsampling: (2, 2) }) => Subsampling::S420,
-                    // nvJPEG needs RGB that stays RGB in planes.
+                    // For RGB that is stored as RGB, nvJPEG needs planes.
                     _ => return None,
                 };
                 Kind::Jpeg { quality, subsampling }
@@ -74,7 +77,7 @@ impl PictureCodec {
         }
     }
 
-    /// The names of encoding and of retrieving streams in a profile.
+    /// The names of the stages encode and retrieve in a profile.
     fn stages(&self) -> [&'static str; 2] {
         match self.kind {
             Kind::Jpeg2000(_) => ["nvJPEG2000 encode", "nvJPEG2000 retrieve"],
@@ -82,7 +85,7 @@ impl PictureCodec {
         }
     }
 
-    /// nvJPEG2000 refuses pictures of one row or column.
+    /// The smallest side of a picture: nvJPEG2000 refuses pictures of one row or column.
     pub(super) fn least_side(&self) -> u64 {
         match self.kind {
             Kind::Jpeg2000(_) => 2,
@@ -90,7 +93,7 @@ impl PictureCodec {
         }
     }
 
-    /// The shape of a tile, if the codec is lossless.
+    /// Returns the shape of a tile, if the codec is lossless.
     fn lossless(&self, run: &TileRun) -> Option<Shape> {
         let Kind::Jpeg2000(pixel) = self.kind else { return None };
         let (width, height) = self.sides(run);
@@ -117,7 +120,7 @@ impl PictureCodec {
         Ok(())
     }
 
-    /// The library with its version.
+    /// The name of the library with its version.
     pub(super) fn name(&self) -> String {
         version_of(self.library())
     }
@@ -126,29 +129,29 @@ impl PictureCodec {
         Error::Library { library: self.library(), call, code: what.to_string() }
     }
 
-    /// Pixels in a row of a tile, and its rows.
+    /// The number of pixels in a row of a tile, and the number of its rows.
     fn sides(&self, run: &TileRun) -> (u32, u32) {
         let width = run.row_bytes / u64::from(self.samples * self.size).max(1);
-        // Blocks have sides of 32 bits.
+        // The sides of blocks have 32 bits.
         (width as u32, (run.bytes / run.row_bytes.max(1)) as u32)
     }
 }
 
-/// The state of a library that is kept from push to push.
+/// The state of a library, which is reused from push to push.
 #[derive(Debug)]
 pub(super) struct Encoders {
     encoder: InContext<Option<Encoder>>,
     trust: Trust,
 }
 
-/// Whether a lossless picture was decoded again, and the result.
+/// Whether a lossless picture was decoded as a check, and the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
-    /// No telling tile was decoded yet.
+    /// No tile that proves anything was decoded yet.
     Unknown,
-    /// A tile came back unchanged.
+    /// A decoded tile was unchanged.
     Proven,
-    /// A tile came back changed, or could not be decoded.
+    /// A decoded tile was changed, or could not be decoded.
     Lost,
 }
 
@@ -184,7 +187,7 @@ impl Encoder {
         }
     }
 
-    /// Makes states for so many tiles.
+    /// Creates states for this number of tiles.
     ///
     /// # Safety
     /// The stream belongs to the current context.
@@ -197,7 +200,7 @@ impl Encoder {
             }
             Encoder::Jpeg { handle, states } => {
                 while states.len() < count {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     states.push(unsafe { handle.encode_state(cuda)? });
                 }
             }
@@ -205,10 +208,10 @@ impl Encoder {
         Ok(())
     }
 
-    /// The library's parameters for tiles of this size.
+    /// Returns the library's parameters for tiles of this size.
     ///
     /// # Safety
-    /// As [`make_states`](Encoder::make_states).
+    /// The same requirements as [`make_states`](Encoder::make_states).
     unsafe fn params(&self, codec: PictureCodec, (width, height): (u32, u32), cuda: CudaStream) -> Result<Params> {
         match (self, codec.kind) {
             (Encoder::Jpeg2000 { encoder, .. }, Kind::Jpeg2000(pixel)) => {
@@ -218,18 +221,18 @@ impl Encoder {
                 encoder.params(&pixels).map(Params::Jpeg2000)
             }
             (Encoder::Jpeg { handle, .. }, Kind::Jpeg { quality, subsampling }) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { handle.encode_params(quality, subsampling, cuda).map(Params::Jpeg) }
             }
             _ => Err(codec.failed("encode", "it was made for another codec")),
         }
     }
 
-    /// Enqueues the encoding of a tile with the state of that number.
+    /// Enqueues the encoding of a tile with the state of this index.
     ///
     /// # Safety
-    /// The stream belongs to the current context. Until the result is retrieved, the tile is device memory of so many rows of `pitch`
-    /// bytes, and nothing else uses the state.
+    /// The stream belongs to the current context. Until the result is retrieved, the tile is device memory with
+    /// that many rows of `pitch` bytes, and nothing else uses the state.
     unsafe fn encode(
         &mut self,
         state: usize,
@@ -239,7 +242,7 @@ impl Encoder {
         cuda: CudaStream,
         codec: PictureCodec,
     ) -> Result<()> {
-        // SAFETY: the caller's promise, for all of them.
+        // SAFETY: guaranteed by the caller, for all calls.
         unsafe {
             match (self, params) {
                 (Encoder::Jpeg2000 { encoder, states }, Params::Jpeg2000(params)) => {
@@ -257,12 +260,12 @@ impl Encoder {
         }
     }
 
-    /// The bytes of the stream that the state of that number holds.
+    /// Returns the size in bytes of the stream in the state of this index.
     ///
     /// # Safety
     /// The CUDA stream is the one that encoded it.
     unsafe fn len(&mut self, state: usize, cuda: CudaStream) -> Result<u64> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match self {
                 Encoder::Jpeg2000 { encoder, states } => encoder.encoded_len(&mut states[state], cuda),
@@ -271,12 +274,13 @@ impl Encoder {
         }
     }
 
-    /// Enqueues the copy of the stream that the state of that number holds.
+    /// Enqueues the copy of the stream in the state of this index.
     ///
     /// # Safety
-    /// As [`len`](Encoder::len). Nothing else uses `to` until the CUDA stream is synchronised.
+    /// The same requirements as [`len`](Encoder::len). Nothing else uses `to` until the CUDA stream is
+    /// synchronised.
     unsafe fn retrieve(&mut self, state: usize, to: &mut [u8], cuda: CudaStream) -> Result<u64> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match self {
                 Encoder::Jpeg2000 { encoder, states } => encoder.retrieve(&mut states[state], to, cuda),
@@ -297,7 +301,7 @@ struct Waves<'a> {
     tiles: &'a Buffer,
     /// Host memory for the streams.
     memory: &'a mut Pinned,
-    /// The place of each stream in the host memory.
+    /// The range of each stream in the host memory.
     places: Vec<Range<usize>>,
 }
 
@@ -306,12 +310,12 @@ struct Waves<'a> {
 struct WaveTile<'a> {
     run: &'a TileRun,
     params: &'a Params,
-    /// Where it begins in the buffer of tiles.
+    /// Its offset in the buffer of tiles.
     at: u64,
 }
 
 impl TileEncoder {
-    /// Encodes all tiles as pictures and brings them to the host.
+    /// Encodes all tiles as pictures and copies them to the host.
     pub(super) fn make_pictures(
         &mut self,
         codec: PictureCodec,
@@ -321,11 +325,12 @@ impl TileEncoder {
         let mut params = InContext::new(&self.gpu, Vec::new());
         let made = self.make_waves(codec, runs, &mut params, memory);
         if made.is_err() {
-            // Pending work uses the states, the parameters and the memory. The states are freed, because other work may need memory.
+            // Pending work uses the states, the parameters and the memory. The states are freed, because other
+            // work may need memory.
             self.stream.synchronize()?;
             self.encoders.clear();
             if self.encoders.trust == Trust::Lost {
-                // The library would encode other tiles no better.
+                // The library would probably fail on other tiles too.
                 self.stop_compressing();
             }
         }
@@ -372,14 +377,14 @@ impl TileEncoder {
 }
 
 impl Waves<'_> {
-    /// Encodes the tiles of a wave and brings their streams to the host.
+    /// Encodes the tiles of a wave and copies their streams to the host.
     fn encode(&mut self, wave: &[WaveTile<'_>]) -> Result<()> {
         let [encode, _] = self.codec.stages();
         let (codec, encoder) = (self.codec, &mut *self.encoder);
         for (state, WaveTile { run, params, at }) in wave.iter().enumerate() {
             let tile = (self.tiles.handle() + at, run.row_bytes);
-            // SAFETY: the CUDA stream belongs to the current context. The tile lies in the buffer of tiles, and no other tile of the wave
-            // uses its state.
+            // SAFETY: the CUDA stream belongs to the current context. The tile lies in the buffer of tiles, and
+            // no other tile of the wave uses its state.
             unsafe {
                 self.stream
                     .library(encode, |cuda| encoder.encode(state, params, tile, codec.sides(run), cuda, codec))?;
@@ -393,7 +398,7 @@ impl Waves<'_> {
         self.finish(wave, first)
     }
 
-    /// Asks for the sizes of the streams of a wave, and places them behind those of earlier waves.
+    /// Queries the sizes of the streams of a wave, and assigns them ranges after those of earlier waves.
     fn place(&mut self, wave: &[WaveTile<'_>]) -> Result<()> {
         let encoder = &mut *self.encoder;
         let mut end = self.places.last().map_or(0, |place| place.end);
@@ -413,11 +418,12 @@ impl Waves<'_> {
         Ok(())
     }
 
-    /// Makes room for all streams that are placed, and keeps those before number `first`.
+    /// Reserves memory for all streams with a range, and keeps the streams before index `first`.
     fn make_room(&mut self, first: usize) -> Result<()> {
         let total = self.places.last().map_or(0, |place| place.end);
         if self.memory.len() < total {
-            // Half as much again, so that this is rare. If there is no memory, the uncompressed tiles still fit.
+            // The reserve is half as much again, so that this is rare. If there is no memory, the uncompressed
+            // tiles still fit.
             let more = self.gpu.pin(total + total / 2).map_err(|error| self.codec.failed("retrieve", error))?;
             let before = std::mem::replace(self.memory, more);
             let copied = self.places[first].start;
@@ -426,7 +432,7 @@ impl Waves<'_> {
         Ok(())
     }
 
-    /// Enqueues the copies of the streams from number `first` on.
+    /// Enqueues the copies of the streams from index `first` on.
     fn retrieve(&mut self, first: usize) -> Result<()> {
         let [_, retrieve] = self.codec.stages();
         let encoder = &mut *self.encoder;
@@ -448,8 +454,9 @@ impl Waves<'_> {
         Ok(())
     }
 
-    /// Waits for the streams of a wave. While it is not proven that the library encodes without loss, one tile comes with them and is
-    /// compared: Swath's authors could not test the library on a real GPU.
+    /// Waits for the streams of a wave. Until a check has proven that the library encodes without loss, one
+    /// tile is downloaded with them and compared, because Swath's authors could not test the library on a real
+    /// GPU.
     fn finish(&mut self, wave: &[WaveTile<'_>], first: usize) -> Result<()> {
         let sample = wave.len() / 2;
         let WaveTile { run, at, .. } = wave[sample];

@@ -9,30 +9,32 @@ use crate::stream::Stream;
 use crate::vendor::Library;
 use crate::vendor::nvcomp::NvComp;
 
-/// Compressed tiles and the arrays of nvCOMP begin at multiples of this in the pool.
+/// The alignment of compressed tiles and of the arrays of nvCOMP in the pool.
 pub(super) const POOL_ALIGN: u64 = 16;
 
-/// Working memory that nvCOMP gets, so that one call compresses many tiles: Deflate needs 5 to 34 times a tile for each.
+/// The working memory of nvCOMP, so that one call compresses many tiles: Deflate needs 5 to 34 times the size
+/// of a tile for each tile.
 const SCRATCH_BYTES: u64 = 256 << 20;
 
-/// The most spans that a tile is gathered from: the size before it in a COG, the tile itself, its last bytes repeated behind it.
+/// The largest number of spans from which a tile is gathered: the size before it in a COG, the tile itself, and
+/// its last bytes repeated after it.
 const SPANS: u64 = 3;
 
-/// The arrays of nvCOMP, each of 64-bit numbers. It reads where tiles lie, their sizes and where they go, and it writes sizes and
-/// statuses, which are only half as wide.
+/// The number of arrays of nvCOMP, each of 64-bit numbers. It reads the addresses of tiles, their sizes and the
+/// addresses of the results. It writes sizes and statuses; the statuses are only half as wide.
 pub(super) const ARRAYS: u64 = 5;
 
-/// Room before and behind what nvCOMP makes of a tile, for its frame.
+/// The space before and after the output of nvCOMP for a tile, for its frame.
 pub(super) const FRAME_ROOM: u64 = 16;
 
-/// Tiles of the same size that lie one after another.
+/// Tiles of the same size that are stored one after another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TileRun {
     pub(super) level: usize,
-    /// The number of the first, among all tiles.
+    /// The index of the first one, among all tiles.
     pub(super) first: u64,
     pub(super) tiles: u64,
-    /// Where the first begins, and from each to the next.
+    /// The offset of the first one, and the distance between two.
     pub(super) at: u64,
     pub(super) stride: u64,
     pub(super) row_bytes: u64,
@@ -40,7 +42,7 @@ pub(super) struct TileRun {
 }
 
 impl TileRun {
-    /// The number of the tile in the middle.
+    /// The index of the tile in the middle.
     pub(super) fn middle(&self) -> u64 {
         self.first + self.tiles / 2
     }
@@ -49,23 +51,24 @@ impl TileRun {
 /// Memory for tiles that are compressed on the device.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The sizes, the arrays of nvCOMP, and a slot for each tile that holds the largest that it may become.
+    /// The sizes, the arrays of nvCOMP, and a slot for each tile with space for the largest possible result.
     pub(super) slots: Slot,
     /// The table of spans for the kernel that gathers tiles.
     pub(super) spans: Slot,
     /// Working memory of nvCOMP.
     pub(super) scratch: Slot,
     pub(super) check: Check,
-    /// Bytes of each slot, by run.
+    /// The number of bytes of each slot, by run.
     pub(super) slot_bytes: Vec<u64>,
-    /// Bytes that nvCOMP may make of a tile.
+    /// The largest number of bytes that nvCOMP may produce for a tile.
     pub(super) bound: u64,
-    /// Tiles that are compressed at a time.
+    /// The number of tiles that are compressed at a time.
     pub(super) wave: u64,
     pub(super) scratch_bytes: u64,
 }
 
-/// Where the arrays of nvCOMP and the slots begin in the pool, for so many tiles. The sizes of the compressed tiles come first.
+/// The offsets of the arrays of nvCOMP and of the slots in the pool, for a number of tiles. The sizes of the
+/// compressed tiles come first.
 pub(super) struct PoolLayout {
     pub(super) arrays_at: u64,
     pub(super) slots_at: u64,
@@ -83,12 +86,12 @@ pub(super) fn tiles_of(runs: &[TileRun]) -> u64 {
     runs.iter().map(|run| run.tiles).sum()
 }
 
-/// The tiles that room is made for.
+/// The tiles for which memory is reserved.
 #[derive(Clone, Copy)]
 pub(super) struct RoomFor<'a> {
     pub(super) codec: &'a TileCodec,
     pub(super) runs: &'a [TileRun],
-    /// Bytes of the largest tile of the file.
+    /// The number of bytes of the largest tile of the file.
     pub(super) largest: u64,
 }
 
@@ -98,7 +101,8 @@ impl Pool {
         self.check.clear(budget);
     }
 
-    /// Allocates all memory that compressing these tiles needs. Returns the most bytes that any of them may become.
+    /// Allocates all memory that compressing these tiles needs. Returns the largest possible size of any of
+    /// them after compression.
     pub(super) fn make_room(
         &mut self,
         room: RoomFor<'_>,
@@ -120,7 +124,8 @@ impl Pool {
         Ok(self.slot_bytes.iter().copied().max().unwrap_or(0))
     }
 
-    /// Allocates the working memory of nvCOMP. If the device has too little, fewer tiles are compressed at a time.
+    /// Allocates the working memory of nvCOMP. If the device has too little, fewer tiles are compressed at a
+    /// time.
     fn make_scratch(
         &mut self,
         nvcomp: NvCompCodec,
@@ -140,13 +145,14 @@ impl Pool {
         Ok(())
     }
 
-    /// Computes the size of the slots. nvCOMP gets the largest tile of the file and not of these tiles, because its output may depend
-    /// on it, and the output of a tile must not depend on the tiles that it is compressed with.
+    /// Computes the size of the slots. nvCOMP is given the size of the largest tile of the file and not of
+    /// these tiles, because its output may depend on it, and the output of a tile must not depend on the tiles
+    /// that are compressed with it.
     fn plan(&mut self, RoomFor { codec, runs, largest }: RoomFor<'_>) -> Result<()> {
         (self.wave, self.scratch_bytes) = (tiles_of(runs), 0);
         self.slot_bytes.clear();
         let TileCodec::NvComp(nvcomp) = codec else {
-            // A byte more for every 128 of a row.
+            // One more byte for every 128 bytes of a row.
             let bound = |run: &TileRun| run.bytes + run.bytes / run.row_bytes * run.row_bytes.div_ceil(128);
             self.slot_bytes.extend(runs.iter().map(|run| bound(run).next_multiple_of(POOL_ALIGN)));
             return Ok(());
@@ -161,8 +167,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Chooses how many tiles are compressed at a time, so that nvCOMP needs at most `most` bytes of working memory, if possible. Returns
-    /// the bytes that it needs.
+    /// Chooses the number of tiles that are compressed at a time, so that nvCOMP needs at most `most` bytes of
+    /// working memory, if possible. Returns the number of bytes that it needs.
     fn plan_wave(&mut self, nvcomp: NvCompCodec, largest: u64, most: u64, stream: &mut Stream) -> Result<u64> {
         let library = NvComp::get()?;
         loop {
@@ -184,7 +190,7 @@ impl Pool {
     }
 }
 
-/// The error of a compression that nvCOMP did not do.
+/// Returns the error for a tile that nvCOMP did not compress.
 pub(super) fn failed(what: String) -> Error {
     Error::Library { library: Library::NvComp, call: "compress", code: what }
 }

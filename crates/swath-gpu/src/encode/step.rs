@@ -1,58 +1,59 @@
-//! What one push does with each level.
+//! The effect of one push on each level.
 
 use std::ops::Range;
 
 use super::EncodeJob;
 use super::pool::TileRun;
 
-/// What one push does with one level. The caller computes it from its schedule of the pyramid, the same one that the CPU follows.
+/// The effect of one push on one level. The caller computes it from the schedule of the pyramid that the CPU
+/// follows too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelStep {
-    /// The rows of the level that become complete. They follow those of the push before.
+    /// The rows of the level that become complete. They follow those of the previous push.
     pub rows: Range<u64>,
     /// The first row that this push or a later one still needs. Earlier rows are dropped.
     pub keep_from: u64,
-    /// The block rows that become complete. They follow those of the push before.
+    /// The block rows that become complete. They follow those of the previous push.
     pub block_rows: Range<u64>,
 }
 
-/// The rows of a level that the device holds between two pushes.
+/// The rows of a level that the device keeps between two pushes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Progress {
-    /// Image rows that are held.
+    /// The image rows that are kept.
     pub(super) held: Range<u64>,
     /// The first block row that has not been encoded.
     pub(super) block_row: u64,
 }
 
-/// A [`LevelStep`] with the places of its rows and tiles.
+/// A [`LevelStep`] with the positions of its rows and tiles.
 pub(super) struct PlacedStep {
-    /// Rows that are held already and are kept.
+    /// The rows that the device already has and keeps.
     pub(super) kept: Range<u64>,
-    /// Rows that become complete.
+    /// The rows that become complete.
     pub(super) new: Range<u64>,
-    /// Block rows that become complete.
+    /// The block rows that become complete.
     pub(super) blocks: Range<u64>,
-    /// Where their tiles begin in the buffer of tiles.
+    /// The offset of their tiles in the buffer of tiles.
     pub(super) tiles_at: u64,
-    /// How many tiles of other levels come before them.
+    /// The number of tiles of other levels before them.
     pub(super) first: u64,
-    /// How many tiles there are.
+    /// The number of tiles.
     pub(super) count: u64,
 }
 
-/// The steps of all levels, and the bytes of all their tiles.
+/// The steps of all levels, and the number of bytes of all their tiles.
 pub(super) struct PlacedSteps {
     pub(super) levels: Vec<PlacedStep>,
     pub(super) tiles_bytes: u64,
 }
 
 impl PlacedSteps {
-    /// Places the tiles of all levels one after another.
+    /// Assigns consecutive positions to the tiles of all levels.
     ///
     /// # Panics
-    /// If the steps do not continue what was pushed before, or use rows that the device does not hold: the kernels trust these
-    /// numbers.
+    /// Panics if the steps do not continue the previous push, or use rows that the device does not have: the
+    /// kernels do not check these numbers.
     pub(super) fn new(job: &EncodeJob, progress: &[Progress], steps: &[LevelStep]) -> PlacedSteps {
         assert_eq!(steps.len(), job.levels.len(), "there is a step for each level");
         let (mut tiles_bytes, mut tiles) = (0, 0);
@@ -75,7 +76,8 @@ impl PlacedSteps {
         PlacedSteps { levels, tiles_bytes }
     }
 
-    /// Runs of tiles of the same size, in the order of all tiles. The last strip of a level may be shorter than the others.
+    /// Returns runs of tiles of the same size, in the order of all tiles. The last strip of a level may be
+    /// shorter than the others.
     pub(super) fn tile_runs(&self, job: &EncodeJob) -> Vec<TileRun> {
         let mut runs = Vec::new();
         for (level, step) in self.levels.iter().enumerate().filter(|(_, step)| step.count > 0) {
@@ -102,7 +104,7 @@ impl PlacedSteps {
     }
 }
 
-/// Checks the step of a level against what was pushed before.
+/// Checks the step of a level against the previous pushes.
 fn check(job: &EncodeJob, level: usize, steps: &[LevelStep], done: &Progress) {
     let (of, step) = (&job.levels[level], &steps[level]);
     let in_order = step.rows.start == done.held.end && step.block_rows.start == done.block_row;

@@ -1,4 +1,4 @@
-//! Which codec a device compresses tiles with.
+//! The codec with which a device compresses tiles.
 
 use std::fmt;
 
@@ -14,17 +14,17 @@ use crate::gpu::Gpu;
 use crate::vendor::nvcomp::{Chunked, NvComp};
 use crate::vendor::{Library, version_of};
 
-/// How a device compresses tiles.
+/// The compression of tiles on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TileCodec {
-    /// Not at all: the CPU compresses them.
+    /// None: the CPU compresses the tiles.
     #[default]
     None,
-    /// PackBits, by Swath's kernel.
+    /// PackBits, with Swath's kernel.
     PackBits,
-    /// By nvCOMP.
+    /// nvCOMP.
     NvComp(NvCompCodec),
-    /// By nvJPEG2000 or nvJPEG.
+    /// nvJPEG2000 or nvJPEG.
     Picture(PictureCodec),
 }
 
@@ -32,17 +32,19 @@ pub enum TileCodec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NvCompCodec {
     pub(super) codec: Chunked,
-    /// nvCOMP's search algorithm of Deflate, from fast to small.
+    /// nvCOMP's search algorithm for Deflate; higher numbers are slower and compress more.
     pub(super) algorithm: i32,
-    /// The two bytes before a stream of Deflate.
+    /// The two bytes before a Deflate stream.
     pub(super) header: u16,
 }
 
 impl TileCodec {
-    /// The codec that a device can compress tiles of this shape with. Where `choice` leaves it open, [`TileCodec::None`] if there is none.
+    /// Returns the codec with which a device can compress tiles of this shape. If there is none and `choice`
+    /// does not require one, returns [`TileCodec::None`].
     ///
     /// # Errors
-    /// If `choice` demands NVIDIA's library: [`Error::NotCuda`], [`Error::NoLibrary`], or what the library reports.
+    /// If `choice` requires NVIDIA's library: [`Error::NotCuda`], [`Error::NoLibrary`], or the error of the
+    /// library.
     pub fn new(gpu: &Gpu, compress: &Compress, shape: Shape, choice: CodecBackend) -> Result<TileCodec> {
         let nvcomp = |codec, algorithm, header| TileCodec::NvComp(NvCompCodec { codec, algorithm, header });
         let codec = match *compress {
@@ -79,7 +81,7 @@ impl TileCodec {
         }
     }
 
-    /// The fewest rows and columns that a tile may have.
+    /// The smallest number of rows and columns of a tile.
     pub fn least_side(&self) -> u64 {
         match self {
             TileCodec::Picture(codec) => codec.least_side(),
@@ -108,7 +110,7 @@ impl NvCompCodec {
         }
     }
 
-    /// Bytes of the frame before a stream.
+    /// The number of bytes of the frame before a stream.
     pub(super) fn before(&self) -> u64 {
         match self.codec {
             Chunked::Zstd => 0,
@@ -121,8 +123,9 @@ impl NvCompCodec {
         self.codec == Chunked::Deflate
     }
 
-    /// Bytes of the largest tile that nvCOMP gets. An LZ4 frame has blocks of 4 MiB at most. For ZSTD, one sentence of nvCOMP's header
-    /// allows 2 GiB, and another says that the result is undefined above 16 MB.
+    /// The number of bytes of the largest tile that nvCOMP receives. An LZ4 frame has blocks of at most 4 MiB.
+    /// For ZSTD, one sentence of nvCOMP's header allows 2 GiB, and another says that the result is undefined
+    /// above 16 MB.
     pub(super) fn largest(&self) -> u64 {
         match self.codec {
             Chunked::Deflate => i32::MAX as u64,
@@ -132,7 +135,8 @@ impl NvCompCodec {
     }
 }
 
-/// nvCOMP's search algorithm for a level of Deflate, and zlib's header for it (RFC 1950, FLEVEL).
+/// Returns nvCOMP's search algorithm for a compression level of Deflate, and zlib's header for it (RFC 1950,
+/// FLEVEL).
 fn deflate_algorithm(level: i32) -> (i32, u16) {
     match level {
         ..=2 => (1, 0x0178),

@@ -11,17 +11,17 @@ use crate::memory::buffer::Pinned;
 pub struct LevelTiles {
     /// The level.
     pub level: usize,
-    /// The block rows. All their tiles are there.
+    /// The block rows. All their tiles are present.
     pub rows: Range<u64>,
-    /// Where the first tile begins in the memory.
+    /// The offset of the first tile in the memory.
     pub(super) at: usize,
-    /// Bytes from the beginning of a tile to that of the next.
+    /// The distance in bytes from the start of a tile to the start of the next.
     pub(super) stride: usize,
-    /// Bytes of a tile.
+    /// The number of bytes of a tile.
     pub(super) bytes: usize,
     pub(super) across: u64,
     pub(super) planes: u64,
-    /// The number of the first tile among all tiles of the push.
+    /// The index of the first tile among all tiles of the push.
     pub(super) first: u64,
 }
 
@@ -32,29 +32,30 @@ pub struct Tiles {
     /// The levels that have tiles.
     pub levels: Vec<LevelTiles>,
     pub(super) data: TileData,
-    /// What a library failed at.
+    /// The operation that a library failed to do.
     pub(super) failure: Option<EncodeFailure>,
 }
 
-/// Where the data of tiles are.
+/// The location of the data of tiles.
 #[derive(Debug)]
 pub(super) enum TileData {
-    /// In host memory, cut and predicted, but not compressed.
+    /// In host memory, cut and with the predictor applied, but not compressed.
     Uncompressed,
-    /// In host memory, compressed: the place of each.
+    /// In host memory, compressed: the range of each tile.
     Compressed(Vec<Range<usize>>),
-    /// In the file, compressed: the place of each, and a description of what wrote them.
+    /// In the file, compressed: the range of each tile, and a description of the path to the file.
     Written(Vec<Range<u64>>, &'static str),
 }
 
 impl Tiles {
-    /// Whether the host memory holds compressed tiles.
+    /// Whether the host memory contains compressed tiles.
     pub fn are_compressed(&self) -> bool {
         matches!(self.data, TileData::Compressed(_))
     }
 
-    /// The place of each tile in the file, if the device has written them, and what wrote them. The places are in the order of the
-    /// levels, and within a level in that of the block table.
+    /// Returns the range of each tile in the file and a description of the path to the file, if the device has
+    /// written them. The ranges are in the order of the levels, and within a level in the order of the block
+    /// table.
     pub fn written(&self) -> Option<(&[Range<u64>], &'static str)> {
         match &self.data {
             TileData::Written(places, by) => Some((places, by)),
@@ -62,7 +63,7 @@ impl Tiles {
         }
     }
 
-    /// What a library of NVIDIA's failed at, if it did.
+    /// Returns the operation that a library of NVIDIA failed to do, if any.
     pub fn failure(&self) -> Option<&EncodeFailure> {
         self.failure.as_ref()
     }
@@ -72,10 +73,10 @@ impl Tiles {
         self.levels.iter().map(|of| (of.rows.end - of.rows.start) * of.planes * of.across).sum()
     }
 
-    /// The data of a tile in host memory.
+    /// Returns the data of a tile in host memory.
     ///
     /// # Panics
-    /// If the push did not complete this tile.
+    /// Panics if the push did not complete this tile.
     pub fn get(&self, level: usize, plane: u64, row: u64, col: u64) -> &[u8] {
         let of = self.levels.iter().find(|tiles| tiles.level == level && tiles.rows.contains(&row));
         let of = of.expect("the push completed the tile");
@@ -86,12 +87,12 @@ impl Tiles {
         &self.memory[of.at + number as usize * of.stride..][..of.bytes]
     }
 
-    /// Bytes of host memory that they take.
+    /// The number of bytes of host memory of the tiles.
     pub fn host_bytes(&self) -> usize {
         self.memory.len()
     }
 
-    /// The host memory, for another push.
+    /// Returns the host memory, for another push.
     pub fn into_memory(self) -> Pinned {
         self.memory
     }

@@ -1,4 +1,4 @@
-//! What is registered: files and memory, and how often the driver was opened.
+//! The registered files and memory, and the number of times that the driver was opened.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{Answer, Status, report};
 use crate::sim::in_context;
 
-/// A file that is registered.
+/// A registered file.
 #[derive(Debug)]
 pub(super) struct Registered {
     handle: usize,
-    /// The caller's, which must stay open.
+    /// The caller's descriptor, which must stay open.
     fd: c_int,
     identity: (u64, u64),
-    /// The same file, opened anew without `O_DIRECT`: what that asks of addresses and lengths is for devices.
+    /// The same file, opened again without `O_DIRECT`: the alignment rules of that flag apply to devices.
     pub(super) file: File,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Registered {
 struct Registry {
     opened: u32,
     files: BTreeMap<usize, Arc<Registered>>,
-    /// Where memory begins that is registered, and where it ends.
+    /// The start and the end of each registered range of memory.
     buffers: BTreeMap<usize, usize>,
     last_handle: usize,
 }
@@ -37,19 +37,20 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Open the driver once more.
+/// Opens the driver once more.
 pub(super) fn open() {
     registry().opened += 1;
 }
 
-/// Close the driver once. A real library takes back what is still registered; whoever left it so has forgotten something.
+/// Closes the driver once. A real library releases the remaining registrations; here they are reported, because
+/// the caller has forgotten them.
 pub(super) fn close() -> Answer {
     let mut registry = registry();
     match registry.opened {
         0 => return Err(Status::DRIVER_NOT_INITIALIZED),
         1 if registry.files.len() + registry.buffers.len() > 0 => {
             let (files, buffers) = (registry.files.len(), registry.buffers.len());
-            report(&format!("cuFile is closed with {files} files and {buffers} buffers left in it"));
+            report(&format!("cuFile is closed with {files} files and {buffers} buffers still registered"));
             return Err(Status::INVALID_VALUE);
         }
         _ => registry.opened -= 1,
@@ -65,23 +66,23 @@ pub(super) fn require_open() -> Answer {
     if opened() > 0 { Ok(()) } else { Err(Status::DRIVER_NOT_INITIALIZED) }
 }
 
-/// What a descriptor of a regular file is open on.
+/// Returns the identity of the regular file of a descriptor.
 fn identity(fd: c_int) -> Option<(u64, u64)> {
     let metadata = fs::metadata(format!("/proc/self/fd/{fd}")).ok()?;
     metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// Register a file. A strict one must be open for direct reads and writes.
+/// Registers a file. In strict mode it must be open for direct reads and writes.
 pub(super) fn register_file(fd: c_int, strict: bool) -> Answer<usize> {
     let identity = identity(fd).ok_or(Status::INVALID_FILE_TYPE)?;
-    // SAFETY: this only asks, and a descriptor that is none is an error.
+    // SAFETY: this only queries, and an invalid descriptor is an error.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     if flags < 0 || (strict && flags & libc::O_DIRECT == 0) {
         return Err(Status::INVALID_FILE_OPEN_FLAG);
     }
     let access = flags & libc::O_ACCMODE;
     let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
-    // By its name, as the real library does it: a file that has none cannot be registered.
+    // The file is opened by its name, as in the real library: a file without a name cannot be registered.
     let file = fs::read_link(format!("/proc/self/fd/{fd}"))
         .and_then(|path| File::options().read(reads).write(writes).open(path));
     let file = file.map_err(|_| Status::GETNEWFD_FAILED)?;
@@ -101,19 +102,19 @@ pub(super) fn register_file(fd: c_int, strict: bool) -> Answer<usize> {
 pub(super) fn deregister_file(handle: usize) {
     let removed = registry().files.remove(&handle);
     match removed {
-        None => report("a file is deregistered that is not registered"),
+        None => report("a file that is not registered is deregistered"),
         Some(registered) if !registered.is_open() => report("a file is deregistered after it was closed"),
         Some(_) => {}
     }
 }
 
-/// The file behind a handle.
+/// Returns the file of a handle.
 pub(super) fn file(handle: usize) -> Option<Arc<Registered>> {
     registry().files.get(&handle).cloned()
 }
 
 impl Registered {
-    /// Whether the caller's descriptor is still open on the file.
+    /// Whether the caller's descriptor still refers to the file.
     pub(super) fn is_open(&self) -> bool {
         identity(self.fd) == Some(self.identity)
     }
@@ -123,7 +124,7 @@ impl Registered {
     }
 }
 
-/// Register memory of the device whose context is current.
+/// Registers memory of the device whose context is current.
 pub(super) fn register_buffer(base: usize, bytes: usize) -> Answer {
     let checked = in_context(|sim, device| {
         let Some(allocation) = sim.memory.allocation(device, base) else {
@@ -132,7 +133,7 @@ pub(super) fn register_buffer(base: usize, bytes: usize) -> Answer {
         let Some(end) = base.checked_add(bytes).filter(|end| *end <= allocation.end) else {
             return Ok(Err(Status::CUDA_POINTER_RANGE_ERROR));
         };
-        // Nobody can free it between these two: the driver's lock is held.
+        // No other thread can free it between these two calls, because the driver's lock is held.
         let mut registry = registry();
         if registry.overlap(&(base..end)) {
             return Ok(Err(Status::MEMORY_ALREADY_REGISTERED));
@@ -147,7 +148,7 @@ pub(super) fn deregister_buffer(base: usize) -> Answer {
     registry().buffers.remove(&base).map(|_| ()).ok_or(Status::INVALID_VALUE)
 }
 
-/// Where registered memory ends that begins here.
+/// Returns the end of the registered memory that starts at `base`.
 pub(super) fn registered_end(base: usize) -> Option<usize> {
     registry().buffers.get(&base).copied()
 }
@@ -159,7 +160,8 @@ pub(crate) fn is_registered(memory: Range<usize>) -> bool {
 
 impl Registry {
     fn overlap(&self, memory: &Range<usize>) -> bool {
-        // Registered ranges do not overlap, so that the last to begin before the end is the last to end.
+        // Registered ranges do not overlap, so the last one that starts before the end is also the last one to
+        // end.
         self.buffers.range(..memory.end).next_back().is_some_and(|(_, end)| *end > memory.start)
     }
 }

@@ -14,7 +14,7 @@ use crate::code::{Code, Done};
 use crate::fail;
 use crate::sim::{self, in_context};
 
-/// Bytes that are copied at once, with the driver's lock held.
+/// The number of bytes that are copied at once, while the driver's lock is held.
 const STEP: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// What a transfer is called in the timeline.
+    /// The name of a transfer in the timeline.
     pub(super) fn name(self) -> &'static str {
         match self {
             Direction::Read => "cuFileRead",
@@ -34,7 +34,7 @@ impl Direction {
     }
 }
 
-/// What the caller says: nothing of it is checked.
+/// The arguments of the caller, before any check.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) base: usize,
@@ -43,7 +43,7 @@ pub(super) struct Target {
     pub(super) file_offset: i64,
 }
 
-/// What becomes of a transfer, whatever the file has.
+/// The requested outcome of a transfer, whatever the file contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Whole,
@@ -51,12 +51,12 @@ enum Fate {
     Fails,
 }
 
-/// Why nothing was moved, or not all.
+/// The reason why nothing, or not everything, was moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// What cuFile says, by its code.
+    /// An error of cuFile, by its code.
     Refused(c_int),
-    /// What the file's system says.
+    /// An error of the file system.
     Errno(c_int),
 }
 
@@ -66,13 +66,13 @@ impl Failure {
     }
 }
 
-/// A transfer that was in order when it was asked for.
+/// A transfer whose arguments were valid when it was requested.
 #[derive(Debug)]
 pub(super) struct Transfer {
     direction: Direction,
     file: Arc<Registered>,
     device: i32,
-    /// The allocation that the memory lies in: another one may lie there by the time it is written.
+    /// The allocation that contains the memory: another one may be there when it is written.
     serial: u64,
     memory: Range<usize>,
     offset: u64,
@@ -80,7 +80,8 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Check what the caller says against the files that are registered and the memory of the device whose context is current.
+    /// Checks the caller's arguments against the registered files and the memory of the device whose context is
+    /// current.
     pub(super) fn new(direction: Direction, file: usize, target: Target) -> Answer<Transfer> {
         let file = files::file(file).ok_or(Status::HANDLE_NOT_REGISTERED)?;
         if !file.is_open() {
@@ -98,26 +99,26 @@ impl Transfer {
         let start = target.base.checked_add(into);
         let memory = start.and_then(|start| Some(start..start.checked_add(target.bytes)?));
         let memory = memory.filter(|memory| memory.end <= allocation.end).ok_or(Status::CUDA_POINTER_RANGE_ERROR)?;
-        // Memory that is named by where it was registered is not left either.
+        // A transfer to memory given by its registered address must not leave that range.
         match files::registered_end(target.base) {
             Some(end) if memory.end > end => return Err(Status::INVALID_MAPPING_RANGE),
-            // The library finds registered memory by its beginning, and any other address costs another copy.
+            // The library finds registered memory by its start address; any other address costs another copy.
             None if mode()? == Mode::Direct && files::is_registered(memory.clone()) => {
-                report("registered memory is named by another address than its beginning")
+                report("registered memory is used with an address other than its start")
             }
             _ => {}
         }
         Ok(Transfer { direction, file, device, serial: allocation.serial, memory, offset, fate: Fate::Whole })
     }
 
-    /// Find out whether it is one that was told to go wrong. It counts as asked for from here on.
+    /// Determines whether `SWATH_SIM_FAIL` selects this transfer, and counts it.
     pub(super) fn tell_fate(&mut self) {
         let (fails, half) = match self.direction {
             Direction::Read => ("read", "short"),
             Direction::Write => ("write", "short-write"),
         };
         let told = |what| fail::point(what, Code::UNKNOWN).is_err();
-        // Both are counted, whichever comes to pass.
+        // Both are counted, whichever applies.
         self.fate = match (told(fails), told(half)) {
             (true, _) => Fate::Fails,
             (false, true) => Fate::Half,
@@ -125,7 +126,8 @@ impl Transfer {
         };
     }
 
-    /// Do it. How many bytes were moved: fewer than were asked for if the file ends.
+    /// Performs the transfer. Returns the number of bytes moved, which is smaller than requested if the file
+    /// ends.
     pub(super) fn run(&self) -> Result<usize, Failure> {
         if self.direction == Direction::Read {
             thread::sleep(Duration::from_micros(fail::number("SWATH_SIM_CUFILE_LATENCY_US", 0)));
@@ -155,18 +157,19 @@ impl Transfer {
         Ok(done)
     }
 
-    /// Read a part of it that begins `done` bytes behind the first.
+    /// Reads a part that starts `done` bytes after the first byte.
     fn read(&self, done: usize, staged: &mut [u8]) -> Result<usize, Failure> {
         let read = self.again(|| self.file.file.read_at(staged, self.offset + done as u64))?;
         let staged = &staged[..read];
         self.in_memory(done, read, |memory| {
-            // SAFETY: so many bytes are alive there, and the driver's lock, which kernels run under too, is held.
+            // SAFETY: that many bytes are alive there, and the driver's lock, under which kernels run too, is
+            // held.
             unsafe { std::ptr::copy_nonoverlapping(staged.as_ptr(), memory as *mut u8, staged.len()) };
         })?;
         Ok(read)
     }
 
-    /// Write a part of it that begins `done` bytes behind the first.
+    /// Writes a part that starts `done` bytes after the first byte.
     fn write(&self, done: usize, staged: &mut [u8]) -> Result<usize, Failure> {
         self.in_memory(done, staged.len(), |memory| {
             // SAFETY: as in `read`.
@@ -175,7 +178,7 @@ impl Transfer {
         self.again(|| self.file.file.write_at(staged, self.offset + done as u64))
     }
 
-    /// Until it is not interrupted.
+    /// Repeats a call until it is not interrupted.
     fn again(&self, mut act: impl FnMut() -> io::Result<usize>) -> Result<usize, Failure> {
         loop {
             match act() {
@@ -185,7 +188,7 @@ impl Transfer {
         }
     }
 
-    /// Do something with a part of the memory if it is still what it was, with the driver's lock held.
+    /// Runs `act` on a part of the memory if its allocation is still the same, while the driver's lock is held.
     fn in_memory(&self, done: usize, bytes: usize, act: impl FnOnce(usize)) -> Result<(), Failure> {
         let start = self.memory.start + done;
         let found: Done = sim::with(|sim| {

@@ -1,7 +1,7 @@
-//! What a batch comes to when its stream gets there.
+//! Executes a batch when its stream reaches it.
 //!
-//! A device reads the arrays and the chunks only then, and nobody tells it what they are: all that it is not to touch kills the context,
-//! as it would on hardware in the good case.
+//! Only then does a device read the arrays and the chunks, and it has no information about their validity.
+//! Every access that is not allowed kills the context; real hardware does the same at best.
 
 use std::ops::Range;
 use std::ptr;
@@ -19,19 +19,19 @@ use crate::sim::Sim;
 /// The largest chunk that may be compressed to ZSTD.
 const ZSTD_MOST: usize = 16 << 20;
 
-/// What is to be done with the chunks.
+/// The operation on the chunks.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Task {
-    /// Chunks of at most so many bytes.
+    /// Compress chunks of at most this many bytes.
     Compress(Compression, usize),
-    /// An array with the room for each chunk.
+    /// Decompress, with an array of the buffer size of each chunk.
     Decompress(Decompression, u64),
 }
 
-/// A call: addresses of arrays on the device, one entry a chunk.
+/// A call: addresses of arrays on the device, with one entry per chunk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batch {
-    /// The function, for what is said about it.
+    /// The name of the function, for messages.
     pub(super) call: &'static str,
     pub(super) task: Task,
     pub(super) count: usize,
@@ -39,24 +39,24 @@ pub(super) struct Batch {
     pub(super) input_bytes: u64,
     pub(super) outputs: u64,
     pub(super) output_bytes: u64,
-    /// Null if nobody wants them.
+    /// Null if the caller does not need statuses.
     pub(super) statuses: u64,
     pub(super) temp: u64,
     pub(super) temp_bytes: usize,
 }
 
-/// A chunk, in live memory of the device.
+/// A chunk in live memory of the device.
 #[derive(Debug)]
 struct Chunk {
     input: Range<usize>,
-    /// All that may be written.
+    /// All bytes that may be written.
     room: Range<usize>,
 }
 
-/// How a chunk ended.
+/// The result of a chunk.
 enum Outcome {
     Bytes(Vec<u8>),
-    /// They need more than the room.
+    /// The output exceeds its buffer.
     TooLarge,
     Corrupt,
 }
@@ -69,15 +69,15 @@ impl Batch {
         let temp = self.temp(&memory, &chunks)?;
         self.apart(arrays, &chunks, &temp)?;
 
-        // A real library leaves its notes there.
+        // A real library stores its own data there.
         poison(&temp);
         for (index, chunk) in chunks.iter().enumerate() {
             let (status, bytes) = match self.task {
                 Task::Compress(how, _) => compress(how, chunk),
                 Task::Decompress(how, _) => decompress(how.codec, chunk),
             };
-            // SAFETY: `arrays` found both arrays to lie in live memory, with an entry for each chunk, and their addresses are
-            // multiples of the size of an entry.
+            // SAFETY: `arrays` checked that both arrays are in live memory with an entry for each chunk, and
+            // that their addresses are multiples of the size of an entry.
             unsafe {
                 (self.output_bytes as *mut u64).add(index).write(bytes as u64);
                 if self.statuses != 0 {
@@ -88,7 +88,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Where the arrays lie, and whether each is written.
+    /// Returns the location of each array, and whether it is written.
     fn arrays(&self, memory: &Memory<'_>) -> Done<Vec<(Range<usize>, bool)>> {
         let rooms = match self.task {
             Task::Compress(..) => None,
@@ -109,9 +109,9 @@ impl Batch {
         .collect()
     }
 
-    /// The chunks, each looked at. `arrays` was asked before.
+    /// Returns the chunks after checking each. `arrays` must have been called before.
     fn chunks(&self, memory: &Memory<'_>) -> Done<Vec<Chunk>> {
-        // SAFETY: `arrays` found the array to lie in live memory, and its address is a multiple of 8.
+        // SAFETY: `arrays` checked that the array is in live memory, and that its address is a multiple of 8.
         let entry = |array: u64, index: usize| unsafe { (array as *const u64).add(index).read() };
         let aligned = self.alignments();
         (0..self.count)
@@ -124,7 +124,8 @@ impl Batch {
                         (Ok(room), how.chunk(bytes).and(how.chunk(room)).is_ok())
                     }
                 };
-                // The header asks for it where the limit of the calls is another: nobody knows what larger ones become.
+                // The header requires this, although the calls have a different limit. The behaviour for larger
+                // chunks is unknown.
                 let fits = fits && !(matches!(self.task, Task::Compress(Compression::Zstd, _)) && bytes > ZSTD_MOST);
                 let room = room.ok().filter(|_| fits);
                 let room =
@@ -147,7 +148,7 @@ impl Batch {
         }
     }
 
-    /// The memory for notes, if it is as much as the library asks for.
+    /// Returns the temporary memory, if it is as large as the library requires.
     fn temp(&self, memory: &Memory<'_>, chunks: &[Chunk]) -> Done<Range<usize>> {
         let needed = match self.task {
             Task::Compress(how, most) => how.temp(self.count, most),
@@ -160,14 +161,15 @@ impl Batch {
         memory.range(self.temp, self.temp_bytes, "the temporary memory")
     }
 
-    /// Nothing that is written may be anything else: chunks are worked on side by side.
+    /// Checks that written memory does not overlap with anything else, because chunks are processed in
+    /// parallel.
     fn apart(&self, arrays: Vec<(Range<usize>, bool)>, chunks: &[Chunk], temp: &Range<usize>) -> Done {
         let mut all = arrays;
         all.push((temp.clone(), true));
         all.extend(chunks.iter().flat_map(|chunk| [(chunk.input.clone(), false), (chunk.room.clone(), true)]));
         all.retain(|(range, _)| !range.is_empty());
         all.sort_by_key(|(range, _)| range.start);
-        // How far anything reaches that begins before, and anything that is written.
+        // The end of everything that starts earlier, and the end of everything earlier that is written.
         let (mut touched, mut written) = (0, 0);
         for (range, writes) in all {
             if range.start < written || (writes && range.start < touched) {
@@ -196,7 +198,7 @@ impl Memory<'_> {
         Code::ILLEGAL_ADDRESS
     }
 
-    /// A range that must lie in live memory. Of nothing it does not matter where it is.
+    /// Returns a range that must lie in live memory. The address of an empty range does not matter.
     fn range(&self, at: u64, bytes: usize, what: &str) -> Done<Range<usize>> {
         if bytes == 0 {
             return Ok(0..0);
@@ -209,14 +211,14 @@ impl Memory<'_> {
         if at.is_multiple_of(to as u64) {
             return Ok(());
         }
-        self.bad(&format!("the {what} of chunk {index} is at {at:#x}, which is no multiple of {to}"));
+        self.bad(&format!("the {what} of chunk {index} is at {at:#x}, which is not a multiple of {to}"));
         Err(Code::MISALIGNED_ADDRESS)
     }
 }
 
-/// Decompress a chunk: its status, and the size that it tells.
+/// Decompresses a chunk and returns its status and the size that it reports.
 fn decompress(codec: Codec, chunk: &Chunk) -> (Status, usize) {
-    // Each counts every chunk, so all are asked.
+    // Each failure point counts every chunk, so all are evaluated.
     let (bad, small, large) = (fail::now("chunk"), fail::now("chunk-size"), fail::now("chunk-large"));
     let outcome = if bad { Outcome::TooLarge } else { decode(codec, input(chunk), chunk.room.len()) };
     match outcome {
@@ -242,7 +244,7 @@ fn decode(codec: Codec, input: &[u8], room: usize) -> Outcome {
             DecompressionError::InsufficientSpace => Outcome::TooLarge,
             DecompressionError::BadData => Outcome::Corrupt,
         }),
-        // One frame, and nothing behind it.
+        // Exactly one frame, with nothing after it.
         Codec::Zstd if zstd_safe::find_frame_compressed_size(input) != Ok(input.len()) => Err(Outcome::Corrupt),
         Codec::Zstd => {
             zstd_safe::decompress(&mut bytes[..], input).map_err(|code| match zstd_safe::get_error_name(code) {
@@ -264,7 +266,7 @@ fn decode(codec: Codec, input: &[u8], room: usize) -> Outcome {
     }
 }
 
-/// Compress a chunk: its status and its size.
+/// Compresses a chunk and returns its status and its size.
 fn compress(how: Compression, chunk: &Chunk) -> (Status, usize) {
     let (bad, large) = (fail::now("compress-chunk"), fail::now("compress-large"));
     let wrong = fail::now("compress-wrong");
@@ -275,7 +277,7 @@ fn compress(how: Compression, chunk: &Chunk) -> (Status, usize) {
                 *byte ^= 0x55;
             }
             put(&chunk.room, &bytes);
-            // More than there is room for.
+            // A size larger than the buffer.
             (SUCCESS, if large { chunk.room.len() + 1 } else { bytes.len() })
         }
         None => {
@@ -314,28 +316,29 @@ fn input(chunk: &Chunk) -> &[u8] {
     if chunk.input.is_empty() {
         return &[];
     }
-    // SAFETY: the range lies in live device memory, which stays while the driver is locked, and `apart` found that nothing of
-    // the batch is written there.
+    // SAFETY: the range lies in live device memory, which stays alive while the driver is locked, and `apart`
+    // checked that the batch does not write there.
     unsafe { std::slice::from_raw_parts(chunk.input.start as *const u8, chunk.input.len()) }
 }
 
-/// A byte of what a decoder might make of nothing.
+/// Returns a byte of garbage, as a decoder might produce.
 fn garbage(index: usize) -> u8 {
     (index.wrapping_mul(0x9E37_79B1) >> 11) as u8
 }
 
-/// Write bytes to the beginning of a range.
+/// Writes bytes to the start of a range.
 fn put(range: &Range<usize>, bytes: &[u8]) {
     let length = bytes.len().min(range.len());
     if length == 0 {
         return;
     }
-    // SAFETY: the range lies in live device memory, which stays while the driver is locked, and nobody borrows it: `apart`
-    // found it to be nothing else of the batch. The bytes are those of the caller.
+    // SAFETY: the range lies in live device memory, which stays alive while the driver is locked, and nothing
+    // borrows it: `apart` checked that it does not overlap with the rest of the batch. The caller owns the
+    // bytes.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), range.start as *mut u8, length) };
 }
 
-/// Leave nothing of what was in a range.
+/// Overwrites the whole range with poison.
 fn poison(range: &Range<usize>) {
     if !range.is_empty() {
         // SAFETY: as for `put`.

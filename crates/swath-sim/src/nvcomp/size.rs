@@ -1,11 +1,12 @@
-//! What nvCOMP asks of its caller: options, alignments and sizes.
+//! The requirements of nvCOMP for its caller: options, alignments and sizes.
 //!
-//! The numbers are those that the real library gives without a GPU, 5.3.0.16 and 6.0.0.12 alike, put into formulas that were compared
-//! with it over thousands of sizes. Where they are not exact it is said.
+//! The numbers are those that the real library returns without a GPU, 5.3.0.16 and 6.0.0.12 alike. They are
+//! expressed as formulas, which were compared with the library for thousands of sizes. Comments state where
+//! they are not exact.
 
 use super::{CHUNK_TOO_LARGE, INVALID_VALUE, NOT_SUPPORTED, Status};
 
-/// What is compressed or decompressed.
+/// The codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     Deflate,
@@ -13,13 +14,14 @@ pub(super) enum Codec {
     Lz4,
 }
 
-/// Options of any call: numbers first, as many as it has, and zeros up to the end.
+/// The options of any call: its numbers first, then zeros up to the end.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Options(pub(super) [i32; 16]);
 
 impl Options {
-    /// The first numbers. The others are reserved: the real library does not look whether they are zero, but says that they must be.
+    /// Returns the first numbers. The others are reserved: the real library does not check that they are zero,
+    /// but its documentation requires it.
     fn numbers<const N: usize>(self) -> Result<[i32; N], Status> {
         let (numbers, reserved) = self.0.split_first_chunk().ok_or(INVALID_VALUE)?;
         if reserved.iter().any(|&number| number != 0) {
@@ -30,7 +32,7 @@ impl Options {
     }
 }
 
-/// What addresses must be multiples of.
+/// The numbers of which addresses must be multiples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Alignments {
@@ -39,30 +41,30 @@ pub(super) struct Alignments {
     pub(super) temp: usize,
 }
 
-/// How to compress: options that were looked at.
+/// The compression parameters, from checked options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
-    /// By the algorithm of this number.
+    /// Deflate with the algorithm of this number.
     Deflate(i32),
     Zstd,
-    /// Of samples of so many bytes.
+    /// Samples of this many bytes.
     Lz4(usize),
 }
 
-/// How to decompress: options that were looked at.
+/// The decompression parameters, from checked options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decompression {
     pub(super) codec: Codec,
-    /// By an engine of its own, which this device does not have.
+    /// Whether to use a hardware engine, which this device does not have.
     pub(super) hardware: bool,
 }
 
-/// Bits of samples are not shuffled here: nothing in TIFF is.
+/// Refuses bit shuffling, which TIFF does not use.
 fn unshuffled(mode: i32) -> Result<(), Status> {
     if mode == 0 {
         return Ok(());
     }
-    eprintln!("swath-sim: options for nvCOMP ask for bits to be shuffled, which is not simulated");
+    eprintln!("swath-sim: the options for nvCOMP request bit shuffling, which is not simulated");
     Err(NOT_SUPPORTED)
 }
 
@@ -95,7 +97,7 @@ impl Compression {
         }
     }
 
-    /// Refuse chunks that are too large.
+    /// Refuses chunks that are too large.
     pub(super) fn chunk(self, bytes: usize) -> Result<(), Status> {
         let most = match self {
             Compression::Deflate(_) => 1 << 31,
@@ -105,11 +107,12 @@ impl Compression {
         if bytes <= most { Ok(()) } else { Err(CHUNK_TOO_LARGE) }
     }
 
-    /// The most bytes that a chunk can become.
+    /// Returns the largest possible size of a compressed chunk.
     pub(super) fn max_output(self, bytes: usize) -> Result<usize, Status> {
         self.chunk(bytes)?;
         Ok(match self {
-            // Exact up to 14 MB; then the real library seems to count in floats, and is up to 280 bytes away.
+            // This is exact up to 14 MB. Above that the real library seems to compute in floats, and differs by
+            // up to 280 bytes.
             Compression::Deflate(_) => {
                 let bits = 18 * bytes + 16 * (3 * (bytes / 256) / 2) + 193;
                 (8 * bits.div_ceil(64)).max((2 * bytes + 32).next_multiple_of(8)).max(64)
@@ -126,16 +129,17 @@ impl Compression {
         })
     }
 
-    /// Bytes of device memory that so many chunks of at most so many bytes need beside.
+    /// Returns the temporary device memory in bytes for this number of chunks of at most this size.
     pub(super) fn temp(self, count: usize, chunk: usize) -> Result<usize, Status> {
         self.chunk(chunk)?;
         let (count, all) = (count as u128, count as u128 * chunk as u128);
-        // Offsets in a chunk are 16 bits if they can be.
+        // Offsets in a chunk have 16 bits if they can.
         let offset = if chunk <= 64 << 10 { 2 } else { 4 };
         let arrays = |widths: &[u128]| widths.iter().map(|width| (width * all).next_multiple_of(8)).sum::<u128>();
         let bytes = match self {
             Compression::Lz4(_) => count * (32 << 10),
-            // The real library asks the device. So nobody knows, and this is a guess on the large side.
+            // The real library queries the device, so the value is unknown. This is an estimate on the large
+            // side.
             Compression::Zstd => 5 * all,
             _ if count == 0 => 0,
             Compression::Deflate(0) => 0,
@@ -143,9 +147,9 @@ impl Compression {
                 let table = if algorithm == 1 { 16 << 10 } else { 160 << 10 };
                 count * (table * offset + 24) + 2 * (4 * count).next_multiple_of(8) + arrays(&[1, offset, offset])
             }
-            // It sorts, and cannot sort more.
+            // The library sorts, and this is the limit of its sort.
             Compression::Deflate(_) if all > i32::MAX as u128 => return Err(NOT_SUPPORTED),
-            // Exact but for the last 8 bytes, which the real library does not always want.
+            // This is exact except for the last 8 bytes, which the real library does not always request.
             Compression::Deflate(algorithm) => {
                 let first = if algorithm == 4 { 1 } else { 2 };
                 count * 72 + arrays(&[first, offset, offset, offset, offset, 4 * offset]) + 8
@@ -164,7 +168,7 @@ impl Decompression {
             }
             Codec::Zstd => {
                 let [backend] = options.numbers()?;
-                // There is no engine for it, and its complaint is another one than that of the others.
+                // There is no engine for it, and its error differs from that of the others.
                 if !matches!(backend, 0 | 2) {
                     return Err(INVALID_VALUE);
                 }
@@ -191,7 +195,7 @@ impl Decompression {
         }
     }
 
-    /// Refuse chunks that are too large, compressed or not.
+    /// Refuses chunks that are too large, compressed or not.
     pub(super) fn chunk(self, bytes: usize) -> Result<(), Status> {
         let most = match self.codec {
             Codec::Deflate | Codec::Lz4 => (1 << 32) - 1,
@@ -200,7 +204,7 @@ impl Decompression {
         if bytes <= most { Ok(()) } else { Err(CHUNK_TOO_LARGE) }
     }
 
-    /// Bytes of device memory that so many chunks of so many bytes together need beside.
+    /// Returns the temporary device memory in bytes for this number of chunks with this total size.
     pub(super) fn temp(self, count: usize, total: usize) -> Result<usize, Status> {
         match self.codec {
             Codec::Deflate | Codec::Lz4 => Ok(0),
@@ -266,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_mean_nothing_are_refused() {
+    fn undefined_options_are_refused() {
         let options = |first| {
             let mut options = Options::default();
             options.0[0] = first;

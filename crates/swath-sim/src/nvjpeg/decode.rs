@@ -1,4 +1,4 @@
-//! Decoding, one picture or a batch of them.
+//! Decodes one picture or a batch of them.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
@@ -29,7 +29,7 @@ struct State {
 /// The output format of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
-    /// A plane for each component, as it is. The library has two names for that.
+    /// A plane for each component, unchanged. The library has two names for that.
     Unchanged,
     Luma,
     Rgb,
@@ -43,7 +43,7 @@ impl Output {
             2 => Ok(Output::Luma),
             3 => Ok(Output::Rgb),
             5 => Ok(Output::RgbInterleaved),
-            4 | 6..=9 => Err(unsupported(call, "such an output format")),
+            4 | 6..=9 => Err(unsupported(call, "output format of this kind")),
             _ => Err(Status::INVALID_PARAMETER),
         }
     }
@@ -83,7 +83,7 @@ unsafe extern "C" fn nvjpegGetImageInfo(
         fail_point("jpeg-info", Status::BAD_JPEG)?;
         // SAFETY: by the manual.
         let header = Header::parse(unsafe { stream(data, length) }?)?;
-        // SAFETY: by the manual there is room for the sizes of four components.
+        // SAFETY: by the manual there is space for the sizes of four components.
         unsafe {
             *components = header.components() as c_int;
             *subsampling = header.subsampling();
@@ -98,12 +98,12 @@ unsafe extern "C" fn nvjpegGetImageInfo(
 }
 
 /// # Safety
-/// The pointer is null or so many bytes can be read there.
+/// The pointer is null or valid for reads of that many bytes.
 unsafe fn stream<'a>(data: *const u8, length: usize) -> Outcome<&'a [u8]> {
     if data.is_null() {
         return Err(Status::INVALID_PARAMETER);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(unsafe { std::slice::from_raw_parts(data, length) })
 }
 
@@ -140,7 +140,7 @@ extern "C" fn nvjpegDecodeBatchedInitialize(
     answer(LIBRARIES.get(handle).and_then(|_| {
         let state = STATES.get(state)?;
         let batch = usize::try_from(batch).ok().filter(|batch| *batch > 0 && threads > 0);
-        let batch = batch.ok_or_else(|| misuse(CALL, "a batch or threads of none"))?;
+        let batch = batch.ok_or_else(|| misuse(CALL, "a batch or a number of threads of 0"))?;
         if state.in_use.now() {
             return Err(misuse(
                 CALL,
@@ -152,7 +152,8 @@ extern "C" fn nvjpegDecodeBatchedInitialize(
     }))
 }
 
-/// A picture that cannot be decoded leaves all of the batch undone, and the state must be prepared again.
+/// Decodes a batch. If one picture cannot be decoded, no picture of the batch is, and the state must be
+/// prepared again.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvjpegDecodeBatched(
     handle: *mut c_void,
@@ -173,7 +174,7 @@ unsafe extern "C" fn nvjpegDecodeBatched(
         }
         record(format!("{CALL} {batch}"));
         let decoded = (0..batch).map(|index| {
-            // SAFETY: by the manual there are as many of each as the state was prepared for.
+            // SAFETY: by the manual each array has as many elements as the state was prepared for.
             let (data, destination) =
                 unsafe { (stream(*data.add(index), *lengths.add(index))?, &*destinations.add(index)) };
             picture(CALL, data, output, destination)
@@ -186,10 +187,10 @@ unsafe extern "C" fn nvjpegDecodeBatched(
     }))
 }
 
-/// Where a picture goes, and what goes there.
+/// The planes of a picture, and their content.
 type Decoded = (Vec<Plane>, Vec<Vec<u8>>);
 
-/// Decode a picture on the host.
+/// Decodes a picture on the host.
 fn picture(call: &str, data: &[u8], output: Output, destination: &Image) -> Outcome<Decoded> {
     fail_point("jpeg-decode", Status::EXECUTION_FAILED)?;
     let header = Header::parse(data)?;
@@ -208,7 +209,7 @@ fn picture(call: &str, data: &[u8], output: Output, destination: &Image) -> Outc
         return Err(Status::ALLOCATOR_FAILURE);
     }
     let mut samples = vec![0; bytes];
-    // The PhotometricInterpretation of YCbCr, which is converted, and of RGB, which is left.
+    // The PhotometricInterpretation of YCbCr, which is converted, or of RGB, which is not.
     let photometric = if colour && header.is_ycc() { 6 } else { 2 };
     decode(&Params { tables: None, photometric }, data, shape, &mut samples)
         .inspect_err(|error| eprintln!("swath-sim: {call}: {error}"))?;
@@ -216,7 +217,7 @@ fn picture(call: &str, data: &[u8], output: Output, destination: &Image) -> Outc
     let mut planes = split(&samples, components, 1);
     match output {
         Output::Luma => planes.truncate(1),
-        // Gray is as much of each colour.
+        // Grey has the same value in each colour.
         Output::Rgb | Output::RgbInterleaved if components == 1 => planes = vec![samples; 3],
         _ => {}
     }
@@ -226,7 +227,7 @@ fn picture(call: &str, data: &[u8], output: Output, destination: &Image) -> Outc
     Ok((destination.planes(call, planes.len(), width, height)?, planes))
 }
 
-/// Put decoded pictures into device memory when the stream gets there.
+/// Writes decoded pictures to device memory when the stream reaches this work.
 fn start(call: &'static str, state: &State, pictures: Vec<Decoded>, queue: *const c_void) -> Outcome {
     here(|sim, device| {
         state.room.must_be_on(device, call)?;
@@ -236,7 +237,7 @@ fn start(call: &'static str, state: &State, pictures: Vec<Decoded>, queue: *cons
         let held = state.in_use.clone();
         let work = move |sim: &mut Sim, device| {
             let _held = held;
-            // All of a batch at once: pictures must not overlap either.
+            // All pictures of a batch are written at once: pictures must not overlap either.
             let (planes, contents): (Vec<_>, Vec<_>) = pictures.into_iter().unzip();
             write(sim, device, call, &planes.concat(), &contents.concat())
         };

@@ -24,13 +24,13 @@ struct State {
     encoded: Encoded,
 }
 
-/// What is to be made of pictures.
+/// The settings of the encoder.
 #[derive(Debug, Clone, Copy)]
 struct Settings {
     quality: u8,
-    /// Of the stream: a `nvjpegChromaSubsampling_t`.
+    /// The sampling of the stream: a `nvjpegChromaSubsampling_t`.
     sampling: c_int,
-    /// Huffman tables of the picture's own.
+    /// Whether each picture has its own Huffman tables.
     optimized: bool,
 }
 
@@ -110,12 +110,12 @@ extern "C" fn nvjpegEncoderParamsSetSamplingFactors(
             locked(&params).sampling = sampling;
             Ok(())
         }
-        3..=5 | 7 => Err(unsupported("nvjpegEncoderParamsSetSamplingFactors", "such sampling")),
+        3..=5 | 7 => Err(unsupported("nvjpegEncoderParamsSetSamplingFactors", "sampling of this kind")),
         _ => Err(Status::INVALID_PARAMETER),
     }))
 }
 
-/// More than any stream of this size has.
+/// Returns an upper bound of the stream size.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvjpegEncodeGetBufferSize(
     handle: *mut c_void,
@@ -128,7 +128,7 @@ unsafe extern "C" fn nvjpegEncodeGetBufferSize(
         LIBRARIES.get(handle)?;
         PARAMS.get(params)?;
         let (width, height) = size("nvjpegEncodeGetBufferSize", width, height)?;
-        // Four bytes of each sample of whole units, and the headers.
+        // Four bytes for each sample of whole units, and the headers.
         Ok(width.next_multiple_of(16) * height.next_multiple_of(16) * 3 * 4 + 4096)
     };
     // SAFETY: by the manual.
@@ -140,7 +140,7 @@ fn size(call: &str, width: c_int, height: c_int) -> Outcome<(usize, usize)> {
     side(width).zip(side(height)).ok_or_else(|| misuse(call, &format!("a picture of {width} x {height}")))
 }
 
-/// Components as they are. The simulator can neither halve nor double chroma.
+/// Encodes components unchanged. The simulator can neither halve nor double chroma.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvjpegEncodeYUV(
     handle: *mut c_void,
@@ -183,23 +183,23 @@ unsafe extern "C" fn nvjpegEncodeImage(
     let planes = |_: &Settings, source: &Image, (width, height)| match format {
         3 | 4 => Ok((source.planes(CALL, 3, width, height)?, Input::Rgb { reversed: format == 4 })),
         5 | 6 => Ok((source.planes(CALL, 1, 3 * width, height)?, Input::Rgb { reversed: format == 6 })),
-        1 | 8 => Err(unsupported(CALL, "such an input format")),
+        1 | 8 => Err(unsupported(CALL, "input format of this kind")),
         _ => Err(Status::INVALID_PARAMETER),
     };
     // SAFETY: by the manual.
     answer(unsafe { start(CALL, [handle, state, params], source, (width, height), queue, planes) })
 }
 
-/// What a picture is given as.
+/// The input format of a picture.
 #[derive(Debug, Clone, Copy)]
 enum Input {
-    /// Components of the stream, a plane each.
+    /// The components of the stream, one plane each.
     Stored,
-    /// Colours that are to be converted, in planes or interleaved; if reversed, blue comes first.
+    /// Colours to convert, in planes or interleaved; if reversed, blue comes first.
     Rgb { reversed: bool },
 }
 
-/// Encode a picture when the stream gets there.
+/// Encodes a picture when the stream reaches this work.
 ///
 /// # Safety
 /// The source is null or a picture.
@@ -214,7 +214,7 @@ unsafe fn start(
     LIBRARIES.get(handle)?;
     let (state, settings) = (STATES.get(state)?, *locked(&*PARAMS.get(params)?));
     let (width, height) = size(call, width, height)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let source = unsafe { source.as_ref() }.ok_or(Status::INVALID_PARAMETER)?;
     let (planes, input) = planes(&settings, source, (width, height))?;
     record(call);
@@ -244,7 +244,7 @@ unsafe extern "C" fn nvjpegEncodeRetrieveBitstream(
 
 const JFIF: &[u8] = b"\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0";
 
-/// The whole stream of a picture.
+/// Returns the complete stream of a picture.
 fn stream(
     settings: Settings,
     input: Input,
@@ -282,19 +282,21 @@ fn stream(
     Ok(assemble(&tables, scan, shape.samples, settings.optimized))
 }
 
-/// The brightness of red, green and blue, as JFIF defines it.
+/// Returns the luma of red, green and blue, as JFIF defines it.
 fn luma(planes: &[Vec<u8>]) -> Vec<u8> {
     let [red, green, blue] = planes else { return Vec::new() };
     let pixels = red.iter().zip(green).zip(blue).map(|((&r, &g), &b)| (u32::from(r), u32::from(g), u32::from(b)));
     pixels.map(|(r, g, b)| ((19_595 * r + 38_470 * g + 7_471 * b + 32_768) >> 16) as u8).collect()
 }
 
-/// A stream that needs no other from one of tables and one that needs them: both as `swath-codec` writes them.
+/// Combines a stream of tables and an abbreviated stream, both from `swath-codec`, to a complete stream.
 ///
-/// Components are numbered 1, 2, 3, as NVIDIA's library does whatever they are. Tables of the picture's own are the usual ones under
-/// numbers that depend on the picture: whoever takes the tables of one picture for those of another must find that out.
+/// Components are numbered 1, 2, 3, as NVIDIA's library always does. If each picture has its own tables, these
+/// are the usual tables under numbers that depend on the picture, so that code that uses the tables of one
+/// picture for another fails.
 fn assemble(tables: &[u8], mut scan: Vec<u8>, components: usize, optimized: bool) -> Vec<u8> {
-    // SOI, then SOF, whose parameters of components begin 10 bytes after its marker, then SOS, with those 5 bytes after.
+    // SOI, then SOF, whose component parameters start 10 bytes after its marker, then SOS, whose parameters
+    // start 5 bytes after its marker.
     let frame = 2 + 10;
     let start = frame + 3 * components + 5;
     let sum = scan.iter().fold(0_u8, |sum, byte| sum.rotate_left(1) ^ byte);

@@ -1,17 +1,17 @@
-//! What a JPEG stream says of its picture before it is decoded (ITU-T T.81, annex B).
+//! Reads the header of a JPEG stream before it is decoded (ITU-T T.81, annex B).
 
 use crate::picture::{Outcome, Status};
 
 /// A component: its sampling factors, across and down.
 type Sampling = (usize, usize);
 
-/// The frame of a picture that nvJPEG knows: 8 bits, Huffman coding, one to four components.
+/// The frame of a picture that nvJPEG supports: 8 bits, Huffman coding, one to four components.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) width: usize,
     pub(super) height: usize,
     sampling: Vec<Sampling>,
-    /// The transform that an Adobe marker names.
+    /// The transform in an Adobe marker.
     adobe: Option<u8>,
 }
 
@@ -34,7 +34,7 @@ impl Header {
                 (0xc4 | 0xc8 | 0xcc, _) => {}
                 // Lossless, differential and arithmetic coding.
                 (0xc3..=0xcf, _) => return Err(Status::NOT_SUPPORTED),
-                // The first scan: what could say something of the picture comes before it.
+                // The first scan: all segments that describe the picture come before it.
                 (0xda, _) => break,
                 _ => {}
             }
@@ -71,24 +71,25 @@ impl Header {
         (most(|s| s.0), most(|s| s.1))
     }
 
-    /// The size of a component; of one that there is not, none.
+    /// Returns the size of a component; a missing component has size 0.
     pub(super) fn size(&self, component: usize) -> (usize, usize) {
         let most = self.most();
         let size = |s: &Sampling| ((self.width * s.0).div_ceil(most.0), (self.height * s.1).div_ceil(most.1));
         self.sampling.get(component).map_or((0, 0), size)
     }
 
-    /// Whether all components are as large as the picture.
+    /// Whether all components have the size of the picture.
     pub(super) fn is_even(&self) -> bool {
         self.sampling.iter().all(|s| *s == self.sampling[0])
     }
 
-    /// Whether three components are colours that must be converted. Nothing but an Adobe marker says that they are not.
+    /// Whether three components are colours that must be converted. Only an Adobe marker can state that they
+    /// are not.
     pub(super) fn is_ycc(&self) -> bool {
         self.components() == 3 && self.adobe != Some(0)
     }
 
-    /// As a `nvjpegChromaSubsampling_t`.
+    /// Returns the sampling as a `nvjpegChromaSubsampling_t`.
     pub(super) fn subsampling(&self) -> i32 {
         let most = self.most();
         match self.sampling[..] {
@@ -110,7 +111,7 @@ impl Header {
     }
 }
 
-/// The next marker segment of what is left.
+/// Returns the next marker segment of the rest.
 fn segment<'a>(rest: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let start = rest.strip_prefix(&[0xff])?;
     // Any number of fill bytes may come before a marker.
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_is_told_as_the_enumeration_has_it() {
+    fn sampling_has_the_value_of_the_enumeration() {
         let subsampling = |sampling: &[u8]| Header::parse(&stream(0xc0, 8, sampling, None)).unwrap().subsampling();
         assert_eq!(subsampling(&[0x11]), CSS_GRAY);
         assert_eq!(subsampling(&[0x22]), CSS_GRAY);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_does_not_know_is_not_supported() {
+    fn unsupported_frames_are_refused() {
         let refused =
             |marker, precision, sampling: &[u8]| Header::parse(&stream(marker, precision, sampling, None)).err();
         assert_eq!(refused(0xc0, 8, &[0x11]), None);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_headers_are_bad() {
+    fn truncated_headers_are_refused() {
         let whole = stream(0xc0, 8, &[0x22, 0x11, 0x11], Some(1));
         for length in 0..whole.len() {
             assert_eq!(Header::parse(&whole[..length]), Err(Status::BAD_JPEG), "{length} bytes");

@@ -1,4 +1,4 @@
-//! Parsing and decoding.
+//! Parses and decodes streams.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::picture::{
 use crate::sim::{Sim, total_memory};
 
 static STATES: Handles<State> = Handles::new();
-/// Whether samples are to be interleaved.
+/// Whether samples are interleaved in the output.
 static PARAMS: Handles<Mutex<bool>> = Handles::new();
 
 /// A decode state.
@@ -80,7 +80,7 @@ fn unused(stream: &Bitstream, call: &str) -> Outcome {
     if !stream.in_use.now() {
         return Ok(());
     }
-    Err(misuse(call, "the bitstream is touched before the stream that decodes it was synchronised"))
+    Err(misuse(call, "the bitstream is used before the stream that decodes it was synchronised"))
 }
 
 #[unsafe(no_mangle)]
@@ -102,7 +102,7 @@ unsafe extern "C" fn nvjpeg2kStreamParse(
         let mut parsed = locked(&stream.parsed);
         *parsed = None;
         fail_point("j2k-parse", Status::BAD_JPEG)?;
-        // SAFETY: by the manual so many bytes can be read there.
+        // SAFETY: by the manual that many bytes can be read there.
         let bytes = unsafe { std::slice::from_raw_parts(data, length) };
         *parsed = Some(Arc::new(Parsed { header: Header::parse(bytes)?, at: data.addr(), bytes: bytes.to_vec() }));
         Ok(())
@@ -195,7 +195,7 @@ unsafe extern "C" fn nvjpeg2kDecodeImage(
     answer(interleaved.and_then(|i| unsafe { start("nvjpeg2kDecodeImage", handle, state, stream, i, output, queue) }))
 }
 
-/// Decode a picture: at once as far as the host is concerned, into device memory when the stream gets there.
+/// Decodes a picture: on the host immediately, and into device memory when the stream reaches this work.
 ///
 /// # Safety
 /// The output is null or a picture whose arrays are null or have an element for each plane.
@@ -211,7 +211,7 @@ unsafe fn start(
     LIBRARIES.get(handle)?;
     let (state, bitstream) = (STATES.get(state)?, STREAMS.get(stream)?);
     let parsed = parsed(stream)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let output = unsafe { output.as_ref() }.ok_or(Status::INVALID_PARAMETER)?;
     let pixel = Pixel::of(output.pixel_type)?;
     let header = &parsed.header;
@@ -224,7 +224,7 @@ unsafe fn start(
         return Err(unsupported(call, "components of different sizes"));
     }
     let size = (header.size.0 as usize, header.size.1 as usize);
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let planes = unsafe { output.planes(call, size, interleaved) }?;
 
     record(call);

@@ -24,7 +24,7 @@ struct State {
     encoded: Encoded,
 }
 
-/// What is to be made of pictures.
+/// The settings of the encoder.
 #[derive(Debug, Default)]
 struct Params {
     config: Option<Checked>,
@@ -33,7 +33,7 @@ struct Params {
 
 const MOST_RESOLUTIONS: usize = 33;
 
-/// Numbers that say what the stream is to be.
+/// The numbers that select the kind of stream.
 const SRGB: c_int = 1;
 const GRAY: c_int = 2;
 const SYCC: c_int = 3;
@@ -69,7 +69,7 @@ struct Config {
     precinct_height: [u32; MOST_RESOLUTIONS],
 }
 
-/// What is kept of a configuration that is valid.
+/// The values of a valid configuration.
 #[derive(Debug, Clone, Copy)]
 struct Checked {
     size: (usize, usize),
@@ -77,16 +77,16 @@ struct Checked {
     precision: u8,
     signed: bool,
     rgb: bool,
-    /// What it asks for that the simulator does not do.
+    /// The requested feature that the simulator does not support.
     beyond: Option<&'static str>,
 }
 
 impl Config {
-    /// Refuses what the real library refuses, with the same code, and a little more: components of other sizes than the picture,
-    /// and layers other than the one that the manual asks for.
+    /// Refuses what the real library refuses, with the same code, and a little more: components with other
+    /// sizes than the picture, and a number of layers other than the one that the manual requires.
     ///
     /// # Safety
-    /// The pointer to the components is null or there are as many as the configuration says.
+    /// The pointer to the components is null or points to as many as the configuration states.
     unsafe fn check(&self) -> Outcome<Checked> {
         let invalid = |wrong: bool| if wrong { Err(Status::INVALID_PARAMETER) } else { Ok(()) };
         let unknown = |wrong: bool| if wrong { Err(Status::NOT_SUPPORTED) } else { Ok(()) };
@@ -115,7 +115,7 @@ impl Config {
             _ => true,
         })?;
 
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let components = unsafe { std::slice::from_raw_parts(self.image_comp_info, self.num_components as usize) };
         let ComponentInfo { precision, sgn, .. } = components[0];
         invalid(components.iter().any(|c| !(1..=32).contains(&c.precision)))?;
@@ -126,7 +126,7 @@ impl Config {
             (high_throughput || self.rsiz != 0, "high-throughput encoder"),
             (tile != image, "tiles"),
             (self.irreversible == 1, "lossy encoder"),
-            (self.num_precincts_init != 0, "precincts of its own"),
+            (self.num_precincts_init != 0, "custom precincts"),
         ];
         Ok(Checked {
             size: (image.0 as usize, image.1 as usize),

@@ -1,4 +1,5 @@
-//! What the parser of nvJPEG2000 tells of a stream (ISO/IEC 15444-1, annexes A and I), and what it refuses.
+//! Parses the headers of a stream as nvJPEG2000 does (ISO/IEC 15444-1, annexes A and I), and refuses the same
+//! streams.
 
 use crate::picture::{Outcome, Status};
 
@@ -9,14 +10,14 @@ const QCD: u16 = 0xff5c;
 const SOT: u16 = 0xff90;
 const EOC: u16 = 0xffd9;
 
-/// What the library knows at most.
+/// The limits of the library.
 const MOST_COMPONENTS: u16 = 4;
 const MOST_BITS: u8 = 16;
 const MOST_LAYERS: u16 = 32;
-/// Predictable termination, the one style of code blocks that it knows.
+/// Predictable termination, the only code block style that the library supports.
 const PREDICTABLE: u8 = 16;
 
-/// A component: its size, the bits of a sample and whether they have a sign.
+/// A component: its size, the number of bits of a sample, and whether samples are signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Component {
     pub(super) width: u32,
@@ -25,7 +26,7 @@ pub(super) struct Component {
     pub(super) signed: bool,
 }
 
-/// A picture: its size, that of its tiles and their number, each across and down.
+/// A picture: its size, the size of its tiles and their number, each across and down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) size: (u32, u32),
@@ -46,7 +47,7 @@ impl Header {
         loop {
             match reader.u16()? {
                 SOT => break,
-                // The real parser, too, takes a picture without tiles for one that it does not know.
+                // The real parser also reports a picture without tiles as unsupported.
                 EOC => return Err(Status::NOT_SUPPORTED),
                 COD => {
                     header.style(reader.segment()?)?;
@@ -77,7 +78,7 @@ impl Header {
         if left >= right || top >= bottom || tile_left > left || tile_top > top {
             return Err(Status::BAD_JPEG);
         }
-        // The first tile must have a part of the picture (B.3).
+        // The first tile must contain a part of the picture (B.3).
         let (tile_right, tile_bottom) = (tile_left.checked_add(tile_width), tile_top.checked_add(tile_height));
         if tile_right.is_some_and(|edge| edge <= left) || tile_bottom.is_some_and(|edge| edge <= top) {
             return Err(Status::BAD_JPEG);
@@ -103,7 +104,7 @@ impl Header {
             return Err(Status::NOT_SUPPORTED);
         }
         let tiles = ((right - tile_left).div_ceil(tile_width), (bottom - tile_top).div_ceil(tile_height));
-        // As the library tells it, which takes the origin of the tiles off their size.
+        // This is the value that the library reports: it subtracts the origin of the tiles from their size.
         let tile = (tile_width.saturating_sub(tile_left), tile_height.saturating_sub(tile_top));
         Ok(Header { size: (right - left, bottom - top), tile, tiles, components })
     }
@@ -113,21 +114,22 @@ impl Header {
         let (flags, order, layers, mixed) = (cod.u8()?, cod.u8()?, cod.u16()?, cod.u8()?);
         let (levels, width, height, blocks, wavelet) = (cod.u8()?, cod.u8()?, cod.u8()?, cod.u8()?, cod.u8()?);
         let precincts = if flags & 1 == 1 { usize::from(levels) + 1 } else { 0 };
-        // Sides of code blocks are powers of two from 4 on, and a block has at most 4,096 samples.
+        // The sides of code blocks are powers of two from 4 on, and a block has at most 4,096 samples.
         let small = width <= 8 && height <= 8 && width + height <= 8;
         if order > 4 || layers == 0 || mixed > 1 || levels > 32 || !small || wavelet > 1 || cod.0.len() != precincts {
             return Err(Status::BAD_JPEG);
         }
         let alike = |c: &Component| (c.bits, c.signed) == (self.components[0].bits, self.components[0].signed);
         let mixable = self.components.get(..3).is_some_and(|colours| colours.iter().all(alike));
-        // The real library decodes high throughput too, which the simulator cannot; of other styles of code blocks it knows one.
+        // The real library also decodes high throughput, which the simulator cannot. Of the other code block
+        // styles it supports one.
         if layers > MOST_LAYERS || (mixed == 1 && !mixable) || !matches!(blocks, 0 | PREDICTABLE) {
             return Err(Status::NOT_SUPPORTED);
         }
         Ok(())
     }
 
-    /// Goes through the tile-parts; `reader` stands behind the first SOT. All tiles must be there to their end.
+    /// Visits the tile-parts; `reader` is after the first SOT. All tiles must be complete.
     fn walk(&self, mut reader: Reader<'_>) -> Outcome {
         let count = u64::from(self.tiles.0) * u64::from(self.tiles.1);
         let mut seen = std::collections::BTreeSet::new();
@@ -142,7 +144,7 @@ impl Header {
             if length == 0 {
                 break;
             }
-            // The length counts from the marker on, and what there is behind must have room for another marker.
+            // The length counts from the marker, and the data after it must have space for another marker.
             let rest = length.checked_sub(2).filter(|&skip| skip >= 12).and_then(|skip| before.get(skip..));
             reader = Reader(rest.ok_or(Status::BAD_JPEG)?);
             match reader.u16()? {
@@ -178,7 +180,7 @@ fn codestream(src: &[u8]) -> Outcome<&[u8]> {
     }
 }
 
-/// Numbers from what is left of a stream.
+/// Reads numbers from the rest of a stream.
 #[derive(Clone, Copy)]
 struct Reader<'a>(&'a [u8]);
 
@@ -201,7 +203,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_be_bytes(self.take()?))
     }
 
-    /// The parameters of a marker segment, whose length counts itself.
+    /// Returns the parameters of a marker segment. Its length includes the length field itself.
     fn segment(&mut self) -> Outcome<Reader<'a>> {
         let length = usize::from(self.u16()?).checked_sub(2).ok_or(Status::BAD_JPEG)?;
         let (parameters, rest) = self.0.split_at_checked(length).ok_or(Status::BAD_JPEG)?;
@@ -214,7 +216,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    /// A gray picture of 53 x 37 with sampling, precision and tiles to be changed.
+    /// Returns a grey picture of 53 x 37 with variable sampling, precision and tiles.
     fn stream(components: &[[u8; 3]], tile: (u32, u32), parts: &[u16]) -> Vec<u8> {
         let mut out = vec![0xff, 0x4f, 0xff, 0x51, 0, 38 + 3 * components.len() as u8, 0, 0];
         for n in [53, 37, 0, 0, tile.0, tile.1, 0, 0] {
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_does_not_know_is_not_supported() {
+    fn unsupported_streams_are_refused() {
         let parse = |components: &[[u8; 3]]| Header::parse(&stream(components, (53, 37), &[0])).map(|_| ());
         assert_eq!(parse(&[[0x8f, 1, 1]]), Ok(()));
         assert_eq!(parse(&[[7, 1, 1]; 4]), Ok(()));
@@ -251,7 +253,8 @@ mod tests {
         }
         assert_eq!(parse(&[[7, 0, 1]]), Err(Status::BAD_JPEG));
 
-        // The coding style, behind SIZ: layers, the transform of colours, the sides and the style of code blocks, the wavelet.
+        // The coding style, after SIZ: layers, the colour transform, the sides and the style of code blocks,
+        // the wavelet.
         let style = |components: &[[u8; 3]], at: usize, value: u8| {
             let mut stream = stream(components, (53, 37), &[0]);
             stream[42 + 3 * components.len() + at] = value;
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_streams_and_missing_tiles_are_bad() {
+    fn truncated_streams_and_missing_tiles_are_refused() {
         let whole = stream(&[[7, 1, 1]], (40, 40), &[0, 1]);
         assert!(Header::parse(&whole).is_ok());
         for length in 0..whole.len() {

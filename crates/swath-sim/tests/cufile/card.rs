@@ -1,4 +1,4 @@
-//! The simulated device, as tests of cuFile need it.
+//! The simulated device for the tests of cuFile.
 
 use std::ffi::{c_int, c_uint};
 use std::ptr;
@@ -10,7 +10,7 @@ use swath_gpu::{Buffer, Cuda, Device, Gpu};
 
 use crate::library::{CuFile, Entry, Pointer};
 
-/// A device, whose context is current on the thread that opened it.
+/// A device. Its context is current on the thread that opened it.
 pub(crate) struct Card {
     pub(crate) device: Cuda,
     pub(crate) gpu: Gpu,
@@ -20,7 +20,8 @@ impl Card {
     pub(crate) fn open() -> Card {
         let device = Cuda::open(0).unwrap_or_else(|error| panic!("the simulator does not open: {error}"));
         let gpu = Gpu::new(Cuda::open(0).expect("it opened before"));
-        // SAFETY: the types are those of `cuda.h`. The context is retained by the two above; nobody lets go of this one.
+        // SAFETY: the types are those of `cuda.h`. The two above retain the context; this one is never
+        // released.
         unsafe {
             let driver = Library::open(Some("libcuda.so.1"), RTLD_NOW).expect("the simulator");
             let retain =
@@ -37,17 +38,17 @@ impl Card {
         self.gpu.alloc("test", Some(bytes as u64)).expect("there is memory")
     }
 
-    /// Device memory that has these bytes.
+    /// Returns device memory with these bytes.
     pub(crate) fn holding(&self, bytes: &[u8]) -> Buffer {
         let buffer = self.buffer(bytes.len());
         let mut queue = self.device.queue().expect("a queue");
-        // SAFETY: the whole buffer, and it is waited for.
+        // SAFETY: the whole buffer, and the copy is synchronised.
         unsafe { queue.upload(bytes, buffer.handle(), 0) }.expect("an upload");
         queue.synchronize().expect("nothing went wrong");
         buffer
     }
 
-    /// Do all of these at once, by so many threads: what each came to.
+    /// Runs all of these at once, with that many threads, and returns the result of each.
     pub(crate) fn at_once(&self, library: &CuFile, entries: &[Entry], threads: usize) -> Vec<isize> {
         let (next, moved) = (AtomicUsize::new(0), Mutex::new(vec![0; entries.len()]));
         std::thread::scope(|scope| {
@@ -71,14 +72,14 @@ impl Card {
     pub(crate) fn contents(&self, buffer: &Buffer) -> Vec<u8> {
         let mut bytes = vec![0; buffer.bytes() as usize];
         let mut queue = self.device.queue().expect("a queue");
-        // SAFETY: the whole buffer, and nobody looks before the next line.
+        // SAFETY: the whole buffer, and nothing reads it before the next line.
         unsafe { queue.download(buffer.handle(), 0, &mut bytes) }.expect("a download");
         queue.synchronize().expect("nothing went wrong");
         bytes
     }
 }
 
-/// A read of a piece of a file to a place in a buffer.
+/// A read of a part of a file to a position in a buffer.
 pub(crate) fn piece(file: Pointer, buffer: &Buffer, file_offset: usize, base_offset: usize, bytes: usize) -> Entry {
     let (file_offset, base_offset) = (file_offset as i64, base_offset as i64);
     Entry { base: buffer.handle(), file_offset, base_offset, bytes, file, write: false }

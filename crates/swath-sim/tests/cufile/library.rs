@@ -1,4 +1,5 @@
-//! The functions of `libcufile.so.0`, declared once more: by what its header says, not by what the simulator thinks.
+//! The functions of `libcufile.so.0`, declared again from the header of cuFile and independently of the
+//! simulator.
 
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::fs::File;
@@ -31,7 +32,7 @@ pub(crate) struct Properties {
     pub(crate) batch_milliseconds: c_uint,
 }
 
-/// A `CUfileDescr_t`, of a file by its descriptor.
+/// A `CUfileDescr_t` of a file by its descriptor.
 #[repr(C)]
 pub(crate) struct Descriptor {
     pub(crate) kind: c_int,
@@ -65,7 +66,7 @@ macro_rules! library {
 
         impl CuFile {
             pub(crate) fn load() -> CuFile {
-                // SAFETY: the simulator does nothing when it is loaded, and the types are those of `cufile.h`.
+                // SAFETY: the simulator has no initialisers, and the types are those of `cufile.h`.
                 unsafe {
                     let library = Library::open(Some("libcufile.so.0"), RTLD_NOW).expect("the simulator");
                     CuFile { $($field: *library.get($symbol).expect("a function"),)* _library: library }
@@ -90,7 +91,7 @@ library! {
     write: b"cuFileWrite\0" = fn(Pointer, u64, usize, i64, i64) -> isize;
 }
 
-/// The same, by values of Rust. Every test that calls it gives it what is good for what it asks, or what must be refused.
+/// The same functions with Rust types. Every test passes valid arguments, or arguments that must be refused.
 impl CuFile {
     pub(crate) fn opened() -> CuFile {
         let library = CuFile::load();
@@ -111,7 +112,7 @@ impl CuFile {
     pub(crate) fn register(&self, file: &File) -> Result<Pointer, c_int> {
         let mut handle = ptr::null_mut();
         let descriptor = Descriptor { kind: 1, fd: file.as_raw_fd() as u64, operations: ptr::null_mut() };
-        // SAFETY: both are there.
+        // SAFETY: both exist.
         match unsafe { (self.handle_register)(&mut handle, &descriptor) }.code {
             0 => Ok(handle),
             code => Err(code),
@@ -143,7 +144,8 @@ impl CuFile {
         unsafe { (self.write)(file, base, bytes, file_offset, base_offset) }
     }
 
-    /// One after another: what each came to, and where it was the system that failed, its error's number below zero.
+    /// Runs transfers one after another and returns the result of each. If the system failed, the result is its
+    /// error number, negated.
     pub(crate) fn all(&self, entries: &[Entry]) -> Vec<isize> {
         entries.iter().map(|entry| self.one(entry)).collect()
     }

@@ -14,17 +14,17 @@ use library::{CuFile, Descriptor, Entry, Pointer, Properties};
 use swath_gpu::{Device, Gpu};
 use swath_sim::{device_bytes, events, forget, inside_with};
 
-/// Run a test where there is cuFile.
+/// Runs a test in a process with cuFile.
 fn with_cufile(test: &str, variables: &[(&str, &str)]) -> bool {
     inside_with(test, &["cufile"], variables)
 }
 
-/// Bytes that do not repeat soon.
+/// Returns bytes with a long period.
 fn noise(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// A file of a test, to be read and written.
+/// Returns a file of a test, open for reading and writing.
 fn file(name: &str, bytes: &[u8]) -> (PathBuf, File) {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cufile-{name}"));
     fs::write(&path, bytes).expect("a file");
@@ -32,14 +32,14 @@ fn file(name: &str, bytes: &[u8]) -> (PathBuf, File) {
     (path, file)
 }
 
-/// Misuses that the simulator told of since it was last asked to forget.
+/// Returns the misuses that the simulator reported since the events were last discarded.
 fn reported() -> Vec<String> {
     events().into_iter().filter(|line| line.starts_with("reported: ")).collect()
 }
 
 #[test]
-fn registered_memory_that_is_not_named_by_its_beginning_is_reported() {
-    if !with_cufile("registered_memory_that_is_not_named_by_its_beginning_is_reported", &[]) {
+fn use_of_registered_memory_by_another_address_than_its_start_is_reported() {
+    if !with_cufile("use_of_registered_memory_by_another_address_than_its_start_is_reported", &[]) {
         return;
     }
     let (card, library) = (Card::open(), CuFile::opened());
@@ -49,21 +49,22 @@ fn registered_memory_that_is_not_named_by_its_beginning_is_reported() {
     assert!(!swath_sim::events().iter().any(|event| event.starts_with("reported")), "nothing is registered");
     assert_eq!(library.register_buffer(buffer.handle(), 1000), 0);
     assert_eq!(library.read(handle, buffer.handle() + 100, 11, 5, 200), 11);
-    assert!(swath_sim::events().iter().any(|event| event.contains("named by another address")));
+    assert!(swath_sim::events().iter().any(|event| event.contains("an address other than its start")));
     assert_eq!(library.deregister_buffer(buffer.handle()), 0);
     library.deregister(handle);
 }
 
 #[test]
-fn pieces_land_where_they_should_both_ways() {
-    if !with_cufile("pieces_land_where_they_should_both_ways", &[]) {
+fn parts_are_read_and_written_at_their_positions() {
+    if !with_cufile("parts_are_read_and_written_at_their_positions", &[]) {
         return;
     }
     let (card, library) = (Card::open(), CuFile::opened());
     let stored = noise(3 << 20);
     let (path, opened) = file("both-ways", &stored);
     let handle = library.register(&opened).unwrap();
-    // A hundred pieces of odd sizes at odd offsets, the last of them first, with gaps; and one that is copied in several steps.
+    // A hundred parts with odd sizes and odd offsets, the last one first, with gaps; and one that is copied in
+    // several steps.
     let buffer = card.buffer(4 << 20);
     assert_eq!(library.register_buffer(buffer.handle(), 4 << 20), 0);
     let mut expected = vec![0xA5; 4 << 20];
@@ -83,7 +84,7 @@ fn pieces_land_where_they_should_both_ways() {
     expected[300..311].copy_from_slice(&stored[5..16]);
     assert!(card.contents(&buffer) == expected);
 
-    // The other way, over what the file has and behind its end.
+    // The other direction, over the existing bytes and after the end of the file.
     let fresh: Vec<u8> = noise(2 << 20).into_iter().rev().collect();
     let source = card.holding(&fresh);
     let mut stored = stored;
@@ -125,9 +126,9 @@ fn read_over_the_end_of_the_file_is_short() {
 }
 
 #[test]
-fn reads_and_writes_fail_or_fall_short_when_told_to() {
+fn reads_and_writes_fail_or_are_short_on_request() {
     let fail = "read:3,short:5,read:7,short:8,write:2,short-write:3,write:5,register:2";
-    if !with_cufile("reads_and_writes_fail_or_fall_short_when_told_to", &[("SWATH_SIM_FAIL", fail)]) {
+    if !with_cufile("reads_and_writes_fail_or_are_short_on_request", &[("SWATH_SIM_FAIL", fail)]) {
         return;
     }
     let (card, library) = (Card::open(), CuFile::opened());
@@ -140,7 +141,7 @@ fn reads_and_writes_fail_or_fall_short_when_told_to() {
     let contents = card.contents(&buffer);
     assert!(contents[200..300].iter().chain(&contents[450..500]).all(|&byte| byte == 0xA5));
     assert!(contents[400..450] == noise(1000)[400..450] && contents[500..600] == noise(1000)[500..600]);
-    // One by one it is the number of the system's error that tells.
+    // For single transfers, the error number of the system is returned.
     assert_eq!(library.read(handle, buffer.handle(), 100, 0, 0), -1);
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(5));
     assert_eq!(library.read(handle, buffer.handle(), 101, 0, 0), 50);
@@ -156,8 +157,8 @@ fn reads_and_writes_fail_or_fall_short_when_told_to() {
 }
 
 #[test]
-fn only_live_device_memory_is_taken() {
-    if !with_cufile("only_live_device_memory_is_taken", &[("SWATH_SIM_DEVICES", "2")]) {
+fn only_live_device_memory_is_accepted() {
+    if !with_cufile("only_live_device_memory_is_accepted", &[("SWATH_SIM_DEVICES", "2")]) {
         return;
     }
     let (card, library) = (Card::open(), CuFile::opened());
@@ -186,8 +187,8 @@ fn only_live_device_memory_is_taken() {
 }
 
 #[test]
-fn registrations_are_counted_and_given_back() {
-    if !with_cufile("registrations_are_counted_and_given_back", &[]) {
+fn registrations_are_counted_and_released() {
+    if !with_cufile("registrations_are_counted_and_released", &[]) {
         return;
     }
     let (card, library) = (Card::open(), CuFile::opened());
@@ -205,33 +206,33 @@ fn registrations_are_counted_and_given_back() {
     assert_eq!(library.register_buffer(base + 500, 500), 5023);
     assert_eq!(library.register_buffer(base + 600, 400), 0);
     assert_eq!(library.deregister_buffer(base + 1), 5022);
-    // Memory is named by where it was registered, and is not left.
+    // Memory given by its registered address must not be left.
     assert_eq!(library.read(handle, base, 100, 0, 550), -5017);
     assert_eq!(library.read(handle, base, 100, 0, 500), 100);
     assert_eq!(reported(), [""; 0]);
 
     // SAFETY: the simulator refuses it.
     unsafe { card.device.release(base) };
-    assert_eq!(reported(), ["reported: memory is freed that is registered with cuFile"]);
+    assert_eq!(reported(), ["reported: the caller frees memory that is registered with cuFile"]);
     assert_eq!(device_bytes(), 1000);
     forget();
     assert_eq!(library.close(), 5022);
-    assert_eq!(reported(), ["reported: cuFile is closed with 1 files and 2 buffers left in it"]);
+    assert_eq!(reported(), ["reported: cuFile is closed with 1 files and 2 buffers still registered"]);
     assert_eq!(library.deregister_buffer(base), 0);
     assert_eq!(library.deregister_buffer(base), 5022);
     assert_eq!(library.deregister_buffer(base + 600), 0);
     library.deregister(handle);
     forget();
     library.deregister(handle);
-    assert_eq!(reported(), ["reported: a file is deregistered that is not registered"]);
+    assert_eq!(reported(), ["reported: a file that is not registered is deregistered"]);
     assert_eq!(library.close(), 0);
     drop(buffer);
     assert_eq!(device_bytes(), 0);
 }
 
 #[test]
-fn files_that_are_gone_are_not_read() {
-    if !with_cufile("files_that_are_gone_are_not_read", &[("SWATH_SIM_CUFILE_LATENCY_US", "300000")]) {
+fn closed_files_are_not_read() {
+    if !with_cufile("closed_files_are_not_read", &[("SWATH_SIM_CUFILE_LATENCY_US", "300000")]) {
         return;
     }
     let (card, library) = (Card::open(), CuFile::opened());
@@ -260,7 +261,7 @@ fn files_that_are_gone_are_not_read() {
     let used = "reported: a file is used after it was closed";
     assert_eq!(reported(), [used, "reported: a file is deregistered after it was closed"]);
 
-    // What a descriptor does not allow is the system's error.
+    // An operation that the descriptor does not allow is an error of the system.
     let reads = File::open(path).unwrap();
     let handle = library.register(&reads).unwrap();
     assert_eq!(library.write(handle, buffer.handle(), 10, 0, 0), -1);
@@ -268,8 +269,8 @@ fn files_that_are_gone_are_not_read() {
 }
 
 #[test]
-fn only_regular_files_are_registered_and_direct_ones_if_told_so() {
-    let test = "only_regular_files_are_registered_and_direct_ones_if_told_so";
+fn only_regular_files_are_registered_and_only_direct_ones_in_strict_mode() {
+    let test = "only_regular_files_are_registered_and_only_direct_ones_in_strict_mode";
     if !with_cufile(test, &[("SWATH_SIM_CUFILE_STRICT", "1")]) {
         return;
     }
@@ -280,7 +281,7 @@ fn only_regular_files_are_registered_and_direct_ones_if_told_so() {
     let mut handle = ptr::null_mut();
     for (kind, fd, code) in [(1, u64::from(u32::MAX), 5018), (2, 0, 5022), (3, 0, 5022)] {
         let descriptor = Descriptor { kind, fd, operations: ptr::null_mut() };
-        // SAFETY: both are there.
+        // SAFETY: both exist.
         assert_eq!(unsafe { (library.handle_register)(&mut handle, &descriptor) }.code, code);
     }
     // SAFETY: null is refused.
@@ -305,10 +306,10 @@ fn driver_is_opened_before_anything_else() {
     let (_, opened) = file("order", &noise(100));
     let buffer = card.buffer(100);
     let (mut version, mut properties) = (0, Properties::default());
-    // SAFETY: there is room for the number.
+    // SAFETY: there is space for the number.
     assert_eq!((unsafe { (library.version)(&mut version) }.code, version), (0, 1140));
     let all_closed = |properties: &mut Properties| {
-        // SAFETY: there is room for the properties, and the others take none.
+        // SAFETY: there is space for the properties, and the others have no arguments.
         unsafe {
             assert_eq!((library.properties)(properties).code, 5001);
             assert_eq!((library.close_v1)().code, 5001);
@@ -320,7 +321,7 @@ fn driver_is_opened_before_anything_else() {
     };
     all_closed(&mut properties);
     assert_eq!((library.open(), library.open()), (0, 0));
-    // SAFETY: there is room for the properties.
+    // SAFETY: there is space for the properties.
     let answer = unsafe { (library.properties)(&mut properties) };
     assert_eq!((answer.code, properties.batch_entries), (0, 128));
     assert!(properties.version[0] > 0 && properties.storage != 0 && properties.features & 2 != 0);
@@ -332,14 +333,14 @@ fn driver_is_opened_before_anything_else() {
 }
 
 #[test]
-fn without_the_kernels_part_reads_are_compatible_ones() {
-    let test = "without_the_kernels_part_reads_are_compatible_ones";
+fn without_the_kernel_module_reads_use_compatibility_mode() {
+    let test = "without_the_kernel_module_reads_use_compatibility_mode";
     if !with_cufile(test, &[("SWATH_SIM_CUFILE", "compat"), ("SWATH_SIM_CUFILE_STRICT", "1")]) {
         return;
     }
     let (card, library) = (Card::open(), CuFile::opened());
     let mut properties = Properties::default();
-    // SAFETY: there is room for the properties.
+    // SAFETY: there is space for the properties.
     assert_eq!(unsafe { (library.properties)(&mut properties) }.code, 0);
     assert_eq!((properties.version, properties.storage, properties.control & 2), ([0, 0], 0, 2));
     assert_eq!(properties.features, 15);
@@ -366,8 +367,8 @@ fn closed_driver_does_not_open() {
 }
 
 #[test]
-fn so_many_reads_go_on_at_the_same_time_and_the_timeline_tells_it() {
-    let test = "so_many_reads_go_on_at_the_same_time_and_the_timeline_tells_it";
+fn limited_number_of_reads_run_at_once_and_the_timeline_shows_it() {
+    let test = "limited_number_of_reads_run_at_once_and_the_timeline_shows_it";
     if !with_cufile(test, &[("SWATH_SIM_CUFILE_LATENCY_US", "1000")]) {
         return;
     }
@@ -376,7 +377,7 @@ fn so_many_reads_go_on_at_the_same_time_and_the_timeline_tells_it() {
     let handle = library.register(&opened).unwrap();
     let buffer = card.buffer(256 * 16);
     let entries: Vec<_> = (0..256).map(|i| piece(handle, &buffer, 16 * i, 16 * i, 16)).collect();
-    // Of several, because the machine may be busy with something else.
+    // The best of several runs, because the machine may be busy.
     let together = (0..5).map(|_| {
         let started = Instant::now();
         assert_eq!(card.at_once(&library, &entries, 16), [16; 256]);
@@ -395,8 +396,8 @@ fn so_many_reads_go_on_at_the_same_time_and_the_timeline_tells_it() {
 }
 
 #[test]
-fn memory_freed_before_the_bytes_come_is_reported_and_not_written() {
-    let test = "memory_freed_before_the_bytes_come_is_reported_and_not_written";
+fn memory_freed_before_the_transfer_is_reported_and_not_written() {
+    let test = "memory_freed_before_the_transfer_is_reported_and_not_written";
     if !with_cufile(test, &[("SWATH_SIM_CUFILE_LATENCY_US", "300000")]) {
         return;
     }
@@ -411,7 +412,7 @@ fn memory_freed_before_the_bytes_come_is_reported_and_not_written() {
             std::thread::yield_now();
         }
         drop(lost);
-        // A smaller one is cut from where the larger one lay, so that the addresses are good ones again.
+        // A smaller allocation is placed where the larger one was, so that the addresses are valid again.
         let next = card.buffer(50_000);
         assert_eq!(reading.join().unwrap(), [-5012, 4096]);
         next
@@ -421,15 +422,15 @@ fn memory_freed_before_the_bytes_come_is_reported_and_not_written() {
 }
 
 #[test]
-fn file_without_a_name_is_not_taken() {
-    if !with_cufile("file_without_a_name_is_not_taken", &[]) {
+fn file_without_a_name_is_refused() {
+    if !with_cufile("file_without_a_name_is_refused", &[]) {
         return;
     }
     let (_card, library) = (Card::open(), CuFile::opened());
     let (path, opened) = file("nameless", &noise(10));
     fs::remove_file(&path).unwrap();
     assert_eq!(library.register(&opened), Err(5031));
-    // Nor one whose name another one has.
+    // A file whose name now belongs to another file is refused too.
     fs::write(format!("{} (deleted)", path.display()), "other").unwrap();
     assert_eq!(library.register(&opened), Err(5031));
     fs::remove_file(format!("{} (deleted)", path.display())).unwrap();

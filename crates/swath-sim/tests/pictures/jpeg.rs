@@ -1,4 +1,4 @@
-//! nvJPEG.
+//! Tests of nvJPEG.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -44,7 +44,7 @@ pub(crate) struct Channels {
     pitch: [usize; 4],
 }
 
-/// nvJPEG with all that it takes to encode and decode.
+/// nvJPEG with everything that encoding and decoding need.
 struct Codec {
     api: Jpeg,
     handle: Handle,
@@ -58,7 +58,7 @@ const GRAY: c_int = 6;
 impl Codec {
     fn new(gpu: &Gpu) -> Codec {
         let api = Jpeg::load();
-        // SAFETY: as the manual wants it, here and below.
+        // SAFETY: the arguments follow the manual, here and below.
         unsafe {
             let handle = made(|to| (api.nvjpegCreateSimple)(to));
             let decoder = made(|to| (api.nvjpegJpegStateCreate)(handle, to));
@@ -68,7 +68,7 @@ impl Codec {
         }
     }
 
-    /// The number of components, the sampling and the sizes.
+    /// Returns the number of components, the sampling and the sizes.
     fn info(&self, stream: &[u8]) -> Result<(c_int, c_int, [c_int; 4], [c_int; 4]), c_int> {
         let (mut count, mut sampling, mut widths, mut heights) = (0, 0, [9; 4], [9; 4]);
         let (data, length) = (stream.as_ptr(), stream.len());
@@ -86,7 +86,8 @@ impl Codec {
         unsafe { (self.api.nvjpegDecode)(self.handle, self.decoder, data, length, format, &to, gpu.stream) }
     }
 
-    /// The stream of a picture of this size and input format; 0 stands for planes that are taken as they are.
+    /// Returns the stream of a picture of this size and input format. 0 means planes that are encoded
+    /// unchanged.
     fn encode(
         &self,
         gpu: &Gpu,
@@ -148,7 +149,7 @@ fn channels(planes: &[u64], pitch: usize) -> Channels {
     out
 }
 
-/// What `swath-codec` makes of a whole stream: YCbCr as RGB, or components as they are.
+/// Decodes a complete stream with `swath-codec`: YCbCr as RGB, or unchanged components.
 fn decoded(stream: &[u8], width: usize, height: usize, samples: usize, rgb: bool) -> Vec<u8> {
     let mut out = vec![0; width * height * samples];
     let params = jpeg::Params { tables: None, photometric: if rgb { 6 } else { 2 } };
@@ -161,8 +162,8 @@ fn close(a: &[u8], b: &[u8], tolerance: u8) -> bool {
 }
 
 #[test]
-fn colours_of_every_sampling_go_to_jpeg_and_back() {
-    if !inside_with("jpeg::colours_of_every_sampling_go_to_jpeg_and_back", &["nvjpeg"], &[]) {
+fn colours_of_every_sampling_survive_encoding_and_decoding() {
+    if !inside_with("jpeg::colours_of_every_sampling_survive_encoding_and_decoding", &["nvjpeg"], &[]) {
         return;
     }
     let gpu = Gpu::open();
@@ -185,7 +186,7 @@ fn colours_of_every_sampling_go_to_jpeg_and_back() {
         assert_eq!(codec.info(&stream), Ok((3, sampling, [45, w, w, 0], [27, h, h, 0])));
 
         let rgb = decoded(&stream, width, height, 3, true);
-        // Halved chroma is off by what it changes between pixels.
+        // Halved chroma differs by its change between neighbouring pixels.
         assert!(close(&rgb, &picture, if sampling == 0 { 8 } else { 40 }), "sampling {sampling}");
         assert_eq!(codec.decode(&gpu, &stream, 5, channels(&[out], 160)), 0);
         assert!(gpu.get(out, 160 * height) == pitched(&rgb, 135, 160));
@@ -196,7 +197,7 @@ fn colours_of_every_sampling_go_to_jpeg_and_back() {
         let stored = decoded(&stream, width, height, 3, false);
         assert_eq!(codec.decode(&gpu, &stream, 2, channels(&planes, 64)), 0);
         assert!(gpu.get(planes[0], 64 * height) == pitched(&plane(&stored, 0, 3, 1), width, 64));
-        // Components as they are have sizes of their own, which the simulator leaves alone.
+        // Unchanged components have their own sizes, which the simulator does not change.
         let unchanged = codec.decode(&gpu, &stream, 0, channels(&planes, 64));
         assert_eq!(unchanged, if sampling == 0 { 0 } else { NOT_SUPPORTED });
         if sampling == 0 {
@@ -209,8 +210,8 @@ fn colours_of_every_sampling_go_to_jpeg_and_back() {
 }
 
 #[test]
-fn gray_and_planes_as_they_are_go_to_jpeg_and_back() {
-    if !inside_with("jpeg::gray_and_planes_as_they_are_go_to_jpeg_and_back", &["nvjpeg"], &[]) {
+fn grey_and_unchanged_planes_survive_encoding_and_decoding() {
+    if !inside_with("jpeg::grey_and_unchanged_planes_survive_encoding_and_decoding", &["nvjpeg"], &[]) {
         return;
     }
     let gpu = Gpu::open();
@@ -226,7 +227,7 @@ fn gray_and_planes_as_they_are_go_to_jpeg_and_back() {
     assert_eq!(codec.info(&gray), Ok((1, GRAY, [40, 0, 0, 0], [33, 0, 0, 0])));
     let luma = decoded(&gray, width, height, 1, false);
     assert!(close(&luma, &plane(&picture, 0, 3, 1), 8));
-    // Gray is the same in all colours.
+    // Grey has the same value in all colours.
     assert_eq!(codec.decode(&gpu, &gray, 3, channels(&out, 40)), 0);
     assert!(out.iter().all(|&plane| gpu.get(plane, width * height) == luma));
     for format in [0, 1, 2] {
@@ -243,7 +244,7 @@ fn gray_and_planes_as_they_are_go_to_jpeg_and_back() {
         assert!(close(&gpu.get(memory, width * height), &plane(&picture, n, 3, 1), 8));
     }
 
-    // Nothing but an Adobe marker keeps components from being taken for YCbCr.
+    // Only an Adobe marker prevents components from being treated as YCbCr.
     let adobe = [&stream[..2], b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\0", &stream[2..]].concat();
     for (stream, rgb) in [(&stream, true), (&adobe, false)] {
         assert_eq!(codec.decode(&gpu, stream, 3, channels(&out, 40)), 0);
@@ -252,11 +253,11 @@ fn gray_and_planes_as_they_are_go_to_jpeg_and_back() {
     }
     assert_eq!(codec.decode(&gpu, &adobe, 2, channels(&out, 40)), NOT_SUPPORTED);
 
-    // Planes cannot be subsampled, and there is an upper bound for streams.
+    // Planes cannot be subsampled, and the size of streams has an upper bound.
     codec.set(&gpu, 92, 2, 0);
     assert_eq!(codec.encode(&gpu, channels(&planar, 40), 0, 0, (width, height)), NOT_SUPPORTED);
     let mut bound = 0;
-    // SAFETY: as the manual wants it.
+    // SAFETY: the arguments follow the manual.
     let asked = unsafe { (codec.api.nvjpegEncodeGetBufferSize)(codec.handle, codec.params, 40, 33, &mut bound) };
     assert!(asked == 0 && bound > stream.len());
     planar.into_iter().chain(out).for_each(|memory| gpu.free(memory));
@@ -271,7 +272,7 @@ fn optimized_tables_are_those_of_one_picture() {
     }
     let gpu = Gpu::open();
     let codec = Codec::new(&gpu);
-    // All before the scan: the tables are in it.
+    // Everything before the scan: it contains the tables.
     let head = |stream: &[u8]| {
         let scan = stream.windows(2).position(|marker| marker == [0xff, 0xda]).expect("a scan");
         stream[..scan].to_vec()
@@ -317,11 +318,11 @@ fn batches_of_jpeg_are_decoded_whole_or_not_at_all() {
         let lengths: Vec<_> = streams.iter().map(|stream| stream.len()).collect();
         let Codec { api, handle, decoder, .. } = &codec;
         let (data, lengths, targets) = (data.as_ptr(), lengths.as_ptr(), targets.as_ptr());
-        // SAFETY: as the manual wants it.
+        // SAFETY: the arguments follow the manual.
         unsafe { (api.nvjpegDecodeBatched)(*handle, *decoder, data, lengths, targets, gpu.stream) }
     };
     let prepare = |batch: c_int, format: c_int| {
-        // SAFETY: as the manual wants it.
+        // SAFETY: the arguments follow the manual.
         unsafe { (codec.api.nvjpegDecodeBatchedInitialize)(codec.handle, codec.decoder, batch, 1, format) }
     };
     let whole: Vec<&[u8]> = streams.iter().map(|stream| &stream[..]).collect();
@@ -342,7 +343,7 @@ fn batches_of_jpeg_are_decoded_whole_or_not_at_all() {
     }
     assert!(events().contains(&"nvjpegDecodeBatched 3".to_owned()));
 
-    // Pictures must not lie upon each other.
+    // Pictures must not overlap.
     let overlapping = vec![targets[0]; 3];
     assert_eq!((prepare(3, 5), batched(&whole, &overlapping), gpu.synchronize()), (0, 0, ILLEGAL_ADDRESS));
 }
@@ -361,7 +362,7 @@ fn jpeg_streams_that_need_tables_or_more_bits_are_refused() {
     let picture = waves(48, 32, 3);
     let shape = shape(48, 32, 3, TYPES[0]);
     jpeg::encode(&params, &picture, shape, &mut abbreviated, &mut jpeg::EncodeScratch::default()).expect("a picture");
-    // The header is there, the tables are not: TIFF keeps them elsewhere.
+    // The header is present, but the tables are not: TIFF stores them elsewhere.
     assert_eq!(codec.info(&abbreviated), Ok((3, 2, [48, 24, 24, 0], [32, 16, 16, 0])));
     assert_eq!(codec.decode(&gpu, &abbreviated, 3, target), BAD_JPEG);
     let tables = jpeg::encode_tables(&params, 3).expect("tables");
@@ -391,14 +392,14 @@ fn jpeg_streams_that_need_tables_or_more_bits_are_refused() {
 }
 
 #[test]
-fn failures_of_jpeg_are_errors_of_their_kind() {
+fn failures_of_jpeg_have_their_own_statuses() {
     let fail = "jpeg-info:2,jpeg-decode:1,jpeg-encode:2,jpeg-state:3";
-    if !inside_with("jpeg::failures_of_jpeg_are_errors_of_their_kind", &["nvjpeg"], &[("SWATH_SIM_FAIL", fail)]) {
+    if !inside_with("jpeg::failures_of_jpeg_have_their_own_statuses", &["nvjpeg"], &[("SWATH_SIM_FAIL", fail)]) {
         return;
     }
     let gpu = Gpu::open();
     let codec = Codec::new(&gpu);
-    // SAFETY: as the manual wants it.
+    // SAFETY: the arguments follow the manual.
     let third = unsafe { (codec.api.nvjpegJpegStateCreate)(codec.handle, &mut null_mut()) };
     assert_eq!(third, ALLOCATOR_FAILURE);
     let memory = gpu.put(&waves(16, 16, 3));
@@ -419,14 +420,14 @@ fn failures_of_jpeg_are_errors_of_their_kind() {
 }
 
 #[test]
-fn nvjpeg_says_which_it_is_and_refuses_settings_that_it_does_not_know() {
-    if !inside_with("jpeg::nvjpeg_says_which_it_is_and_refuses_settings_that_it_does_not_know", &["nvjpeg"], &[]) {
+fn nvjpeg_reports_its_version_and_refuses_unknown_settings() {
+    if !inside_with("jpeg::nvjpeg_reports_its_version_and_refuses_unknown_settings", &["nvjpeg"], &[]) {
         return;
     }
     let gpu = Gpu::open();
     let codec = Codec::new(&gpu);
     let (mut version, mut runtime) = (0, 0);
-    // SAFETY: as the manual wants it.
+    // SAFETY: the arguments follow the manual.
     unsafe {
         for (which, expected) in [(0, (12, 12)), (1, (4, 9)), (2, (0, 0))] {
             assert_eq!((codec.api.nvjpegGetProperty)(which, &mut version), 0);

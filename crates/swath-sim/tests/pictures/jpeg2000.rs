@@ -1,4 +1,4 @@
-//! nvJPEG2000.
+//! Tests of nvJPEG2000.
 
 use std::ffi::c_int;
 use std::ptr::{null, null_mut};
@@ -86,7 +86,7 @@ fn lossless(picture: &[u8], shape: Shape) -> Vec<u8> {
     out
 }
 
-/// The decoder of nvJPEG2000 with all that it takes to decode a picture.
+/// The decoder of nvJPEG2000 with everything that decoding a picture needs.
 struct Decoder {
     api: Jpeg2000,
     handle: Handle,
@@ -97,7 +97,7 @@ struct Decoder {
 impl Decoder {
     fn new() -> Decoder {
         let api = Jpeg2000::load();
-        // SAFETY: as the manual wants it, here and below.
+        // SAFETY: the arguments follow the manual, here and below.
         unsafe {
             let handle = made(|to| (api.nvjpeg2kCreateSimple)(to));
             let state = made(|to| (api.nvjpeg2kDecodeStateCreate)(handle, to));
@@ -137,7 +137,7 @@ struct Encoder {
     params: Handle,
 }
 
-/// A picture without loss, as the library wants it described.
+/// The configuration of a lossless picture.
 fn config(width: u32, height: u32, components: &[Component]) -> Config {
     Config {
         stream_type: 0,
@@ -163,7 +163,7 @@ fn config(width: u32, height: u32, components: &[Component]) -> Config {
 impl Encoder {
     fn new() -> Encoder {
         let api = Jpeg2000::load();
-        // SAFETY: as the manual wants it, here and below.
+        // SAFETY: the arguments follow the manual, here and below.
         unsafe {
             let handle = made(|to| (api.nvjpeg2kEncoderCreateSimple)(to));
             let state = made(|to| (api.nvjpeg2kEncodeStateCreate)(handle, to));
@@ -190,7 +190,7 @@ impl Encoder {
         unsafe { (self.api.nvjpeg2kEncodeRetrieveBitstream)(self.handle, self.state, to, length, gpu.stream) }
     }
 
-    /// The stream, in two steps as the manual shows them.
+    /// Returns the stream, in the two steps that the manual shows.
     fn stream(&self, gpu: &Gpu) -> Vec<u8> {
         let mut length = 0;
         assert_eq!(self.retrieve(gpu, null_mut(), &mut length), 0);
@@ -211,13 +211,14 @@ impl Encoder {
 }
 
 #[test]
-fn every_type_and_number_of_components_goes_to_jpeg_2000_and_back() {
-    if !inside_with("jpeg2000::every_type_and_number_of_components_goes_to_jpeg_2000_and_back", &["nvjpeg2k"], &[]) {
+fn every_type_and_number_of_components_survives_encoding_and_decoding() {
+    if !inside_with("jpeg2000::every_type_and_number_of_components_survives_encoding_and_decoding", &["nvjpeg2k"], &[])
+    {
         return;
     }
     let gpu = Gpu::open();
     let (decoder, encoder) = (Decoder::new(), Encoder::new());
-    // SAFETY: as the manual wants it.
+    // SAFETY: the arguments follow the manual.
     let params = made(|to| unsafe { (decoder.api.nvjpeg2kDecodeParamsCreate)(to) });
     let cases = TYPES.into_iter().flat_map(|kind| (1..=4).map(move |samples| (kind, samples)));
     for ((kind, samples), interleaved) in cases.flat_map(|case| [(case, false), (case, true)]) {
@@ -236,7 +237,7 @@ fn every_type_and_number_of_components_goes_to_jpeg_2000_and_back() {
         let components = vec![component; samples];
         let mct = u32::from(samples == 3);
         assert_eq!(encoder.configure(Config { mct, resolutions: 5, ..config(37, 21, &components) }), 0);
-        // SAFETY: as the manual wants it.
+        // SAFETY: the arguments follow the manual.
         unsafe {
             let format = c_int::from(interleaved);
             assert_eq!((encoder.api.nvjpeg2kEncodeParamsSetInputFormat)(encoder.params, format), 0);
@@ -255,14 +256,14 @@ fn every_type_and_number_of_components_goes_to_jpeg_2000_and_back() {
         let (pixel_data, pitches, components) = (planes.as_ptr(), pitches.as_ptr(), samples as u32);
         let image = Image { pixel_data, pitch: pitches, pixel_type, components };
         let Decoder { api, handle, state, stream } = &decoder;
-        // SAFETY: as the manual wants it.
+        // SAFETY: the arguments follow the manual.
         assert_eq!(unsafe { (api.nvjpeg2kDecodeImage)(*handle, *state, *stream, params, &image, gpu.stream) }, 0);
         for (plane, content) in planes.into_iter().zip(contents) {
             assert!(gpu.get(plane, pitch * 21) == pitched(&content, row, pitch), "{kind:?}, {samples} samples");
             gpu.free(plane);
         }
     }
-    // SAFETY: as the manual wants it.
+    // SAFETY: the arguments follow the manual.
     assert_eq!(unsafe { (decoder.api.nvjpeg2kDecodeParamsDestroy)(params) }, 0);
     decoder.close();
     encoder.close();
@@ -270,14 +271,14 @@ fn every_type_and_number_of_components_goes_to_jpeg_2000_and_back() {
 }
 
 #[test]
-fn jpeg_2000_headers_are_told_and_cut_streams_are_bad() {
-    if !inside_with("jpeg2000::jpeg_2000_headers_are_told_and_cut_streams_are_bad", &["nvjpeg2k"], &[]) {
+fn jpeg_2000_headers_are_reported_and_truncated_streams_are_refused() {
+    if !inside_with("jpeg2000::jpeg_2000_headers_are_reported_and_truncated_streams_are_refused", &["nvjpeg2k"], &[]) {
         return;
     }
     let gpu = Gpu::open();
     let decoder = Decoder::new();
     let mut value = 0;
-    // SAFETY: as the manual wants it, or null, here and below.
+    // SAFETY: the arguments follow the manual or are null, here and below.
     let versions = [0, 1, 2].map(|which| unsafe {
         assert_eq!((decoder.api.nvjpeg2kGetProperty)(which, &mut value), 0);
         let version = value;
@@ -303,7 +304,7 @@ fn jpeg_2000_headers_are_told_and_cut_streams_are_bad() {
     let gray12: &[u8] = include_bytes!("../../../swath-codec/testdata/gray12.j2k");
     assert_eq!(decoder.parse(gray12), 0);
     assert_eq!(told(), ([16, 12, 16, 12, 1, 1, 1], Component { width: 16, height: 12, precision: 12, sgn: 0 }));
-    // Twelve bits need sixteen, and no sign.
+    // Twelve bits need an unsigned 16-bit type.
     let memory = gpu.alloc(16 * 12 * 2);
     assert_eq!([0, 2, 3].map(|pixel| decoder.decode(&gpu, &[memory], 32, pixel)), [INVALID_PARAMETER; 3]);
     assert_eq!(decoder.decode(&gpu, &[memory], 32, 1), 0);
@@ -318,14 +319,14 @@ fn jpeg_2000_headers_are_told_and_cut_streams_are_bad() {
     assert_eq!(decoder.decode(&gpu, &[memory], 32, 2), 0);
     assert_eq!(gpu.synchronize(), 0);
 
-    // A picture that cannot be parsed leaves nothing of the one before.
+    // A picture that cannot be parsed discards the previous one.
     for length in [0, 1, 20, 100, gray12.len() - 1] {
         assert_eq!(decoder.parse(&gray12[..length]), BAD_JPEG, "{length} bytes");
     }
     // SAFETY: as above.
     let forgotten = unsafe { (decoder.api.nvjpeg2kStreamGetImageInfo)(decoder.stream, &mut [0; 7]) };
     assert_eq!([forgotten, decoder.decode(&gpu, &[memory], 32, 1)], [INVALID_PARAMETER; 2]);
-    // Headers in order, packets not: what the host finds is told at once.
+    // The headers are valid and the packets are not: errors that the host finds are reported immediately.
     let mut broken = gray12.to_vec();
     let data = broken.windows(2).position(|marker| marker == [0xff, 0x93]).expect("a tile") + 2;
     broken[data..].fill(0xff);
@@ -340,12 +341,8 @@ fn jpeg_2000_headers_are_told_and_cut_streams_are_bad() {
 }
 
 #[test]
-fn pictures_come_when_the_stream_is_waited_for_and_states_are_free_then() {
-    if !inside_with(
-        "jpeg2000::pictures_come_when_the_stream_is_waited_for_and_states_are_free_then",
-        &["nvjpeg2k"],
-        &[],
-    ) {
+fn pictures_are_written_at_synchronisation_and_states_are_free_then() {
+    if !inside_with("jpeg2000::pictures_are_written_at_synchronisation_and_states_are_free_then", &["nvjpeg2k"], &[]) {
         return;
     }
     let gpu = Gpu::open();
@@ -356,11 +353,11 @@ fn pictures_come_when_the_stream_is_waited_for_and_states_are_free_then() {
     let memory = gpu.alloc(64 * 64);
     assert_eq!(decoder.decode(&gpu, &[memory], 64, 0), 0);
     assert!(gpu.peek(memory, 64 * 64).iter().all(|&byte| byte == POISON), "the picture came before it was waited for");
-    // Neither the state nor the bitstream may be touched now.
+    // Neither the state nor the bitstream may be used now.
     assert_eq!(decoder.decode(&gpu, &[memory], 64, 0), INVALID_PARAMETER);
     assert_eq!(decoder.parse(&stream), INVALID_PARAMETER);
-    // Another state may decode the same bitstream meanwhile.
-    // SAFETY: as the manual wants it.
+    // Another state may decode the same bitstream in the meantime.
+    // SAFETY: the arguments follow the manual.
     let state = made(|to| unsafe { (decoder.api.nvjpeg2kDecodeStateCreate)(decoder.handle, to) });
     let other = Decoder { api: Jpeg2000::load(), state, ..decoder };
     let second = gpu.alloc(64 * 64);
@@ -370,12 +367,12 @@ fn pictures_come_when_the_stream_is_waited_for_and_states_are_free_then() {
 
     let decodes = events().iter().filter(|event| *event == "nvjpeg2kDecode").count();
     assert_eq!(decodes, 4, "the refused one counts as asked for");
-    // States hold device memory until they go.
+    // States hold device memory until they are destroyed.
     let held = device_bytes();
-    // SAFETY: as the manual wants it.
+    // SAFETY: the arguments follow the manual.
     assert_eq!(unsafe { (other.api.nvjpeg2kDecodeStateDestroy)(state) }, 0);
     assert!(device_bytes() < held);
-    // SAFETY: the simulator knows that it is gone.
+    // SAFETY: the simulator knows that it was destroyed.
     assert_eq!(unsafe { (other.api.nvjpeg2kDecodeStateDestroy)(state) }, INVALID_PARAMETER);
     gpu.free(memory);
     gpu.free(second);
@@ -384,15 +381,15 @@ fn pictures_come_when_the_stream_is_waited_for_and_states_are_free_then() {
 }
 
 #[test]
-fn codestream_that_is_overwritten_before_it_is_decoded_is_caught() {
-    if !inside_with("jpeg2000::codestream_that_is_overwritten_before_it_is_decoded_is_caught", &["nvjpeg2k"], &[]) {
+fn codestream_overwritten_before_decoding_is_detected() {
+    if !inside_with("jpeg2000::codestream_overwritten_before_decoding_is_detected", &["nvjpeg2k"], &[]) {
         return;
     }
     let gpu = Gpu::open();
     let decoder = Decoder::new();
     let stream = lossless(&noise(64 * 64, 1), shape(64, 64, 1, TYPES[0]));
     let memory = gpu.alloc(64 * 64);
-    // SAFETY: as the manual wants it, but for the last byte.
+    // SAFETY: the arguments follow the manual, except for the last byte.
     unsafe {
         let pinned = made(|to| (gpu.cuda.cuMemHostAlloc)(to, stream.len(), 0)).cast::<u8>();
         pinned.copy_from_nonoverlapping(stream.as_ptr(), stream.len());
@@ -404,7 +401,7 @@ fn codestream_that_is_overwritten_before_it_is_decoded_is_caught() {
     }
 }
 
-/// Decodes into memory that must not be written, and looks what becomes of the stream.
+/// Decodes into memory that must not be written, and returns the result of the stream.
 fn caught(test: &str, planes: impl FnOnce(&Gpu) -> Vec<u64>) {
     if !inside_with(test, &["nvjpeg2k"], &[]) {
         return;
@@ -420,33 +417,33 @@ fn caught(test: &str, planes: impl FnOnce(&Gpu) -> Vec<u64>) {
 }
 
 #[test]
-fn host_memory_for_a_picture_is_caught() {
+fn host_memory_for_a_picture_is_detected() {
     let host = vec![0_u64; 256];
-    caught("jpeg2000::host_memory_for_a_picture_is_caught", |_| vec![host.as_ptr() as u64]);
+    caught("jpeg2000::host_memory_for_a_picture_is_detected", |_| vec![host.as_ptr() as u64]);
     assert!(host.iter().all(|&word| word == 0));
 }
 
 #[test]
-fn memory_one_byte_too_small_for_a_picture_is_caught() {
-    caught("jpeg2000::memory_one_byte_too_small_for_a_picture_is_caught", |gpu| vec![gpu.alloc(32 * 64 - 1)]);
+fn memory_one_byte_too_small_for_a_picture_is_detected() {
+    caught("jpeg2000::memory_one_byte_too_small_for_a_picture_is_detected", |gpu| vec![gpu.alloc(32 * 64 - 1)]);
 }
 
 #[test]
-fn planes_that_overlap_are_caught() {
-    caught("jpeg2000::planes_that_overlap_are_caught", |gpu| {
+fn overlapping_planes_are_detected() {
+    caught("jpeg2000::overlapping_planes_are_detected", |gpu| {
         let memory = gpu.alloc(2 * 32 * 64);
         vec![memory, memory + 32 * 64 - 64]
     });
 }
 
 #[test]
-fn samples_at_odd_addresses_are_caught() {
-    caught("jpeg2000::samples_at_odd_addresses_are_caught", |gpu| vec![gpu.alloc(32 * 64 + 1) + 1]);
+fn samples_at_odd_addresses_are_detected() {
+    caught("jpeg2000::samples_at_odd_addresses_are_detected", |gpu| vec![gpu.alloc(32 * 64 + 1) + 1]);
 }
 
 #[test]
-fn encoder_of_jpeg_2000_wants_to_be_asked_properly() {
-    if !inside_with("jpeg2000::encoder_of_jpeg_2000_wants_to_be_asked_properly", &["nvjpeg2k"], &[]) {
+fn encoder_of_jpeg_2000_refuses_invalid_configurations() {
+    if !inside_with("jpeg2000::encoder_of_jpeg_2000_refuses_invalid_configurations", &["nvjpeg2k"], &[]) {
         return;
     }
     let gpu = Gpu::open();
@@ -457,7 +454,7 @@ fn encoder_of_jpeg_2000_wants_to_be_asked_properly() {
     assert_eq!(encoder.retrieve(&gpu, null_mut(), &mut length), INVALID_PARAMETER, "nothing was encoded");
     assert_eq!(encoder.encode(&gpu, &planes, 32, 0, 3), INVALID_PARAMETER, "no configuration");
 
-    // What the real library says of the same configurations.
+    // The results of the real library for the same configurations.
     let components = [Component { width: 32, height: 32, precision: 8, sgn: 0 }; 5];
     let mixed = [components[0], Component { precision: 16, ..components[0] }, components[0]];
     let rgb = config(32, 32, &components[..3]);
@@ -487,7 +484,7 @@ fn encoder_of_jpeg_2000_wants_to_be_asked_properly() {
     for (index, (config, status)) in refused.into_iter().enumerate() {
         assert_eq!(encoder.configure(config), status, "configuration {index}");
     }
-    // Settings that it knows and the simulator does not are found when a picture is there.
+    // Settings that only the real library supports are refused when a picture is encoded.
     for beyond in
         [Config { irreversible: 1, ..rgb }, Config { tiling: [1, 16, 16], ..rgb }, Config { stream_type: 1, ..rgb }]
     {
@@ -506,8 +503,8 @@ fn encoder_of_jpeg_2000_wants_to_be_asked_properly() {
     let mut room = length - 1;
     assert_eq!(encoder.retrieve(&gpu, out.as_mut_ptr(), &mut room), INVALID_PARAMETER);
 
-    // Pinned memory gets the stream when it is waited for.
-    // SAFETY: as the manual wants it.
+    // Pinned memory receives the stream at synchronisation.
+    // SAFETY: the arguments follow the manual.
     unsafe {
         let pinned = made(|to| (gpu.cuda.cuMemHostAlloc)(to, length, 0));
         assert_eq!(encoder.retrieve(&gpu, pinned.cast(), &mut length), 0);
@@ -524,10 +521,10 @@ fn encoder_of_jpeg_2000_wants_to_be_asked_properly() {
 }
 
 #[test]
-fn failures_of_jpeg_2000_are_errors_of_their_kind() {
+fn failures_of_jpeg_2000_have_their_own_statuses() {
     let fail = "j2k-parse:2,j2k-decode:2,j2k-late:2,j2k-state:3,j2k-encode:1";
     if !inside_with(
-        "jpeg2000::failures_of_jpeg_2000_are_errors_of_their_kind",
+        "jpeg2000::failures_of_jpeg_2000_have_their_own_statuses",
         &["nvjpeg2k"],
         &[("SWATH_SIM_FAIL", fail)],
     ) {
@@ -536,7 +533,7 @@ fn failures_of_jpeg_2000_are_errors_of_their_kind() {
     let gpu = Gpu::open();
     let (decoder, encoder) = (Decoder::new(), Encoder::new());
     let held = device_bytes();
-    // SAFETY: as the manual wants it.
+    // SAFETY: the arguments follow the manual.
     let third = unsafe { (decoder.api.nvjpeg2kDecodeStateCreate)(decoder.handle, &mut null_mut()) };
     assert_eq!((third, device_bytes()), (ALLOCATOR_FAILURE, held));
 
@@ -551,6 +548,6 @@ fn failures_of_jpeg_2000_are_errors_of_their_kind() {
     assert_eq!(decoder.decode(&gpu, &[memory], 16, 0), EXECUTION_FAILED);
     assert!(gpu.get(memory, 256) == picture, "what failed leaves the state free and the stream alive");
     encoder.close();
-    // The last comes to light when the stream is waited for.
+    // The last failure appears when the stream is synchronised.
     assert_eq!((decoder.decode(&gpu, &[memory], 16, 0), gpu.synchronize()), (0, LAUNCH_FAILED));
 }

@@ -1,4 +1,5 @@
-//! nvJPEG2000 and nvJPEG of the simulator, called as NVIDIA's libraries are called: by name, through their C interfaces.
+//! Calls the simulator's nvJPEG2000 and nvJPEG in the same way as NVIDIA's libraries: by name, through their C
+//! interfaces.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -20,7 +21,8 @@ macro_rules! library {
 
         impl $library {
             pub(crate) fn load() -> $library {
-                // SAFETY: it is the simulator, which has no initialisers, and the types are those of the C header.
+                // SAFETY: the library is the simulator, which has no initialisers, and the types are those of
+                // the C header.
                 unsafe {
                     let library = $crate::Library::open(Some($file), $crate::RTLD_LAZY).expect("the simulator stands in for it");
                     let loaded = $library {
@@ -60,13 +62,13 @@ const ILLEGAL_ADDRESS: c_int = 700;
 const LAUNCH_FAILED: c_int = 719;
 const POISON: u8 = 0xA5;
 
-/// A device and a stream of it.
+/// A device and one of its streams.
 struct Gpu {
     cuda: Driver,
     stream: Handle,
 }
 
-/// What a call that hands out a handle hands out.
+/// Returns the handle that a call writes.
 fn made(make: impl FnOnce(*mut Handle) -> c_int) -> Handle {
     let mut handle = null_mut();
     assert_eq!(make(&mut handle), 0);
@@ -76,7 +78,7 @@ fn made(make: impl FnOnce(*mut Handle) -> c_int) -> Handle {
 impl Gpu {
     fn open() -> Gpu {
         let cuda = Driver::load();
-        // SAFETY: as the manual wants it.
+        // SAFETY: the arguments follow the manual.
         unsafe {
             assert_eq!((cuda.cuInit)(0), 0, "the simulator does not start");
             let context = made(|context| (cuda.cuDevicePrimaryCtxRetain)(context, 0));
@@ -88,30 +90,31 @@ impl Gpu {
 
     fn alloc(&self, bytes: usize) -> u64 {
         let mut address = 0;
-        // SAFETY: as the manual wants it.
+        // SAFETY: the arguments follow the manual.
         assert_eq!(unsafe { (self.cuda.cuMemAlloc_v2)(&mut address, bytes) }, 0);
         address
     }
 
     fn free(&self, address: u64) {
-        // SAFETY: the simulator refuses what is not its own.
+        // SAFETY: the simulator refuses handles that it did not create.
         assert_eq!(unsafe { (self.cuda.cuMemFree_v2)(address) }, 0);
     }
 
-    /// Memory with these bytes in it.
+    /// Returns memory with these bytes.
     fn put(&self, bytes: &[u8]) -> u64 {
         let address = self.alloc(bytes.len());
-        // SAFETY: as the manual wants it.
+        // SAFETY: the arguments follow the manual.
         let code =
             unsafe { (self.cuda.cuMemcpyHtoDAsync_v2)(address, bytes.as_ptr().cast(), bytes.len(), self.stream) };
         assert_eq!(code, 0);
         address
     }
 
-    /// What is in memory as another stream sees it, which waits for nothing.
+    /// Returns the content of memory as seen by another stream, which waits for nothing.
     fn peek(&self, address: u64, bytes: usize) -> Vec<u8> {
         let mut out = vec![0; bytes];
-        // SAFETY: as the manual wants it; memory that is not pinned is written before the call returns.
+        // SAFETY: the arguments follow the manual; memory that is not pinned is written before the call
+        // returns.
         unsafe {
             let other = made(|stream| (self.cuda.cuStreamCreate)(stream, 1));
             assert_eq!((self.cuda.cuMemcpyDtoHAsync_v2)(out.as_mut_ptr().cast(), address, bytes, other), 0);
@@ -124,19 +127,19 @@ impl Gpu {
         unsafe { (self.cuda.cuStreamSynchronize)(self.stream) }
     }
 
-    /// What is in memory when all is done.
+    /// Returns the content of memory after all work is done.
     fn get(&self, address: u64, bytes: usize) -> Vec<u8> {
         assert_eq!(self.synchronize(), 0);
         self.peek(address, bytes)
     }
 }
 
-/// Bytes that do not repeat soon.
+/// Returns bytes with a long period.
 fn noise(bytes: usize, seed: u32) -> Vec<u8> {
     (0..bytes as u32).map(|i| ((i ^ seed << 20).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// Colours that change slowly, as JPEG likes them.
+/// Returns colours that change slowly, which JPEG compresses well.
 fn waves(width: usize, height: usize, samples: usize) -> Vec<u8> {
     let value = |i: usize| {
         let (x, y, c) = (i / samples % width, i / samples / width, i % samples);
@@ -152,7 +155,7 @@ fn shape(width: usize, height: usize, samples: usize, (_, bits, format): (c_int,
     Shape { width, height, samples, bits, format }
 }
 
-/// Rows at a pitch, with poison between them, as the device leaves it.
+/// Returns rows at a pitch, with poison between them, as on the device.
 fn pitched(rows: &[u8], row: usize, pitch: usize) -> Vec<u8> {
     rows.chunks(row).flat_map(|row| row.iter().copied().chain(vec![POISON; pitch - row.len()])).collect()
 }
@@ -170,9 +173,9 @@ fn states_need_device_memory_and_a_context() {
     }
     let (api, jpeg) = (Jpeg2000::load(), Jpeg::load());
     let (mut handle, mut state) = (null_mut(), null_mut());
-    // SAFETY: as the manual wants it.
+    // SAFETY: the arguments follow the manual.
     unsafe {
-        // The handle of nvJPEG2000 needs no device, that of nvJPEG does.
+        // A handle of nvJPEG2000 needs no device, a handle of nvJPEG does.
         assert_eq!((api.nvjpeg2kCreateSimple)(&mut handle), 0);
         assert_eq!((api.nvjpeg2kDecodeStateCreate)(handle, &mut state), EXECUTION_FAILED);
         assert_eq!((jpeg.nvjpegCreateSimple)(&mut state), EXECUTION_FAILED);

@@ -1,4 +1,4 @@
-//! The sidecars of a written file: metadata that has no tag goes to `.aux.xml`, where GDAL looks for it.
+//! The sidecar files of a written file: metadata without a tag goes to `.aux.xml`, where GDAL looks for it.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -9,7 +9,7 @@ use swath_tiff::pam::{self, Pam, PamBand, Srs};
 
 use crate::dataset::metadata::ImageMetadata;
 
-/// The metadata that tags cannot hold; `None` if there is none.
+/// Returns the metadata that tags cannot hold; `None` if there is none.
 fn leftovers(about: &ImageMetadata) -> Option<Pam> {
     let bands = about.bands.iter().enumerate().filter(|(_, band)| !band.categories.is_empty());
     let bands = bands.map(|(band, about)| PamBand {
@@ -31,10 +31,10 @@ fn leftovers(about: &ImageMetadata) -> Option<Pam> {
     (pam != Pam::default()).then_some(pam)
 }
 
-/// The sidecars that readers look for.
+/// The suffixes of the sidecar files that readers look for.
 const SIDECARS: [&str; 3] = [".aux.xml", ".ovr", ".msk"];
 
-/// A sidecar that exists. Readers would take it for a part of the new file.
+/// Returns a sidecar file that exists. Readers would treat it as a part of the new file.
 pub(super) fn existing(path: &Path) -> Option<PathBuf> {
     SIDECARS.iter().map(|suffix| beside(path, suffix)).find(|sidecar| sidecar.exists())
 }
@@ -45,7 +45,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Removes the sidecars of a replaced file, which readers would take for a part of the new one, and writes the new `.aux.xml`.
+/// Removes the sidecar files of a replaced file, which readers would treat as a part of the new one, and
+/// writes the new `.aux.xml`.
 pub(super) fn replace(path: &Path, about: &ImageMetadata, overwrite: bool) -> std::io::Result<()> {
     if overwrite {
         for suffix in SIDECARS {

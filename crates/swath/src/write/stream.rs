@@ -1,10 +1,12 @@
-//! Takes the rows of a source to the spools: compressed blocks of all levels, and statistics.
+//! Passes the rows of a source to the spools: compressed blocks of all levels, and statistics.
 //!
-//! Rows arrive in strips. [`Schedule`](super::schedule::Schedule) says which rows and block rows of every level a strip completes, and
-//! `cpu.rs` or `gpu.rs` makes and encodes them. `workers.rs` runs the threads and appends blocks in order. `fallback/write.rs` of
-//! the crate decides what happens when the device cannot do something.
+//! Rows arrive in strips. [`Schedule`](super::schedule::Schedule) says which rows and block rows of every
+//! level a strip completes, and `cpu.rs` or `gpu.rs` computes and encodes them. `workers.rs` runs the threads
+//! and appends blocks in order. `fallback/write.rs` of the crate decides what happens when the device cannot
+//! do a part of the work.
 //!
-//! The blocks do not depend on the height of the strips, so a streamed file has the same bytes as one that is written at once.
+//! The blocks do not depend on the height of the strips, so a streamed file has the same bytes as one that is
+//! written at once.
 
 mod cpu;
 mod gpu;
@@ -30,17 +32,18 @@ use crate::write::plan::WritePlan;
 use crate::write::report::WriteReport;
 use crate::write::source::RowSource;
 
-/// More threads than this only cost memory.
+/// The most threads. More threads only cost memory.
 const MAX_THREADS: usize = 512;
 
-/// Where blocks wait until the file is laid out: those of the full resolution and those of the overviews.
+/// The storage of blocks until the file is laid out: one spool for the full resolution and one for the
+/// overviews.
 #[derive(Debug)]
 pub(crate) struct Spools {
     pub(crate) full: Spool,
     pub(crate) overviews: Spool,
 }
 
-/// What a write has made: everything that a commit needs.
+/// The result of encoding: everything that a commit needs.
 #[derive(Debug)]
 pub(crate) struct Streamed {
     pub(crate) index: BlockIndex,
@@ -50,7 +53,7 @@ pub(crate) struct Streamed {
 }
 
 impl Streamed {
-    /// Nothing yet.
+    /// Creates an empty result.
     pub(crate) fn new(plan: &WritePlan) -> Streamed {
         Streamed { index: BlockIndex::new(plan), report: WriteReport::default(), copied_tags: None }
     }
@@ -64,20 +67,20 @@ struct WriteState<'a> {
     spools: &'a mut Spools,
     streamed: &'a mut Streamed,
     fallbacks: Fallbacks,
-    /// What the device did with the tiles.
+    /// The work that the device did with the tiles.
     device_work: DeviceWork,
 }
 
-/// What a device did with tiles, for the report.
+/// The work that a device did with tiles, for the report.
 #[derive(Debug, Default)]
 struct DeviceWork {
-    /// What compressed tiles, if the device did.
+    /// The encoder on the device that compressed tiles, if any.
     compressed_by: Option<String>,
-    /// What wrote tiles to the file, if the device did.
+    /// The library that wrote tiles to the file from the device, if any.
     written_by: &'static str,
 }
 
-/// Takes all rows of a source through the plan into the spools.
+/// Passes all rows of a source through the plan into the spools.
 pub(crate) fn stream(
     plan: &WritePlan,
     source: &mut dyn RowSource,
@@ -109,14 +112,14 @@ pub(crate) fn stream(
     let report = state.finish(source, device_report);
     (report.wall_time, report.threads) = (start.elapsed(), threads);
     streamed.copied_tags = copied.map(|copied| copied.tags);
-    // A caller that cancels after the last block does not want the file either.
+    // If the caller cancels after the last block, the file is not written either.
     if config.cancel.as_ref().is_some_and(Cancel::is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
 }
 
-/// Where the pixels of a source lie.
+/// Where the pixels of a source are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PixelsOn {
-    /// In host memory, or nowhere until they are read.
+    /// In host memory, or not in memory until they are read.
     Host,
     /// In a raster on the device that encodes.
     ThisDevice,
@@ -134,14 +137,14 @@ impl PixelsOn {
     }
 }
 
-/// What cuts blocks and makes overviews.
+/// The executor that extracts blocks and computes overviews.
 enum Executor<'a> {
     Cpu,
     Gpu(&'a Gpu, EncodeJob),
 }
 
-/// Chooses what encodes a file, before its first row. The device encodes only if it can make all levels; whether it also compresses is a
-/// separate choice.
+/// Chooses the executor of a file before its first row. The device encodes only if it can compute all levels;
+/// whether it also compresses is a separate choice.
 fn choose_executor<'a>(
     plan: &WritePlan,
     config: &'a WriteConfig<'_>,
@@ -155,7 +158,7 @@ fn choose_executor<'a>(
         }
         return Ok(Executor::Cpu);
     };
-    // Copied blocks need no device, but overviews beside them would.
+    // Copied blocks need no device, but overviews computed from them would.
     if copies_blocks && plan.levels.len() == 1 {
         return Ok(Executor::Cpu);
     }
@@ -179,7 +182,7 @@ fn choose_executor<'a>(
 }
 
 impl<'a> WriteState<'a> {
-    /// Takes all rows through the executor.
+    /// Passes all rows through the executor.
     fn run(
         &mut self,
         executor: Executor<'_>,
@@ -191,7 +194,7 @@ impl<'a> WriteState<'a> {
         match executor {
             Executor::Cpu => {
                 self.streamed.report.device = "cpu";
-                // Copied blocks need no pixels, unless something is made from them.
+                // Copied blocks need no pixels, unless overviews or statistics are computed from them.
                 let needs_pixels =
                     copied.is_none() || plan.levels.len() > 1 || plan.has_statistics() || plan.has_mask();
                 cpu::run(self, source, &strips, needs_pixels)

@@ -15,7 +15,7 @@ use crate::write::statistics::BandStatistics;
 const OVERVIEW: u32 = 1;
 const MASK: u32 = 4;
 
-/// Which directory is which: level and whether it is a mask, in the order of the file.
+/// Returns the directories in file order: the level of each, and whether it is a mask.
 pub(crate) fn order(plan: &WritePlan) -> Vec<(usize, bool)> {
     let levels = plan.levels.len();
     let overviews = |mask| (1..levels).map(move |level| (level, mask));
@@ -25,7 +25,8 @@ pub(crate) fn order(plan: &WritePlan) -> Vec<(usize, bool)> {
     [(0, false)].into_iter().chain(first_mask).chain(overviews(false)).chain(mask_overviews).collect()
 }
 
-/// The tags of a level without its block tables. `stored` are the tags of the codec, if the blocks are copied.
+/// Returns the tags of a level without its block tables. `stored` holds the tags of the codec, if the blocks
+/// are copied.
 pub(crate) fn level_tags(
     plan: &WritePlan,
     level: usize,
@@ -62,7 +63,7 @@ pub(crate) fn level_tags(
         tags.push((Tag::COLOR_MAP, map));
     }
     if let Some(nodata) = about.nodata {
-        // The same number has many spellings: the text of the source is kept.
+        // The same number can be written as different texts: the text of the source is kept.
         let stored =
             plan.options.extra_tags.iter().find(|(tag, _)| *tag == Tag::GDAL_NODATA).map(|(_, text)| text.clone());
         tags.push((Tag::GDAL_NODATA, stored.unwrap_or_else(|| Value::Text(nodata.to_string()))));
@@ -95,7 +96,7 @@ fn codec_tags(plan: &WritePlan) -> std::result::Result<Vec<(Tag, Value)>, PlanEr
     Ok(tags)
 }
 
-/// The tags of a mask without its block tables.
+/// Returns the tags of a mask without its block tables.
 pub(crate) fn mask_tags(plan: &WritePlan, level: usize) -> Vec<(Tag, Value)> {
     let kind = MASK | if level > 0 { OVERVIEW } else { 0 };
     let mut tags = block_tags(&plan.levels[level].mask_grid(), kind);
@@ -110,9 +111,9 @@ pub(crate) fn mask_tags(plan: &WritePlan, level: usize) -> Vec<(Tag, Value)> {
     tags
 }
 
-/// Size and blocks.
+/// Returns the tags for the size of the image and its blocks.
 fn block_tags(grid: &BlockGrid, kind: u32) -> Vec<(Tag, Value)> {
-    // Many readers expect 16-bit numbers where the size fits.
+    // Many readers expect 16-bit values if the size fits.
     let size = |value: u64| match u16::try_from(value) {
         Ok(short) => Value::Short(vec![short]),
         Err(_) => Value::Long(vec![value as u32]),
@@ -129,7 +130,8 @@ fn block_tags(grid: &BlockGrid, kind: u32) -> Vec<(Tag, Value)> {
     tags
 }
 
-/// The block tables: where each block lies and how long it is. Offsets are as wide as the file needs them, sizes have 32 bits.
+/// Returns the block tables: the offset and the size of each block. Offsets have 64 bits in a BigTIFF and 32
+/// bits otherwise; sizes have 32 bits.
 pub(crate) fn tables(grid: &BlockGrid, big: bool, offsets: Vec<u64>, lens: Vec<u32>) -> [(Tag, Value); 2] {
     let (offsets_tag, lens_tag) = if grid.tiled {
         (Tag::TILE_OFFSETS, Tag::TILE_BYTE_COUNTS)
@@ -144,7 +146,7 @@ pub(crate) fn tables(grid: &BlockGrid, big: bool, offsets: Vec<u64>, lens: Vec<u
     [(offsets_tag, offsets), (lens_tag, Value::Long(lens))]
 }
 
-/// Georeferencing, names, metadata.
+/// Returns the tags for georeferencing, names and metadata.
 fn about_tags(
     plan: &WritePlan,
     about: &ImageMetadata,
@@ -180,7 +182,7 @@ fn about_tags(
     }
     let items = items(plan, about, statistics);
     if !items.is_empty() {
-        // A text with the same items is kept as it is.
+        // A text with the same items is written unchanged.
         let text =
             about.metadata_xml.as_ref().map(|text| text.trim_end_matches('\0')).filter(|text| says(text, &items));
         tags.push((Tag::GDAL_METADATA, Value::Text(text.map_or_else(|| gdal_metadata::encode(&items), str::to_owned))));
@@ -210,7 +212,7 @@ fn geo_key_tags(keys: &GeoKeys) -> std::result::Result<Vec<(Tag, Value)>, PlanEr
     Ok(tags)
 }
 
-/// The items of the GDAL_METADATA tag: those of the image, then what is known of each band.
+/// Returns the items of the GDAL_METADATA tag: the items of the image, then those of each band.
 fn items(plan: &WritePlan, about: &ImageMetadata, statistics: &[BandStatistics]) -> Vec<Item> {
     let measured = |item: &Item| !statistics.is_empty() && item.name.to_ascii_uppercase().starts_with("STATISTICS_");
     let of_a_band_that_is_there = |item: &Item| item.sample.is_none_or(|band| band < plan.bands);

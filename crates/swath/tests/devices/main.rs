@@ -90,7 +90,7 @@ macro_rules! engine {
             writing::image_is_converted_without_its_pixels_passing_through_the_host,
             writing::peak_of_device_memory_is_a_band_and_not_the_image,
             writing::thousand_tiles_cost_one_pool_and_one_download,
-            writing::what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused,
+            writing::unsupported_writes_fall_back_to_the_cpu_and_are_reported_or_refused,
         }
     };
 }

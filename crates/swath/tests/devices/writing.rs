@@ -377,7 +377,7 @@ pub(crate) fn budget_too_small_for_a_band_halves_it_and_then_names_what_is_missi
     assert_eq!(gpu.stats().current_bytes, 0);
 }
 
-pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subject: &Subject) {
+pub(crate) fn unsupported_writes_fall_back_to_the_cpu_and_are_reported_or_refused(subject: &Subject) {
     let gpu = subject.gpu.clone();
     let (width, height) = (100_u64, 80_u64);
     let pixels: Vec<u8> = (0..width * height).map(|i| (i % 3) as u8).collect();
@@ -391,7 +391,7 @@ pub(crate) fn what_no_kernel_can_do_is_done_by_the_cpu_and_said_or_refused(subje
     cubic = cubic.resampling(Resampling::Cubic);
     let mut third = WriteOptions::default();
     third = third.overviews(Overviews::Factors(vec![3]));
-    for (mut options, word) in [(masked, "mask"), (packed, "bytes"), (cubic, "cubic"), (third, "3 pixels")] {
+    for (mut options, word) in [(masked, "mask"), (packed, "bytes"), (cubic, "cubic"), (third, "factor 3")] {
         options = options.blocks(tiles);
         let plan = WritePlan::new(ImageShape::new(height, width, 1, DType::U8), options).unwrap();
         let (expected, _) = write(&plan, array, &WriteConfig::default());

@@ -1,9 +1,10 @@
 //! Encodes a file on the CPU.
 //!
-//! Every level has two buffers: one is filled while the rows of the other are encoded and reduced. The source fills that of the full
-//! resolution, and the level that an overview is made from fills that of the overview. So each level is one tick behind the one that it is
-//! made from, and the jobs of a tick do not depend on each other: encode all block rows that are complete, at every level; make the rows of
-//! every overview that can be made.
+//! Every level has two buffers: one is filled while the rows of the other are encoded and reduced. The source
+//! fills the buffer of the full resolution, and the parent level of an overview fills the buffer of the
+//! overview. So each level is one tick behind its parent, and the jobs of a tick do not depend on each other:
+//! encode all block rows that are complete, at every level, and compute the rows of every overview that can
+//! be computed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,7 +20,7 @@ use crate::write::rows::{Rows, RowsView};
 use crate::write::schedule::{LevelStep, Schedule};
 use crate::write::source::RowSource;
 
-/// Takes all strips of the source through the CPU.
+/// Passes all strips of the source through the CPU.
 pub(super) fn run(
     state: &mut WriteState<'_>,
     source: &mut dyn RowSource,
@@ -49,7 +50,7 @@ pub(super) fn run(
     })
 }
 
-/// The thread of the source: fills each buffer that comes.
+/// The thread of the source: fills each buffer that it receives.
 fn produce(
     plan: &WritePlan,
     source: &mut dyn RowSource,
@@ -73,20 +74,21 @@ fn produce(
 
 /// Strips of rows from the thread of the source.
 struct Supply<'a> {
-    /// Strips that were not asked for.
+    /// Strips that were not requested yet.
     strips: std::slice::Iter<'a, Range<u64>>,
-    /// Rows of room in front of a strip.
+    /// The number of rows of space before a strip.
     room: u64,
     empty: Sender<(Rows, Range<u64>)>,
     full: Receiver<Result<Rows>>,
 }
 
 impl Supply<'_> {
-    /// Asks the source to fill a buffer with the next strip, if there is one.
+    /// Requests the next strip from the source into a buffer, if there is one.
     fn ask(&mut self, mut rows: Rows) -> Result<()> {
         let Some(strip) = self.strips.next() else { return Ok(()) };
         rows.prepare(strip.clone(), self.room)?;
-        // If the source is gone it has panicked, and joining its thread passes the panic on.
+        // If the source's end of the channel is closed, its thread panicked, and joining the thread
+        // propagates the panic.
         self.empty.send((rows, strip.clone())).map_err(|_| Error::Cancelled)
     }
 
@@ -99,13 +101,14 @@ impl Supply<'_> {
 struct Pyramid<'a> {
     plan: &'a WritePlan,
     schedule: Schedule<'a>,
-    /// How many ticks each level is behind the full resolution.
+    /// The number of ticks by which each level is behind the full resolution.
     depths: Vec<usize>,
-    /// The steps of the schedule that some level has not taken, the latest first: level `l` is at `steps[depths[l]]`.
+    /// The steps of the schedule that some level has not taken yet, the latest first: level `l` is at
+    /// `steps[depths[l]]`.
     steps: VecDeque<Option<Vec<LevelStep>>>,
-    /// Rows that are encoded and reduced.
+    /// The rows that are encoded and reduced in this tick.
     current: Vec<Rows>,
-    /// Rows that are made meanwhile.
+    /// The rows that are filled in the same tick.
     next: Vec<Rows>,
 }
 
@@ -128,17 +131,17 @@ impl<'a> Pyramid<'a> {
         }
     }
 
-    /// The step that the current rows of a level are of.
+    /// Returns the step of the current rows of a level.
     fn current_step(&self, level: usize) -> Option<&LevelStep> {
         self.steps[self.depths[level]].as_ref().map(|steps| &steps[level])
     }
 
-    /// The step that the next rows of an overview are of: that of the current rows of its parent.
+    /// Returns the step of the next rows of an overview: the step of the current rows of its parent.
     fn next_step(&self, level: usize) -> Option<&LevelStep> {
         self.steps[self.depths[level] - 1].as_ref().map(|steps| &steps[level])
     }
 
-    /// Moves every level to its next rows. `strip` are those of the full resolution, if there are more.
+    /// Moves every level to its next rows. `strip` holds the rows of the full resolution, if there are more.
     fn start_tick(&mut self, strip: Option<Range<u64>>, supply: &mut Supply<'_>) -> Result<()> {
         self.steps.pop_back();
         self.steps.push_front(strip.map(|strip| self.schedule.step(strip)));
@@ -158,7 +161,7 @@ impl<'a> Pyramid<'a> {
         Ok(())
     }
 
-    /// Encodes what is complete, and makes the next rows of the overviews.
+    /// Encodes the complete block rows, and computes the next rows of the overviews.
     fn do_tick(&mut self, state: &mut WriteState<'_>) -> Result<()> {
         let mut next = std::mem::take(&mut self.next);
         let views: Vec<RowsView<'_>> = self.current.iter().map(Rows::view).collect();
@@ -170,7 +173,8 @@ impl<'a> Pyramid<'a> {
         done
     }
 
-    /// The jobs of a tick: first the blocks, in the order in which they are appended, then the short ones.
+    /// Returns the jobs of a tick: first the blocks, in the order in which they are appended, then the short
+    /// jobs.
     fn jobs<'b>(&self, next: &'b mut [Rows]) -> Result<Vec<Job<'b>>> {
         let mut jobs = Vec::new();
         for level in 0..self.current.len() {
@@ -187,7 +191,7 @@ impl<'a> Pyramid<'a> {
         Ok(jobs)
     }
 
-    /// The jobs that make the next rows of an overview.
+    /// Adds the jobs that compute the next rows of an overview.
     fn reduce_jobs<'b>(&self, level: usize, out: &'b mut Rows, jobs: &mut Vec<Job<'b>>) -> Result<()> {
         let planned = &self.plan.levels[level];
         let step = self.next_step(level).filter(|step| !step.rows.is_empty());

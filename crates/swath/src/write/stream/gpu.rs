@@ -1,8 +1,10 @@
-//! Encodes a file with a device: strips of rows go there, and tiles of all levels come back, cut and predicted, ready to be compressed.
+//! Encodes a file with a device: the device receives strips of rows, and returns tiles of all levels,
+//! extracted and predicted, ready for compression.
 //!
-//! Three threads work at once: the source makes a strip in pinned memory, the device works on the one before it, and the CPU compresses the
-//! tiles of the one before that, unless the device has compressed them too. The blocks are those that the CPU would make, and if the CPU
-//! compresses them, so are the bytes.
+//! Three threads work at the same time: the source fills a strip in pinned memory, the device works on the
+//! previous strip, and the CPU compresses the tiles of the strip before that, unless the device has
+//! compressed them too. The blocks equal those of the CPU. If the CPU compresses them, the bytes are equal
+//! too.
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -26,7 +28,8 @@ use crate::write::rows::RowsView;
 use crate::write::schedule::{self, Schedule};
 use crate::write::source::RowSource;
 
-/// Strips that are in use at once: one that is filled, one on the device, one that is measured.
+/// Strips that are in use at the same time: one is filled, one is on the device, and the statistics of one
+/// are computed.
 const STRIPS_IN_USE: usize = 3;
 
 /// A strip of rows of the full resolution.
@@ -35,7 +38,7 @@ struct Strip {
     memory: StripMemory,
 }
 
-/// Where the rows of a strip lie.
+/// Where the rows of a strip are.
 enum StripMemory {
     /// In pinned memory of the host.
     Host(Pinned),
@@ -43,7 +46,7 @@ enum StripMemory {
     Device(DeviceRaster),
     /// On the device, in the raster that is written.
     Image(DeviceRaster),
-    /// On the device, in the raster that is written, and in pinned memory of the host to be measured.
+    /// On the device, in the raster that is written, and in pinned host memory for the statistics.
     ImageAndHost(DeviceRaster, Pinned),
 }
 
@@ -56,7 +59,7 @@ impl StripMemory {
         }
     }
 
-    /// The rows as the encoder takes them.
+    /// Returns the rows in the form that the encoder accepts.
     fn input(&self) -> InputRows<'_> {
         match self {
             StripMemory::Host(memory) => InputRows::Host(memory),
@@ -66,16 +69,16 @@ impl StripMemory {
     }
 }
 
-/// The tiles that the device made of a strip, and the strip.
+/// The tiles that the device made from a strip, and the strip.
 struct EncodedStrip {
     tiles: Vec<Tiles>,
     strip: Strip,
 }
 
-/// What the device has to do for a plan.
+/// Returns the job of the device for a plan.
 ///
 /// # Errors
-/// Why it cannot.
+/// The reason why the device does not support it.
 pub(super) fn job(plan: &WritePlan, gpu: &Gpu) -> std::result::Result<EncodeJob, Unsupported> {
     if plan.has_mask() {
         return Err(Unsupported::Mask);
@@ -98,12 +101,12 @@ pub(super) fn job(plan: &WritePlan, gpu: &Gpu) -> std::result::Result<EncodeJob,
     });
     let (predictor, compress) = (predictor.tag().into(), TileCodec::None);
     let job = EncodeJob { levels, bands: plan.bands, size, predictor, nan_to_nodata, compress };
-    // The driver compiles the kernels, and not every driver can.
+    // The driver compiles the kernels, which can fail.
     gpu.can_encode(&job).map_err(Unsupported::Kernel)?;
     Ok(job)
 }
 
-/// What the device has to do for a level.
+/// Returns the job of the device for a level.
 fn level(plan: &WritePlan, planned: &PlannedLevel, gpu: &Gpu) -> std::result::Result<EncodeLevel, Unsupported> {
     let downsample = match &planned.reduction {
         None => None,
@@ -130,10 +133,10 @@ fn level(plan: &WritePlan, planned: &PlannedLevel, gpu: &Gpu) -> std::result::Re
     Ok(EncodeLevel { width, height, block_width, block_height, tiled, planes, downsample })
 }
 
-/// What compresses the tiles on the device.
+/// Returns the codec that compresses the tiles on the device.
 ///
 /// # Errors
-/// Why NVIDIA's library cannot, if `encoder` demands it.
+/// The reason why the NVIDIA library does not support it, if `encoder` requires the library.
 pub(super) fn tile_codec(
     plan: &WritePlan,
     gpu: &Gpu,
@@ -153,7 +156,7 @@ pub(super) fn tile_codec(
     if encoder == CodecBackend::NvComp { Err(unsupported) } else { Ok(TileCodec::None) }
 }
 
-/// Takes all strips of the source through the device.
+/// Passes all strips of the source through the device.
 pub(super) fn run(
     state: &mut WriteState<'_>,
     gpu: &Gpu,
@@ -182,7 +185,8 @@ pub(super) fn run(
 }
 
 impl WriteState<'_> {
-    /// The thread of the write: compresses and appends the tiles of each strip, and gives memory back for later strips.
+    /// The thread of the write: compresses and appends the tiles of each strip, and returns memory for later
+    /// strips.
     fn compress_strips(
         &mut self,
         codec: TileCodec,
@@ -193,13 +197,13 @@ impl WriteState<'_> {
         let mut done = 0;
         while done < self.plan.height() {
             let waiting = Instant::now();
-            // If the other end is gone, its thread has panicked, and joining it passes the panic on.
+            // If the other end is closed, its thread panicked, and joining it propagates the panic.
             let EncodedStrip { tiles, strip } = encoded.recv().map_err(|_| Error::Cancelled)??;
             self.streamed.report.source_wait += waiting.elapsed();
             self.take_tiles(codec, &tiles, &strip)?;
             done = strip.rows.end;
             self.note_progress(done);
-            // At the end the other threads are gone, and the memory is freed.
+            // At the end the other threads have stopped, and the memory is freed.
             for tiles in tiles {
                 let _ = spent.send(tiles.into_memory());
             }
@@ -208,8 +212,9 @@ impl WriteState<'_> {
         Ok(())
     }
 
-    /// Memory for the strips that are in use at once: the raster that is written, if it lies on this device; rasters on the device, if the
-    /// source makes its rows there; else host memory, also for a raster on another device.
+    /// Allocates memory for the strips that are in use at the same time: the raster that is written, if it is
+    /// on this device; rasters on the device, if the source provides its rows there; else host memory, also
+    /// for a raster on another device.
     fn strip_memory(&self, gpu: &Gpu, source: &dyn RowSource, tallest: u64, strips: usize) -> Result<Vec<StripMemory>> {
         let count = STRIPS_IN_USE.min(strips);
         let measured = self.plan.has_statistics();
@@ -221,11 +226,12 @@ impl WriteState<'_> {
             };
             return (0..count).map(|_| memory()).collect();
         }
-        // The memory of these rasters is not counted, so it could exceed a budget. If the caller set a budget, the rows pass through the host.
+        // These rasters do not count against the caller's budget, so with a budget the rows go through the
+        // host.
         if !measured && self.config.gpu_memory_budget.is_none() && source.reads_on(gpu) {
             let (width, bands, dtype) = (self.plan.width(), self.plan.bands, self.plan.dtype);
             let raster = || DeviceRaster::new(gpu, dtype, bands, tallest, width, true).map(StripMemory::Device);
-            // One that is read into, one that is encoded.
+            // One raster for reading and one for encoding.
             match (0..count.min(2)).map(|_| raster()).collect::<swath_gpu::Result<Vec<_>>>() {
                 Err(error) if error.is_memory() => {}
                 memory => return Ok(memory?),
@@ -234,7 +240,8 @@ impl WriteState<'_> {
         (0..count).map(|_| Ok(StripMemory::Host(pin()?))).collect()
     }
 
-    /// Makes the device write to the file what it compresses, if the caller wants that and cuFile can.
+    /// Lets the device write its compressed blocks to the file, if the caller requests that and cuFile
+    /// supports it.
     fn set_up_direct_write(&mut self, gpu: &Gpu, codec: TileCodec, encoder: &mut TileEncoder) -> Result<()> {
         let storage = self.config.storage;
         if !matches!(codec, TileCodec::NvComp(_)) {
@@ -296,7 +303,7 @@ impl WriteState<'_> {
             jobs.extend(job_ranges(strip.rows.clone(), row_bytes as u64).map(Job::Statistics));
         }
         let done = self.workers.work(jobs, &views, self.spools, self.streamed);
-        // Tiles of two strips: these, and those that the device is making.
+        // Tiles of two strips: these, and those that the device is working on.
         let tiles = 2 * tiles.iter().map(Tiles::host_bytes).sum::<usize>();
         let held = STRIPS_IN_USE * strip.memory.on_host().map_or(0, |memory| memory.len()) + tiles;
         let report = &mut self.streamed.report;
@@ -304,10 +311,10 @@ impl WriteState<'_> {
         done
     }
 
-    /// Records the places of blocks that the device has written to the file.
+    /// Records the positions of blocks that the device has written to the file.
     fn take_written(&mut self, tiles: &Tiles, places: &[Range<u64>]) -> Result<()> {
         let mut places = places.iter();
-        // The frame of a COG repeats the last bytes of a block behind it.
+        // The trailer of a block in a COG repeats its last bytes.
         let behind = if self.plan.is_cog() { 4 } else { 0 };
         let Streamed { index, report, .. } = &mut *self.streamed;
         for of in &tiles.levels {
@@ -370,7 +377,7 @@ struct Pusher<'a> {
 }
 
 impl Pusher<'_> {
-    /// Encodes each strip that comes.
+    /// Encodes each strip that it receives.
     fn run(&mut self, full: &Receiver<Result<Strip>>, encoded: &SyncSender<Result<EncodedStrip>>) {
         for strip in full {
             let made = strip.and_then(|strip| {
@@ -385,7 +392,7 @@ impl Pusher<'_> {
         }
     }
 
-    /// Pushes rows; if the device has too little memory, in halves or without compression.
+    /// Pushes rows. If the device has too little memory, pushes them in halves or without compression.
     fn push(&mut self, input: InputRows<'_>, rows: Range<u64>, tiles: &mut Vec<Tiles>) -> Result<()> {
         let steps: Vec<LevelStep> =
             Schedule::new(&self.plan.levels).step(rows.clone()).into_iter().map(for_device).collect();
@@ -399,7 +406,7 @@ impl Pusher<'_> {
         };
         match after_push_error(error, count, min_rows, self.encoder.compresses()) {
             NextPush::Halves => {
-                // Whole block rows, so that no more rows are kept than must be.
+                // Whole block rows, so that no more rows than necessary are kept.
                 let half = (count / 2).next_multiple_of(min_rows).min(count - 1);
                 let middle = rows.start + half;
                 self.push(input, rows.start..middle, tiles)?;

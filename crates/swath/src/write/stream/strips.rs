@@ -1,14 +1,15 @@
-//! The strips of rows in which a write asks its source.
+//! The strips of rows that a write requests from its source.
 
 use std::ops::Range;
 
 use crate::write::plan::WritePlan;
 use crate::write::source::RowSource;
 
-/// A strip need not be larger than this to keep all threads busy.
+/// The largest useful strip in bytes: a larger one does not keep threads busier.
 const STRIP_BYTES: u64 = 16 << 20;
 
-/// The strips of an image: whole chunks of the source, at least a row of blocks where the source allows it, and no larger than is useful.
+/// Returns the strips of an image: whole chunks of the source, at least a row of blocks if the source allows
+/// it, and no larger than useful.
 pub(super) fn of(plan: &WritePlan, source: &dyn RowSource, buffer_bytes: u64) -> Vec<Range<u64>> {
     let (height, row_bytes) = (plan.height(), plan.row_bytes(0) as u64);
     // Two strips and the rows of the overviews are in memory at once: together about four strips.

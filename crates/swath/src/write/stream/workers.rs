@@ -47,7 +47,7 @@ pub(super) struct Workers<'a> {
     partials: Vec<Partial>,
 }
 
-/// What the threads of a write share.
+/// The data that the threads of a write share.
 struct Context<'a> {
     plan: &'a WritePlan,
     copied: Option<&'a PassthroughBlocks>,
@@ -55,14 +55,14 @@ struct Context<'a> {
     spare: SpareBatches,
 }
 
-/// What one thread keeps from job to job.
+/// The buffers that one thread reuses for every job.
 #[derive(Default)]
 struct WorkerScratch {
     encode: Scratch,
     pyramid: PyramidScratch,
 }
 
-/// Batches that were appended, for reuse: a write allocates only as many as are in use at once.
+/// Batches that were appended, for reuse: a write allocates only as many as are in use at one time.
 #[derive(Default)]
 struct SpareBatches(Mutex<Vec<EncodedBatch>>);
 
@@ -79,13 +79,13 @@ impl SpareBatches {
     }
 }
 
-/// Cuts `rows` into ranges of about [`JOB_BYTES`], of rows that have `row_bytes` each.
+/// Divides `rows` into ranges of about [`JOB_BYTES`]; each row has `row_bytes`.
 pub(super) fn job_ranges(rows: Range<u64>, row_bytes: u64) -> impl Iterator<Item = Range<u64>> {
     let step = rows_of_a_job(row_bytes);
     rows.clone().step_by(step as usize).map(move |start| start..(start + step).min(rows.end))
 }
 
-/// Rows of a job, if each needs `row_bytes` of source.
+/// Returns the number of rows of a job, if each needs `row_bytes` of source.
 pub(super) fn rows_of_a_job(row_bytes: u64) -> u64 {
     (JOB_BYTES / row_bytes.max(1)).max(1)
 }
@@ -113,7 +113,8 @@ impl<'a> Workers<'a> {
         }
     }
 
-    /// Does the jobs on all threads, and appends the blocks in the order of the jobs. `views` are the rows of each level.
+    /// Runs the jobs on all threads, and appends the blocks in the order of the jobs. `views` holds the rows
+    /// of each level.
     pub(super) fn work(
         &mut self,
         jobs: Vec<Job<'_>>,
@@ -132,7 +133,7 @@ impl<'a> Workers<'a> {
                 let work = move || queue.work(context, views, scratch, &done_to);
                 match std::thread::Builder::new().name("swath-encode".into()).spawn_scoped(scope, work) {
                     Ok(_) => started += 1,
-                    // Fewer threads still do all jobs.
+                    // If the system starts fewer threads, they still do all jobs.
                     Err(_) if started > 0 => {}
                     Err(source) => return Err(Error::Thread { cause: source }),
                 }
@@ -157,7 +158,7 @@ impl<'a> JobQueue<'a> {
         JobQueue { jobs, taken: AtomicUsize::new(0), stop: AtomicBool::new(false) }
     }
 
-    /// The work of one thread: does jobs until none is left or another one failed.
+    /// The loop of one thread: runs jobs until none is left or another thread failed.
     fn work(
         &self,
         context: &Context<'_>,
@@ -218,7 +219,7 @@ struct Appender<'a, 'b> {
 }
 
 impl Appender<'_, '_> {
-    /// Stores the results of `count` jobs in the order of the jobs, as soon as each can be.
+    /// Stores the results of `count` jobs in the order of the jobs, each as soon as possible.
     fn append_in_order(&mut self, count: usize, done: &Receiver<(usize, Result<Done>)>) -> Result<()> {
         let mut early: Vec<Option<Done>> = Vec::new();
         early.resize_with(count, || None);
