@@ -282,8 +282,8 @@ def _check_shape(data: Any, dims: tuple[str, ...]) -> None:
     for name in dims:
         if data.sizes[name] != sizes[name]:
             raise ValueError(
-                f"the array has no coordinates and {data.sizes[name]} of {sizes[name]} pixels along {name!r}: which of "
-                "them they are is not known. Read with parse_coordinates=True, assign coordinates, or delete "
+                f"the array has no coordinates and {data.sizes[name]} of {sizes[name]} pixels along {name!r}, "
+                "so its position is unknown. Read with parse_coordinates=True, assign coordinates, or delete "
                 "attrs['transform'] to write a file without georeferencing."
             )
 
