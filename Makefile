@@ -1,10 +1,10 @@
-# make test    everything, installing what the tests need first
-# make wheel   the Python package, in target/wheels
-# make bench   speed compared with other programs, results in bench/results
-# make bench-seeds  tiles moved one by one against one batch, on a simulated device
-# make fuzz    the fuzzer, for FUZZ_SECONDS
-# make features  the Cargo features, checked one by one
-# make ptx     the kernels for CUDA, after a change of one
+# make test         install what the tests need and run all tests
+# make wheel        build the Python package in target/wheels
+# make bench        compare the speed with other programs; results go to bench/results
+# make bench-seeds  compare tiles moved one by one with one batch, on a simulated device
+# make fuzz         run the fuzzer for FUZZ_SECONDS
+# make features     check the Cargo features one by one
+# make ptx          compile the kernels for CUDA; run it after a change of a kernel
 CARGO ?= cargo
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
@@ -16,7 +16,8 @@ WHEELS := target/wheels
 
 all: build
 
-# A Python with the programs that Swath is compared with. rasterio's newest wheels want Python 3.12, so the newest Python of the machine is taken.
+# A Python environment with the programs that the tests compare with. The newest wheels of rasterio need Python 3.12, so the
+# script uses the newest Python of the machine.
 $(VENV)/.ready: tests/interop/requirements.txt tests/python/requirements.txt
 	@scripts/venv $(VENV)
 	@touch $@
@@ -24,11 +25,11 @@ $(VENV)/.ready: tests/interop/requirements.txt tests/python/requirements.txt
 setup: $(VENV)/.ready opencl nvidia-wheels
 	@scripts/gdal-validator
 
-# OpenCL on the CPU: what the kernels run on in tests.
+# OpenCL on the CPU, on which the tests run the kernels.
 opencl:
 	@scripts/opencl
 
-# NVIDIA's libraries: what of them runs without a GPU is called in tests.
+# NVIDIA's libraries; the tests call the functions that run without a GPU.
 nvidia-wheels: $(VENV)/.ready
 	@scripts/nvidia-wheels $(PYTHON)
 
@@ -39,36 +40,37 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
-# The build without optional codecs, with each one alone and with all.
+# Checks the build without optional codecs, with each one alone and with all.
 features:
 	@CARGO=$(CARGO) scripts/features
 
 rust-test: opencl nvidia-wheels
 	$(CARGO) test --release --workspace -q
 
-# The kernels as PTX, which the CUDA driver compiles; after a change of a kernel file.
+# Compiles the kernels to PTX, which the CUDA driver compiles further. Run it after a change of a kernel file.
 ptx: $(VENV)/.ready
 	@$(PYTHON) scripts/ptx
 
 ptx-check: $(VENV)/.ready
 	@$(PYTHON) scripts/ptx --check
 
-# Every file of the corpus against what GDAL makes of it; says so loudly when the corpus is not there. The whole workspace is named
-# because features of dependencies are those of all its members: for one member alone nearly everything would be compiled again.
+# Compares every file of the corpus with GDAL's result; prints a notice if the corpus is missing. The command names the whole
+# workspace, because cargo unifies the features of dependencies over all members: for one member alone it would compile nearly
+# everything again.
 corpus:
 	$(CARGO) test --release --workspace --test corpus -- --nocapture --test-threads 1
 
-# What GDAL and tifffile write is read back equal; hostile files end in one sentence.
+# Swath, GDAL and tifffile read each other's files with equal pixels; malformed files give one sentence.
 interop: build setup
 	SWATH_BIN=$(SWATH) $(PYTHON) -m pytest tests/interop -q
 
-# The Python package. maturin takes what cargo has built already.
+# The Python package. maturin reuses what cargo has built.
 wheel: $(VENV)/.ready
 	@rm -rf $(WHEELS)
 	$(PYTHON) -m maturin build --quiet --release --interpreter $(PYTHON) --out $(WHEELS)
 	@ls -l $(WHEELS) | awk 'NR > 1 { printf "%s: %.1f MB\n", $$9, $$5 / 1e6 }'
 
-# The package as users install it.
+# Installs the package as users do.
 python: wheel
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(WHEELS)/*.whl
 
@@ -78,7 +80,7 @@ python-lint: python
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest --allowlist scripts/stubtest-types-only swath._swath
 
-# The Python package against rasterio, rioxarray, tifffile and the system it replaces.
+# Compares the Python package with rasterio, rioxarray, tifffile and xarray-spatial, which it replaces.
 python-test: build setup python-lint
 	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) -m pytest tests/python -q -n 2 --dist loadfile
 
@@ -94,11 +96,11 @@ bench: build setup python
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/latency.py --dir $(BENCH_DIR)
 	SWATH_BIN=$(SWATH) $(PYTHON) bench/write.py --dir $(BENCH_DIR)
 
-# What batching saves: tiles one by one against one batch, from a slow source to a simulated device and back.
+# Measures what batching saves: tiles one by one and as one batch, from a slow source to a simulated device and back.
 bench-seeds:
 	$(CARGO) bench -p swath-sim --bench seeds
 
-# Links between Markdown files, and rustdoc without warnings.
+# Checks the links between Markdown files, and builds rustdoc without warnings.
 docs:
 	@scripts/links
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps

@@ -1,4 +1,7 @@
-"""Fixtures: the reference system as a black box, the corpus. What cannot be compared is said loudly."""
+"""Fixtures: the reference system as a black box, and the corpus.
+
+A notice is printed for each comparison that cannot run.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from skipped import leave_out, left_out
 REFERENCE = "0.10.20"
 SHARED_CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 
-# Continuous integration must not fail by the luck of a seed; HYPOTHESIS_PROFILE=search looks for new examples.
+# Continuous integration must not fail because of a random seed; HYPOTHESIS_PROFILE=search looks for new examples.
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 settings.register_profile("ci", derandomize=True, database=None, deadline=None, suppress_health_check=QUIET)
 settings.register_profile(
@@ -27,7 +30,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def find_reference() -> tuple[ModuleType | None, str]:
-    """The reference's module, or None and why not."""
+    """The module of the reference, or None and the reason."""
     if sys.version_info < (3, 12):
         return None, f"xarray-spatial {REFERENCE} wants Python 3.12, this is {sys.version.split()[0]}"
     try:
@@ -41,7 +44,7 @@ def find_reference() -> tuple[ModuleType | None, str]:
 
 
 def find_corpus() -> tuple[Path | None, str]:
-    """The corpus, which lies outside the repository."""
+    """The corpus, which is outside the repository."""
     root = Path(os.environ.get("SWATH_CORPUS", SHARED_CORPUS))
     if (root / "index.csv").is_file():
         return root, ""
@@ -55,7 +58,7 @@ def found_reference() -> tuple[ModuleType | None, str]:
 
 @pytest.fixture
 def reference(found_reference: tuple[ModuleType | None, str], request: pytest.FixtureRequest) -> ModuleType:
-    """`xrspatial.geotiff`, called only, never looked into."""
+    """`xrspatial.geotiff`; tests call it but do not look into it."""
     module, reason = found_reference
     if module is None:
         leave_out(f"comparison with the reference: {reason}", request.node.nodeid)
@@ -83,7 +86,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def search_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where the examples find Swath, and xarray its engine: a package that is not installed has no entry points."""
+    """The search path on which the examples find Swath and xarray finds its engine: a package that is not installed
+    has no entry points.
+    """
     import swath
 
     places = [str(Path(swath.__file__).parents[1])]

@@ -61,7 +61,7 @@ def extent(array):
 
 
 @pytest.mark.parametrize("order", ["import swath; import xarray as xr", "import xarray as xr; import swath"])
-def test_accessor_is_there_whichever_is_imported_first(order):
+def test_accessor_is_registered_in_any_import_order(order):
     code = f"{order}; a = xr.DataArray([0.0]); print(type(a.swath).__name__, a.to_dataset(name='v').swath)"
     assert run(code).startswith("SwathDataArray <swath.xarray.accessor.SwathDataset")
 
@@ -136,7 +136,7 @@ def test_dataset_writes_the_variable_that_is_named_or_all(path, tmp_path):
     assert swath.open_geotiff(out).shape == (5, 5, 2)
 
 
-def test_window_is_what_lies_under_the_array(path):
+def test_window_is_the_part_that_the_array_covers(path):
     whole = swath.open_geotiff(path)
     part = whole[10:20, 30:45]
     got = part.swath.open_geotiff(path)
@@ -229,7 +229,7 @@ def test_another_crs_is_an_error(path, crs):
         template.swath.open_geotiff(path, coregister=True)
 
 
-def test_crs_that_is_none_is_an_error(path):
+def test_invalid_crs_is_an_error(path):
     pytest.importorskip("pyproj")
     with pytest.raises(ValueError, match="attrs\\['crs'\\]='junk' is not a valid CRS"):
         grid(15, 10, 3, 605, 10, 2, crs="junk").swath.open_geotiff(path)
@@ -240,7 +240,7 @@ def test_auto_reproject_with_nothing_to_reproject_is_a_plain_read(path):
     assert template.swath.open_geotiff(path, auto_reproject=True).identical(template.swath.open_geotiff(path))
 
 
-def test_templates_without_place_are_errors(path):
+def test_templates_without_coordinates_are_errors(path):
     with pytest.raises(ValueError, match="'y' and 'x' coordinates"):
         xr.DataArray(np.zeros((3, 3)), dims=("y", "x")).swath.open_geotiff(path)
     with pytest.raises(ValueError, match="not finite"):
@@ -305,7 +305,7 @@ def test_nodata_has_no_weight(tmp_path):
     assert np.array_equal(nearest.values[0], [1, 2, 3, 4, np.nan, 6], equal_nan=True)
 
 
-def test_auto_takes_nearest_for_whole_numbers_and_says_so(tmp_path):
+def test_auto_resamples_integers_with_nearest_and_reports_it(tmp_path):
     path = write(tmp_path / "i.tif", np.arange(64 * 64, dtype=np.int16).reshape(64, 64))
     template = grid(12.5, 10, 4, 632.5, 10, 2)
     with pytest.warns(UserWarning, match="chose 'nearest'"):
@@ -347,7 +347,7 @@ def test_cubic_is_sharper_than_linear_and_linear_beside_holes(tmp_path):
     assert hole.swath.open_geotiff(path, coregister=True, resampling="cubic").item() == 0
 
 
-def test_coregistered_attributes_tell_the_new_place(path):
+def test_coregistered_attributes_describe_the_new_grid(path):
     got = grid(12.5, 10, 5, 600, 10, 4).swath.open_geotiff(path, coregister=True)
     assert got.attrs["transform"] == (10.0, 0.0, 7.5, 0.0, -10.0, 605.0)
     assert got.attrs["crs"] == 32633 and np.isnan(got.attrs["nodata"])
@@ -366,7 +366,7 @@ def test_coregistered_attributes_tell_the_new_place(path):
         (grid(15, 10, 3, 605, 10, 3), {"allow_rotated": True}, "allow_rotated"),
     ],
 )
-def test_templates_that_are_no_grid_are_errors(path, template, keywords, match):
+def test_templates_without_a_regular_grid_are_errors(path, template, keywords, match):
     with pytest.raises(ValueError, match=match):
         template.swath.open_geotiff(path, coregister=True, **keywords)
 

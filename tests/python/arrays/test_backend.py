@@ -66,7 +66,7 @@ def half_broken(tmp_path):
     return path
 
 
-def test_variable_is_what_open_geotiff_reads(dem):
+def test_variable_equals_the_array_of_open_geotiff(dem):
     path, pixels = dem
     dataset, array = open_dataset(path), swath.open_geotiff(path)
     assert list(dataset.data_vars) == ["dem"]
@@ -83,7 +83,7 @@ def test_engine_is_registered_under_its_name():
     assert "Swath" in entry.description
 
 
-def test_nothing_is_read_before_it_is_looked_at(half_broken):
+def test_no_pixel_is_read_before_it_is_accessed(half_broken):
     dataset = open_dataset(half_broken)
     assert (dataset["broken"][:32, :32].values == 9).all()
     assert dataset["broken"][3, 4].item() == 9
@@ -216,7 +216,7 @@ def test_unpacked_by_either_name_without_complaint(dem, name):
     assert open_dataset(path, **{name: False})["dem"].dtype == np.int16
 
 
-def test_decoders_of_other_formats_are_no_error(dem):
+def test_decoding_options_of_other_formats_are_ignored(dem):
     dataset = open_dataset(dem[0], decode_times=False, decode_coords=True, use_cftime=None)
     assert open_dataset(dem[0], decode_cf=False).identical(dataset)
 
@@ -361,7 +361,7 @@ def test_target_of_auto_reproject_alone_does_not_resample(dem, says_no):
 
 
 @pytest.mark.parametrize("keywords", [{"coregister": False}, {"coregister": None, "auto_reproject": False}])
-def test_target_keywords_that_say_no_are_fine(dem, keywords):
+def test_target_keywords_that_are_false_are_accepted(dem, keywords):
     assert open_dataset(dem[0], **keywords)["dem"].shape == (120, 150)
 
 
@@ -370,7 +370,7 @@ def test_chunks_given_to_the_engine_itself_are_those_of_open_geotiff(dem):
     assert dataset["dem"].chunks == ((50, 50, 20), (50, 50, 50))
 
 
-def test_closed_datasets_are_no_error(dem):
+def test_closing_a_dataset_is_not_an_error(dem):
     with open_dataset(dem[0]) as dataset:
         assert pickle.loads(pickle.dumps(dataset)).identical(dataset)
     with open_dataset(dem[0], chunks={}) as dataset:

@@ -72,7 +72,7 @@ def bands(tmp_path_factory):
         ({}, (250,), (330,)),
     ],
 )
-def test_chunks_are_as_asked_for(tiled, chunks, rows, columns):
+def test_chunks_have_the_requested_sizes(tiled, chunks, rows, columns):
     path, pixels = tiled
     lazy = open_geotiff(path, chunks=chunks)
     assert lazy.chunks == (rows, columns)
@@ -80,7 +80,7 @@ def test_chunks_are_as_asked_for(tiled, chunks, rows, columns):
 
 
 @pytest.mark.parametrize("chunks", [True, 0, -2, (0, 5), (5, -7), (True, 5), "16", 16.0, (16.0, 4), [8, 8], (None, 5)])
-def test_chunks_that_are_none_say_what_chunks_are(tiled, chunks):
+def test_invalid_chunks_are_an_error_that_describes_chunks(tiled, chunks):
     with pytest.raises(ValueError, match=r"chunks must be a positive int or \(row, col\) tuple of positive ints, got"):
         open_geotiff(tiled[0], chunks=chunks)
 
@@ -148,7 +148,7 @@ def test_grid_cuts_cover_the_axis(length, start, step):
     assert all((start + edge) % step == 0 for edge in np.cumsum(sizes)[:-1])
 
 
-def test_bands_are_one_chunk_unless_asked_for(bands):
+def test_bands_are_one_chunk_by_default(bands):
     path, pixels = bands
     assert open_geotiff(path, chunks=50).chunks == ((50, 40), (50, 50), (5,))
     lazy = open_geotiff(path, chunks={"y": 50, "x": 50, "band": 2})

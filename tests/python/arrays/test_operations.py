@@ -315,7 +315,7 @@ def check_by_rioxarray(path: Path, array: xr.DataArray, values: np.ndarray, case
 
 
 @pytest.mark.parametrize("case", regular_cases(), ids=str)
-def test_the_file_is_what_the_array_says(case: Case, files: dict[str, Path], folder: Path) -> None:
+def test_the_file_describes_the_array(case: Case, files: dict[str, Path], folder: Path) -> None:
     array = result_of(case, files)
     path = target(folder)
     values = in_bands(array)
@@ -523,7 +523,7 @@ if hasattr(swath, "open_rasterio"):
 
     @pytest.mark.parametrize("mode", ["plain", "masked"])
     @pytest.mark.parametrize("selection", [name for name in ROTATED_SELECTIONS if not name.startswith("flip")])
-    def test_a_rotated_file_is_never_written_at_its_old_place(
+    def test_a_selection_of_a_rotated_file_does_not_keep_the_old_transform(
         selection: str, mode: str, files: dict[str, Path], tmp_path: Path
     ) -> None:
         """rioxarray gives rotated files no coordinates:
@@ -546,7 +546,7 @@ if hasattr(swath, "open_rasterio"):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_the_table_says_what_xarray_does_with_encoding(operation: Operation) -> None:
+def test_the_table_matches_what_xarray_does_with_encoding(operation: Operation) -> None:
     """`numbers` follows from xarray alone: if it drops `encoding`, the meaning of the file's numbers is lost."""
     rng = np.random.default_rng(0)
     array = xr.DataArray(

@@ -71,9 +71,7 @@ def test_attrs_and_values_are_stored_as_they_are(
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("keywords", [{}, {"masked": True}])
-def test_a_file_by_way_of_a_store_says_the_same_of_its_bands(
-    keywords: dict[str, Any], store: str, scene: str, tmp_path: Path
-) -> None:
+def test_band_metadata_survives_a_store(keywords: dict[str, Any], store: str, scene: str, tmp_path: Path) -> None:
     again = stored(open_geotiff(scene, **keywords), tmp_path, store)
     to_geotiff(again, tmp_path / "it.tif")
     with rasterio.open(scene) as one, rasterio.open(tmp_path / "it.tif") as two:
@@ -121,7 +119,7 @@ def test_the_nodata_value_of_floats_is_not_replaced_by_the_nan_of_xarray(
 
 
 @pytest.mark.parametrize("store", ["netcdf4", "zarr"])
-def test_pixels_that_a_mask_leaves_out_stay_missing(store: str, tmp_path: Path) -> None:
+def test_masked_pixels_stay_missing_in_a_store(store: str, tmp_path: Path) -> None:
     valid = np.ones((8, 9), bool)
     valid[2:4, 3] = False
     bands = (COUNTS % 250).astype("u1")
@@ -160,7 +158,7 @@ def test_tags_of_every_type_survive(store: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_a_file_without_a_place_does_not_get_one(store: str, tmp_path: Path) -> None:
+def test_a_file_without_georeferencing_does_not_get_one(store: str, tmp_path: Path) -> None:
     path = tagged(tmp_path / "a.tif", COUNTS[0], scale=None, tie=None, keys=None)
     to_geotiff(stored(open_geotiff(path), tmp_path, store), tmp_path / "it.tif")
     assert open_geotiff(tmp_path / "it.tif").attrs["georef_status"] == "none"

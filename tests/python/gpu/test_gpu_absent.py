@@ -1,4 +1,4 @@
-"""Machines without a GPU, or without CuPy: the contract's errors, and files that are written all the same."""
+"""Machines without a GPU or without CuPy: the errors of the contract, and files that are written by the CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIXELS = np.arange(40 * 50, dtype="u2").reshape(40, 50)
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is a GPU it is hidden, and so is CuPy."""
+    """Hides the GPU, if there is one, and CuPy."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.delenv("SWATH_STRICT", raising=False)
     monkeypatch.delenv("SWATH_DEVICE", raising=False)
@@ -28,8 +28,8 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("keywords", [{}, {"chunks": 16}, {"on_gpu_failure": "strict"}, {"band": 9}], ids=str)
-def test_reading_without_cupy_says_how_to_get_it(tmp_path: Path, keywords: dict[str, Any]) -> None:
-    # Before the file is looked at, as there would be nothing to do with it.
+def test_reading_without_cupy_names_the_package_to_install(tmp_path: Path, keywords: dict[str, Any]) -> None:
+    # Raised before the file is opened, because the read would be impossible.
     with pytest.raises(ImportError, match="cupy is required for GPU reads. Install it with: pip install cupy"):
         swath.open_geotiff(str(tmp_path / "none.tif"), gpu=True, **keywords)
 
@@ -63,7 +63,7 @@ def test_cupy_without_a_device_is_a_runtime_error(
 
 
 @pytest.mark.parametrize("cog", [False, True])
-def test_writing_without_a_device_is_done_by_the_cpu_and_told(tmp_path: Path, cog: bool) -> None:
+def test_writing_without_a_device_is_done_by_the_cpu_with_a_warning(tmp_path: Path, cog: bool) -> None:
     path, plain = tmp_path / "a.tif", tmp_path / "b.tif"
     report: dict[str, Any] = {}
     with pytest.warns(
@@ -77,9 +77,7 @@ def test_writing_without_a_device_is_done_by_the_cpu_and_told(tmp_path: Path, co
     assert path.read_bytes() == plain.read_bytes()
 
 
-def test_writing_without_a_device_is_an_error_where_that_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_without_a_device_is_an_error_in_strict_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.tif"
     for word in ("1", "true", "YES"):
         monkeypatch.setenv("SWATH_STRICT", word)
@@ -92,7 +90,7 @@ def test_writing_without_a_device_is_an_error_where_that_is_asked_for(
         swath.to_geotiff(PIXELS, str(path), gpu=True)
 
 
-def test_writing_on_the_cpu_says_nothing(tmp_path: Path) -> None:
+def test_writing_on_the_cpu_does_not_warn(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for gpu in (None, False):
@@ -100,7 +98,7 @@ def test_writing_on_the_cpu_says_nothing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "a.tif"), PIXELS)
 
 
-def test_reading_to_a_device_that_is_not_there_says_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_reading_to_a_missing_device_names_the_searched_places(tmp_path: Path) -> None:
     path = str(tmp_path / "a.tif")
     swath.to_geotiff(PIXELS, path)
     with pytest.raises(swath.DeviceError, match="there is no CUDA device: "):
@@ -136,7 +134,7 @@ def test_package_does_not_import_cupy() -> None:
 
 
 def test_numpy_bools_are_bools(tmp_path: Path) -> None:
-    # A comparison of numbers from an array gives one.
+    # Comparing numbers of an array gives a numpy bool.
     path = tmp_path / "a.tif"
     swath.to_geotiff(PIXELS, str(path), gpu=np.bool_(False))
     np.testing.assert_array_equal(swath.open_geotiff(path, gpu=np.bool_(False)).values, PIXELS)

@@ -1,4 +1,4 @@
-"""Arrays on a device, as other libraries see them: the array interface of CUDA, DLPack, and who keeps the memory."""
+"""Arrays on a device as seen by other libraries: CUDA's array interface, DLPack, and ownership of the memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulated_gpu import device_bytes, events, moved, on_gpu
 CPU, CUDA, OPENCL = 1, 2, 4
 
 
-# DLPack, as its specification has it.
+# The structures of the DLPack specification.
 class Device(ctypes.Structure):
     _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
 
@@ -65,7 +65,7 @@ _USED = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_v
 
 
 def look(capsule: Any, versioned: bool) -> Managed | ManagedVersioned:
-    """What is in a capsule, which stays its own."""
+    """Returns the content of a capsule without taking ownership."""
     name, kind = (b"dltensor_versioned", ManagedVersioned) if versioned else (b"dltensor", Managed)
     managed = kind.from_address(_pointer(capsule, name))
     managed.capsule = capsule
@@ -73,7 +73,7 @@ def look(capsule: Any, versioned: bool) -> Managed | ManagedVersioned:
 
 
 def consume(capsule: Any, versioned: bool) -> Managed | ManagedVersioned:
-    """Take what is in a capsule, as `from_dlpack` of a library does."""
+    """Takes the content of a capsule, like `from_dlpack` of a library."""
     managed = look(capsule, versioned)
     del managed.capsule
     _set_name(capsule, _USED[b"dltensor_versioned" if versioned else b"dltensor"])
@@ -81,7 +81,7 @@ def consume(capsule: Any, versioned: bool) -> Managed | ManagedVersioned:
 
 
 def image(path: Path, array: Any, **keywords: Any) -> Any:
-    """A file with these pixels, opened."""
+    """An opened file with these pixels."""
     from swath import _swath
 
     tifffile.imwrite(path, array, tile=(32, 32), compression="zlib", **keywords)
@@ -98,7 +98,7 @@ def test_structures_have_the_sizes_of_the_specification() -> None:
 
 @on_gpu
 @pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8", "c16"])
-def test_array_interface_says_what_the_array_is(tmp_path: Path, dtype: str) -> None:
+def test_array_interface_describes_the_array(tmp_path: Path, dtype: str) -> None:
     pixels = ramp(40, 50, dtype=dtype)
     array, report = image(tmp_path / "a.tif", pixels).read_to_device(strict=True)
     interface = array.__cuda_array_interface__
@@ -126,7 +126,7 @@ def test_bands_are_where_they_were_asked_to_be(tmp_path: Path) -> None:
 
 
 @on_gpu
-def test_cupy_takes_it_where_it_lies_and_keeps_it(tmp_path: Path) -> None:
+def test_cupy_uses_the_memory_without_a_copy_and_keeps_it(tmp_path: Path) -> None:
     import cupy
 
     pixels = ramp(64, 96)
@@ -165,7 +165,7 @@ def test_capsule_has_the_layout_of_the_specification(tmp_path: Path, versioned: 
         assert (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) == (code, pixels.itemsize * 8, 1)
         assert (tensor.ndim, tensor.byte_offset) == (pixels.ndim, 0)
         assert tuple(tensor.shape[: tensor.ndim]) == pixels.shape
-        # Of DLPack strides count elements.
+        # DLPack strides count elements.
         assert tuple(tensor.strides[: tensor.ndim]) == tuple(step // pixels.itemsize for step in pixels.strides)
 
 
@@ -183,7 +183,7 @@ def test_memory_goes_when_the_last_consumer_lets_go(tmp_path: Path, versioned: b
     assert device_bytes() == held, "two consumers are left"
     taken[0].deleter(ctypes.addressof(taken[0]))
     assert device_bytes() == held, "one consumer is left"
-    # From a thread that Python knows nothing of while it runs: foreign functions are called without the GIL.
+    # Called without the GIL from a thread that Python did not start, like a foreign function.
     thread = threading.Thread(target=taken[1].deleter, args=(ctypes.addressof(taken[1]),))
     thread.start()
     thread.join()
@@ -192,7 +192,7 @@ def test_memory_goes_when_the_last_consumer_lets_go(tmp_path: Path, versioned: b
 
 @on_gpu
 @pytest.mark.parametrize("versioned", [False, True])
-def test_capsule_that_nobody_takes_gives_its_memory_back(tmp_path: Path, versioned: bool) -> None:
+def test_unused_capsule_frees_its_memory(tmp_path: Path, versioned: bool) -> None:
     array, _ = image(tmp_path / "a.tif", ramp(64, 64)).read_to_device()
     held = device_bytes()
     capsule = array.__dlpack__(max_version=(2, 0) if versioned else (0, 8))
@@ -262,7 +262,7 @@ def test_used_capsule_is_refused(tmp_path: Path) -> None:
     capsule = array.__dlpack__()
 
     class Once:
-        """An array whose producer hands out one capsule for ever."""
+        """An array whose producer always returns the same capsule."""
 
         def __dlpack_device__(self) -> tuple[int, int]:
             return CUDA, 0
@@ -279,7 +279,7 @@ def test_used_capsule_is_refused(tmp_path: Path) -> None:
 
 
 @on_gpu
-def test_array_of_opencl_is_none_of_cuda(tmp_path: Path) -> None:
+def test_opencl_array_has_no_cuda_interface(tmp_path: Path) -> None:
     pixels = ramp(40, 50)
     os.environ["SWATH_OPENCL_DEVICE"] = "cpu"
     array, report = image(tmp_path / "a.tif", pixels).read_to_device(device="opencl", strict=True)
@@ -311,7 +311,7 @@ def test_device_that_was_lost_is_opened_again(tmp_path: Path) -> None:
 
 
 @on_gpu
-def test_errors_say_which_device_is_missing(tmp_path: Path) -> None:
+def test_errors_name_the_missing_device(tmp_path: Path) -> None:
     from swath.errors import DeviceError, DeviceMemoryError
 
     file = image(tmp_path / "a.tif", ramp(40, 50))

@@ -1,4 +1,4 @@
-"""`open_geotiff(gpu=True)`: the CPU's pixels on a device, whatever happens there."""
+"""`open_geotiff(gpu=True)`: the pixels of the CPU on a device, also when the device fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def written(path: Path, data: xr.DataArray, **keywords: Any) -> str:
 
 
 def same(on_gpu: xr.DataArray, on_cpu: xr.DataArray) -> None:
-    """The same array, one in device memory."""
+    """Checks that two arrays are equal, one of them in device memory."""
     import cupy
 
     assert isinstance(on_gpu.data, cupy.ndarray)
@@ -127,7 +127,7 @@ def test_window_decodes_its_own_blocks_and_nothing_comes_back(tmp_path: Path) ->
     report: dict[str, Any] = {}
     array = swath.open_geotiff(path, gpu=True, window=(16, 16, 48, 64), report=report)
     assert report["blocks"] == 2 * 3
-    # The status of each block is all that the host sees.
+    # The host receives only the status of each block.
     assert moved("download") < 4096 < array.nbytes
     assert swath.last_report() == report
 
@@ -176,14 +176,14 @@ def test_lazy_array_travels_and_is_known_again(tmp_path: Path) -> None:
 
 @on_gpu
 @pytest.mark.parametrize("fault", ["launch:1+", "upload:1", "alloc:1+", "stream:1+", "pin:1+"])
-def test_device_that_fails_leaves_the_work_to_the_cpu_and_says_so(tmp_path: Path, fault: str) -> None:
+def test_failing_device_leaves_the_read_to_the_cpu_with_a_warning(tmp_path: Path, fault: str) -> None:
     import cupy
 
     import swath
 
     path = written(tmp_path / "a.tif", dem(dtype="int16", nodata=0))
     taken = cupy.asarray
-    # The device is well again when CuPy wants the array of the CPU there.
+    # The device works again when CuPy uploads the array of the CPU.
     cupy.asarray = lambda value, dtype=None: _after_the_fault(taken, value, dtype)
     try:
         report: dict[str, Any] = {}
@@ -243,7 +243,7 @@ def test_strict_reaches_the_chunks(tmp_path: Path) -> None:
 
 
 @on_gpu
-def test_codec_without_a_kernel_is_decoded_by_the_cpu_and_told(tmp_path: Path) -> None:
+def test_codec_without_a_kernel_is_decoded_by_the_cpu_and_reported(tmp_path: Path) -> None:
     import swath
 
     path = written(tmp_path / "a.tif", dem(), compression="lerc")
@@ -256,14 +256,14 @@ def test_codec_without_a_kernel_is_decoded_by_the_cpu_and_told(tmp_path: Path) -
 
 
 @on_gpu
-def test_memory_that_is_not_there_is_a_memory_error(tmp_path: Path) -> None:
+def test_too_little_device_memory_is_a_memory_error(tmp_path: Path) -> None:
     import swath
 
     path = written(tmp_path / "a.tif", dem(128, 128))
     with told(MEMORY="50000"):
         with pytest.raises(MemoryError, match="65536 bytes"):
             swath.open_geotiff(path, gpu=True, on_gpu_failure="strict")
-        # And the array of the CPU finds no room either: there is nothing left to try.
+        # The array of the CPU does not fit either, so no option is left.
         with pytest.raises(RuntimeError, match="OUT_OF_MEMORY"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             swath.open_geotiff(path, gpu=True)

@@ -1,4 +1,4 @@
-"""Writing from a device: pixels are cut and compressed where they lie, or by the CPU if the device fails."""
+"""Writing from a device: the device splits and compresses pixels, or the CPU does if the device fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def on_device(data: xr.DataArray) -> xr.DataArray:
 
 
 def looked_at_by_nobody() -> bool:
-    """CuPy was not asked for a copy on the host."""
+    """Checks that CuPy made no copy on the host."""
     return "get" not in sys.modules["cupy"].log
 
 
@@ -50,7 +50,7 @@ def test_pixels_never_come_to_the_host(tmp_path: Path, keywords: dict[str, Any])
     swath.to_geotiff(data, path, tile_size=64, report=report, **keywords)
     assert looked_at_by_nobody()
     assert (report["device"], report["compressed_by"][:6], report["fallbacks"]) == ("cuda", "nvCOMP", [])
-    # Tables for nvCOMP go there; compressed tiles and their sizes come back.
+    # Tables for nvCOMP are uploaded; compressed tiles and their sizes are downloaded.
     assert moved("upload") - uploads < 4096
     assert moved("download") - downloads < data.nbytes / 3
     np.testing.assert_array_equal(data.data._copy_to_host(), before, "the source was written to")
@@ -94,7 +94,7 @@ def test_stream_of_the_producer_is_waited_for(tmp_path: Path) -> None:
 
 
 @on_gpu
-def test_stream_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_invalid_stream_is_refused(tmp_path: Path) -> None:
     from swath import _swath
 
     class Odd:
@@ -126,7 +126,7 @@ def test_stream_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 class Hidden:
-    """An array that has DLPack only, in the old way or the new."""
+    """An array that has only DLPack, in the old or the new version."""
 
     def __init__(self, array: Any, versioned: bool) -> None:
         self.array, self.versioned, self.streams = array, versioned, []
@@ -154,7 +154,7 @@ def test_other_libraries_hand_theirs_over_by_dlpack(tmp_path: Path, versioned: b
     second = str(tmp_path / "b.tif")
     swath.to_geotiff(array, second)
     np.testing.assert_array_equal(tifffile.imread(second), dem().values)
-    # Stream 1 is the one that was waited for.
+    # Stream 1 is the one that Swath waited for.
     assert array.streams == [1] and swath.last_report()["device"] == "cuda"
     gc.collect()
     assert device_bytes() >= held
@@ -297,7 +297,7 @@ def test_seed5_dask_of_any_order_streams_the_bytes_of_an_eager_write(tmp_path: P
 
 
 @on_gpu
-def test_what_was_read_lazily_is_written_lazily(tmp_path: Path) -> None:
+def test_lazy_arrays_are_written_lazily(tmp_path: Path) -> None:
     import swath
 
     first, second = str(tmp_path / "a.tif"), str(tmp_path / "b.tif")
@@ -317,7 +317,7 @@ def test_what_was_read_lazily_is_written_lazily(tmp_path: Path) -> None:
         *[("dask", f"{fault}:1+") for fault in ("launch", "copy")],
     ],
 )
-def test_device_that_fails_leaves_the_file_to_the_cpu_and_says_so(tmp_path: Path, kind: str, fault: str) -> None:
+def test_failing_device_leaves_the_write_to_the_cpu_with_a_warning(tmp_path: Path, kind: str, fault: str) -> None:
     import swath
 
     data = {"numpy": dem, "cupy": lambda: on_device(dem()), "dask": lambda: on_device(dem()).chunk(64)}[kind]()
@@ -346,7 +346,7 @@ def test_device_that_fails_leaves_the_file_to_the_cpu_and_says_so(tmp_path: Path
 
 
 @on_gpu
-def test_error_of_the_users_own_tasks_is_no_failure_of_the_device(tmp_path: Path) -> None:
+def test_error_of_a_user_task_is_not_a_device_failure(tmp_path: Path) -> None:
     import cupy
 
     import swath
@@ -406,7 +406,7 @@ def test_rows_of_a_producer_may_be_anywhere(tmp_path: Path) -> None:
             return np.ascontiguousarray(part)
         if start % 48 == 16:
             return cupy.asarray(part)
-        # Its bands lie one behind the other: another order of memory, the same array.
+        # Its bands are stored one after the other: another memory order of the same array.
         return cupy.asarray(np.ascontiguousarray(part.transpose(2, 0, 1))).transpose(1, 2, 0)
 
     path = str(tmp_path / "a.tif")

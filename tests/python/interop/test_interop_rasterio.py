@@ -61,7 +61,7 @@ def equal(ours: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any]) -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
 @pytest.mark.filterwarnings("ignore")
-def test_pixels_place_and_levels_are_those_of_gdal(sample: Sample, made: Callable[[Sample], Path]) -> None:
+def test_pixels_transform_and_levels_are_those_of_gdal(sample: Sample, made: Callable[[Sample], Path]) -> None:
     path = made(sample)
     ours = swath.open_geotiff(path, allow_rotated=True, allow_unparseable_crs=True, allow_invalid_nodata=True)
     with rasterio.open(path) as dataset:

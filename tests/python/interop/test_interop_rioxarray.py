@@ -67,7 +67,7 @@ def test_lazy_pixels(file: Path) -> None:
     np.testing.assert_array_equal(ours.compute().values, theirs.compute().values, strict=True)
 
 
-def test_rio_accessor_knows_where_ours_lies(file: Path) -> None:
+def test_rio_accessor_finds_crs_and_transform(file: Path) -> None:
     """`.rio` finds the CRS and, from the coordinates, the transform of an array that Swath opened."""
     ours, theirs = swath.open_geotiff(file), theirs_of(file)
     if "crs" in ours.attrs:
@@ -94,7 +94,7 @@ def test_clip_box_is_bbox(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"masked": True}, {"chunks": 16}], ids=str)
-def test_what_rioxarray_opened_swath_writes(file: Path, options: dict[str, Any], tmp_path: Path) -> None:
+def test_swath_writes_arrays_of_rioxarray(file: Path, options: dict[str, Any], tmp_path: Path) -> None:
     """Dims (band, y, x), a spatial_ref coordinate and rioxarray's attrs: the written file equals the source."""
     target = tmp_path / "again.tif"
     opened = theirs_of(file, **options)
@@ -111,7 +111,7 @@ def test_what_rioxarray_opened_swath_writes(file: Path, options: dict[str, Any],
         np.testing.assert_allclose(np.array(again.rio.transform()), np.array(opened.rio.transform()), rtol=1e-12)
 
 
-def test_what_swath_wrote_rioxarray_opens(tmp_path: Path) -> None:
+def test_rioxarray_opens_files_of_swath(tmp_path: Path) -> None:
     path = tmp_path / "a.tif"
     array = place(ramp((40, 50), "f4"), nodata=-1)
     array.values[2:5] = np.nan

@@ -135,7 +135,7 @@ def test_rioxarray_gives_the_same(name: str, way: str, mode: str, call: str, fil
 
 
 @pytest.mark.parametrize(("name", "way", "mode"), combinations())
-def test_rioxarray_finds_place_and_nodata(name: str, way: str, mode: str, files: dict[str, Path]) -> None:
+def test_rioxarray_finds_transform_crs_and_nodata(name: str, way: str, mode: str, files: dict[str, Path]) -> None:
     found, expected = ours(files[name], way, mode), theirs(files[name], mode)
     assert_same(found, expected)
     assert found.rio.bounds() == pytest.approx(expected.rio.bounds())
@@ -300,7 +300,7 @@ def physical_values(path: Path) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("backend", ["numpy", "dask"])
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize(("name", "way", "mode"), combinations(STORED))
-def test_stores_keep_values_and_place(
+def test_stores_keep_values_and_georeferencing(
     name: str, way: str, mode: str, store: str, backend: str, files: dict[str, Path], tmp_path: Path
 ) -> None:
     door, _, spatial_ref = way.partition("+")

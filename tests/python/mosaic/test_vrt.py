@@ -1,4 +1,4 @@
-"""Reading mosaics: GDAL's pixels, the contract's errors, nothing outside of the folder."""
+"""Reading mosaics: GDAL's pixels, the errors of the contract, no access outside the folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ A = np.arange(1, 17, dtype="u1").reshape(4, 4)
 
 @pytest.fixture
 def folder(tmp_path):
-    """a.tif and b.tif, to lie side by side."""
+    """a.tif and b.tif, to be placed side by side."""
     (tmp_path / "m").mkdir()
     tif(tmp_path / "m" / "a.tif", A)
     tif(tmp_path / "m" / "b.tif", A + 50, x=104)
@@ -77,7 +77,7 @@ class TestPixels:
 
     @pytest.mark.parametrize("kind", ["SimpleSource", "ComplexSource"])
     def test_later_sources_cover_earlier_ones(self, folder, kind):
-        """Where they have data; only ComplexSource knows where that is."""
+        """Where they have data; only ComplexSource has a nodata value."""
         tif(folder / "n.tif", np.where(A % 3 == 0, 0, A).astype("u1"), nodata=0)
         over = source("n.tif", kind=kind, inside="<NODATA>0</NODATA>")
         path = of(folder, band(source("b.tif") + over), size=(4, 4))
@@ -106,7 +106,7 @@ class TestPixels:
                 np.testing.assert_array_equal(part, whole[top:, left:])
 
     def test_few_rows_are_held_at_once(self, folder, monkeypatch):
-        """Of sources as they are and of those that are thinned out, whichever way they lie."""
+        """For sources that are used unchanged and for downsampled ones, in any position."""
         tif(
             folder / "big.tif",
             np.arange(300 * 200, dtype="u2").reshape(300, 200),
@@ -154,7 +154,7 @@ class TestPixels:
         assert open_geotiff(path).values.tolist() == [[2**63 - 1, 2**53 + 1], [-(2**63), 0]]
 
     def test_scales_are_as_exact_as_those_of_gdal(self, folder):
-        """Which goes through float32 on its way from float64 to Float32, but not from or to longer integers."""
+        """GDAL goes through float32 from float64 to Float32, but not from or to longer integers."""
         rng = np.random.default_rng(0)
         for own in ("f8", "i4", "u2"):
             tif(folder / "s.tif", (rng.random((32, 32)) * 1e5).astype(own))
@@ -168,7 +168,7 @@ class TestPixels:
             check_pixels(of(folder, band(source("c.tif"), dtype=dtype)))
 
     def test_few_sources_are_read_for_a_small_window(self, folder):
-        """The other may be broken, or as large as it likes."""
+        """The other source may be broken or of any size."""
         (folder / "b.tif").write_bytes(b"II*\0nonsense")
         read = open_geotiff(of(folder, band(BOTH)), window=(0, 0, 4, 4))
         np.testing.assert_array_equal(read.values, A)
@@ -206,7 +206,7 @@ def random_mosaic(folder, rng):
     bands = []
     for index in range(rng.integers(1, 4)):
         sources = "".join(random_source(rng, files, index, width, height) for _ in range(rng.integers(0, 5)))
-        # GDAL reads other texts as 64-bit integers in ways of its own.
+        # GDAL reads other texts as 64-bit integers in its own way.
         texts = ["0", "5", "255"] if dtype in ("UInt64", "Int64") else ["0", "5", "nan", "-9999", "300", "1.5"]
         nodata = None if rng.random() < 0.5 else texts[rng.integers(len(texts))]
         bands.append(band(sources, dtype=dtype, nodata=nodata))
@@ -338,7 +338,7 @@ class TestNodata:
         read = open_geotiff(of(folder, band(source("a.tif"), dtype="Float32", nodata=-1)), masked=True)
         assert np.isnan(read.values[:, 4:]).all() and read.dtype == np.float32
 
-    def test_a_value_that_no_pixel_can_have_masks_nothing(self, folder):
+    def test_a_value_that_no_pixel_can_equal_masks_nothing(self, folder):
         read = open_geotiff(of(folder, band(BOTH, nodata=-9999)), masked=True)
         assert read.dtype == np.uint8 and repr(read.attrs["masked_nodata"]) == "0"
         assert read.attrs["nodata"] == -9999 and "_FillValue" not in read.encoding
@@ -366,7 +366,7 @@ class TestNodata:
 
 class TestRefusals:
     @pytest.mark.parametrize("kind", ["VRTWarpedDataset", "VRTPansharpenedDataset", "VRTProcessedDataset"])
-    def test_datasets_that_are_no_mosaics(self, folder, kind):
+    def test_vrt_that_is_not_a_mosaic_is_refused(self, folder, kind):
         with pytest.raises(UnsupportedGeoTIFFFeatureError, match="subClass"):
             open_geotiff(of(folder, band(BOTH), attributes=f' subClass="{kind}"'))
 
@@ -563,7 +563,7 @@ class TestContainment:
                 open_geotiff(of(folder, band(source(name, relative=relative))))
 
     def test_a_link_that_changes_later_leads_nowhere_else(self, folder, outside):
-        """What was checked is what is opened."""
+        """The path that was checked is the path that is opened."""
         link = folder / "link.tif"
         link.symlink_to(folder / "a.tif")
         lazy = open_geotiff(of(folder, band(source("link.tif")), size=(4, 4)), chunks=4)
@@ -630,7 +630,7 @@ class TestMissingSources:
         path = of(folder, band(self.SOURCES))
         with pytest.raises(FileNotFoundError):
             open_geotiff(path, missing_sources="warn")
-        # Chunks too, when they are opened: not hours later, when one of them is computed.
+        # Also for chunks, when they are opened: not hours later, when one of them is computed.
         with pytest.raises(FileNotFoundError, match="1 missing source"):
             open_geotiff(path, missing_sources="warn", chunks=4)
         with pytest.warns(GeoTIFFFallbackWarning, match="Chunked"):
@@ -668,7 +668,7 @@ class TestMissingSources:
         read = open_geotiff(path, missing_sources="warn").values
         expected = np.zeros((4, 8), "f4")
         expected[:, :4] = A
-        expected[:, 4:6] = np.nan  # Nothing else covers it.
+        expected[:, 4:6] = np.nan  # No other source covers it.
         expected[0, 2] = np.nan  # The other source has no data there.
         np.testing.assert_array_equal(read, expected)
 
@@ -679,7 +679,7 @@ class TestMissingSources:
         np.testing.assert_array_equal(read[:, :, 0], np.hstack([A, A + 50]))
         np.testing.assert_array_equal(read[:, :, 1], np.hstack([A, np.full((4, 4), np.nan)]))
 
-    def test_what_is_not_read_is_not_missed(self, folder):
+    def test_missing_source_outside_the_window_is_no_error(self, folder):
         path = of(folder, band(self.SOURCES), band(source("a.tif")))
         for reading in ({"window": (0, 0, 4, 4)}, {"band": 1}, {"band": 1, "chunks": 2}):
             with warnings.catch_warnings():
@@ -719,7 +719,7 @@ class TestLimits:
         ],
         ids=str,
     )
-    def test_what_is_decoded_to_be_thinned_out_counts(self, folder, reference, reading, decoded):
+    def test_pixels_decoded_for_downsampling_count(self, folder, reference, reading, decoded):
         tif(folder / "big.tif", np.arange(10_000, dtype="u2").reshape(100, 100))
         path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 10, 10)), dtype="UInt16"), size=(10, 10))
         for module in (swath, reference):
@@ -732,7 +732,7 @@ class TestLimits:
         tif(folder / "big.tif", np.arange(10_000, dtype="u2").reshape(100, 100))
         path = of(folder, band(source("big.tif", (0, 0, 100, 100), (0, 0, 10, 10)), dtype="UInt16"), size=(10, 10))
         whole = open_geotiff(path).values
-        monkeypatch.setattr(canvas, "AT_ONCE", 2000)  # Two rows of the mosaic, which span eleven of the source.
+        monkeypatch.setattr(canvas, "AT_ONCE", 2000)  # Two rows of the mosaic, which cover eleven of the source.
         np.testing.assert_array_equal(open_geotiff(path, max_pixels=11 * 91).values, whole)
         with pytest.raises(PixelSafetyLimitError, match="11 x 91 x 1 = 1,001 pixels to be resampled"):
             open_geotiff(path, max_pixels=11 * 91 - 1)
@@ -760,8 +760,8 @@ class TestChunks:
         assert 400 <= len(tasks) <= 402
         assert sorted(tasks)[-2] < 2000 < sorted(tasks)[-1]
 
-    def test_names_tell_what_is_read(self, folder):
-        """dask takes arrays of one name for one array."""
+    def test_dask_names_differ_for_different_reads(self, folder):
+        """dask treats arrays with the same name as the same array."""
         path = of(folder, band(BOTH, nodata=5))
         readings = [{}, {"masked": True}, {"window": (0, 0, 4, 4)}, {"chunks": 2}]
         names = [open_geotiff(path, **{"chunks": 4} | reading).data.name for reading in readings]
@@ -785,7 +785,7 @@ class TestChunks:
 
 
 class TestGpu:
-    """The mosaic is put together on the CPU, then uploaded. What uploads is tested elsewhere."""
+    """The CPU assembles the mosaic, then it is uploaded. Other tests cover the upload."""
 
     class OnDevice(np.ndarray):
         """An array in other memory."""
@@ -820,7 +820,7 @@ class TestGpu:
 
 
 class TestAgainstTheReference:
-    """Where GDAL and the reference agree, so do we: attrs, coordinates, errors."""
+    """Where GDAL and the reference agree, Swath agrees too: attrs, coordinates, errors."""
 
     CASES = {
         "plain": (dict(), dict()),

@@ -1,4 +1,4 @@
-"""Tile directories: `to_geotiff` to a name that ends with `.vrt`."""
+"""Tile directories: `to_geotiff` to a name that ends in `.vrt`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def listing(folder):
 
 
 def check_like_a_file(tmp_path, data, **options):
-    """The mosaic is what one file of the same array is, to Swath and to GDAL."""
+    """Checks that Swath and GDAL read the mosaic like one file of the same array."""
     mosaic, whole = str(tmp_path / "a.vrt"), str(tmp_path / "whole.tif")
     assert to_geotiff(data, mosaic, **options) == mosaic
     to_geotiff(data, whole, **options)
@@ -63,7 +63,7 @@ class TestWhatIsWritten:
         check_like_a_file(tmp_path, placed(PIXELS).chunk({"y": 17, "x": 25}))
         assert len(os.listdir(tmp_path / "a_tiles")) == 6
 
-    def test_each_tile_is_a_file_in_its_place(self, tmp_path):
+    def test_each_tile_is_a_file_at_its_position(self, tmp_path):
         data = placed(PIXELS, nodata=7.0)
         to_geotiff(data, tmp_path / "a.vrt", tile_size=32)
         for name, rows, columns in [("00_00", (0, 32), (0, 32)), ("01_01", (32, 40), (32, 50))]:
@@ -101,7 +101,7 @@ class TestWhatIsWritten:
         assert listing(tmp_path) == []
 
     def test_points(self, tmp_path):
-        """GDAL puts them where they are, and they come back as points, to the last bit."""
+        """GDAL reads them at their position, and they are read back as points, to the last bit."""
         place = (0.3, 0.0, 0.1, 0.0, -0.7, 1 / 3)
         points = placed(PIXELS, raster_type="point", transform=place).drop_vars(["y", "x"])
         mosaic = check_like_a_file(tmp_path, points, tile_size=32)
@@ -148,12 +148,12 @@ class TestWhatIsWritten:
         assert float(tags["STATISTICS_MEAN"]) == pytest.approx(PIXELS.mean(dtype="f8"), rel=1e-12)
         assert float(tags["STATISTICS_STDDEV"]) == pytest.approx(PIXELS.std(dtype="f8"), rel=1e-12)
 
-    def test_gdal_reads_what_is_beside_a_mosaic_in_it(self, tmp_path):
+    def test_gdal_reads_classes_from_the_index_of_a_mosaic(self, tmp_path):
         to_geotiff(placed((PIXELS % 3).astype("u1"), category_names=["a", "b<&", ""]), tmp_path / "a.vrt", tile_size=32)
         names = [each.text or "" for each in ElementTree.parse(tmp_path / "a.vrt").getroot().iter("Category")]
         assert names == ["a", "b<&", ""] == open_geotiff(tmp_path / "a.vrt").attrs["category_names"]
 
-    def test_sidecars_of_a_mosaic_that_was_there_go(self, tmp_path):
+    def test_sidecars_of_a_replaced_mosaic_are_removed(self, tmp_path):
         (tmp_path / "a.vrt.aux.xml").write_text("<PAMDataset><SRS>old</SRS></PAMDataset>")
         to_geotiff(placed(PIXELS.astype("u1"), category_names=["x"]), tmp_path / "a.vrt")
         assert "old" not in (tmp_path / "a.vrt.aux.xml").read_text()
@@ -231,12 +231,12 @@ class TestDask:
 
 class TestAllOrNothing:
     @pytest.mark.parametrize("options", [{"cog": True}, {"overview_levels": [2]}, {"tiled": False}, {"tile_size": 10}])
-    def test_what_a_mosaic_cannot_be(self, tmp_path, options):
+    def test_unsupported_mosaic_options_are_refused(self, tmp_path, options):
         with pytest.raises(ValueError, match=next(iter(options))):
             to_geotiff(placed(PIXELS), tmp_path / "a.vrt", **options)
         assert listing(tmp_path) == []
 
-    def test_tiles_that_are_there_are_kept(self, tmp_path):
+    def test_existing_tiles_are_kept(self, tmp_path):
         to_geotiff(placed(PIXELS), tmp_path / "a.vrt", tile_size=48)
         before = listing(tmp_path)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""open_rasterio: what a user of rioxarray relies on, and where Swath does more. The comparison is a test of its own."""
+"""open_rasterio: behaviour that users of rioxarray rely on, and Swath's additions. A separate test compares both."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCALES, OFFSETS, NAMES = (0.5, 2.0, 0.1), (0.0, -3.0, 10.0), ("blue", "red", "ni
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Three bands with nodata, names, units and scales of their own."""
+    """Three bands with nodata, and with their own names, units and scales."""
     path = tmp_path_factory.mktemp("packed") / "packed.tif"
     profile = {"tiled": True, "blockxsize": 16, "blockysize": 32}
     about = {"scales": SCALES, "offsets": OFFSETS, "descriptions": NAMES, "units": ("m", "m", "K")}
@@ -54,7 +54,7 @@ def simple(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The windows and bands that are read."""
+    """Records the windows and bands that are read."""
     seen: list[Any] = []
     read = ReadPlan.read
 
@@ -142,7 +142,7 @@ class TestBandSelection:
         names = tuple(NAMES[number - 1] for number in expected)
         assert array.attrs["long_name"] == (names if len(names) > 1 else names[0])
 
-    def test_what_is_said_is_said_of_the_bands_that_were_chosen(self, packed: str) -> None:
+    def test_band_attributes_are_those_of_the_selected_bands(self, packed: str) -> None:
         array = open_rasterio(packed, band="red")
         assert (array.attrs["scale_factor"], array.attrs["add_offset"]) == (2.0, -3.0)
         assert array.attrs["units"] == "m"
@@ -164,13 +164,13 @@ class TestBandSelection:
             ([], ValueError, "no band"),
         ],
     )
-    def test_bands_that_are_not_there(self, simple: str, band: Any, error: type[Exception], says: str) -> None:
+    def test_missing_bands_are_an_error(self, simple: str, band: Any, error: type[Exception], says: str) -> None:
         with pytest.raises(error, match=says):
             open_rasterio(simple, band=band)
 
 
 class TestLaziness:
-    def test_only_what_is_looked_at_is_read(self, simple: str, reads: list[Any]) -> None:
+    def test_only_accessed_pixels_are_read(self, simple: str, reads: list[Any]) -> None:
         array = open_rasterio(simple)
         assert not reads
         array.isel(band=1, y=slice(4, 8), x=slice(10, 20)).load()
@@ -236,7 +236,7 @@ class TestSources:
             np.testing.assert_array_equal(array, PIXELS)
             assert "source" not in array.encoding
 
-    def test_text_is_no_content(self) -> None:
+    def test_text_is_not_file_content(self) -> None:
         with pytest.raises(TypeError, match="binary"):
             open_rasterio(io.StringIO("II*"))
 
@@ -258,7 +258,7 @@ class TestSources:
         with pytest.raises(FileNotFoundError):
             open_rasterio(tmp_path / "none.tif")
 
-    def test_pages_are_said(self, tmp_path: Path) -> None:
+    def test_further_pages_warn(self, tmp_path: Path) -> None:
         import tifffile
 
         tifffile.imwrite(tmp_path / "a.tif", np.zeros((2, 8, 9), "u1"), photometric="minisblack", metadata=None)
@@ -278,7 +278,7 @@ class TestOptions:
             assert ours.rio.transform() == theirs.rio.transform()
             assert ours.encoding.get("preferred_chunks") == theirs.encoding.get("preferred_chunks")
 
-    def test_levels_that_are_not_there(self, simple: str) -> None:
+    def test_missing_levels_are_an_error(self, simple: str) -> None:
         with pytest.raises(ValueError, match="2 overviews"):
             open_rasterio(simple, overview_level=2)
         with pytest.raises(ValueError, match=">= 0"):
@@ -307,7 +307,7 @@ class TestMissingPixels:
     @pytest.mark.parametrize("inside", [True, False])
     @pytest.mark.parametrize("nodata", [None, 3])
     def test_masks(self, tmp_path: Path, inside: bool, nodata: Any) -> None:
-        """The mask says all; a pixel that it shows is valid also where it equals nodata."""
+        """The mask decides alone: a pixel that it marks as valid is valid even if it equals nodata."""
         path = tmp_path / "a.tif"
         pixels = np.arange(24, dtype="u1").reshape(1, 4, 6)
         mask = np.where(pixels[0] % 5 == 0, 0, 255).astype("u1")
@@ -388,7 +388,7 @@ class TestRotated:
         np.testing.assert_allclose(part.xc, x[[3, 30], 5:50:4])
         np.testing.assert_allclose(array.yc.isel(x=4, y=-1), y[-1, 4])
         assert array.odc.geobox.affine == transform
-        if transform.a:  # rioxarray takes an image that is turned by 90 degrees for one without rotation.
+        if transform.a:  # rioxarray treats an image rotated by 90 degrees as one without rotation.
             assert array.rio.transform() == transform
         assert array.odc.geobox.crs == array.odc.crs
         xr.testing.assert_equal(pickle.loads(pickle.dumps(array)), array)
@@ -421,7 +421,7 @@ class TestTools:
     @pytest.mark.parametrize("operation", OPERATIONS)
     @pytest.mark.parametrize("keywords", KEYWORDS, ids=str)
     def test_accessors_give_the_same(self, simple: str, operation: str, keywords: Any, tmp_path: Path) -> None:
-        """Also when the file is gone: nothing opens it again."""
+        """Also after the file was removed: nothing opens it again."""
         path = tmp_path / "gone.tif"
         path.write_bytes(Path(simple).read_bytes())
         ours = open_rasterio(path, **keywords)
@@ -451,7 +451,7 @@ class TestTools:
             whole = package.open_rasterio(simple, **keywords)
             parts = [whole.isel(x=slice(0, 30)), whole.isel(x=slice(25, 53))]
             arrays = [whole, whole.isel(band=0, y=slice(3, 20))]
-            if not keywords:  # rioxarray cannot write what it has merged of masked arrays.
+            if not keywords:  # rioxarray cannot write the result of merging masked arrays.
                 arrays.append(merge_arrays(parts))
             xr.testing.assert_equal(merge_arrays(parts).drop_vars("spatial_ref"), whole.drop_vars("spatial_ref"))
             for index, array in enumerate(arrays):
@@ -476,7 +476,7 @@ class TestFormats:
         ids=str,
     )
     @pytest.mark.parametrize("name", ["simple", "packed"])
-    def test_values_and_place_come_back(
+    def test_values_and_georeferencing_come_back(
         self, simple: str, packed: str, tmp_path: Path, engine: str, keywords: Any, name: str
     ) -> None:
         path = {"simple": simple, "packed": packed}[name]
@@ -491,7 +491,7 @@ class TestFormats:
             else:
                 dataset.to_netcdf(tmp_path / "a.nc", engine=engine)
                 again = xr.open_dataset(tmp_path / "a.nc", engine=engine, decode_coords="all")
-        # scale_factor in attrs says that values are packed, to xarray too.
+        # For xarray too, scale_factor in attrs means that values are packed.
         is_packed = not keywords.get("mask_and_scale")
         for variable in expected.data_vars:
             values = again[variable].values
@@ -600,7 +600,7 @@ class TestMosaics:
 
 
 class TestState:
-    def test_says_what_the_file_has(self, packed: str) -> None:
+    def test_state_describes_the_file(self, packed: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             array = open_rasterio(packed, mask_and_scale=True, band=[3, 1])
@@ -646,7 +646,7 @@ def test_control_points_and_coefficients(tmp_path: Path) -> None:
 
 
 def test_many_files_are_one_variable(tmp_path: Path) -> None:
-    """`open_mfdataset` names variables after files unless `default_name` gives all of them one name."""
+    """`open_mfdataset` names variables after files unless `default_name` gives them a common name."""
     for index in range(3):
         write_rasterio(tmp_path / f"day{index}.tif", PIXELS[0] + index, nodata=0)
     files = [str(tmp_path / f"day{index}.tif") for index in range(3)]

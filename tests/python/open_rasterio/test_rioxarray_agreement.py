@@ -1,7 +1,8 @@
-"""open_rasterio gives what rioxarray.open_rasterio gives, attribute by attribute, over generated files and the corpus.
+"""open_rasterio returns the same as rioxarray.open_rasterio, attribute by attribute, for generated files and the
+corpus.
 
-`DIFFERENCES` lists what differs on purpose, each by a rule. A difference that no rule allows fails a test, and so does
-a rule that no file needs any more.
+`DIFFERENCES` lists the deliberate differences, each with a rule. A difference that no rule allows fails a test, and
+so does a rule that no file needs any more.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ ABSENT = "<absent>"
 
 @dataclass(frozen=True)
 class Found:
-    """Something in which two results differ."""
+    """One difference between two results."""
 
     what: str
     ours: Any
@@ -75,7 +76,7 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """One call on one file, and what came of it."""
+    """One call on one file, and its results."""
 
     path: str
     call: str
@@ -94,7 +95,7 @@ def _described(path: str) -> Any:
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs (a pattern), when (a rule), and why."""
+    """A deliberate difference: a pattern of what differs, a rule for when, and the reason."""
 
     what: str
     holds: Callable[[Found, Case], bool]
@@ -118,7 +119,9 @@ def is_of_halves(found: Found, case: Case) -> bool:
 
 
 def is_same_system(found: Found, case: Case) -> bool:
-    """The texts of one system: by code, by definition, or by its projection and ellipsoid within a micrometre."""
+    """Whether two texts describe the same CRS: by code, by definition, or by projection and ellipsoid within a
+    micrometre.
+    """
     if ABSENT in (found.ours, found.theirs):
         return False
     systems = [pyproj.CRS.from_wkt(wkt) for wkt in (found.ours, found.theirs)]
@@ -129,7 +132,7 @@ def is_same_system(found: Found, case: Case) -> bool:
 
 
 def _same_places(one: pyproj.CRS, other: pyproj.CRS) -> bool:
-    """Whether the ellipsoids are the same, and the projections of a few places within a tenth of a millimetre."""
+    """Whether the ellipsoids are equal and the projections of a few points agree within a tenth of a millimetre."""
     if one.ellipsoid is None or other.ellipsoid is None or not _near(one.ellipsoid, other.ellipsoid):
         return False
     if not (one.is_projected and other.is_projected):
@@ -143,7 +146,7 @@ def _near(one: Any, other: Any) -> bool:
 
 
 def _projected(crs: pyproj.CRS) -> Any:
-    """A few places near the middle of a projection, in metres."""
+    """A few points near the middle of a projection, in metres."""
     values = {parameter.name: parameter.value for parameter in crs.coordinate_operation.params}
     lon = next((value for name, value in values.items() if "ongitude" in name), 0.0)
     lat = next((value for name, value in values.items() if "atitude" in name), 0.0)
@@ -152,7 +155,7 @@ def _projected(crs: pyproj.CRS) -> Any:
 
 
 def follows_from_the_text(found: Found, case: Case) -> bool:
-    """CF attributes are made of the text of the system: they differ where that does."""
+    """CF attributes are derived from the text of the CRS: they differ if the text does."""
     one, other = (_grid_mapping(side) for side in (case.ours, case.theirs))
     return one.get("crs_wkt") != other.get("crs_wkt")
 
@@ -171,7 +174,7 @@ def is_written_in_a_citation(found: Found, case: Case) -> bool:
 
 
 def is_long_strip(found: Found, case: Case) -> bool:
-    """libtiff cuts long strips of rows, and GDAL calls the pieces blocks."""
+    """libtiff splits long strips of rows, and GDAL reports the pieces as blocks."""
     info = case.info
     return not info["tiled"] and found.ours["y"] > found.theirs["y"] and found.ours["x"] == found.theirs["x"]
 
@@ -251,7 +254,7 @@ def is_complex_nodata(found: Found, case: Case) -> bool:
 
 
 def is_turned(found: Found, case: Case) -> bool:
-    """By 90 degrees: x depends on rows alone, and rioxarray gives all columns one x."""
+    """Rotated by 90 degrees: x depends on rows alone, and rioxarray gives all columns the same x."""
     a, b, _, d, e, _ = case.info["transform"] or Affine.identity()[:6]
     return a == e == 0 and b != 0 and d != 0
 
@@ -265,7 +268,7 @@ def is_known_by_gdal_alone(found: Found, case: Case) -> bool:
 
 
 def gcps_have_names(found: Found, case: Case) -> bool:
-    """Points of .aux.xml, whose names are not read."""
+    """Ground control points of .aux.xml, whose names Swath does not read."""
     one, other = (json.loads(side) for side in (found.ours, found.theirs))
     for side in (one, other):
         for feature in side["features"]:
@@ -315,7 +318,7 @@ DIFFERENCES = (
     Difference("*attrs *", is_long_integer, "integers of more than 64 bits stay text: no file format holds them"),
     Difference("*attrs *", is_odd_xml, "GDAL_METADATA with a document type is not read; escapes are undone once more"),
     Difference("attrs units", is_height_unit, "the unit of a height system is that of the bands"),
-    # Place.
+    # Georeferencing.
     Difference("spatial_ref crs_wkt", is_same_system, "the same system in other words"),
     Difference("spatial_ref spatial_ref", is_same_system, "the same system in other words"),
     Difference("spatial_ref *", is_written_in_a_citation, "a system written into a citation is read"),
@@ -333,7 +336,9 @@ DIFFERENCES = (
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Equal in value and type: 5 is not 5.0 and a numpy scalar is none of Python; NaN is NaN."""
+    """Whether values are equal in value and type: 5 is not 5.0, a numpy scalar is not a Python number, NaN equals
+    NaN.
+    """
     if isinstance(ours, np.ndarray) or isinstance(theirs, np.ndarray):
         arrays = isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray)
         return arrays and ours.dtype == theirs.dtype and np.array_equal(ours, theirs, equal_nan=ours.dtype.kind in "fc")
@@ -393,12 +398,12 @@ def is_lossy(path: str) -> bool:
 
 
 def close(ours: Any, theirs: Any) -> bool:
-    """Decoders of JPEG may differ in rounding."""
+    """JPEG decoders may round differently."""
     return bool(np.nanmax(np.abs(ours.astype("f8") - theirs.astype("f8"))) <= 2)
 
 
 def examined(path: str, call: str) -> tuple[Case, list[Found]]:
-    """What both give, and in what that differs."""
+    """The results of both, and their differences."""
     keywords = CALLS[call]
     ours: Outcome = attempt(lambda: swath.open_rasterio(path, **keywords))
     theirs: Outcome = attempt(lambda: rioxarray.open_rasterio(path, **keywords))
@@ -422,7 +427,7 @@ def examined(path: str, call: str) -> tuple[Case, list[Found]]:
 
 @dataclass
 class Verdict:
-    """What was compared, what is wrong with it, and which rules were needed."""
+    """The number of comparisons, the unexpected differences, and the rules that were needed."""
 
     count: int
     wrong: list[str]
@@ -468,7 +473,7 @@ def from_netcdf(path: Path) -> None:
 
 
 def more_samples() -> list[Sample]:
-    """What the samples of other tests do not have."""
+    """Files with properties that the samples of other tests lack."""
     rpc = tuple(float(number % 7) + 0.125 for number in range(92))
     tilted = ramp((37, 53), "u1")
     return [
@@ -510,7 +515,7 @@ verdicts: dict[str, Verdict] = {}
 
 
 def verdict_on(name: str, paths: list[str], calls: tuple[str, ...]) -> Verdict:
-    """Made once: the last test looks at all of them."""
+    """Computed once: the last test uses all verdicts."""
     if name not in verdicts:
         verdicts[name] = judged(paths, calls)
     return verdicts[name]
@@ -541,7 +546,7 @@ def test_corpus(number: int, corpus: Path) -> None:
 
 
 def test_every_listed_difference_occurs(sample_paths: list[str], corpus: Path) -> None:
-    """A rule that nothing needs hides defects."""
+    """A rule that no file needs could hide defects."""
     for call in CALLS:
         verdict_on(call, sample_paths, (call,))
     for number in range(PARTS):

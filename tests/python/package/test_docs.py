@@ -1,4 +1,4 @@
-"""The code of the pages for users of other packages runs as it stands, each page from top to bottom."""
+"""The code in the pages for users of other packages runs unchanged, each page from top to bottom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples run as they stand, each in a process of its own."""
+"""The examples run unchanged, each in its own process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_example_runs(name: str, tmp_path: Path, search_path: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_opens_as_a_notebook(name: str) -> None:
-    """Cells begin with a marker, and the first one says what it is about."""
+    """Cells begin with a marker, and the first cell describes the example."""
     text = (FOLDER / name).read_text()
     assert text.startswith("# %% [markdown]\n# # ")
     assert text.count("\n# %%\n") >= 4

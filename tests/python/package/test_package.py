@@ -1,4 +1,4 @@
-"""The package as it is installed: what it imports, what it exports, how large it is."""
+"""The installed package: its imports, exports and size."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_import_brings_numpy_and_nothing_else() -> None:
 
 
 def test_import_takes_less_than_a_tenth_of_a_second() -> None:
-    # CPU seconds of the fastest of some runs: the machine may be busy with other things.
+    # CPU seconds of the fastest of several runs, because the machine may be busy.
     code = "import time, numpy; t = time.process_time(); import swath; print(time.process_time() - t)"
     assert min(float(run(code)) for _ in range(5)) < 0.1
 
 
-def test_every_public_name_is_there_and_documented() -> None:
+def test_every_public_name_exists_and_is_documented() -> None:
     for name in swath.__all__:
         assert getattr(swath, name) is not None, name
     for name in ("open_geotiff", "to_geotiff", "read_windows", "read_device", "last_report"):

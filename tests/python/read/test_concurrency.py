@@ -1,4 +1,4 @@
-"""Threads, processes and forks that read at once."""
+"""Threads, processes and forks that read at the same time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pixels_of(path):
 
 
 def read_part(pixels, seed):
-    """In a worker: a window of what was pickled."""
+    """Reads, in a worker, a window of the pickled object."""
     top = seed * 7 % 200
     return top, pixels[top : top + 30, 5:300]
 
@@ -122,7 +122,7 @@ def child_reads(pixels, file, jobs, answer):
 
 @pytest.mark.skipif("fork" not in STARTS, reason="this system does not fork")
 def test_fork_while_other_threads_read(files):
-    """A child has only the thread that forked it: nothing of the engine may wait for the others."""
+    """A forked child has only the thread that forked it: the engine must not wait for the other threads."""
     path, expected = next(iter(files.items()))
     pixels, file, jobs = pixels_of(path), open_source(path), jobs_of(files, 30, 3)
     total = expected.sum(), expected.sum(), expected_of(files, jobs).sum()
@@ -154,7 +154,7 @@ def test_fork_while_other_threads_read(files):
 
 
 def test_reading_lets_other_threads_run(tmp_path):
-    """The GIL is free while pixels are decoded."""
+    """The engine releases the GIL while it decodes pixels."""
     path = tmp_path / "large.tif"
     pixels = np.random.default_rng(0).integers(0, 50, (3000, 3000)).astype(np.uint16)
     tifffile.imwrite(path, pixels, tile=(256, 256), compression="zlib")
@@ -167,7 +167,7 @@ def test_reading_lets_other_threads_run(tmp_path):
         done.set()
 
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(10)  # No thread is made to give up the GIL: it runs again only when it is let go.
+    sys.setswitchinterval(10)  # The switch interval is long, so another thread runs only when the GIL is released.
     try:
         thread = threading.Thread(target=read)
         thread.start()

@@ -1,4 +1,4 @@
-"""Headers are kept for the next read: it must see every change of the file and of what lies beside it."""
+"""Headers are cached for the next read, which must detect every change of the file and of its sidecars."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from swath.xarray.dataarray import _direct_way_works, _directly, _plainly, data_
 
 
 def settle(path: Path) -> None:
-    """Make a file and its folder old enough to be trusted."""
+    """Makes a file and its folder old enough to be cached."""
     before = time.time() - 100
     os.utime(path, (before, before))
     os.utime(path.parent, (before, before))
@@ -46,7 +46,7 @@ def test_a_header_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_young_file_is_not_trusted(tmp_path: Path) -> None:
-    """Two writes within one tick of the clock leave the same time: here, the same size, inode and time."""
+    """Two writes within one tick of the clock have the same time; here they also have the same size and inode."""
     path = tmp_path / "a.tif"
     tagged(path, nodata="12345")
     assert open_geotiff(path).attrs["nodata"] == 12345
@@ -93,13 +93,13 @@ def test_sidecars_are_seen_when_they_come_change_and_go(tmp_path: Path) -> None:
     settle(pam)
     settle(path)
     assert open_geotiff(path).attrs["nodata"] == 3
-    pam.write_text(text.format(4))  # In place: the folder does not change.
+    pam.write_text(text.format(4))  # Changed in place, so the folder does not change.
     assert open_geotiff(path).attrs["nodata"] == 4
     pam.unlink()
     assert "nodata" not in open_geotiff(path).attrs
 
 
-def test_a_removed_file_is_not_there(tmp_path: Path) -> None:
+def test_a_removed_file_is_not_found(tmp_path: Path) -> None:
     path = tmp_path / "a.tif"
     tagged(path)
     settle(path)

@@ -1,4 +1,4 @@
-"""What attrs say of a file besides its place and its nodata."""
+"""The attrs of a file other than georeferencing and nodata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACELESS: dict[str, Any] = {"scale": None, "tie": None, "keys": None}
 
 
 def about(path: Path, **tags: Any) -> dict[str, Any]:
-    """attrs without those that tifffile's own tags make."""
+    """attrs without those of tifffile's own tags."""
     attrs = open_geotiff(tagged(path, **{"pixels": PIXELS.astype(np.uint8), **PLACELESS, **tags})).attrs
     for name in ("_swath_contract", "_swath_no_georef", "georef_status"):
         attrs.pop(name)
@@ -81,8 +81,8 @@ def test_texts_that_are_not_ascii(tmp_path: Path) -> None:
     assert attrs["gdal_metadata"] == {"A": "h\u00e9"}
 
 
-def test_how_blocks_were_encoded_is_not_said_of_the_array(tmp_path: Path) -> None:
-    """JPEG tables and the like in a file written from this array would be wrong."""
+def test_encoding_of_blocks_is_not_in_attrs(tmp_path: Path) -> None:
+    """JPEG tables and similar tags would be wrong in a file written from this array."""
     path = by_gdal(
         tmp_path / "a.tif",
         np.zeros((3, 64, 64), np.uint8),
@@ -179,11 +179,11 @@ def test_overviews_have_the_metadata_of_the_image(tmp_path: Path) -> None:
     assert unpacked.encoding["swath"].shape == (32, 32)
 
 
-def test_what_users_change_in_attrs_stays_theirs(tmp_path: Path) -> None:
+def test_changes_of_attrs_do_not_affect_later_reads(tmp_path: Path) -> None:
     path = tagged(tmp_path / "a.tif", metadata="<GDALMetadata><Item name='A'>1</Item></GDALMetadata>", description="d")
     expected = open_geotiff(path)
     spoiled = open_geotiff(path)
-    # What all arrays of a file share cannot be changed, only replaced.
+    # Objects that all arrays of a file share cannot be changed, only replaced.
     with pytest.raises(TypeError):
         spoiled.attrs["gdal_metadata"]["A"] = "2"
     with pytest.raises(AttributeError):
@@ -211,7 +211,7 @@ def test_structured_attributes_are_used_as_what_they_hold(tmp_path: Path) -> Non
     tags = attrs["extra_tags"]
     assert (65000, 3, 2, (3, 4)) in tags and tags[-1] == (65000, 3, 2, (3, 4))
     for one in (found, tags):
-        # Texts to netCDF and Zarr; the same to everyone else after copying and pickling.
+        # They are texts for netCDF and Zarr, and unchanged after copying and pickling.
         assert isinstance(one, str)
         assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one.value == one
         assert repr(one) == repr(one.value)

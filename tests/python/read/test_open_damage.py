@@ -1,4 +1,4 @@
-"""Files that are broken, or larger than they may be: an error that names the place, never zeros."""
+"""Files that are broken or exceed a limit: an error that names the location, never zeros."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def written(path: Path, tile: tuple[int, int] | None, **options: object) -> str:
 
 
 def shorten(path: str, tags: tuple[int, ...], count: int) -> None:
-    """Let tables of a classic little-endian TIFF have `count` entries of 4 bytes, which must be more than one."""
+    """Shortens the tables of a classic little-endian TIFF to `count` entries of 4 bytes; `count` must be more than
+    one.
+    """
     data = bytearray(Path(path).read_bytes())
     (ifd,) = struct.unpack_from("<I", data, 4)
     (entries,) = struct.unpack_from("<H", data, ifd)
@@ -64,7 +66,7 @@ def test_too_large_block_names_the_variable_that_lets_it_pass(
     monkeypatch.setenv("SWATH_MAX_TILE_BYTES", "100")
     with pytest.raises(ValueError, match=rf"{block} has [0-9]+ compressed bytes.*SWATH_MAX_TILE_BYTES"):
         open_geotiff(path, **reading).compute()
-    # The file is still open: what counts is what the variable says now.
+    # The file is still open: the current value of the variable counts.
     for limit in ("5000", "0", "-1", "many"):
         monkeypatch.setenv("SWATH_MAX_TILE_BYTES", limit)
         np.testing.assert_array_equal(

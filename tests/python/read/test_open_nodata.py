@@ -1,4 +1,4 @@
-"""Nodata, scale and type: which samples become NaN, in which type, and what attrs say of it."""
+"""Nodata, scale and type: which samples become NaN, in which type, and the resulting attrs."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def said(**values: Any) -> dict[str, str]:
 
 
 def numbers(attrs: dict[Any, Any]) -> dict[str, str]:
-    """All that attrs say of nodata, scale and type."""
+    """All attrs about nodata, scale and type."""
     names = ("nodata", "masked_nodata", "nodata_pixels_present", "nodata_dtype_cast", "mask_and_scale_dtype")
     return said(**{name: attrs[name] for name in (*names, "scale_factor", "add_offset") if name in attrs})
 
 
 def packing(array: xr.DataArray) -> dict[str, Any]:
-    """What the encoding says to xarray, which packs by it in netCDF and Zarr."""
+    """The encoding with which xarray packs values in netCDF and Zarr."""
     names = ("_FillValue", "dtype", "scale_factor", "add_offset")
     return {name: array.encoding[name] for name in names if name in array.encoding}
 
@@ -58,14 +58,14 @@ def test_integers_become_float64_when_their_sentinel_can_occur(tmp_path: Path, d
     assert numbers(plain.attrs) == said(nodata=3, masked_nodata=0, nodata_pixels_present=1)
     assert packing(plain) == {}
     assert masked.dtype == np.float64
-    # Whoever looks finds NaN, the file's value is where xarray and rioxarray keep that of a masked array.
+    # attrs state NaN; the file's value is where xarray and rioxarray store that of a masked array.
     assert numbers(masked.attrs) == said(nodata=math.nan, masked_nodata=1, nodata_pixels_present=1)
     assert packing(masked) == {"_FillValue": 3, "dtype": dtype}
     assert masked.encoding["_FillValue"].dtype == dtype
     for array, is_masked in ((plain, False), (masked, True)):
         assert state(array) == ReadState(np.dtype(dtype), (4, 6), nodata=3, masked=is_masked)
     np.testing.assert_array_equal(masked, np.where(PIXELS == 3, np.nan, PIXELS))
-    # The type does not depend on what is there, or chunks of one file would differ.
+    # The type does not depend on the pixels, or chunks of one file would differ.
     nothing = open_geotiff(path, masked=True, window=(2, 0, 4, 6))
     assert nothing.dtype == np.float64
     assert repr(nothing.attrs["nodata_pixels_present"]) == "0"
@@ -156,7 +156,7 @@ def test_infinities_as_windows_wrote_them(tmp_path: Path, text: str, value: floa
 
 
 @pytest.mark.parametrize("text", ["", " ", "abc", "0x10", "1,5"])
-def test_a_sentinel_that_is_no_number_is_none(tmp_path: Path, text: str) -> None:
+def test_a_nodata_text_that_is_not_a_number_is_ignored(tmp_path: Path, text: str) -> None:
     path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), nodata=text)
     assert numbers(open_geotiff(path, masked=True).attrs) == {}
 
@@ -179,7 +179,7 @@ def test_floats_keep_their_type(tmp_path: Path, dtype: str, text: str, hits: lis
     assert masked.dtype == dtype
     assert numbers(masked.attrs) == said(nodata=math.nan, masked_nodata=1, nodata_pixels_present=int(bool(hits)))
     assert repr(state(masked).nodata) == repr(stated)
-    # Floats are stored as they are; a value that the type does not have would be infinity there.
+    # Floats are stored unchanged; a value outside the range of the type would become infinity.
     fill = None if (text, dtype) == ("1e39", "float32") else np.dtype(dtype).type(stated)
     np.testing.assert_equal(packing(masked), {} if fill is None else {"_FillValue": fill})
     assert np.flatnonzero(np.isnan(masked.values)).tolist() == sorted({*hits, 4})
@@ -244,7 +244,7 @@ def test_scale_and_offset_are_applied_in_the_type_of_the_result(tmp_path: Path) 
     np.testing.assert_array_equal(unpacked, pixels.astype(np.int16).astype(np.float64) * 0.1 + 0.3)
     assert numbers(unpacked.attrs) == {}
     assert state(unpacked) == ReadState(np.dtype("i2"), (50, 60), unpacked=True, scaling={0: (0.1, 0.3)})
-    # xarray would store a NaN that comes later as any integer.
+    # xarray would store a later NaN as an arbitrary integer.
     assert packing(unpacked) == {}
     cast = open_geotiff(path, unpack=True, dtype="float32")
     assert cast.dtype == np.float32
@@ -289,7 +289,7 @@ def test_a_scale_that_cannot_be_applied(tmp_path: Path, items: Any) -> None:
 
 
 @pytest.mark.parametrize("xml", ['<GDALMetadata><Item name="SCALE"', "<!DOCTYPE a><GDALMetadata></GDALMetadata>"])
-def test_metadata_that_is_broken_is_not_taken_for_no_scale(tmp_path: Path, xml: str) -> None:
+def test_broken_metadata_is_an_error_not_scale_1(tmp_path: Path, xml: str) -> None:
     path = tagged(tmp_path / "a.tif", PIXELS.astype(np.int16), metadata=xml)
     assert open_geotiff(path).attrs["gdal_metadata"] == {}
     with pytest.raises(swath.MalformedScaleOffsetError, match="XML"):
@@ -302,7 +302,7 @@ def test_metadata_that_is_broken_is_not_taken_for_no_scale(tmp_path: Path, xml: 
         ([("SCALE", "2", 0), ("SCALE", "3", 1)], ((2, 3), 2, 3)),
         ([("SCALE", "2", 0), ("SCALE", "2.0", 1)], (2, 2, 2)),
         ([("SCALE", "5", None), ("SCALE", "3", 1)], (5, 5, 5)),
-        # A band without a scale has 1.
+        # A band without a scale has scale 1.
         ([("SCALE", "2", 0)], ((2, 1), 2, 1)),
     ],
 )
@@ -313,7 +313,7 @@ def test_scales_of_bands(tmp_path: Path, items: Any, scales: Any, chunks: Any) -
     for band, scale in zip((None, 0, 1), scales, strict=True):
         expected = (pixels if band is None else pixels[..., band]) * np.float64(scale)
         unpacked = open_geotiff(path, unpack=True, band=band, chunks=chunks)
-        # A band that needs no scale stays what it is.
+        # A band that needs no scale is unchanged.
         assert unpacked.dtype == (np.int16 if scale == 1 else np.float64)
         np.testing.assert_array_equal(unpacked, expected)
         read = dict(enumerate(np.broadcast_to(scale, 2).tolist())) if band is None else {band: scale}
@@ -332,8 +332,8 @@ def test_each_band_has_its_own_scale_and_offset_whichever_are_read(tmp_path: Pat
     expected[pixels == 3] = math.nan
     np.testing.assert_array_equal(whole := open_geotiff(path, unpack=True, chunks=chunks), expected)
     assert whole.dtype == work
-    # CF has one scale for all bands: by the type alone xarray would round to integers, by the fill value alone it would
-    # take real values of 3 for missing ones.
+    # CF has one scale for all bands: with the type alone xarray would round to integers; with the fill value alone it
+    # would treat valid values of 3 as missing.
     assert packing(whole) == {}
     picked = open_geotiff(path, unpack=True, chunks=chunks, band=[2, 0])
     np.testing.assert_array_equal(picked, expected[..., [2, 0]])
@@ -366,7 +366,7 @@ def test_nodata_of_pam_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("external", [False, True])
 @pytest.mark.parametrize("chunks", [None, 20])
-def test_masks_of_files_become_nan_when_asked_for(tmp_path: Path, external: bool, chunks: Any) -> None:
+def test_masks_of_files_become_nan_on_request(tmp_path: Path, external: bool, chunks: Any) -> None:
     pixels = np.random.default_rng(0).integers(0, 255, (3, 48, 64)).astype(np.uint8)
     mask = np.full((48, 64), 255, np.uint8)
     mask[5:20, 7:30] = 0
@@ -396,7 +396,7 @@ def test_masks_of_files_become_nan_when_asked_for(tmp_path: Path, external: bool
 @pytest.mark.parametrize("band", [1, "green", [2, 0], ["blue"]])
 @pytest.mark.parametrize("chunks", [None, 3])
 def test_a_selected_band_keeps_its_number(tmp_path: Path, band: Any, chunks: Any) -> None:
-    """Without it, a writer takes any band for the first, and writes its name and scale."""
+    """Without the number, a writer would treat every band as the first and write that band's name and scale."""
     names = ["blue", "green", "red"]
     path = by_gdal(tmp_path / "a.tif", np.stack([PIXELS] * 3).astype("u1"))
     with rasterio.open(path, "r+") as file:
@@ -415,7 +415,7 @@ def test_a_file_of_one_band_has_no_band_coordinate(tmp_path: Path) -> None:
 
 
 def test_reading_does_not_depend_on_how_the_file_was_read_before(tmp_path: Path) -> None:
-    """Headers are kept; what was asked for is not."""
+    """Headers are cached; the arguments of a call are not."""
     path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), nodata="3", metadata=gdal_items(("SCALE", "2", None)))
     requests: list[dict[str, Any]] = [{}, {"masked": True}, {"unpack": True}, {"dtype": "float32"}, {"band": 0}]
     first = [open_geotiff(path, **request) for request in requests]
@@ -440,7 +440,7 @@ def test_reading_does_not_depend_on_how_the_file_was_read_before(tmp_path: Path)
 )
 @pytest.mark.parametrize("by_mask", [False, True])
 def test_other_array_modules_finish_as_the_engine_does(dtype: str, nodata: Any, request_: Any, by_mask: bool) -> None:
-    """`apply_with` is what CuPy arrays go through; numpy stands in for it."""
+    """CuPy arrays use `apply_with`; numpy replaces CuPy here."""
     from swath.read.nodata import Finish
 
     pixels = np.stack([PIXELS, PIXELS + 1], -1).astype(dtype)

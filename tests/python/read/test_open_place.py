@@ -1,4 +1,4 @@
-"""Where pixels are said to be: transforms, coordinates, CRS, boxes, and files that contradict themselves."""
+"""The georeferencing of pixels: transforms, coordinates, CRS, boxes, and contradictory files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_point_is_not_moved_by_half_a_pixel(tmp_path: Path) -> None:
     assert array.attrs["raster_type"] == "point"
     assert array.x.values[0] == 100
     assert array.y.values[0] == 200
-    # Rasterio, which places corners, has the same centres.
+    # Rasterio, whose transform refers to corners, has the same centres.
     with rasterio.open(tmp_path / "a.tif") as file:
         assert file.xy(0, 0) == (100, 200)
 
@@ -154,7 +154,7 @@ def test_rotation_is_refused_or_dropped(tmp_path: Path, terms: Any) -> None:
     assert array.attrs["georef_status"] == "rotated_dropped"
     assert array.attrs["rotated_affine"] == (terms[0], terms[1], 100.0, terms[4], -10.0, 200.0)
     assert not {"crs", "crs_wkt", "transform"} & array.attrs.keys()
-    # The affine is of the whole image, and so are the numbers of its pixels.
+    # The affine refers to the whole image, and so do the pixel numbers.
     assert array.x.values.tolist() == [2, 3, 4]
     with pytest.raises(ValueError, match="axis-aligned"):
         open_geotiff(path, allow_rotated=True, bbox=(100, 150, 120, 200))
@@ -162,7 +162,7 @@ def test_rotation_is_refused_or_dropped(tmp_path: Path, terms: Any) -> None:
 
 def test_overview_with_a_transform_of_its_own_has_that_of_the_image(tmp_path: Path) -> None:
     path = tagged(tmp_path / "a.tif")
-    # The `.ovr` of another image: other origin, other pixel size.
+    # The `.ovr` of another image: another origin, another pixel size.
     tagged(tmp_path / "a.tif.ovr", FLOATS[::2, ::2].copy(), scale=(33, 33, 0), tie=(0, 0, 0, 7, 9, 0), subfiletype=1)
     array = open_geotiff(path, overview_level=1)
     with rasterio.open(path, overview_level=0) as file:
@@ -218,7 +218,7 @@ def test_a_box_over_an_image_that_is_upside_down(tmp_path: Path) -> None:
         ((160, 160, 170, 200), "does not overlap"),
     ],
 )
-def test_a_box_that_means_nothing(tmp_path: Path, bbox: Any, says: str) -> None:
+def test_an_invalid_box_is_an_error(tmp_path: Path, bbox: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         open_geotiff(tagged(tmp_path / "a.tif"), bbox=bbox)
 
@@ -237,7 +237,7 @@ def test_the_crs_is_a_code_and_the_text_of_pyproj(tmp_path: Path) -> None:
         assert attrs["crs_wkt"] == pyproj.CRS.from_epsg(code).to_wkt()
 
 
-def test_without_pyproj_the_engine_knows_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyproj_the_engine_provides_the_wkt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
     import warnings
 
@@ -267,7 +267,7 @@ def test_the_engine_means_the_same_as_pyproj(code: int) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_every_text_of_the_engine_means_its_code() -> None:
-    """Names and directions of axes too: depths point down, some geographic codes have their longitude first."""
+    """Also names and directions of axes: depths point down, and some geographic codes have longitude first."""
     pyproj = pytest.importorskip("pyproj")
     from pyproj.database import query_crs_info
 
@@ -284,7 +284,7 @@ def test_every_text_of_the_engine_means_its_code() -> None:
         seen += 1
         own, known = pyproj.CRS.from_wkt(text), pyproj.CRS.from_epsg(info.code)
         assert axes(own) == axes(known), info.code
-        # Of 4266, 9311 and some others WKT 1 says less than the register, pyproj's own too.
+        # For 4266, 9311 and some others WKT 1 contains less than the EPSG register; pyproj's WKT does too.
         assert own == known or own == pyproj.CRS.from_wkt(known.to_wkt("WKT1_GDAL")), info.code
     assert seen > 4000
 
@@ -300,7 +300,9 @@ def test_an_unknown_code_is_kept_with_a_warning_each_time(tmp_path: Path) -> Non
 
 
 def test_a_code_in_another_unit_is_not_that_code(tmp_path: Path) -> None:
-    """EPSG:32633 with ProjLinearUnits 9003, US survey feet: as EPSG:32633 the pixels would lie 3.28 times too far."""
+    """EPSG:32633 with ProjLinearUnits 9003, US survey feet: as EPSG:32633 the pixels would be 3.28 times too far
+    away.
+    """
     pyproj = pytest.importorskip("pyproj")
     path = tagged(tmp_path / "feet.tif", keys=[*UTM_KEYS, (3076, 0, 1, 9003)])
     array = open_geotiff(path)
@@ -341,8 +343,8 @@ def test_a_code_over_another_datum_is_not_that_code(tmp_path: Path, keys: dict[i
             assert crs.ellipsoid == pyproj.CRS.from_wkt(file.crs.to_wkt()).ellipsoid
 
 
-def test_a_code_that_is_changed_into_what_has_no_text_is_told(tmp_path: Path) -> None:
-    # A code that nobody knows, with a unit that it cannot be known to have.
+def test_a_modified_code_without_wkt_warns(tmp_path: Path) -> None:
+    # An unknown code, with a unit that therefore cannot be checked.
     path = tagged(tmp_path / "a.tif", keys=[*UTM_KEYS[:2], (3072, 0, 1, 29999), (3076, 0, 1, 9003)])
     with pytest.warns(swath.GeoTIFFFallbackWarning, match="EPSG:29999"):
         attrs = open_geotiff(path).attrs
@@ -350,7 +352,7 @@ def test_a_code_that_is_changed_into_what_has_no_text_is_told(tmp_path: Path) ->
 
 
 def test_a_projection_without_a_code_has_a_text(tmp_path: Path) -> None:
-    """On a base with a code, too: ProjectedCSType 32767 over GeographicType 4269 is no contradiction."""
+    """Also on a base with a code: ProjectedCSType 32767 over GeographicType 4269 is not a contradiction."""
     pyproj = pytest.importorskip("pyproj")
     for proj in (
         "+proj=laea +lat_0=30 +lon_0=10 +ellps=WGS84",
@@ -427,15 +429,15 @@ def test_pam_places_an_image(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_orientation_does_not_move_pixels(tmp_path: Path, orientation: int) -> None:
-    """As GDAL, in full reads, windows and chunks."""
+    """As in GDAL, for full reads, windows and chunks."""
     path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), extra=[(274, "H", 1, orientation, True)])
     np.testing.assert_array_equal(open_geotiff(path), PIXELS)
     np.testing.assert_array_equal(open_geotiff(path, window=(1, 1, 3, 4)), PIXELS[1:3, 1:4])
     np.testing.assert_array_equal(open_geotiff(path, chunks=2), PIXELS)
 
 
-def test_the_system_beside_a_file_is_believed_rather_than_its_keys(tmp_path: Path) -> None:
-    """As GDAL does it; also its nodata."""
+def test_a_crs_in_a_sidecar_takes_precedence_over_geokeys(tmp_path: Path) -> None:
+    """As in GDAL; this also applies to nodata."""
     path = by_gdal(tmp_path / "a.tif", PIXELS.astype(np.int16), crs="EPSG:32633", nodata=5)
     (tmp_path / "a.tif.aux.xml").write_text(
         "<PAMDataset><SRS>EPSG:32631</SRS>"

@@ -1,4 +1,4 @@
-"""What a caller may not ask for: the class of the error, what it names, and that it comes before the file."""
+"""Invalid arguments: the class of the error, its words, and that it is raised before the file is opened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> str:
     return tagged(tmp_path_factory.mktemp("request") / "three.tif", pixels)
 
 
-# Nothing of this needs the file, so a file that is not there does not matter.
+# These checks do not need the file, so it does not have to exist.
 WITHOUT_FILE: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"gpu": 1}, TypeError, "gpu must be a bool"),
     ({"gpu": None}, TypeError, "gpu must be a bool"),
@@ -110,7 +110,7 @@ def test_stable_only_refuses_urls_without_fetching(url: str) -> None:
         ([[0, 1]], TypeError),
     ],
 )
-def test_a_band_that_is_not_there(three: str, band: Any, error: type[Exception]) -> None:
+def test_a_missing_band_is_an_error(three: str, band: Any, error: type[Exception]) -> None:
     for chunks in (None, 2):
         with pytest.raises(error, match="band"):
             open_geotiff(three, band=band, chunks=chunks)
@@ -188,7 +188,7 @@ def test_a_name_where_bands_have_none(three: str) -> None:
         open_geotiff(three, band="nir")
 
 
-def test_band_of_a_single_band_file_says_so(one: str) -> None:
+def test_band_error_names_a_single_band_file(one: str) -> None:
     with pytest.raises(IndexError, match="band=1 requested on a single-band file"):
         open_geotiff(one, band=1)
 
@@ -214,7 +214,7 @@ def test_a_window_is_four_integers(one: str) -> None:
         assert open_geotiff(one, window=window).shape == (2, 3)  # type: ignore[arg-type]
 
 
-def test_an_overview_that_is_not_there(tmp_path: Path, one: str) -> None:
+def test_a_missing_overview_is_an_error(tmp_path: Path, one: str) -> None:
     levelled = by_gdal(tmp_path / "levels.tif", np.zeros((64, 64), np.uint8), levels=[2, 4])
     assert open_geotiff(levelled, overview_level=2).shape == (16, 16)
     assert open_geotiff(levelled, overview_level=np.int64(0)).shape == (64, 64)  # type: ignore[arg-type]
@@ -224,7 +224,7 @@ def test_an_overview_that_is_not_there(tmp_path: Path, one: str) -> None:
         open_geotiff(levelled, overview_level=-1)
     with pytest.raises(ValueError, match=r"Valid overview_level values are 0\.\.0"):
         open_geotiff(one, overview_level=1)
-    # The window counts pixels of the level.
+    # The window is in pixels of the level.
     with pytest.raises(ValueError, match=r"\(32x32\)"):
         open_geotiff(levelled, overview_level=1, window=(0, 0, 64, 64))
 
@@ -296,7 +296,7 @@ def test_renamed_parameters_work_and_warn(one: str, old: str, new: str, value: A
     assert before.identical(open_geotiff(one, **{new: value}))
 
 
-def test_lock_and_cache_do_nothing_and_say_so(one: str) -> None:
+def test_lock_and_cache_have_no_effect_and_warn(one: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         open_geotiff(one, lock=None, cache=True)
@@ -334,7 +334,7 @@ def test_file_objects_are_read_at_once_on_the_cpu(one: str) -> None:
             open_geotiff(source, gpu=True)
 
 
-def test_what_is_no_source(tmp_path: Path) -> None:
+def test_invalid_source_is_an_error(tmp_path: Path) -> None:
     for source in (123, None, ["a.tif"], object()):
         with pytest.raises(TypeError, match="os.PathLike"):
             open_geotiff(source)  # type: ignore[arg-type]
@@ -354,7 +354,7 @@ def test_names(one: str, tmp_path: Path) -> None:
     assert open_geotiff(dotted).name == "a.b"
 
 
-def test_the_report_says_what_was_done(one: str) -> None:
+def test_the_report_describes_the_work(one: str) -> None:
     report: dict[str, Any] = {"mine": 1}
     open_geotiff(one, report=report)
     assert report["device"] == "cpu"

@@ -1,4 +1,4 @@
-"""What can be opened, and handles that other processes open again."""
+"""The kinds of sources, and handles that other processes open again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def in_memory(path):
 
 
 class Trickle(io.RawIOBase):
-    """Gives a few bytes at a time, as sockets and pipes do."""
+    """Returns a few bytes at a time, like sockets and pipes."""
 
     def __init__(self, data):
         self._inner = io.BytesIO(data)
@@ -94,13 +94,13 @@ def test_position_of_the_object_does_not_choose_where_the_image_begins(path, pix
     assert (read(open_source(data)) == pixels).all()
 
 
-def test_text_file_object_is_a_type_error_that_says_so(path):
+def test_text_file_object_is_a_type_error(path):
     with path.open("r", encoding="latin-1") as file, pytest.raises(TypeError, match="binary mode"):
         open_source(file)
 
 
 @pytest.mark.parametrize("source", [3, None, 1.5, object()])
-def test_what_is_no_source_is_a_type_error(source):
+def test_invalid_source_is_a_type_error(source):
     with pytest.raises(TypeError):
         open_source(source)
 
@@ -111,12 +111,12 @@ def test_missing_file_is_named_with_its_whole_path(tmp_path, monkeypatch):
         open_source("none.tif")
 
 
-def test_directory_is_no_file(tmp_path):
+def test_directory_is_not_a_file(tmp_path):
     with pytest.raises(OSError):
         open_source(tmp_path)
 
 
-def test_remote_and_local_names_are_told_apart():
+def test_remote_and_local_names_are_distinguished():
     assert is_remote("http://a/b.tif") and is_remote("s3://a/b.tif") and is_remote("memory://x")
     assert not is_remote("/a/b.tif") and not is_remote("file:///a.tif") and not is_remote(b"http://")
     assert local_path("https://a/b.tif") is None

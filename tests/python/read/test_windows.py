@@ -113,14 +113,14 @@ def test_windows_of_two_shapes_are_an_error(files):
 
 
 @pytest.mark.parametrize("band", [1, -1, 99])
-def test_band_that_is_not_there_names_its_job(files, band):
+def test_missing_band_names_its_job(files, band):
     path = next(p for p in files if p.stem == "tiled")
     with pytest.raises(IndexError, match=f"job 0: band={band} is out of range"):
         read_windows([(path, (0, 0, 2, 2), band)])
 
 
 @pytest.mark.parametrize("job", ["a.tif", ("a.tif",), ("a.tif", (0, 0, 1)), ("a.tif", (0, 0, 1.5, 2)), ("a.tif", None)])
-def test_job_that_is_none_says_what_a_job_is(job):
+def test_invalid_job_is_an_error_that_describes_jobs(job):
     with pytest.raises((TypeError, ValueError), match="job 0 is .*a job is"):
         read_windows([job])
 
@@ -223,7 +223,7 @@ def test_a_number_never_becomes_another_one(tmp_path: Path) -> None:
         (("a.vrt", (0, 0, 1, 1)), ValueError),
     ],
 )
-def test_jobs_that_are_none_are_refused(job: tuple[object, ...], error: type[Exception]) -> None:
+def test_invalid_jobs_are_refused(job: tuple[object, ...], error: type[Exception]) -> None:
     with pytest.raises(error):
         read_windows([job])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="overview_level"):

@@ -1,6 +1,7 @@
-"""Files of other people's test suites: open_geotiff gives what GDAL gives, and the reference where it can read them.
+"""Files of other projects' test suites: open_geotiff returns the same as GDAL, and as the reference if it can read
+them.
 
-The corpus lies outside the repository (SWATH_CORPUS says where); the engine's own run over all of it is `make corpus`.
+The corpus is outside the repository (in SWATH_CORPUS); `make corpus` runs the engine alone over all of it.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from corpus_index import Row, rows
 from deliberate import HEIGHTS
 
 PARTS = 8
-# Larger ones are for the engine's test; here every call decodes twice.
+# Larger files are left to the engine's test, because every call here decodes twice.
 MOST_SAMPLES = 3_000_000
 LENIENT = {"allow_rotated": True, "allow_unparseable_crs": True, "allow_invalid_nodata": True}
-# What a broken file may end in.
+# The errors that a broken file may raise.
 REFUSALS = (ValueError, OSError, NotImplementedError, MemoryError)
-# The contract refuses what these files say of their place.
+# The contract refuses the georeferencing of these files.
 CONTRADICTIONS = {"DegeneratePixelSizeError", "InconsistentGeoKeysError"}
-# Not read as GDAL reads them, each for a reason that docs/corpus.md gives.
+# Files that are read differently from GDAL; docs/corpus.md gives the reason for each.
 KNOWN = (
     "test_ifd_loop_subifd.tif",
     "test_ifd_loop_to_first.tif",
@@ -43,7 +44,7 @@ KNOWN = (
     "90b2a82bfa2d5387cc8a201900dc70b46306ae85-2",
     "crash-74d2a78403a5a59db1fb0a2b8735ac068a75f6e3.tif",
 )
-# The contract says otherwise than GDAL: a negative scale is one, and Python does not read Microsoft's infinities.
+# The contract differs from GDAL: a negative scale is allowed, and Python does not parse Microsoft's infinities.
 CONTRACT = ("negative_scaley.tif", "stats_nodata_neginf_msvc.tif", "stats_nodata_posinf_msvc.tif")
 
 
@@ -96,7 +97,7 @@ def pixels_wrong(array: xr.DataArray, row: Row) -> list[str]:
 
 
 def place_wrong(array: xr.DataArray, row: Row) -> list[str]:
-    """Where attrs differ from GDAL's transform; of PixelIsPoint the contract keeps the tie point as it stands."""
+    """The difference between attrs and GDAL's transform; for PixelIsPoint attrs keep the tie point unchanged."""
     expected = [float(text) for text in row["geotransform"].split(",") if text]
     stated = array.attrs.get("transform", array.attrs.get("rotated_affine"))
     if stated is None:
@@ -112,7 +113,7 @@ def place_wrong(array: xr.DataArray, row: Row) -> list[str]:
 
 @cache
 def horizontal(code: int) -> int | None:
-    """The code without heights: the contract gives what is in the horizontal GeoKeys."""
+    """The code without the vertical part: the contract returns the code in the horizontal GeoKeys."""
     import pyproj
 
     crs = pyproj.CRS.from_epsg(code)
@@ -135,7 +136,7 @@ def nodata_wrong(array: xr.DataArray, row: Row) -> list[str]:
         return [] if stated is None or outside else [f"nodata {stated}, GDAL has none"]
     if stated is None:
         return [f"no nodata, not {row['nodata']}"]
-    # rasterio gives it as the type of the samples has it.
+    # rasterio returns it in the type of the samples.
     kind = array.dtype.type if array.dtype.kind == "f" else float
     same = str(stated) == row["nodata"] or kind(stated) == kind(float(row["nodata"]))
     return (
@@ -150,7 +151,7 @@ def fits(value: float, dtype: np.dtype[Any]) -> bool:
 
 
 @pytest.mark.parametrize("number", range(PARTS))
-def test_pixels_and_place_are_those_of_the_index(number: int, corpus: Path) -> None:
+def test_pixels_and_transform_are_those_of_the_index(number: int, corpus: Path) -> None:
     wrong = []
     for row in part(corpus, number, "exact", "exact-gdal-only", "convention", "disputed", "lossy"):
         outcome = opened(corpus, row)
@@ -195,7 +196,7 @@ def test_windows_and_chunks_are_parts_of_the_whole(number: int, corpus: Path) ->
 
 @pytest.mark.parametrize("number", range(PARTS))
 def test_broken_files_end_in_an_error_or_an_array(number: int, corpus: Path) -> None:
-    """A panic would be a BaseException and come out here."""
+    """A panic would be a BaseException and fail this test."""
     for row in part(corpus, number, "reject", "open-only", "gdal-lenient"):
         outcome = attempt(
             lambda row=row: swath.open_geotiff(str(corpus / row["path"]), max_pixels=10_000_000, **LENIENT)
@@ -204,7 +205,7 @@ def test_broken_files_end_in_an_error_or_an_array(number: int, corpus: Path) -> 
 
 
 def excused(row: Row, ours: xr.DataArray, theirs: xr.DataArray) -> frozenset[str]:
-    """What may differ from the reference in a file like this one; the reasons are those of deliberate.py."""
+    """The allowed differences from the reference for a file like this one; deliberate.py gives the reasons."""
     found: set[str] = set()
     bits = int(row["bits"] or 8)
     if row["photometric"] == "MINISWHITE" or row["orientation"] not in ("", "1") or row["fillorder"] == "2":
@@ -218,23 +219,23 @@ def excused(row: Row, ours: xr.DataArray, theirs: xr.DataArray) -> frozenset[str
     if row["sidecars"]:
         found |= {"coord", "attrs"}
     if "crs" not in theirs.attrs and ours.attrs.get("crs", -1) == int(row["epsg"] or -1):
-        found |= {"attrs crs", "attrs crs_wkt", "attrs georef_status"}  # GeoKeys that the reference cannot put together
+        found |= {"attrs crs", "attrs crs_wkt", "attrs georef_status"}  # GeoKeys that the reference cannot combine
     if not row["epsg"] and row["geokeys"] == "True":
         found |= {"attrs crs", "attrs crs_wkt", "attrs georef_status"}
     if row["n_gcp"] != "0":
         found |= {"coord", "attrs transform", "attrs georef_status", "attrs _swath_no_georef"}
     items = {key[0] for key in ours.attrs.get("gdal_metadata", {}) if isinstance(key, tuple)}
     if "gdal_metadata" not in theirs.attrs and items <= {"SCALE", "OFFSET", "UNITTYPE"}:
-        found |= {*HEIGHTS}  # of a height system, or of the place
+        found |= {*HEIGHTS}  # of a vertical CRS, or of the georeferencing
     return frozenset(found)
 
 
-# Tags of the layout and of codecs, which are no metadata: SubfileType, FillOrder, JPEGTables, LERC parameters ...
+# Tags of the layout and of codecs, which are not metadata: SubfileType, FillOrder, JPEGTables, LERC parameters ...
 LAYOUT = {255, 266, 347, 512, 513, 514, 515, 519, 520, 521, 529, 530, 531, 532, 50674}
 
 
 def tidied(array: xr.DataArray) -> xr.DataArray:
-    """Tags in order, without those of the layout, texts without what is not ASCII, which the reference loses."""
+    """Tags in order, without those of the layout; texts without non-ASCII characters, which the reference loses."""
     attrs = dict(array.attrs)
     tags = [tag for tag in attrs.pop("extra_tags", []) if tag[0] not in LAYOUT and tag[1] != 13]
     if tags:
@@ -249,7 +250,7 @@ def tidied(array: xr.DataArray) -> xr.DataArray:
 
 
 def unescaped(value: Any) -> Any:
-    """GDAL escapes twice; the reference undoes it once."""
+    """GDAL escapes twice; the reference unescapes once."""
     return html.unescape(value) if isinstance(value, str) else value
 
 
@@ -259,7 +260,10 @@ def plain_text(value: Any) -> Any:
 
 @pytest.mark.parametrize("number", range(PARTS))
 def test_reference_gives_the_same(number: int, corpus: Path, reference: ModuleType) -> None:
-    """Files that both read: pixels, coordinates, attrs. Files that only the reference reads are defects of ours."""
+    """Files that both can read: pixels, coordinates, attrs.
+
+    A file that only the reference can read is a defect of Swath.
+    """
     wrong, counted = [], Counter[str]()
     flags = {**LENIENT, "allow_experimental_codecs": True, "allow_internal_only_jpeg": True}
     for row in part(corpus, number, "exact", "lossy"):

@@ -1,6 +1,7 @@
-"""A bad call ends in the class of the contract, with a sentence that names what was wrong, and the reference agrees.
+"""A bad call raises the class of the contract, with a sentence that names the problem, and the reference agrees.
 
-The tables say what Swath raises; where the reference raises something else, `theirs` says what, and `why` the reason.
+The tables list what Swath raises; if the reference raises another error, `theirs` names it and `why` states the
+reason.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def plain_file(path: Path) -> None:
 
 @dataclass
 class Files:
-    """Files and other sources by name, made when asked for."""
+    """Files and other sources by name, made on first use."""
 
     folder: Path
     made: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class Files:
 
 
 def placed_array(array: Any, dims: tuple[str, ...] = ("y", "x"), **attrs: Any) -> xr.DataArray:
-    """An array with even coordinates."""
+    """An array with evenly spaced coordinates."""
     sizes = dict(zip(dims, array.shape, strict=True))
     coords = {}
     if "y" in sizes and "x" in sizes:
@@ -192,7 +193,7 @@ def test_every_difference_has_a_reason() -> None:
 
 
 def test_classes_are_those_of_the_contract(reference: ModuleType) -> None:
-    """The same names with the same bases: what users catch keeps working."""
+    """The same names with the same bases, so that existing except clauses keep working."""
     for name in reference.__all__:
         theirs = getattr(reference, name)
         ours = getattr(swath, name)

@@ -1,4 +1,4 @@
-"""open_geotiff answers as the reference does, call by call: pixels, coordinates, name, attrs, warnings, errors."""
+"""open_geotiff returns the same as the reference, call by call: pixels, coordinates, name, attrs, warnings, errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sample], Path]:
 
 
 def ignored(sample: Sample, call: Call) -> frozenset[str]:
-    """What differs on purpose in this call of this sample."""
+    """The deliberate differences for this call of this sample."""
     label = f"{sample.id}: {spell(call)}"
     return frozenset(what for entry in READ if fnmatch.fnmatchcase(label, entry.call) for what in entry.what)
 
@@ -58,7 +58,7 @@ def test_same_answer(sample: Sample, made: Callable[[Sample], Path], reference: 
 
 
 def test_every_listed_difference_is_one(made: Callable[[Sample], Path], reference: ModuleType) -> None:
-    """An entry of the table that no longer matters hides defects."""
+    """An entry of the table that is no longer needed could hide defects."""
     idle = []
     for entry in READ:
         live = False

@@ -1,4 +1,4 @@
-"""Packing, categories and colour ramps: files and what lies beside them are those of the reference."""
+"""Packing, categories and colour ramps: files and sidecars equal those of the reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEIGHTS = ramp((40, 50), "f4")
 
 
 def tree(path: Path) -> Any:
-    """XML without the white space between elements; numbers as numbers."""
+    """XML without white space between elements; numbers as numbers."""
 
     def plain(element: ElementTree.Element) -> Any:
         attributes = {key: number(value) for key, value in element.attrib.items()}
@@ -32,14 +32,14 @@ def tree(path: Path) -> Any:
 
 def number(text: str) -> Any:
     try:
-        # The reference adds up 32-bit floats as such, and prints ten digits.
+        # The reference sums 32-bit floats in 32 bits and prints ten digits.
         return pytest.approx(float(text), rel=1e-6, abs=1e-3)
     except ValueError:
         return text
 
 
 def beside(folder: Path) -> dict[str, Path]:
-    """What lies beside the file, by its ending."""
+    """The sidecars of a file, by suffix."""
     return {path.name.split(".", 1)[1]: path for path in folder.iterdir() if path.suffix in (".xml", ".qml")}
 
 

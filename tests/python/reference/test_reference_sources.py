@@ -1,4 +1,4 @@
-"""Sources, names, old spellings, mosaics and the xarray engine: all are taken as the reference takes them."""
+"""Sources, names, deprecated parameters, mosaics and the xarray engine behave as in the reference."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 
 class Stream(io.BytesIO):
-    """A file object that is no file."""
+    """A file object that is not a file."""
 
 
 SOURCES: dict[str, Callable[[Path], Any]] = {
@@ -111,7 +111,7 @@ def test_same_answer_to_odd_calls(call: dict[str, Any], file: Path, reference: M
 
 @pytest.mark.parametrize("call", CALLS[:6] + CALLS[8:10], ids=str)
 def test_old_spellings_warn_in_the_same_words(call: dict[str, Any], file: Path, reference: ModuleType) -> None:
-    """Filters that people have set match on the message."""
+    """Warning filters of users match on the message."""
     ours = attempt(lambda: swath.open_geotiff(file, **call))
     theirs = attempt(lambda: reference.open_geotiff(str(file), **call))
     start = [[text.split(";")[0] for _, text in outcome.warned] for outcome in (ours, theirs)]
@@ -178,13 +178,13 @@ def test_tile_directories_have_the_same_files(tmp_path: Path, reference: ModuleT
 
 @pytest.mark.parametrize("holes", [{}, {"chunks": 16}], ids=str)
 def test_a_missing_tile_is_a_hole_or_an_error(holes: dict[str, Any], tmp_path: Path, reference: ModuleType) -> None:
-    # Another place than it was written to: the reference remembers files that it has opened.
+    # A path other than the original, because the reference caches opened files.
     path = Path(shutil.copytree(mosaic(tmp_path, reference).parent, tmp_path / "elsewhere")) / "m.vrt"
     next(path.parent.rglob("tile_00_01.tif")).unlink()
     for call in ({}, {"missing_sources": "warn"}):
         found = [attempt(loaded, package, path, **call, **holes) for package in (swath, reference)]
         ours, theirs = found
-        # A hole is nodata, as in GDAL; the reference has 0 there, nodata or not.
+        # A hole is nodata, as in GDAL; the reference returns 0, with or without nodata.
         ignore = frozenset({"attrs vrt_holes", "pixels", *(() if "missing_sources" in call else ("outcome",))})
         assert bool(ours.error) == bool(theirs.error), (str(ours), str(theirs))
         assert not disagreement(ours, theirs, ignore=ignore)
@@ -209,7 +209,7 @@ def test_engine_gives_the_dataset_of_the_references(file: Path, reference: Modul
 
 @pytest.mark.parametrize("target", ["stream", "Path", "file URL"])
 def test_written_to_any_target(target: str, tmp_path: Path, reference: ModuleType) -> None:
-    """What is returned, and what is in the target."""
+    """Checks the return value and the content of the target."""
     for package in (swath, reference):
         path = tmp_path / f"{package.__name__}.tif"
         to: Any = {"stream": io.BytesIO(b"x" * 100000), "Path": path, "file URL": path.as_uri()}[target]
@@ -230,7 +230,7 @@ def test_lazy_arrays_go_into_streams(reference: ModuleType) -> None:
         np.testing.assert_array_equal(package.open_geotiff(stream).values, PLAIN)
 
 
-def test_rotation_is_dropped_only_when_asked(tmp_path: Path, reference: ModuleType) -> None:
+def test_rotation_is_dropped_only_on_request(tmp_path: Path, reference: ModuleType) -> None:
     path, target = tmp_path / "a.tif", tmp_path / "b.tif"
     write_rasterio(path, PLAIN, transform=Affine(10, 2, 500000, 1, -20, 4600000))
     for package in (swath, reference):

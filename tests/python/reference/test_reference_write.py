@@ -1,4 +1,4 @@
-"""What to_geotiff writes, both readers and rasterio see as they see the reference's file."""
+"""Files of to_geotiff look the same as those of the reference to both readers and rasterio."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_write_has_its_own_name() -> None:
 
 
 def compared(write: Write, folder: Path, reference: ModuleType, ignore: frozenset[str]) -> list[str]:
-    """In what the two files differ for anyone who reads them."""
+    """The visible differences between the two files."""
     paths = folder / "ours.tif", folder / "theirs.tif"
     ours = attempt(lambda: swath.to_geotiff(write.data(), str(paths[0]), **write.options))
     theirs = attempt(lambda: reference.to_geotiff(write.data(), str(paths[1]), **write.options))
@@ -59,7 +59,7 @@ def compared(write: Write, folder: Path, reference: ModuleType, ignore: frozense
         found.append(f"levels: {shapes[0]} / {shapes[1]}")
     for number, (a, b) in enumerate(zip(*levels, strict=False)):
         if a.shape == b.shape and "levels" not in ignore:
-            # Sums of floats in another order may differ in the last bit; the full resolution may not.
+            # Sums of floats in another order may differ in the last bit, but not at the full resolution.
             near = 4 * np.finfo(a.dtype).eps if number and a.dtype.kind == "f" else 0.0
             where = np.argwhere(~np.isclose(a, b, rtol=near, atol=0, equal_nan=True))
             if len(where):
@@ -76,7 +76,7 @@ def test_same_file_for_all_readers(write: Write, tmp_path: Path, reference: Modu
 
 
 def test_every_listed_difference_is_one(tmp_path: Path, reference: ModuleType) -> None:
-    """An entry of the table that no longer matters hides defects."""
+    """An entry of the table that is no longer needed could hide defects."""
     idle = []
     for entry in WRITE:
         matching = [write for write in WRITES if fnmatch.fnmatchcase(f"{write.id}: {spell(write.options)}", entry.call)]
@@ -102,7 +102,9 @@ ROUND_TRIPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", ROUND_TRIPS)
 def test_round_trip_keeps_every_attr(name: str, tmp_path: Path, reference: ModuleType) -> None:
-    """Read with either package, written by Swath, read by both: attrs, coordinates and pixels stay bit for bit."""
+    """Read with either package, written by Swath, read by both: attrs, coordinates and pixels are bit for bit the
+    same.
+    """
     made, call = ROUND_TRIPS[name]
     source = str(tmp_path / "source.tif")
     write_rasterio(Path(source), ramp((37, 53), "u2"), **made)

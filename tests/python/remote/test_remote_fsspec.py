@@ -1,4 +1,4 @@
-"""Objects of fsspec filesystems: read by range, bounded by size, written whole or not at all."""
+"""Objects of fsspec filesystems: read by range, limited in size, written atomically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = bytes(i * 13 % 249 for i in range(100_000))
 
 @pytest.fixture
 def folder() -> Iterator[str]:
-    """A folder of the memory filesystem, which is one for the whole process."""
+    """A folder of the memory filesystem, which is shared by the whole process."""
     name = f"/{uuid.uuid4().hex}"
     filesystem = fsspec.filesystem("memory")
     filesystem.pipe_file(f"{name}/a.tif", DATA)
@@ -31,7 +31,7 @@ def folder() -> Iterator[str]:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the memory filesystem is asked for."""
+    """Records the calls of the memory filesystem."""
     made: list[Any] = []
     cat_file, cat_ranges = memory.MemoryFileSystem.cat_file, memory.MemoryFileSystem.cat_ranges
 
@@ -59,7 +59,7 @@ def test_objects_are_read_by_range_and_never_whole(folder: str, calls: list[Any]
     assert calls == [(0, 16384), [(50_000, 50_100), (20_000, 20_010)]], "the head, and one call for all ranges"
 
 
-def test_an_object_that_is_not_there_is_a_file_not_found(folder: str) -> None:
+def test_a_missing_object_is_file_not_found(folder: str) -> None:
     with pytest.raises(FileNotFoundError, match=r"b\.tif"):
         ObjectFile(f"{folder}/b.tif", None)
     with pytest.raises(FileNotFoundError, match="directory"):
@@ -82,7 +82,7 @@ def test_an_object_above_the_limit_is_refused_before_a_byte_is_read(folder: str,
 @pytest.mark.parametrize(
     ("value", "limit"), [("100", 100), ("", 256 << 20), ("x", 256 << 20), ("0", 256 << 20), ("-5", 256 << 20)]
 )
-def test_the_environment_sets_the_limit_that_nobody_gave(
+def test_the_environment_sets_the_default_limit(
     folder: str, monkeypatch: pytest.MonkeyPatch, value: str, limit: int
 ) -> None:
     monkeypatch.setenv("SWATH_MAX_CLOUD_BYTES", value)
@@ -147,7 +147,7 @@ def test_storage_options_reach_the_filesystem(tmp_path: Any) -> None:
     assert open_store(f"local://{target}", storage_options={"auto_mkdir": True}).size == len(DATA)
 
 
-def test_without_fsspec_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fsspec_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("fsspec", "fsspec.core"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'swath\[cloud\]'"):
@@ -161,7 +161,7 @@ def test_nothing_is_written_over_http(url: str) -> None:
 
 
 class Parts(fsspec.spec.AbstractBufferedFile):
-    """A file of a store whose objects appear when their upload is completed."""
+    """A file of a store whose objects appear when their upload is complete."""
 
     DEFAULT_BLOCK_SIZE = 1 << 16
 
@@ -182,7 +182,7 @@ class Parts(fsspec.spec.AbstractBufferedFile):
 
 
 class Bucket(fsspec.AbstractFileSystem):
-    """As much of an object store as a write needs."""
+    """The part of an object store that a write needs."""
 
     protocol = ("s3", "s3a")
     cachable = False
@@ -200,7 +200,7 @@ class Bucket(fsspec.AbstractFileSystem):
 def bucket(monkeypatch: pytest.MonkeyPatch) -> type[Bucket]:
     for name, value in {"objects": {"bucket/a.tif": b"old"}, "uploads": {}, "fail_at_the_end": False}.items():
         monkeypatch.setattr(Bucket, name, value)
-    # `fsspec.registry` is a view of this, not the module.
+    # `fsspec.registry` is a view of this dict, not the module.
     monkeypatch.setitem(import_module("fsspec.registry")._registry, "s3", Bucket)
     return Bucket
 
@@ -223,12 +223,12 @@ class TestWriting:
         assert bucket.objects == {"bucket/a.tif": DATA + DATA}
         assert bucket.uploads == {}
 
-    def test_a_cloud_object_stays_what_it_was_when_the_writer_fails(self, bucket: type[Bucket]) -> None:
+    def test_a_cloud_object_is_unchanged_when_the_writer_fails(self, bucket: type[Bucket]) -> None:
         with pytest.raises(KeyboardInterrupt):
             write_object("s3://bucket/a.tif", write_half)
         assert (bucket.objects, bucket.uploads) == ({"bucket/a.tif": b"old"}, {})
 
-    def test_a_cloud_object_stays_what_it_was_when_the_store_fails(
+    def test_a_cloud_object_is_unchanged_when_the_store_fails(
         self, bucket: type[Bucket], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(bucket, "fail_at_the_end", True)
@@ -249,6 +249,6 @@ class TestWriting:
         names = {name.rpartition("/")[2] for name in filesystem.ls(path.rpartition("/")[0], detail=False)}
         assert names <= {"w.tif", "a.tif"}, "nothing else is left behind"
 
-    def test_what_is_written_can_be_read_at_once(self, folder: str) -> None:
+    def test_written_object_can_be_read_immediately(self, folder: str) -> None:
         write_remote(f"{folder}/w.tif", lambda file: file.write(DATA))
         assert open_store(f"{folder}/w.tif").read_many([(99_000, 100_000)]) == [DATA[99_000:]]

@@ -1,4 +1,6 @@
-"""Remote files through open_geotiff and to_geotiff: the same arrays as of local files, and the contract's errors."""
+"""Remote files through open_geotiff and to_geotiff: the same arrays as for local files, and the errors of the
+contract.
+"""
 
 from __future__ import annotations
 
@@ -87,10 +89,8 @@ def test_chunks_fetch_the_header_once_and_nothing_else_before_they_are_computed(
     assert server.connections <= 9
 
 
-def test_a_page_in_place_of_overviews_is_reported_as_local_ones_are(
-    url: str, server: RangeServer, bucket: str, local: Path
-) -> None:
-    # Some servers answer every name with a page that says that there is no such page.
+def test_an_html_page_instead_of_overviews_is_reported(url: str, server: RangeServer, bucket: str, local: Path) -> None:
+    # Some servers answer every name with an HTML page, also for missing files.
     server.files["/data/scene.tif.ovr"] = b"<html>Not found</html>"
     fsspec.filesystem("memory").pipe_file(f"{bucket.removeprefix('memory:/')}/scene.tif.ovr", b"<html>Not found</html>")
     with pytest.warns(
@@ -103,12 +103,12 @@ def test_a_page_in_place_of_overviews_is_reported_as_local_ones_are(
 
 
 class TestStableOnly:
-    def test_refuses_remote_files_before_they_are_asked_for(self, url: str, server: RangeServer) -> None:
+    def test_refuses_remote_files_before_any_request(self, url: str, server: RangeServer) -> None:
         with pytest.raises(swath.RemoteStableSourcesOnlyError, match="stable_only"):
             swath.open_geotiff(url, stable_only=True)
         assert server.requests == []
 
-    def test_lets_those_in_who_opted_in(self, url: str) -> None:
+    def test_allows_experimental_sources_on_request(self, url: str) -> None:
         assert swath.open_geotiff(url, stable_only=True, allow_experimental_codecs=True).shape == (700, 900)
 
 
@@ -173,7 +173,7 @@ class TestWriting:
         swath.to_geotiff(scene.chunk(200), target, **how)
         assert fsspec.filesystem("memory").cat_file(target) == eager, "dask arrays are streamed to the same bytes"
 
-    def test_a_failing_graph_leaves_the_object_that_was_there(self, bucket: str, scene: xr.DataArray) -> None:
+    def test_a_failing_graph_keeps_the_old_object(self, bucket: str, scene: xr.DataArray) -> None:
         def fail(block: Any, block_info: Any = None) -> Any:
             if block_info and block_info[0]["chunk-location"] == (3, 0):
                 raise RuntimeError("a chunk failed")

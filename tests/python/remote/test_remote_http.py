@@ -1,4 +1,4 @@
-"""Ranges over http: what servers do wrong must not become pixels, and what is asked for must be little."""
+"""Ranges over http: wrong replies must not become pixels, and requests must be few and small."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
 
 
 def after_head(answer: Any) -> Any:
-    """An answer for all requests but the first."""
+    """A reply for all requests except the first."""
     return lambda handler: handler.span[0] > 0 and answer(handler)
 
 
-def test_opening_asks_once_and_tells_size_and_head(server: RangeServer) -> None:
+def test_opening_sends_one_request_for_size_and_head(server: RangeServer) -> None:
     file = HttpFile(server.url())
     assert (file.size, file.head) == (len(DATA), DATA[:16384])
     assert server.spans() == [(0, 16384)]
@@ -58,7 +58,7 @@ def test_an_empty_file_has_no_bytes(server: RangeServer) -> None:
     assert (file.size, file.head) == (0, b"")
 
 
-def test_ranges_arrive_in_the_order_in_which_they_were_asked_for(server: RangeServer) -> None:
+def test_ranges_are_returned_in_the_order_of_the_request(server: RangeServer) -> None:
     ranges = [(start, start + 100) for start in range(90_000, 17_000, -1_000)]
     assert HttpFile(server.url()).read_many(ranges) == [DATA[start:stop] for start, stop in ranges]
 
@@ -72,10 +72,10 @@ def test_connections_are_used_again_by_files_that_are_opened_later(server: Range
     assert server.connections == 1
 
 
-def test_all_ranges_of_a_batch_are_asked_for_before_the_first_is_waited_for(server: RangeServer) -> None:
+def test_all_ranges_of_a_batch_are_requested_before_the_first_reply(server: RangeServer) -> None:
     file = HttpFile(server.url())
     meeting = threading.Barrier(8, timeout=30)
-    # Each request waits for the seven others: one that is sent after the reply to another would break the barrier.
+    # Each request waits for the seven others: a request that is sent after another reply would break the barrier.
     server.answers["/a.tif"] = after_head(lambda handler: meeting.wait() < 0)
     ranges = [(start, start + 100) for start in range(20_000, 28_000, 1_000)]
     assert file.read_many(ranges) == [DATA[start:stop] for start, stop in ranges]
@@ -124,7 +124,7 @@ def test_no_more_requests_are_under_way_than_workers(server: RangeServer, monkey
         (lambda h: h.reply(302), "without a Location"),
     ],
 )
-def test_a_reply_that_is_not_what_was_asked_for_is_an_error(server: RangeServer, answer: Any, words: str) -> None:
+def test_a_reply_with_another_range_is_an_error(server: RangeServer, answer: Any, words: str) -> None:
     file = HttpFile(server.url())
     server.answers["/a.tif"] = after_head(answer)
     with pytest.raises(OSError, match=words):
@@ -157,7 +157,7 @@ def test_a_body_in_chunks_without_a_length_is_read_and_bounded(server: RangeServ
         file.read_many([(20_000, 20_100)])
 
 
-def test_a_connection_that_breaks_in_a_body_is_asked_again(server: RangeServer) -> None:
+def test_a_request_is_repeated_after_a_broken_connection(server: RangeServer) -> None:
     file = HttpFile(server.url())
     broken = []
 
@@ -174,7 +174,7 @@ def test_a_connection_that_breaks_in_a_body_is_asked_again(server: RangeServer) 
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-def test_a_server_in_trouble_is_asked_three_times(server: RangeServer, status: int) -> None:
+def test_a_server_error_is_retried_twice(server: RangeServer, status: int) -> None:
     server.answers["/a.tif"] = lambda handler: len(server.requests) <= 2 and handler.reply(status)
     assert HttpFile(server.url()).size == len(DATA)
     assert len(server.requests) == 3
@@ -205,7 +205,7 @@ def test_idle_connections_that_the_server_closed_are_replaced(server: RangeServe
     assert len(server.requests) == count + 1
 
 
-def test_a_server_that_is_gone_is_a_connection_error(server: RangeServer) -> None:
+def test_a_stopped_server_is_a_connection_error(server: RangeServer) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -213,7 +213,7 @@ def test_a_server_that_is_gone_is_a_connection_error(server: RangeServer) -> Non
         HttpFile(f"http://127.0.0.1:{port}/a.tif")
 
 
-def test_a_server_that_says_nothing_times_out(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_times_out(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWATH_HTTP_READ_TIMEOUT", "0.05")
     server.answers["/a.tif"] = lambda handler: time.sleep(0.3) or False
     start = time.monotonic()
@@ -302,7 +302,7 @@ class TestRedirects:
         assert file.read_many([(20_000, 20_100)]) == [DATA[20_000:20_100]]
         assert [request.path for request in server.requests] == ["/old.tif", "/a.tif", "/a.tif"]
 
-    def test_are_asked_for_again_when_their_target_expires(self, server: RangeServer) -> None:
+    def test_are_requested_again_when_their_target_expires(self, server: RangeServer) -> None:
         file = HttpFile(self.redirect(server, "/old.tif", "/a.tif"))
         server.files["/new.tif"] = server.files.pop("/a.tif")
         self.redirect(server, "/old.tif", "/new.tif")
@@ -323,10 +323,10 @@ class TestRedirects:
             HttpFile(url)
         assert caught.value.url == location
 
-    def test_to_private_hosts_are_refused_before_they_are_asked(
+    def test_to_private_hosts_are_refused_before_any_request(
         self, server: RangeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The first host is public by its address, and the test server by where the connection really goes."""
+        """The first host has a public address; the connections really go to the test server."""
         monkeypatch.delenv("SWATH_ALLOW_PRIVATE_HOSTS")
         resolve_to(monkeypatch, {"public.example": ["93.184.216.34"], "inside.example": ["10.0.0.7"]})
         connect_to(monkeypatch, server)
@@ -348,7 +348,7 @@ class TestRedirects:
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, names: dict[str, list[str]]) -> list[str]:
-    """Let names have these addresses; returns what is asked for."""
+    """Makes names resolve to these addresses; returns the list of lookups."""
     asked: list[str] = []
 
     def getaddrinfo(host: str, port: int, *args: object, **kwargs: object) -> list[Any]:
@@ -364,7 +364,7 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch, names: dict[str, list[str]]) -> 
 
 
 def connect_to(monkeypatch: pytest.MonkeyPatch, server: RangeServer) -> list[Any]:
-    """Let all connections end at the test server; returns where they would have gone."""
+    """Sends all connections to the test server; returns the list of intended addresses."""
     real, addresses = socket.socket.connect, []
 
     def connect(sock: socket.socket, address: Any) -> None:
@@ -401,7 +401,7 @@ class TestUnsafeAddresses:
         with pytest.raises(UnsafeURLError, match="has no hostname"):
             HttpFile(url)
 
-    def test_include_names_that_nobody_knows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_unknown_names_in_include_are_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def getaddrinfo(*args: object, **kwargs: object) -> None:
             raise socket.gaierror(-2, "Name or service not known")
 
@@ -429,14 +429,14 @@ class TestUnsafeAddresses:
         with pytest.raises(UnsafeURLError):
             HttpFile(server.url())
 
-    def test_a_name_is_looked_up_once_and_the_connection_goes_to_what_was_found(
+    def test_a_name_is_resolved_once_and_the_connection_uses_that_address(
         self, server: RangeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("SWATH_ALLOW_PRIVATE_HOSTS")
         asked = resolve_to(monkeypatch, {"public.example": ["93.184.216.34"], "v6.example": ["2606:2800:220:1::1"]})
         addresses = connect_to(monkeypatch, server)
         file = HttpFile("http://public.example/a.tif")
-        # From now on the name leads inside: who looked it up again would go there.
+        # From now on the name resolves to a private address: a second lookup would go there.
         resolve_to(monkeypatch, {"public.example": ["127.0.0.1"]})
         file.read_many([(start, start + 10) for start in range(20_000, 60_000, 5_000)])
         assert asked == ["public.example"]
@@ -446,7 +446,7 @@ class TestUnsafeAddresses:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A certificate for the name localhost that nobody trusts, and its key."""
+    """A self-signed certificate for the name localhost, and its key."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("TLS IS NOT TESTED: there is no openssl program to make a certificate with")
@@ -468,7 +468,7 @@ class TestCertificates:
         yield server
         connection_module._tls.cache_clear()
 
-    def test_that_nobody_vouches_for_end_the_connection(self, secure: RangeServer) -> None:
+    def test_that_are_not_trusted_end_the_connection(self, secure: RangeServer) -> None:
         with pytest.raises(OSError, match="certificate of the server is not valid"):
             HttpFile(f"https://localhost:{secure.server_port}/a.tif")
         assert secure.requests == []

@@ -1,4 +1,4 @@
-"""Remote TIFFs through the engine: pixels, the number of requests, errors as they are, handles in other processes."""
+"""Remote TIFFs through the engine: pixels, number of requests, errors, handles in other processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Pixels = npt.NDArray[np.uint16]
 
 @pytest.fixture(scope="module")
 def pixels() -> Pixels:
-    # Noise in the low bits: it does not compress, so that the file is a few MB.
+    # Noise in the low bits does not compress, so the file has a few MB.
     rows, columns = np.mgrid[:1500, :1500]
     noise = np.random.default_rng(6).integers(0, 4096, rows.shape)
     return (rows * 8 + columns + noise).astype("u2")
@@ -110,7 +110,7 @@ def test_overviews_in_the_file_are_levels(server: RangeServer) -> None:
 @pytest.mark.parametrize("place", ["http", "fsspec"])
 def test_overviews_beside_the_file_are_levels(server: RangeServer, folder: str, pixels: Pixels, place: str) -> None:
     full, half = encoded(pixels), encoded(np.ascontiguousarray(pixels[::2, ::2]))
-    # An overview file marks its images as such: NewSubfileType is 1.
+    # An overview file marks its images with NewSubfileType 1.
     with_type = encoded(np.ascontiguousarray(pixels[::2, ::2]), extra_tags=[(254, 4, 1, 1)])
     assert len(with_type) > len(half)
     if place == "http":
@@ -126,7 +126,7 @@ def test_overviews_beside_the_file_are_levels(server: RangeServer, folder: str, 
 
 
 def ifd_at_the_end(array: npt.NDArray[np.uint8]) -> bytes:
-    """A TIFF as streaming writers make them: the directory follows the pixels."""
+    """A TIFF as streaming writers produce it: the directory follows the pixels."""
     height, width = array.shape
     fields = [
         (256, width),
@@ -193,13 +193,13 @@ class TestErrorsComeOutAsTheyAre:
         with pytest.raises(kind, match=f"status {status}"):
             window_of(file, (600, 600, 1100, 1100))
 
-    def test_a_server_that_lies_during_a_read(self, server: RangeServer, cog: bytes) -> None:
+    def test_a_wrong_reply_during_a_read_is_an_error(self, server: RangeServer, cog: bytes) -> None:
         file = open_remote(server.url())
         server.answers["/a.tif"] = lambda handler: handler.reply(206, cog[:9], Content_Range="bytes 0-8/9")
         with pytest.raises(OSError, match="Content-Range"):
             window_of(file, (600, 600, 1100, 1100))
 
-    def test_a_file_that_is_no_tiff(self, server: RangeServer) -> None:
+    def test_a_file_that_is_not_a_tiff(self, server: RangeServer) -> None:
         server.files["/page.tif"] = b"<html>" * 10_000
         server.files["/empty.tif"] = b""
         for path in ("/page.tif", "/empty.tif"):

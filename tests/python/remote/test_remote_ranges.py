@@ -1,4 +1,4 @@
-"""What the engine asks for and what a store is asked for: few requests, and never other bytes."""
+"""From the engine's spans to requests of a store: few requests, and the exact bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATA = bytes(i * 31 % 253 for i in range(1 << 20))
 
 
 class Recorder:
-    """A store that writes down what it is asked for."""
+    """A store that records its requests."""
 
     def __init__(self, data: bytes = DATA, beside: dict[str, bytes] | None = None) -> None:
         self.name = "https://host/a.tif?key=1"
@@ -56,7 +56,7 @@ def test_ranges_hold_their_spans_and_keep_to_gap_and_size(spans: list[tuple[int,
 
 
 @given(batches=st.lists(spans_of_data.filter(bool), max_size=6))
-def test_every_span_gets_its_bytes_whatever_was_asked_for_before(batches: list[list[tuple[int, int]]]) -> None:
+def test_every_span_gets_its_bytes_after_any_earlier_requests(batches: list[list[tuple[int, int]]]) -> None:
     file = RemoteFile(Recorder())
     for spans in batches:
         assert file.fetch(spans) == [DATA[offset : offset + length] for offset, length in spans]
@@ -80,7 +80,7 @@ def test_near_spans_are_one_request_and_far_ones_one_batch() -> None:
         ("SWATH_MAX_COALESCED_RANGE_BYTES", "0", [(100_000, 100_110)]),
     ],
 )
-def test_the_environment_says_what_is_merged(
+def test_the_environment_sets_which_ranges_are_merged(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, expected: list[tuple[int, int]]
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -145,7 +145,7 @@ def test_a_tile_alone_is_fetched_exactly() -> None:
     assert store.calls == [[(300_001, 320_001)]]
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_cache_is_bounded() -> None:
     store = Recorder(bytes(64 << 20))
     file = RemoteFile(store)
     for offset in range(0, 64 << 20, 65_536):

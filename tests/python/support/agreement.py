@@ -1,4 +1,4 @@
-"""What two readers made of one file, and in what they differ."""
+"""The results of two readers for one file, and their differences."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-# Private names of the reference and what Swath calls them.
+# Private names of the reference and Swath's names for them.
 RENAMED = {"_xrspatial_geotiff_contract": "_swath_contract", "_xrspatial_no_georef": "_swath_no_georef"}
-# What our attrs have beside those of the reference, and those that are 0 or 1 where the reference has truth values.
+# Attrs that only Swath has, and attrs that are 0 or 1 where the reference has bools.
 ADDED = {"_swath_bands", "colorinterp"}
 TRUTHS = {"masked_nodata", "nodata_pixels_present", "_swath_no_georef"}
-# Warnings that belong to the contract; others (numpy's about overflow) come and go with versions.
+# Warnings of the contract; others, such as numpy's about overflow, vary with versions.
 KINDS = {"DeprecationWarning", "GeoTIFFFallbackWarning", "UserWarning"}
 
 
 @dataclass
 class Outcome:
-    """What a call gave: a value or an error, and its warnings."""
+    """The result of a call: a value or an error, and its warnings."""
 
     value: Any = None
     error: BaseException | None = None
@@ -30,7 +30,7 @@ class Outcome:
 
     @property
     def kind(self) -> str:
-        """The error's class; "" for none."""
+        """The class of the error; "" for none."""
         return type(self.error).__name__ if self.error else ""
 
     def __str__(self) -> str:
@@ -51,12 +51,12 @@ def attempt(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> Outco
 
 
 def about_numpy(message: str) -> bool:
-    """What numpy says of its own future, and the reference of packages that would make it faster."""
+    """Deprecation warnings of numpy, and hints of the reference about packages that would make it faster."""
     return "NumPy" in message or "numpy" in message or "package is not installed" in message
 
 
 def lacks_a_package(theirs: Outcome) -> bool:
-    """Whether the reference could not try, because a library of its own is not on this machine. Said loudly."""
+    """Whether the reference could not run because one of its libraries is not installed; prints a notice."""
     lacking = isinstance(theirs.error, ImportError)
     if lacking:
         warnings.warn(f"LEFT OUT: the reference cannot be compared with: {theirs.error}", stacklevel=2)
@@ -70,7 +70,7 @@ def describe(value: Any) -> str:
 
 
 def same_value(ours: Any, theirs: Any) -> bool:
-    """Equal in value and kind: 5 is not 5.0, NaN is NaN; numpy's scalars count as Python's."""
+    """Whether values are equal in value and kind: 5 is not 5.0, NaN equals NaN; numpy scalars count as Python's."""
     ours, theirs = plain(ours), plain(theirs)
     if type(ours) is not type(theirs):
         return False
@@ -109,7 +109,7 @@ def public(attrs: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def as_the_reference_says_it(array: xr.DataArray) -> dict[Any, Any]:
-    """Our attrs in the words of the reference: docs/differences.md says what is elsewhere, and why."""
+    """Swath's attrs in the form of the reference; docs/differences.md lists the differences and the reasons."""
     attrs = {key: value for key, value in array.attrs.items() if key not in ADDED}
     attrs = {key: getattr(value, "value", value) if isinstance(value, str) else value for key, value in attrs.items()}
     for key in TRUTHS & attrs.keys():
@@ -135,7 +135,7 @@ def as_the_reference_says_it(array: xr.DataArray) -> dict[Any, Any]:
 
 
 def differences(ours: xr.DataArray, theirs: xr.DataArray, *, ignore: frozenset[str] = frozenset()) -> list[str]:
-    """In what two arrays differ, as `what: ours / theirs`."""
+    """The differences between two arrays, as `what: ours / theirs`."""
     found: list[str] = []
 
     def note(what: str, a: Any, b: Any) -> None:
@@ -166,7 +166,7 @@ def differences(ours: xr.DataArray, theirs: xr.DataArray, *, ignore: frozenset[s
 def disagreement(
     ours: Outcome, theirs: Outcome, *, ignore: frozenset[str] = frozenset(), warned: bool = True
 ) -> list[str]:
-    """In what two outcomes of one call differ; empty when they agree."""
+    """The differences between two outcomes of one call; empty if they agree."""
     if ours.kind != theirs.kind:
         return [f"outcome: {ours} / {theirs}"] if "outcome" not in ignore and not lacks_a_package(theirs) else []
     found = []

@@ -1,4 +1,6 @@
-"""Bad calls of open_geotiff and to_geotiff: what Swath raises, and what the reference does where that differs."""
+"""Invalid calls of open_geotiff and to_geotiff: the error that Swath raises, and the behaviour of the reference if it
+differs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ OK = ""
 
 @dataclass(frozen=True)
 class Bad:
-    """A call, the class of its error (OK: none), words of its message, and what the reference does if that differs."""
+    """A call, the class of its error (OK: none), words of its message, and the behaviour of the reference if it
+    differs.
+    """
 
     call: dict[str, Any]
     error: str
@@ -28,7 +32,7 @@ class Bad:
 
 
 class Opaque:
-    """No array, no path, no number."""
+    """Neither an array nor a path nor a number."""
 
     def __repr__(self) -> str:
         return "Opaque()"
@@ -161,7 +165,7 @@ READS = [
     Bad({"stable_only": True}, "RemoteStableSourcesOnlyError", "stable_only", file="http://example.com/a.tif"),
     Bad({"stable_only": True}, "RemoteStableSourcesOnlyError", "stable_only", file="s3://bucket/a.tif"),
     Bad({"stable_only": True}, "VRTStableSourcesOnlyError", "stable_only", file="missing.vrt"),
-    # what files say
+    # content of files
     Bad({}, "RotatedTransformError", "allow_rotated", file="tilted"),
     Bad({"chunks": 20}, "RotatedTransformError", "allow_rotated", file="tilted"),
     Bad({}, "DegeneratePixelSizeError", file="flat"),
@@ -265,7 +269,7 @@ WRITES = [
     Bad({}, "ConflictingNodataError", "nodatavals", data="nodata-and-nodatavals"),
     Bad({}, "ValueError", "nodata", data="nodata-text"),
     Bad({}, "TypeError", "nodata", data="nodata-bool"),
-    # where it lies
+    # georeferencing
     Bad({}, "ValueError", "transform", data="one-pixel"),
     Bad({}, "ValueError", "transform", data="one-row"),
     Bad({}, "NonUniformCoordsError", "x", data="uneven"),

@@ -1,4 +1,4 @@
-"""The index of the corpus: one row per file, with what GDAL reads in it."""
+"""The index of the corpus: one row per file, with GDAL's results for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Swath differs from the reference on purpose, and why; docs/differences.md says it to users."""
+"""Deliberate differences between Swath and the reference, with reasons; docs/differences.md is the page for users."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Difference:
-    """Calls by pattern (`sample: arguments`), what differs in them as agreement.py calls it, and why."""
+    """Calls by pattern (`sample: arguments`), the differences in the words of agreement.py, and the reason."""
 
     call: str
     what: tuple[str, ...]
@@ -31,7 +31,7 @@ NODATA = (
 ORIENTED = ("outcome", "pixels", "shape", "coord", "attrs transform", "chunks")
 
 READ: tuple[Difference, ...] = (
-    # Pixels are GDAL's.
+    # Pixels equal those of GDAL.
     Difference(
         "f[248]-*-p3-*-[23]c-*",
         PIXELS,
@@ -50,7 +50,7 @@ READ: tuple[Difference, ...] = (
     Difference(
         "orientation-[2-8]*", ORIENTED, "GDAL gives rows and columns as they are stored; windows and chunks work"
     ),
-    # More is read.
+    # Swath reads more files.
     Difference("complex: *", ANSWERS, "complex samples are read"),
     Difference("10-bit: *", ANSWERS, "all depths up to 64 bits are read"),
     Difference("codec-lzma: *", ANSWERS, "more codecs are read"),
@@ -66,7 +66,7 @@ READ: tuple[Difference, ...] = (
     ),
     Difference("codec-lerc: allow*", ("attrs extra_tags",), "parameters of a codec are no metadata"),
     Difference("place-gcps: *", ANSWERS, "a file placed by control points is read without coordinates"),
-    # More is understood.
+    # Swath interprets more metadata.
     Difference("mask-inside: masked=True", ("dtype", "pixels"), "masks inside the file are applied by masked=True"),
     Difference("place-world-file: *", PLACE, "world files are read"),
     Difference("pam-place: *", PLACE, "the place that .aux.xml gives wins, as in GDAL"),

@@ -1,4 +1,4 @@
-"""Mosaics to test with: sources by rasterio, VRTs by hand."""
+"""Mosaics for tests: rasterio writes the sources, the VRTs are hand-written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PLACE = "<SRS>EPSG:32633</SRS><GeoTransform>100,1,0,200,0,-1</GeoTransform>"
 
 
 def tif(path, pixels, *, nodata=None, crs="EPSG:32633", x=100, **layout):
-    """(y, x) or (band, y, x) pixels as a file; gives its name."""
+    """Writes (y, x) or (band, y, x) pixels to a file and returns its name."""
     bands = pixels if pixels.ndim == 3 else pixels[None]
     shape = {"count": bands.shape[0], "height": bands.shape[1], "width": bands.shape[2], "dtype": bands.dtype}
     with rasterio.open(
@@ -21,7 +21,7 @@ def tif(path, pixels, *, nodata=None, crs="EPSG:32633", x=100, **layout):
 
 
 def source(name, src=(0, 0, 4, 4), dst=None, *, kind="SimpleSource", band=1, relative=1, inside="", attributes=""):
-    """A source: rectangles are x, y, width, height; `dst` is `src` unless given, both None for the whole file."""
+    """A source: rectangles are x, y, width, height; `dst` defaults to `src`; both are None for the whole file."""
     rects = "" if src is None else _rect("SrcRect", src) + _rect("DstRect", src if dst is None else dst)
     return (
         f'<{kind}{attributes}><SourceFilename relativeToVRT="{relative}">{name}</SourceFilename>'
@@ -40,7 +40,7 @@ def band(sources="", *, dtype="Byte", nodata=None, inside="", attributes=""):
 
 
 def vrt(path, *bands, size=(4, 8), place=PLACE, inside="", attributes=""):
-    """Write a VRT of these bands; gives its path as a str."""
+    """Writes a VRT of these bands and returns its path as a str."""
     height, width = size
     head = f'<VRTDataset rasterXSize="{width}" rasterYSize="{height}"{attributes}>{place}{inside}'
     path.write_text(f"{head}{''.join(bands)}</VRTDataset>")

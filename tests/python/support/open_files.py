@@ -1,4 +1,4 @@
-"""Small TIFFs for the tests of `open_geotiff`, with the tags that a test is about."""
+"""Small TIFFs for the tests of `open_geotiff`, with the tags that a test needs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def tagged(
 
 
 def by_gdal(path: Path, pixels: npt.ArrayLike, *, masks: npt.ArrayLike | None = None, **profile: Any) -> str:
-    """A file as GDAL writes it; `masks` is its internal mask."""
+    """A file written by GDAL; `masks` is its internal mask."""
     pixels = np.asarray(pixels)
     pixels = pixels[None] if pixels.ndim == 2 else pixels
     levels = profile.pop("levels", None)

@@ -1,4 +1,4 @@
-"""Ordinary xarray operations, the files they start from, and what each operation leaves of a file's meaning."""
+"""Ordinary xarray operations, the files they start from, and which metadata of a file each operation keeps."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Source:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Masking needs missing pixels, and unpacking needs a scale."""
+        """The modes of reading: masking needs missing pixels, and unpacking needs a scale."""
         masked = ("masked",) if self.nodata is not None or self.mask is not None else ()
         return ("plain", *masked, *(("unpacked",) if self.scaled else ()))
 
     def missing(self) -> np.ndarray:
-        """The pixels that GDAL calls missing, by band."""
+        """The pixels that GDAL reports as missing, by band."""
         if self.mask is not None:
             return np.broadcast_to(~self.mask, self.values.shape)
         if self.nodata is None:
@@ -188,7 +188,9 @@ FIRST_LABEL = {"open_geotiff": 0, "open_rasterio": 1, "rioxarray": 1}
 
 
 def open_source(path: Path, door: str, mode: str = "plain", backend: str = "numpy", **options: Any) -> xr.DataArray:
-    """Reads `path` through one of our two doors, or with rioxarray itself, whose arrays the writer must understand."""
+    """Reads `path` with one of Swath's two open functions, or with rioxarray itself, whose arrays the writer must
+    support.
+    """
     if door == "open_geotiff":
         if mode != "plain":
             options["masked" if mode == "masked" else "unpack"] = True
@@ -209,22 +211,22 @@ def dim(array: xr.DataArray, names: tuple[str, ...]) -> str | None:
 
 
 def band_first(array: xr.DataArray) -> xr.DataArray:
-    """(band, y, x) or (y, x), as rioxarray and odc-geo want it."""
+    """(band, y, x) or (y, x), as rioxarray and odc-geo need it."""
     band = dim(array, BAND_NAMES)
     return array if band is None else array.transpose(band, ...)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What a user does between reading and writing.
+    """An operation that a user applies between reading and writing.
 
-    `numbers` says what the numbers of a plain or masked array mean afterwards:
-    - "file": what they meant in the file, so each band keeps its own scale and offset. xarray keeps `encoding`.
-    - "new": themselves, so scale is 1 and offset 0. xarray drops `encoding`.
-    - "open": xarray keeps `encoding` although the values are others; both answers are accepted.
+    `numbers` states what the numbers of a plain or masked array mean afterwards:
+    - "file": the same as in the file, so each band keeps its own scale and offset. xarray keeps `encoding`.
+    - "new": physical values, so scale is 1 and offset 0. xarray drops `encoding`.
+    - "open": xarray keeps `encoding` although the values have changed; both results are accepted.
 
-    `sentinel` says whether the nodata value of a plain, unmasked array still marks missing pixels:
-    "kept", "lost", or "open" where the array cannot tell: its attrs still state the value, and no band went missing.
+    `sentinel` states whether the nodata value of a plain, unmasked array still marks missing pixels: "kept", "lost",
+    or "open" if the array does not show it: its attrs still state the value, and no band is missing.
     """
 
     name: str
@@ -233,20 +235,21 @@ class Operation:
     sentinel: Literal["kept", "lost", "open"]
     bands: Literal["any", "one", "several"] = "any"
     regular: bool = True
-    # Coordinates decide, except where there are none: then the transform of the file.
+    # Coordinates decide; without coordinates, the transform of the file does.
     place: Literal["coordinates", "file"] = "coordinates"
     epsg: int | None = None
-    # Which bands of the file the result has, where labels do not say it: the writer may not know, but must not guess.
+    # The bands of the file that the result has, if labels do not state it: the writer may not know them, but must not
+    # guess.
     picks: tuple[int, ...] | None = None
-    # The operation fills new pixels with a value that it puts into `attrs["nodata"]`.
+    # The operation fills new pixels with a value that it stores in `attrs["nodata"]`.
     fills: bool = False
     # The operation may decode values by `encoding["scale_factor"]`.
     decodes: bool = False
-    # The values do not fit the packed type that `encoding` names: an error is as good as a file that holds them.
+    # The values do not fit the packed type in `encoding`: an error is as good as a file that holds them.
     may_refuse: bool = False
-    # Runs on every file, not only on the scenes.
+    # Applies to every file, not only to the scenes.
     everywhere: bool = False
-    # The result equals what was read, in order, place and value.
+    # The result equals the array that was read, in order, position and value.
     same: bool = False
     modes: tuple[str, ...] = ("plain", "masked", "unpacked")
     backends: tuple[str, ...] = ("numpy", "dask")
@@ -258,17 +261,17 @@ class Operation:
 
 
 def selects(name: str, apply: Callable[[xr.DataArray], xr.DataArray], **more: Any) -> Operation:
-    """An operation that keeps `encoding`: the numbers mean what they meant."""
+    """An operation that keeps `encoding`: the numbers keep their meaning."""
     return Operation(name, apply, **({"numbers": "file", "sentinel": "kept"} | more))
 
 
 def computes(name: str, apply: Callable[[xr.DataArray], xr.DataArray], **more: Any) -> Operation:
-    """An operation that drops `encoding`: the numbers mean themselves."""
+    """An operation that drops `encoding`: the numbers are physical values."""
     return Operation(name, apply, **({"numbers": "new", "sentinel": "open"} | more))
 
 
 def replaces(name: str, apply: Callable[[xr.DataArray], xr.DataArray], **more: Any) -> Operation:
-    """An operation after which `encoding` is there and the values are others."""
+    """An operation that keeps `encoding` although the values change."""
     return Operation(name, apply, **({"numbers": "open", "sentinel": "open"} | more))
 
 
@@ -284,7 +287,7 @@ def finer(array: xr.DataArray, axis: str, factor: int) -> np.ndarray:
 
 
 def padded(array: xr.DataArray, by: int = 2) -> xr.DataArray:
-    """Pads both axes and gives the new rows and columns their coordinates."""
+    """Pads both axes and assigns coordinates to the new rows and columns."""
     wider = array.astype("float64").pad(y=by, x=by)
     for axis in ("y", "x"):
         centres = array[axis].values[0] + step(array, axis) * np.arange(-by, array.sizes[axis] + by)
@@ -293,7 +296,7 @@ def padded(array: xr.DataArray, by: int = 2) -> xr.DataArray:
 
 
 def extended(array: xr.DataArray) -> xr.DataArray:
-    """Reindexes to one column more on the left, which becomes NaN."""
+    """Reindexes to one more column on the left, which becomes NaN."""
     columns = array.x.values[0] + step(array, "x") * np.arange(-1, array.sizes["x"])
     columns[1:] = array.x.values
     return array.reindex(x=columns)
@@ -306,7 +309,7 @@ def index_of(array: xr.DataArray) -> xr.DataArray:
 
 
 def difference(array: xr.DataArray) -> xr.DataArray:
-    """Keeps the integer type of a plain array; the missing pixels become 0, as do equal ones."""
+    """Keeps the integer type of a plain array; missing pixels become 0, and so do equal ones."""
     return array.isel(band=3) - array.isel(band=2)
 
 
@@ -317,14 +320,14 @@ def added_in_place(array: xr.DataArray) -> xr.DataArray:
 
 
 def assigned_in_place(array: xr.DataArray) -> xr.DataArray:
-    # A lazily read array takes no assignment; dask does.
+    # A lazily read array does not support assignment; dask does.
     array = array.copy() if array.chunks else array.load().copy()
     array[{"y": slice(12, 14), "x": slice(0, 5)}] = 1
     return array
 
 
 def net_cdf(array: xr.DataArray) -> xr.DataArray:
-    """Through a netCDF file and back."""
+    """A round trip through a netCDF file."""
     name = array.name or "values"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "array.nc"
@@ -361,14 +364,14 @@ def split_and_joined(array: xr.DataArray, axis: str) -> xr.DataArray:
 
 
 def box(array: xr.DataArray, margin: float) -> tuple[float, float, float, float]:
-    """Bounds of the outer pixel centres, made smaller by `margin` pixels."""
+    """Bounds of the outer pixel centres, reduced by `margin` pixels."""
     dx, dy = abs(step(array, "x")) * margin, abs(step(array, "y")) * margin
     x, y = array.x.values, array.y.values
     return float(x.min() + dx), float(y.min() + dy), float(x.max() - dx), float(y.max() - dy)
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    # The same pixels at the same place.
+    # The same pixels at the same position.
     selects("no_op", lambda a: a, everywhere=True, same=True),
     selects("copy", lambda a: a.copy(), same=True),
     selects("compute", lambda a: a.compute(), same=True),
@@ -575,7 +578,7 @@ OPERATIONS: tuple[Operation, ...] = (
         bands="several",
     ),
     computes("to_dataset_by_band_and_back", lambda a: a.to_dataset("band").to_array("band"), bands="several"),
-    # Files of others.
+    # Stores of other libraries.
     replaces("net_cdf", net_cdf, decodes=True),
     replaces("zarr", zarr_store, decodes=True),
     # rioxarray and odc-geo.

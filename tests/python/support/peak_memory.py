@@ -1,10 +1,10 @@
-"""A process of its own that writes or reads something large and prints what the system says it took.
+"""A separate process that writes or reads something large and prints its memory use.
 
     python peak_memory.py write ROWS COLUMNS CHUNK COG CODEC FILE
     python peak_memory.py copy SOURCE FILE CHUNK
     python peak_memory.py read FILE
 
-The output is JSON: `before` and `peak` in bytes, resident, the first after all imports.
+The output is JSON: `before` and `peak` in bytes of resident memory, the first after all imports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def resident() -> int:
 
 
 def block(block_info: Any = None) -> np.ndarray[Any, Any]:
-    """Pixels that are made from their place: floats in steps of 16 pixels."""
+    """Pixels that depend on their position: floats in steps of 16 pixels."""
     (top, bottom), (left, right) = block_info[None]["array-location"]
     made = np.empty((bottom - top, right - left), "f4")
     np.add(np.arange(top, bottom, dtype="f4")[:, None] // 16, np.arange(left, right, dtype="f4") // 16, out=made)
@@ -42,7 +42,7 @@ def steps(rows: int, columns: int, chunk: int) -> xr.DataArray:
 
 def main(verb: str, *arguments: str) -> None:
     with dask.config.set(num_workers=2):
-        # What is imported on first use and what threads take once belongs to the program.
+        # Modules imported on first use and memory that threads take once are not part of the measurement.
         steps(64, 64, 32).compute()
         if verb == "write":
             rows, columns, chunk = map(int, arguments[:3])

@@ -1,4 +1,4 @@
-"""A web server for tests: it serves bytes by range, counts what it is asked for, and misbehaves on request."""
+"""A web server for tests: it serves byte ranges, counts requests, and misbehaves on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Request:
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: RangeServer
-    # Small replies wait for 40 ms otherwise.
+    # Without this, small replies wait for 40 ms.
     disable_nagle_algorithm = True
 
     def setup(self) -> None:
@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
             self.serve(self.server.files.get(path))
 
     def serve(self, data: bytes | None, **headers: str) -> None:
-        """Answer as a good server does."""
+        """Answers like a correct server."""
         if data is None:
             self.reply(404)
         elif self.span is None:
@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(206, data[start:stop], **stated)
 
     def reply(self, status: int, body: bytes = b"", **headers: str) -> bool:
-        """Send anything; underscores in the names of headers are dashes, and an empty header is left out."""
+        """Sends any reply; underscores in header names become dashes, and an empty header is omitted."""
         self.send_response(status)
         for name, value in ({"Content_Length": str(len(body))} | headers).items():
             if value:
@@ -93,7 +93,7 @@ class RangeServer(ThreadingHTTPServer):
         return [request.span for request in self.requests if request.path == path]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        # Clients that do not like a reply hang up.
+        # Clients close the connection when they refuse a reply.
         pass
 
 

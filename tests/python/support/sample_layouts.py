@@ -18,7 +18,7 @@ ORDERS = ("<", ">", "<")
 
 
 def layouts() -> list[Sample]:
-    """Every type with every codec and predictor; the rest goes round with periods that have no common divisor."""
+    """Every type with every codec and predictor; the other options cycle with periods that have no common divisor."""
     found = []
     for number, (dtype, codec, predictor) in enumerate(itertools.product(TYPES, CODECS, (1, 2, 3))):
         floating = dtype[0] == "f"

@@ -1,4 +1,4 @@
-"""Samples: where a file lies, what is missing in it, and what it says about itself."""
+"""Samples: georeferencing, missing pixels and metadata."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def geo_keys() -> list[Sample]:
     ]  # fmt: skip
 
 
-# Values that GDAL writes, and texts that only files of others have.
+# Values that GDAL writes, and texts that only other programs write.
 NODATA: dict[str, tuple[float | None, ...]] = {
     "u2": (5, None),
     "u1": (255, 0),

@@ -1,4 +1,4 @@
-"""Sample files for differential tests: how each is made, and the calls that are compared on it."""
+"""Sample files for differential tests: how each is made, and the calls that are compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Call = dict[str, Any]
 UTM = "EPSG:32633"
 PLACE = from_origin(500000, 4600000, 10, 20)
 
-# A few calls that every layout must answer alike.
+# Calls that must give the same result for every layout.
 EVERY: tuple[Call, ...] = (
     {},
     {"window": (3, 5, 20, 31)},
@@ -56,7 +56,7 @@ MASKED: tuple[Call, ...] = (
 
 @dataclass(frozen=True)
 class Sample:
-    """A file: `make` writes it, `calls` are keyword arguments of open_geotiff to compare on it."""
+    """A file: `make` writes it; `calls` are the keyword arguments of open_geotiff to compare."""
 
     id: str
     make: Callable[[Path], object]
@@ -64,12 +64,12 @@ class Sample:
 
 
 def spell(call: Call) -> str:
-    """A call as one writes it: `window=(0, 0, 1, 1), masked=True`."""
+    """A call as written in code: `window=(0, 0, 1, 1), masked=True`."""
     return ", ".join(f"{key}={value!r}" for key, value in call.items())
 
 
 def ramp(shape: tuple[int, ...], dtype: Any, seed: int = 1) -> np.ndarray[Any, Any]:
-    """Smooth in part and noisy in part, over the whole range of the type."""
+    """Partly smooth and partly noisy pixels over the whole range of the type."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape))
     noise = np.random.default_rng(seed)
@@ -85,7 +85,10 @@ def ramp(shape: tuple[int, ...], dtype: Any, seed: int = 1) -> np.ndarray[Any, A
 def write_rasterio(
     path: Path, array: np.ndarray[Any, Any], *, crs: Any = UTM, transform: Affine | None = PLACE, **profile: Any
 ) -> None:
-    """GDAL's file. What is no creation option is taken out of `profile`: tags, scales, colours, overviews ..."""
+    """Writes a file with GDAL.
+
+    Entries of `profile` that are not creation options are removed: tags, scales, colours, overviews ...
+    """
     bands = array if array.ndim == 3 else array[None]
     extra = {
         key: profile.pop(key, None)
@@ -152,7 +155,7 @@ def raw_tags(
     calls: Sequence[Call] = EVERY,
     **options: Any,
 ) -> Sample:
-    """A sample that tifffile writes, with tags of our choice."""
+    """A sample that tifffile writes, with the given tags."""
     pixels = ramp((37, 53), "u2") if array is None else array
     return Sample(id, lambda path: write_tifffile(path, pixels, tags, **options), calls)
 

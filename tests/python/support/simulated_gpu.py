@@ -1,8 +1,8 @@
-"""Tests on a simulated GPU, in a process that finds Swath's simulator as NVIDIA's driver, and a stand-in as CuPy.
+"""Tests on a simulated GPU, in a process that finds Swath's simulator as NVIDIA's driver and a substitute for CuPy.
 
-The loader looks for the driver's library once, when a process starts. So the tests of a module that say `@on_gpu` run
-in one other process, all together, when the first of them is run, and each passes here if it passed there. `LIBRARIES`
-of such a module names those of NVIDIA's that are simulated beside the driver.
+The loader searches the driver's library once, when a process starts. Therefore all tests of a module that are marked
+`@on_gpu` run together in one other process when the first of them is run, and each passes here if it passed there.
+`LIBRARIES` of such a module names the NVIDIA libraries that are simulated in addition to the driver.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def simulator() -> Path:
-    """The library that stands in for NVIDIA's driver."""
+    """The library that replaces NVIDIA's driver."""
     built = Path(os.environ.get("SWATH_BIN", REPOSITORY / "target" / "release" / "swath"))
     library = Path(os.environ.get("SWATH_SIM", built.with_name("libswath_sim.so"))).resolve()
     assert library.is_file(), (
@@ -42,7 +42,9 @@ def simulator() -> Path:
 
 
 def environment(folder: Path, *libraries: str) -> dict[str, str]:
-    """That of a process which finds the simulator as the driver and these libraries, and the stand-in as CuPy."""
+    """Environment of a process that finds the simulator as the driver and these libraries, and the substitute for
+    CuPy.
+    """
     for name in ("libcuda.so", "libcuda.so.1", *libraries):
         (folder / name).symlink_to(simulator())
     others = {name: value for name, value in os.environ.items() if not name.startswith("SWATH_")}
@@ -53,7 +55,7 @@ def environment(folder: Path, *libraries: str) -> dict[str, str]:
 
 @functools.cache
 def _outcomes(module: str, libraries: tuple[str, ...]) -> dict[str, str | None]:
-    """What became of each test of a module there: None if it passed, else what was said."""
+    """The result of each test of a module in that process: None if it passed, else its output."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +82,7 @@ def _complaint(case: ET.Element, done: subprocess.CompletedProcess[str]) -> str 
 
 
 def on_gpu(test: Test) -> Test:
-    """Run a test where there is a simulated GPU."""
+    """Runs a test with a simulated GPU."""
 
     @functools.wraps(test)
     def elsewhere(*args: Any, **keywords: Any) -> None:
@@ -111,19 +113,19 @@ def _driver() -> ctypes.CDLL:
 
 
 def reset() -> None:
-    """Faults are counted from the beginning, and nothing has been asked of the driver or the stand-in."""
+    """Resets the counters of faults and the recorded calls of the driver and of the substitute for CuPy."""
     _driver().swath_sim_reset()
     if (cupy := sys.modules.get("cupy")) is not None:
         cupy.log.clear()
 
 
 def device_bytes() -> int:
-    """Bytes of device memory that are allocated, by whomever."""
+    """Bytes of device memory that are allocated, by any owner."""
     return int(_driver().swath_sim_device_bytes())
 
 
 def events() -> list[str]:
-    """What the driver was asked to do since `reset`."""
+    """The calls of the driver since `reset`."""
     driver = _driver()
     buffer = ctypes.create_string_buffer(driver.swath_sim_events(None, 0) + 4096)
     length = driver.swath_sim_events(buffer, len(buffer))
@@ -137,7 +139,7 @@ def moved(direction: str) -> int:
 
 @contextmanager
 def told(**variables: str) -> Iterator[None]:
-    """The simulator is told to fail, or to be another: SWATH_SIM_ and the name."""
+    """Makes the simulator fail or behave differently: sets SWATH_SIM_ plus the name."""
     named = {f"SWATH_SIM_{name}": value for name, value in variables.items()}
     os.environ.update(named)
     reset()
@@ -151,7 +153,7 @@ def told(**variables: str) -> Iterator[None]:
 
 @contextmanager
 def no_memory_left() -> Iterator[None]:
-    """A test that ends gives all device memory back."""
+    """Checks that a test has freed all device memory."""
     import gc
 
     from swath import _swath

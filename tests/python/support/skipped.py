@@ -1,4 +1,4 @@
-"""Tests that are skipped for want of something outside the repository. The summary of the run lists them."""
+"""Tests that are skipped because something outside the repository is missing. The summary of the run lists them."""
 
 from __future__ import annotations
 

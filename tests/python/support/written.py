@@ -1,4 +1,4 @@
-"""Arrays to write, and how rasterio and tifffile see what was written."""
+"""Arrays to write, and how rasterio and tifffile read the written files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from samples import ramp
 
 @dataclass(frozen=True)
 class Write:
-    """An array and how it is written."""
+    """An array and the options with which it is written."""
 
     id: str
     data: Callable[[], Any]
@@ -33,7 +33,7 @@ def place(
     step: tuple[float, float] = (10.0, -20.0),
     **attrs: Any,
 ) -> xr.DataArray:
-    """An array in UTM 33 by its coordinates."""
+    """An array with coordinates in UTM 33."""
     sizes = dict(zip(dims, array.shape, strict=True))
     found = {}
     for dim in dims if coords else ():
@@ -58,7 +58,7 @@ def with_nan(dtype: str = "f4") -> np.ndarray[Any, Any]:
 
 
 def seen_by_rasterio(path: Path | str) -> dict[str, Any]:
-    """Everything rasterio tells of a file, pixels included."""
+    """Everything that rasterio reports for a file, including pixels."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with rasterio.open(path) as dataset:

@@ -23,7 +23,7 @@ FIELDS = {"value": 5, "name": 2, "red": 6, "green": 7, "blue": 8, "alpha": 9, "c
 
 
 def pam(tmp_path, content, encoding="utf-8"):
-    """A file with this inside of its PAM's first band."""
+    """A file whose PAM has this text in its first band."""
     path = tmp_path / "image.tif"
     text = (
         content
@@ -55,7 +55,7 @@ class TestCategoriesOfAFile:
         read = pam_attrs(pam(tmp_path, table("alpha name count blue value green red", (4, "a", 99, 3, 0, 2, 1))))
         assert read == {"category_names": ["a"], "category_colors": [(1, 2, 3, 4)]}
 
-    def test_values_that_the_table_leaves_out_are_empty_and_transparent(self, tmp_path):
+    def test_values_missing_in_the_table_are_empty_and_transparent(self, tmp_path):
         read = pam_attrs(pam(tmp_path, table("value name red green blue alpha", (2, "c", 1, 2, 3, 4))))
         assert read == {"category_names": ["", "", "c"], "category_colors": [(0, 0, 0, 0), (0, 0, 0, 0), (1, 2, 3, 4)]}
 
@@ -86,7 +86,7 @@ class TestCategoriesOfAFile:
         text = f'<!DOCTYPE x [<!ENTITY e "boom">]><PAMDataset><PAMRasterBand>{NAMES}</PAMRasterBand></PAMDataset>'
         assert pam_attrs(pam(tmp_path, text, encoding)) == {}
 
-    def test_what_is_broken_counts_as_missing(self, tmp_path):
+    def test_broken_sidecar_counts_as_missing(self, tmp_path):
         path = pam(tmp_path, NAMES)
         beside = tmp_path / "image.tif.aux.xml"
         whole = beside.read_bytes()
@@ -122,7 +122,7 @@ class TestWritingCategories:
         root = ElementTree.parse(f"{path}.aux.xml").getroot()
         assert [each.text or "" for each in root.iter("Category")] == names
 
-    def test_what_is_there_stays(self, tmp_path):
+    def test_other_content_of_the_sidecar_is_kept(self, tmp_path):
         path = pam(tmp_path, f"{NAMES}<Histograms>kept</Histograms>")
         write_categories(path, *categories_of(["x"], None))
         text = (tmp_path / "image.tif.aux.xml").read_text()
@@ -150,12 +150,12 @@ class TestWritingCategories:
         assert categories_of(["a", "b"], [(1, 2, 3, 4)]) == (["a", "b"], None)
 
     @pytest.mark.parametrize("colors", [["red"], [(1, 2)], [None], [(1, 2, 3, "x")]])
-    def test_what_is_no_colour_is_said_before_anything_is_written(self, colors):
+    def test_invalid_colour_is_an_error_before_the_write(self, colors):
         with pytest.raises(ValueError, match="category_colors"):
             categories_of(["a"], colors)
 
     @pytest.mark.parametrize("names", ["abc", 5])
-    def test_what_is_no_list_is_said_before_anything_is_written(self, names):
+    def test_invalid_list_is_an_error_before_the_write(self, names):
         with pytest.raises(TypeError, match="category_names"):
             categories_of(names, None)
 
@@ -228,7 +228,7 @@ class TestColorRamps:
 
 
 class TestAtomicity:
-    def test_a_failed_write_leaves_what_was_there(self, tmp_path, monkeypatch):
+    def test_a_failed_write_keeps_the_old_content(self, tmp_path, monkeypatch):
         path = tmp_path / "x.aux.xml"
         path.write_text("old")
 
@@ -241,7 +241,7 @@ class TestAtomicity:
         assert path.read_text() == "old"
         assert os.listdir(tmp_path) == ["x.aux.xml"]
 
-    def test_others_may_read_what_was_written(self, tmp_path):
+    def test_written_files_are_readable_by_other_users(self, tmp_path):
         before = os.umask(0o022)
         try:
             _xml.replace_file(str(tmp_path / "x"), b"new")
@@ -254,19 +254,19 @@ BROKEN = {"text": b"not a TIFF", "empty": b"", "cut off": b"II*\0\x08\0\0\0", "f
 
 
 class TestUnreadableOverviews:
-    """A sidecar that is ignored in silence takes overviews away without anyone noticing."""
+    """A sidecar that is ignored without a warning would remove overviews unnoticed."""
 
     @pytest.fixture(params=BROKEN.values(), ids=BROKEN.keys())
     def path(self, request, tmp_path):
         tif(tmp_path / "a.tif", np.arange(4096, dtype="u2").reshape(64, 64))
         (tmp_path / "a.tif.ovr").write_bytes(request.param)
         for each in (tmp_path / "a.tif", tmp_path / "a.tif.ovr", tmp_path):
-            os.utime(each, (1e9, 1e9))  # Headers of files that have just changed are not kept.
+            os.utime(each, (1e9, 1e9))  # Headers of files that have just changed are not cached.
         return str(tmp_path / "a.tif")
 
     @pytest.mark.parametrize("call", [{}, {"chunks": 32}, {"window": (0, 0, 8, 8)}, {"overview_level": 0}], ids=str)
     def test_each_open_warns_of_path_and_cause(self, path, call):
-        for _ in range(2):  # The second time the header is known.
+        for _ in range(2):  # The second read uses the cached header.
             with pytest.warns(
                 RuntimeWarning, match=r"Ignoring unreadable sidecar '.*a\.tif\.ovr': \w+Error: ."
             ) as caught:

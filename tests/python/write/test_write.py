@@ -1,4 +1,4 @@
-"""to_geotiff: what it takes, what it refuses, where it writes."""
+"""to_geotiff: accepted and refused arguments, and targets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEADING = [
 
 
 @pytest.mark.parametrize("dims", [*LEADING, ("band", "latitude", "longitude"), ("band", "y", "lon")])
-def test_the_names_of_dims_tell_where_the_bands_are(dims: tuple[str, str, str], tmp_path: Path) -> None:
+def test_the_names_of_dims_identify_the_band_axis(dims: tuple[str, str, str], tmp_path: Path) -> None:
     array = np.arange(24, dtype="u1").reshape(2, 3, 4)
     first, last = xr.DataArray(array, dims=dims), xr.DataArray(array, dims=(*dims[1:], dims[0]))
     found = write(first, tmp_path)
@@ -57,7 +57,7 @@ def test_the_names_of_dims_tell_where_the_bands_are(dims: tuple[str, str, str], 
         (("time", "a", "b"), "ambiguous dims"),
     ],
 )
-def test_three_dims_that_do_not_tell_are_refused(dims: tuple[str, ...], words: str, tmp_path: Path) -> None:
+def test_three_ambiguous_dims_are_refused(dims: tuple[str, ...], words: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=words):
         write(xr.DataArray(np.zeros((2, 3, 4)), dims=dims), tmp_path)
     assert not list(tmp_path.iterdir())
@@ -92,7 +92,7 @@ def test_an_order_of_dims_that_no_file_has_is_undone(dims: tuple[str, ...], lazy
 def test_axes_of_bare_arrays_are_those_of_rasterio_where_bands_come_first(
     shape: tuple[int, ...], found: tuple[int, ...], lazy: bool, tmp_path: Path
 ) -> None:
-    """Two hundred bands of three rows are not what anybody means by (3, 100, 200)."""
+    """An array (3, 100, 200) does not mean two hundred bands of three rows."""
     array = (np.arange(np.prod(shape)) % 251).astype("u1").reshape(shape)
     write(da.from_array(array, chunks=17) if lazy else array, tmp_path)
     with rasterio.open(tmp_path / "it.tif") as file:
@@ -136,7 +136,7 @@ def test_codecs_keep_pixels_and_need_no_permission(
 
 
 @pytest.mark.parametrize("codec", ["jpeg2000", "j2k", "webp"])
-def test_picture_codecs_are_lossless_unless_told(codec: str, tmp_path: Path) -> None:
+def test_picture_codecs_are_lossless_by_default(codec: str, tmp_path: Path) -> None:
     picture = np.random.default_rng(3).integers(0, 256, (64, 48, 3), "u1")
     write(picture, tmp_path, compression=codec, photometric="rgb")
     np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "it.tif").values, picture)
@@ -367,7 +367,7 @@ def test_paths_of_all_kinds_come_back_as_str(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [None, 5, b"x.tif", object(), [], PathLike(b"x.tif")])
-def test_what_is_no_path(path: Any) -> None:
+def test_invalid_path_is_an_error(path: Any) -> None:
     with pytest.raises(TypeError, match="path must be"):
         swath.to_geotiff(BYTES, path)
 
@@ -399,7 +399,7 @@ def test_modes_follow_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "it.tif").stat().st_mode) == 0o666 & ~umask
 
 
-def test_overwrite_false_keeps_what_is_there(tmp_path: Path) -> None:
+def test_overwrite_false_keeps_the_existing_file(tmp_path: Path) -> None:
     path = tmp_path / "it.tif"
     swath.to_geotiff(BYTES, path, overwrite=False)
     with pytest.raises(FileExistsError):
@@ -410,7 +410,7 @@ def test_overwrite_false_keeps_what_is_there(tmp_path: Path) -> None:
 
 
 class Sink:
-    """A file object with some of its methods, which remembers what was called."""
+    """A file object with some of the methods, which records its calls."""
 
     def __init__(self, *broken: str) -> None:
         self.calls: list[Any] = []
@@ -419,7 +419,7 @@ class Sink:
 
     def write(self, data: Any) -> int:
         self.calls.append("write")
-        # A raw file may take less than it is given.
+        # A raw file may accept fewer bytes than it is given.
         part = bytes(data)[:1000]
         self.data += part
         return len(part)
@@ -499,6 +499,6 @@ def test_a_ramp_runs_the_graph_once_and_needs_one_band(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"cog": True}, {"overview_levels": [2]}, {"tiled": False}])
-def test_tile_directories_refuse_what_they_cannot_be(options: dict[str, Any], tmp_path: Path) -> None:
+def test_tile_directories_refuse_unsupported_options(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="VRT output"):
         swath.to_geotiff(BYTES, tmp_path / "it.vrt", **options)

@@ -54,7 +54,7 @@ def opened(path: Path, door: str, lazy: bool = False, **keywords: Any) -> xr.Dat
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", FILES)
-def test_what_bands_mean_survives_a_round_trip(
+def test_colour_interpretation_survives_a_round_trip(
     name: str, door: str, lazy: bool, options: dict[str, Any], tmp_path: Path
 ) -> None:
     path = made(tmp_path, name)
@@ -69,7 +69,7 @@ def test_what_bands_mean_survives_a_round_trip(
 
 
 @pytest.mark.parametrize("name", ["grey", "four grey"])
-def test_files_without_colours_say_nothing_of_them(name: str, tmp_path: Path) -> None:
+def test_files_without_colours_have_no_colour_attributes(name: str, tmp_path: Path) -> None:
     assert "colorinterp" not in open_geotiff(made(tmp_path, name)).attrs
 
 
@@ -104,7 +104,7 @@ def test_selected_bands_keep_their_own_colours(name: str, door: str, lazy: bool,
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_what_is_made_of_several_bands_has_no_colour(door: str, tmp_path: Path) -> None:
+def test_values_computed_from_several_bands_have_no_colour(door: str, tmp_path: Path) -> None:
     array = opened(made(tmp_path, "rgb"), door)
     for other in (array.mean("band"), array.isel(band=0) * 1.0 - array.isel(band=1)):
         to_geotiff(other, tmp_path / "it.tif")
@@ -130,7 +130,7 @@ def test_the_caller_decides_in_the_end(door: str, tmp_path: Path) -> None:
     assert meaning(tmp_path / "it.tif") == (RGB, [0], ("red", "green", "blue", "undefined"))
 
 
-def test_infrared_is_no_alpha(tmp_path: Path) -> None:
+def test_infrared_does_not_become_alpha(tmp_path: Path) -> None:
     """Four bands of a satellite are not red, green, blue and transparency."""
     to_geotiff(np.moveaxis(PIXELS[:4], 0, -1), tmp_path / "it.tif")
     assert meaning(tmp_path / "it.tif")[:2] == (MIN_IS_BLACK, [0, 0, 0])

@@ -74,7 +74,7 @@ def test_chunks_of_another_type_are_cast_where_no_value_changes(
 
 @pytest.mark.parametrize("target", [*TARGETS, "vrt"])
 @pytest.mark.parametrize(("made", "code", "last"), LOSING)
-def test_chunks_that_would_lose_values_are_an_error_that_says_what_to_do(
+def test_chunks_that_would_lose_values_are_an_error_with_advice(
     made: str, code: str, last: Any, target: str, tmp_path: Path
 ) -> None:
     """300 as a byte would be 44."""
@@ -110,7 +110,7 @@ def test_bands_of_another_type(bands_first: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("operation", ["interp", "map_blocks", "ufunc"])
-def test_what_xarray_announces_wrongly_is_written(operation: str, tmp_path: Path) -> None:
+def test_wrong_type_declared_by_xarray_is_written(operation: str, tmp_path: Path) -> None:
     array = xr.DataArray(image("f4"), dims=("y", "x"), coords={"y": 100 - np.arange(50.0), "x": np.arange(40.0)})
     lazy = array.chunk(20)
     made = {

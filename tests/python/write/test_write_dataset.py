@@ -83,9 +83,7 @@ def test_variables_become_bands_with_their_names(lazy: bool, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("keywords", READS)
 @pytest.mark.parametrize("way", ["to_dataset", "read", "dropped labels", "two of three", "reversed"])
-def test_bands_of_one_file_keep_all_that_it_says_of_them(
-    way: str, keywords: dict[str, Any], scene: Path, tmp_path: Path
-) -> None:
+def test_bands_of_one_file_keep_their_metadata(way: str, keywords: dict[str, Any], scene: Path, tmp_path: Path) -> None:
     whole = open_geotiff(scene, **keywords)
     order = {"two of three": [2, 0], "reversed": [2, 1, 0]}.get(way, [0, 1, 2])
     if way == "read":
@@ -153,7 +151,7 @@ def test_raw_and_unpacked_values_side_by_side(scene: Path, tmp_path: Path) -> No
     assert np.isnan(found["nodata"])
 
 
-def test_labels_that_are_lost_leave_no_scale_and_a_word(scene: Path, tmp_path: Path) -> None:
+def test_lost_labels_drop_the_scale_with_a_warning(scene: Path, tmp_path: Path) -> None:
     whole = open_geotiff(scene)
     dataset = xr.Dataset({name: whole.isel(band=number, drop=True) for number, name in enumerate("abc")})
     with pytest.warns(UserWarning, match="lost the labels"):
@@ -208,7 +206,7 @@ def test_variables_that_disagree_are_refused_unless_the_caller_decides(
     assert (found["nodata"], found["crs"]) == (7, 3857)
 
 
-def test_a_nodata_value_that_the_others_cannot_have_is_no_conflict(tmp_path: Path) -> None:
+def test_a_nodata_value_that_other_variables_cannot_equal_is_not_a_conflict(tmp_path: Path) -> None:
     floats = plain(nodata=-9999).astype("f4")
     found = written(xr.Dataset({"height": floats, "class": plain(), "flag": plain(nodata=1) > 3}), tmp_path)
     assert found["nodata"] == -9999
@@ -216,7 +214,7 @@ def test_a_nodata_value_that_the_others_cannot_have_is_no_conflict(tmp_path: Pat
         written(xr.Dataset({"class": plain(nodata=1), "flag": plain() > 3}), tmp_path)
 
 
-def test_a_computed_variable_lies_where_the_others_do(scene: Path, tmp_path: Path) -> None:
+def test_a_computed_variable_has_the_transform_of_the_others(scene: Path, tmp_path: Path) -> None:
     array = open_geotiff(scene, masked=True, band=0).drop_vars("band")
     fresh = xr.DataArray(np.ones((8, 9), "f4"), coords=array.coords)
     for dataset in (xr.Dataset({"a": array, "b": fresh}), xr.Dataset({"b": fresh, "a": array})):
@@ -234,7 +232,7 @@ def test_a_system_that_is_a_variable_counts(tmp_path: Path) -> None:
     assert written(dataset, tmp_path)["crs"] == 32633
 
 
-def test_variables_that_are_no_images_are_an_error_beside_several(tmp_path: Path) -> None:
+def test_variables_that_are_not_images_are_an_error_among_several(tmp_path: Path) -> None:
     image, table = (("y", "x"), BYTES), ("n", np.arange(3))
     with pytest.raises(ValueError, match=r"\['table'\].*var="):
         to_geotiff(xr.Dataset({"a": image, "b": image, "table": table}), tmp_path / "it.tif")

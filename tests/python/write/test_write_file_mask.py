@@ -72,7 +72,7 @@ def test_other_pixels_have_no_mask(
         assert rasterio.enums.MaskFlags.per_dataset not in file.mask_flag_enums[0]
 
 
-def test_a_mask_that_is_gone_is_left_out_with_a_warning(picture: Path, tmp_path: Path) -> None:
+def test_a_removed_mask_is_left_out_with_a_warning(picture: Path, tmp_path: Path) -> None:
     array = swath.open_geotiff(picture)
     picture.unlink()
     with pytest.warns(UserWarning, match="mask of"):

@@ -1,4 +1,4 @@
-"""to_geotiff(mask=): which pixels are missing in the file, by an array, by NaN and nodata, or by the source's mask."""
+"""to_geotiff(mask=): missing pixels from an array, from NaN and nodata, or from the source's mask."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def placed(values: Any, dims: tuple[str, ...] = ("y", "x"), **attrs: Any) -> xr.
 
 
 def assert_masked(path: Any, valid: Any, pixels: Any) -> None:
-    """The mask, and the pixels that it leaves, as GDAL and Swath see them."""
+    """Checks the mask and the valid pixels as GDAL and Swath read them."""
     pixels = np.atleast_3d(pixels.T).T if pixels.ndim == 2 else pixels
     with rasterio.open(path) as file:
         assert all(flags == [rasterio.enums.MaskFlags.per_dataset] for flags in file.mask_flag_enums)
@@ -74,7 +74,7 @@ def test_true_masks_nan_and_nodata(lazy: bool, layout: str, tmp_path: Path) -> N
         data = placed(values)
         to_geotiff(data.chunk(32) if lazy else data, tmp_path / "it.tif", mask=True, **options, **LAYOUTS[layout])
         assert_masked(tmp_path / "it.tif", VALID, BYTES)
-    # A pixel that one band has is there.
+    # A pixel is valid if at least one band is.
     bands = np.stack([floats, np.full_like(floats, np.nan), floats * 0 + 5])
     bands[2, 5:10, 7:30] = 5
     there = VALID.copy()
@@ -104,13 +104,13 @@ def test_a_mask_survives_a_round_trip_of_masked_pixels(
     assert_masked(tmp_path / "it.tif", VALID[::-2, 3:60], RGB[:bands, ::-2, 3:60])
 
 
-def test_a_mask_is_left_out_if_the_caller_says_so(tmp_path: Path) -> None:
+def test_a_mask_is_left_out_on_request(tmp_path: Path) -> None:
     path = by_gdal(tmp_path / "a.tif", BYTES, masks=VALID * np.uint8(255))
     array = open_geotiff(path, masked=True)
     for mask in (False, np.bool_(False)):
         to_geotiff(array, tmp_path / "it.tif", mask=mask)
         with rasterio.open(tmp_path / "it.tif") as file:
-            # Without it, only NaN can say what is missing.
+            # Without a mask, only NaN can mark missing pixels.
             assert file.dtypes == ("float64",) and np.isnan(file.nodata)
             np.testing.assert_array_equal(file.read(1), array)
     to_geotiff(array, tmp_path / "it.tif", mask=False, nodata=0)
@@ -121,7 +121,7 @@ def test_a_mask_is_left_out_if_the_caller_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_pixel_that_is_missing_in_some_bands_is_not_made_zero(lazy: bool, tmp_path: Path) -> None:
-    """A mask is of all bands, so integers cannot say this without a nodata value."""
+    """A mask applies to all bands, so integers cannot express this without a nodata value."""
     path = by_gdal(tmp_path / "a.tif", RGB, masks=VALID * np.uint8(255))
     array = open_geotiff(path, masked=True)
     array.values[50, 60, 1] = np.nan
@@ -183,7 +183,7 @@ def test_overviews_of_a_cog_have_the_mask_too(tmp_path: Path) -> None:
     to_geotiff(placed(BYTES.astype("f4")).chunk(32), tmp_path / "it.tif", mask=VALID, cog=True, tile_size=16)
     level = open_geotiff(tmp_path / "it.tif", masked=True, overview_level=1)
     assert level.shape == (30, 35)
-    # A pixel of the overview is missing where all four of the image are.
+    # A pixel of the overview is missing if all four pixels of the image are.
     blocks = VALID.reshape(30, 2, 35, 2)
     missing = np.isnan(level.values)
     assert missing[~blocks.any(axis=(1, 3))].all() and not missing[blocks.all(axis=(1, 3))].any()
@@ -240,7 +240,7 @@ def test_alpha_needs_no_mask_as_long_as_it_is_written(lazy: bool, transparent: A
         assert set(file.dtypes) == {"uint8"} and file.colorinterp[3] == rasterio.enums.ColorInterp.alpha
         np.testing.assert_array_equal(file.read()[:, VALID], pixels[:, VALID])
         np.testing.assert_array_equal(file.read(4), pixels[3])
-    # The colours alone say by a mask what alpha said.
+    # Without the alpha band, a mask must mark the same pixels.
     to_geotiff(array.isel(band=[0, 1, 2]), tmp_path / "it.tif")
     assert_masked(tmp_path / "it.tif", VALID, RGB)
     to_geotiff(array.isel(band=1), tmp_path / "it.tif")

@@ -1,4 +1,4 @@
-"""What a file says beside its pixels comes back from a read and a write: all of it, and nothing stale."""
+"""Metadata survives a read and a write completely, and outdated metadata is not written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def written(data: Any, tmp_path: Path, **options: Any) -> Any:
 
 
 def again(path: Path, tmp_path: Path, **call: Any) -> Path:
-    """Read and written once more."""
+    """Reads a file and writes it again."""
     target = tmp_path / "again.tif"
     swath.to_geotiff(swath.open_geotiff(path, **call), target)
     return target
@@ -42,7 +42,7 @@ def tags_of(path: Path) -> dict[int, Any]:
 
 @pytest.fixture
 def rich(tmp_path: Path) -> Path:
-    """All that GDAL puts into a file."""
+    """A file with all kinds of metadata that GDAL writes."""
     path = tmp_path / "rich.tif"
     with rasterio.open(
         path,
@@ -76,7 +76,7 @@ def rich(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("call", [{}, {"chunks": 20}], ids=["numpy", "dask"])
-def test_all_that_gdal_knows_survives(rich: Path, call: dict[str, Any], tmp_path: Path) -> None:
+def test_all_metadata_of_gdal_survives(rich: Path, call: dict[str, Any], tmp_path: Path) -> None:
     with rasterio.open(rich) as one, rasterio.open(again(rich, tmp_path, **call)) as two:
         assert two.transform == one.transform
         assert two.crs == one.crs
@@ -135,7 +135,7 @@ def test_a_second_round_changes_no_byte(rich: Path, tmp_path: Path) -> None:
     ids=str,
 )
 def test_tags_of_every_type_survive(tag: tuple[int, int, int, Any], tmp_path: Path) -> None:
-    """(id, type, count, value), as attrs have them: they come back as they were, and once more."""
+    """(id, type, count, value) as in attrs: they survive one round trip and a second one."""
     made = written(image(extra_tags=[tag]), tmp_path)
     found = next(found for found in made["tags"] if found[0] == tag[0])
     assert found[1] == tag[1] and found[3] == tag[3]
@@ -248,7 +248,7 @@ def test_a_text_stays_as_it_is(xml: str, tmp_path: Path) -> None:
     assert tags_of(tmp_path / "it.tif")[42112] == xml
 
 
-def test_a_scale_that_is_no_number_is_kept_as_a_text(tmp_path: Path) -> None:
+def test_a_scale_that_is_not_a_number_is_kept_as_text(tmp_path: Path) -> None:
     xml = '<GDALMetadata><Item name="SCALE" sample="0" role="scale">many</Item></GDALMetadata>'
     for attrs in ({"gdal_metadata_xml": xml}, {"gdal_metadata": {("SCALE", 0): "many"}}):
         assert written(image(**attrs), tmp_path)["metadata"] == [("SCALE", "many", 0, None, None)]
@@ -320,7 +320,7 @@ def test_alpha_survives(bands: int, tmp_path: Path) -> None:
         file.write(np.stack([BYTES] * bands))
     with rasterio.open(path) as one, rasterio.open(again(path, tmp_path)) as two:
         assert two.colorinterp == one.colorinterp
-    # What was said of four bands says nothing of one.
+    # Metadata of four bands does not apply to one band.
     swath.to_geotiff(swath.open_geotiff(path, band=0), tmp_path / "one.tif")
     assert File.open(str(tmp_path / "one.tif")).describe()["extra_samples"] == []
 
@@ -344,7 +344,7 @@ OWN = "<GDALMetadata><Item name='SCALE' sample='0' role='scale'>4</Item><Item na
 def test_scales_that_are_not_in_the_tag_survive(
     metadata: str | None, beside: str, scale: float, height: float, tmp_path: Path
 ) -> None:
-    """They are where heights lie, in their system or beside the file, and a new file has none of these."""
+    """These scales come from the vertical CRS or from a sidecar, which a new file does not have."""
     keys = [(1024, 0, 1, 1), (1025, 0, 1, 1), (3072, 0, 1, 32633), (4096, 0, 1, 5773)]
     path = tmp_path / "a.tif"
     flat = [1, 1, 1, len(keys), *(number for key in keys for number in key)]

@@ -1,4 +1,4 @@
-"""The dictionary of options that goes to the engine: its keys, its values, and the table that Python's checks read."""
+"""The options that Python passes to the engine: keys, values, and the codec table that Python's checks use."""
 
 from __future__ import annotations
 

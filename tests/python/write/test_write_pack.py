@@ -164,7 +164,7 @@ def test_states_that_cannot_be_reversed(attrs: dict[str, Any], error: type[Excep
         swath.to_geotiff(unpacked([10, 11], **attrs), tmp_path / "a.tif", pack=True)
 
 
-def test_nan_as_nodata_is_no_value_of_packed_pixels(tmp_path: Path) -> None:
+def test_nan_is_not_a_nodata_value_of_packed_pixels(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="NaN pixels are present"):
         swath.to_geotiff(unpacked([10, np.nan], nodata=np.nan), tmp_path / "a.tif", pack=True)
     swath.to_geotiff(unpacked([10, 11], nodata=np.nan), tmp_path / "a.tif", pack=True)
@@ -217,7 +217,7 @@ HOW = ["masked", "unpack", "rio masked", "rio mask_and_scale"]
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_written_unchanged_is_stored_as_before(case: str, how: str, lazy: bool, tmp_path: Path) -> None:
+def test_unchanged_values_are_stored_as_before(case: str, how: str, lazy: bool, tmp_path: Path) -> None:
     path = made(tmp_path / "a.tif", case)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

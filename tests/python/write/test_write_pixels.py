@@ -200,7 +200,7 @@ def test_delayed_checks_its_arguments_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, MemoryError])
 @pytest.mark.parametrize("cog", [False, True])
-def test_what_a_chunk_raises_comes_out_and_the_old_file_stays(
+def test_exception_of_a_chunk_is_raised_and_the_old_file_stays(
     error: type[BaseException], cog: bool, tmp_path: Path
 ) -> None:
     def make(block_info: Any = None) -> np.ndarray[Any, Any]:
@@ -221,7 +221,7 @@ def test_what_a_chunk_raises_comes_out_and_the_old_file_stays(
     assert target.getvalue() == b"old"
 
 
-def test_a_graph_that_lies_about_its_chunks_is_an_error(tmp_path: Path) -> None:
+def test_a_graph_with_wrong_chunk_sizes_is_an_error(tmp_path: Path) -> None:
     lazy = da.map_blocks(lambda block: block[:-1], da.zeros((40, 50), chunks=20), dtype="f8")
     with pytest.raises(ValueError, match="chunks"):
         swath.to_geotiff(lazy, tmp_path / "it.tif")
@@ -246,7 +246,7 @@ def test_progress_counts_all_bytes_and_can_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_tqdm", [False, True])
-def test_a_bar_is_shown_and_leaves(
+def test_a_progress_bar_is_shown_and_removed(
     has_tqdm: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if not has_tqdm:
@@ -317,7 +317,7 @@ def test_a_big_array_is_not_copied_as_a_whole(tmp_path: Path) -> None:
     assert peak < array.nbytes / 2
 
 
-def test_report_and_last_report_tell_the_same(tmp_path: Path) -> None:
+def test_report_and_last_report_are_equal(tmp_path: Path) -> None:
     report: dict[str, Any] = {"old": 1}
     swath.to_geotiff(image((300, 300)), tmp_path / "it.tif", tile_size=64, threads=1, report=report)
     assert report == swath.last_report()

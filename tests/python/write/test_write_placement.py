@@ -62,7 +62,7 @@ def test_the_names_of_two_dims_do_not_matter(dims: tuple[str, str], tmp_path: Pa
     assert written(grid(100 - ROWS, STEPS, dims), tmp_path)["transform"] == (1, 0, -0.5, 0, -1, 100.5)
 
 
-def test_points_lie_on_their_coordinates(tmp_path: Path) -> None:
+def test_points_are_written_at_their_coordinates(tmp_path: Path) -> None:
     found = written(placed(raster_type="point"), tmp_path)
     assert found["raster_type"] == "point"
     assert found["raw_transform"] == (10, 0, 505, 0, -10, 95)
@@ -139,7 +139,7 @@ def test_transforms_of_all_kinds(transform: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("transform", [(1, 2, 3), "abc", 5, {"a": 1}, ("a", 0, 1, 0, 1, 1)])
-def test_what_is_no_transform_is_ignored_with_a_word(transform: Any, tmp_path: Path) -> None:
+def test_invalid_transform_is_ignored_with_a_warning(transform: Any, tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="transform"):
         assert written(placed(transform=transform), tmp_path)["transform"] == (10, 0, 500, 0, -10, 100)
 
@@ -163,7 +163,7 @@ def test_rotation_is_refused_written_or_dropped(attr: str, tmp_path: Path) -> No
         assert written(data, tmp_path, drop_rotation=True)["transform"] is None
 
 
-def test_rounding_is_no_rotation(tmp_path: Path) -> None:
+def test_rounding_error_is_not_a_rotation(tmp_path: Path) -> None:
     assert written(nowhere(transform=(10, 1e-13, 5, 0, -10, 7)), tmp_path)["transform"] == (10, 0, 5, 0, -10, 7)
     with pytest.raises(swath.RotatedTransformError):
         written(nowhere(transform=(10, 1e-9, 5, 0, -10, 7)), tmp_path)
@@ -251,7 +251,7 @@ def test_a_strip_may_have_square_pixels(y: Any, x: Any, transform: Any, tmp_path
 
 
 @pytest.mark.parametrize("marker", ["_swath_no_georef", "_xrspatial_no_georef"])
-def test_pixel_numbers_are_no_place(marker: str, tmp_path: Path) -> None:
+def test_pixel_numbers_are_not_georeferencing(marker: str, tmp_path: Path) -> None:
     found = written(grid(np.arange(4), np.arange(6), **{marker: True}), tmp_path)
     assert found["transform"] is None and not found["geo_keys"]
     assert written(grid(np.arange(4), np.arange(6), **{marker: True}), tmp_path, crs=4326)["epsg"] == 4326
@@ -293,7 +293,7 @@ def test_systems_beyond_one_code_are_read_by_gdal(crs: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("crs", [0, -1, 12345, 999999, 10**12])
-def test_codes_that_are_none_are_refused(crs: int, tmp_path: Path) -> None:
+def test_invalid_epsg_codes_are_refused(crs: int, tmp_path: Path) -> None:
     with pytest.raises(swath.InvalidCRSCodeError, match="EPSG"):
         written(placed(), tmp_path, crs=crs)
 
@@ -306,7 +306,7 @@ def test_a_crs_of_another_type_is_refused(crs: Any, tmp_path: Path) -> None:
         written(placed(crs=crs), tmp_path)
 
 
-def test_true_is_no_code(tmp_path: Path) -> None:
+def test_true_is_not_an_epsg_code(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="bool"):
         written(placed(), tmp_path, crs=True)
 
@@ -322,7 +322,7 @@ def test_texts_that_cannot_be_understood(crs: str, tmp_path: Path) -> None:
             assert written(placed(), tmp_path, crs=crs, allow_unparseable_crs=True)["geo_keys"][1026] == crs
 
 
-def test_what_has_no_older_text_is_written_or_refused_as_any_other(tmp_path: Path) -> None:
+def test_crs_without_wkt1_is_written_or_refused_without_a_crash(tmp_path: Path) -> None:
     """pyproj cannot write Equal Earth or a rotated globe as WKT 1 and raises its own exception."""
     pyproj = pytest.importorskip("pyproj")
     equal = "+proj=eqearth +datum=WGS84 +type=crs"
@@ -335,7 +335,7 @@ def test_what_has_no_older_text_is_written_or_refused_as_any_other(tmp_path: Pat
         assert written(placed(), tmp_path, crs=turned, allow_unparseable_crs=True)["geo_keys"][1026] == turned
 
 
-def test_heights_alone_place_nothing(tmp_path: Path) -> None:
+def test_vertical_crs_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(swath.NonRepresentableEPSGCRSError):
         written(placed(), tmp_path, crs=5773)
 
@@ -433,7 +433,7 @@ def test_nodata_of_attrs_that_no_pixel_can_have_is_left_out(name: str, nodata: f
 
 
 @pytest.mark.parametrize("nodata", [float("nan"), float("inf")])
-def test_integers_that_were_masked_floats_have_nothing_missing(nodata: float, tmp_path: Path) -> None:
+def test_integers_made_from_masked_floats_have_no_nodata(nodata: float, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert written(nowhere(code="u1", nodata=nodata), tmp_path)["nodata"] is None
@@ -504,12 +504,12 @@ def test_nodata_values_that_disagree(attrs: dict[str, Any], tmp_path: Path) -> N
     assert written(nowhere(**attrs), tmp_path, nodata=5)["nodata"] == 5
 
 
-def test_foreign_nodatavals_are_said(tmp_path: Path) -> None:
+def test_invalid_nodatavals_warn(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="non-numeric"):
         assert written(nowhere(nodatavals=("a",), _FillValue=3), tmp_path)["nodata"] == 3
 
 
-def test_rioxarray_that_reprojects_is_believed_and_not_the_text_that_it_left(tmp_path):
+def test_crs_after_reprojection_by_rioxarray_is_the_new_one(tmp_path):
     import rioxarray  # noqa: F401
 
     array = xr.DataArray(
@@ -543,7 +543,7 @@ OPERATIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("lazy", [False, True])
-def test_what_operations_do_to_the_place_is_written_without_a_word(name: str, lazy: bool, tmp_path: Path) -> None:
+def test_transform_after_operations_is_written_without_a_warning(name: str, lazy: bool, tmp_path: Path) -> None:
     # The type that interpolation returns, because dask declares the type of the source.
     pixels = np.arange(2000, dtype="f8").reshape(40, 50)
     source = xr.DataArray(pixels, dims=("y", "x"), attrs={"transform": (10, 0, 500, 0, -10, 5000), "crs": 32633})
@@ -561,7 +561,7 @@ def test_what_operations_do_to_the_place_is_written_without_a_word(name: str, la
 
 @pytest.mark.parametrize("name", ["row", "column", "pixel"])
 @pytest.mark.parametrize("door", ["open_geotiff", "open_rasterio"])
-def test_a_single_row_or_column_keeps_its_size_and_finds_its_place(name: str, door: str, tmp_path: Path) -> None:
+def test_a_single_row_or_column_keeps_its_pixel_size_and_position(name: str, door: str, tmp_path: Path) -> None:
     swath.to_geotiff(nowhere((8, 9), transform=(3, 0, 100, 0, -7, 200)), tmp_path / "source.tif")
     whole = getattr(swath, door)(tmp_path / "source.tif").squeeze()
     part = whole.isel({"row": {"y": [5]}, "column": {"x": [4]}, "pixel": {"y": [5], "x": [4]}}[name])
@@ -572,7 +572,7 @@ def test_a_single_row_or_column_keeps_its_size_and_finds_its_place(name: str, do
     assert written(moved, tmp_path)["transform"] == (3, 0, left, 0, -7, top + 0.25)
 
 
-def test_a_row_without_a_dimension_is_no_image(tmp_path: Path) -> None:
+def test_a_row_without_a_dimension_is_not_an_image(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="1D"):
         written(placed().isel(y=0), tmp_path)
 
@@ -642,7 +642,7 @@ def test_a_transposed_image_is_not_mirrored(dims: tuple[str, str], lazy: bool, t
     np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "it.tif"), array)
 
 
-def test_cf_attributes_tell_the_axes_whatever_their_names(tmp_path: Path) -> None:
+def test_cf_attributes_identify_the_axes_with_any_names(tmp_path: Path) -> None:
     array = grid(100 - ROWS, STEPS, ("northing", "easting")).copy(data=np.arange(24, dtype="f4").reshape(4, 6))
     array["northing"].attrs["axis"] = "Y"
     array["easting"].attrs["standard_name"] = "projection_x_coordinate"

@@ -48,7 +48,7 @@ def writes(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], dict[str, Any], Any]:
 
 @settings(max_examples=40)
 @given(writes())
-def test_what_is_written_is_read(write: tuple[np.ndarray[Any, Any], dict[str, Any], Any]) -> None:
+def test_written_arrays_are_read_back(write: tuple[np.ndarray[Any, Any], dict[str, Any], Any]) -> None:
     array, options, chunks = write
     expected = array.astype("u1") if array.dtype.kind == "b" else array.astype(array.dtype.newbyteorder("="))
     nodata = options["nodata"]

@@ -48,7 +48,7 @@ def stack(xy_coords: str = "topleft") -> xr.DataArray:
         (slice(4, 5), slice(None), (10, 0, 500_000, 0, -10, 3_999_960)),
     ],
 )
-def test_corners_are_not_taken_for_centres(
+def test_corner_coordinates_are_not_read_as_centres(
     xy_coords: str, rows: slice, columns: slice, transform: tuple[float, ...], tmp_path: Path
 ) -> None:
     swath.to_geotiff(stack(xy_coords)[:, rows, columns], tmp_path / "a.tif")

@@ -1,7 +1,7 @@
-"""A stand-in for CuPy on the simulated driver: enough of it for Swath to run as it does with the real one.
+"""A substitute for CuPy on the simulated driver, sufficient for Swath to run as with the real one.
 
-Arrays lie in memory of the simulated device, which only the driver's functions reach; what is computed is computed by
-NumPy on a copy. Work goes into the current stream, and the simulator does nothing of it before somebody waits.
+Arrays are in the memory of the simulated device, which only the driver's functions can access; NumPy does the
+computations on a copy. Work goes into the current stream, and the simulator runs it only when a caller waits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _check(code: int) -> None:
 
 
 class _Current:
-    """The context of a device is current."""
+    """Makes the context of a device current."""
 
     contexts: dict[int, int] = {}
 
@@ -61,14 +61,14 @@ class _Current:
 
 
 def release() -> None:
-    """Let go of all contexts: one that an error has killed lives until everybody has."""
+    """Releases all contexts: a context that an error has invalidated exists until every user has released it."""
     for device in list(_Current.contexts):
         del _Current.contexts[device]
         _driver.cuDevicePrimaryCtxRelease_v2(device)
 
 
 class _Memory:
-    """Device memory: allocated here, or somebody else's."""
+    """Device memory, allocated here or owned by another library."""
 
     def __init__(self, ptr: int, device: int, owner: object = None) -> None:
         self.ptr, self.device, self.owner = ptr, device, owner
@@ -81,7 +81,8 @@ class _Memory:
         return cls(address.value, _now.device)
 
     def __del__(self) -> None:
-        # In a context that an error has killed there is nothing to free; what is left in another is seen by the tests.
+        # In a context that an error has invalidated there is nothing to free; the tests detect memory that is left in
+        # others.
         if self.owner is None:
             with suppress(CUDARuntimeError), _Current(self.device):
                 _check(_driver.cuMemFree_v2(self.ptr))
@@ -125,7 +126,7 @@ class Device:
 
 
 class ndarray:  # noqa: N801
-    """An array in the memory of a device."""
+    """An array in device memory."""
 
     def __init__(
         self, shape: Any, dtype: Any = float, memory: _Memory | None = None, offset: int = 0, strides: Any = None
@@ -160,14 +161,14 @@ class ndarray:  # noqa: N801
         }
 
     def get(self) -> Any:
-        """A copy on the host."""
+        """Returns a copy on the host."""
         log.append("get")
         return self._copy_to_host()
 
     def _copy_to_host(self) -> Any:
         if not self.size:
             return np.empty(self.shape, self.dtype)
-        # As far as the array reaches, from its lowest address on.
+        # The extent of the array, from its lowest address on.
         ends = [(side - 1) * step for side, step in zip(self.shape, self.strides, strict=True)]
         low = sum(end for end in ends if end < 0)
         host = np.zeros(sum(map(abs, ends)) + self.dtype.itemsize, np.uint8)
@@ -177,7 +178,7 @@ class ndarray:  # noqa: N801
         return np.ndarray(self.shape, self.dtype, host, -low, self.strides).copy()
 
     def set(self, host: Any) -> None:
-        """Copy from the host, when the stream gets there."""
+        """Copies from the host in stream order."""
         assert self.is_dense
         host = np.ascontiguousarray(host, self.dtype)
         if host.nbytes:
@@ -200,7 +201,7 @@ class ndarray:  # noqa: N801
     __float__ = lambda self: float(self._copy_to_host())  # noqa: E731
 
     def __getitem__(self, key: Any) -> ndarray:
-        # The layout of the part, found by cutting an array of nothing.
+        # The layout of the part, determined by slicing an array without data.
         shadow = np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), self.shape, self.strides, writeable=False)
         part = shadow[key]
         offset = part.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
@@ -293,7 +294,7 @@ def _device(value: Any) -> Any:
 
 
 def asarray(value: Any, dtype: Any = None) -> ndarray:
-    """As CuPy does it: what has an address on a device is taken as it is, all else is copied there."""
+    """Like CuPy: an object with a device address is used without a copy; everything else is copied to the device."""
     if isinstance(value, ndarray):
         return value if dtype is None else value.astype(dtype, copy=False)
     if hasattr(value, "__cuda_array_interface__"):
@@ -340,7 +341,7 @@ def take(value: ndarray, indices: Any, axis: int) -> ndarray:
     return value.take(indices, axis)
 
 
-# dask looks them up when it first sees an array of CuPy's.
+# dask looks these up when it first gets a CuPy array.
 tensordot = einsum = linalg = None
 
 
