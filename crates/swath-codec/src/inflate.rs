@@ -1,6 +1,6 @@
 //! Decodes Deflate in zlib framing, several streams at once in one thread.
 //!
-//! The blocks of a raster are independent streams, so their decoding can overlap: see [`interleave`]. This
+//! The blocks of a raster are independent streams, so their decoding can overlap: see `interleave.rs`. This
 //! decoder accepts a subset of the streams that libdeflate accepts and returns the same bytes. A stream that it
 //! refuses may still be valid: the caller passes it to [`deflate::Decoder`](crate::deflate::Decoder), which
 //! decides whether it is an error.

@@ -78,7 +78,7 @@ fn external_memory_is_used_in_place_and_never_freed() {
     let address = theirs.handle() + 6;
     assert_eq!(Cuda::device_of(address), Ok(1));
     assert_eq!(Cuda::device_of(address + pixels.len() as u64 - 1), Ok(1));
-    assert!(Cuda::device_of(0x1234).is_err(), "an address of nothing has a device");
+    assert!(Cuda::device_of(0x1234).is_err(), "an address without an allocation has a device");
     let gone = Arc::new(AtomicBool::new(false));
     let raster = |dtype, address, bands| {
         let owner = Box::new(Owner(Arc::clone(&gone)));
@@ -97,9 +97,9 @@ fn external_memory_is_used_in_place_and_never_freed() {
     rows.copy_rows_from(&foreign).expect("it has the same rows");
     let clone = foreign.clone();
     drop(foreign);
-    assert!(!gone.load(Ordering::Relaxed), "somebody still uses it");
+    assert!(!gone.load(Ordering::Relaxed), "the buffer is still in use");
     drop(clone);
-    assert!(gone.load(Ordering::Relaxed), "the owner is not let go of");
+    assert!(gone.load(Ordering::Relaxed), "the owner is not dropped");
     for raster in [copy, rows] {
         let mut found = vec![0; raster.bytes() as usize];
         raster.download(&mut found).expect("a download");
@@ -125,8 +125,8 @@ fn external_memory_that_kernels_cannot_read_is_refused() {
     }
     assert!(wrap(&gpu, memory.handle() + 1, DType::U8, 8).is_ok());
     assert!(wrap(&gpu, memory.handle() + 8, DType::CF64, 8).is_ok());
-    assert!(wrap(&gpu, 0, DType::U8, 8).is_err(), "nothing lies at 0");
-    assert!(wrap(&gpu, memory.handle(), DType::U8, u64::MAX).is_err(), "a size that is no number");
+    assert!(wrap(&gpu, 0, DType::U8, 8).is_err(), "no allocation is at 0");
+    assert!(wrap(&gpu, memory.handle(), DType::U8, u64::MAX).is_err(), "an invalid size");
     let sim = Gpu::new(CopyDevice::new());
     assert!(matches!(wrap(&sim, memory.handle(), DType::U8, 8), Err(Error::Unable { .. })), "a device without CUDA");
 }
@@ -151,7 +151,7 @@ fn external_streams_are_synchronised() {
         .expect("a stream of CUDA")
         .expect("nothing went wrong");
     let mut ours = device.queue().expect("a queue");
-    assert_ne!(contents(&mut *ours, &to), bytes, "nobody has waited");
+    assert_ne!(contents(&mut *ours, &to), bytes, "the stream is not synchronised yet");
     // SAFETY: the stream is alive.
     unsafe { gpu.wait_for_stream(handle) }.expect("nothing went wrong");
     assert_eq!(contents(&mut *ours, &to), bytes);
@@ -243,7 +243,7 @@ fn two_queues_do_not_wait_for_each_other() {
     two.synchronize().unwrap();
     assert!(to.iter().all(|&byte| byte == 7));
     let untouched = contents(&mut *two, &a);
-    assert!(untouched.iter().all(|&byte| byte == 0xA5), "the first queue did not wait to be waited for");
+    assert!(untouched.iter().all(|&byte| byte == 0xA5), "the first queue ran before it was synchronised");
     // A queue works on another thread than the one that created it, and outlives its device.
     drop(device);
     std::thread::spawn(move || assert!(contents(&mut *one, &a).iter().all(|&byte| byte == 7))).join().unwrap();
@@ -378,7 +378,7 @@ fn threads_and_shared_memory_beyond_the_limits_of_gpus_are_refused() {
     queue.in_cuda_stream(&mut launches).expect("a stream of CUDA").expect("nothing went wrong");
     let (invalid, out_of_resources) = (1, 701);
     assert_eq!(codes, [0, invalid, invalid, out_of_resources, out_of_resources]);
-    assert!(contents(&mut *queue, &decoded) == noise(600), "the one that is allowed ran");
+    assert!(contents(&mut *queue, &decoded) == noise(600), "the allowed launch ran");
 }
 
 #[test]
@@ -456,7 +456,7 @@ fn kernels_that_the_driver_refuses_are_a_build_error_with_the_log() {
     assert!(matches!(error, Error::Build { .. }), "{error:?}");
     let said = error.to_string();
     assert!(said.contains("CUDA_ERROR_INVALID_PTX") && said.ends_with("ptxas fatal : it was told to fail"), "{said}");
-    assert!(Cuda::open(0).is_ok(), "what failed once is given back and tried again");
+    assert!(Cuda::open(0).is_ok(), "a failed operation is released and tried again");
 }
 
 #[test]

@@ -363,7 +363,7 @@ fn corrupt_chunks_can_be_reported_as_valid() {
 fn killed(bench: &mut Bench, codec: &str, temp: usize, change: impl FnOnce(&mut Arrays)) -> c_uint {
     let chunks = [deflated(&plain(3000)), deflated(&plain(3000))];
     let laid = bench.lay(&chunks, &[3000; 2], temp, change);
-    assert_eq!(bench.decompress(codec, &laid), 0, "what is on the device is not looked at yet");
+    assert_eq!(bench.decompress(codec, &laid), 0, "device memory is not checked yet");
     let code = bench.synchronize();
     assert_eq!(bench.synchronize(), code, "the context is dead");
     assert!(bench.gpu.alloc("test", Some(1)).is_err());
@@ -460,7 +460,7 @@ fn arguments_are_checked_before_the_call_returns() {
     };
     forget();
     assert_eq!(at(0, 1, array, 0, array, stream), 10);
-    assert_eq!(at(0, 0, array, 0, array, stream), 10, "so it is with the real library");
+    assert_eq!(at(0, 0, array, 0, array, stream), 10, "the real library does the same");
     assert_eq!(at(array, 1, array, 0, 0, stream), 10);
     assert_eq!(at(array, 1, 0, 0, array, stream), 10);
     assert_eq!(at(array + 4, 1, array, 0, array, stream), 17);
@@ -473,7 +473,7 @@ fn arguments_are_checked_before_the_call_returns() {
     assert_eq!(at(array, 1, array, 0, array, ptr::null_mut()), 1000, "the legacy default stream");
     assert_eq!(bench.compress("LZ4", 0, (1 << 24) + 1, &laid), 18);
     assert_eq!(bench.compress("Deflate", 6, 100, &laid), 11);
-    assert_eq!(bench.synchronize(), 0, "nothing was put into the stream");
+    assert_eq!(bench.synchronize(), 0, "no work was added to the stream");
 }
 
 #[test]
@@ -579,6 +579,6 @@ fn calls_fail_on_request() {
     let laid = bench.lay(&[deflated(&plain(500))], &[500], 0, |_| {});
     assert_eq!(bench.decompress("Deflate", &laid), 10_000);
     assert_eq!(bench.synchronize(), 0);
-    assert!(bench.results(&laid)[0].2.iter().all(|&byte| byte == POISON), "it left nothing to do");
+    assert!(bench.results(&laid)[0].2.iter().all(|&byte| byte == POISON), "no work is left");
     assert_eq!(bench.decompress("Deflate", &laid), 0);
 }

@@ -335,7 +335,7 @@ fn batches_of_jpeg_are_decoded_whole_or_not_at_all() {
     assert!(gpu.get(pool, 3 * 80 * 16).iter().all(|&byte| byte == POISON), "a part of the batch was decoded");
     assert_eq!(batched(&whole, &targets), INVALID_PARAMETER, "a batch that failed must be prepared again");
     assert_eq!((prepare(3, 5), batched(&whole, &targets)), (0, 0));
-    assert!(gpu.peek(pool, 3 * 80 * 16).iter().all(|&byte| byte == POISON), "it was not waited for");
+    assert!(gpu.peek(pool, 3 * 80 * 16).iter().all(|&byte| byte == POISON), "it was not synchronised");
     assert_eq!(batched(&whole, &targets), INVALID_PARAMETER, "the state is in use");
     for (n, stream) in (0..).zip(&whole) {
         let expected = pitched(&decoded(stream, 24 + n, 16, 3, true), 3 * (24 + n), 80);
@@ -408,7 +408,7 @@ fn failures_of_jpeg_have_their_own_statuses() {
     assert_eq!(codec.encode(&gpu, from, 5, 0, (16, 16)), 0);
     let stream = codec.stream(&gpu);
     assert_eq!(codec.encode(&gpu, from, 5, 0, (16, 16)), EXECUTION_FAILED);
-    assert!(codec.stream(&gpu) == stream, "the last picture stays");
+    assert!(codec.stream(&gpu) == stream, "the last picture is kept");
     assert_eq!([0; 3].map(|_| codec.info(&stream).err()), [None, Some(BAD_JPEG), None]);
     assert_eq!([0; 2].map(|_| codec.decode(&gpu, &stream, 5, from)), [EXECUTION_FAILED, 0]);
     assert!(gpu.get(memory, 16 * 48) == decoded(&stream, 16, 16, 3, true));

@@ -352,7 +352,10 @@ fn pictures_are_written_at_synchronisation_and_states_are_free_then() {
     assert_eq!(decoder.parse(&stream), 0);
     let memory = gpu.alloc(64 * 64);
     assert_eq!(decoder.decode(&gpu, &[memory], 64, 0), 0);
-    assert!(gpu.peek(memory, 64 * 64).iter().all(|&byte| byte == POISON), "the picture came before it was waited for");
+    assert!(
+        gpu.peek(memory, 64 * 64).iter().all(|&byte| byte == POISON),
+        "the picture was written before synchronisation"
+    );
     // Neither the state nor the bitstream may be used now.
     assert_eq!(decoder.decode(&gpu, &[memory], 64, 0), INVALID_PARAMETER);
     assert_eq!(decoder.parse(&stream), INVALID_PARAMETER);
@@ -366,7 +369,7 @@ fn pictures_are_written_at_synchronisation_and_states_are_free_then() {
     assert_eq!((decoder.decode(&gpu, &[memory], 64, 0), gpu.synchronize(), decoder.parse(&stream)), (0, 0, 0));
 
     let decodes = events().iter().filter(|event| *event == "nvjpeg2kDecode").count();
-    assert_eq!(decodes, 4, "the refused one counts as asked for");
+    assert_eq!(decodes, 4, "the refused transfer is counted");
     // States hold device memory until they are destroyed.
     let held = device_bytes();
     // SAFETY: the arguments follow the manual.
@@ -411,7 +414,7 @@ fn caught(test: &str, planes: impl FnOnce(&Gpu) -> Vec<u64>) {
     let planes = planes(&gpu);
     let shape = shape(32, 32, planes.len(), TYPES[1]);
     assert_eq!(decoder.parse(&lossless(&noise(shape.len(), 2), shape)), 0);
-    assert_eq!(decoder.decode(&gpu, &planes, 64, 1), 0, "only the stream can find out");
+    assert_eq!(decoder.decode(&gpu, &planes, 64, 1), 0, "only the stream can detect it");
     assert_eq!(gpu.synchronize(), ILLEGAL_ADDRESS);
     assert_eq!(decoder.decode(&gpu, &planes, 64, 1), EXECUTION_FAILED, "the context is dead");
 }
@@ -546,7 +549,7 @@ fn failures_of_jpeg_2000_have_their_own_statuses() {
     assert_eq!(encoder.encode(&gpu, &[memory], 16, 0, 1), EXECUTION_FAILED);
     assert_eq!((decoder.decode(&gpu, &[memory], 16, 0), gpu.synchronize()), (0, 0));
     assert_eq!(decoder.decode(&gpu, &[memory], 16, 0), EXECUTION_FAILED);
-    assert!(gpu.get(memory, 256) == picture, "what failed leaves the state free and the stream alive");
+    assert!(gpu.get(memory, 256) == picture, "after a failure the state is free and the stream is alive");
     encoder.close();
     // The last failure appears when the stream is synchronised.
     assert_eq!((decoder.decode(&gpu, &[memory], 16, 0), gpu.synchronize()), (0, LAUNCH_FAILED));
