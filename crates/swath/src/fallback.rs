@@ -28,6 +28,6 @@ pub enum FallbackPolicy {
     /// Another decoder of the device or the CPU does that part, and the report lists it.
     #[default]
     Auto,
-    /// The operation fails with [`Error::Fallback`].
+    /// The operation fails with [`Error::Fallback`](crate::Error::Fallback).
     Strict,
 }
