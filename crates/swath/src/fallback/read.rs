@@ -25,8 +25,8 @@ pub(crate) enum Setback {
     Unsupported,
     /// An NVIDIA library is missing, or failed before the batch was submitted.
     LibraryFailed,
-    /// cuFile cannot open the file, or failed to read it.
-    CuFileFailed,
+    /// cuFile cannot open the file or failed to read it, or the bytes that it read cannot be copied back.
+    DirectReadFailed,
     /// The device has too little memory for the batch.
     OutOfMemory,
     /// The decoder refused blocks of a batch that may be correct.
@@ -96,7 +96,7 @@ impl FallbackPolicy {
             Setback::OutOfMemory if alternatives.smaller_batch => (Step::SmallerBatch, true),
             Setback::OutOfMemory if alternatives.builtin_kernel => (Step::BuiltinKernel, any_decoder),
             Setback::OutOfMemory => return None,
-            Setback::CuFileFailed => (Step::HostReads, lenient),
+            Setback::DirectReadFailed => (Step::HostReads, lenient),
             Setback::LibraryFailed if alternatives.builtin_kernel => (Step::BuiltinKernel, lenient),
             Setback::BlocksRefused { refused, decoded }
                 if lenient && refused <= FEW_BLOCKS && (refused as u64) < decoded =>
@@ -138,7 +138,7 @@ mod tests {
                 );
             }
         }
-        let cufile = decide(FallbackPolicy::Strict, CodecBackend::Auto, Setback::CuFileFailed, BUILTIN);
+        let cufile = decide(FallbackPolicy::Strict, CodecBackend::Auto, Setback::DirectReadFailed, BUILTIN);
         assert_eq!(cufile, (Step::HostReads, false));
     }
 

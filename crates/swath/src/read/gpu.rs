@@ -13,6 +13,7 @@ mod finish;
 mod submit;
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -136,6 +137,17 @@ impl<'a> Reading<'a> {
         request.fallback.next_step(request.decoder, setback, alternatives)
     }
 
+    /// Checks that the fallback policy permits the next step, whichever it is.
+    fn permit(
+        &self,
+        setback: Setback,
+        alternatives: Alternatives,
+        stage: &'static str,
+        reason: impl Display,
+    ) -> Result<()> {
+        self.next_step(setback, alternatives).map_or(Ok(()), |decision| decision.permit(stage, reason))
+    }
+
     /// What the device has to do with every block, or why it cannot.
     fn job(&self, decoder: CodecBackend) -> std::result::Result<DecodeJob, Unsupported> {
         let level = self.plan.level;
@@ -165,7 +177,7 @@ impl<'a> Reading<'a> {
         };
         match opened {
             Ok(file) => self.file = file,
-            Err(reason) => self.leave_requested_way(Setback::CuFileFailed, stage::CUFILE_READ, reason)?,
+            Err(reason) => self.leave_requested_way(Setback::DirectReadFailed, stage::CUFILE_READ, reason)?,
         }
         Ok(())
     }
@@ -174,9 +186,7 @@ impl<'a> Reading<'a> {
     fn leave_requested_way(&mut self, setback: Setback, stage: &'static str, reason: impl ToString) -> Result<()> {
         let reason = reason.to_string();
         let builtin_kernel = setback == Setback::LibraryFailed;
-        if let Some(decision) = self.next_step(setback, Alternatives { builtin_kernel, ..Alternatives::default() }) {
-            decision.permit(stage, &reason)?;
-        }
+        self.permit(setback, Alternatives { builtin_kernel, ..Alternatives::default() }, stage, &reason)?;
         self.device.note_fallback(stage, reason, 0);
         Ok(())
     }
@@ -278,7 +288,7 @@ impl<'a> Reading<'a> {
         sink: &mut Sink<'_>,
     ) -> Result<bool> {
         if self.file.take_if(|_| error.is_about_files()).is_some() {
-            self.leave_requested_way(Setback::CuFileFailed, stage::CUFILE_READ, error)?;
+            self.leave_requested_way(Setback::DirectReadFailed, stage::CUFILE_READ, error)?;
             return Ok(true);
         }
         let alternatives = Alternatives { builtin_kernel: decoding.has_builtin_kernel(), smaller_batch: false };

@@ -34,20 +34,20 @@ impl Selection {
 
     /// Returns the window and the bands of a request, without a check of the limits.
     pub(crate) fn window_and_bands(level: &Level, request: &ReadRequest<'_>) -> Result<(Window, Vec<usize>)> {
-        let (width, height, count) = (level.layout.grid.width, level.layout.grid.height, level.bands());
-        let (rows, cols) = request.window.clone().unwrap_or((0..height, 0..width));
-        let window = Window::new(rows.clone(), cols.clone(), width, height).ok_or_else(|| Error::Window {
-            file: level.file.clone(),
-            rows,
-            cols,
-            width,
-            height,
-        })?;
+        let (grid, count) = (&level.layout.grid, level.bands());
+        let window = Selection::window(level, request.window.clone().unwrap_or((0..grid.height, 0..grid.width)))?;
         let bands = request.bands.clone().unwrap_or_else(|| (0..count).collect());
         match bands.iter().find(|&&band| band >= count) {
             Some(&band) => Err(Error::Band { file: level.file.clone(), band, count }),
             None => Ok((window, bands)),
         }
+    }
+
+    /// Checks that rows and columns are inside the level.
+    fn window(level: &Level, (rows, cols): (Range<u64>, Range<u64>)) -> Result<Window> {
+        let (width, height) = (level.layout.grid.width, level.layout.grid.height);
+        let window = Window::new(rows.clone(), cols.clone(), width, height);
+        window.ok_or_else(|| Error::Window { file: level.file.clone(), rows, cols, width, height })
     }
 
     fn within_limits(level: &Level, window: Window, bands: Vec<usize>, limits: &Limits) -> Result<Selection> {
@@ -109,22 +109,15 @@ impl<'a> ReadPlan<'a> {
         Ok(ReadPlan { selection, layout: Layout::BandsLast, ..self.clone() })
     }
 
-    /// Returns a plan for a part of this read: `rows` and `cols` of the image and some of its bands, in
+    /// Returns a plan for a part of this read: rows and columns of the image and some of its bands, in
     /// another layout. The part reports no progress.
     pub(crate) fn part(
         &self,
-        (rows, cols): (Range<u64>, Range<u64>),
+        area: (Range<u64>, Range<u64>),
         bands: Range<usize>,
         layout: Layout,
     ) -> Result<ReadPlan<'a>> {
-        let grid = &self.level.layout.grid;
-        let window = Window::new(rows.clone(), cols.clone(), grid.width, grid.height).ok_or_else(|| Error::Window {
-            file: self.level.file.clone(),
-            rows,
-            cols,
-            width: grid.width,
-            height: grid.height,
-        })?;
+        let window = Selection::window(self.level, area)?;
         let bands = self.selection.bands[bands].to_vec();
         let selection = Selection::within_limits(self.level, window, bands, self.limits)?;
         Ok(ReadPlan { selection, layout, progress: None, ..self.clone() })

@@ -404,4 +404,4 @@ impl<T: Summable> Rules<T> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -132,6 +132,7 @@ mod tests {
 
     use super::*;
     use crate::write::reduce::Resampling;
+    use crate::write::reduce::tests::METHODS;
 
     /// Levels of an image of `height` rows, by factors of the full resolution, each made from the smallest level that allows it.
     fn levels(height: u64, block_height: u64, tiled: bool, factors: &[u64], method: Resampling) -> Vec<PlannedLevel> {
@@ -191,18 +192,6 @@ mod tests {
             assert_eq!(done, all, "{name}: every row and block row of level {level} came once");
         }
     }
-
-    const METHODS: [Resampling; 9] = [
-        Resampling::Nearest,
-        Resampling::Mean,
-        Resampling::Min,
-        Resampling::Max,
-        Resampling::Median,
-        Resampling::Mode,
-        Resampling::Bilinear,
-        Resampling::Cubic,
-        Resampling::Gauss,
-    ];
 
     #[test]
     fn every_row_of_every_level_comes_exactly_once() {

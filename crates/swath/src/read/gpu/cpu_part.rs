@@ -38,9 +38,7 @@ impl<'a> Refusal<'a> {
 impl Reading<'_> {
     /// Reads everything on the CPU, as one batch.
     pub(super) fn read_all_on_cpu(&mut self, reason: &str, sink: &mut Sink<'_>) -> Result<()> {
-        if let Some(decision) = self.next_step(Setback::Unsupported, Alternatives::default()) {
-            decision.permit(stage::DECODING, reason)?;
-        }
+        self.permit(Setback::Unsupported, Alternatives::default(), stage::DECODING, reason)?;
         self.report = match sink {
             Sink::Host { out, .. } => cpu::execute(self.plan, out)?,
             Sink::Device(raster) => {
@@ -84,7 +82,7 @@ impl Reading<'_> {
             }
             // The bytes can be read from the file again.
             Err(error) if error.is_memory() => {
-                self.leave_requested_way(Setback::CuFileFailed, stage::COPYING_BACK, &error)?;
+                self.leave_requested_way(Setback::DirectReadFailed, stage::COPYING_BACK, &error)?;
                 Ok(None)
             }
             Err(error) => Err(error.into()),
@@ -107,9 +105,7 @@ impl Reading<'_> {
         let instead = (self.report.blocks - before).saturating_sub(decoded);
         if instead > 0 {
             let name = block.map_or_else(String::new, |coord| format!("{}: ", coord.name(self.plan.level)));
-            if let Some(decision) = self.next_step(setback, Alternatives::default()) {
-                decision.permit(stage, format_args!("{name}{reason}"))?;
-            }
+            self.permit(setback, Alternatives::default(), stage, format_args!("{name}{reason}"))?;
             self.device.note_fallback(stage, reason, instead);
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::*;
 use crate::read::pixels::Pixels;
 
-const METHODS: [Resampling; 9] = [
+pub(crate) const METHODS: [Resampling; 9] = [
     Resampling::Nearest,
     Resampling::Mean,
     Resampling::Min,
