@@ -17,7 +17,7 @@ use swath_gpu::Api;
 
 use crate::array::{Bytes, named as dtype_named};
 use crate::errors::to_python;
-use crate::file::{File, Wish};
+use crate::file::{File, ReadKeywords};
 use crate::{report, waiting};
 
 use self::dlpack::Kept;
@@ -28,11 +28,11 @@ pub(crate) use self::opened::named;
 pub(crate) fn read<'py>(
     py: Python<'py>,
     file: &File,
-    wish: &Wish<'_>,
+    keywords: &ReadKeywords,
     device: &str,
 ) -> PyResult<(DeviceArray, Bound<'py, PyDict>)> {
     let cancel = Cancel::new();
-    let request = wish.request(&cancel)?;
+    let request = keywords.request(&cancel)?;
     let dtype = file.image().dtype();
     let (raster, done) = waiting::run(py, usize::MAX, &cancel, || {
         if dtype.widened() != dtype {

@@ -11,6 +11,7 @@ mod device;
 mod errors;
 mod features;
 mod file;
+mod keywords;
 mod metadata;
 mod nodata;
 mod options;
