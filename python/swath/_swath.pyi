@@ -306,6 +306,13 @@ def write(
     `progress` receives the rows done and the total; an exception that it raises stops the write.
     """
 
+def coalesce(spans: Sequence[tuple[int, int]], gap: int, max_bytes: int) -> list[tuple[int, int, list[int]]]:
+    """Returns ranges (start, stop) that contain all (offset, length) spans, and the indices of the spans in each range.
+
+    Spans with at most `gap` bytes between them share a range of at most `max_bytes` bytes; with a negative gap, no
+    spans are merged.
+    """
+
 def read_windows(
     jobs: Sequence[tuple[File, tuple[int, int, int, int], int]],
     out: npt.NDArray[Any],
@@ -388,6 +395,18 @@ def devices() -> list[dict[str, Any]]:
 
 def trim_devices() -> bool:
     """Frees the device memory that is cached for later operations. Returns whether there was any."""
+
+def read_again_on_cpu(strict: bool) -> str | None:
+    """Returns the part of a read that the CPU takes over after the device failed as a whole, as reports name it.
+
+    None means that the error of the device is final.
+    """
+
+def write_again_on_cpu(strict: bool) -> str | None:
+    """Returns the part of a write that the CPU takes over after the device failed as a whole, as reports name it.
+
+    None means that the error of the device is final.
+    """
 
 def codecs() -> list[Codec]:
     """Returns the engine's table of codecs: all that it can read; those that it can also write come first."""

@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use swath::dataset::MaskOrigin;
 use swath::io::{LocalFile, Memory};
 use swath::read::{BlockCache, Cancel};
-use swath::{DType, Dataset, FallbackPolicy, Image, Layout, Limits, ReadReport, ReadRequest};
+use swath::{DType, Dataset, Image, Layout, Limits, ReadReport, ReadRequest};
 use swath_codec::sample::widen_complex_int;
 
 use crate::array::Bytes;
@@ -170,7 +170,7 @@ impl ReadKeywords {
         if let Some(name) = &self.device {
             request = request.device(device::named(name).map_err(to_python)?);
         }
-        Ok(request.fallback(if self.strict { FallbackPolicy::Strict } else { FallbackPolicy::Auto }))
+        Ok(request.fallback(device::fallback_policy(self.strict)))
     }
 }
 

@@ -32,6 +32,7 @@ fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<file::File>()?;
     module.add_class::<device::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
+    module.add_function(wrap_pyfunction!(ranges::coalesce, module)?)?;
     module.add_function(wrap_pyfunction!(windows::read_windows, module)?)?;
     module.add_function(wrap_pyfunction!(pixels::unpack, module)?)?;
     module.add_function(wrap_pyfunction!(pixels::contains, module)?)?;
@@ -50,6 +51,8 @@ fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crs::geo_keys_of_crs, module)?)?;
     module.add_function(wrap_pyfunction!(features::devices, module)?)?;
     module.add_function(wrap_pyfunction!(device::opened::trim_devices, module)?)?;
+    module.add_function(wrap_pyfunction!(device::read_again_on_cpu, module)?)?;
+    module.add_function(wrap_pyfunction!(device::write_again_on_cpu, module)?)?;
     module.add_function(wrap_pyfunction!(features::codecs, module)?)?;
     module.add_function(wrap_pyfunction!(features::features, module)?)?;
     module.add_function(wrap_pyfunction!(features::resampling_methods, module)?)?;

@@ -18,7 +18,7 @@ use pyo3::types::{PyBytes, PyDict};
 use swath::device::{DeviceRaster, Gpu};
 use swath::read::{Cancel, Progress};
 use swath::write::ImageShape;
-use swath::{ArraySource, Device, Error, FallbackPolicy, Layout, RowSource, WriteConfig, WritePlan, WriteReport};
+use swath::{ArraySource, Device, Error, Layout, RowSource, WriteConfig, WritePlan, WriteReport};
 use swath_gpu::Api;
 
 use crate::array::{Bytes, named};
@@ -68,7 +68,7 @@ pub(crate) fn write<'py>(
         .threads(keywords.threads)
         .buffer_bytes(keywords.buffer_bytes)
         .device(&write_device)
-        .fallback(if keywords.strict { FallbackPolicy::Strict } else { FallbackPolicy::Auto })
+        .fallback(device::fallback_policy(keywords.strict))
         .gpu_memory_budget(keywords.gpu_memory)
         .cancel(&cancel);
     if keywords.progress.is_some() {
