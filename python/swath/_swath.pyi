@@ -306,6 +306,12 @@ def write(
     `progress` receives the rows done and the total; an exception that it raises stops the write.
     """
 
+def has_window(window: tuple[int, int, int, int], height: int, width: int) -> bool:
+    """Whether a window is inside an image of this size and not empty."""
+
+def within_max_pixels(height: int, width: int, samples: int, max_pixels: int) -> bool:
+    """Whether a read of this many samples of each pixel is within a limit."""
+
 def coalesce(spans: Sequence[tuple[int, int]], gap: int, max_bytes: int) -> list[tuple[int, int, list[int]]]:
     """Returns ranges (start, stop) that contain all (offset, length) spans, and the indices of the spans in each range.
 
@@ -424,5 +430,8 @@ def default_threads() -> int: ...
 
 MAX_CLASSES: int
 """Classes are ignored if an image has more than this."""
+
+MAX_PIXELS: int
+"""The default limit of samples in one read: a small compressed file may decode to a very large array."""
 
 __version__: str

@@ -5,6 +5,7 @@
 //! progress) happen in the thread that called, so that interrupts and schedulers behave as they do everywhere else in Python.
 
 mod array;
+mod bounds;
 mod crs;
 mod describe;
 mod device;
@@ -29,9 +30,12 @@ use pyo3::prelude::*;
 fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("MAX_CLASSES", swath::tiff::pam::MAX_CLASSES)?;
+    module.add("MAX_PIXELS", swath::Limits::default().max_pixels)?;
     module.add_class::<file::File>()?;
     module.add_class::<device::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::has_window, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::within_max_pixels, module)?)?;
     module.add_function(wrap_pyfunction!(ranges::coalesce, module)?)?;
     module.add_function(wrap_pyfunction!(windows::read_windows, module)?)?;
     module.add_function(wrap_pyfunction!(pixels::unpack, module)?)?;

@@ -51,18 +51,17 @@ impl Selection {
     }
 
     fn within_limits(level: &Level, window: Window, bands: Vec<usize>, limits: &Limits) -> Result<Selection> {
-        let limit = |what, name, value: Option<u64>, limit| match value {
-            Some(value) if value <= limit => Ok(value),
-            value => {
-                Err(Error::Limit { file: level.file.clone(), what, name, value: value.unwrap_or(u64::MAX), limit })
-            }
-        };
-        let pixels = window.width().checked_mul(window.height());
-        let samples = pixels.and_then(|pixels| pixels.checked_mul(bands.len() as u64));
-        let samples = limit("pixels times bands of this read", "max_pixels", samples, limits.max_pixels)?;
+        let exceeded = |what, name, value, limit| Error::Limit { file: level.file.clone(), what, name, value, limit };
+        let samples = limits
+            .samples_of_read(window.height(), window.width(), bands.len() as u64)
+            .map_err(|samples| exceeded("pixels times bands of this read", "max_pixels", samples, limits.max_pixels))?;
         let block = level.blocks.grid.block_width.checked_mul(level.blocks.grid.block_height);
         let block = block.and_then(|pixels| pixels.checked_mul(u64::from(level.layout.block_samples())));
-        limit("pixels times samples of one block", "max_block_pixels", block, limits.max_block_pixels)?;
+        let block = block.unwrap_or(u64::MAX);
+        if block > limits.max_block_pixels {
+            let what = "pixels times samples of one block";
+            return Err(exceeded(what, "max_block_pixels", block, limits.max_block_pixels));
+        }
         Ok(Selection { window, bands, samples: samples as usize })
     }
 }
