@@ -84,8 +84,8 @@ impl File {
 
 /// Decoded blocks of all files that are open: 5 % of the memory, as GDAL has it, and at most 1 GiB. `SWATH_CACHE_BYTES` changes it.
 pub(crate) static CACHE: LazyLock<BlockCache> = LazyLock::new(|| {
-    let told = std::env::var("SWATH_CACHE_BYTES").ok().and_then(|text| text.trim().parse().ok());
-    BlockCache::new(told.unwrap_or_else(|| (memory() / 20).min(1 << 30)))
+    let configured = std::env::var("SWATH_CACHE_BYTES").ok().and_then(|text| text.trim().parse().ok());
+    BlockCache::new(configured.unwrap_or_else(|| (memory() / 20).min(1 << 30)))
 });
 
 /// The memory of the machine; where nobody says, as much as a small one has.
