@@ -100,11 +100,18 @@ impl<'a> Lane<'a> {
         (address * 8 + self.at as u64, self.dst.as_mut_ptr().wrapping_add(self.len))
     }
 
+    /// Returns the number of decoded bytes before `out`, a position of [`cursor`](Self::cursor) in the
+    /// interleaved loop.
+    #[inline]
+    pub(super) fn decoded(&self, out: *mut u8) -> usize {
+        out.addr() - self.dst.as_ptr().addr()
+    }
+
     /// Stores the position that the interleaved loop has reached since [`cursor`](Self::cursor).
     #[inline]
     pub(super) fn advance(&mut self, (bit, out): (u64, *mut u8)) {
         self.at = (bit - self.src.as_ptr().addr() as u64 * 8) as usize;
-        self.len = out.addr() - self.dst.as_ptr().addr();
+        self.len = self.decoded(out);
         debug_assert!(self.at <= self.end && self.len <= self.dst.len());
     }
 
