@@ -39,7 +39,7 @@ pub(super) fn run(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
 
 /// [`run_any`], compiled with shift instructions that take their count from any register.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi1,bmi2")]
+#[target_feature(enable = "bmi1,bmi2,avx2")]
 fn run_bmi(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
     run_any(lanes, tables)
 }
@@ -154,8 +154,8 @@ unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mu
         // its length and at most `reach` + 16 bytes. So all bytes of the match are decoded, and 17 of 32 bytes
         // are written.
         let out = unsafe {
-            let bytes = out.sub(distance as usize).cast::<[u8; 16]>().read();
-            out.cast::<[u8; 16]>().write(bytes);
+            let bytes = out.sub(distance as usize).cast::<[u8; 32]>().read();
+            out.cast::<[u8; 32]>().write(bytes);
             out.add(length as usize)
         };
         (bit + u64::from(used + (entry & 63)), out, true)

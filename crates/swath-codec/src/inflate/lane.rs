@@ -29,7 +29,7 @@ const MAX_DISTANCE: usize = 1 << 15;
 pub(super) const STEP_BITS: usize = 64;
 
 /// An upper bound of the bytes that a step of the interleaved loop writes.
-pub(super) const STEP_BYTES: usize = 32;
+pub(super) const STEP_BYTES: usize = 40;
 
 /// The order in which the lengths of the code length code are stored (RFC 1951, 3.2.7).
 const LENGTH_ORDER: [u8; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];

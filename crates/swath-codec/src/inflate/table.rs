@@ -14,7 +14,7 @@ const DISTANCE_BITS: u32 = 8;
 const MAX_BITS: usize = 15;
 
 /// The longest match that has its own entry.
-pub(super) const MAX_SHORT: u32 = 16;
+pub(super) const MAX_SHORT: u32 = 30;
 
 /// The flag of a literal, which also counts as one literal in the sum of entries.
 pub(super) const LITERAL: u32 = 1 << 6;
