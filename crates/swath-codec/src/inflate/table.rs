@@ -5,7 +5,7 @@
 
 /// The number of bits that index the primary table of literals and lengths. 10 bits are 4 KiB per lane, so the
 /// tables of all lanes stay in the first-level cache.
-const LITERAL_BITS: u32 = 10;
+const LITERAL_BITS: u32 = 11;
 
 /// The number of bits that index the primary table of distances.
 const DISTANCE_BITS: u32 = 8;
