@@ -5,11 +5,16 @@
 //! of the other lanes are pending.
 
 use super::LANES;
-use super::lane::Lane;
-use super::table::{LITERAL, Tables};
+use super::lane::{Lane, STEP_BYTES};
+use super::table::{LITERAL, Symbol, Tables};
 
 /// Lanes with fewer remaining steps than this are decoded to their end one symbol at a time.
 const FEW_STEPS: usize = 4;
+
+/// The number of steps, after the current one, whose space a match of any length takes at most: 258 bytes, 1
+/// byte before it and 15 bytes after it.
+const LONG_STEPS: usize = 9;
+const _: () = assert!(1 + 258 + 15 <= (LONG_STEPS + 1) * STEP_BYTES);
 
 /// The reason why the loop stopped.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +39,7 @@ pub(super) fn run(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
 
 /// [`run_any`], compiled with shift instructions that take their count from any register.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi1,bmi2")]
+#[target_feature(enable = "bmi1,bmi2,avx2")]
 fn run_bmi(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
     run_any(lanes, tables)
 }
@@ -71,7 +76,7 @@ unsafe fn word(bit: u64) -> u64 {
 }
 
 /// Defines a loop over the named lanes. It stops with the index of a lane whose next symbol is neither a
-/// literal nor a short match.
+/// literal nor a match.
 macro_rules! interleaved {
     ($name:ident, $count:literal, $($lane:literal $bit:ident $out:ident $reach:ident),*) => {
         #[inline(always)]
@@ -80,7 +85,7 @@ macro_rules! interleaved {
                 let ($bit, $out) = lanes[$lane].cursor();
                 let (mut $bit, mut $out, $reach) = ($bit, $out, lanes[$lane].reach());
             )*
-            let event = loop {
+            let event = 'event: loop {
                 if steps == 0 {
                     break Event::Moved;
                 }
@@ -91,7 +96,17 @@ macro_rules! interleaved {
                         (bit, out, true) => ($bit, $out) = (bit, out),
                         (bit, out, false) => {
                             ($bit, $out) = (bit, out);
-                            break Event::Symbol($lane);
+                            if steps < LONG_STEPS {
+                                break 'event Event::Symbol($lane);
+                            }
+                            // SAFETY: `LONG_STEPS` more steps are allowed.
+                            match unsafe { long(&tables[$lane], bit, out, lanes[$lane].decoded(out)) } {
+                                Some((bit, out, cost)) => {
+                                    ($bit, $out) = (bit, out);
+                                    steps -= cost;
+                                }
+                                None => break 'event Event::Symbol($lane),
+                            }
                         }
                     }
                 )*
@@ -139,8 +154,8 @@ unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mu
         // its length and at most `reach` + 16 bytes. So all bytes of the match are decoded, and 17 of 32 bytes
         // are written.
         let out = unsafe {
-            let bytes = out.sub(distance as usize).cast::<[u8; 16]>().read();
-            out.cast::<[u8; 16]>().write(bytes);
+            let bytes = out.sub(distance as usize).cast::<[u8; 32]>().read();
+            out.cast::<[u8; 32]>().write(bytes);
             out.add(length as usize)
         };
         (bit + u64::from(used + (entry & 63)), out, true)
@@ -161,5 +176,78 @@ unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mu
             }
             (bit + u64::from(sum & 63), out.add((sum >> 6 & 7) as usize), true)
         }
+    }
+}
+
+/// Decodes a symbol that [`step`] does not handle: a literal with a long code, or any match. Returns the new
+/// position of the lane and the number of steps whose space it took, or `None` if the symbol is neither.
+///
+/// # Safety
+/// The 8 bytes from that of `bit` on must be readable, the 273 bytes from `out` on writable, and `decoded` bytes
+/// before `out` must be decoded.
+#[cold]
+#[inline(never)]
+unsafe fn long(tables: &Tables, bit: u64, out: *mut u8, decoded: usize) -> Option<(u64, *mut u8, usize)> {
+    // SAFETY: the caller guarantees it.
+    let word = unsafe { word(bit) };
+    let (symbol, bits) = tables.symbol(word);
+    match symbol {
+        Symbol::Literal(byte) => {
+            // SAFETY: 1 of 273 bytes.
+            unsafe { out.write(byte) };
+            Some((bit + u64::from(bits), out.wrapping_add(1), 0))
+        }
+        Symbol::Length(length) => {
+            let (distance, more) = tables.full_distance(word >> bits)?;
+            if distance > decoded {
+                return None;
+            }
+            // SAFETY: the distance is at least 1, the length at most 258, and `decoded` bytes precede `out`.
+            unsafe { repeat(out, distance, length) };
+            Some((bit + u64::from(bits + more), out.wrapping_add(length), length / STEP_BYTES))
+        }
+        Symbol::EndOfBlock | Symbol::Invalid => None,
+    }
+}
+
+/// Copies `length` bytes from `distance` bytes before `out` to `out`. If the distance is shorter than the
+/// length, the copy repeats the bytes in between.
+///
+/// # Safety
+/// `distance` is at least 1, that many bytes before `out` are decoded, and `length` + 15 bytes from `out` on are
+/// writable.
+#[inline(always)]
+unsafe fn repeat(out: *mut u8, distance: usize, length: usize) {
+    let from = out.wrapping_sub(distance);
+    if distance >= 16 {
+        let mut at = 0;
+        while at < length {
+            // SAFETY: reads 16 bytes that end at most at `out` + `at`, which are decoded or were written by an
+            // earlier turn, and writes at most 15 bytes past the length.
+            unsafe {
+                let bytes = from.add(at).cast::<[u8; 16]>().read();
+                out.add(at).cast::<[u8; 16]>().write(bytes);
+            }
+            at += 16;
+        }
+        return;
+    }
+    // SAFETY: the 16 bytes begin in decoded bytes and end at most 15 bytes after `out`, in writable memory,
+    // which is initialised because it belongs to a slice.
+    let bytes = u128::from_le_bytes(unsafe { from.cast::<[u8; 16]>().read() });
+    let mut pattern = bytes & !(u128::MAX << (distance * 8));
+    let mut width = distance;
+    while width < 16 {
+        pattern |= pattern << (width * 8);
+        width *= 2;
+    }
+    let pattern = pattern.to_le_bytes();
+    // The largest multiple of the distance, so that each write continues the pattern.
+    let stride = 16 - 16 % distance;
+    let mut at = 0;
+    while at < length {
+        // SAFETY: writes at most 15 bytes past the length.
+        unsafe { out.add(at).cast::<[u8; 16]>().write(pattern) };
+        at += stride;
     }
 }

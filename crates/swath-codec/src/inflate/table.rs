@@ -5,7 +5,7 @@
 
 /// The number of bits that index the primary table of literals and lengths. 10 bits are 4 KiB per lane, so the
 /// tables of all lanes stay in the first-level cache.
-const LITERAL_BITS: u32 = 10;
+const LITERAL_BITS: u32 = 11;
 
 /// The number of bits that index the primary table of distances.
 const DISTANCE_BITS: u32 = 8;
@@ -14,7 +14,7 @@ const DISTANCE_BITS: u32 = 8;
 const MAX_BITS: usize = 15;
 
 /// The longest match that has its own entry.
-pub(super) const MAX_SHORT: u32 = 16;
+pub(super) const MAX_SHORT: u32 = 30;
 
 /// The flag of a literal, which also counts as one literal in the sum of entries.
 pub(super) const LITERAL: u32 = 1 << 6;
