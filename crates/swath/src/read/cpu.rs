@@ -230,7 +230,7 @@ impl<'out> Reading<'_, 'out> {
 
     fn take_jobs(&self, jobs: &mut Vec<Job<'out>>) -> bool {
         jobs.clear();
-        if self.stop.load(Ordering::Relaxed) || (self.failed.load(Ordering::Relaxed) && self.plan.is_in_file_order()) {
+        if self.stop.load(Ordering::Relaxed) || self.is_over() {
             return false;
         }
         // A poisoned lock means that another worker panicked. Joining that worker propagates the panic.
@@ -243,7 +243,10 @@ impl<'out> Reading<'_, 'out> {
     fn do_batch(&self, space: &mut Workspace<'out>, report: &mut ReadReport) -> Result<()> {
         let mut start = Instant::now();
         self.locate(space)?;
-        while space.fetched < space.wanted.len() {
+        while let Some(next) = space.wanted.get(space.fetched) {
+            if self.is_over() && self.is_after_error(next.coord) {
+                break;
+            }
             self.fetch(space)?;
             let fetched = Instant::now();
             self.decode_fetched(space, report)?;
@@ -290,6 +293,11 @@ impl<'out> Reading<'_, 'out> {
             next = end;
         }
         Ok(())
+    }
+
+    /// Whether a block has failed and all blocks that follow come after it in the file.
+    fn is_over(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) && self.plan.is_in_file_order()
     }
 
     /// Keeps the error of a block if it is the first in file order.
@@ -356,32 +364,31 @@ impl<'out> Reading<'_, 'out> {
         self.plan.locate(&mut space.wanted, &mut space.spans)
     }
 
-    /// Fetches all blocks at once, or as many as fit. If that fails, finds the blocks that fail: all of them if the
-    /// request fills corrupt blocks, else the first.
+    /// Fetches all blocks at once, or as many as fit. If that fails, fetches fewer, until one block is left that
+    /// fails alone: that block gets the error.
     fn fetch(&self, space: &mut Workspace<'out>) -> Result<()> {
-        space.first = space.fetched;
-        space.fetched += Batch::affordable(&space.spans[space.first..], FETCH_BYTES);
-        let range = space.first..space.fetched;
-        let fetch = |space: &mut Workspace<'out>, range| self.plan.source.fetch(&space.spans[range], &mut space.batch);
-        if fetch(space, range.clone()).is_ok() {
-            return Ok(());
-        }
-        let error = |space: &Workspace<'out>, i: usize, cause| {
-            let (file, block) = (self.plan.level.file.clone(), self.name(space, i));
-            let Span { offset, len } = space.spans[i];
-            Error::Fetch { file, block, offset, len, cause }
-        };
-        for i in range.clone() {
-            if let Err(cause) = fetch(space, i..i + 1) {
-                space.wanted[i].problem = Some(error(space, i, cause));
-                space.spans[i] = Span::default();
-                if self.plan.request.on_corrupt == OnCorrupt::Fail {
-                    space.spans[i..range.end].fill(Span::default());
-                    break;
-                }
+        let first = space.fetched;
+        space.first = first;
+        let mut count = Batch::affordable(&space.spans[first..], FETCH_BYTES);
+        loop {
+            space.fetched = first + count;
+            let Err(cause) = self.plan.source.fetch(&space.spans[first..first + count], &mut space.batch) else {
+                return Ok(());
+            };
+            if count > 1 {
+                count /= 2;
+                continue;
             }
+            let Span { offset, len } = space.spans[first];
+            let (file, block) = (self.plan.level.file.clone(), self.name(space, first));
+            let error = Error::Fetch { file, block, offset, len, cause };
+            if space.spans[first].is_sparse() {
+                return Err(error);
+            }
+            space.wanted[first].problem = Some(error);
+            // The next turn fetches nothing for this block.
+            space.spans[first] = Span::default();
         }
-        fetch(space, range).map_err(|cause| error(space, space.first, cause))
     }
 
     /// Returns the cache for a block of which the read uses only a part.
