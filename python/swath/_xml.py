@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
 from xml.etree.ElementTree import Element, TreeBuilder, tostring
 from xml.parsers import expat
@@ -81,15 +82,46 @@ def _indent(element: Element, line: str) -> None:
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Writes a file atomically."""
+    """Writes a file atomically. A symbolic link stays, and the file that it leads to is replaced.
+
+    The new file keeps the mode of the old one, and its owner and extended attributes as far as the system permits.
+    """
+    path = os.path.realpath(path)
     temporary = f"{path}.tmp-{os.urandom(16).hex()}"
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "xb", opener=_private if os.path.exists(path) else None) as file:
             file.write(data)
             file.flush()
+            if os.path.isfile(path):
+                _keep_attributes(path, file.fileno())
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _keep_attributes(path: str, new: int) -> None:
+    """Gives an open file the owner, the mode and the extended attributes of another one."""
+    if not hasattr(os, "fchown"):
+        return
+    old = os.stat(path)
+    mode = stat.S_IMODE(old.st_mode)
+    with suppress(OSError):
+        os.fchown(new, old.st_uid, -1)
+    try:
+        os.fchown(new, -1, old.st_gid)
+    except OSError:
+        # Another group must not get more than everyone had.
+        mode &= ~0o070 | (mode & 0o007) << 3
+    if hasattr(os, "listxattr"):
+        with suppress(OSError):
+            for name in os.listxattr(path):
+                with suppress(OSError):
+                    os.setxattr(new, name, os.getxattr(path, name))
+    os.fchmod(new, mode)
