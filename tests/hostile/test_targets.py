@@ -6,6 +6,7 @@ import os
 import stat
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -82,25 +83,26 @@ def test_overwriting_keeps_owner_and_group(write: Write, source: Path, target: P
 
 
 @as_root
-def test_group_that_cannot_be_kept_gives_no_access_to_another_group(source: Path, target: Path) -> None:
+def test_group_that_cannot_be_kept_gives_no_access_to_another_group(source: Path) -> None:
     """A user without the right to change groups replaces a file in a folder that everyone may write to."""
-    os.chown(target, 0, 2345)
-    target.chmod(0o660)
-    for path in (target.parent, *list(target.parents)[:4]):
-        if path.stat().st_uid == 0 and path.name.startswith(("pytest", "target", "test_")):
-            path.chmod(0o777)
-    source.parent.chmod(0o755)
 
     def become_nobody() -> None:
         os.setgroups([])
         os.setgid(65534)
         os.setuid(65534)
 
-    arguments = [str(Command().path), "convert", str(source), str(target), "--overwrite"]
-    done = subprocess.run(arguments, preexec_fn=become_nobody, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    found = target.stat()
-    assert (found.st_gid, mode(target)) == (65534, 0o600)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        original, target = Path(folder, "in.tif"), Path(folder, "out.tif")
+        original.write_bytes(source.read_bytes())
+        target.write_bytes(source.read_bytes())
+        original.chmod(0o644)
+        os.chown(target, 0, 2345)
+        target.chmod(0o660)
+        arguments = [str(Command().path), "convert", str(original), str(target), "--overwrite"]
+        done = subprocess.run(arguments, preexec_fn=become_nobody, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        assert (target.stat().st_gid, mode(target)) == (65534, 0o600)
 
 
 @linux

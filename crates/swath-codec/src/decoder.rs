@@ -5,8 +5,8 @@ use crate::predictor::{self, Predictor};
 use crate::sample::reverse_bits;
 use crate::shape::Shape;
 use crate::{
-    byteorder, ccitt, color, deflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg, packbits, sgilog,
-    thunderscan, webp, zstd,
+    byteorder, ccitt, color, contain, deflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg, packbits,
+    sgilog, thunderscan, webp, zstd,
 };
 
 /// A compression scheme with the parameters that its decoder needs.
@@ -201,8 +201,22 @@ impl Decoder {
     /// `block` and has `shape.len()` bytes.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if the stream ends before the block is full, and the errors of the codecs.
+    /// [`Error::Truncated`] if the stream ends before the block is full, [`Error::Corrupt`] if the codec panics,
+    /// and the errors of the codecs.
     pub fn decode<'a>(
+        &self,
+        src: &'a mut [u8],
+        shape: Shape,
+        extent: Extent,
+        block: &'a mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<&'a [u8]> {
+        let result = contain::decoding(self.name, || self.decode_uncontained(src, shape, extent, block, scratch));
+        // A panic can leave a context of a codec in any state.
+        result.inspect_err(|_| *scratch = Scratch::default())
+    }
+
+    fn decode_uncontained<'a>(
         &self,
         src: &'a mut [u8],
         shape: Shape,
