@@ -1,4 +1,4 @@
-"""Threads that cannot be started, forks at a bad time, and producers of rows that give something else than announced."""
+"""Threads that cannot be started, forks at a bad time, and producers whose rows are not as announced."""
 
 from __future__ import annotations
 

@@ -88,7 +88,8 @@ def test_corrupt_block_message_is_harmless(command: Command, tmp_path: Path) -> 
     data = bytearray(path.read_bytes())
     data[offset : offset + 4] = b"\xff" * 4
     path.write_bytes(data)
-    for arguments in (["read", path, "o.npy", "--on-corrupt", "fill"], ["read", path, "o.npy"], ["convert", path, "o.tif"]):
+    fill = ["--on-corrupt", "fill"]
+    for arguments in (["read", path, "o.npy", *fill], ["read", path, "o.npy"], ["convert", path, "o.tif"]):
         result = command.run(*arguments, cwd=tmp_path)
         assert result.stderr
         assert_harmless(result)
