@@ -108,6 +108,8 @@ class Description(TypedDict):
     """
     mask: str
     warnings: list[str]
+    broken_chain: str | None
+    """Why the chain of directories is incomplete, with the name of the file."""
 
 @final
 class File:

@@ -13,7 +13,7 @@ use swath::{Dataset, Image};
 
 use crate::failure::Failure;
 use crate::flags::number;
-use crate::output::one_line;
+use crate::output::{one_line, warn_of_chain};
 
 /// The most values of a tag that `--tags` prints.
 const SHOWN_VALUES: u64 = 16;
@@ -57,6 +57,7 @@ impl Info {
         } else {
             print!("{}", human(&info));
         }
+        warn_of_chain(&dataset);
         Ok(())
     }
 }

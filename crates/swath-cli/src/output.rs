@@ -10,6 +10,8 @@
 use std::fmt::{Arguments, Write as _};
 use std::io::{self, ErrorKind, Write};
 
+use swath::Dataset;
+
 /// Like `print!` of the standard library.
 macro_rules! print {
     ($($text:tt)*) => { $crate::output::write(format_args!($($text)*)) };
@@ -39,6 +41,13 @@ pub(crate) fn write(text: Arguments<'_>) {
 /// Prints a line to standard error.
 pub(crate) fn write_error(text: Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{}", printable(&text.to_string()));
+}
+
+/// Warns that the chain of IFDs is broken. Commands call it after their work, so that a failure is one line.
+pub(crate) fn warn_of_chain(dataset: &Dataset) {
+    if let Some(broken) = dataset.broken_chain() {
+        eprintln!("swath: warning: {}: {broken}", one_line(&dataset.name()));
+    }
 }
 
 /// Escapes the characters that a terminal does not show as themselves, except line feeds and tabs. The escapes are those of JSON, so

@@ -84,6 +84,7 @@ pub(crate) fn describe<'py>(py: Python<'py>, file: &File) -> PyResult<Bound<'py,
     tags(&dict, file)?;
     dict.set_item("mask", image.mask_origin().name())?;
     dict.set_item("warnings", &about.warnings)?;
+    dict.set_item("broken_chain", dataset.broken_chain().map(|why| format!("{}: {why}", dataset.name())))?;
     Ok(dict)
 }
 

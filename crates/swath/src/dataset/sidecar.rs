@@ -102,6 +102,10 @@ fn directories(source: &dyn Source, suffix: &str, limits: &Limits) -> Result<Vec
     let chain = Header::read(sibling.as_ref())
         .and_then(|header| read_chain(sibling.as_ref(), header, limits))
         .map_err(|cause| Error::Container { file: sibling.name(), cause })?;
+    // A pyramid or mask that is only a part of what was written is not used.
+    if let Some(cause) = chain.broken.and_then(Arc::into_inner) {
+        return Err(Error::Container { file: sibling.name(), cause });
+    }
     Ok(chain.links.into_iter().map(|link| (Arc::clone(&sibling), link.ifd)).collect())
 }
 
