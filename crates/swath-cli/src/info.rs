@@ -230,9 +230,11 @@ fn structure(text: String) -> Value {
 fn tags(dataset: &Dataset) -> Value {
     let source = dataset.source();
     let mut ifds = Vec::new();
+    // Entries can share one large value.
+    let limits = dataset.limits().metered();
     for link in &dataset.chain().links {
         for (sub, ifd) in std::iter::once((false, &link.ifd)).chain(link.subs.iter().map(|sub| (true, sub))) {
-            let fields = ifd.fields(source.as_ref(), dataset.limits());
+            let fields = ifd.fields(source.as_ref(), &limits);
             let entry = |entry: &swath::tiff::Entry| {
                 json!({
                     "tag": entry.tag.0,

@@ -26,7 +26,7 @@ pub(crate) fn names_and_colors(classes: Classes) -> NamesAndColors {
 pub(crate) fn read_classes(py: Python<'_>, path: PathBuf) -> Option<NamesAndColors> {
     py.detach(|| {
         let limits = Limits::from_env();
-        let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
+        let xml = limits.xml();
         let pam = Pam::parse(&read(&beside(&path), limits.max_xml_bytes)?, &xml).ok()?;
         pam.classes().map(names_and_colors)
     })

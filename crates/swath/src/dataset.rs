@@ -79,7 +79,7 @@ impl Dataset {
     pub fn from_source(source: Arc<dyn Source>, limits: Limits) -> Result<Dataset> {
         let container_error = |error| Error::Container { file: source.name(), cause: error };
         let header = Header::read(source.as_ref()).map_err(container_error)?;
-        let chain = read_chain(source.as_ref(), header, &limits).map_err(container_error)?;
+        let chain = read_chain(source.as_ref(), header, &limits.metered()).map_err(container_error)?;
         let sidecars = Sidecars::find(source.as_ref(), &limits);
         Ok(Dataset { source, limits, header, chain, sidecars })
     }
@@ -141,7 +141,8 @@ impl Dataset {
         let roles = roles.images.get(number).ok_or(Error::Image { image: number, count })?;
         let none = Sidecars::default();
         let sidecars = if number == 0 { &self.sidecars } else { &none };
-        let mut image = Image::new(&self.source, roles, sidecars, &self.limits)?;
+        let mut image = Image::new(&self.source, roles, sidecars, &self.limits.metered())?;
+        image.limits = self.limits.clone();
         image.warn(self.broken_chain());
         Ok(image)
     }
