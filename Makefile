@@ -12,7 +12,7 @@ BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint features test rust-test ptx ptx-check corpus interop wheel python python-lint python-test demo bench bench-seeds docs clean
+.PHONY: all setup opencl nvidia-wheels build lint features test rust-test ptx ptx-check corpus interop hostile wheel python python-lint python-test demo bench bench-seeds docs clean
 
 all: build
 
@@ -64,6 +64,10 @@ corpus:
 interop: build setup
 	SWATH_BIN=$(SWATH) $(PYTHON) -m pytest tests/interop -q
 
+# Files, addresses and targets that try to do harm: each ends in an error or the right result, in bounded time and memory.
+hostile: build setup python
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) -m pytest tests/hostile -q
+
 # The Python package. maturin reuses what cargo has built.
 wheel: $(VENV)/.ready
 	@rm -rf $(WHEELS)
@@ -87,7 +91,7 @@ python-test: build setup python-lint
 demo: build
 	$(SWATH) demo --dir target/demo --size 512
 
-test: lint features ptx-check rust-test corpus demo interop python-test fuzz-short
+test: lint features ptx-check rust-test corpus demo interop hostile python-test fuzz-short
 
 bench: build setup python
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt

@@ -16,6 +16,7 @@ use swath_codec::jpeg::EncodeColour;
 
 use crate::failure::Failure;
 use crate::flags::{DeviceFlags, Encoder, InvalidValue, Selection, number, numbers};
+use crate::output::warn_of_chain;
 use crate::progress::Bar;
 use crate::read::print_device;
 
@@ -210,6 +211,7 @@ impl Convert {
             plan.write_file(&self.output, &mut source, &config)?
         };
         drop(bar);
+        warn_of_chain(&dataset);
         if self.statistics {
             print_statistics(&report, to_stdout);
         }

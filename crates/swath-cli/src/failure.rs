@@ -4,6 +4,8 @@ use std::fmt::{self, Display};
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::output::one_line;
+
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -38,8 +40,7 @@ impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Failure::Usage(message) | Failure::Failed(message)) = self else { return Ok(()) };
         // One sentence on one line, even if a file name or a library message contains line breaks.
-        let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        f.write_str(&line)
+        f.write_str(&one_line(message))
     }
 }
 

@@ -13,6 +13,7 @@ use swath::{Dataset, Image};
 
 use crate::failure::Failure;
 use crate::flags::number;
+use crate::output::{one_line, warn_of_chain};
 
 /// The most values of a tag that `--tags` prints.
 const SHOWN_VALUES: u64 = 16;
@@ -56,6 +57,7 @@ impl Info {
         } else {
             print!("{}", human(&info));
         }
+        warn_of_chain(&dataset);
         Ok(())
     }
 }
@@ -228,9 +230,11 @@ fn structure(text: String) -> Value {
 fn tags(dataset: &Dataset) -> Value {
     let source = dataset.source();
     let mut ifds = Vec::new();
+    // Entries can share one large value.
+    let limits = dataset.limits().metered();
     for link in &dataset.chain().links {
         for (sub, ifd) in std::iter::once((false, &link.ifd)).chain(link.subs.iter().map(|sub| (true, sub))) {
-            let fields = ifd.fields(source.as_ref(), dataset.limits());
+            let fields = ifd.fields(source.as_ref(), &limits);
             let entry = |entry: &swath::tiff::Entry| {
                 json!({
                     "tag": entry.tag.0,
@@ -301,7 +305,11 @@ fn human(info: &Map<String, Value>) -> String {
             (_, Value::Object(items)) => {
                 text += &format!("{label}:\n");
                 for (name, value) in items.iter().filter(|(_, value)| !value.is_null()) {
-                    text += &format!("  {}: {}\n", if name.is_empty() { "items" } else { name }, inline(value));
+                    text += &format!(
+                        "  {}: {}\n",
+                        if name.is_empty() { "items".into() } else { one_line(name) },
+                        inline(value)
+                    );
                 }
             }
             (_, value) => text += &format!("{label}: {}\n", inline(value)),
@@ -312,7 +320,7 @@ fn human(info: &Map<String, Value>) -> String {
 
 fn inline(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => one_line(text),
         Value::Array(items) => items.iter().map(inline).collect::<Vec<_>>().join(", "),
         Value::Object(items) => {
             let shown = items.iter().filter(|(_, value)| {
@@ -320,7 +328,7 @@ fn inline(value: &Value) -> String {
                     && value.as_array().is_none_or(|a| !a.is_empty())
                     && value.as_object().is_none_or(|o| !o.is_empty())
             });
-            shown.map(|(name, value)| format!("{name} {}", inline(value))).collect::<Vec<_>>().join(", ")
+            shown.map(|(name, value)| format!("{} {}", one_line(name), inline(value))).collect::<Vec<_>>().join(", ")
         }
         other => other.to_string(),
     }

@@ -13,6 +13,7 @@ use swath::{Dataset, Image, Layout, Pixels, ReadReport, ReadRequest};
 
 use crate::failure::Failure;
 use crate::flags::{DeviceFlags, Selection, number};
+use crate::output::warn_of_chain;
 use crate::progress::Bar;
 use crate::{npy, picture};
 
@@ -120,6 +121,7 @@ impl Read {
             raster.report
         };
         drop(bar);
+        warn_of_chain(&dataset);
         for (block, reason) in &report.filled {
             eprintln!("swath: warning: {block} was filled: {reason}");
         }

@@ -5,8 +5,8 @@ use crate::predictor::{Predictor, RowUndo};
 use crate::sample::reverse_bits;
 use crate::shape::Shape;
 use crate::{
-    byteorder, ccitt, color, deflate, inflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg, packbits,
-    sgilog, thunderscan, webp, zstd,
+    byteorder, ccitt, color, contain, deflate, inflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg,
+    packbits, sgilog, thunderscan, webp, zstd,
 };
 
 /// A compression scheme with the parameters that its decoder needs.
@@ -94,6 +94,7 @@ pub struct OldJpeg {
     pub dc_tables: Vec<Vec<u8>>,
     pub ac_tables: Vec<Vec<u8>>,
     pub restart_interval: u16,
+    pub several_blocks: bool,
     pub subsampling: Option<(u16, u16)>,
     pub photometric: u16,
     pub ycbcr: color::YCbCr,
@@ -111,6 +112,7 @@ impl OldJpeg {
             dc_tables: &slices(&self.dc_tables),
             ac_tables: &slices(&self.ac_tables),
             restart_interval: self.restart_interval,
+            several_blocks: self.several_blocks,
             subsampling: self.subsampling.unwrap_or(defaults.subsampling),
             photometric: self.photometric,
             ycbcr: self.ycbcr,
@@ -257,7 +259,8 @@ impl Decoder {
     /// `block` and has `shape.len()` bytes.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if the stream ends before the block is full, and the errors of the codecs.
+    /// [`Error::Truncated`] if the stream ends before the block is full, [`Error::Corrupt`] if the codec panics,
+    /// and the errors of the codecs.
     pub fn decode<'a>(
         &self,
         src: &'a mut [u8],
@@ -277,6 +280,19 @@ impl Decoder {
     /// # Errors
     /// Those of [`decode`](Decoder::decode).
     pub fn decompress<'a>(
+        &self,
+        src: &'a mut [u8],
+        shape: Shape,
+        extent: Extent,
+        block: &'a mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<&'a mut [u8]> {
+        let result = contain::decoding(self.name, || self.decompress_uncontained(src, shape, extent, block, scratch));
+        // A panic can leave a context of a codec in any state.
+        result.inspect_err(|_| *scratch = Scratch::default())
+    }
+
+    fn decompress_uncontained<'a>(
         &self,
         src: &'a mut [u8],
         shape: Shape,
@@ -347,7 +363,12 @@ impl Decoder {
             outcomes.push((want, outcome));
         }
         let decoder = scratch.deflate.get_or_insert_with(deflate::Decoder::new);
-        for ((want, outcome), got) in outcomes.into_iter().zip(decoder.decode_batch(&mut streams)) {
+        let Ok(decoded) = contain::decoding(self.name, || Ok(decoder.decode_batch(&mut streams))) else {
+            // The blocks have no outcome, so the caller decompresses each of them alone.
+            scratch.deflate = None;
+            return;
+        };
+        for ((want, outcome), got) in outcomes.into_iter().zip(decoded) {
             *outcome = Some(match got {
                 Ok(got) if got < want => Err(Error::Truncated { codec: self.name, got, want }),
                 other => other,

@@ -4,7 +4,7 @@ use crate::compress::Compress;
 use crate::error::{Error, Result};
 use crate::predictor::{self, Predictor};
 use crate::shape::Shape;
-use crate::{SampleFormat, deflate, jpeg, jpeg2000, lerc, lz4, lzma, lzw, packbits, webp, zstd};
+use crate::{SampleFormat, contain, deflate, jpeg, jpeg2000, lerc, lz4, lzma, lzw, packbits, webp, zstd};
 
 /// Encodes the blocks of one image. Threads share it; each has its own [`EncodeScratch`].
 #[derive(Debug, Clone)]
@@ -78,8 +78,25 @@ impl Encoder {
     /// little-endian order.
     ///
     /// # Errors
-    /// [`Error::Unsuited`] if the codec does not support these samples.
+    /// [`Error::Unsuited`] if the codec does not support these samples, [`Error::EncoderPanicked`] if it panics.
+    /// After an error, `out` is as it was.
     pub fn encode(&self, block: &mut [u8], shape: Shape, out: &mut Vec<u8>, scratch: &mut EncodeScratch) -> Result<()> {
+        let start = out.len();
+        let work = || self.encode_uncontained(block, shape, out, scratch);
+        contain::encoding(self.compress.name(), work).inspect_err(|_| {
+            out.truncate(start);
+            // A panic can leave a context of a codec in any state.
+            *scratch = EncodeScratch::default();
+        })
+    }
+
+    fn encode_uncontained(
+        &self,
+        block: &mut [u8],
+        shape: Shape,
+        out: &mut Vec<u8>,
+        scratch: &mut EncodeScratch,
+    ) -> Result<()> {
         scratch.make(self.compress)?;
         match (self.compress, scratch) {
             (Compress::Lerc { .. }, EncodeScratch { lerc: Some(lerc), .. }) => lerc.encode(block, shape, out),

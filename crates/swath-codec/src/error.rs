@@ -93,6 +93,12 @@ pub enum Error {
         /// The unsupported feature, as the end of a sentence, for example `64-bit samples`.
         what: &'static str,
     },
+    /// The encoder panicked, which is a defect of its code.
+    #[error("the {codec} encoder panicked; the block cannot be written with this codec")]
+    EncoderPanicked {
+        /// The codec's name.
+        codec: &'static str,
+    },
     /// A value needs more bits than a stored sample has.
     #[error("the value {value} does not fit in {bits} bits")]
     TooWide {

@@ -8,6 +8,7 @@ pub mod ccitt;
 pub mod codecs;
 pub mod color;
 mod compress;
+mod contain;
 mod decoder;
 pub mod deflate;
 mod encoder;

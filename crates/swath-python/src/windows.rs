@@ -76,11 +76,15 @@ pub(crate) fn read_windows<'py>(
         }
     };
     crate::waiting::run(py, each * count, &cancel, || {
-        if threads == 1 {
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                // If the system starts no more threads, those that run do all the work.
+                if std::thread::Builder::new().name("swath-windows".into()).spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+            }
             work();
-        } else {
-            std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-        }
+        });
         Ok(())
     })?;
     if let Some((i, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {

@@ -65,11 +65,12 @@ class Header:
     def level_of(self, overview_level: Any) -> int:
         """Returns the level to read.
 
-        Warns about each sidecar that cannot be read. Raises ValueError for a level that only the unreadable `.ovr`
+        Warns about a broken chain of directories and about each sidecar that cannot be read. Raises ValueError for a level that only the unreadable `.ovr`
         could have.
         """
         check_level_type(overview_level)
         is_beyond = overview_level is not None and overview_level >= len(self.levels)
+        self.warn_of_chain()
         for name, cause in self.unreadable:
             why = f"{type(cause).__name__}: {str(cause).removeprefix(f'{name}: ')}"
             if is_beyond and name.endswith(OVERVIEWS):
@@ -82,6 +83,12 @@ class Header:
                 RuntimeWarning,
             )
         return level_of(overview_level, len(self.levels))
+
+    def warn_of_chain(self) -> None:
+        """Warns if the chain of directories is broken, because overviews or pages may be missing."""
+        broken = self.description["broken_chain"]
+        if broken is not None:
+            warn(broken, RuntimeWarning)
 
     def georef(self, level: int, allow_unparseable_crs: object) -> Georef:
         """Returns the georeferencing of a level."""
