@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::predictor::{Predictor, RowUndo};
-use crate::sample::reverse_bits;
+use crate::sample::{is_packed, reverse_bits};
 use crate::shape::Shape;
 use crate::{
     byteorder, ccitt, color, contain, deflate, inflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg,
@@ -239,6 +239,13 @@ impl Decoder {
     /// Whether blocks are stored without compression.
     pub fn is_copy(&self) -> bool {
         matches!(self.codec, Codec::None)
+    }
+
+    /// Whether stored blocks of this shape are native samples of whole bytes, which need no decoding at all.
+    pub fn stores_native_samples(&self, shape: Shape) -> bool {
+        let swaps = byteorder::is_foreign(self.big_endian) && byteorder::swap_width(shape.format, shape.bits) > 1;
+        let plain = self.is_copy() && self.subsampling == (1, 1) && !self.lsb_first;
+        plain && !swaps && !is_packed(shape.format, shape.bits)
     }
 
     /// The rows that can be decoded without decoding the whole block.

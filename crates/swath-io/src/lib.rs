@@ -44,6 +44,18 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
         fetch.reads().try_for_each(|(span, range)| self.read_at(span.offset, &mut out[range]))
     }
 
+    /// Reads consecutive bytes from `offset` on into several buffers.
+    ///
+    /// # Errors
+    /// When the bytes cannot be read in full.
+    fn read_scattered(&self, mut offset: u64, parts: &mut [&mut [u8]]) -> std::io::Result<()> {
+        parts.iter_mut().try_for_each(|part| {
+            self.read_at(offset, part)?;
+            offset += part.len() as u64;
+            Ok(())
+        })
+    }
+
     /// Whether every request has high latency, as for a network. If so, a read requests all blocks of a
     /// window at once before it decodes any.
     fn is_high_latency(&self) -> bool {

@@ -91,6 +91,7 @@ fn execute_stored(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
         splitter: Mutex::new(splitter),
         batch_jobs: share.batch_jobs,
         group_blocks: share.group_blocks,
+        direct: plan.is_stored_as_output() && cache.is_none() && !plan.source.is_high_latency(),
         cache,
         stop: AtomicBool::new(false),
         failed: AtomicBool::new(false),
@@ -153,6 +154,8 @@ struct Reading<'a, 'out> {
     splitter: Mutex<OutputSplitter<'out>>,
     batch_jobs: usize,
     group_blocks: usize,
+    /// Whether the rows of blocks are read straight into the output.
+    direct: bool,
     cache: Option<&'a BlockCache>,
     /// Whether a worker has failed for another reason than a block.
     stop: AtomicBool,
@@ -243,6 +246,12 @@ impl<'out> Reading<'_, 'out> {
     fn do_batch(&self, space: &mut Workspace<'out>, report: &mut ReadReport) -> Result<()> {
         let mut start = Instant::now();
         self.locate(space)?;
+        if self.direct && self.read_directly(space) {
+            report.blocks += space.wanted.len() as u64;
+            report.bytes_decoded += space.spans.iter().map(|span| span.len).sum::<u64>();
+            report.fetch_time += start.elapsed();
+            space.fetched = space.wanted.len();
+        }
         while let Some(next) = space.wanted.get(space.fetched) {
             if self.is_over() && self.is_after_error(next.coord) {
                 break;
@@ -264,13 +273,34 @@ impl<'out> Reading<'_, 'out> {
         Ok(())
     }
 
+    fn is_cancelled(&self) -> bool {
+        self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled)
+    }
+
+    /// Reads uncompressed blocks straight into the output rows. Returns `false` if a block needs more than that or
+    /// cannot be read; the batch is then read as usual, which names the block that fails.
+    fn read_directly(&self, space: &mut Workspace<'out>) -> bool {
+        if self.is_cancelled() {
+            return false;
+        }
+        let Workspace { jobs, wanted, spans, .. } = space;
+        let is_plain = wanted.iter().zip(&*spans).all(|(request, span)| {
+            let bytes: usize = jobs[request.job].pieces.iter().map(|piece| piece.len()).sum();
+            request.problem.is_none() && !span.is_sparse() && bytes == request.shape.len()
+        });
+        is_plain
+            && wanted.iter().zip(spans).all(|(request, span)| {
+                self.plan.source.read_scattered(span.offset, &mut jobs[request.job].pieces).is_ok()
+            })
+    }
+
     /// Decodes and places the blocks that the batch holds.
     fn decode_fetched(&self, space: &mut Workspace<'out>, report: &mut ReadReport) -> Result<()> {
         let mut next = space.first;
         while next < space.fetched {
             let end = self.decompress_group(space, next);
             for i in next..end {
-                if self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                if self.is_cancelled() {
                     return Err(Error::Cancelled);
                 }
                 if self.is_after_error(space.wanted[i].coord) {

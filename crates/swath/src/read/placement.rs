@@ -1,6 +1,6 @@
 //! Copies decoded blocks to the caller's rows.
 
-use swath_codec::place::{Every, copy};
+use swath_codec::place::{Every, copy, split};
 use swath_codec::sample::{is_packed, unpack_row};
 use swath_codec::{Result, RowUndo, Shape};
 
@@ -36,6 +36,8 @@ impl RowScratch {
 pub(crate) struct Placement {
     pub(crate) layout: Layout,
     bands: Vec<usize>,
+    /// Whether the requested bands are all bands of a pixel in their order.
+    in_order: bool,
     planar: bool,
     sample_bytes: usize,
     block_width: u64,
@@ -49,6 +51,7 @@ impl Placement {
         Placement {
             layout: plan.layout,
             bands: plan.bands().to_vec(),
+            in_order: plan.bands().iter().copied().eq(0..shape.samples),
             planar: plan.is_planar(),
             sample_bytes: level.dtype.size(),
             block_width: level.blocks.grid.block_width,
@@ -97,12 +100,15 @@ impl Placement {
             (true, Layout::BandsLast) => {
                 copy(size, row, Every::SAMPLE, job.row(0, at), Every::nth(band, self.bands.len()))
             }
+            (false, Layout::BandsFirst) if self.in_order && samples == 4 => {
+                split(size, row, &mut job.rows_of_four(at));
+            }
             (false, Layout::BandsFirst) => {
                 for (i, &from) in self.bands.iter().enumerate() {
                     copy(size, row, Every::nth(from, samples), job.row(i, at), Every::SAMPLE);
                 }
             }
-            (false, Layout::BandsLast) if self.bands.iter().copied().eq(0..samples) => {
+            (false, Layout::BandsLast) if self.in_order => {
                 job.row(0, at).copy_from_slice(row);
             }
             (false, Layout::BandsLast) => {

@@ -145,6 +145,18 @@ impl<'a> ReadPlan<'a> {
         self.level.blocks.grid.planes > 1
     }
 
+    /// Whether a row of a block is stored exactly as it is in the output: uncompressed, in the byte order of this
+    /// machine, with the same samples in the same order.
+    pub(crate) fn is_stored_as_output(&self) -> bool {
+        let samples = self.level.shape(1).samples;
+        let same_samples = match self.layout {
+            _ if samples == 1 => self.bands().len() == 1 || self.layout == Layout::BandsFirst,
+            Layout::BandsFirst => false,
+            Layout::BandsLast => self.bands().iter().copied().eq(0..samples),
+        };
+        same_samples && self.decoder.stores_native_samples(self.level.shape(1))
+    }
+
     /// Whether the CPU executor visits the blocks in file order. It visits the blocks at one position of a planar
     /// file together if the output is interleaved, and bands in the order of the request otherwise.
     pub(crate) fn is_in_file_order(&self) -> bool {
