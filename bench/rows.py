@@ -1,0 +1,184 @@
+"""The rows of the benchmark: what is compared, on which file, with how many threads, by whom."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from files import COG_SIDE, LEVELS, SMALL_SIDE, File, Folder
+from job import Job
+from race import Row
+
+CORES = len(os.sched_getaffinity(0))
+READERS = ["Swath", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "xrspatial", "tiff crate", "geotiff-rust", "limit"]
+WINDOW_READERS = ["Swath", "Swath read_windows", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "limit"]
+OPENERS = ["Swath", "Swath read_windows", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "xrspatial"]
+WRITERS = ["Swath", "GTiff", "tifffile", "rioxarray", "xrspatial", "limit"]
+COG_WRITERS = ["Swath", "GTiff", "rio-cogeo", "odc-geo", "rioxarray", "xrspatial", "limit"]
+WINDOWS, WINDOW = 200, 512
+MAIN = ("none", "deflate", "zstd", "lzw")
+
+
+@dataclass(frozen=True)
+class Size:
+    """Rows and columns of the images."""
+
+    normal: int
+    classes: int
+    slow: int
+    """Images of codecs that decode a few megabytes per second."""
+
+
+QUICK, FULL = Size(4096, 8192, 1024), Size(8192, 16384, 2048)
+
+
+class Rows:
+    """Makes rows, and the files that they need."""
+
+    def __init__(self, folder: Folder, size: Size) -> None:
+        self.folder, self.size = folder, size
+
+    def file(self, raster: str, codec: str = "none", tile: int = 512, planar: bool = False) -> File:
+        slow = codec.startswith("jpeg2000") or codec.startswith("jpegxl")
+        side = self.size.slow if slow else self.size.classes if raster == "classes" else self.size.normal
+        return File(raster, side, codec, tile, planar)
+
+    def job(self, op: str, file: File, threads: int, **more: object) -> Job:
+        path, source = self.folder.write(file), self.folder.source(file.raster, file.size)
+        error = self.folder.mean_error(file)
+        return Job(op, threads, str(path), source=str(source), mean_error=error, tile=file.tile, **more)
+
+    def bytes_of(self, file: File) -> int:
+        return self.folder.pixels(file.raster, file.size).nbytes
+
+    def full_read(self, file: File, threads: int, names: list[str] = READERS) -> Row:
+        return Row("full read", file.title, self.job("full_read", file, threads), names, self.bytes_of(file))
+
+    def read_memory(self, file: File) -> Row:
+        names = [name for name in READERS if name != "limit"]
+        job = self.job("full_read", file, CORES)
+        return Row("memory of a full read", file.title, job, names, self.bytes_of(file), fresh=True)
+
+    def windows(self, file: File, threads: int, op: str = "windows") -> Row:
+        corners = np.random.default_rng(7).integers(0, file.size - WINDOW, (WINDOWS, 2)).tolist()
+        windows = [[row, col, row + WINDOW, col + WINDOW] for row, col in corners]
+        pixels = self.folder.pixels(file.raster, file.size)
+        amount = WINDOWS * WINDOW * WINDOW * pixels.shape[2] * pixels.itemsize
+        kind = {"windows": "200 windows of 512, open file", "windows_reopened": "200 windows of 512, file reopened"}[op]
+        names = WINDOW_READERS if op == "windows" else [*READERS[:6]]
+        return Row(kind, file.title, self.job(op, file, threads, windows=windows), names, amount)
+
+    def many(self, op: str, kind: str, paths: list[Path], source: tuple[str, int], names: list[str]) -> Row:
+        """Rows that open many files; the speed is in files per second."""
+        self.folder.pixels(*source)
+        place = [[300, 300, 556, 556]] if op == "open_window" else []
+        where = {"paths": [str(path) for path in paths], "source": str(self.folder.source(*source))}
+        return Row(kind, f"{len(paths)} files", Job(op, 1, **where, windows=place), names, len(paths), "files/s")
+
+    def opens(self) -> list[Row]:
+        cogs, small = self.folder.cogs(), self.folder.small_files()
+        first = self.many("first_open", "import and first read", small[:1], ("dem", SMALL_SIDE), OPENERS[:1] + PACKAGES)
+        first.title, first.unit = "256 x 256 float32", "per s"
+        return [
+            self.many("small_files", "read small files", small, ("dem", SMALL_SIDE), OPENERS),
+            self.many("open_window", "open a COG, read 256 x 256", cogs, ("scene", COG_SIDE), OPENERS),
+            self.many("headers", "read headers", cogs, ("scene", COG_SIDE), ["Swath", *READERS[1:5]]),
+            first,
+        ]
+
+    def ten_million_tiles(self) -> Row:
+        names = ["Swath command", "GTiff", "LIBERTIFF"]
+        row = self.many("headers", "read headers", [self.folder.ten_million_tiles()], ("dem", SMALL_SIDE), names)
+        row.title = "ten million tiles"
+        return row
+
+    def write(self, op: str, kind: str, file: File, threads: int, names: list[str], fresh: bool = False) -> Row:
+        target = str(self.folder.path / "written.tif")
+        options = {"codec": file.codec, "predictor": file.predictor, "level": LEVELS.get(file.codec), "target": target}
+        job = self.job(op, file, threads, **options)
+        if op == "convert_cog":
+            job.path = str(self.folder.write(File(file.raster, file.size, "none", 256)))
+        overviews = op != "write"
+        raster = (file.raster, file.size)
+        return Row(kind, file.title, job, names, self.bytes_of(file), fresh=fresh, raster=raster, overviews=overviews)
+
+    def plain_write(self, file: File, threads: int) -> Row:
+        return self.write("write", "write", file, threads, WRITERS)
+
+    def cog(self, file: File, threads: int) -> Row:
+        return self.write("cog", "write a COG", file, threads, COG_WRITERS, fresh=True)
+
+    def convert_cog(self, file: File) -> Row:
+        names = ["Swath command", "GTiff", "rio-cogeo"]
+        return self.write("convert_cog", "convert a file to a COG", file, CORES, names, fresh=True)
+
+    def stream_cog(self, file: File) -> Row:
+        names = ["Swath", "odc-geo", "xrspatial", "limit"]
+        return self.write("stream_cog", "write a COG from dask", file, CORES, names, fresh=True)
+
+    def machine(self) -> list[Row]:
+        file = self.file("dem")
+        target = str(self.folder.path / "written.bin")
+        kinds = {
+            "memcpy_warm": "memcpy into used memory",
+            "memcpy_fresh": "memcpy into new memory",
+            "read_fresh": "read() of a cached file into new memory",
+            "write_cached": "write() of a new file",
+            "write_synced": "write() of a new file and fsync",
+        }
+        found = []
+        for op, title in kinds.items():
+            for threads in (1,) if op.startswith("write") else dict.fromkeys((1, CORES)):
+                job = self.job(op, file, threads)
+                job.target = target if op.startswith("write") else ""
+                found.append(Row("machine", title, job, ["limit"], self.bytes_of(file)))
+        return found
+
+
+PACKAGES = ["GTiff", "rioxarray", "tifffile", "xrspatial"]
+
+
+def quick(rows: Rows) -> list[Row]:
+    """A subset that takes less than three minutes."""
+    both = list(dict.fromkeys((1, CORES)))
+    found = rows.machine()
+    found += [
+        rows.full_read(rows.file(raster, codec), threads) for raster in ("dem", "scene") for codec in MAIN for threads in both
+    ]
+    found += [rows.full_read(rows.file(*which), CORES) for which in EXTRA]
+    found += [rows.full_read(rows.file(*which), 1) for which in SLOW_CODECS]
+    found += [rows.windows(rows.file(*which), 1) for which in WINDOW_FILES]
+    found += rows.opens()
+    found += [rows.plain_write(rows.file("dem", codec), CORES) for codec in MAIN]
+    found += [rows.plain_write(rows.file("scene", codec), CORES) for codec in ("none", "deflate")]
+    found += [rows.cog(rows.file("dem", "deflate"), CORES), rows.stream_cog(rows.file("dem", "deflate"))]
+    return found
+
+
+EXTRA = [("classes", "deflate"), ("rgb", "jpeg"), ("dem", "lerc"), ("dem", "deflate", 256)]
+SLOW_CODECS = [("rgb", "lerc"), ("scene", "lerc"), ("rgb", "jpeg2000"), ("rgb", "jpegxl"), ("rgb", "jpegxl-lossy")]
+WINDOW_FILES = [("dem", "none"), ("dem", "deflate"), ("scene", "none"), ("scene", "deflate")]
+
+
+def full(rows: Rows) -> list[Row]:
+    both = list(dict.fromkeys((1, CORES)))
+    found = rows.machine()
+    files = [rows.file(raster, codec) for raster in ("dem", "scene", "rgb", "classes") for codec in MAIN]
+    files += [rows.file(raster, codec, 256) for raster in ("dem", "scene") for codec in MAIN]
+    files += [rows.file(raster, codec, 0) for raster in ("dem", "scene") for codec in ("none", "deflate")]
+    files += [rows.file(*which) for which in [*EXTRA[1:3], *SLOW_CODECS]]
+    files += [rows.file("scene", codec, 512, True) for codec in ("deflate", "zstd")]
+    found += [rows.full_read(file, threads) for file in dict.fromkeys(files) for threads in both]
+    found += [rows.read_memory(rows.file(raster, "deflate")) for raster in ("dem", "scene")]
+    for which in [*WINDOW_FILES, ("dem", "zstd"), ("scene", "zstd")]:
+        found += [rows.windows(rows.file(*which), threads) for threads in both]
+        found.append(rows.windows(rows.file(*which), 1, "windows_reopened"))
+    found += [*rows.opens(), rows.ten_million_tiles()]
+    for raster in ("dem", "scene", "classes"):
+        found += [rows.plain_write(rows.file(raster, codec), threads) for codec in MAIN for threads in both]
+    for raster, codec in (("dem", "deflate"), ("scene", "deflate"), ("classes", "deflate"), ("dem", "zstd")):
+        found += [rows.cog(rows.file(raster, codec), threads) for threads in both]
+        found.append(rows.convert_cog(rows.file(raster, codec)))
+    found += [rows.stream_cog(rows.file(raster, "deflate")) for raster in ("dem", "scene")]
+    return found
