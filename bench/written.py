@@ -11,7 +11,14 @@ ROWS = 1024
 
 def difference(path: Path, true: np.ndarray, overviews: bool) -> str:
     """How the file differs from the pixels that were to be written, or an empty string."""
-    height, width, bands = true.shape
+    try:
+        return compare(path, true, overviews)
+    except rasterio.errors.RasterioError as error:
+        return f"rasterio: {error}"
+
+
+def compare(path: Path, true: np.ndarray, overviews: bool) -> str:
+    height, width, _bands = true.shape
     with rasterio.open(path) as dataset:
         shape = (dataset.height, dataset.width, dataset.count)
         if shape != true.shape:
