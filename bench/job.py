@@ -52,7 +52,7 @@ class Job:
         """`data` as an xarray.DataArray with the coordinates and the CRS of the benchmark's files."""
         import xarray
 
-        dims = {2: ("y", "x"), 3: ("y", "x", "band") if data.shape[2] < data.shape[0] else ("band", "y", "x")}[data.ndim]
+        dims = ("y", "x") if data.ndim == 2 else ("y", "x", "band") if data.shape[2] < data.shape[0] else ("band", "y", "x")
         size = dict(zip(dims, data.shape, strict=True))
         coords = {
             "y": 5100000 - 10 * (np.arange(size["y"]) + 0.5),

@@ -19,6 +19,8 @@ from written import difference
 FOLDER = Path(__file__).resolve().parent
 RUST_PEERS = FOLDER / "rust-peers" / "target" / "release" / "rust-peers"
 TIMEOUT = 600.0
+NO_CACHE = {"SWATH_CACHE_BYTES": "0", "GDAL_CACHEMAX": "24"}
+"""Swath's cache is off. GDAL needs one; 24 MB hold the blocks under one window."""
 SLOW = 2.0
 """A peer that needs this many times the time of the fastest peer in the first round does not run again."""
 BY_NAME = {contestant.name: contestant for contestant in CONTESTANTS}
@@ -40,6 +42,8 @@ class Row:
     raster: tuple[str, int] = ("dem", 256)
     """Name and size of the pixels that a write must store."""
     overviews: bool = False
+    uncached: bool = False
+    """Whether the contestants run without a cache of decoded blocks."""
 
 
 @dataclass
@@ -49,20 +53,22 @@ class Limits:
     seconds: float = 10.0
     least: int = 5
     most: int = 15
+    least_writes: int = 3
     fresh: int = 3
 
 
 class Worker:
     """A process that runs jobs for one contestant."""
 
-    def __init__(self, contestant: Contestant, pin: bool) -> None:
+    def __init__(self, contestant: Contestant, pin: bool, uncached: bool) -> None:
         argv = [sys.executable, str(FOLDER / "worker.py"), contestant.module] + ["--pin"] * pin
         if contestant.rust:
             argv = [str(RUST_PEERS), contestant.module]
         # What libraries print is shown only if the process ends unexpectedly.
         self.noise = tempfile.TemporaryFile("w+")
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.noise}
-        self.process = subprocess.Popen(argv, text=True, bufsize=1, cwd=FOLDER, **pipes)
+        environment = os.environ | (NO_CACHE if uncached else {})
+        self.process = subprocess.Popen(argv, text=True, bufsize=1, cwd=FOLDER, env=environment, **pipes)
         self.hello = self.answer()
 
     def ask(self, job: Job, check: bool = False) -> dict:
@@ -109,7 +115,7 @@ class Race:
 
     def __init__(self, folder: Folder, limits: Limits) -> None:
         self.folder, self.limits = folder, limits
-        self.workers: dict[tuple[str, bool], Worker] = {}
+        self.workers: dict[tuple[str, bool, bool], Worker] = {}
         self.absent: dict[str, str] = {}
         self.versions: dict[str, str] = {}
 
@@ -117,7 +123,7 @@ class Race:
         for worker in self.workers.values():
             worker.close()
 
-    def start(self, name: str, threads: int) -> Worker | None:
+    def start(self, name: str, row: Row) -> Worker | None:
         """A new process, unless an earlier one reported that the contestant is not installed."""
         contestant = BY_NAME[name]
         if name in self.absent:
@@ -125,7 +131,7 @@ class Race:
         if contestant.rust and not RUST_PEERS.exists():
             self.leave_out(name, "bench/rust-peers is not built")
             return None
-        worker = Worker(contestant, contestant.pin and threads == 1)
+        worker = Worker(contestant, contestant.pin and row.job.threads == 1, row.uncached)
         if "version" not in worker.hello:
             self.leave_out(name, str(worker.hello))
             worker.close()
@@ -137,10 +143,10 @@ class Race:
         self.absent[name] = reason
         print(f"*** {name} IS LEFT OUT: {reason}", flush=True)
 
-    def worker(self, name: str, threads: int) -> Worker | None:
-        key = (name, BY_NAME[name].pin and threads == 1)
+    def worker(self, name: str, row: Row) -> Worker | None:
+        key = (name, BY_NAME[name].pin and row.job.threads == 1, row.uncached)
         if key not in self.workers or self.workers[key].process.poll() is not None:
-            started = self.start(name, threads)
+            started = self.start(name, row)
             if started is None:
                 return None
             self.workers[key] = started
@@ -160,22 +166,24 @@ class Race:
 
     def run_kept(self, row: Row, entries: dict[str, Entry]) -> None:
         running = []
+        is_write = bool(row.job.target)
         for name, entry in entries.items():
-            worker = self.worker(name, row.job.threads)
+            worker = self.worker(name, row)
             if worker is None:
                 entry.note = f"absent: {self.absent[name]}"
                 continue
-            # The first run of a write is checked after it ran; it also warms up.
             answer = worker.ask(self.job_of(row), check=True)
-            self.note(entry, answer, row, check=BY_NAME[name].role != "limit", keep=False)
+            # A write is checked after it ran, so its first run counts.
+            self.note(entry, answer, row, check=BY_NAME[name].role != "limit", keep=is_write)
             if not entry.note:
                 running.append(name)
         end = time.perf_counter() + self.limits.seconds
+        least = self.limits.least_writes - 1 if is_write else self.limits.least
         for round_number in range(self.limits.most):
-            if round_number >= self.limits.least and time.perf_counter() > end:
+            if round_number >= least and time.perf_counter() > end:
                 break
             for name in list(running):
-                self.note(entries[name], self.worker(name, row.job.threads).ask(self.job_of(row)), row, check=False)
+                self.note(entries[name], self.worker(name, row).ask(self.job_of(row)), row, check=False)
                 if entries[name].note:
                     running.remove(name)
             running = without_slow_peers(running, entries)
@@ -183,7 +191,7 @@ class Race:
     def run_fresh(self, row: Row, entries: dict[str, Entry]) -> None:
         for _ in range(self.limits.fresh):
             for name, entry in entries.items():
-                worker = None if entry.note else self.start(name, row.job.threads)
+                worker = None if entry.note else self.start(name, row)
                 if worker is None:
                     entry.note = entry.note or f"absent: {self.absent[name]}"
                     continue

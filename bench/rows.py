@@ -16,7 +16,7 @@ WINDOW_READERS = ["Swath", "Swath read_windows", "GTiff", "LIBERTIFF", "tifffile
 OPENERS = ["Swath", "Swath read_windows", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "xrspatial"]
 WRITERS = ["Swath", "GTiff", "tifffile", "rioxarray", "xrspatial", "limit"]
 COG_WRITERS = ["Swath", "GTiff", "rio-cogeo", "odc-geo", "rioxarray", "xrspatial", "limit"]
-WINDOWS, WINDOW = 200, 512
+WINDOW = 512
 MAIN = ("none", "deflate", "zstd", "lzw")
 
 
@@ -28,9 +28,12 @@ class Size:
     classes: int
     slow: int
     """Images of codecs that decode a few megabytes per second."""
+    windows: int
 
 
-QUICK, FULL = Size(4096, 8192, 1024), Size(8192, 16384, 2048)
+QUICK, FULL = Size(4096, 8192, 1024, 40), Size(8192, 16384, 2048, 200)
+TINY = Size(1024, 2048, 512, 10)
+"""Shows in seconds that the harness works."""
 
 
 class Rows:
@@ -60,14 +63,16 @@ class Rows:
         job = self.job("full_read", file, CORES)
         return Row("memory of a full read", file.title, job, names, self.bytes_of(file), fresh=True)
 
-    def windows(self, file: File, threads: int, op: str = "windows") -> Row:
-        corners = np.random.default_rng(7).integers(0, file.size - WINDOW, (WINDOWS, 2)).tolist()
+    def windows(self, file: File, threads: int, op: str = "windows", uncached: bool = False) -> Row:
+        """Windows of 512 x 512 at random places, all bands."""
+        corners = np.random.default_rng(7).integers(0, file.size - WINDOW, (self.size.windows, 2)).tolist()
         windows = [[row, col, row + WINDOW, col + WINDOW] for row, col in corners]
         pixels = self.folder.pixels(file.raster, file.size)
-        amount = WINDOWS * WINDOW * WINDOW * pixels.shape[2] * pixels.itemsize
-        kind = {"windows": "200 windows of 512, open file", "windows_reopened": "200 windows of 512, file reopened"}[op]
-        names = WINDOW_READERS if op == "windows" else [*READERS[:6]]
-        return Row(kind, file.title, self.job(op, file, threads, windows=windows), names, amount)
+        amount = self.size.windows * WINDOW * WINDOW * pixels.shape[2] * pixels.itemsize
+        kind = "windows, open file" if op == "windows" else "windows, file reopened"
+        names = WINDOW_READERS if op == "windows" else READERS[:6]
+        job = self.job(op, file, threads, windows=windows)
+        return Row(f"{kind}, no cache" if uncached else kind, file.title, job, names, amount, uncached=uncached)
 
     def many(self, op: str, kind: str, paths: list[Path], source: tuple[str, int], names: list[str]) -> Row:
         """Rows that open many files; the speed is in files per second."""
@@ -148,7 +153,8 @@ def quick(rows: Rows) -> list[Row]:
     ]
     found += [rows.full_read(rows.file(*which), CORES) for which in EXTRA]
     found += [rows.full_read(rows.file(*which), 1) for which in SLOW_CODECS]
-    found += [rows.windows(rows.file(*which), 1) for which in WINDOW_FILES]
+    found += [rows.windows(rows.file(*which), 1, uncached=True) for which in WINDOW_FILES]
+    found += [rows.windows(rows.file(*which), 1) for which in WINDOW_FILES[1:2]]
     found += rows.opens()
     found += [rows.plain_write(rows.file("dem", codec), CORES) for codec in MAIN]
     found += [rows.plain_write(rows.file("scene", codec), CORES) for codec in ("none", "deflate")]
@@ -173,6 +179,7 @@ def full(rows: Rows) -> list[Row]:
     found += [rows.read_memory(rows.file(raster, "deflate")) for raster in ("dem", "scene")]
     for which in [*WINDOW_FILES, ("dem", "zstd"), ("scene", "zstd")]:
         found += [rows.windows(rows.file(*which), threads) for threads in both]
+        found += [rows.windows(rows.file(*which), threads, uncached=True) for threads in both]
         found.append(rows.windows(rows.file(*which), 1, "windows_reopened"))
     found += [*rows.opens(), rows.ten_million_tiles()]
     for raster in ("dem", "scene", "classes"):

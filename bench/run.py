@@ -19,6 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", type=Path, required=True, help="folder in which the benchmark keeps its files")
     parser.add_argument("--quick", action="store_true", help="smaller images, fewer rows, fewer rounds")
+    parser.add_argument("--tiny", action="store_true", help="the rows of --quick on tiny images, to try the harness")
     parser.add_argument("--only", default="", metavar="REGEX", help="only rows whose 'kind, title' matches; saves nothing")
     parser.add_argument("--who", default="", metavar="REGEX", help="only contestants whose name matches, and Swath")
     parser.add_argument("--threads", type=int, help="only rows with this number of threads")
@@ -26,22 +27,23 @@ def main() -> None:
 
     start = time.perf_counter()
     folder = Folder(arguments.dir.resolve())
-    make = all_rows.Rows(folder, all_rows.QUICK if arguments.quick else all_rows.FULL)
-    rows = all_rows.quick(make) if arguments.quick else all_rows.full(make)
+    quick = arguments.quick or arguments.tiny
+    size = all_rows.TINY if arguments.tiny else all_rows.QUICK if quick else all_rows.FULL
+    rows = (all_rows.quick if quick else all_rows.full)(all_rows.Rows(folder, size))
     rows = [row for row in rows if re.search(arguments.only, f"{row.kind}, {row.title}")]
     rows = [row for row in rows if arguments.threads in (None, row.job.threads)]
     for row in rows:
         row.contestants = [name for name in row.contestants if name == "Swath" or re.search(arguments.who, name)]
     print(f"files ready after {time.perf_counter() - start:.0f} s", flush=True)
-    race = Race(folder, Limits(1.0, 3, 9, 1) if arguments.quick else Limits())
+    race = Race(folder, Limits(0.5, 3, 9, 2, 1) if quick else Limits())
     measured = []
     for row in rows:
         measured.append(race.run(row))
         print(results.line(measured[-1]), flush=True)
     race.close()
     print(f"{time.perf_counter() - start:.0f} s")
-    if not (arguments.only or arguments.who or arguments.threads):
-        print(results.save("quick" if arguments.quick else "full", race, measured))
+    if not (arguments.tiny or arguments.only or arguments.who or arguments.threads):
+        print(results.save("quick" if quick else "full", race, measured))
 
 
 if __name__ == "__main__":

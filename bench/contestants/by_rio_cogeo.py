@@ -14,7 +14,7 @@ def version() -> str:
 
 
 def translate(source: Any, job: Any) -> None:
-    profile = gdal.gtiff_options(job) | {"DRIVER": "GTiff"}
+    profile = {key.lower(): value for key, value in gdal.gtiff_options(job).items()} | {"driver": "GTiff"}
     cog_translate(source, job.target, profile, overview_resampling="average", in_memory=False, quiet=True)
 
 

@@ -1,10 +1,7 @@
-"""Swath's Python package: `open_geotiff` and `to_geotiff`. The cache of decoded blocks is off."""
+"""Swath's Python package: `open_geotiff` and `to_geotiff`."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
-
-os.environ["SWATH_CACHE_BYTES"] = "0"
 
 import xarray  # noqa: F401 - Swath would import it in the first call
 
