@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import rasterio
 
-from rasters import RASTERS
+from rasters import make
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "interop" / "support"))
 
@@ -41,6 +41,13 @@ class File:
     codec: str = "none"
     tile: int = 512
     planar: bool = False
+    rows: int = 0
+    """The height if it is not `size`, which then is the width only."""
+
+    @property
+    def raster_key(self) -> tuple[str, int, int]:
+        """Identifies the pixels: name, width, height."""
+        return self.raster, self.size, self.rows or self.size
 
     @property
     def predictor(self) -> int:
@@ -56,7 +63,7 @@ class File:
 
     @property
     def name(self) -> str:
-        words = [self.raster, str(self.size), self.codec, str(self.tile or "strips")]
+        words = [pixels_name(*self.raster_key), self.codec, str(self.tile or "strips")]
         return "_".join(words + ["planar"] * self.planar)
 
 
@@ -68,23 +75,23 @@ class Folder:
         path.mkdir(parents=True, exist_ok=True)
 
     @functools.lru_cache(maxsize=2)  # noqa: B019 - the program has one folder
-    def pixels(self, raster: str, size: int) -> np.ndarray:
-        path = self.source(raster, size)
+    def pixels(self, raster: str, width: int, height: int) -> np.ndarray:
+        path = self.source(raster, width, height)
         if not path.exists():
             print(f"making {path.name}", flush=True)
             unfinished = path.with_suffix(".part.npy")
-            np.save(unfinished, RASTERS[raster](size))
+            np.save(unfinished, make(raster, width, height))
             unfinished.rename(path)
         return np.load(path, mmap_mode="r")
 
-    def source(self, raster: str, size: int) -> Path:
+    def source(self, raster: str, width: int, height: int) -> Path:
         """Path of the array that the contestants' pixels are compared with."""
-        return self.path / f"{raster}_{size}.npy"
+        return self.path / f"{pixels_name(raster, width, height)}.npy"
 
     def write(self, file: File) -> Path:
         """Writes the file if it is missing. A temporary name keeps an interrupted run out of the cache."""
         path = self.path / f"{file.name}.tif"
-        array = self.pixels(file.raster, file.size)
+        array = self.pixels(*file.raster_key)
         if not path.exists():
             print(f"writing {path.name}", flush=True)
             unfinished = path.with_suffix(".part")
@@ -99,7 +106,7 @@ class Folder:
         """
         path = self.path / f"{file.name}.json"
         if not path.exists():
-            path.write_text(json.dumps(mean_error(self.write(file), file, self.pixels(file.raster, file.size))))
+            path.write_text(json.dumps(mean_error(self.write(file), file, self.pixels(*file.raster_key))))
         return json.loads(path.read_text())
 
     def copies(self, count: int, name: str, source: File, driver: str) -> list[Path]:
@@ -108,7 +115,7 @@ class Folder:
         paths = [folder / f"{index:04}.tif" for index in range(count)]
         if not paths[-1].exists():
             folder.mkdir(exist_ok=True)
-            by_gdal(paths[0], self.pixels(source.raster, source.size), source, driver)
+            by_gdal(paths[0], self.pixels(*source.raster_key), source, driver)
             for path in paths[1:]:
                 shutil.copyfile(paths[0], path)
         return paths
@@ -138,6 +145,10 @@ class Folder:
             np.full(count, TILE * TILE, "<u4").tofile(file)
             file.truncate(data_at + TILE * TILE)
         return path
+
+
+def pixels_name(raster: str, width: int, height: int) -> str:
+    return f"{raster}_{width}" if width == height else f"{raster}_{width}x{height}"
 
 
 def gdal_options(file: File) -> dict[str, object]:

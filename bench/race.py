@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from contestants import CONTESTANTS, Contestant
@@ -19,8 +19,8 @@ from written import difference
 FOLDER = Path(__file__).resolve().parent
 RUST_PEERS = FOLDER / "rust-peers" / "target" / "release" / "rust-peers"
 TIMEOUT = 600.0
-NO_CACHE = {"SWATH_CACHE_BYTES": "0", "GDAL_CACHEMAX": "24"}
-"""Swath's cache is off. GDAL needs one; 24 MB hold the blocks under one window."""
+NO_CACHE = {"SWATH_CACHE_BYTES": "0", "GDAL_CACHEMAX": "10"}
+"""Swath's cache is off. GDAL needs one; 10 MB hold the blocks under one window."""
 SLOW = 2.0
 """A peer that needs this many times the time of the fastest peer in the first round does not run again."""
 BY_NAME = {contestant.name: contestant for contestant in CONTESTANTS}
@@ -39,8 +39,8 @@ class Row:
     unit: str = "MB/s"
     fresh: bool = False
     """Whether each run has a new process. It costs an import, and the memory of earlier runs does not count."""
-    raster: tuple[str, int] = ("dem", 256)
-    """Name and size of the pixels that a write must store."""
+    raster: tuple[str, int, int] = ("dem", 256, 256)
+    """Name, width and height of the pixels that a write must store."""
     overviews: bool = False
     uncached: bool = False
     """Whether the contestants run without a cache of decoded blocks."""
@@ -72,9 +72,8 @@ class Worker:
         self.hello = self.answer()
 
     def ask(self, job: Job, check: bool = False) -> dict:
-        fields = {key: value for key, value in vars(job).items() if key in Job.__dataclass_fields__}
         try:
-            print(json.dumps(fields | {"check": check}), file=self.process.stdin, flush=True)
+            print(json.dumps(asdict(job) | {"check": check}), file=self.process.stdin, flush=True)
         except OSError as error:
             return {"failed": f"the process has ended: {error}"}
         return self.answer()
@@ -210,10 +209,9 @@ class Race:
 
     def warm_up(self, row: Row) -> Job:
         """The same write of a small image."""
-        size = 512
-        self.folder.pixels(row.raster[0], size)
-        source = str(self.folder.source(row.raster[0], size))
-        return Job(**{key: value for key, value in vars(row.job).items() if key in Job.__dataclass_fields__} | {"source": source})
+        small = (row.raster[0], 512, 512)
+        self.folder.pixels(*small)
+        return replace(row.job, source=str(self.folder.source(*small)))
 
     def note(self, entry: Entry, answer: dict, row: Row, check: bool = True, keep: bool = True) -> None:
         """Stores a measurement, or the reason why there is none. A wrong file does not count."""

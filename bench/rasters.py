@@ -61,3 +61,13 @@ def classes(size: int) -> np.ndarray:
 
 
 RASTERS = {"dem": dem, "scene": scene, "rgb": rgb, "classes": classes}
+PIECE = 4096
+LARGEST = 8192
+"""A larger terrain, or one that is not square, repeats a piece: codecs see one tile at a time and do not notice."""
+
+
+def make(raster: str, width: int, height: int) -> np.ndarray:
+    if width == height and (width <= LARGEST or raster == "classes"):
+        return RASTERS[raster](width)
+    piece = RASTERS[raster](PIECE)
+    return np.tile(piece, (-(-height // PIECE), -(-width // PIECE), 1))[:height, :width]

@@ -1,7 +1,7 @@
 """The rows of the benchmark: what is compared, on which file, with how many threads, by whom."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -48,12 +48,12 @@ class Rows:
         return File(raster, side, codec, tile, planar)
 
     def job(self, op: str, file: File, threads: int, **more: object) -> Job:
-        path, source = self.folder.write(file), self.folder.source(file.raster, file.size)
+        path, source = self.folder.write(file), self.folder.source(*file.raster_key)
         error = self.folder.mean_error(file)
         return Job(op, threads, str(path), source=str(source), mean_error=error, tile=file.tile, **more)
 
     def bytes_of(self, file: File) -> int:
-        return self.folder.pixels(file.raster, file.size).nbytes
+        return self.folder.pixels(*file.raster_key).nbytes
 
     def full_read(self, file: File, threads: int, names: list[str] = READERS) -> Row:
         return Row("full read", file.title, self.job("full_read", file, threads), names, self.bytes_of(file))
@@ -67,14 +67,14 @@ class Rows:
         """Windows of 512 x 512 at random places, all bands."""
         corners = np.random.default_rng(7).integers(0, file.size - WINDOW, (self.size.windows, 2)).tolist()
         windows = [[row, col, row + WINDOW, col + WINDOW] for row, col in corners]
-        pixels = self.folder.pixels(file.raster, file.size)
+        pixels = self.folder.pixels(*file.raster_key)
         amount = self.size.windows * WINDOW * WINDOW * pixels.shape[2] * pixels.itemsize
         kind = "windows, open file" if op == "windows" else "windows, file reopened"
         names = WINDOW_READERS if op == "windows" else READERS[:6]
         job = self.job(op, file, threads, windows=windows)
         return Row(f"{kind}, no cache" if uncached else kind, file.title, job, names, amount, uncached=uncached)
 
-    def many(self, op: str, kind: str, paths: list[Path], source: tuple[str, int], names: list[str]) -> Row:
+    def many(self, op: str, kind: str, paths: list[Path], source: tuple[str, int, int], names: list[str]) -> Row:
         """Rows that open many files; the speed is in files per second."""
         self.folder.pixels(*source)
         place = [[300, 300, 556, 556]] if op == "open_window" else []
@@ -83,18 +83,18 @@ class Rows:
 
     def opens(self) -> list[Row]:
         cogs, small = self.folder.cogs(), self.folder.small_files()
-        first = self.many("first_open", "import and first read", small[:1], ("dem", SMALL_SIDE), OPENERS[:1] + PACKAGES)
+        first = self.many("first_open", "import and first read", small[:1], ("dem", SMALL_SIDE, SMALL_SIDE), OPENERS[:1] + PACKAGES)
         first.title, first.unit = "256 x 256 float32", "per s"
         return [
-            self.many("small_files", "read small files", small, ("dem", SMALL_SIDE), OPENERS),
-            self.many("open_window", "open a COG, read 256 x 256", cogs, ("scene", COG_SIDE), OPENERS),
-            self.many("headers", "read headers", cogs, ("scene", COG_SIDE), ["Swath", *READERS[1:5]]),
+            self.many("small_files", "read small files", small, ("dem", SMALL_SIDE, SMALL_SIDE), OPENERS),
+            self.many("open_window", "open a COG, read 256 x 256", cogs, ("scene", COG_SIDE, COG_SIDE), OPENERS),
+            self.many("headers", "read headers", cogs, ("scene", COG_SIDE, COG_SIDE), ["Swath", *READERS[1:5]]),
             first,
         ]
 
     def ten_million_tiles(self) -> Row:
         names = ["Swath command", "GTiff", "LIBERTIFF"]
-        row = self.many("headers", "read headers", [self.folder.ten_million_tiles()], ("dem", SMALL_SIDE), names)
+        row = self.many("headers", "read headers", [self.folder.ten_million_tiles()], ("dem", SMALL_SIDE, SMALL_SIDE), names)
         row.title = "ten million tiles"
         return row
 
@@ -103,10 +103,9 @@ class Rows:
         options = {"codec": file.codec, "predictor": file.predictor, "level": LEVELS.get(file.codec), "target": target}
         job = self.job(op, file, threads, **options)
         if op == "convert_cog":
-            job.path = str(self.folder.write(File(file.raster, file.size, "none", 256)))
-        overviews = op != "write"
-        raster = (file.raster, file.size)
-        return Row(kind, file.title, job, names, self.bytes_of(file), fresh=fresh, raster=raster, overviews=overviews)
+            job.path = str(self.folder.write(replace(file, codec="none", tile=256)))
+        checked = {"raster": file.raster_key, "overviews": op != "write"}
+        return Row(kind, file.title, job, names, self.bytes_of(file), fresh=fresh, **checked)
 
     def plain_write(self, file: File, threads: int) -> Row:
         return self.write("write", "write", file, threads, WRITERS)
@@ -121,6 +120,31 @@ class Rows:
     def stream_cog(self, file: File) -> Row:
         names = ["Swath", "odc-geo", "xrspatial", "limit"]
         return self.write("stream_cog", "write a COG from dask", file, CORES, names, fresh=True)
+
+    def scaling(self, most_bytes: int) -> list[Row]:
+        """A full read and a COG write of terrain from 64 MB to the limit, by the fastest contestants."""
+        found = []
+        for side in (4096, 8192, 16384, 32768):
+            if 4 * side * side <= most_bytes:
+                file = File("dem", side, "deflate")
+                read = self.full_read(file, CORES, ["Swath", "GTiff", "LIBERTIFF", "limit"])
+                write = self.write("cog", "scaling of a COG write", file, CORES, ["Swath", "GTiff"], fresh=True)
+                read.kind = "scaling of a full read"
+                read.title = write.title = f"{4 * side * side // 1_000_000} MB"
+                found += [read, write]
+        return found
+
+    def cog_memory(self, sides: tuple[int, ...]) -> list[Row]:
+        """The memory of a COG write against the width, then against the height."""
+        least = sides[0]
+        shapes = [(width, least) for width in sides] + [(least, height) for height in sides[1:]]
+        found = []
+        for width, height in shapes:
+            row = self.convert_cog(File("dem", width, "deflate", rows=height))
+            row.kind, row.title = "memory of a COG write", f"{width} columns, {height} rows"
+            row.contestants = ["Swath command", "GTiff"]
+            found.append(row)
+        return found
 
     def machine(self) -> list[Row]:
         file = self.file("dem")
@@ -167,7 +191,8 @@ SLOW_CODECS = [("rgb", "lerc"), ("scene", "lerc"), ("rgb", "jpeg2000"), ("rgb", 
 WINDOW_FILES = [("dem", "none"), ("dem", "deflate"), ("scene", "none"), ("scene", "deflate")]
 
 
-def full(rows: Rows) -> list[Row]:
+def full(rows: Rows, most_bytes: int) -> list[Row]:
+    """Everything. The largest image of the scaling rows has at most `most_bytes`."""
     both = list(dict.fromkeys((1, CORES)))
     found = rows.machine()
     files = [rows.file(raster, codec) for raster in ("dem", "scene", "rgb", "classes") for codec in MAIN]
@@ -188,4 +213,4 @@ def full(rows: Rows) -> list[Row]:
         found += [rows.cog(rows.file(raster, codec), threads) for threads in both]
         found.append(rows.convert_cog(rows.file(raster, codec)))
     found += [rows.stream_cog(rows.file(raster, "deflate")) for raster in ("dem", "scene")]
-    return found
+    return found + rows.cog_memory((8192, 16384, 32768)) + rows.scaling(most_bytes)

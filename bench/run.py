@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("--dir", type=Path, required=True, help="folder in which the benchmark keeps its files")
     parser.add_argument("--quick", action="store_true", help="smaller images, fewer rows, fewer rounds")
     parser.add_argument("--tiny", action="store_true", help="the rows of --quick on tiny images, to try the harness")
+    parser.add_argument("--max-size", type=int, default=4300, metavar="MB", help="largest image of the scaling rows")
     parser.add_argument("--only", default="", metavar="REGEX", help="only rows whose 'kind, title' matches; saves nothing")
     parser.add_argument("--who", default="", metavar="REGEX", help="only contestants whose name matches, and Swath")
     parser.add_argument("--threads", type=int, help="only rows with this number of threads")
@@ -29,7 +30,8 @@ def main() -> None:
     folder = Folder(arguments.dir.resolve())
     quick = arguments.quick or arguments.tiny
     size = all_rows.TINY if arguments.tiny else all_rows.QUICK if quick else all_rows.FULL
-    rows = (all_rows.quick if quick else all_rows.full)(all_rows.Rows(folder, size))
+    make = all_rows.Rows(folder, size)
+    rows = all_rows.quick(make) if quick else all_rows.full(make, arguments.max_size * 1_000_000)
     rows = [row for row in rows if re.search(arguments.only, f"{row.kind}, {row.title}")]
     rows = [row for row in rows if arguments.threads in (None, row.job.threads)]
     for row in rows:

@@ -51,7 +51,7 @@ def difference(found: Any, true: np.ndarray, allowed: float) -> str:
 
 def check(job: Job, result: Any) -> str:
     """Compares the result of a read with the source. Writes are compared by the program that started this one."""
-    if result is None:
+    if result is None or isinstance(result, dict):
         return ""
     if not isinstance(result, Iterator):
         return difference(result, job.true_pixels, job.mean_error)
