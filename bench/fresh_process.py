@@ -13,7 +13,8 @@ start, cpu = time.perf_counter(), time.process_time()
 {imports}
 {read}
 seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-print(json.dumps({{"seconds": seconds, "cpu": cpu, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}}))
+memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps({{"seconds": seconds, "cpu": cpu, "memory": memory}}))
 """
 
 

@@ -52,7 +52,10 @@ class Job:
         """`data` as an xarray.DataArray with the coordinates and the CRS of the benchmark's files."""
         import xarray
 
-        dims = ("y", "x") if data.ndim == 2 else ("y", "x", "band") if data.shape[2] < data.shape[0] else ("band", "y", "x")
+        if data.ndim == 2:
+            dims: tuple[str, ...] = ("y", "x")
+        else:
+            dims = ("y", "x", "band") if data.shape[2] < data.shape[0] else ("band", "y", "x")
         size = dict(zip(dims, data.shape, strict=True))
         coords = {
             "y": 5100000 - 10 * (np.arange(size["y"]) + 0.5),

@@ -22,7 +22,8 @@ TIMEOUT = 600.0
 NO_CACHE = {"SWATH_CACHE_BYTES": "0", "GDAL_CACHEMAX": "10"}
 """Swath's cache is off. GDAL needs one; 10 MB hold the blocks under one window."""
 SLOW = 2.0
-"""A peer that needs this many times the time of the fastest peer in the first round does not run again."""
+"""A peer that needs this many times the wall time and the CPU time of the fastest peer does not run again. Both count:
+other programs on the machine can double the wall time of one round."""
 BY_NAME = {contestant.name: contestant for contestant in CONTESTANTS}
 
 
@@ -65,7 +66,7 @@ class Worker:
         if contestant.rust:
             argv = [str(RUST_PEERS), contestant.module]
         # What libraries print is shown only if the process ends unexpectedly.
-        self.noise = tempfile.TemporaryFile("w+")
+        self.noise = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.noise}
         environment = os.environ | (NO_CACHE if uncached else {})
         self.process = subprocess.Popen(argv, text=True, bufsize=1, cwd=FOLDER, env=environment, **pipes)
@@ -233,6 +234,13 @@ class Race:
 
 
 def without_slow_peers(running: list[str], entries: dict[str, Entry]) -> list[str]:
-    peers = [min(entries[name].seconds) for name in running if BY_NAME[name].role == "peer"]
-    keep = SLOW * min(peers, default=0)
-    return [name for name in running if BY_NAME[name].role != "peer" or min(entries[name].seconds) <= keep]
+    peers = [entries[name] for name in running if BY_NAME[name].role == "peer"]
+    if not peers:
+        return running
+    seconds, cpu = (SLOW * min(min(getattr(entry, key)) for entry in peers) for key in ("seconds", "cpu"))
+
+    def is_slow(name: str) -> bool:
+        entry = entries[name]
+        return BY_NAME[name].role == "peer" and min(entry.seconds) > seconds and min(entry.cpu) > cpu
+
+    return [name for name in running if not is_slow(name)]

@@ -28,7 +28,8 @@ def memory_bytes() -> int:
 
 
 def commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=FOLDER, check=False)
+    argv = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=FOLDER, check=False)
     return done.stdout.strip()
 
 

@@ -11,9 +11,11 @@ from job import Job
 from race import Row
 
 CORES = len(os.sched_getaffinity(0))
-READERS = ["Swath", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "xrspatial", "tiff crate", "geotiff-rust", "limit"]
-WINDOW_READERS = ["Swath", "Swath read_windows", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "limit"]
-OPENERS = ["Swath", "Swath read_windows", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "xrspatial"]
+CRATES = ["tiff crate", "geotiff-rust"]
+READERS = ["Swath", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "xrspatial", *CRATES, "limit"]
+WINDOW_READERS = ["Swath", "Swath read_windows", *READERS[1:5], "geotiff-rust", "limit"]
+OPENERS = ["Swath", "Swath read_windows", *READERS[1:6], *CRATES]
+PACKAGES = ["GTiff", "rioxarray", "tifffile", "xrspatial"]
 WRITERS = ["Swath", "GTiff", "tifffile", "rioxarray", "xrspatial", "limit"]
 COG_WRITERS = ["Swath", "GTiff", "rio-cogeo", "odc-geo", "rioxarray", "xrspatial", "limit"]
 WINDOW = 512
@@ -83,18 +85,20 @@ class Rows:
 
     def opens(self) -> list[Row]:
         cogs, small = self.folder.cogs(), self.folder.small_files()
-        first = self.many("first_open", "import and first read", small[:1], ("dem", SMALL_SIDE, SMALL_SIDE), OPENERS[:1] + PACKAGES)
+        terrain, satellite = ("dem", SMALL_SIDE, SMALL_SIDE), ("scene", COG_SIDE, COG_SIDE)
+        first = self.many("first_open", "import and first read", small[:1], terrain, ["Swath", *PACKAGES])
         first.title, first.unit = "256 x 256 float32", "per s"
         return [
-            self.many("small_files", "read small files", small, ("dem", SMALL_SIDE, SMALL_SIDE), OPENERS),
-            self.many("open_window", "open a COG, read 256 x 256", cogs, ("scene", COG_SIDE, COG_SIDE), OPENERS),
-            self.many("headers", "read headers", cogs, ("scene", COG_SIDE, COG_SIDE), ["Swath", *READERS[1:5]]),
+            self.many("small_files", "read small files", small, terrain, OPENERS),
+            self.many("open_window", "open a COG, read 256 x 256", cogs, satellite, OPENERS),
+            self.many("headers", "read headers", cogs, satellite, ["Swath", *READERS[1:5], *CRATES]),
             first,
         ]
 
     def ten_million_tiles(self) -> Row:
         names = ["Swath command", "GTiff", "LIBERTIFF"]
-        row = self.many("headers", "read headers", [self.folder.ten_million_tiles()], ("dem", SMALL_SIDE, SMALL_SIDE), names)
+        file, pixels = self.folder.ten_million_tiles(), ("dem", SMALL_SIDE, SMALL_SIDE)
+        row = self.many("headers", "read headers", [file], pixels, names)
         row.title = "ten million tiles"
         return row
 
@@ -165,16 +169,12 @@ class Rows:
         return found
 
 
-PACKAGES = ["GTiff", "rioxarray", "tifffile", "xrspatial"]
-
-
 def quick(rows: Rows) -> list[Row]:
     """A subset that takes less than three minutes."""
     both = list(dict.fromkeys((1, CORES)))
     found = rows.machine()
-    found += [
-        rows.full_read(rows.file(raster, codec), threads) for raster in ("dem", "scene") for codec in MAIN for threads in both
-    ]
+    files = [rows.file(raster, codec) for raster in ("dem", "scene") for codec in MAIN]
+    found += [rows.full_read(file, threads) for file in files for threads in both]
     found += [rows.full_read(rows.file(*which), CORES) for which in EXTRA]
     found += [rows.full_read(rows.file(*which), 1) for which in SLOW_CODECS]
     found += [rows.windows(rows.file(*which), 1, uncached=True) for which in WINDOW_FILES]

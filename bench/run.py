@@ -12,6 +12,7 @@ from pathlib import Path
 import results
 import rows as all_rows
 from files import Folder
+from publish import publish
 from race import Limits, Race
 
 
@@ -21,7 +22,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller images, fewer rows, fewer rounds")
     parser.add_argument("--tiny", action="store_true", help="the rows of --quick on tiny images, to try the harness")
     parser.add_argument("--max-size", type=int, default=4300, metavar="MB", help="largest image of the scaling rows")
-    parser.add_argument("--only", default="", metavar="REGEX", help="only rows whose 'kind, title' matches; saves nothing")
+    parser.add_argument("--only", default="", metavar="REGEX", help="only rows whose 'kind, title' matches")
     parser.add_argument("--who", default="", metavar="REGEX", help="only contestants whose name matches, and Swath")
     parser.add_argument("--threads", type=int, help="only rows with this number of threads")
     arguments = parser.parse_args()
@@ -45,7 +46,9 @@ def main() -> None:
     race.close()
     print(f"{time.perf_counter() - start:.0f} s")
     if not (arguments.tiny or arguments.only or arguments.who or arguments.threads):
-        print(results.save("quick" if quick else "full", race, measured))
+        name = "quick" if quick else "full"
+        print(results.save(name, race, measured))
+        print(publish(name))
 
 
 if __name__ == "__main__":

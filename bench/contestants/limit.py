@@ -49,7 +49,8 @@ class Blocks:
             self.path, self.codec, self.tables = path, page.compression.name, page.jpegtables
             self.offsets, self.sizes = page.dataoffsets, page.databytecounts
             self.height, self.width = page.imagelength, page.imagewidth
-            self.rows, self.cols = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, self.width)
+            strip = (page.rowsperstrip, self.width)
+            self.rows, self.cols = (page.tilelength, page.tilewidth) if page.is_tiled else strip
             self.dtype, self.bands, self.planar = page.dtype, page.samplesperpixel, page.planarconfig == 2
         self.across = -(-self.width // self.cols)
         self.data = []
@@ -59,7 +60,8 @@ class Blocks:
 
     def decoder(self) -> Callable[..., Any]:
         if self.codec == "JPEG":
-            return functools.partial(imagecodecs.jpeg8_decode, tables=self.tables, colorspace="YCBCR", outcolorspace="RGB")
+            colours = {"colorspace": "YCBCR", "outcolorspace": "RGB"}
+            return functools.partial(imagecodecs.jpeg8_decode, tables=self.tables, **colours)
         return DECODERS[self.codec]
 
     def decode(self, indices: Iterable[int]) -> None:
