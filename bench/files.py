@@ -21,6 +21,8 @@ LEVELS = {"deflate": 6, "zstd": 9}
 """GDAL's default compression levels."""
 PREDICTORS = {"dem": 3, "scene": 2, "rgb": 2, "classes": 1}
 PREDICTED = ("deflate", "zstd", "lzw")
+SHAPES = {"dem": (1, 4), "scene": (4, 2), "rgb": (3, 1), "classes": (1, 1)}
+"""Bands, and bytes of a sample."""
 TIFFFILE_CODECS = {
     "jpeg2000": {"compression": "jpeg2000"},
     "jpegxl": {"compression": "jpegxl", "compressionargs": {"lossless": True}},
@@ -48,6 +50,16 @@ class File:
     def raster_key(self) -> tuple[str, int, int]:
         """Identifies the pixels: name, width, height."""
         return self.raster, self.size, self.rows or self.size
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes of all bands of a pixel."""
+        bands, sample = SHAPES[self.raster]
+        return bands * sample
+
+    @property
+    def decoded_bytes(self) -> int:
+        return self.size * (self.rows or self.size) * self.pixel_bytes
 
     @property
     def predictor(self) -> int:
@@ -88,9 +100,12 @@ class Folder:
         """Path of the array that the contestants' pixels are compared with."""
         return self.path / f"{pixels_name(raster, width, height)}.npy"
 
+    def path_of(self, file: File) -> Path:
+        return self.path / f"{file.name}.tif"
+
     def write(self, file: File) -> Path:
         """Writes the file if it is missing. A temporary name keeps an interrupted run out of the cache."""
-        path = self.path / f"{file.name}.tif"
+        path = self.path_of(file)
         array = self.pixels(*file.raster_key)
         if not path.exists():
             print(f"writing {path.name}", flush=True)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from contestants import CONTESTANTS, Contestant
-from files import Folder
+from files import File, Folder
 from job import Job
 from written import difference
 
@@ -45,6 +45,8 @@ class Row:
     overviews: bool = False
     uncached: bool = False
     """Whether the contestants run without a cache of decoded blocks."""
+    files: list[File] = field(default_factory=list)
+    """Files to write first if they are missing. The first one is the file that the job reads or whose codec it uses."""
 
 
 @dataclass
@@ -154,6 +156,11 @@ class Race:
 
     def run(self, row: Row) -> dict:
         """Checks every contestant, then lets them run in turns."""
+        for file in row.files:
+            self.folder.write(file)
+            self.folder.mean_error(file)
+        if row.files:
+            row.job.mean_error = self.folder.mean_error(row.files[0])
         entries = {name: Entry() for name in row.contestants}
         load = os.getloadavg()[0]
         (self.run_fresh if row.fresh else self.run_kept)(row, entries)

@@ -32,14 +32,19 @@ class Size:
     """Images of codecs that decode a few megabytes per second."""
     windows: int
 
+    @property
+    def growing(self) -> list[int]:
+        """Sides for the rows that show how time and memory grow."""
+        return [self.normal // 2, self.normal, 2 * self.normal, 4 * self.normal]
+
 
 QUICK, FULL = Size(4096, 8192, 1024, 40), Size(8192, 16384, 2048, 200)
 TINY = Size(1024, 2048, 512, 10)
-"""Shows in seconds that the harness works."""
+"""Shows in a minute that the harness works."""
 
 
 class Rows:
-    """Makes rows, and the files that they need."""
+    """Makes rows. Their files are written when a row runs."""
 
     def __init__(self, folder: Folder, size: Size) -> None:
         self.folder, self.size = folder, size
@@ -50,31 +55,28 @@ class Rows:
         return File(raster, side, codec, tile, planar)
 
     def job(self, op: str, file: File, threads: int, **more: object) -> Job:
-        path, source = self.folder.write(file), self.folder.source(*file.raster_key)
-        error = self.folder.mean_error(file)
-        return Job(op, threads, str(path), source=str(source), mean_error=error, tile=file.tile, **more)
-
-    def bytes_of(self, file: File) -> int:
-        return self.folder.pixels(*file.raster_key).nbytes
+        path, source = self.folder.path_of(file), self.folder.source(*file.raster_key)
+        return Job(op, threads, str(path), source=str(source), tile=file.tile, **more)
 
     def full_read(self, file: File, threads: int, names: list[str] = READERS) -> Row:
-        return Row("full read", file.title, self.job("full_read", file, threads), names, self.bytes_of(file))
+        job = self.job("full_read", file, threads)
+        return Row("full read", file.title, job, names, file.decoded_bytes, files=[file])
 
     def read_memory(self, file: File) -> Row:
         names = [name for name in READERS if name != "limit"]
         job = self.job("full_read", file, CORES)
-        return Row("memory of a full read", file.title, job, names, self.bytes_of(file), fresh=True)
+        return Row("memory of a full read", file.title, job, names, file.decoded_bytes, fresh=True, files=[file])
 
     def windows(self, file: File, threads: int, op: str = "windows", uncached: bool = False) -> Row:
         """Windows of 512 x 512 at random places, all bands."""
         corners = np.random.default_rng(7).integers(0, file.size - WINDOW, (self.size.windows, 2)).tolist()
         windows = [[row, col, row + WINDOW, col + WINDOW] for row, col in corners]
-        pixels = self.folder.pixels(*file.raster_key)
-        amount = self.size.windows * WINDOW * WINDOW * pixels.shape[2] * pixels.itemsize
+        amount = self.size.windows * WINDOW * WINDOW * file.pixel_bytes
         kind = "windows, open file" if op == "windows" else "windows, file reopened"
         names = WINDOW_READERS if op == "windows" else READERS[:6]
         job = self.job(op, file, threads, windows=windows)
-        return Row(f"{kind}, no cache" if uncached else kind, file.title, job, names, amount, uncached=uncached)
+        kind = f"{kind}, no cache" if uncached else kind
+        return Row(kind, file.title, job, names, amount, uncached=uncached, files=[file])
 
     def many(self, op: str, kind: str, paths: list[Path], source: tuple[str, int, int], names: list[str]) -> Row:
         """Rows that open many files; the speed is in files per second."""
@@ -106,10 +108,12 @@ class Rows:
         target = str(self.folder.path / "written.tif")
         options = {"codec": file.codec, "predictor": file.predictor, "level": LEVELS.get(file.codec), "target": target}
         job = self.job(op, file, threads, **options)
+        files = [file]
         if op == "convert_cog":
-            job.path = str(self.folder.write(replace(file, codec="none", tile=256)))
+            files = [replace(file, codec="none", tile=256)]
+            job.path = str(self.folder.path_of(files[0]))
         checked = {"raster": file.raster_key, "overviews": op != "write"}
-        return Row(kind, file.title, job, names, self.bytes_of(file), fresh=fresh, **checked)
+        return Row(kind, file.title, job, names, file.decoded_bytes, fresh=fresh, files=files, **checked)
 
     def plain_write(self, file: File, threads: int) -> Row:
         return self.write("write", "write", file, threads, WRITERS)
@@ -128,7 +132,7 @@ class Rows:
     def scaling(self, most_bytes: int) -> list[Row]:
         """A full read and a COG write of terrain from 64 MB to the limit, by the fastest contestants."""
         found = []
-        for side in (4096, 8192, 16384, 32768):
+        for side in self.size.growing:
             if 4 * side * side <= most_bytes:
                 file = File("dem", side, "deflate")
                 read = self.full_read(file, CORES, ["Swath", "GTiff", "LIBERTIFF", "limit"])
@@ -138,8 +142,9 @@ class Rows:
                 found += [read, write]
         return found
 
-    def cog_memory(self, sides: tuple[int, ...]) -> list[Row]:
+    def cog_memory(self) -> list[Row]:
         """The memory of a COG write against the width, then against the height."""
+        sides = self.size.growing[1:]
         least = sides[0]
         shapes = [(width, least) for width in sides] + [(least, height) for height in sides[1:]]
         found = []
@@ -165,7 +170,7 @@ class Rows:
             for threads in (1,) if op.startswith("write") else dict.fromkeys((1, CORES)):
                 job = self.job(op, file, threads)
                 job.target = target if op.startswith("write") else ""
-                found.append(Row("machine", title, job, ["limit"], self.bytes_of(file)))
+                found.append(Row("machine", title, job, ["limit"], file.decoded_bytes, files=[file]))
         return found
 
 
@@ -213,4 +218,4 @@ def full(rows: Rows, most_bytes: int) -> list[Row]:
         found += [rows.cog(rows.file(raster, codec), threads) for threads in both]
         found.append(rows.convert_cog(rows.file(raster, codec)))
     found += [rows.stream_cog(rows.file(raster, "deflate")) for raster in ("dem", "scene")]
-    return found + rows.cog_memory((8192, 16384, 32768)) + rows.scaling(most_bytes)
+    return found + rows.cog_memory() + rows.scaling(most_bytes)
