@@ -202,8 +202,7 @@ class Race:
                 if worker is None:
                     entry.note = entry.note or f"absent: {self.absent[name]}"
                     continue
-                if row.job.target:
-                    worker.ask(self.warm_up(row))
+                worker.ask(self.warm_up(row))
                 first = not entry.seconds and BY_NAME[name].role != "limit"
                 self.note(entry, worker.ask(self.job_of(row)), row, check=first)
                 worker.close()
@@ -216,7 +215,9 @@ class Race:
         return row.job
 
     def warm_up(self, row: Row) -> Job:
-        """The same write of a small image."""
+        """The same job with a small image, so that late imports and compilations do not count."""
+        if not row.job.target:
+            return replace(row.job, path=str(self.folder.small_files()[0]))
         small = (row.raster[0], 512, 512)
         self.folder.pixels(*small)
         return replace(row.job, source=str(self.folder.source(*small)))

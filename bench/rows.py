@@ -39,7 +39,7 @@ class Size:
 
 
 QUICK, FULL = Size(4096, 8192, 1024, 40), Size(8192, 16384, 2048, 200)
-TINY = Size(1024, 2048, 512, 10)
+TINY = Size(2048, 2048, 512, 10)
 """Shows in a minute that the harness works."""
 
 
