@@ -14,11 +14,13 @@ CHARTED = {"full read": "full-reads", "write": "writes"}
 def conditions(run: dict) -> str:
     versions = ", ".join(f"{name} ({version})" for name, version in run["versions"].items())
     loads = [row["load"] for row in run["rows"]]
+    busy = max(loads) > 2 * run["cores"]
     words = [
         f"{run['date'][:10]}, commit {run['commit']}, {run['cpu']}, {run['cores']} cores,",
         f"{run['memory_bytes'] / 1e9:.0f} GB, {run['system']}, Python {run['python']}.",
         f"Load average of the machine during the run: {min(loads)} to {max(loads)}",
-        "(the run itself causes about 1; more means that other programs disturbed it).",
+        "(the run itself causes 1 to 2).",
+        *["**Other programs kept the machine busy: only the CPU ratios of this run are reliable.**"] * busy,
         f"Contestants: {versions}.",
     ]
     words += [f"**{name} was left out**: {reason}." for name, reason in run["left_out"].items()]
@@ -52,7 +54,7 @@ def publish(name: str) -> Path:
     parts += ["[How to read them](../performance.md).", "## Targets", tables.targets(rows)]
     for kind in dict.fromkeys(row["kind"] for row in rows):
         parts += section(kind, [row for row in rows if row["kind"] == kind], name)
-    failures = tables.wrong(rows)
+    failures = tables.not_timed(rows)
     if failures:
         parts += ["## Not timed", "\n".join(f"* {line}" for line in failures)]
     path = DOCS / f"{name}.md"

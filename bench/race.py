@@ -226,7 +226,8 @@ class Race:
         """Stores a measurement, or the reason why there is none. A wrong file does not count."""
         for reason in ("unsupported", "wrong", "failed"):
             if reason in answer:
-                entry.note = f"{reason}: {answer[reason]}"
+                # The folder of the files differs from machine to machine.
+                entry.note = f"{reason}: {answer[reason]}".replace(f"{self.folder.path}/", "")
                 return
         written = Path(row.job.target)
         if row.job.target and written.exists():

@@ -14,7 +14,8 @@ CORES = len(os.sched_getaffinity(0))
 CRATES = ["tiff crate", "geotiff-rust"]
 READERS = ["Swath", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "xrspatial", *CRATES, "limit"]
 WINDOW_READERS = ["Swath", "Swath read_windows", *READERS[1:5], "geotiff-rust", "limit"]
-OPENERS = ["Swath", "Swath read_windows", *READERS[1:6], *CRATES]
+OPENERS = ["Swath", "Swath read_windows", *READERS[1:6]]
+"""Python packages only: these rows measure what a call costs."""
 PACKAGES = ["GTiff", "rioxarray", "tifffile", "xrspatial"]
 WRITERS = ["Swath", "GTiff", "tifffile", "rioxarray", "xrspatial", "limit"]
 COG_WRITERS = ["Swath", "GTiff", "rio-cogeo", "odc-geo", "rioxarray", "xrspatial", "limit"]
@@ -93,7 +94,7 @@ class Rows:
         return [
             self.many("small_files", "read small files", small, terrain, OPENERS),
             self.many("open_window", "open a COG, read 256 x 256", cogs, satellite, OPENERS),
-            self.many("headers", "read headers", cogs, satellite, ["Swath", *READERS[1:5], *CRATES]),
+            self.many("headers", "read headers", cogs, satellite, ["Swath", *READERS[1:5]]),
             first,
         ]
 
@@ -179,7 +180,9 @@ def quick(rows: Rows) -> list[Row]:
     both = list(dict.fromkeys((1, CORES)))
     found = rows.machine()
     files = [rows.file(raster, codec) for raster in ("dem", "scene") for codec in MAIN]
-    found += [rows.full_read(file, threads) for file in files for threads in both]
+    slow = ("async-geotiff", *CRATES)
+    strong = [name for name in READERS if name not in slow]
+    found += [rows.full_read(file, threads, READERS if threads > 1 else strong) for file in files for threads in both]
     found += [rows.full_read(rows.file(*which), CORES) for which in EXTRA]
     found += [rows.full_read(rows.file(*which), 1) for which in SLOW_CODECS]
     found += [rows.windows(rows.file(*which), 1, uncached=True) for which in WINDOW_FILES]

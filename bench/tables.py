@@ -68,11 +68,14 @@ def targets(rows: list[dict]) -> str:
     return markdown(["target", "measured, worst row", ""], [target.check(rows) for target in TARGETS], left=3)
 
 
-def wrong(rows: list[dict]) -> list[str]:
-    """Results that were not timed because the pixels were wrong or the contestant failed."""
-    found = []
+def not_timed(rows: list[dict]) -> list[str]:
+    """Contestants whose result was wrong or that failed: the rows, and the first reason."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
     for row in rows:
         for name, entry in row["contestants"].items():
             if entry["note"].startswith(("wrong", "failed")):
-                found.append(f"{row['kind']}, {row['title']}: {name}: {entry['note'][:160]}")
-    return list(dict.fromkeys(found))
+                found.setdefault((row["kind"], name), {}).setdefault(row["title"], entry["note"])
+    return [
+        f"{kind}, {name}: {', '.join(titles)} ({next(iter(titles.values()))[:120]})"
+        for (kind, name), titles in found.items()
+    ]
