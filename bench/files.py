@@ -29,6 +29,12 @@ TIFFFILE_CODECS = {
     "jpegxl-lossy": {"compression": "jpegxl", "compressionargs": {"distance": 1.0}},
 }
 """Codecs that the GDAL of the rasterio wheel cannot write."""
+GEOTIFF_TAGS = [
+    (33550, "d", 3, (10.0, 10.0, 0.0), True),
+    (33922, "d", 6, (0.0, 0.0, 0.0, 500000.0, 5100000.0, 0.0), True),
+    (34735, "H", 16, (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633), True),
+]
+"""PLACE as tags, for tifffile: pixel scale, tie point, GeoKeys."""
 SMALL_FILES, SMALL_SIDE = 300, 256
 COGS, COG_SIDE = 40, 1024
 TILES_ACROSS, TILES_DOWN, TILE = 4000, 2500, 256
@@ -196,8 +202,8 @@ def by_tifffile(path: Path, array: np.ndarray, file: File) -> None:
     import tifffile
 
     kind = {"tile": (file.tile, file.tile), "photometric": "rgb" if file.raster == "rgb" else "minisblack"}
-    pixels = np.asarray(array).squeeze()
-    tifffile.imwrite(path, pixels, **kind, **TIFFFILE_CODECS[file.codec], metadata=None, maxworkers=2)
+    options = TIFFFILE_CODECS[file.codec] | {"metadata": None, "maxworkers": 2, "extratags": GEOTIFF_TAGS}
+    tifffile.imwrite(path, np.asarray(array).squeeze(), **kind, **options)
 
 
 def mean_error(path: Path, file: File, array: np.ndarray) -> float:

@@ -14,7 +14,8 @@ def version() -> str:
 
 
 def full_read(job: Any) -> Any:
-    return open_geotiff(job.path).values
+    """With the options that it requires for codecs such as JPEG and LERC."""
+    return open_geotiff(job.path, allow_experimental_codecs=True, allow_internal_only_jpeg=True).values
 
 
 def windows_reopened(job: Any) -> Iterator[Any]:
