@@ -146,6 +146,12 @@ impl<'a> ReadPlan<'a> {
         self.level.blocks.grid.planes > 1
     }
 
+    /// Whether the CPU executor visits the blocks in file order. It visits the blocks at one position of a planar
+    /// file together if the output is interleaved, and bands in the order of the request otherwise.
+    pub(crate) fn is_in_file_order(&self) -> bool {
+        !self.is_planar() || (self.layout == Layout::BandsFirst && self.bands().is_sorted())
+    }
+
     /// All blocks that the read needs.
     pub(crate) fn all_blocks(&self) -> BlockRect {
         let (grid, window) = (&self.level.blocks.grid, self.window());
@@ -249,8 +255,8 @@ impl<'a> ReadPlan<'a> {
     }
 }
 
-/// The position of a block in the grid of its level.
-#[derive(Debug, Clone, Copy)]
+/// The position of a block in the grid of its level. Positions are ordered as the blocks are in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BlockCoord {
     /// The band, in a planar file; otherwise 0.
     pub(crate) plane: u64,
