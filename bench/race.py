@@ -71,7 +71,7 @@ class Worker:
         self.noise = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.noise}
         environment = os.environ | (NO_CACHE if uncached else {})
-        self.process = subprocess.Popen(argv, text=True, bufsize=1, cwd=FOLDER, env=environment, **pipes)
+        self.process = subprocess.Popen(argv, text=True, bufsize=1, env=environment, **pipes)
         self.hello = self.answer()
 
     def ask(self, job: Job, check: bool = False) -> dict:
@@ -138,6 +138,8 @@ class Race:
             self.leave_out(name, str(worker.hello))
             worker.close()
             return None
+        if contestant.role == "swath" and name not in self.versions:
+            print(f"{name}: {worker.hello.get('origin', '')}", flush=True)
         self.versions[name] = worker.hello["version"]
         return worker
 

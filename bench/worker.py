@@ -101,7 +101,7 @@ def main() -> None:
     os.dup2(2, 1)
     try:
         contestant = importlib.import_module(f"contestants.{sys.argv[1]}")
-        hello: dict = {"version": contestant.version()}
+        hello: dict = {"version": contestant.version(), "origin": getattr(contestant, "ORIGIN", "")}
     except ImportError as error:
         hello = {"absent": str(error)}
     print(json.dumps(hello), file=answers, flush=True)

@@ -10,6 +10,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "interop" / 
 from binary import Swath  # noqa: E402
 
 SWATH = Swath()
+ORIGIN = SWATH.binary
 
 
 def version() -> str:

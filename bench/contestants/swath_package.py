@@ -8,6 +8,9 @@ import xarray  # noqa: F401 - Swath would import it in the first call
 import swath
 from fresh_process import first_open as in_fresh_process
 
+ORIGIN = swath.__file__
+"""Shown in the terminal: a run must not measure another build than the one intended."""
+
 
 def version() -> str:
     return swath.__version__

@@ -7,6 +7,7 @@ from contestants import swath_package
 from contestants.swath_package import swath
 
 version = swath_package.version
+ORIGIN = swath_package.ORIGIN
 
 
 def windows(job: Any) -> Iterator[Any]:
