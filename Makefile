@@ -1,6 +1,8 @@
 # make test         install what the tests need and run all tests
 # make wheel        build the Python package in target/wheels
-# make bench        compare the speed with other programs; results go to bench/results
+# make bench        compare speed and memory with other programs (an hour or more); results go to bench/results and
+#                   docs/performance
+# make bench-quick  the same with smaller images and fewer rows, in 3 minutes
 # make bench-seeds  compare tiles moved one by one with one batch, on a simulated device
 # make fuzz         run the fuzzer for FUZZ_SECONDS
 # make features     check the Cargo features one by one
@@ -12,7 +14,7 @@ BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint features test rust-test ptx ptx-check corpus interop hostile wheel python python-lint python-test demo bench bench-seeds docs clean
+.PHONY: all setup opencl nvidia-wheels build lint features test rust-test ptx ptx-check corpus interop hostile wheel python python-lint python-test demo bench bench-quick bench-setup bench-seeds docs clean
 
 all: build
 
@@ -93,12 +95,17 @@ demo: build
 
 test: lint features ptx-check rust-test corpus demo interop hostile python-test fuzz-short
 
-bench: build setup python
+# Compares Swath with other programs. BENCH_FLAGS narrows a run, for example: make bench-quick BENCH_FLAGS='--only "full read"'
+bench: bench-setup
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) bench/run.py --dir $(BENCH_DIR) $(BENCH_FLAGS)
+
+bench-quick: bench-setup
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) bench/run.py --dir $(BENCH_DIR) --quick $(BENCH_FLAGS)
+
+# The Rust crates that take part are a cargo project of their own. The benchmark leaves them out if they do not build.
+bench-setup: build setup python
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
-	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) bench/python.py --dir $(BENCH_DIR)
-	SWATH_BIN=$(SWATH) $(PYTHON) bench/read.py --dir $(BENCH_DIR)
-	SWATH_BIN=$(SWATH) $(PYTHON) bench/latency.py --dir $(BENCH_DIR)
-	SWATH_BIN=$(SWATH) $(PYTHON) bench/write.py --dir $(BENCH_DIR)
+	@$(CARGO) build --release --quiet --manifest-path bench/rust-peers/Cargo.toml || echo "*** bench/rust-peers DOES NOT BUILD"
 
 # Measures what batching saves: tiles one by one and as one batch, from a slow source to a simulated device and back.
 bench-seeds:

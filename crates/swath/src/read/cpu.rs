@@ -455,7 +455,7 @@ impl<'out> Reading<'_, 'out> {
                     self.plan.decoder.decompress(batch.get_mut(i - *first), shape, wanted[i].extent, block, scratch)
                 }
             };
-            let rows = BlockRows::Decompressed(bytes.map_err(failed)?, undo);
+            let rows = BlockRows::new(bytes.map_err(failed)?, undo);
             self.placement.place(&mut jobs[job], band, (shape, first_row), rows, row).map_err(failed)?;
         }
         report.blocks += 1;

@@ -17,6 +17,13 @@ pub(crate) enum BlockRows<'a> {
     Decompressed(&'a mut [u8], RowUndo),
 }
 
+impl<'a> BlockRows<'a> {
+    /// Returns the rows of a decompressed block.
+    pub(crate) fn new(bytes: &'a mut [u8], undo: RowUndo) -> BlockRows<'a> {
+        if undo.is_nothing() { BlockRows::Native(bytes) } else { BlockRows::Decompressed(bytes, undo) }
+    }
+}
+
 /// Memory for one row, reused for every row of a thread.
 #[derive(Default)]
 pub(crate) struct RowScratch {
