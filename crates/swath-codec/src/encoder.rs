@@ -73,6 +73,12 @@ impl Encoder {
         self.encode(&mut vec![0; probe.len()], probe, &mut Vec::new(), &mut EncodeScratch::default())
     }
 
+    /// Whether an encoded block is the samples in native byte order, so that [`encode`](Encoder::encode) only
+    /// copies them.
+    pub fn stores_samples(&self) -> bool {
+        self.compress == Compress::None && self.predictor == Predictor::None && cfg!(target_endian = "little")
+    }
+
     /// Appends the encoded form of one block to `out`. `block` holds `shape.len()` bytes: native samples, or
     /// packed rows if samples are not whole bytes. Its content is undefined afterwards. Files are written in
     /// little-endian order.

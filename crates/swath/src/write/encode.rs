@@ -1,5 +1,6 @@
 //! Encodes rows of pixels as a batch of compressed blocks.
 
+use std::io::IoSlice;
 use std::ops::Range;
 
 use swath_codec::place::{Every, copy};
@@ -141,6 +142,36 @@ impl WritePlan {
             }
         }
         Ok(())
+    }
+
+    /// Whether every block of a run is a part of its rows without any change, so that
+    /// [`parts`](WritePlan::parts) returns its stored form.
+    pub(crate) fn is_in_rows(&self, run: &Run) -> bool {
+        /// Shorter rows of a block are gathered faster by a copy than by the system.
+        const SHORTEST_PART: usize = 1024;
+        let grid = &self.levels[run.level].grid;
+        let shape = self.block_shape(run.level, grid.decoded_height(run.row));
+        let is_whole = |col: u64| {
+            let area = BlockArea::new(self, run, col);
+            area.cols.len() == shape.width
+                && area.rows.end - area.rows.start == shape.height as u64
+                && area.pick.is_none()
+                && shape.bits == area.sample * 8
+        };
+        self.encoder.stores_samples()
+            && !self.is_cog()
+            && run.what == What::Image
+            && shape.row_bytes() >= SHORTEST_PART
+            && run.cols.clone().all(is_whole)
+    }
+
+    /// Returns the stored form of a block of a run that [`is_in_rows`](WritePlan::is_in_rows), and its index
+    /// in the block table. A block that is not stored has no parts.
+    pub(crate) fn parts<'a>(&self, run: &Run, col: u64, rows: &RowsView<'a>) -> (u64, Vec<IoSlice<'a>>) {
+        let area = BlockArea::new(self, run, col);
+        let is_empty = self.options.skip_empty && area.is_all(rows, &self.fill);
+        let index = self.levels[run.level].grid.index(run.plane, run.row, col);
+        (index, if is_empty { Vec::new() } else { area.parts(rows) })
     }
 
     /// Compresses the blocks of a run that a device has extracted and predicted, and appends them to
@@ -326,6 +357,14 @@ impl BlockArea {
                 Some(Every { first, stride }) => samples.skip(first).step_by(stride).all(|sample| sample == fill),
             }
         })
+    }
+
+    /// Returns the parts of the rows that are the block.
+    fn parts<'a>(&self, rows: &RowsView<'a>) -> Vec<IoSlice<'a>> {
+        if self.cols.len() * self.pixel == rows.row_bytes {
+            return vec![IoSlice::new(rows.samples(self.rows.clone()))];
+        }
+        self.rows.clone().map(|row| IoSlice::new(self.line(rows, row))).collect()
     }
 
     /// Copies the block to the scratch memory. Outside the image it repeats the last pixel inside: this

@@ -9,9 +9,10 @@ use crate::error::{Error, Result};
 use crate::write::block_index::BlockIndex;
 use crate::write::commit::{PLAIN_START, lay_out};
 use crate::write::config::WriteConfig;
-use crate::write::encode::EncodedBatch;
+use crate::write::encode::{EncodedBatch, Run};
 use crate::write::plan::WritePlan;
 use crate::write::report::WriteReport;
+use crate::write::rows::RowsView;
 use crate::write::sidecars;
 use crate::write::stream::{Spools, Streamed};
 
@@ -107,6 +108,31 @@ impl Spools {
             report.blocks += 1;
             report.sparse_blocks += u64::from(block.len == 0);
             report.bytes_encoded += block.len as u64;
+        }
+        report.append_time += start.elapsed();
+        Ok(())
+    }
+
+    /// Appends the blocks of a run that are parts of its rows, and records their positions.
+    pub(crate) fn append_rows(
+        &mut self,
+        plan: &WritePlan,
+        run: &Run,
+        rows: &RowsView<'_>,
+        index: &mut BlockIndex,
+        report: &mut WriteReport,
+    ) -> Result<()> {
+        let start = Instant::now();
+        let spool = if run.level == 0 { &mut self.full } else { &mut self.overviews };
+        for col in run.cols.clone() {
+            let (block, mut parts) = plan.parts(run, col, rows);
+            let len = parts.iter().map(|part| part.len() as u64).sum();
+            let written = spool.append_parts(&mut parts);
+            let offset = written.map_err(|cause| Error::Write { file: "the spool".into(), cause })?;
+            index.place(run.level, false, block, Span { offset, len })?;
+            report.blocks += 1;
+            report.sparse_blocks += u64::from(len == 0);
+            report.bytes_encoded += len;
         }
         report.append_time += start.elapsed();
         Ok(())

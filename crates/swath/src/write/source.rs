@@ -34,6 +34,12 @@ pub trait RowSource: Send {
     /// The reason why the source cannot provide the rows. [`Error::Producer`] can hold any error.
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()>;
 
+    /// The whole image, if it is in memory in the form of [`read`](RowSource::read). The CPU then encodes the
+    /// rows in place and does not call `read`.
+    fn in_memory(&self) -> Option<InMemory<'_>> {
+        None
+    }
+
     /// The raster of the source, if its pixels are on a device.
     fn on_device(&self) -> Option<&DeviceRaster> {
         None
@@ -62,6 +68,16 @@ pub trait RowSource: Send {
     fn stored(&self, _plan: &WritePlan) -> Option<PassthroughBlocks> {
         None
     }
+}
+
+/// A whole image in memory: pixels interleaved by pixel in native byte order, and a byte per pixel for the
+/// mask, if there is one.
+#[derive(Debug, Clone, Copy)]
+pub struct InMemory<'a> {
+    /// The pixels of all rows.
+    pub pixels: &'a [u8],
+    /// The mask of all rows.
+    pub mask: Option<&'a [u8]>,
 }
 
 /// An array in memory.
@@ -145,6 +161,11 @@ impl RowSource for ArraySource<'_> {
             }
         }
         Ok(())
+    }
+
+    fn in_memory(&self) -> Option<InMemory<'_>> {
+        let interleaved = self.layout == Layout::BandsLast || self.bands == 1;
+        interleaved.then_some(InMemory { pixels: self.samples, mask: self.mask })
     }
 }
 
