@@ -6,12 +6,12 @@ import os
 
 
 def number(name: str, default: int, *, least: int = 1) -> int:
-    """Returns `SWATH_<name>` as a whole number, or the default if it is not a number or too small."""
+    """Returns `SWATH_<name>` as a whole number of at most 63 bits, or the default if it is no number or too small."""
     try:
         value = int(os.environ.get(f"SWATH_{name}", ""))
     except ValueError:
         return default
-    return value if value >= least else default
+    return min(value, (1 << 63) - 1) if value >= least else default
 
 
 def workers() -> int:

@@ -5,6 +5,7 @@ from typing import Any, Literal, NoReturn, Protocol, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Unpack
 
 class Ranges(Protocol):
     """A source that Python reads for the engine: a file object or a URL."""
@@ -111,6 +112,18 @@ class Description(TypedDict):
     broken_chain: str | None
     """Why the chain of directories is incomplete, with the name of the file."""
 
+class ReadKeywords(TypedDict, total=False):
+    """What to read and how; the comments state the defaults. An unknown keyword raises TypeError."""
+
+    window: tuple[int, int, int, int] | None  # None: all; row start, column start, row stop, column stop
+    bands: Sequence[int] | None  # None: all; counted from 0
+    level: int  # 0: the full resolution
+    bands_last: bool  # True
+    threads: int | None  # None: by the amount of work
+    max_pixels: int | None  # None: the limit of the environment
+    device: str | None  # None: the CPU
+    strict: bool  # False
+
 @final
 class File:
     """An opened TIFF. Opening reads only headers. All threads may read at the same time."""
@@ -134,23 +147,10 @@ class File:
     def unreadable_sidecars(self) -> list[tuple[str, Exception]]:
         """Returns the overview and mask files that exist but cannot be read, each with the reason."""
     def describe(self) -> Description: ...
-    def read_into(
-        self,
-        out: npt.NDArray[Any],
-        *,
-        window: tuple[int, int, int, int] | None = None,
-        bands: Sequence[int] | None = None,
-        level: int = 0,
-        bands_last: bool = True,
-        threads: int | None = None,
-        max_pixels: int | None = None,
-        device: str | None = None,
-        strict: bool = False,
-    ) -> Report:
+    def read_into(self, out: npt.NDArray[Any], **keywords: Unpack[ReadKeywords]) -> Report:
         """Decodes into `out`, on the device if one is given.
 
         `out` is C-contiguous, of the file's type, and (y, x), (y, x, band) or, with bands_last=False, (band, y, x).
-        The window is (row start, column start, row stop, column stop).
         """
     def read_mask_into(
         self, out: npt.NDArray[np.uint8], *, window: tuple[int, int, int, int] | None = None, level: int = 0
@@ -159,17 +159,8 @@ class File:
 
         Returns False if there is no mask.
         """
-    def read_to_device(
-        self,
-        *,
-        window: tuple[int, int, int, int] | None = None,
-        bands: Sequence[int] | None = None,
-        level: int = 0,
-        bands_last: bool = True,
-        max_pixels: int | None = None,
-        device: str = "cuda",
-        strict: bool = False,
-    ) -> tuple[DeviceArray, Report]: ...
+    def read_to_device(self, **keywords: Unpack[ReadKeywords]) -> tuple[DeviceArray, Report]:
+        """Decodes to the memory of a device, "cuda" if none is given."""
 
 Report = dict[str, Any]
 """The report of a read or a write: device, codec, threads, blocks, bytes, seconds per stage, fallbacks ([{stage,
@@ -274,28 +265,34 @@ With mask=True it returns a pair of that array and the rows of the mask, a C-con
 engine calls it in the thread that called write(), once for each row.
 """
 
+class RequiredWriteKeywords(TypedDict):
+    shape: tuple[int, int, int]  # bands, height, width
+    dtype: str
+    options: Options
+
+class WriteKeywords(RequiredWriteKeywords, total=False):
+    """What to write and how; the comments state the defaults. An unknown keyword raises TypeError."""
+
+    bands_last: bool  # True
+    chunk_rows: Sequence[int] | None
+    threads: int | None
+    buffer_bytes: int | None
+    overwrite: bool  # True
+    device: str | None  # None: the CPU, or the device that holds the pixels
+    strict: bool  # False
+    gpu_memory: int | None
+    rows_on_device: bool  # False
+    mask: npt.NDArray[np.uint8] | bool | None
+    progress: Callable[[int, int], object] | None
+
 def write(
     target: str | Any,
     source: npt.NDArray[Any] | Producer | DeviceArray | Any,
-    *,
-    shape: tuple[int, int, int],
-    dtype: str,
-    bands_last: bool = True,
-    options: Options,
-    chunk_rows: Sequence[int] | None = None,
-    threads: int | None = None,
-    buffer_bytes: int | None = None,
-    overwrite: bool = True,
-    device: str | None = None,
-    strict: bool = False,
-    gpu_memory: int | None = None,
-    rows_on_device: bool = False,
-    mask: npt.NDArray[np.uint8] | bool | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    **keywords: Unpack[WriteKeywords],
 ) -> Report:
     """Writes a file atomically.
 
-    `shape` is (bands, height, width). An array is C-contiguous and in native byte order. `target` is a path or an
+    An array is C-contiguous and in native byte order. `target` is a path or an
     object with write(bytes). `chunk_rows` are the row counts of the producer's chunks: the engine requests whole
     chunks, each once.
 
@@ -309,6 +306,19 @@ def write(
     report lists that as a fallback, and with `strict` it is an error.
 
     `progress` receives the rows done and the total; an exception that it raises stops the write.
+    """
+
+def has_window(window: tuple[int, int, int, int], height: int, width: int) -> bool:
+    """Whether a window is inside an image of this size and not empty."""
+
+def within_max_pixels(height: int, width: int, samples: int, max_pixels: int) -> bool:
+    """Whether a read of this many samples of each pixel is within a limit."""
+
+def coalesce(spans: Sequence[tuple[int, int]], gap: int, max_bytes: int) -> list[tuple[int, int, list[int]]]:
+    """Returns ranges (start, stop) that contain all (offset, length) spans, and the indices of the spans in each range.
+
+    Spans with at most `gap` bytes between them share a range of at most `max_bytes` bytes; with a negative gap, no
+    spans are merged.
     """
 
 def read_windows(
@@ -394,6 +404,18 @@ def devices() -> list[dict[str, Any]]:
 def trim_devices() -> bool:
     """Frees the device memory that is cached for later operations. Returns whether there was any."""
 
+def read_again_on_cpu(strict: bool) -> str | None:
+    """Returns the part of a read that the CPU takes over after the device failed as a whole, as reports name it.
+
+    None means that the error of the device is final.
+    """
+
+def write_again_on_cpu(strict: bool) -> str | None:
+    """Returns the part of a write that the CPU takes over after the device failed as a whole, as reports name it.
+
+    None means that the error of the device is final.
+    """
+
 def codecs() -> list[Codec]:
     """Returns the engine's table of codecs: all that it can read; those that it can also write come first."""
 
@@ -410,5 +432,8 @@ def default_threads() -> int: ...
 
 MAX_CLASSES: int
 """Classes are ignored if an image has more than this."""
+
+MAX_PIXELS: int
+"""The default limit of samples in one read: a small compressed file may decode to a very large array."""
 
 __version__: str

@@ -86,7 +86,7 @@ def test_all_of_nvidias_libraries_are_compared_and_timed(simulated, tmp_path):
     for case in result["cases"]:
         assert case["same_pixels"] and not case["fallbacks"], case
         assert case["same_bytes"] is (True if case["decoder"] == "builtin" else None), case
-    assert {name: told["version"] is not None for name, told in result["libraries"].items()} == {
+    assert {name: entry["version"] is not None for name, entry in result["libraries"].items()} == {
         name: True for _, name in LIBRARIES.values()
     }
     # Through cuFile, and for one codec also through host memory.
@@ -105,7 +105,7 @@ def test_missing_library_is_reported_and_the_rest_is_measured(simulated, tmp_pat
     assert run.returncode == 0, run.stderr
     check_schema(result)
     assert found(result) == sorted(cases_of("builtin", OWN))
-    assert all("missing" in told for told in result["libraries"].values())
+    assert all("missing" in entry for entry in result["libraries"].values())
 
 
 def test_compatibility_mode_of_cufile_is_measured_and_labelled(simulated, tmp_path):

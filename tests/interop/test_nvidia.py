@@ -78,8 +78,8 @@ def test_seed3_every_tile_is_read_by_the_library_of_its_codec(codec, dtype, pred
     source, target = tmp_path / "source.tif", tmp_path / "target.tif"
     write_source(source, array)
     flags = ["--compression", codec, "--predictor", predictor, "--tile", TILE]
-    said = on_gpu(simulated, "convert", source, target, *flags, "--encoder", "nvcomp", "--storage", "cufile")
-    assert "compressed by nvCOMP 6.0" in said and "written by cuFile" in said, said
+    output = on_gpu(simulated, "convert", source, target, *flags, "--encoder", "nvcomp", "--storage", "cufile")
+    assert "compressed by nvCOMP 6.0" in output and "written by cuFile" in output, output
     tiles = segments(target)
     down, across = -(-SIZE[0] // TILE), -(-SIZE[1] // TILE)
     assert len(tiles) == down * across
@@ -117,8 +117,8 @@ def cogs(simulated: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
             made = {}
             for storage in ("cufile", "posix"):
                 target = folder / f"{codec}-{dtype}-{interleave}-{storage}.tif"
-                said = on_gpu(simulated, "convert", source, target, *flags, "--storage", storage, "--memory", 1)
-                assert ("written by cuFile" in said) == (storage == "cufile"), said
+                output = on_gpu(simulated, "convert", source, target, *flags, "--storage", storage, "--memory", 1)
+                assert ("written by cuFile" in output) == (storage == "cufile"), output
                 made[storage] = target.read_bytes()
             assert made["cufile"] == made["posix"]
             files[target.stem] = target, array

@@ -78,9 +78,9 @@ class Verdicts:
 def ask_gdal(path: Path) -> tuple[bool, str]:
     command = [GDAL_PYTHON, "-m", GDAL_MODULE, "--full-check=yes", str(path)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, env={"PATH": "/usr/bin:/bin"})
-    said = run.stdout + run.stderr
-    assert "No module named" not in said, f"{said}: run `make setup`"
-    return run.returncode == 0, said
+    output = run.stdout + run.stderr
+    assert "No module named" not in output, f"{output}: run `make setup`"
+    return run.returncode == 0, output
 
 
 def ask_rio_cogeo(path: Path) -> tuple[bool, str]:

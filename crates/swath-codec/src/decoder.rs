@@ -1,12 +1,12 @@
 //! The decoder for the blocks of one image: it decompresses, undoes the predictor and swaps bytes to native order.
 
 use crate::error::{Error, Result};
-use crate::predictor::{self, Predictor};
+use crate::predictor::{Predictor, RowUndo};
 use crate::sample::reverse_bits;
 use crate::shape::Shape;
 use crate::{
-    byteorder, ccitt, color, contain, deflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg, packbits,
-    sgilog, thunderscan, webp, zstd,
+    byteorder, ccitt, color, contain, deflate, inflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg,
+    packbits, sgilog, thunderscan, webp, zstd,
 };
 
 /// A compression scheme with the parameters that its decoder needs.
@@ -179,6 +179,62 @@ impl Scratch {
     }
 }
 
+/// A block of a group, and the buffer for its bytes, which is reused.
+#[derive(Debug, Default)]
+pub struct GroupBlock {
+    bytes: Vec<u8>,
+    outcome: Option<Result<usize>>,
+}
+
+impl GroupBlock {
+    /// Returns the outcome for the block, or `None` if [`Decoder::decompress_group`] has not decompressed a block since
+    /// the last call.
+    pub fn take(&mut self) -> Option<Decompressed<'_>> {
+        let outcome = self.outcome.take()?;
+        Some(Decompressed { bytes: &mut self.bytes, outcome })
+    }
+
+    /// The capacity of the buffer in bytes.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+/// The outcome for one block of a group.
+#[derive(Debug)]
+pub struct Decompressed<'a> {
+    bytes: &'a mut Vec<u8>,
+    outcome: Result<usize>,
+}
+
+impl<'a> Decompressed<'a> {
+    /// Returns the bytes as [`Decoder::decompress`] does.
+    ///
+    /// # Errors
+    /// The reason why the block cannot be decompressed.
+    pub fn bytes(self) -> Result<&'a mut [u8]> {
+        self.outcome.map(|len| &mut self.bytes[..len])
+    }
+
+    /// Returns the bytes and their buffer. The next block gets a new buffer.
+    ///
+    /// # Errors
+    /// The reason why the block cannot be decompressed.
+    pub fn into_vec(self) -> Result<Vec<u8>> {
+        let len = self.outcome?;
+        self.bytes.truncate(len);
+        Ok(std::mem::take(self.bytes))
+    }
+}
+
+/// Makes a buffer at least `len` bytes long. Its content is undefined afterwards.
+fn grow(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.len() < len {
+        // The allocator returns zeroed pages, so pages that the stream does not reach cost nothing.
+        *buffer = vec![0; len];
+    }
+}
+
 impl Decoder {
     /// Whether blocks are stored without compression.
     pub fn is_copy(&self) -> bool {
@@ -213,50 +269,111 @@ impl Decoder {
         block: &'a mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<&'a [u8]> {
-        let result = contain::decoding(self.name, || self.decode_uncontained(src, shape, extent, block, scratch));
-        // A panic can leave a context of a codec in any state.
-        result.inspect_err(|_| *scratch = Scratch::default())
+        let bytes = self.decompress(src, shape, extent, block, scratch)?;
+        self.row_undo(shape)?.block(bytes, &mut scratch.rows)?;
+        Ok(bytes)
     }
 
-    fn decode_uncontained<'a>(
+    /// Decompresses one block as [`decode`](Decoder::decode) does, but does not convert its rows to native samples:
+    /// [`row_undo`](Decoder::row_undo) does that, for a row just before it is used.
+    ///
+    /// # Errors
+    /// Those of [`decode`](Decoder::decode).
+    pub fn decompress<'a>(
         &self,
         src: &'a mut [u8],
         shape: Shape,
         extent: Extent,
         block: &'a mut Vec<u8>,
         scratch: &mut Scratch,
-    ) -> Result<&'a [u8]> {
+    ) -> Result<&'a mut [u8]> {
+        let result = contain::decoding(self.name, || self.decompress_uncontained(src, shape, extent, block, scratch));
+        // A panic can leave a context of a codec in any state.
+        result.inspect_err(|_| *scratch = Scratch::default())
+    }
+
+    fn decompress_uncontained<'a>(
+        &self,
+        src: &'a mut [u8],
+        shape: Shape,
+        extent: Extent,
+        block: &'a mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<&'a mut [u8]> {
         if self.lsb_first && self.codec.has_bit_order() {
             reverse_bits(src);
         }
-        if self.is_copy() && self.subsampling == (1, 1) {
-            return self.copy(src, shape, scratch);
-        }
         let want = shape.len();
+        if self.is_copy() && self.subsampling == (1, 1) {
+            let got = src.len();
+            return src.get_mut(..want).ok_or(Error::Truncated { codec: self.name, got, want });
+        }
         // Only decoding the first rows of a Deflate stream needs room after the requested bytes.
         let slack = if extent == Extent::Top && matches!(self.codec, Codec::Deflate) { deflate::SLACK } else { 0 };
-        if block.len() < want + slack {
-            // The allocator returns zeroed pages, so pages that the stream does not reach cost nothing.
-            *block = vec![0; want + slack];
-        }
+        grow(block, want + slack);
         let block = &mut block[..want + slack];
         if self.codec.is_picture() {
             self.decode_picture(src, shape, block, scratch)?;
         } else if self.subsampling != (1, 1) {
             self.decode_subsampled(src, shape, extent, block, scratch)?;
         } else {
-            self.decompress(src, shape, extent, block, want, scratch)?;
-            predictor::undo(self.predictor, shape, self.big_endian, &mut block[..want], &mut scratch.rows)?;
+            self.decompress_bytes(src, shape, extent, block, want, scratch)?;
         }
-        Ok(&block[..want])
+        Ok(&mut block[..want])
     }
 
-    /// Returns an uncompressed block in place. Its bytes are swapped if the file has the other byte order.
-    fn copy<'a>(&self, src: &'a mut [u8], shape: Shape, scratch: &mut Scratch) -> Result<&'a [u8]> {
-        let (got, want) = (src.len(), shape.len());
-        let block = src.get_mut(..want).ok_or(Error::Truncated { codec: self.name, got, want })?;
-        predictor::undo(Predictor::None, shape, self.big_endian, block, &mut scratch.rows)?;
-        Ok(block)
+    /// Returns the conversion of the rows of a [decompressed](Decoder::decompress) block to native samples.
+    ///
+    /// # Errors
+    /// If the predictor is not defined for these samples.
+    pub fn row_undo(&self, shape: Shape) -> Result<RowUndo> {
+        if self.codec.is_picture() || (self.subsampling != (1, 1)) {
+            Ok(RowUndo::nothing(shape))
+        } else if self.is_copy() {
+            RowUndo::new(Predictor::None, shape, self.big_endian)
+        } else {
+            RowUndo::new(self.predictor, shape, self.big_endian)
+        }
+    }
+
+    /// The number of blocks to decompress at once with [`decompress_group`](Decoder::decompress_group); 1 if the
+    /// codec does not gain from that.
+    pub fn group_size(&self) -> usize {
+        let interleaves = matches!(self.codec, Codec::Deflate) && self.subsampling == (1, 1) && !self.lsb_first;
+        if interleaves { inflate::LANES } else { 1 }
+    }
+
+    /// Whether decompressing this whole block together with others is likely to be faster than alone.
+    pub fn gains(&self, src: &[u8], shape: Shape) -> bool {
+        self.group_size() > 1 && inflate::gains(src.len(), shape.len())
+    }
+
+    /// Decompresses several whole blocks at once. Each has its own outcome: [`GroupBlock::take`].
+    pub fn decompress_group<'a>(
+        &self,
+        blocks: impl Iterator<Item = (&'a [u8], Shape, &'a mut GroupBlock)>,
+        scratch: &mut Scratch,
+    ) {
+        let mut outcomes = Vec::with_capacity(self.group_size());
+        let mut streams = Vec::with_capacity(self.group_size());
+        for (src, shape, GroupBlock { bytes, outcome }) in blocks {
+            let want = shape.len();
+            grow(bytes, want);
+            streams.push(inflate::Stream::new(src, &mut bytes[..want]));
+            outcomes.push((want, outcome));
+        }
+        let decoder = scratch.deflate.get_or_insert_with(deflate::Decoder::new);
+        let Ok(decoded) = contain::decoding(self.name, || Ok(decoder.decode_batch(&mut streams))) else {
+            // After a panic no block has an outcome, so the caller decompresses each alone and finds the bad one.
+            scratch.deflate = None;
+            return;
+        };
+        for ((want, outcome), got) in outcomes.into_iter().zip(decoded) {
+            *outcome = Some(match got {
+                Ok(got) if got < want => Err(Error::Truncated { codec: self.name, got, want }),
+                other => other,
+            });
+        }
     }
 
     /// Decodes a block with a codec that produces samples, not bytes.
@@ -305,7 +422,7 @@ impl Decoder {
             .ok_or(Error::Unsuited { codec: self.name, what: "a block of this size" })?;
         let mut bytes = std::mem::take(&mut scratch.bytes);
         bytes.resize(packed, 0);
-        let result = self.decompress(src, shape, extent, &mut bytes, packed, scratch);
+        let result = self.decompress_bytes(src, shape, extent, &mut bytes, packed, scratch);
         let result = result.and_then(|()| color::expand_subsampled(&bytes, width, height, self.subsampling, block));
         scratch.bytes = bytes;
         result
@@ -313,7 +430,7 @@ impl Decoder {
 
     /// Decompresses the first `want` bytes of a stream. Fewer bytes are an error. `dst` is longer than `want`
     /// only when the first rows of a Deflate stream are decoded.
-    fn decompress(
+    fn decompress_bytes(
         &self,
         src: &[u8],
         shape: Shape,

@@ -12,7 +12,7 @@ use miniz_oxide::inflate::core::inflate_flags::{
 };
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
-use crate::inflate::{Inflater, Stream};
+use crate::inflate::{self, Inflater, Stream};
 use crate::{Error, Result};
 
 const NAME: &str = "Deflate";
@@ -82,9 +82,10 @@ impl Decoder {
     /// faster to decode together are decoded at once: the more streams the better, as long as they fit into the
     /// cache.
     pub fn decode_batch(&mut self, streams: &mut [Stream<'_>]) -> Vec<Result<usize>> {
-        if streams.iter().filter(|stream| stream.gains()).count() >= FEWEST {
+        let gains = |stream: &Stream<'_>| inflate::gains(stream.src.len(), stream.dst.len());
+        if streams.iter().filter(|stream| gains(stream)).count() >= FEWEST {
             let several = self.several.get_or_insert_default();
-            several.decode(streams.iter_mut().filter(|stream| stream.gains()));
+            several.decode(streams.iter_mut().filter(|stream| gains(stream)));
         }
         let decode = |Stream { src, dst, len }: &mut Stream<'_>| match len.take() {
             Some(len) => Ok(len),

@@ -16,7 +16,7 @@ use lane::{Lane, Progress, Refused};
 use table::Tables;
 
 /// The number of streams that are decoded at once.
-const LANES: usize = 4;
+pub const LANES: usize = 4;
 
 /// A stream and the buffer for its decoded bytes.
 #[derive(Debug)]
@@ -34,13 +34,13 @@ impl<'a> Stream<'a> {
     pub fn new(src: &'a [u8], dst: &'a mut [u8]) -> Self {
         Self { src, dst, len: None }
     }
+}
 
-    /// Whether decoding this stream together with others is likely to be faster than libdeflate. Streams that
-    /// compress well consist of long matches. Their speed is limited by copying and not by the table look-ups
-    /// that interleaving overlaps.
-    pub fn gains(&self) -> bool {
-        self.dst.len() / 4 < self.src.len()
-    }
+/// Whether decoding a stream of `len` bytes to at most `decoded` bytes together with other streams is likely to be
+/// faster than libdeflate. Streams that compress well consist of long matches. Their speed is limited by copying
+/// and not by the table look-ups that interleaving overlaps.
+pub fn gains(len: usize, decoded: usize) -> bool {
+    decoded / 4 < len
 }
 
 /// A reusable decoder of several streams.

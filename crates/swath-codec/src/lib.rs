@@ -43,7 +43,7 @@ pub mod zstd;
 
 pub use codecs::{CODECS, CodecInfo, can_decode};
 pub use compress::{CodecOptions, Compress};
-pub use decoder::{Codec, Decoder, Extent, OldJpeg, RowAccess, Scratch};
+pub use decoder::{Codec, Decoder, Decompressed, Extent, GroupBlock, OldJpeg, RowAccess, Scratch};
 pub use encoder::{EncodeScratch, Encoder};
 pub use error::{Error, Result};
 #[cfg(not(feature = "jxl"))]
@@ -52,7 +52,7 @@ pub use excluded::jxl;
 pub use excluded::lzma;
 #[cfg(not(feature = "webp"))]
 pub use excluded::webp;
-pub use predictor::Predictor;
+pub use predictor::{Predictor, RowUndo};
 pub use sample::DType;
 pub use shape::Shape;
 pub use swath_tiff::SampleFormat;

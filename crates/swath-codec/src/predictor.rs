@@ -68,12 +68,87 @@ impl Predictor {
 }
 
 /// The operations on each row, after all checks of the shape.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum Steps {
     Swap,
     Integers { width: usize },
     BitString,
     Planes { width: usize },
+}
+
+/// Converts the rows of a decompressed block to native samples: undoes the predictor and swaps bytes. Each row is
+/// converted once, in any order.
+#[derive(Debug, Clone, Copy)]
+pub struct RowUndo {
+    /// `None` if the rows are native samples already.
+    steps: Option<Steps>,
+    shape: Shape,
+    big_endian: bool,
+}
+
+impl RowUndo {
+    /// Returns the conversion of rows with a predictor, in the byte order of the file.
+    ///
+    /// # Errors
+    /// If the predictor is not defined for these samples.
+    pub fn new(predictor: Predictor, shape: Shape, big_endian: bool) -> Result<Self> {
+        Ok(Self { steps: Some(predictor.steps(shape)?), shape, big_endian })
+    }
+
+    /// Returns the conversion of rows that are native samples already, which does nothing.
+    pub fn nothing(shape: Shape) -> Self {
+        Self { steps: None, shape, big_endian: false }
+    }
+
+    /// Converts one row. The result is `row` or `scratch`.
+    pub fn row<'a>(&self, row: &'a mut [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        match self.steps {
+            Some(Steps::Planes { width }) => {
+                sum::accumulate(1, self.shape.samples, row);
+                scratch.resize(row.len(), 0);
+                planes::join(width, row, scratch);
+                scratch
+            }
+            _ => {
+                self.row_in_place(row, scratch);
+                row
+            }
+        }
+    }
+
+    /// Converts all rows of a block in place.
+    ///
+    /// # Errors
+    /// If the block does not have the length that its shape requires.
+    pub fn block(&self, block: &mut [u8], scratch: &mut Vec<u8>) -> Result<()> {
+        for_each_row(self.shape, block, |row| self.row_in_place(row, scratch))
+    }
+
+    fn row_in_place(&self, row: &mut [u8], scratch: &mut Vec<u8>) {
+        let (stride, bits) = (self.shape.samples, self.shape.bits);
+        match self.steps {
+            None => {}
+            Some(Steps::Swap) => byteorder::swap_block(self.shape, self.big_endian, row),
+            Some(Steps::Integers { width }) => {
+                if byteorder::is_foreign(self.big_endian) {
+                    byteorder::swap_in_place(width, row);
+                }
+                sum::accumulate(width, stride, row);
+            }
+            Some(Steps::BitString) => {
+                for at in stride..self.shape.width * stride {
+                    let sum = get_bits(row, at - stride, bits).wrapping_add(get_bits(row, at, bits));
+                    put_bits(row, at, bits, sum);
+                }
+            }
+            Some(Steps::Planes { width }) => {
+                sum::accumulate(1, stride, row);
+                scratch.clear();
+                scratch.extend_from_slice(row);
+                planes::join(width, scratch, row);
+            }
+        }
+    }
 }
 
 /// Undoes the predictor on a decoded block. The samples are in the byte order of the file before the call and
@@ -91,29 +166,7 @@ pub fn undo(
     block: &mut [u8],
     scratch: &mut Vec<u8>,
 ) -> Result<()> {
-    let steps = predictor.steps(shape)?;
-    let (stride, bits) = (shape.samples, shape.bits);
-    for_each_row(shape, block, |row| match steps {
-        Steps::Swap => byteorder::swap_block(shape, big_endian, row),
-        Steps::Integers { width } => {
-            if byteorder::is_foreign(big_endian) {
-                byteorder::swap_in_place(width, row);
-            }
-            sum::accumulate(width, stride, row);
-        }
-        Steps::BitString => {
-            for at in stride..shape.width * stride {
-                let sum = get_bits(row, at - stride, bits).wrapping_add(get_bits(row, at, bits));
-                put_bits(row, at, bits, sum);
-            }
-        }
-        Steps::Planes { width } => {
-            sum::accumulate(1, stride, row);
-            scratch.clear();
-            scratch.extend_from_slice(row);
-            planes::join(width, scratch, row);
-        }
-    })
+    RowUndo::new(predictor, shape, big_endian)?.block(block, scratch)
 }
 
 /// Applies the predictor to a block. The samples are in the byte order of this machine before the call and in
@@ -300,6 +353,14 @@ mod tests {
                         let stored = noise(shape.len());
                         let mut block = stored.clone();
                         undo(predictor, shape, big_endian, &mut block, &mut scratch).expect("defined");
+                        let rows = RowUndo::new(predictor, shape, big_endian).expect("defined");
+                        let mut by_row = stored.clone();
+                        for (row, expected) in by_row
+                            .chunks_exact_mut(shape.row_bytes().max(1))
+                            .zip(block.chunks_exact(shape.row_bytes().max(1)))
+                        {
+                            assert!(rows.row(row, &mut scratch) == expected, "{predictor:?} {shape:?} row by row");
+                        }
                         apply(predictor, shape, big_endian, &mut block, &mut scratch).expect("defined");
                         assert!(block == stored, "{predictor:?} {shape:?} big endian {big_endian}");
                     }

@@ -1,13 +1,61 @@
-//! Batches of compressed blocks: one contiguous buffer with spans.
+//! Merges neighbouring byte ranges into one read ([`MergeRule`]), and holds batches of compressed blocks: one
+//! contiguous buffer with spans.
 
 use std::io;
 use std::ops::Range;
 
 use crate::Span;
 
-/// Ranges with at most this gap are merged into one read: reading one extra page is cheaper than a second
-/// request. This also covers the leaders and trailers between the tiles of a COG.
-const MERGE_GAP: u64 = 4096;
+/// Which neighbouring ranges become one read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MergeRule {
+    /// The most bytes between two ranges that are merged. `None` merges no ranges.
+    pub gap: Option<u64>,
+    /// The most bytes of a merged range.
+    pub max_bytes: u64,
+}
+
+impl MergeRule {
+    /// The rule for the blocks of a batch: reading one extra page is cheaper than a second request. This also
+    /// covers the leaders and trailers between the tiles of a COG.
+    pub const BATCH: MergeRule = MergeRule { gap: Some(4096), max_bytes: u64::MAX };
+
+    /// Returns the range that contains `run` and `next`, which does not start before `run`; `None` if they
+    /// stay separate.
+    fn join(&self, run: Span, next: Span) -> Option<Span> {
+        let run_end = run.offset.saturating_add(run.len);
+        let between = next.offset.saturating_sub(run_end);
+        let len = run_end.max(next.offset.saturating_add(next.len)) - run.offset;
+        (between <= self.gap? && len <= self.max_bytes).then_some(Span { offset: run.offset, len })
+    }
+}
+
+/// A range to read, and the requested spans that lie in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergedRange {
+    /// The range of the file.
+    pub span: Span,
+    /// The indices of the spans in the request, by their offset.
+    pub members: Vec<usize>,
+}
+
+/// Returns the ranges that contain all `spans`, by their offset. The spans may overlap and come in any order.
+pub fn coalesce(spans: &[Span], rule: MergeRule) -> Vec<MergedRange> {
+    let mut order: Vec<usize> = (0..spans.len()).collect();
+    order.sort_by_key(|&i| (spans[i].offset, spans[i].len));
+    let mut ranges: Vec<MergedRange> = Vec::new();
+    for i in order {
+        let last = ranges.last_mut();
+        match last.and_then(|last| rule.join(last.span, spans[i]).map(|span| (last, span))) {
+            Some((last, span)) => {
+                last.span = span;
+                last.members.push(i);
+            }
+            None => ranges.push(MergedRange { span: spans[i], members: vec![i] }),
+        }
+    }
+    ranges
+}
 
 /// The bytes of several blocks in one buffer, which is reused for every batch.
 #[derive(Debug, Default)]
@@ -40,12 +88,12 @@ impl Batch {
     /// Returns how many of the first `spans` fit in `budget` bytes: at least one, and all of them for most
     /// files. Blocks may overlap, so the size of the file does not bound their sum.
     pub fn affordable(spans: &[Span], budget: u64) -> usize {
-        let (mut used, mut end) = (0_u64, 0_u64);
+        let (mut used, mut last) = (0_u64, None);
         for (i, span) in spans.iter().enumerate().filter(|(_, span)| !span.is_sparse()) {
             // Merging also reads the gap between two blocks, which takes space too.
-            let gap = span.offset.checked_sub(end).filter(|&gap| used > 0 && gap <= MERGE_GAP).unwrap_or(0);
-            used = used.saturating_add(gap).saturating_add(span.len);
-            end = span.offset.saturating_add(span.len);
+            let merged = last.and_then(|last: Span| Some(next_in_batch(last, *span)?.len - last.len));
+            used = used.saturating_add(merged.unwrap_or(span.len));
+            last = Some(*span);
             if used > budget {
                 return i.max(1);
             }
@@ -69,6 +117,12 @@ impl Batch {
     }
 }
 
+/// Returns the range of `run` and the span after it if one read brings both into a batch. A span that begins
+/// before the end of `run` needs bytes of its own, because some codecs decode in place.
+fn next_in_batch(run: Span, next: Span) -> Option<Span> {
+    if next.offset < run.offset.saturating_add(run.len) { None } else { MergeRule::BATCH.join(run, next) }
+}
+
 /// The reads that bring some spans into one buffer. Neighbours in ascending file order are merged into one
 /// read.
 #[derive(Debug, Default)]
@@ -87,13 +141,10 @@ impl Fetch {
         let mut fetch = Fetch { ranges: Vec::with_capacity(spans.len()), ..Fetch::default() };
         for span in spans {
             let merged = match fetch.reads.last_mut() {
-                Some((run, start)) if !span.is_sparse() => {
-                    let end = run.offset + run.len;
-                    (span.offset >= end && span.offset - end <= MERGE_GAP).then(|| {
-                        run.len = span.offset + span.len - run.offset;
-                        *start + (span.offset - run.offset) as usize
-                    })
-                }
+                Some((run, start)) if !span.is_sparse() => next_in_batch(*run, *span).map(|both| {
+                    *run = both;
+                    *start + (span.offset - run.offset) as usize
+                }),
                 _ => None,
             };
             let len = usize::try_from(span.len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
@@ -182,6 +233,23 @@ mod tests {
     fn neighbours_are_merged_and_distant_or_descending_spans_are_not() {
         let (_, reads) = fill(&[(100, 50), (158, 20), (10_000, 5), (90, 10)]);
         assert_eq!(reads, [(100, 78), (10_000, 5), (90, 10)]);
+    }
+
+    #[test]
+    fn ranges_are_merged_in_any_order_up_to_the_gap_and_the_cap() {
+        let merge = |spans: &[(u64, u64)], gap, max_bytes| -> Vec<(u64, u64, Vec<usize>)> {
+            let spans: Vec<Span> = spans.iter().map(|&(offset, len)| Span { offset, len }).collect();
+            let ranges = coalesce(&spans, MergeRule { gap, max_bytes });
+            ranges.into_iter().map(|range| (range.span.offset, range.span.len, range.members)).collect()
+        };
+        let spans = [(30, 5), (0, 10), (12, 8), (14, 2)];
+        assert_eq!(merge(&spans, Some(2), 100), [(0, 20, vec![1, 2, 3]), (30, 5, vec![0])]);
+        assert_eq!(merge(&spans, Some(10), 100), [(0, 35, vec![1, 2, 3, 0])]);
+        assert_eq!(merge(&spans, Some(10), 34), [(0, 20, vec![1, 2, 3]), (30, 5, vec![0])]);
+        assert_eq!(merge(&spans, Some(1), 100), [(0, 10, vec![1]), (12, 8, vec![2, 3]), (30, 5, vec![0])]);
+        assert_eq!(merge(&spans, None, 100).len(), 4);
+        assert_eq!(merge(&[], Some(1), 1), []);
+        assert_eq!(merge(&[(u64::MAX, 9), (0, 1)], Some(u64::MAX), 4).len(), 2);
     }
 
     #[test]

@@ -12,12 +12,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use swath::device::DeviceRaster;
 use swath::read::Cancel;
-use swath::{DType, Error, RowSource};
+use swath::{DType, Error, FallbackPolicy, RowSource};
 use swath_gpu::Api;
 
 use crate::array::{Bytes, named as dtype_named};
 use crate::errors::to_python;
-use crate::file::{File, Wish};
+use crate::file::{File, ReadKeywords};
 use crate::{report, waiting};
 
 use self::dlpack::Kept;
@@ -28,11 +28,11 @@ pub(crate) use self::opened::named;
 pub(crate) fn read<'py>(
     py: Python<'py>,
     file: &File,
-    wish: &Wish<'_>,
+    keywords: &ReadKeywords,
     device: &str,
 ) -> PyResult<(DeviceArray, Bound<'py, PyDict>)> {
     let cancel = Cancel::new();
-    let request = wish.request(&cancel)?;
+    let request = keywords.request(&cancel)?;
     let dtype = file.image().dtype();
     let (raster, done) = waiting::run(py, usize::MAX, &cancel, || {
         if dtype.widened() != dtype {
@@ -42,6 +42,23 @@ pub(crate) fn read<'py>(
         file.image().read_to_device(&request, &opened::gpu_named(device)?)
     })?;
     Ok((DeviceArray { raster }, report::of_read(py, &done)?))
+}
+
+/// The policy that Python calls strict or not.
+pub(crate) fn fallback_policy(strict: bool) -> FallbackPolicy {
+    if strict { FallbackPolicy::Strict } else { FallbackPolicy::Auto }
+}
+
+/// The part of a read that the CPU takes over after the device failed as a whole; None if the error is final.
+#[pyfunction]
+pub(crate) fn read_again_on_cpu(strict: bool) -> Option<&'static str> {
+    fallback_policy(strict).read_again_on_cpu()
+}
+
+/// The part of a write that the CPU takes over after the device failed as a whole; None if the error is final.
+#[pyfunction]
+pub(crate) fn write_again_on_cpu(strict: bool) -> Option<&'static str> {
+    fallback_policy(strict).write_again_on_cpu()
 }
 
 /// Copy the rows of a raster to the host, all bands of each pixel side by side.

@@ -11,14 +11,14 @@ use pyo3::types::PyDict;
 use swath::dataset::MaskOrigin;
 use swath::io::{LocalFile, Memory};
 use swath::read::{BlockCache, Cancel};
-use swath::{DType, Dataset, FallbackPolicy, Image, Layout, Limits, ReadReport, ReadRequest};
+use swath::{DType, Dataset, Image, Layout, Limits, ReadReport, ReadRequest};
 use swath_codec::sample::widen_complex_int;
 
 use crate::array::Bytes;
 use crate::device::DeviceArray;
 use crate::errors::{exception_of, to_python};
 use crate::ranges::Ranges;
-use crate::{describe, device, report, waiting};
+use crate::{describe, device, keywords, report, waiting};
 
 /// Row start, column start, row stop, column stop.
 pub(crate) type Window = (i64, i64, i64, i64);
@@ -84,8 +84,8 @@ impl File {
 
 /// Decoded blocks of all files that are open: 5 % of the memory, as GDAL has it, and at most 1 GiB. `SWATH_CACHE_BYTES` changes it.
 pub(crate) static CACHE: LazyLock<BlockCache> = LazyLock::new(|| {
-    let told = std::env::var("SWATH_CACHE_BYTES").ok().and_then(|text| text.trim().parse().ok());
-    BlockCache::new(told.unwrap_or_else(|| (memory() / 20).min(1 << 30)))
+    let configured = std::env::var("SWATH_CACHE_BYTES").ok().and_then(|text| text.trim().parse().ok());
+    BlockCache::new(configured.unwrap_or_else(|| (memory() / 20).min(1 << 30)))
 });
 
 /// The memory of the machine; where nobody says, as much as a small one has.
@@ -102,21 +102,54 @@ impl Drop for File {
     }
 }
 
-/// What to read, as Python says it.
-#[derive(Default)]
-pub(crate) struct Wish<'a> {
+/// What to read and how: the keyword arguments of `read_into` and `read_to_device`, `ReadKeywords` in `_swath.pyi`.
+pub(crate) struct ReadKeywords {
     pub(crate) window: Option<Window>,
     pub(crate) bands: Option<Vec<usize>>,
     pub(crate) level: usize,
     pub(crate) bands_last: bool,
     pub(crate) threads: Option<usize>,
     pub(crate) max_pixels: Option<u64>,
-    pub(crate) device: Option<&'a str>,
+    pub(crate) device: Option<String>,
     pub(crate) strict: bool,
 }
 
-impl Wish<'_> {
-    /// The request of it.
+impl Default for ReadKeywords {
+    fn default() -> ReadKeywords {
+        ReadKeywords {
+            window: None,
+            bands: None,
+            level: 0,
+            bands_last: true,
+            threads: None,
+            max_pixels: None,
+            device: None,
+            strict: false,
+        }
+    }
+}
+
+impl ReadKeywords {
+    fn new(function: &'static str, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<ReadKeywords> {
+        let mut read = ReadKeywords::default();
+        keywords::for_each(function, keywords, |keyword| {
+            match keyword.name {
+                "window" => read.window = keyword.value()?,
+                "bands" => read.bands = keyword.value()?,
+                "level" => read.level = keyword.value()?,
+                "bands_last" => read.bands_last = keyword.value()?,
+                "threads" => read.threads = keyword.value()?,
+                "max_pixels" => read.max_pixels = keyword.value()?,
+                "device" => read.device = keyword.value()?,
+                "strict" => read.strict = keyword.value()?,
+                _ => return Err(keyword.unknown()),
+            }
+            Ok(())
+        })?;
+        Ok(read)
+    }
+
+    /// The request for the engine.
     pub(crate) fn request(&self, cancel: &Cancel) -> PyResult<ReadRequest<'static>> {
         let mut request = ReadRequest::new().level(self.level).cancel(cancel).cache(&CACHE);
         request = request.layout(if self.bands_last { Layout::BandsLast } else { Layout::BandsFirst });
@@ -134,10 +167,10 @@ impl Wish<'_> {
         let mut limits = Limits::from_env();
         limits.max_pixels = self.max_pixels.unwrap_or(limits.max_pixels);
         request = request.limits(limits);
-        if let Some(name) = self.device {
+        if let Some(name) = &self.device {
             request = request.device(device::named(name).map_err(to_python)?);
         }
-        Ok(request.fallback(if self.strict { FallbackPolicy::Strict } else { FallbackPolicy::Auto }))
+        Ok(request.fallback(device::fallback_policy(self.strict)))
     }
 }
 
@@ -203,30 +236,21 @@ impl File {
     }
 
     /// Decode into an array.
-    #[pyo3(signature = (out, *, window = None, bands = None, level = 0, bands_last = true, threads = None, max_pixels = None,
-                        device = None, strict = false))]
-    #[expect(clippy::too_many_arguments, reason = "they are the keywords of a Python function")]
+    #[pyo3(signature = (out, **keywords))]
     fn read_into<'py>(
         &self,
         py: Python<'py>,
         out: &Bound<'_, PyUntypedArray>,
-        window: Option<Window>,
-        bands: Option<Vec<usize>>,
-        level: usize,
-        bands_last: bool,
-        threads: Option<usize>,
-        max_pixels: Option<u64>,
-        device: Option<&str>,
-        strict: bool,
+        keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyDict>> {
+        let keywords = ReadKeywords::new("read_into", keywords)?;
         let bytes = Bytes::writable(out)?;
         if bytes.dtype != self.dtype() {
             let (found, wanted) = (bytes.dtype.name(), self.dtype().name());
             return Err(PyValueError::new_err(format!("the array holds {found}, the file has {wanted} samples")));
         }
         let cancel = Cancel::new();
-        let wish = Wish { window, bands, level, bands_last, threads, max_pixels, device, strict };
-        let request = wish.request(&cancel)?;
+        let request = keywords.request(&cancel)?;
         let done = waiting::run(py, bytes.len, &cancel, || {
             // SAFETY: the array is alive and writable until the call ends. That nobody else uses it meanwhile is for the caller to see to,
             // as with every function that fills an array without the GIL.
@@ -236,22 +260,15 @@ impl File {
     }
 
     /// Decode onto a device, where the pixels stay.
-    #[pyo3(signature = (*, window = None, bands = None, level = 0, bands_last = true, max_pixels = None, device = "cuda",
-                        strict = false))]
-    #[expect(clippy::too_many_arguments, reason = "they are the keywords of a Python function")]
+    #[pyo3(signature = (**keywords))]
     fn read_to_device<'py>(
         &self,
         py: Python<'py>,
-        window: Option<Window>,
-        bands: Option<Vec<usize>>,
-        level: usize,
-        bands_last: bool,
-        max_pixels: Option<u64>,
-        device: &str,
-        strict: bool,
+        keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<(DeviceArray, Bound<'py, PyDict>)> {
-        let wish = Wish { window, bands, level, bands_last, threads: None, max_pixels, device: None, strict };
-        device::read(py, self, &wish, device)
+        let mut keywords = ReadKeywords::new("read_to_device", keywords)?;
+        let device = keywords.device.take();
+        device::read(py, self, &keywords, device.as_deref().unwrap_or("cuda"))
     }
 
     /// Which pixels are valid, 255 or 0, by a mask in the file or beside it; False when there is none, and `out` is as it was.
@@ -268,8 +285,8 @@ impl File {
             return Ok(false);
         }
         let cancel = Cancel::new();
-        let wish = Wish { window, level, ..Wish::default() };
-        let request = wish.request(&cancel)?;
+        let keywords = ReadKeywords { window, level, ..ReadKeywords::default() };
+        let request = keywords.request(&cancel)?;
         let mask = waiting::run(py, bytes.len, &cancel, || self.image.read_mask(&request))?;
         if bytes.dtype != DType::U8 || bytes.len != mask.values.len() {
             return Err(PyValueError::new_err(format!("the mask has {} bytes, out {}", mask.values.len(), bytes.len)));

@@ -5,12 +5,14 @@
 //! progress) happen in the thread that called, so that interrupts and schedulers behave as they do everywhere else in Python.
 
 mod array;
+mod bounds;
 mod crs;
 mod describe;
 mod device;
 mod errors;
 mod features;
 mod file;
+mod keywords;
 mod metadata;
 mod nodata;
 mod options;
@@ -28,9 +30,13 @@ use pyo3::prelude::*;
 fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("MAX_CLASSES", swath::tiff::pam::MAX_CLASSES)?;
+    module.add("MAX_PIXELS", swath::Limits::default().max_pixels)?;
     module.add_class::<file::File>()?;
     module.add_class::<device::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::has_window, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::within_max_pixels, module)?)?;
+    module.add_function(wrap_pyfunction!(ranges::coalesce, module)?)?;
     module.add_function(wrap_pyfunction!(windows::read_windows, module)?)?;
     module.add_function(wrap_pyfunction!(pixels::unpack, module)?)?;
     module.add_function(wrap_pyfunction!(pixels::contains, module)?)?;
@@ -49,6 +55,8 @@ fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crs::geo_keys_of_crs, module)?)?;
     module.add_function(wrap_pyfunction!(features::devices, module)?)?;
     module.add_function(wrap_pyfunction!(device::opened::trim_devices, module)?)?;
+    module.add_function(wrap_pyfunction!(device::read_again_on_cpu, module)?)?;
+    module.add_function(wrap_pyfunction!(device::write_again_on_cpu, module)?)?;
     module.add_function(wrap_pyfunction!(features::codecs, module)?)?;
     module.add_function(wrap_pyfunction!(features::features, module)?)?;
     module.add_function(wrap_pyfunction!(features::resampling_methods, module)?)?;

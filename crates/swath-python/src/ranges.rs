@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use swath::io::{Fetch, ReadAt, Source};
+use swath::io::{Fetch, MergeRule, ReadAt, Source, Span};
 
 /// An object with `name`, `size`, `fetch` and `sibling`.
 #[derive(Debug)]
@@ -90,4 +90,15 @@ impl Source for Ranges {
             Err(error) => Err(swath::io::Error::Open { path: name.into(), cause: std::io::Error::other(error) }),
         }
     }
+}
+
+/// Returns the ranges (start, stop) that contain all (offset, length) spans, and the indices of the spans in each. Spans with at most
+/// `gap` bytes between them share a range of at most `max_bytes` bytes; with a negative gap, no spans are merged.
+#[pyfunction]
+pub(crate) fn coalesce(spans: Vec<(u64, u64)>, gap: i64, max_bytes: u64) -> Vec<(u64, u64, Vec<usize>)> {
+    let spans: Vec<Span> = spans.into_iter().map(|(offset, len)| Span { offset, len }).collect();
+    let rule = MergeRule { gap: u64::try_from(gap).ok(), max_bytes };
+    let ranges = swath::io::coalesce(&spans, rule);
+    let stop = |span: Span| span.offset.saturating_add(span.len);
+    ranges.into_iter().map(|range| (range.span.offset, stop(range.span), range.members)).collect()
 }

@@ -3,6 +3,7 @@
 //! So a producer of rows runs where the user called, with the user's dask scheduler and context, and Ctrl-C ends it as it ends any other
 //! Python code.
 
+mod keywords;
 mod mask;
 
 use std::io::Write;
@@ -17,7 +18,7 @@ use pyo3::types::{PyBytes, PyDict};
 use swath::device::{DeviceRaster, Gpu};
 use swath::read::{Cancel, Progress};
 use swath::write::ImageShape;
-use swath::{ArraySource, Device, Error, FallbackPolicy, Layout, RowSource, WriteConfig, WritePlan, WriteReport};
+use swath::{ArraySource, Device, Error, Layout, RowSource, WriteConfig, WritePlan, WriteReport};
 use swath_gpu::Api;
 
 use crate::array::{Bytes, named};
@@ -27,37 +28,23 @@ use crate::options::options;
 use crate::waiting::{Failure, LOOK, contained};
 use crate::{device, report};
 
+use self::keywords::WriteKeywords;
 use self::mask::{Mask, MaskedRaster};
 
 /// Write a file, complete or not at all.
 #[pyfunction]
-#[pyo3(signature = (target, source, *, shape, dtype, bands_last = true, options, chunk_rows = None, threads = None,
-                    buffer_bytes = None, overwrite = true, device = None, strict = false, gpu_memory = None,
-                    rows_on_device = false, mask = None, progress = None))]
-#[expect(clippy::too_many_arguments, reason = "they are the keywords of a Python function")]
+#[pyo3(signature = (target, source, **keywords))]
 pub(crate) fn write<'py>(
     py: Python<'py>,
     target: &Bound<'py, PyAny>,
     source: &Bound<'py, PyAny>,
-    shape: (usize, u64, u64),
-    dtype: &str,
-    bands_last: bool,
-    options: &Bound<'py, PyDict>,
-    chunk_rows: Option<Vec<u64>>,
-    threads: Option<usize>,
-    buffer_bytes: Option<u64>,
-    overwrite: bool,
-    device: Option<&str>,
-    strict: bool,
-    gpu_memory: Option<u64>,
-    rows_on_device: bool,
-    mask: Option<Bound<'py, PyAny>>,
-    progress: Option<Bound<'py, PyAny>>,
+    keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let dtype = named(dtype)?;
-    let (bands, height, width) = shape;
-    let mask = Mask::of(mask.as_ref(), height, width)?;
-    let options = self::options(options, dtype)?.mask(mask.is_written());
+    let keywords = WriteKeywords::new(py, keywords)?;
+    let dtype = named(&keywords.dtype)?;
+    let (bands, height, width) = keywords.shape;
+    let mask = Mask::of(keywords.mask.as_ref(), height, width)?;
+    let options = options(&keywords.options, dtype)?.mask(mask.is_written());
     let image_shape = ImageShape::new(height, width, bands, dtype);
     let plan = WritePlan::new(image_shape, options).map_err(plan_to_python)?;
     let cancel = Cancel::new();
@@ -74,44 +61,44 @@ pub(crate) fn write<'py>(
         }
     };
     // Opening a device for the first time takes a while.
+    let device = keywords.device.as_deref();
     let write_device = py.detach(|| device.map_or(Ok(Device::Cpu), device::named)).map_err(to_python)?;
     let mut config = WriteConfig::new()
-        .overwrite(overwrite)
-        .threads(threads)
-        .buffer_bytes(buffer_bytes)
+        .overwrite(keywords.overwrite)
+        .threads(keywords.threads)
+        .buffer_bytes(keywords.buffer_bytes)
         .device(&write_device)
-        .fallback(if strict { FallbackPolicy::Strict } else { FallbackPolicy::Auto })
-        .gpu_memory_budget(gpu_memory)
+        .fallback(device::fallback_policy(keywords.strict))
+        .gpu_memory_budget(keywords.gpu_memory)
         .cancel(&cancel);
-    if progress.is_some() {
+    if keywords.progress.is_some() {
         config = config.progress(&show);
     }
     let target = match target.extract::<std::path::PathBuf>() {
         Ok(path) => Target::Path(path),
         Err(_) => Target::Object(target.clone().unbind()),
     };
-    let image = Expected { dtype, bands, rows: height, cols: width, bands_last };
-    let caller = Caller { image, producer: None, target: None, progress };
+    let image = Expected { dtype, bands, rows: height, cols: width, bands_last: keywords.bands_last };
+    let caller = Caller { image, producer: None, target: None, progress: keywords.progress };
+    let job = Job { plan: &plan, target: &target, config: &config, ask, asked, cancel: &cancel };
     let report = if let Ok(array) = source.cast::<PyUntypedArray>() {
-        let source = array_source(array, &image, mask.for_array()?)?;
-        caller.serve(py, &plan, source, &target, &config, ask, &asked, &cancel)?
+        caller.serve(py, job, array_source(array, &image, mask.for_array()?)?)?
     } else if let Some(raster) = raster_of(source, &image)? {
         // The device that holds the pixels encodes them, unless the caller names another one.
         let device = if device.is_none() { raster.gpu().into() } else { write_device };
         // SAFETY: as for the samples in `array_source`.
         let mask = mask.for_array()?.map(|mask| unsafe { mask.slice() });
-        let source = MaskedRaster { raster, mask };
-        caller.serve(py, &plan, source, &target, &config.device(device), ask, &asked, &cancel)?
+        let config = config.clone().device(device);
+        caller.serve(py, Job { config: &config, ..job }, MaskedRaster { raster, mask })?
     } else if source.is_callable() {
         let rows = Rows {
-            ask: ask.clone(),
+            ask: job.ask.clone(),
             shape: image_shape,
-            ends: chunk_ends(&chunk_rows.unwrap_or_default(), height)?,
+            ends: chunk_ends(&keywords.chunk_rows, height)?,
             // The engine takes pixels with a mask on the host only.
-            on_device: !mask.for_rows()? && rows_on_device,
+            on_device: !mask.for_rows()? && keywords.rows_on_device,
         };
-        let caller = Caller { producer: Some(source.clone()), ..caller };
-        caller.serve(py, &plan, rows, &target, &config, ask, &asked, &cancel)?
+        Caller { producer: Some(source.clone()), ..caller }.serve(py, job, rows)?
     } else {
         return Err(PyTypeError::new_err("the source is neither an array nor a function that makes rows"));
     };
@@ -258,6 +245,16 @@ impl Write for Writer {
     }
 }
 
+/// One write: what the engine needs for it, and both ends of the channel between the engine and the calling thread.
+struct Job<'a, 'b> {
+    plan: &'a WritePlan,
+    target: &'a Target,
+    config: &'a WriteConfig<'b>,
+    ask: Sender<Ask>,
+    asked: Receiver<Ask>,
+    cancel: &'a Cancel,
+}
+
 /// The calling thread's side.
 struct Caller<'py> {
     /// What is written.
@@ -269,18 +266,8 @@ struct Caller<'py> {
 
 impl<'py> Caller<'py> {
     /// Let the engine work, and do what it asks for until it is done.
-    #[expect(clippy::too_many_arguments, reason = "both ends of one conversation")]
-    fn serve<S: RowSource>(
-        mut self,
-        py: Python<'py>,
-        plan: &WritePlan,
-        mut source: S,
-        target: &Target,
-        config: &WriteConfig<'_>,
-        ask: Sender<Ask>,
-        asked: &Receiver<Ask>,
-        cancel: &Cancel,
-    ) -> PyResult<WriteReport> {
+    fn serve<S: RowSource>(mut self, py: Python<'py>, job: Job<'_, '_>, mut source: S) -> PyResult<WriteReport> {
+        let Job { plan, target, config, ask, asked, cancel } = job;
         if let Target::Object(object) = target {
             self.target = Some(object.bind(py).clone());
         }
@@ -298,7 +285,7 @@ impl<'py> Caller<'py> {
             let mut raised = None;
             loop {
                 // The receiver stays in this thread; only the waiting is done without the GIL.
-                let asked = Listening(asked);
+                let asked = Listening(&asked);
                 match py.detach(move || asked.next()) {
                     Ok(Ask::Done(done)) => return raised.map_or_else(|| done.map_err(Failure::into_python), Err),
                     Ok(Ask::Progress(progress, answer)) => {

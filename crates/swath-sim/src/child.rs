@@ -153,10 +153,10 @@ pub fn rerun(test: &str, libraries: &Path, variables: &[(&str, &str)]) -> bool {
     child.args(["--exact", test, "--nocapture", "--test-threads", "1"]);
     child.env(CHILD, test).env("LD_LIBRARY_PATH", path).envs(variables.iter().copied());
     let output = child.output().expect("the program of the test can be started again");
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{test} failed on the simulator ({}):\n{said}\n{complained}",
+        output.status.success() && stdout.contains("1 passed"),
+        "{test} failed on the simulator ({}):\n{stdout}\n{stderr}",
         output.status
     );
     false

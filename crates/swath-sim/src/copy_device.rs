@@ -34,7 +34,7 @@ struct Memory {
     buffers: HashMap<Handle, Vec<u8>>,
     held: u64,
     /// The number of allocations requested so far. It is also the last handle, so that no handle is used twice.
-    asked: u64,
+    allocations: u64,
 }
 
 impl Default for CopyDevice {
@@ -114,13 +114,13 @@ unsafe impl Device for CopyDevice {
 
     fn allocate(&self, stage: &'static str, bytes: u64) -> Result<Handle> {
         let mut memory = lock(&self.memory);
-        memory.asked += 1;
+        memory.allocations += 1;
         let held = memory.held.checked_add(bytes).filter(|&held| held <= self.info.memory);
-        let held = held.filter(|_| self.failing != Some(memory.asked));
+        let held = held.filter(|_| self.failing != Some(memory.allocations));
         let made = held.and_then(|held| Some((held, filled(bytes, POISON)?)));
         let (held, buffer) = made.ok_or(Error::OutOfMemory { stage, needed: bytes })?;
         memory.held = held;
-        let handle = memory.asked;
+        let handle = memory.allocations;
         memory.buffers.insert(handle, buffer);
         Ok(handle)
     }

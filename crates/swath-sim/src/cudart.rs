@@ -10,7 +10,7 @@ const VERSION: u32 = 12_090;
 
 /// Returns the version in the notation of nvCOMP: 12090 is 12.9.
 pub(crate) fn version() -> u32 {
-    env::var("SWATH_SIM_CUDART").ok().and_then(|text| told(&text, file().as_deref())).unwrap_or(VERSION)
+    env::var("SWATH_SIM_CUDART").ok().and_then(|text| version_for(&text, file().as_deref())).unwrap_or(VERSION)
 }
 
 /// Returns the version as nvJPEG and nvJPEG2000 report it.
@@ -20,7 +20,7 @@ pub(crate) fn parts() -> [c_int; 3] {
 }
 
 /// Parses a text such as `13000` or `13000@folder` and returns the version for a library in this file.
-fn told(text: &str, file: Option<&Path>) -> Option<u32> {
+fn version_for(text: &str, file: Option<&Path>) -> Option<u32> {
     let (number, folder) = text.split_once('@').map_or((text, None), |(number, folder)| (number, Some(folder)));
     let means = folder.is_none_or(|folder| file.is_some_and(|file| file.starts_with(folder)));
     number.parse().ok().filter(|_| means)
@@ -52,10 +52,10 @@ mod tests {
     #[test]
     fn version_is_that_of_all_copies_or_of_those_in_a_folder() {
         let file = Some(Path::new("/opt/cu13/lib/libnvcomp.so.6"));
-        assert_eq!(told("13000", file), Some(13_000));
-        assert_eq!(told("13000@/opt/cu13", file), Some(13_000));
-        assert_eq!(told("13000@/opt/cu12", file), None);
-        assert_eq!(told("13000@/opt", None), None);
-        assert_eq!(told("many", file), None);
+        assert_eq!(version_for("13000", file), Some(13_000));
+        assert_eq!(version_for("13000@/opt/cu13", file), Some(13_000));
+        assert_eq!(version_for("13000@/opt/cu12", file), None);
+        assert_eq!(version_for("13000@/opt", None), None);
+        assert_eq!(version_for("many", file), None);
     }
 }

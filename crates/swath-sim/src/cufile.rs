@@ -233,7 +233,7 @@ extern "C" fn cuFileBufRegister(base: *const c_void, bytes: usize, flags: c_int)
     const KNOWN_FLAGS: c_int = 3;
     answer(files::require_open().and_then(|()| {
         record(format!("cuFileBufRegister {bytes}"));
-        if std::env::var("SWATH_SIM_CUFILE_REGISTER").is_ok_and(|told| told == "fail") {
+        if std::env::var("SWATH_SIM_CUFILE_REGISTER").is_ok_and(|value| value == "fail") {
             return Err(Status::GPU_MEMORY_PINNING_FAILED);
         }
         if bytes == 0 || flags & !KNOWN_FLAGS != 0 {

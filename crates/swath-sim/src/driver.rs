@@ -177,8 +177,8 @@ unsafe extern "C" fn cuModuleLoadDataEx(
         // SAFETY: by the manual a PTX image ends with a zero.
         let text = unsafe { CStr::from_ptr(image.cast()) };
         let loaded = fail::point("module", Code::INVALID_PTX);
-        let said = match loaded {
-            Err(_) => c"ptxas fatal : it was told to fail",
+        let message = match loaded {
+            Err(_) => c"ptxas fatal : an injected failure",
             Ok(()) if text.to_bytes() != PTX.as_bytes() => c"ptxas fatal : this is not the PTX of swath-gpu",
             Ok(()) => {
                 // SAFETY: by the manual.
@@ -187,7 +187,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
         };
         // SAFETY: by the manual there are that many options and values, and the log has the size that they
         // state.
-        unsafe { log(said, count as usize, options, values) };
+        unsafe { log(message, count as usize, options, values) };
         Err(Code::INVALID_PTX)
     }))
 }

@@ -19,9 +19,9 @@ pub(crate) fn now(what: &'static str) -> bool {
     let mut calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     let call = calls.get_or_insert_default().entry(what).or_default();
     *call += 1;
-    let fails = std::env::var("SWATH_SIM_FAIL").is_ok_and(|list| told(&list, what, *call));
+    let fails = std::env::var("SWATH_SIM_FAIL").is_ok_and(|list| is_listed(&list, what, *call));
     if fails {
-        record(format!("told to fail: {what} {call}"));
+        record(format!("injected failure: {what} {call}"));
     }
     fails
 }
@@ -32,7 +32,7 @@ pub(crate) fn reset() {
 }
 
 /// Whether a list such as `alloc:3,launch:1+` selects this call.
-fn told(list: &str, what: &str, call: u64) -> bool {
+fn is_listed(list: &str, what: &str, call: u64) -> bool {
     list.split(',').filter_map(|entry| entry.trim().split_once(':')).any(|(name, number)| {
         let from = number.strip_suffix('+');
         let wanted = from.unwrap_or(number).parse::<u64>();
@@ -47,11 +47,11 @@ pub(crate) fn number(variable: &str, default: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::is_listed;
 
     #[test]
     fn only_the_calls_named_fail() {
-        let failing = |list, what| (1..=5).filter(|&call| told(list, what, call)).collect::<Vec<_>>();
+        let failing = |list, what| (1..=5).filter(|&call| is_listed(list, what, call)).collect::<Vec<_>>();
         assert_eq!(failing("alloc:3", "alloc"), [3]);
         assert_eq!(failing("launch:1, alloc:2+", "alloc"), [2, 3, 4, 5]);
         assert_eq!(failing("launch:1,alloc:2+", "pin"), [0; 0]);

@@ -18,7 +18,7 @@
 //!   `download`, `copy`, `launch`, `synchronize`. `lost:5` loses the device permanently at the fifth call that
 //!   needs it: that call and all later ones fail, in new contexts too. `wrong:2` flips a bit in the middle of
 //!   the second download, as a device that computes wrongly would. Each failure is a line among the [`events`]
-//!   that starts with `told to fail: `; [`reset`] restarts the counts.
+//!   that starts with `injected failure: `; [`reset`] restarts the counts.
 //! * `SWATH_SIM_MEMORY=bytes` sets the memory of a device (8 GiB), `SWATH_SIM_DEVICES=n` the number of devices
 //!   (1).
 //! * cuFile (`libcufile.so.0`) reads and writes ordinary files. Wherever the behaviour of version 1.19 could be

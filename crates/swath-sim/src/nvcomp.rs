@@ -97,7 +97,7 @@ extern "C" fn nvcompGetStatusString(status: Status) -> *const c_char {
 }
 
 /// The arguments of a request for the size of temporary memory.
-struct TempAsked {
+struct TempQuery {
     count: usize,
     chunk: usize,
     total: usize,
@@ -107,26 +107,26 @@ struct TempAsked {
 
 /// # Safety
 /// The pointer is null or valid for a write.
-unsafe fn compress_temp(call: &str, major: u32, codec: Codec, asked: TempAsked) -> Result<(), Status> {
+unsafe fn compress_temp(call: &str, major: u32, codec: Codec, query: TempQuery) -> Result<(), Status> {
     declared(call, &[major])?;
-    let how = Compression::new(codec, asked.options)?;
-    how.chunk(asked.chunk)?;
+    let how = Compression::new(codec, query.options)?;
+    how.chunk(query.chunk)?;
     if codec == Codec::Zstd {
         // The real library queries the device for the size.
         in_context(|_, _| Ok(())).map_err(|code| failed(call, code))?;
     }
     // SAFETY: guaranteed by the caller.
-    unsafe { tell_temp(asked.to, how.temp(asked.count, asked.chunk)?) }
+    unsafe { tell_temp(query.to, how.temp(query.count, query.chunk)?) }
 }
 
 /// # Safety
 /// The pointer is null or valid for a write.
-unsafe fn decompress_temp(call: &str, major: u32, codec: Codec, asked: TempAsked) -> Result<(), Status> {
+unsafe fn decompress_temp(call: &str, major: u32, codec: Codec, query: TempQuery) -> Result<(), Status> {
     declared(call, &[major])?;
-    let how = Decompression::new(codec, asked.options)?;
-    how.chunk(asked.chunk)?;
+    let how = Decompression::new(codec, query.options)?;
+    how.chunk(query.chunk)?;
     // SAFETY: guaranteed by the caller.
-    unsafe { tell_temp(asked.to, how.temp(asked.count, asked.total)?) }
+    unsafe { tell_temp(query.to, how.temp(query.count, query.total)?) }
 }
 
 /// # Safety
@@ -220,9 +220,9 @@ macro_rules! codec {
             total: usize,
             _stream: *mut c_void,
         ) -> Status {
-            let asked = TempAsked { count, chunk, total, options, to };
+            let query = TempQuery { count, chunk, total, options, to };
             // SAFETY: by the headers.
-            answer(unsafe { compress_temp(stringify!($compress_temp), 6, $codec, asked) })
+            answer(unsafe { compress_temp(stringify!($compress_temp), 6, $codec, query) })
         }
 
         #[unsafe(no_mangle)]
@@ -234,9 +234,9 @@ macro_rules! codec {
             total: usize,
             _stream: *mut c_void,
         ) -> Status {
-            let asked = TempAsked { count, chunk, total, options, to };
+            let query = TempQuery { count, chunk, total, options, to };
             // SAFETY: by the headers.
-            answer(unsafe { decompress_temp(stringify!($decompress_temp), 6, $codec, asked) })
+            answer(unsafe { decompress_temp(stringify!($decompress_temp), 6, $codec, query) })
         }
 
         #[unsafe(no_mangle)]
@@ -247,9 +247,9 @@ macro_rules! codec {
             to: *mut usize,
             total: usize,
         ) -> Status {
-            let asked = TempAsked { count, chunk, total, options, to };
+            let query = TempQuery { count, chunk, total, options, to };
             // SAFETY: by the headers.
-            answer(unsafe { compress_temp(stringify!($compress_temp_5), 5, $codec, asked) })
+            answer(unsafe { compress_temp(stringify!($compress_temp_5), 5, $codec, query) })
         }
 
         #[unsafe(no_mangle)]
@@ -260,9 +260,9 @@ macro_rules! codec {
             to: *mut usize,
             total: usize,
         ) -> Status {
-            let asked = TempAsked { count, chunk, total, options, to };
+            let query = TempQuery { count, chunk, total, options, to };
             // SAFETY: by the headers.
-            answer(unsafe { decompress_temp(stringify!($decompress_temp_5), 5, $codec, asked) })
+            answer(unsafe { decompress_temp(stringify!($decompress_temp_5), 5, $codec, query) })
         }
 
         #[unsafe(no_mangle)]

@@ -301,8 +301,8 @@ fn launch_with_freed_memory_is_an_error_and_ends_the_context() {
         device.release(lost.handle());
         queue.launch(Kernel::Lzw, 1, &args).unwrap();
     }
-    let said = queue.synchronize().unwrap_err().to_string();
-    assert!(said.contains("cuStreamSynchronize failed with CUDA_ERROR_ILLEGAL_ADDRESS"), "{said}");
+    let message = queue.synchronize().unwrap_err().to_string();
+    assert!(message.contains("cuStreamSynchronize failed with CUDA_ERROR_ILLEGAL_ADDRESS"), "{message}");
     assert!(device.memory(0).is_err() && device.queue().is_err());
 }
 
@@ -320,8 +320,8 @@ fn kernel_that_writes_outside_its_buffer_is_detected() {
         queue.upload(&bytes, batch.handle(), 0).unwrap();
         queue.launch(Kernel::Lzw, 1, &[Arg::Buffer(&batch), Arg::Buffer(&too_small), Arg::Buffer(&status)]).unwrap();
     }
-    let said = queue.synchronize().unwrap_err().to_string();
-    assert!(said.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{said}");
+    let message = queue.synchronize().unwrap_err().to_string();
+    assert!(message.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{message}");
 }
 
 /// Returns a function of the driver, without `swath-gpu`.
@@ -422,8 +422,8 @@ fn lost_device_stays_lost_and_keeps_no_memory() {
             continue;
         }
         let lost = |error: Error| {
-            let said = error.to_string();
-            assert!(said.contains("CUDA_ERROR_DEVICE_UNAVAILABLE"), "{said}");
+            let message = error.to_string();
+            assert!(message.contains("CUDA_ERROR_DEVICE_UNAVAILABLE"), "{message}");
         };
         if let Ok(device) = Cuda::open(0) {
             let gpu = Gpu::new(Cuda::open(0).unwrap());
@@ -454,8 +454,11 @@ fn kernels_that_the_driver_refuses_are_a_build_error_with_the_log() {
     }
     let error = Cuda::open(0).unwrap_err();
     assert!(matches!(error, Error::Build { .. }), "{error:?}");
-    let said = error.to_string();
-    assert!(said.contains("CUDA_ERROR_INVALID_PTX") && said.ends_with("ptxas fatal : it was told to fail"), "{said}");
+    let message = error.to_string();
+    assert!(
+        message.contains("CUDA_ERROR_INVALID_PTX") && message.ends_with("ptxas fatal : an injected failure"),
+        "{message}"
+    );
     assert!(Cuda::open(0).is_ok(), "a failed operation is released and tried again");
 }
 
@@ -463,10 +466,10 @@ fn kernels_that_the_driver_refuses_are_a_build_error_with_the_log() {
 fn driver_without_devices_is_an_error() {
     let variables = [("SWATH_SIM_DEVICES", "0"), ("CUDA_VISIBLE_DEVICES", "")];
     if inside("driver_without_devices_is_an_error", &variables) {
-        let said = Cuda::list().unwrap_err().to_string();
+        let message = Cuda::list().unwrap_err().to_string();
         let reason = "there is no CUDA device: NVIDIA's driver is installed, but cuInit failed with CUDA_ERROR_NO_DEVICE \
                       (no CUDA-capable device is detected); CUDA_VISIBLE_DEVICES is ''";
-        assert_eq!(said, reason);
+        assert_eq!(message, reason);
     }
 }
 
@@ -491,9 +494,12 @@ fn library_that_cannot_be_loaded_is_an_error_and_does_not_panic() {
         return;
     }
     for error in [Cuda::open(0).unwrap_err(), Cuda::list().unwrap_err(), Gpu::cuda(1).unwrap_err()] {
-        let said = error.to_string();
+        let message = error.to_string();
         let (looked_for, place) = ("there is no CUDA device: no libcuda.so or libcuda.so.1 ", "/empty");
-        assert!(said.starts_with(looked_for) && said.contains("LD_LIBRARY_PATH (") && said.contains(place), "{said}");
+        assert!(
+            message.starts_with(looked_for) && message.contains("LD_LIBRARY_PATH (") && message.contains(place),
+            "{message}"
+        );
     }
 }
 
@@ -509,6 +515,6 @@ fn library_that_is_not_a_driver_is_an_error_and_does_not_panic() {
         rerun(test, &library_folder("stranger", link), &[]);
         return;
     }
-    let said = Cuda::open(0).unwrap_err().to_string();
-    assert!(said.contains("the driver's library has no cuInit"), "{said}");
+    let message = Cuda::open(0).unwrap_err().to_string();
+    assert!(message.contains("the driver's library has no cuInit"), "{message}");
 }

@@ -58,8 +58,8 @@ fn copy_for_cuda_12_is_used_if_an_earlier_one_is_for_cuda_13() {
     for (library, file) in LIBRARIES {
         let found = vendor::find(library).unwrap_or_else(|missing| panic!("{missing}"));
         assert_eq!(found.path, simulator(), "{library:?}");
-        let told = format!("{} is built for CUDA 13.1, but the driver supports CUDA 12.8", new.join(file).display());
-        assert_eq!(vendor::passed_over(library), [told]);
+        let reason = format!("{} is built for CUDA 13.1, but the driver supports CUDA 12.8", new.join(file).display());
+        assert_eq!(vendor::passed_over(library), [reason]);
     }
     assert_eq!(vendor::passed_over(Library::CuFile), [""; 0]);
 }
@@ -75,13 +75,13 @@ fn library_for_a_newer_cuda_is_refused_with_advice_what_to_install() {
         return;
     }
     for (library, file) in LIBRARIES {
-        let said = vendor::find(library).expect_err("the driver does not support CUDA 13").to_string();
+        let message = vendor::find(library).expect_err("the driver does not support CUDA 13").to_string();
         assert!(
-            said.contains(&format!("; {file} is built for CUDA 13.0, but the driver supports CUDA 12.8; ")),
-            "{said}"
+            message.contains(&format!("; {file} is built for CUDA 13.0, but the driver supports CUDA 12.8; ")),
+            "{message}"
         );
-        assert!(said.contains(&format!("; run pip install {}", library.install())), "{said}");
-        assert!(!said.contains('\n'), "{said}");
+        assert!(message.contains(&format!("; run pip install {}", library.install())), "{message}");
+        assert!(!message.contains('\n'), "{message}");
     }
 }
 

@@ -554,8 +554,8 @@ fn chunks_fail_on_request() {
         assert_eq!(bench.synchronize(), 0);
         all.extend(bench.results(&laid));
     }
-    let told: Vec<_> = all.iter().map(|(status, size, _)| (*status, *size)).collect();
-    assert_eq!(told, [(0, 500), (12, 0), (0, 499), (0, 501), (0, 500)]);
+    let statuses: Vec<_> = all.iter().map(|(status, size, _)| (*status, *size)).collect();
+    assert_eq!(statuses, [(0, 500), (12, 0), (0, 499), (0, 501), (0, 500)]);
     assert!(all[1].2.iter().all(|&byte| byte == POISON) && all[2].2 == plain(500));
 }
 

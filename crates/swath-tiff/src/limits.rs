@@ -119,6 +119,15 @@ impl Limits {
             Err(before) => Err(Error::Limit { what, name, value: before.saturating_add(bytes), limit }),
         }
     }
+
+    /// Returns the number of samples of a read: `height` x `width` pixels times the samples of each pixel.
+    ///
+    /// # Errors
+    /// The number if it is above `max_pixels`; `u64::MAX` if it does not fit 64 bits.
+    pub fn samples_of_read(&self, height: u64, width: u64, samples: u64) -> std::result::Result<u64, u64> {
+        let count = width.checked_mul(height).and_then(|pixels| pixels.checked_mul(samples));
+        count.filter(|&count| count <= self.max_pixels).ok_or(count.unwrap_or(u64::MAX))
+    }
 }
 
 #[cfg(test)]
@@ -136,5 +145,15 @@ mod tests {
         assert!(metered.count_metadata(40).is_ok(), "what was refused does not count");
         assert!(limits.metered().count_metadata(60).is_ok());
         assert_eq!(limits, metered);
+    }
+
+    #[test]
+    fn number_of_samples_that_overflows_exceeds_every_limit() {
+        let limits = Limits { max_pixels: 24, ..Limits::default() };
+        assert_eq!(limits.samples_of_read(2, 3, 4), Ok(24));
+        assert_eq!(limits.samples_of_read(5, 5, 1), Err(25));
+        let unlimited = Limits { max_pixels: u64::MAX, ..Limits::default() };
+        assert_eq!(unlimited.samples_of_read(1 << 32, 1 << 32, 1), Err(u64::MAX));
+        assert_eq!(unlimited.samples_of_read(1 << 32, 1 << 31, 2), Err(u64::MAX));
     }
 }

@@ -85,3 +85,13 @@ pub use write::{ArraySource, ImageSource, RowFn, RowSource, WriteConfig, WriteOp
 
 /// The container and its metadata, whose types appear in this crate's interface; and the sources that bytes come from.
 pub use {swath_io as io, swath_tiff as tiff};
+
+/// Compiles the Rust examples of the documentation outside of this crate.
+#[cfg(doctest)]
+mod documentation {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/gpu.md")]
+    struct Gpu;
+}

@@ -95,6 +95,34 @@ fn truncated_tile_is_an_error_that_names_it_not_zeros() {
 }
 
 #[test]
+fn of_several_damaged_blocks_the_first_in_file_order_is_reported_for_any_number_of_threads() {
+    let per_band = 32 * 32;
+    for planar in [false, true] {
+        let plan = Plan { width: 512, height: 512, bands: 2, planar, ..Plan::default() };
+        // In a planar file the damaged blocks of the second band come first at their position in the image.
+        let damaged = if planar { [900, per_band + 3, per_band + 700] } else { [77, 500, 1023] };
+        let image = open(plan.build_with(|number, block| {
+            if damaged.contains(&number) {
+                block.fill(0xff);
+            }
+        }));
+        for layout in [Layout::BandsFirst, Layout::BandsLast] {
+            for bands in [[0, 1], [1, 0]] {
+                for threads in [1, 2, 3, 8] {
+                    let request = ReadRequest::new().bands(bands).layout(layout).threads(threads);
+                    let error = image.read(&request).unwrap_err();
+                    let first = (damaged[0] as u64 / 32, damaged[0] as u64 % 32);
+                    assert!(
+                        matches!(&error, Error::Block { block, .. } if (block.row, block.col) == first),
+                        "planar {planar}, {layout:?}, bands {bands:?}, {threads} threads: {error}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn corrupt_block_is_filled_and_reported_on_request() {
     let extra = vec![(Tag::GDAL_NODATA, Value::Text("7".into()))];
     let plan = Plan { extra, ..Plan::default() };

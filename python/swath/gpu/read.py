@@ -1,12 +1,13 @@
 """`open_geotiff(gpu=True)`: decodes pixels into GPU memory.
 
-The engine decides what the CPU does instead of a working device; see `fallback.rs`.
+The engine decides what the CPU does instead of the device; see `crates/swath/src/fallback.rs`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .. import _swath
 from .._report import remember
 from .._settings import is_strict
 from ..errors import DeviceError
@@ -79,12 +80,13 @@ def _decode(cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool)
             strict=strict,
         )
     except DeviceError as error:
-        if strict:
+        stage = _swath.read_again_on_cpu(strict)
+        if stage is None:
             raise
         # The engine has no device, so it cannot put pixels on one: CuPy, which has its own way to the device, uploads
         # what the CPU decodes. `on_gpu_failure="auto"` promises that.
         warn_of_fallback(f"GPU decode failed; reading on the CPU instead. ({type(error).__name__}: {error})")
         raw, report = plan.read_raw(file, window)
-        return to_device(raw), with_fallback(report, "decoding", error)
+        return to_device(raw), with_fallback(report, stage, error)
     warn_of_fallbacks(report)
     return cupy.asarray(array).reshape(plan.shape_of(window)), report

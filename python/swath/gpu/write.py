@@ -38,7 +38,8 @@ def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywo
                 raise
             report = _swath.write(target, contiguous(source), **keywords_here)
     except DeviceError as error:
-        if strict:
+        stage = _swath.write_again_on_cpu(strict)
+        if stage is None:
             if not on_device and is_cupy_missing():
                 raise MissingGPUError(str(error)) from error
             raise
@@ -49,7 +50,7 @@ def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywo
             f"({type(error).__name__}: {error})"
         )
         host = to_host(source) if on_device else _rows_on_host(source) if rows_on_device else source
-        return with_fallback(_swath.write(target, host, device="cpu", **keywords), "writing", error)
+        return with_fallback(_swath.write(target, host, device="cpu", **keywords), stage, error)
     warn_of_fallbacks(report)
     return report
 

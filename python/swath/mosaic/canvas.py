@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._swath import File, epsg_of_wkt
+from .._swath import File, epsg_of_wkt, within_max_pixels
 from ..errors import PixelSafetyLimitError, VRTUnsupportedError
 from ..read.nodata import matchable
 from ..read.source import Identity, identity_of
@@ -135,8 +135,10 @@ class Canvas:
         rows, columns = self._axes(
             layer, math.ceil(layer.src.y + layer.src.height), math.ceil(layer.src.x + layer.src.width)
         )
-        pixels = rows.count * columns.count * len(layer.bands)
-        if self.max_pixels is not None and pixels > self.max_pixels:
+        if self.max_pixels is not None and not within_max_pixels(
+            rows.count, columns.count, len(layer.bands), self.max_pixels
+        ):
+            pixels = rows.count * columns.count * len(layer.bands)
             raise PixelSafetyLimitError(
                 f"{layer.source.path!r} must be read as {rows.count} x {columns.count} x {len(layer.bands)} = "
                 f"{pixels:,} pixels to be resampled, which exceed the safety limit of {self.max_pixels:,} pixels. Pass "

@@ -13,6 +13,7 @@ import numpy as np
 from .. import _swath
 from .._report import remember
 from .._settings import is_strict
+from .._swath import MAX_PIXELS
 from ..errors import (
     GeoTIFFFallbackWarning,
     MixedBandMetadataError,
@@ -24,7 +25,7 @@ from ..read.crs import WKT_WORD
 from ..read.georef import Georef, placed
 from ..read.nodata import Finish, Number
 from ..read.pixels import Pixels
-from ..read.plan import MAX_PIXELS, ReadPlan
+from ..read.plan import ReadPlan
 from ..read.request import bands_of, check_max_pixels, window_of
 from ..read.source import Identity, identity_of
 from ..xarray.dask import chunk_sizes, dask_array

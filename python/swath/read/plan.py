@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._swath import MAX_PIXELS, within_max_pixels
 from ..errors import PixelSafetyLimitError
 from .nodata import Finish
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from .._swath import File
-
-MAX_PIXELS = 1_000_000_000
-"""The default limit of samples in one read: a small compressed file may decode to a very large array."""
 
 Window = tuple[int, int, int, int]
 """Row start, column start, row stop, column stop."""
@@ -42,7 +40,9 @@ class ReadPlan:
     finish: Finish
     """The conversion from samples of the file (`finish.source`) to those of the result (`finish.dtype`)."""
     samples: int = 1
-    """The number of bands of the file; `max_pixels` counts all of them, whichever are read."""
+    """The number of bands that `max_pixels` counts: all of the file, whichever are read, as the interface of
+    `open_geotiff` defines it. The engine counts the bands that it reads.
+    """
     max_pixels: float = MAX_PIXELS
     """The limit for height * width * samples of one read."""
     threads: int | None = None
@@ -94,11 +94,11 @@ class ReadPlan:
     def check_size(self, window: Window) -> None:
         """Raises PixelSafetyLimitError if a window has more pixels than the caller allows."""
         height, width = window[2] - window[0], window[3] - window[1]
-        pixels = height * width * self.samples
-        if pixels <= self.max_pixels:
+        limit = int(max(self.max_pixels, 0))
+        if within_max_pixels(height, width, self.samples, limit):
             return
-        size, cap = self.finish.source.itemsize, self.max_pixels
-        side = max(1, math.isqrt(max(0, int(cap)) // self.samples))
+        pixels, size, cap = height * width * self.samples, self.finish.source.itemsize, self.max_pixels
+        side = max(1, math.isqrt(limit // self.samples))
         raise PixelSafetyLimitError(
             f"TIFF image dimensions ({width} x {height} x {self.samples} = {pixels:,} pixels, "
             f"~{pixels * size / 1e9:.2f} GB at {size} bytes/pixel) exceed the safety limit of {cap:,} pixels "

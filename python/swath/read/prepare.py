@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._report import remember
+from .._swath import MAX_PIXELS
 from ..errors import PixelSafetyLimitError
 from ..gpu.read import read_gpu
 from ..write.mask import FileMask
@@ -19,7 +20,7 @@ from .attrs import copy_of, encoding_of, nodata_attrs, stands_for_missing
 from .crs import warn_of_unknown
 from .header import Header, header_of
 from .nodata import Finish, check_integer_nodata, scaling
-from .plan import MAX_PIXELS, ReadPlan
+from .plan import ReadPlan
 from .request import bands_of, check_max_pixels, coerce, window_of
 from .source import Handle, is_remote
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
+from .._swath import has_window
 from ..errors import GeoTIFFFallbackWarning, RemoteStableSourcesOnlyError, VRTStableSourcesOnlyError
 from .source import is_file_like, is_remote
 
@@ -278,7 +279,7 @@ def window_of(window: Any, height: int, width: int, what: str = "source") -> tup
         raise TypeError(f"{_FOUR_INTEGERS}, got window={window!r}") from None
     if len(values) != 4:
         raise ValueError(f"{_FOUR_INTEGERS}, got window={window!r}")
-    if not (0 <= top < bottom <= height and 0 <= left < right <= width):
+    if not has_window((top, left, bottom, right), height, width):
         raise ValueError(f"window={window!r} is outside the {what} extent ({height}x{width}) or has non-positive size.")
     return top, left, bottom, right
 

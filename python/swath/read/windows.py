@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _swath
 from .._report import remember
-from .._swath import File, default_threads
+from .._swath import File, default_threads, has_window
 from ..errors import VRTUnsupportedError
 from .request import check_level_type, is_vrt, threads_of
 from .source import Handle, Source, is_remote, local_path, open_source
@@ -105,7 +105,7 @@ def _open_jobs(jobs: Iterable[Job], band: int, level: int) -> list[tuple[File, W
                 f"job {number}: overview_level {level} is out of range, the file has {len(file.levels)} levels"
             )
         height, width = file.levels[level][:2]
-        if not (0 <= top < bottom <= height and 0 <= left < right <= width):
+        if not has_window((top, left, bottom, right), height, width):
             raise ValueError(
                 f"job {number}: window={(top, left, bottom, right)} is outside the source extent ({height}x{width}) "
                 f"of {_name(source)} or has non-positive size."

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from .._settings import number, workers
+from .._swath import coalesce
 
 OVERVIEWS = ".ovr"
 """The suffix of a file with overviews."""
@@ -48,26 +49,6 @@ class Store(Protocol):
 
     def beside(self, suffix: str) -> Store | None:
         """Returns the file whose name is this one plus a suffix."""
-
-
-def coalesce(spans: Sequence[tuple[int, int]], gap: int, most: int) -> list[tuple[int, int, list[int]]]:
-    """Returns ranges (start, stop) that contain all (offset, length) spans, and the spans in each range.
-
-    Spans with at most `gap` bytes between them share a range of at most `most` bytes; with a negative gap, no spans
-    are merged.
-    """
-    ranges: list[tuple[int, int, list[int]]] = []
-    for i in sorted(range(len(spans)), key=lambda i: spans[i]):
-        offset, length = spans[i]
-        if ranges and gap >= 0:
-            start, stop, members = ranges[-1]
-            end = max(stop, offset + length)
-            if offset - stop <= gap and end - start <= most:
-                members.append(i)
-                ranges[-1] = start, end, members
-                continue
-        ranges.append((offset, offset + length, [i]))
-    return ranges
 
 
 def cut(start: int, stop: int, length: int) -> list[tuple[int, int]]:

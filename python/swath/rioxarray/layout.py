@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._swath import MAX_PIXELS
 from ..errors import PixelSafetyLimitError
 from ..read.georef import SHEAR
 from ..read.nodata import Finish
 from ..read.pixels import Pixels
-from ..read.plan import MAX_PIXELS, ReadPlan
+from ..read.plan import ReadPlan
 from ..read.source import Handle, is_remote
 from ..write.mask import FileMask
 from ..xarray.dask import dask_array

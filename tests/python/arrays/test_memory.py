@@ -82,9 +82,9 @@ def under_the_formula(rows: int, folder: Path) -> Peak:
     found = measured("write", rows, COLUMNS, CHUNK, "cog", "zstd", path)
     path.unlink()
     allowed = bound(rows, found.file_bytes, cog=True, codec="zstd")
-    said = f"{rows} rows, {rows * ROW_BYTES / 1e9:.2f} GB: {found.more / 1e6:.0f} MB above {found.before / 1e6:.0f} MB"
-    print(f"{said}, the bound is {allowed / 1e6:.0f} MB")
-    assert found.more < allowed, f"{said}, the bound is {allowed / 1e6:.0f} MB"
+    usage = f"{rows} rows, {rows * ROW_BYTES / 1e9:.2f} GB: {found.more / 1e6:.0f} MB above {found.before / 1e6:.0f} MB"
+    print(f"{usage}, the bound is {allowed / 1e6:.0f} MB")
+    assert found.more < allowed, f"{usage}, the bound is {allowed / 1e6:.0f} MB"
     return found
 
 

@@ -56,9 +56,9 @@ def test_cupy_without_a_device_is_a_runtime_error(
     cupy: Any = types.ModuleType("cupy")
     cupy.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(getDeviceCount=devices))
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    said = "0 CUDA devices" if count == 0 else f"not usable .*{count}"
+    message = "0 CUDA devices" if count == 0 else f"not usable .*{count}"
     for keywords in ({}, {"chunks": 16}, {"on_gpu_failure": "strict"}):
-        with pytest.raises(RuntimeError, match=said):
+        with pytest.raises(RuntimeError, match=message):
             swath.open_geotiff(str(tmp_path / "none.tif"), gpu=True, **keywords)
 
 

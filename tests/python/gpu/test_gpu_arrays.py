@@ -299,12 +299,12 @@ def test_opencl_array_has_no_cuda_interface(tmp_path: Path) -> None:
 
 @on_gpu
 def test_device_that_was_lost_is_opened_again(tmp_path: Path) -> None:
-    from simulated_gpu import told
+    from simulated_gpu import simulator_variables
     from swath.errors import DeviceError
 
     file = image(tmp_path / "a.tif", ramp(40, 50))
     file.read_to_device()
-    with told(FAIL="synchronize:1"), pytest.raises(DeviceError, match="CUDA"):
+    with simulator_variables(FAIL="synchronize:1"), pytest.raises(DeviceError, match="CUDA"):
         file.read_to_device()
     array, _ = file.read_to_device()
     np.testing.assert_array_equal(array.to_host(), ramp(40, 50))

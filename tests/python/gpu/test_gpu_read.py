@@ -14,7 +14,7 @@ import pytest
 import tifffile
 import xarray as xr
 
-from simulated_gpu import device_bytes, events, moved, on_gpu, told
+from simulated_gpu import device_bytes, events, moved, on_gpu, simulator_variables
 
 
 def dem(height: int = 70, width: int = 90, dtype: str = "float32", **attrs: Any) -> xr.DataArray:
@@ -187,7 +187,7 @@ def test_failing_device_leaves_the_read_to_the_cpu_with_a_warning(tmp_path: Path
     cupy.asarray = lambda value, dtype=None: _after_the_fault(taken, value, dtype)
     try:
         report: dict[str, Any] = {}
-        with told(FAIL=fault), pytest.warns(swath.GeoTIFFFallbackWarning, match="on the CPU") as caught:
+        with simulator_variables(FAIL=fault), pytest.warns(swath.GeoTIFFFallbackWarning, match="on the CPU") as caught:
             array = swath.open_geotiff(path, gpu=True, masked=True, report=report)
     finally:
         cupy.asarray = taken
@@ -195,7 +195,7 @@ def test_failing_device_leaves_the_read_to_the_cpu_with_a_warning(tmp_path: Path
     assert caught[0].filename == __file__
     same(array, swath.open_geotiff(path, masked=True))
     assert report["device"] == "cpu" and [entry["stage"] for entry in report["fallbacks"]] == ["decoding"]
-    with told(FAIL=fault), pytest.raises(RuntimeError, match="CUDA|device"):
+    with simulator_variables(FAIL=fault), pytest.raises(RuntimeError, match="CUDA|device"):
         swath.open_geotiff(path, gpu=True, masked=True, on_gpu_failure="strict")
 
 
@@ -212,10 +212,10 @@ def test_device_that_dies_takes_no_array_of_the_cpu_either(tmp_path: Path) -> No
 
     path = written(tmp_path / "a.tif", dem())
     swath.open_geotiff(path, gpu=True)
-    with told(FAIL="synchronize:1"):
+    with simulator_variables(FAIL="synchronize:1"):
         with pytest.warns(swath.GeoTIFFFallbackWarning), pytest.raises(cupy.CUDARuntimeError) as caught:
             swath.open_geotiff(path, gpu=True)
-        assert isinstance(caught.value.__context__, swath.DeviceError), "what happened first is not told"
+        assert isinstance(caught.value.__context__, swath.DeviceError), "the first error is lost"
     del caught
     cupy.release()
     same(swath.open_geotiff(path, gpu=True), swath.open_geotiff(path))
@@ -228,7 +228,7 @@ def test_strict_reaches_the_chunks(tmp_path: Path) -> None:
     path = written(tmp_path / "a.tif", dem())
     strict = swath.open_geotiff(path, gpu=True, chunks=32, on_gpu_failure="strict")
     auto = swath.open_geotiff(path, gpu=True, chunks=32)
-    with told(FAIL="launch:1+"):
+    with simulator_variables(FAIL="launch:1+"):
         with pytest.raises(RuntimeError, match="cuLaunchKernel"):
             strict.compute(scheduler="sync")
         with pytest.warns(swath.GeoTIFFFallbackWarning, match="cuLaunchKernel"):
@@ -260,7 +260,7 @@ def test_too_little_device_memory_is_a_memory_error(tmp_path: Path) -> None:
     import swath
 
     path = written(tmp_path / "a.tif", dem(128, 128))
-    with told(MEMORY="50000"):
+    with simulator_variables(MEMORY="50000"):
         with pytest.raises(MemoryError, match="65536 bytes"):
             swath.open_geotiff(path, gpu=True, on_gpu_failure="strict")
         # The array of the CPU does not fit either, so no option is left.
@@ -296,7 +296,7 @@ def test_no_device_is_a_runtime_error_that_names_it(tmp_path: Path) -> None:
     import swath
 
     missing = str(tmp_path / "none.tif")
-    with told(DEVICES="0"):
+    with simulator_variables(DEVICES="0"):
         for keywords in ({}, {"chunks": 16}, {"on_gpu_failure": "strict"}):
             with pytest.raises(RuntimeError, match="CUDA_ERROR_NO_DEVICE"):
                 swath.open_geotiff(missing, gpu=True, **keywords)
@@ -318,7 +318,7 @@ def test_device_is_the_one_that_cupy_works_on(tmp_path: Path) -> None:
     import swath
 
     path = written(tmp_path / "a.tif", dem())
-    with told(DEVICES="3"):
+    with simulator_variables(DEVICES="3"):
         assert swath.open_geotiff(path, gpu=True).data.device.id == 0
         with cupy.cuda.Device(1):
             array = swath.open_geotiff(path, gpu=True)
@@ -352,7 +352,7 @@ def test_read_device_needs_no_cupy(tmp_path: Path) -> None:
         assert swath.read_device(path, bands_last=False).shape == (3, 70, 90)
         with pytest.raises(IndexError):
             swath.read_device(path, band=3)
-        with told(FAIL="launch:1+"), pytest.raises(swath.DeviceError, match="cuLaunchKernel"):
+        with simulator_variables(FAIL="launch:1+"), pytest.raises(swath.DeviceError, match="cuLaunchKernel"):
             swath.read_device(path)
     finally:
         if cupy is None:

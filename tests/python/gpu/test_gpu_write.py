@@ -14,7 +14,7 @@ import pytest
 import tifffile
 import xarray as xr
 
-from simulated_gpu import device_bytes, events, moved, on_gpu, reset, told
+from simulated_gpu import device_bytes, events, moved, on_gpu, reset, simulator_variables
 
 LIBRARIES = ("libnvcomp.so.6",)
 
@@ -323,13 +323,13 @@ def test_failing_device_leaves_the_write_to_the_cpu_with_a_warning(tmp_path: Pat
     data = {"numpy": dem, "cupy": lambda: on_device(dem()), "dask": lambda: on_device(dem()).chunk(64)}[kind]()
     path = str(tmp_path / "a.tif")
     report: dict[str, Any] = {}
-    with told(FAIL=fault):
+    with simulator_variables(FAIL=fault):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             swath.to_geotiff(data, path, gpu=True, tile_size=32, report=report)
-        assert any(event.startswith("told to fail") for event in events())
+        assert any(event.startswith("injected failure") for event in events())
     messages = [str(each.message) for each in caught if issubclass(each.category, swath.GeoTIFFFallbackWarning)]
-    assert messages, "nobody was told"
+    assert messages, "no warning was issued"
     assert caught[0].filename == __file__
     assert report["fallbacks"], report
     if fault != "nvcomp:1+":
@@ -338,7 +338,7 @@ def test_failing_device_leaves_the_write_to_the_cpu_with_a_warning(tmp_path: Pat
     xr.testing.assert_equal(swath.open_geotiff(path), dem())
     os.environ["SWATH_STRICT"] = "1"
     try:
-        with told(FAIL=fault), pytest.raises(RuntimeError):
+        with simulator_variables(FAIL=fault), pytest.raises(RuntimeError):
             swath.to_geotiff(data, str(tmp_path / "b.tif"), gpu=True, tile_size=32)
     finally:
         del os.environ["SWATH_STRICT"]
@@ -372,7 +372,7 @@ def test_arrays_of_another_device_are_written_there(tmp_path: Path) -> None:
 
     import swath
 
-    with told(DEVICES="2"):
+    with simulator_variables(DEVICES="2"):
         with cupy.cuda.Device(1):
             array = cupy.asarray(dem().values)
         path = str(tmp_path / "a.tif")

@@ -329,8 +329,8 @@ class TestNodata:
         read = open_geotiff(of(folder, band(BOTH, nodata=5)), masked=True)
         assert read.dtype == np.float64
         assert np.isnan(read.values).sum() == 1 and np.isnan(read.values[1, 0])
-        said = [read.attrs[name] for name in ("nodata", "masked_nodata", "nodata_pixels_present")]
-        assert repr(said) == "[nan, 1, 1]"
+        values = [read.attrs[name] for name in ("nodata", "masked_nodata", "nodata_pixels_present")]
+        assert repr(values) == "[nan, 1, 1]"
         assert read.encoding["_FillValue"] == read.encoding["swath"].nodata == 5
         assert read.encoding["dtype"] == "uint8"
 
@@ -573,12 +573,12 @@ class TestContainment:
         np.testing.assert_array_equal(lazy.values, A)
 
     def test_many_sources_of_few_folders_ask_for_few_folders(self, folder, monkeypatch):
-        asked = []
+        resolved = []
         plain = os.path.realpath
-        monkeypatch.setattr(document.os.path, "realpath", lambda path: asked.append(path) or plain(path))
+        monkeypatch.setattr(document.os.path, "realpath", lambda path: resolved.append(path) or plain(path))
         of(folder, band(BOTH * 500))
         read_vrt(str(folder / "m.vrt"))
-        assert len(asked) <= 3
+        assert len(resolved) <= 3
 
 
 @pytest.mark.parametrize("reading", [{}, {"chunks": 2}, {"allow_rotated": True}], ids=str)
@@ -793,7 +793,7 @@ class TestGpu:
     @pytest.fixture
     def device(self, monkeypatch):
         events = []
-        monkeypatch.setattr("swath.mosaic.open.require_gpu", lambda: events.append("asked"))
+        monkeypatch.setattr("swath.mosaic.open.require_gpu", lambda: events.append("required"))
         uploaded = lambda array: events.append("uploaded") or array.view(TestGpu.OnDevice)  # noqa: E731
         monkeypatch.setattr("swath.mosaic.open.to_device", uploaded)
         return events
@@ -801,7 +801,7 @@ class TestGpu:
     def test_eager(self, folder, device):
         read = open_geotiff(of(folder, band(BOTH, nodata=5)), gpu=True, masked=True)
         assert isinstance(read.data, TestGpu.OnDevice) and read.dtype == np.float64
-        assert device == ["asked", "uploaded"]
+        assert device == ["required", "uploaded"]
 
     def test_chunks(self, folder, device):
         read = open_geotiff(of(folder, band(BOTH)), gpu=True, chunks=4)

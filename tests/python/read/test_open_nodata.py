@@ -28,7 +28,7 @@ def gdal_items(*items: tuple[str, str, int | None]) -> str:
     return f"<GDALMetadata>{''.join(lines)}</GDALMetadata>"
 
 
-def said(**values: Any) -> dict[str, str]:
+def texts(**values: Any) -> dict[str, str]:
     """Values by their repr: NaN equals NaN, and 1 is not True, which netCDF cannot store."""
     return {name: repr(value) for name, value in values.items()}
 
@@ -36,7 +36,7 @@ def said(**values: Any) -> dict[str, str]:
 def numbers(attrs: dict[Any, Any]) -> dict[str, str]:
     """All attrs about nodata, scale and type."""
     names = ("nodata", "masked_nodata", "nodata_pixels_present", "nodata_dtype_cast", "mask_and_scale_dtype")
-    return said(**{name: attrs[name] for name in (*names, "scale_factor", "add_offset") if name in attrs})
+    return texts(**{name: attrs[name] for name in (*names, "scale_factor", "add_offset") if name in attrs})
 
 
 def packing(array: xr.DataArray) -> dict[str, Any]:
@@ -55,11 +55,11 @@ def test_integers_become_float64_when_their_sentinel_can_occur(tmp_path: Path, d
     path = tagged(tmp_path / "a.tif", PIXELS.astype(dtype), nodata="3")
     plain, masked = open_geotiff(path), open_geotiff(path, masked=True)
     assert plain.dtype == dtype
-    assert numbers(plain.attrs) == said(nodata=3, masked_nodata=0, nodata_pixels_present=1)
+    assert numbers(plain.attrs) == texts(nodata=3, masked_nodata=0, nodata_pixels_present=1)
     assert packing(plain) == {}
     assert masked.dtype == np.float64
     # attrs state NaN; the file's value is where xarray and rioxarray store that of a masked array.
-    assert numbers(masked.attrs) == said(nodata=math.nan, masked_nodata=1, nodata_pixels_present=1)
+    assert numbers(masked.attrs) == texts(nodata=math.nan, masked_nodata=1, nodata_pixels_present=1)
     assert packing(masked) == {"_FillValue": 3, "dtype": dtype}
     assert masked.encoding["_FillValue"].dtype == dtype
     for array, is_masked in ((plain, False), (masked, True)):
@@ -77,8 +77,8 @@ def test_chunks_say_the_same_but_have_not_looked(tmp_path: Path, chunks: int | N
     path = tagged(tmp_path / "a.tif", PIXELS.astype(np.uint8), nodata="3", metadata=gdal_items(("SCALE", "2", None)))
     array = open_geotiff(path, unpack=True, chunks=chunks)
     np.testing.assert_array_equal(array, np.where(PIXELS == 3, np.nan, PIXELS * 2.0))
-    expected = said(nodata=math.nan, masked_nodata=1)
-    assert numbers(array.attrs) == (expected if chunks else expected | said(nodata_pixels_present=1))
+    expected = texts(nodata=math.nan, masked_nodata=1)
+    assert numbers(array.attrs) == (expected if chunks else expected | texts(nodata_pixels_present=1))
     assert packing(array) == {"_FillValue": 3, "dtype": "uint8", "scale_factor": 2.0, "add_offset": 0.0}
     found = ReadState(np.dtype("u1"), (4, 6), nodata=3, masked=True, unpacked=True, scaling={0: (2.0, 0.0)})
     assert state(array) == found
@@ -98,7 +98,7 @@ def test_a_sentinel_out_of_range_masks_nothing(tmp_path: Path, dtype: str, text:
     path = tagged(tmp_path / "a.tif", PIXELS.astype(dtype), nodata=text)
     array = open_geotiff(path, masked=True)
     assert array.dtype == dtype
-    assert numbers(array.attrs) == said(nodata=value, masked_nodata=0, nodata_pixels_present=0)
+    assert numbers(array.attrs) == texts(nodata=value, masked_nodata=0, nodata_pixels_present=0)
     assert packing(array) == {} and not state(array).masked
     assert open_geotiff(path, masked=True, dtype="int32").dtype == np.int32
 
@@ -146,7 +146,7 @@ def test_a_sentinel_that_no_integer_has_is_refused(tmp_path: Path, text: str, ki
             open_geotiff(path, **keywords)  # type: ignore[arg-type]
     array = open_geotiff(path, masked=True, allow_invalid_nodata=True)
     assert array.dtype == np.uint8
-    assert numbers(array.attrs) == said(nodata=float(text), masked_nodata=0, nodata_pixels_present=0)
+    assert numbers(array.attrs) == texts(nodata=float(text), masked_nodata=0, nodata_pixels_present=0)
 
 
 @pytest.mark.parametrize(("text", "value"), [("1.#INF", math.inf), ("-1.#INF", -math.inf), ("1.#QNAN", math.nan)])
@@ -172,12 +172,12 @@ def test_floats_keep_their_type(tmp_path: Path, dtype: str, text: str, hits: lis
     plain = open_geotiff(path)
     np.testing.assert_array_equal(plain, pixels)
     stated = int(text) if text in ("3", "7") else float(text)
-    assert numbers(plain.attrs) == said(nodata=stated, masked_nodata=0, nodata_pixels_present=int(bool(hits)))
+    assert numbers(plain.attrs) == texts(nodata=stated, masked_nodata=0, nodata_pixels_present=int(bool(hits)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         masked = open_geotiff(path, masked=True)
     assert masked.dtype == dtype
-    assert numbers(masked.attrs) == said(nodata=math.nan, masked_nodata=1, nodata_pixels_present=int(bool(hits)))
+    assert numbers(masked.attrs) == texts(nodata=math.nan, masked_nodata=1, nodata_pixels_present=int(bool(hits)))
     assert repr(state(masked).nodata) == repr(stated)
     # Floats are stored unchanged; a value outside the range of the type would become infinity.
     fill = None if (text, dtype) == ("1e39", "float32") else np.dtype(dtype).type(stated)
@@ -265,7 +265,7 @@ def test_unpack_masks_too(tmp_path: Path) -> None:
     path = tagged(tmp_path / "a.tif", PIXELS.astype(np.int16), nodata="3")
     array = open_geotiff(path, unpack=True)
     assert np.isnan(array.values[0, 3])
-    assert numbers(array.attrs) == said(nodata=math.nan, masked_nodata=1, nodata_pixels_present=1)
+    assert numbers(array.attrs) == texts(nodata=math.nan, masked_nodata=1, nodata_pixels_present=1)
     assert packing(array) == {"_FillValue": 3, "dtype": "int16"}
     assert state(array) == ReadState(np.dtype("i2"), (4, 6), nodata=3, masked=True, unpacked=True)
 
@@ -386,7 +386,7 @@ def test_masks_of_files_become_nan_on_request(tmp_path: Path, external: bool, ch
     assert masked.dtype == np.float64
     expected = np.where(mask == 0, np.nan, pixels)[:, 2:40, 3:50]
     np.testing.assert_array_equal(masked, np.moveaxis(expected, 0, -1))
-    assert numbers(masked.attrs) == said(nodata=math.nan, masked_nodata=1)
+    assert numbers(masked.attrs) == texts(nodata=math.nan, masked_nodata=1)
     assert state(masked).masked and state(masked).by_mask
     assert packing(masked) == {}
     one = open_geotiff(path, masked=True, band=1, chunks=chunks, dtype="float32")

@@ -13,7 +13,7 @@ import rasterio
 
 import swath
 from open_files import PIXELS, by_gdal, tagged
-from swath import open_geotiff
+from swath import _swath, open_geotiff
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,16 @@ def test_band_error_names_a_single_band_file(one: str) -> None:
 
 @pytest.mark.parametrize(
     "window",
-    [(2, 2, 2, 2), (2, 2, 1, 1), (-1, 0, 2, 2), (0, 0, 5, 6), (0, 0, 4, 7), (4, 0, 4, 6), (0, 0, 10**12, 10**12)],
+    [
+        (2, 2, 2, 2),
+        (2, 2, 1, 1),
+        (-1, 0, 2, 2),
+        (0, 0, 5, 6),
+        (0, 0, 4, 7),
+        (4, 0, 4, 6),
+        (0, 0, 10**12, 10**12),
+        (0, 0, 10**30, 2),
+    ],
 )
 def test_a_window_must_lie_in_the_image(one: str, window: Any) -> None:
     for chunks in (None, 2):
@@ -366,3 +375,11 @@ def test_the_report_describes_the_work(one: str) -> None:
 def test_codec_flags_are_accepted_and_do_nothing(one: str) -> None:
     with_flags = open_geotiff(one, allow_experimental_codecs=True, allow_internal_only_jpeg=True, stable_only=True)
     assert with_flags.identical(open_geotiff(one))
+
+
+@pytest.mark.parametrize("size", [2**63, 2**64, 10**30])
+def test_size_of_more_than_64_bits_exceeds_every_pixel_limit(size: int) -> None:
+    assert _swath.has_window((0, 0, 2, 2), size, size)
+    assert not _swath.within_max_pixels(size, size, 1, 2**63 - 1)
+    assert not _swath.within_max_pixels(1, 1, 1, -1)
+    assert _swath.within_max_pixels(2, 3, 4, 24) and not _swath.within_max_pixels(2, 3, 4, 23)

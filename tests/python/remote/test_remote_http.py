@@ -352,10 +352,10 @@ class TestRedirects:
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, names: dict[str, list[str]]) -> list[str]:
     """Makes names resolve to these addresses; returns the list of lookups."""
-    asked: list[str] = []
+    hosts: list[str] = []
 
     def getaddrinfo(host: str, port: int, *args: object, **kwargs: object) -> list[Any]:
-        asked.append(host)
+        hosts.append(host)
         family = {True: socket.AF_INET6, False: socket.AF_INET}
         found = names.get(host, [host])
         return [
@@ -363,7 +363,7 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch, names: dict[str, list[str]]) -> 
         ]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    return asked
+    return hosts
 
 
 def connect_to(monkeypatch: pytest.MonkeyPatch, server: RangeServer) -> list[Any]:
@@ -436,13 +436,13 @@ class TestUnsafeAddresses:
         self, server: RangeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("SWATH_ALLOW_PRIVATE_HOSTS")
-        asked = resolve_to(monkeypatch, {"public.example": ["93.184.216.34"], "v6.example": ["2606:2800:220:1::1"]})
+        hosts = resolve_to(monkeypatch, {"public.example": ["93.184.216.34"], "v6.example": ["2606:2800:220:1::1"]})
         addresses = connect_to(monkeypatch, server)
         file = HttpFile("http://public.example/a.tif")
         # From now on the name resolves to a private address: a second lookup would go there.
         resolve_to(monkeypatch, {"public.example": ["127.0.0.1"]})
         file.read_many([(start, start + 10) for start in range(20_000, 60_000, 5_000)])
-        assert asked == ["public.example"]
+        assert hosts == ["public.example"]
         assert set(addresses) == {("93.184.216.34", 80)}
         assert server.requests[0].headers["Host"] == "public.example"
 
@@ -455,9 +455,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
         pytest.skip("TLS IS NOT TESTED: there is no openssl program to make a certificate with")
     folder = tmp_path_factory.mktemp("tls")
     made, key = str(folder / "made.pem"), str(folder / "key.pem")
-    asked = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    arguments = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", made]
-    subprocess.run([openssl, *asked, *names], check=True, capture_output=True)
+    subprocess.run([openssl, *arguments, *names], check=True, capture_output=True)
     return made, key
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swath.remote.ranges import HEAD_BYTES, MAX_AHEAD, RemoteFile, coalesce
+from swath._swath import coalesce
+from swath.remote.ranges import HEAD_BYTES, MAX_AHEAD, RemoteFile
 
 DATA = bytes(i * 31 % 253 for i in range(1 << 20))
 

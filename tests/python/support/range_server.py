@@ -84,7 +84,7 @@ class RangeServer(ThreadingHTTPServer):
         self.requests: list[Request] = []
         self.connections = 0
         self.answers: dict[str, Callable[[Handler], bool]] = {}
-        """What is said instead, by path; False to go on as a good server."""
+        """The reply that a test defines, by path; False to reply like a good server."""
 
     def url(self, path: str = "/a.tif") -> str:
         return f"http://127.0.0.1:{self.server_port}{path}"

@@ -111,7 +111,7 @@ def placements() -> list[Write]:
         Write("point", lambda: place(ONE, raster_type="point")),
         Write("point with transform",
             lambda: place(ONE, raster_type="point", transform=(10.0, 0, 500005.0, 0, -20.0, 4599990.0))),
-        Write("area said", lambda: place(ONE, raster_type="area")),
+        Write("area stated", lambda: place(ONE, raster_type="area")),
         Write("raster type nobody knows", lambda: place(ONE, raster_type="junk")),
         Write("one row, square pixels", lambda: place(ONE[:1], assume_square_pixels_for_degenerate_axis=True)),
         Write("one column, square pixels", lambda: place(ONE[:, :1], assume_square_pixels_for_degenerate_axis=True)),
@@ -170,7 +170,7 @@ def missing() -> list[Write]:
 
 
 def descriptions() -> list[Write]:
-    said: dict[str, dict[str, Any]] = {
+    stated: dict[str, dict[str, Any]] = {
         "metadata": {"gdal_metadata": {"A": "1", ("B", 0): "2"}},
         "metadata xml": {"gdal_metadata_xml": '<GDALMetadata><Item name="Q">z</Item></GDALMetadata>'},
         "metadata xml wins": {"gdal_metadata": {"A": "1"},
@@ -187,7 +187,7 @@ def descriptions() -> list[Write]:
         "tag extra samples": {"extra_tags": [(338, 3, 2, (2, 0))]},
     }  # fmt: skip
     found = []
-    for name, attrs in said.items():
+    for name, attrs in stated.items():
         bands = name == "tag extra samples"
         data = (
             (lambda attrs=attrs: place(LAST, ("y", "x", "band"), **attrs, **CONTRACT))

@@ -138,7 +138,7 @@ def moved(direction: str) -> int:
 
 
 @contextmanager
-def told(**variables: str) -> Iterator[None]:
+def simulator_variables(**variables: str) -> Iterator[None]:
     """Makes the simulator fail or behave differently: sets SWATH_SIM_ plus the name."""
     named = {f"SWATH_SIM_{name}": value for name, value in variables.items()}
     os.environ.update(named)

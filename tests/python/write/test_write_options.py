@@ -45,6 +45,43 @@ def test_every_option_of_the_stub_is_known(tmp_path: Path) -> None:
     write(tmp_path, band_info=[dict.fromkeys(keys_of("BandInfo"))])
 
 
+def test_keyword_that_no_function_has_is_a_type_error(tmp_path: Path) -> None:
+    write(tmp_path)
+    file = _swath.File.open(str(tmp_path / "a.tif"))
+    unexpected = "unexpected keyword argument 'windows'"
+    with pytest.raises(TypeError, match=rf"read_into\(\) got an {unexpected}"):
+        file.read_into(PIXELS.copy(), windows=None)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=rf"read_to_device\(\) got an {unexpected}"):
+        file.read_to_device(windows=None)  # type: ignore[call-arg]
+    arguments: dict[str, Any] = {"shape": (1, 16, 16), "dtype": "uint8", "options": {}}
+    with pytest.raises(TypeError, match=rf"write\(\) got an {unexpected}"):
+        _swath.write(str(tmp_path / "b.tif"), PIXELS, windows=None, **arguments)
+    for name in arguments:
+        rest = {other: value for other, value in arguments.items() if other != name}
+        with pytest.raises(TypeError, match=rf"write\(\) missing required keyword argument: '{name}'"):
+            _swath.write(str(tmp_path / "b.tif"), PIXELS, **rest)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tif"]
+
+
+def test_keyword_of_a_wrong_type_is_named(tmp_path: Path) -> None:
+    write(tmp_path)
+    file = _swath.File.open(str(tmp_path / "a.tif"))
+    with pytest.raises(TypeError, match="argument 'window'"):
+        file.read_into(PIXELS.copy(), window="all")  # type: ignore[arg-type]
+    with pytest.raises(OverflowError):
+        file.read_into(PIXELS.copy(), level=-1)
+
+
+def test_every_keyword_of_the_stub_is_known(tmp_path: Path) -> None:
+    optional: dict[str, Any] = dict.fromkeys(keys_of("WriteKeywords"))
+    optional |= {"bands_last": True, "overwrite": True, "strict": False, "rows_on_device": False}
+    path = str(tmp_path / "a.tif")
+    _swath.write(path, PIXELS, shape=(1, 16, 16), dtype="uint8", options={}, **optional)
+    keywords: dict[str, Any] = dict.fromkeys(keys_of("ReadKeywords"))
+    keywords |= {"bands_last": True, "level": 0, "strict": False}
+    _swath.File.open(path).read_into(PIXELS.copy(), **keywords)
+
+
 def test_description_has_the_keys_of_the_stub(tmp_path: Path) -> None:
     write(tmp_path)
     description = _swath.File.open(str(tmp_path / "a.tif")).describe()

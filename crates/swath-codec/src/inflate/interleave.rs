@@ -5,11 +5,26 @@
 //! of the other lanes are pending.
 
 use super::LANES;
-use super::lane::Lane;
-use super::table::{LITERAL, Tables};
+use super::lane::{Lane, STEP_BITS, STEP_BYTES};
+use super::table::{LITERAL, LITERAL_BITS, MAX_SHORT, Symbol, Tables};
 
 /// Lanes with fewer remaining steps than this are decoded to their end one symbol at a time.
 const FEW_STEPS: usize = 4;
+
+/// The number of steps, after the current one, whose space a match of any length takes at most: 258 bytes, 1
+/// byte before it and 15 bytes after it.
+const LONG_STEPS: usize = 9;
+const _: () = assert!(1 + 258 + 15 <= (LONG_STEPS + 1) * STEP_BYTES);
+
+/// The number of bytes that a short match copies, whatever its length: one register of AVX2, or two of SSE2.
+const COPY: usize = 32;
+
+// What `step` relies on: a literal and a copy fit into the space of a step, and the 57 bits of a word hold 5
+// literals, or a literal, a length and a distance of at most 8 bits with 13 extra bits.
+const _: () = assert!(MAX_SHORT as usize <= COPY && 1 + COPY <= STEP_BYTES);
+const _: () = assert!(5 * LITERAL_BITS <= 57 && 2 * LITERAL_BITS + 8 + 13 <= 57);
+// A literal, and a length of 20 bits and a distance of 28 bits that `long` decodes, advance by less than a step.
+const _: () = assert!(LITERAL_BITS as usize + 20 + 28 < STEP_BITS);
 
 /// The reason why the loop stopped.
 #[derive(Debug, Clone, Copy)]
@@ -25,17 +40,18 @@ pub(super) enum Event {
 /// Decodes `lanes` by equal numbers of steps, until one of them needs other code.
 pub(super) fn run(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("bmi1") && std::arch::is_x86_feature_detected!("bmi2") {
+    if is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("avx2") {
         // SAFETY: the CPU has these instructions.
-        return unsafe { run_bmi(lanes, tables) };
+        return unsafe { run_avx2(lanes, tables) };
     }
     run_any(lanes, tables)
 }
 
-/// [`run_any`], compiled with shift instructions that take their count from any register.
+/// [`run_any`], compiled with shift instructions that take their count from any register, and with registers of
+/// 32 bytes for copies.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi1,bmi2")]
-fn run_bmi(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
+#[target_feature(enable = "bmi1,bmi2,avx2")]
+fn run_avx2(lanes: &mut [Lane<'_>], tables: &[Tables; LANES]) -> Event {
     run_any(lanes, tables)
 }
 
@@ -71,7 +87,7 @@ unsafe fn word(bit: u64) -> u64 {
 }
 
 /// Defines a loop over the named lanes. It stops with the index of a lane whose next symbol is neither a
-/// literal nor a short match.
+/// literal nor a match.
 macro_rules! interleaved {
     ($name:ident, $count:literal, $($lane:literal $bit:ident $out:ident $reach:ident),*) => {
         #[inline(always)]
@@ -80,7 +96,7 @@ macro_rules! interleaved {
                 let ($bit, $out) = lanes[$lane].cursor();
                 let (mut $bit, mut $out, $reach) = ($bit, $out, lanes[$lane].reach());
             )*
-            let event = loop {
+            let event = 'event: loop {
                 if steps == 0 {
                     break Event::Moved;
                 }
@@ -91,7 +107,17 @@ macro_rules! interleaved {
                         (bit, out, true) => ($bit, $out) = (bit, out),
                         (bit, out, false) => {
                             ($bit, $out) = (bit, out);
-                            break Event::Symbol($lane);
+                            if steps < LONG_STEPS {
+                                break 'event Event::Symbol($lane);
+                            }
+                            // SAFETY: `LONG_STEPS` more steps are allowed.
+                            match unsafe { long(&tables[$lane], bit, out, lanes[$lane].decoded(out)) } {
+                                Some((bit, out, cost)) => {
+                                    ($bit, $out) = (bit, out);
+                                    steps -= cost;
+                                }
+                                None => break 'event Event::Symbol($lane),
+                            }
                         }
                     }
                 )*
@@ -111,21 +137,21 @@ interleaved!(run_4, 4, 0 bit0 out0 reach0, 1 bit1 out1 reach1, 2 bit2 out2 reach
 /// and whether its next symbol requires other code.
 ///
 /// # Safety
-/// The 8 bytes from that of `bit` on must be readable, the 32 bytes from `out` on writable, and `reach` + 16 bytes before `out`
-/// must be decoded.
+/// The 8 bytes from that of `bit` on must be readable, [`STEP_BYTES`] bytes from `out` on writable, and `reach` +
+/// [`MAX_SHORT`] bytes before `out` must be decoded.
 #[inline(always)]
 unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mut u8, bool) {
     // SAFETY: the caller guarantees it.
     let word = unsafe { word(bit) };
     // An entry that is not a literal consumes no bits here, so the next look-up finds the same entry.
     let first = tables.literal(word);
-    // SAFETY: 1 of 32 bytes.
+    // SAFETY: 1 of `STEP_BYTES`.
     unsafe { out.write((first >> 16) as u8) };
     let word = word >> (first & 63);
     let second = tables.literal(word);
     if second & LITERAL == 0 {
         let bit = bit + u64::from(first & 63);
-        // SAFETY: stays inside the 32 bytes.
+        // SAFETY: advances by at most 1 of `STEP_BYTES`.
         let out = unsafe { out.add((first >> 6 & 1) as usize) };
         let used = second >> 9 & 63;
         let word = word >> used;
@@ -135,22 +161,22 @@ unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mu
         if distance.wrapping_sub(length) > reach {
             return (bit, out, false);
         }
-        // SAFETY: the test excludes every symbol except a match of at most 16 bytes, at a distance of at least
-        // its length and at most `reach` + 16 bytes. So all bytes of the match are decoded, and 17 of 32 bytes
-        // are written.
+        // SAFETY: the test excludes every symbol except a match of at most `MAX_SHORT` bytes, at a distance of at
+        // least its length and at most `reach` + `MAX_SHORT` bytes. So all bytes of the match are decoded. The copy
+        // has a fixed length: it reads initialised bytes of the slice, and writes 33 of `STEP_BYTES`.
         let out = unsafe {
-            let bytes = out.sub(distance as usize).cast::<[u8; 16]>().read();
-            out.cast::<[u8; 16]>().write(bytes);
+            let bytes = out.sub(distance as usize).cast::<[u8; COPY]>().read();
+            out.cast::<[u8; COPY]>().write(bytes);
             out.add(length as usize)
         };
         (bit + u64::from(used + (entry & 63)), out, true)
     } else {
         // The first entry is a literal too, because otherwise the second would not be one. After the first
         // entry that is not a literal, every look-up returns that entry again, consumes no bits and adds
-        // nothing to the count. 5 literals of 10 bits are fewer than the 57 bits of a word.
+        // nothing to the count. 5 literals of 11 bits are fewer than the 57 bits of a word.
         let mut sum = first + second;
         let mut word = word >> (second & 63);
-        // SAFETY: 5 of 32 bytes.
+        // SAFETY: 5 of `STEP_BYTES`.
         unsafe {
             out.add(1).write((second >> 16) as u8);
             for place in 2..5 {
@@ -161,5 +187,78 @@ unsafe fn step(tables: &Tables, bit: u64, out: *mut u8, reach: u32) -> (u64, *mu
             }
             (bit + u64::from(sum & 63), out.add((sum >> 6 & 7) as usize), true)
         }
+    }
+}
+
+/// Decodes a symbol that [`step`] does not handle: a literal with a long code, or any match. Returns the new
+/// position of the lane and the number of steps whose space it took, or `None` if the symbol is neither.
+///
+/// # Safety
+/// The 8 bytes from that of `bit` on must be readable, the 273 bytes from `out` on writable, and `decoded` bytes
+/// before `out` must be decoded.
+#[cold]
+#[inline(never)]
+unsafe fn long(tables: &Tables, bit: u64, out: *mut u8, decoded: usize) -> Option<(u64, *mut u8, usize)> {
+    // SAFETY: the caller guarantees it.
+    let word = unsafe { word(bit) };
+    let (symbol, bits) = tables.symbol(word);
+    match symbol {
+        Symbol::Literal(byte) => {
+            // SAFETY: 1 of 273 bytes.
+            unsafe { out.write(byte) };
+            Some((bit + u64::from(bits), out.wrapping_add(1), 0))
+        }
+        Symbol::Length(length) => {
+            let (distance, more) = tables.full_distance(word >> bits)?;
+            if distance > decoded {
+                return None;
+            }
+            // SAFETY: the distance is at least 1, the length at most 258, and `decoded` bytes precede `out`.
+            unsafe { repeat(out, distance, length) };
+            Some((bit + u64::from(bits + more), out.wrapping_add(length), length / STEP_BYTES))
+        }
+        Symbol::EndOfBlock | Symbol::Invalid => None,
+    }
+}
+
+/// Copies `length` bytes from `distance` bytes before `out` to `out`. If the distance is shorter than the
+/// length, the copy repeats the bytes in between.
+///
+/// # Safety
+/// `distance` is at least 1, that many bytes before `out` are decoded, and `length` + 15 bytes from `out` on are
+/// writable.
+#[inline(always)]
+unsafe fn repeat(out: *mut u8, distance: usize, length: usize) {
+    let from = out.wrapping_sub(distance);
+    if distance >= 16 {
+        let mut at = 0;
+        while at < length {
+            // SAFETY: reads 16 bytes that end at most at `out` + `at`, which are decoded or were written by an
+            // earlier turn, and writes at most 15 bytes past the length.
+            unsafe {
+                let bytes = from.add(at).cast::<[u8; 16]>().read();
+                out.add(at).cast::<[u8; 16]>().write(bytes);
+            }
+            at += 16;
+        }
+        return;
+    }
+    // SAFETY: the 16 bytes begin in decoded bytes and end at most 15 bytes after `out`, in writable memory,
+    // which is initialised because it belongs to a slice.
+    let bytes = u128::from_le_bytes(unsafe { from.cast::<[u8; 16]>().read() });
+    let mut pattern = bytes & !(u128::MAX << (distance * 8));
+    let mut width = distance;
+    while width < 16 {
+        pattern |= pattern << (width * 8);
+        width *= 2;
+    }
+    let pattern = pattern.to_le_bytes();
+    // The largest multiple of the distance, so that each write continues the pattern.
+    let stride = 16 - 16 % distance;
+    let mut at = 0;
+    while at < length {
+        // SAFETY: writes at most 15 bytes past the length.
+        unsafe { out.add(at).cast::<[u8; 16]>().write(pattern) };
+        at += stride;
     }
 }

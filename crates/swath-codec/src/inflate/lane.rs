@@ -29,7 +29,11 @@ const MAX_DISTANCE: usize = 1 << 15;
 pub(super) const STEP_BITS: usize = 64;
 
 /// An upper bound of the bytes that a step of the interleaved loop writes.
-pub(super) const STEP_BYTES: usize = 32;
+pub(super) const STEP_BYTES: usize = 40;
+
+/// The largest number of steps at once in the first 32 KiB of a stream. Without it, all matches there would be
+/// decoded by the slow path: a scene of 4 bands took 1.1 times as long.
+const START_STEPS: usize = 64;
 
 /// The order in which the lengths of the code length code are stored (RFC 1951, 3.2.7).
 const LENGTH_ORDER: [u8; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
@@ -81,9 +85,13 @@ impl<'a> Lane<'a> {
 
     /// Returns the number of steps of the interleaved loop that need no bounds checks. Each step reads 8 bytes,
     /// advances by less than [`STEP_BITS`], and writes at most [`STEP_BYTES`].
+    ///
+    /// Near the start of the stream the number is small, so that [`reach`](Self::reach) is soon computed again.
     #[inline]
     pub(super) fn steps(&self) -> usize {
-        ((self.end - self.at) / STEP_BITS).saturating_sub(1).min((self.dst.len() - self.len) / STEP_BYTES)
+        let most = if self.len < MAX_DISTANCE + MAX_SHORT as usize { START_STEPS } else { usize::MAX };
+        let readable = ((self.end - self.at) / STEP_BITS).saturating_sub(1);
+        readable.min((self.dst.len() - self.len) / STEP_BYTES).min(most)
     }
 
     /// Returns the largest difference between distance and length of a short match that is always inside the
@@ -100,11 +108,18 @@ impl<'a> Lane<'a> {
         (address * 8 + self.at as u64, self.dst.as_mut_ptr().wrapping_add(self.len))
     }
 
+    /// Returns the number of decoded bytes before `out`, a position of [`cursor`](Self::cursor) in the
+    /// interleaved loop.
+    #[inline]
+    pub(super) fn decoded(&self, out: *mut u8) -> usize {
+        out.addr() - self.dst.as_ptr().addr()
+    }
+
     /// Stores the position that the interleaved loop has reached since [`cursor`](Self::cursor).
     #[inline]
     pub(super) fn advance(&mut self, (bit, out): (u64, *mut u8)) {
         self.at = (bit - self.src.as_ptr().addr() as u64 * 8) as usize;
-        self.len = out.addr() - self.dst.as_ptr().addr();
+        self.len = self.decoded(out);
         debug_assert!(self.at <= self.end && self.len <= self.dst.len());
     }
 

@@ -117,9 +117,9 @@ impl Transfer {
             Direction::Read => ("read", "short"),
             Direction::Write => ("write", "short-write"),
         };
-        let told = |what| fail::point(what, Code::UNKNOWN).is_err();
+        let fails_at = |what| fail::point(what, Code::UNKNOWN).is_err();
         // Both are counted, whichever applies.
-        self.fate = match (told(fails), told(half)) {
+        self.fate = match (fails_at(fails), fails_at(half)) {
             (true, _) => Fate::Fails,
             (false, true) => Fate::Half,
             (false, false) => Fate::Whole,

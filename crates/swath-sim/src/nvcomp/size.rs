@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn temp_sizes_are_those_of_the_real_library() {
-        let asked = [(0, 100), (1, 0), (1, 100), (3, KIB_64), (3, KIB_64 + 1), (101, 1), (100, 128 << 10)];
-        let temps = |how: Compression| asked.map(|(count, chunk)| how.temp(count, chunk).unwrap());
+        let queries = [(0, 100), (1, 0), (1, 100), (3, KIB_64), (3, KIB_64 + 1), (101, 1), (100, 128 << 10)];
+        let temps = |how: Compression| queries.map(|(count, chunk)| how.temp(count, chunk).unwrap());
         assert_eq!(temps(deflate(0)), [0; 7]);
         let expected = [0, 32_808, 33_312, 1_081_448, 1_966_224, 3_313_328, 124_521_600];
         assert_eq!(temps(deflate(1)), expected);

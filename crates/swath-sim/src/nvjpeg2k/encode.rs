@@ -134,7 +134,7 @@ impl Config {
             precision,
             signed: sgn != 0,
             rgb: self.mct_mode == 1,
-            beyond: beyond.iter().find(|(asked, _)| *asked).map(|(_, what)| *what),
+            beyond: beyond.iter().find(|(is_set, _)| *is_set).map(|(_, what)| *what),
         })
     }
 }

@@ -258,8 +258,8 @@ fn grey_and_unchanged_planes_survive_encoding_and_decoding() {
     assert_eq!(codec.encode(&gpu, channels(&planar, 40), 0, 0, (width, height)), NOT_SUPPORTED);
     let mut bound = 0;
     // SAFETY: the arguments follow the manual.
-    let asked = unsafe { (codec.api.nvjpegEncodeGetBufferSize)(codec.handle, codec.params, 40, 33, &mut bound) };
-    assert!(asked == 0 && bound > stream.len());
+    let status = unsafe { (codec.api.nvjpegEncodeGetBufferSize)(codec.handle, codec.params, 40, 33, &mut bound) };
+    assert!(status == 0 && bound > stream.len());
     planar.into_iter().chain(out).for_each(|memory| gpu.free(memory));
     codec.close();
     assert_eq!(device_bytes(), 0);

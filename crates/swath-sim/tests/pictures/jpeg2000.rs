@@ -289,7 +289,7 @@ fn jpeg_2000_headers_are_reported_and_truncated_streams_are_refused() {
     // SAFETY: as above.
     assert_eq!(unsafe { (decoder.api.nvjpeg2kGetProperty)(3, &mut value) }, INVALID_PARAMETER);
 
-    let told = || {
+    let image_info = || {
         let (mut image, mut component) = ([0; 7], Component::default());
         // SAFETY: as above.
         unsafe {
@@ -303,7 +303,7 @@ fn jpeg_2000_headers_are_reported_and_truncated_streams_are_refused() {
     };
     let gray12: &[u8] = include_bytes!("../../../swath-codec/testdata/gray12.j2k");
     assert_eq!(decoder.parse(gray12), 0);
-    assert_eq!(told(), ([16, 12, 16, 12, 1, 1, 1], Component { width: 16, height: 12, precision: 12, sgn: 0 }));
+    assert_eq!(image_info(), ([16, 12, 16, 12, 1, 1, 1], Component { width: 16, height: 12, precision: 12, sgn: 0 }));
     // Twelve bits need an unsigned 16-bit type.
     let memory = gpu.alloc(16 * 12 * 2);
     assert_eq!([0, 2, 3].map(|pixel| decoder.decode(&gpu, &[memory], 32, pixel)), [INVALID_PARAMETER; 3]);
@@ -314,7 +314,7 @@ fn jpeg_2000_headers_are_reported_and_truncated_streams_are_refused() {
 
     let int16: &[u8] = include_bytes!("../../../swath-codec/testdata/int16.jp2");
     assert_eq!(decoder.parse(int16), 0);
-    assert_eq!(told(), ([16, 12, 16, 12, 1, 1, 1], Component { width: 16, height: 12, precision: 16, sgn: 1 }));
+    assert_eq!(image_info(), ([16, 12, 16, 12, 1, 1, 1], Component { width: 16, height: 12, precision: 16, sgn: 1 }));
     assert_eq!([0, 1].map(|pixel| decoder.decode(&gpu, &[memory], 32, pixel)), [INVALID_PARAMETER; 2]);
     assert_eq!(decoder.decode(&gpu, &[memory], 32, 2), 0);
     assert_eq!(gpu.synchronize(), 0);

@@ -1,20 +1,20 @@
 //! The CPU executor of a [`ReadPlan`]: worker threads fetch blocks in batches, decode each block, and place
 //! it directly in the caller's buffer.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use swath_codec::place::{Every, copy};
-use swath_codec::{RowAccess, Scratch};
+use swath_codec::{Decompressed, Extent, GroupBlock, RowAccess, Scratch};
 use swath_io::{Batch, Span};
 
 use crate::error::{BlockName, Error, Result};
 use crate::read::cache::BlockCache;
 use crate::read::color::Conversion;
 use crate::read::output_splitter::{Job, OutputSplitter};
-use crate::read::placement::Placement;
-use crate::read::plan::{BlockRect, BlockRequest, PlannedBlock, ReadPlan};
+use crate::read::placement::{BlockRows, Placement, RowScratch};
+use crate::read::plan::{BlockCoord, BlockRect, BlockRequest, PlannedBlock, ReadPlan};
 use crate::read::prefetch;
 use crate::read::request::{Cancel, Layout, OnCorrupt, Progress, default_threads};
 use crate::report::ReadReport;
@@ -31,6 +31,9 @@ const THREAD_BYTES_UNCOMPRESSED: u64 = 1 << 20;
 /// The most blocks in one batch. With very small blocks, a longer table would need more memory than the
 /// pixels.
 const BATCH_BLOCKS: u64 = 4096;
+
+/// The most decoded bytes of the blocks that a thread decompresses at once.
+const GROUP_BYTES: u64 = 16 << 20;
 
 /// The most compressed bytes that are fetched at once, if there is more than one block. Batches of ordinary
 /// files are far smaller, but the blocks of a hostile file may overlap.
@@ -87,13 +90,19 @@ fn execute_stored(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
         placement: Placement::new(plan),
         splitter: Mutex::new(splitter),
         batch_jobs: share.batch_jobs,
+        group_blocks: share.group_blocks,
         cache,
         stop: AtomicBool::new(false),
+        failed: AtomicBool::new(false),
+        first_error: Mutex::new(None),
         done: AtomicU64::new(0),
         total: share.blocks,
     };
     for outcome in reading.run(share.workers) {
         report.merge(outcome?);
+    }
+    if let Some((_, error)) = reading.first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
     }
     report.threads = share.workers;
     report.wall_time = start.elapsed();
@@ -106,6 +115,8 @@ struct WorkShare {
     blocks: u64,
     /// The number of jobs in one batch.
     batch_jobs: usize,
+    /// The number of blocks that a thread decompresses at once.
+    group_blocks: usize,
     /// The number of threads, including the calling thread.
     workers: usize,
 }
@@ -124,9 +135,14 @@ impl WorkShare {
         };
         let worth = if plan.decoder.is_copy() { THREAD_BYTES_UNCOMPRESSED } else { THREAD_BYTES };
         let threads = plan.request.threads.unwrap_or_else(default_threads).clamp(1, (work / worth).max(1) as usize);
-        let batch_jobs = (BATCH_BYTES / level.block_bytes().max(1)).min(BATCH_BLOCKS / blocks_per_job.max(1));
-        let batch_jobs = batch_jobs.clamp(1, (jobs / (4 * threads as u64)).max(1)) as usize;
-        WorkShare { blocks, batch_jobs, workers: threads.min(jobs.div_ceil(batch_jobs as u64) as usize) }
+        let group_blocks = (GROUP_BYTES / level.block_bytes().max(1)).clamp(1, plan.decoder.group_size() as u64);
+        let batch_blocks = (BATCH_BYTES / level.block_bytes().max(1)).max(group_blocks);
+        let batch_jobs = batch_blocks.min(BATCH_BLOCKS) / blocks_per_job.max(1);
+        // Several batches per thread share the work evenly. A full group is worth more than that.
+        let even = (jobs / (4 * threads as u64)).max(group_blocks.min(jobs.div_ceil(threads as u64)));
+        let batch_jobs = batch_jobs.clamp(1, even.max(1)) as usize;
+        let workers = threads.min(jobs.div_ceil(batch_jobs as u64) as usize);
+        WorkShare { blocks, batch_jobs, group_blocks: group_blocks as usize, workers }
     }
 }
 
@@ -136,8 +152,15 @@ struct Reading<'a, 'out> {
     placement: Placement,
     splitter: Mutex<OutputSplitter<'out>>,
     batch_jobs: usize,
+    group_blocks: usize,
     cache: Option<&'a BlockCache>,
+    /// Whether a worker has failed for another reason than a block.
     stop: AtomicBool,
+    /// Whether a block has failed.
+    failed: AtomicBool,
+    /// The error of a block and its position. Of several errors, the first in file order is kept, so that the
+    /// number of threads does not decide which block is reported.
+    first_error: Mutex<Option<(BlockCoord, Error)>>,
     /// The number of blocks that are done.
     done: AtomicU64,
     total: u64,
@@ -155,7 +178,17 @@ struct Workspace<'out> {
     batch: Batch,
     scratch: Scratch,
     block: Vec<u8>,
-    row: Vec<u8>,
+    row: RowScratch,
+    /// The blocks that are decompressed together, and their indices in `wanted`.
+    group: Vec<(usize, GroupBlock)>,
+}
+
+impl Workspace<'_> {
+    /// The size in bytes of the buffers.
+    fn capacity(&self) -> usize {
+        let group: usize = self.group.iter().map(|(_, block)| block.capacity()).sum();
+        self.batch.capacity() + self.block.capacity() + self.row.capacity() + self.scratch.capacity() + group
+    }
 }
 
 impl<'out> Reading<'_, 'out> {
@@ -191,14 +224,13 @@ impl<'out> Reading<'_, 'out> {
                 return Err(error);
             }
         }
-        report.working_bytes =
-            (space.batch.capacity() + space.block.capacity() + space.row.capacity() + space.scratch.capacity()) as u64;
+        report.working_bytes = space.capacity() as u64;
         Ok(report)
     }
 
     fn take_jobs(&self, jobs: &mut Vec<Job<'out>>) -> bool {
         jobs.clear();
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stop.load(Ordering::Relaxed) || self.is_over() {
             return false;
         }
         // A poisoned lock means that another worker panicked. Joining that worker propagates the panic.
@@ -211,7 +243,10 @@ impl<'out> Reading<'_, 'out> {
     fn do_batch(&self, space: &mut Workspace<'out>, report: &mut ReadReport) -> Result<()> {
         let mut start = Instant::now();
         self.locate(space)?;
-        while space.fetched < space.wanted.len() {
+        while let Some(next) = space.wanted.get(space.fetched) {
+            if self.is_over() && self.is_after_error(next.coord) {
+                break;
+            }
             self.fetch(space)?;
             let fetched = Instant::now();
             self.decode_fetched(space, report)?;
@@ -231,25 +266,77 @@ impl<'out> Reading<'_, 'out> {
 
     /// Decodes and places the blocks that the batch holds.
     fn decode_fetched(&self, space: &mut Workspace<'out>, report: &mut ReadReport) -> Result<()> {
-        for i in space.first..space.fetched {
-            if self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
-                return Err(Error::Cancelled);
-            }
-            let result = match space.wanted[i].problem.take() {
-                Some(problem) => Err(problem),
-                None => self.decode_and_place(space, i, report),
-            };
-            match result {
-                Ok(()) => {}
-                Err(error) if self.plan.request.on_corrupt == OnCorrupt::Fill => {
-                    let name = self.name(space, i);
-                    self.fill(space, i);
-                    report.note_filled(name, error);
+        let mut next = space.first;
+        while next < space.fetched {
+            let end = self.decompress_group(space, next);
+            for i in next..end {
+                if self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                    return Err(Error::Cancelled);
                 }
-                Err(error) => return Err(error),
+                if self.is_after_error(space.wanted[i].coord) {
+                    continue;
+                }
+                let result = match space.wanted[i].problem.take() {
+                    Some(problem) => Err(problem),
+                    None => self.decode_and_place(space, i, report),
+                };
+                match result {
+                    Ok(()) => {}
+                    Err(error) if self.plan.request.on_corrupt == OnCorrupt::Fill => {
+                        let name = self.name(space, i);
+                        self.fill(space, i);
+                        report.note_filled(name, error);
+                    }
+                    Err(error) => self.note_error(space.wanted[i].coord, error),
+                }
             }
+            next = end;
         }
         Ok(())
+    }
+
+    /// Whether a block has failed and all blocks that follow come after it in the file.
+    fn is_over(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) && self.plan.is_in_file_order()
+    }
+
+    /// Keeps the error of a block if it is the first in file order.
+    fn note_error(&self, coord: BlockCoord, error: Error) {
+        let mut first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.as_ref().is_none_or(|(other, _)| coord < *other) {
+            *first = Some((coord, error));
+        }
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a block before this one has failed, so that this one is not needed.
+    fn is_after_error(&self, coord: BlockCoord) -> bool {
+        self.failed.load(Ordering::Relaxed) && {
+            let first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
+            first.as_ref().is_some_and(|(other, _)| *other < coord)
+        }
+    }
+
+    /// Decompresses some of the fetched blocks at once, if the decoder gains from that, and returns the end of the
+    /// range that contains them. Their outcomes are used when it is their turn.
+    fn decompress_group(&self, space: &mut Workspace<'out>, from: usize) -> usize {
+        if self.group_blocks < 2 {
+            return space.fetched;
+        }
+        let Workspace { wanted, spans, first, fetched, batch, scratch, group, .. } = space;
+        let gains = |&i: &usize| {
+            let BlockRequest { problem, kept, extent, shape, .. } = &wanted[i];
+            let is_stored = problem.is_none() && kept.is_none() && !spans[i].is_sparse();
+            is_stored && *extent == Extent::Whole && self.plan.decoder.gains(batch.get(i - *first), *shape)
+        };
+        group.resize_with(self.group_blocks, Default::default);
+        let end = (from..*fetched).filter(gains).nth(self.group_blocks - 1).map_or(*fetched, |last| last + 1);
+        let blocks = group.iter_mut().zip((from..end).filter(gains)).map(|((index, block), i)| {
+            *index = i;
+            (batch.get(i - *first), wanted[i].shape, block)
+        });
+        self.plan.decoder.decompress_group(blocks, scratch);
+        end
     }
 
     /// Finds the blocks of the jobs and the part of each that is needed.
@@ -263,6 +350,9 @@ impl<'out> Reading<'_, 'out> {
                 Layout::BandsLast => 0..self.plan.bands().len(),
             };
             for block in self.plan.blocks(&BlockRect::single(job.row, job.col, bands)) {
+                if self.is_after_error(block.coord) {
+                    continue;
+                }
                 let cache = self.cache_for(&block);
                 let access = if cache.is_some() { RowAccess::All } else { self.plan.decoder.row_access() };
                 let mut wanted = self.plan.request(&block, access);
@@ -274,32 +364,31 @@ impl<'out> Reading<'_, 'out> {
         self.plan.locate(&mut space.wanted, &mut space.spans)
     }
 
-    /// Fetches all blocks at once, or as many as fit. If that fails and the request fills corrupt blocks,
-    /// finds the blocks that fail.
+    /// Fetches all blocks at once, or as many as fit. If that fails, fetches fewer, until one block is left that
+    /// fails alone: that block gets the error.
     fn fetch(&self, space: &mut Workspace<'out>) -> Result<()> {
-        space.first = space.fetched;
-        space.fetched += Batch::affordable(&space.spans[space.first..], FETCH_BYTES);
-        let range = space.first..space.fetched;
-        let fetch = |space: &mut Workspace<'out>, range| self.plan.source.fetch(&space.spans[range], &mut space.batch);
-        let Err(source) = fetch(space, range.clone()) else { return Ok(()) };
-        let error = |space: &Workspace<'out>, i: usize, source| Error::Fetch {
-            file: self.plan.level.file.clone(),
-            block: self.name(space, i),
-            offset: space.spans[i].offset,
-            len: space.spans[i].len,
-            cause: source,
-        };
-        if self.plan.request.on_corrupt == OnCorrupt::Fail {
-            let first = range.clone().find(|&i| !space.spans[i].is_sparse()).unwrap_or(range.start);
-            return Err(error(space, first, source));
-        }
-        for i in range.clone() {
-            if let Err(source) = fetch(space, i..i + 1) {
-                space.wanted[i].problem = Some(error(space, i, source));
-                space.spans[i] = Span::default();
+        let first = space.fetched;
+        space.first = first;
+        let mut count = Batch::affordable(&space.spans[first..], FETCH_BYTES);
+        loop {
+            space.fetched = first + count;
+            let Err(cause) = self.plan.source.fetch(&space.spans[first..first + count], &mut space.batch) else {
+                return Ok(());
+            };
+            if count > 1 {
+                count /= 2;
+                continue;
             }
+            let Span { offset, len } = space.spans[first];
+            let (file, block) = (self.plan.level.file.clone(), self.name(space, first));
+            let error = Error::Fetch { file, block, offset, len, cause };
+            if space.spans[first].is_sparse() {
+                return Err(error);
+            }
+            space.wanted[first].problem = Some(error);
+            // The next turn fetches nothing for this block.
+            space.spans[first] = Span::default();
         }
-        fetch(space, range).map_err(|source| error(space, space.first, source))
     }
 
     /// Returns the cache for a block of which the read uses only a part.
@@ -318,33 +407,47 @@ impl<'out> Reading<'_, 'out> {
             return Ok(());
         }
         let name = self.name(space, i);
-        let Workspace { jobs, wanted, first, batch, scratch, block, row, .. } = space;
-        let BlockRequest { coord, job, band, shape, extent, first_row, .. } = &wanted[i];
-        let pixels = self
-            .plan
-            .decoder
-            .decode(batch.get_mut(i - *first), *shape, *extent, block, scratch)
-            .map_err(|cause| Error::Block { file: self.plan.level.file.clone(), block: name, cause })?;
+        let failed = |cause| Error::Block { file: self.plan.level.file.clone(), block: name, cause };
+        let BlockRequest { coord, job, band, shape, first_row, .. } = space.wanted[i];
+        let Job { rows, cols, .. } = &space.jobs[job];
+        let planned = PlannedBlock { coord, band, rows: rows.clone(), cols: cols.clone() };
+        let undo = self.plan.decoder.row_undo(shape).map_err(failed)?;
+        if let Some(cache) = self.cache_for(&planned) {
+            let mut pixels = self.decompress_to_keep(space, i).map_err(failed)?;
+            undo.block(&mut pixels, &mut Vec::new()).map_err(failed)?;
+            self.place(space, i, &pixels)?;
+            cache.keep(self.plan.level, coord, pixels);
+        } else {
+            let Workspace { jobs, wanted, first, batch, scratch, block, row, group, .. } = space;
+            let bytes = match take_from(group, i) {
+                Some(decompressed) => decompressed.bytes(),
+                None => {
+                    self.plan.decoder.decompress(batch.get_mut(i - *first), shape, wanted[i].extent, block, scratch)
+                }
+            };
+            let rows = BlockRows::Decompressed(bytes.map_err(failed)?, undo);
+            self.placement.place(&mut jobs[job], band, (shape, first_row), rows, row).map_err(failed)?;
+        }
         report.blocks += 1;
         report.bytes_decoded += shape.len() as u64;
-        let placed = self.placement.place(&mut jobs[*job], *band, *shape, *first_row, pixels, row);
-        placed.map_err(|cause| Error::Block { file: self.plan.level.file.clone(), block: name, cause })?;
-        let Job { rows, cols, .. } = &jobs[*job];
-        let whole = PlannedBlock { coord: *coord, band: *band, rows: rows.clone(), cols: cols.clone() };
-        if let Some(cache) = self.cache_for(&whole) {
-            // If the pixels were decoded into the worker's buffer, that buffer goes to the cache. Otherwise
-            // they are where they were fetched to, and are copied.
-            let (at, len) = (pixels.as_ptr(), shape.len());
-            let own = at == block.as_ptr();
-            let pixels = if own {
-                block.truncate(len);
-                std::mem::take(block)
-            } else {
-                batch.get(i - *first)[..len].to_vec()
-            };
-            cache.keep(self.plan.level, *coord, pixels);
-        }
         Ok(())
+    }
+
+    /// Decompresses a block into memory of its own.
+    fn decompress_to_keep(&self, space: &mut Workspace<'out>, i: usize) -> swath_codec::Result<Vec<u8>> {
+        let Workspace { wanted, first, batch, scratch, block, group, .. } = space;
+        let BlockRequest { shape, extent, .. } = wanted[i];
+        if let Some(decompressed) = take_from(group, i) {
+            return decompressed.into_vec();
+        }
+        let bytes = self.plan.decoder.decompress(batch.get_mut(i - *first), shape, extent, block, scratch)?;
+        let at = bytes.as_ptr();
+        if at == block.as_ptr() {
+            block.truncate(shape.len());
+            return Ok(std::mem::take(block));
+        }
+        // The pixels are where they were fetched to.
+        Ok(batch.get(i - *first)[..shape.len()].to_vec())
     }
 
     /// Places the pixels of a cached block.
@@ -352,7 +455,8 @@ impl<'out> Reading<'_, 'out> {
         let block = self.name(space, i);
         let Workspace { jobs, wanted, row, .. } = space;
         let BlockRequest { job, band, shape, first_row, .. } = &wanted[i];
-        let placed = self.placement.place(&mut jobs[*job], *band, *shape, *first_row, pixels, row);
+        let rows = BlockRows::Native(pixels);
+        let placed = self.placement.place(&mut jobs[*job], *band, (*shape, *first_row), rows, row);
         placed.map_err(|cause| Error::Block { file: self.plan.level.file.clone(), block, cause })
     }
 
@@ -365,4 +469,9 @@ impl<'out> Reading<'_, 'out> {
     fn name(&self, space: &Workspace<'out>, i: usize) -> BlockName {
         space.wanted[i].coord.name(self.plan.level)
     }
+}
+
+/// Returns block `i` if it was decompressed as part of the group.
+fn take_from(group: &mut [(usize, GroupBlock)], i: usize) -> Option<Decompressed<'_>> {
+    group.iter_mut().find(|(index, _)| *index == i).and_then(|(_, block)| block.take())
 }

@@ -2,11 +2,35 @@
 
 use swath_codec::place::{Every, copy};
 use swath_codec::sample::{is_packed, unpack_row};
-use swath_codec::{Result, Shape};
+use swath_codec::{Result, RowUndo, Shape};
 
 use crate::read::output_splitter::Job;
 use crate::read::plan::ReadPlan;
 use crate::read::request::Layout;
+
+/// The rows of a block.
+pub(crate) enum BlockRows<'a> {
+    /// Rows of native samples.
+    Native(&'a [u8]),
+    /// Decompressed rows. Each is converted to native samples just before it is copied, while it is in the
+    /// processor's cache.
+    Decompressed(&'a mut [u8], RowUndo),
+}
+
+/// Memory for one row, reused for every row of a thread.
+#[derive(Default)]
+pub(crate) struct RowScratch {
+    /// The row as native samples.
+    native: Vec<u8>,
+    /// The samples of the row in their form in memory, if that differs from their stored form.
+    unpacked: Vec<u8>,
+}
+
+impl RowScratch {
+    pub(crate) fn capacity(&self) -> usize {
+        self.native.capacity() + self.unpacked.capacity()
+    }
+}
 
 /// How the samples of a block are copied to the output.
 pub(crate) struct Placement {
@@ -32,28 +56,30 @@ impl Placement {
         }
     }
 
-    /// Places the decoded rows of a block. `pixels` holds the rows of `shape`; the first of them is image row
-    /// `first_row`. `row` is scratch memory for samples whose stored form differs from their form in memory.
+    /// Places the rows of a block. `rows` holds the rows of `shape`; the first of them is image row `first_row`.
     pub(crate) fn place(
         &self,
         job: &mut Job<'_>,
         band: usize,
-        shape: Shape,
-        first_row: u64,
-        pixels: &[u8],
-        row: &mut Vec<u8>,
+        (shape, first_row): (Shape, u64),
+        mut rows: BlockRows<'_>,
+        scratch: &mut RowScratch,
     ) -> Result<()> {
         let skip = (job.cols.start - job.col * self.block_width) as usize;
         let count = (job.cols.end - job.cols.start) as usize;
         let pixel_bytes = shape.samples * self.sample_bytes;
         let row_bytes = shape.row_bytes();
+        let RowScratch { native, unpacked } = scratch;
         for (at, image_row) in job.rows.clone().enumerate() {
             let start = (image_row - first_row) as usize * row_bytes;
-            let stored = &pixels[start..start + row_bytes];
+            let stored = match &mut rows {
+                BlockRows::Native(bytes) => &bytes[start..start + row_bytes],
+                BlockRows::Decompressed(bytes, undo) => undo.row(&mut bytes[start..start + row_bytes], native),
+            };
             let samples = if self.packed {
-                row.resize((skip + count) * pixel_bytes, 0);
-                unpack_row(shape, stored, row)?;
-                &row[skip * pixel_bytes..]
+                unpacked.resize((skip + count) * pixel_bytes, 0);
+                unpack_row(shape, stored, unpacked)?;
+                &unpacked[skip * pixel_bytes..]
             } else {
                 &stored[skip * pixel_bytes..(skip + count) * pixel_bytes]
             };

@@ -51,18 +51,17 @@ impl Selection {
     }
 
     fn within_limits(level: &Level, window: Window, bands: Vec<usize>, limits: &Limits) -> Result<Selection> {
-        let limit = |what, name, value: Option<u64>, limit| match value {
-            Some(value) if value <= limit => Ok(value),
-            value => {
-                Err(Error::Limit { file: level.file.clone(), what, name, value: value.unwrap_or(u64::MAX), limit })
-            }
-        };
-        let pixels = window.width().checked_mul(window.height());
-        let samples = pixels.and_then(|pixels| pixels.checked_mul(bands.len() as u64));
-        let samples = limit("pixels times bands of this read", "max_pixels", samples, limits.max_pixels)?;
+        let exceeded = |what, name, value, limit| Error::Limit { file: level.file.clone(), what, name, value, limit };
+        let samples = limits
+            .samples_of_read(window.height(), window.width(), bands.len() as u64)
+            .map_err(|samples| exceeded("pixels times bands of this read", "max_pixels", samples, limits.max_pixels))?;
         let block = level.blocks.grid.block_width.checked_mul(level.blocks.grid.block_height);
         let block = block.and_then(|pixels| pixels.checked_mul(u64::from(level.layout.block_samples())));
-        limit("pixels times samples of one block", "max_block_pixels", block, limits.max_block_pixels)?;
+        let block = block.unwrap_or(u64::MAX);
+        if block > limits.max_block_pixels {
+            let what = "pixels times samples of one block";
+            return Err(exceeded(what, "max_block_pixels", block, limits.max_block_pixels));
+        }
         Ok(Selection { window, bands, samples: samples as usize })
     }
 }
@@ -144,6 +143,12 @@ impl<'a> ReadPlan<'a> {
     /// Whether each block holds only one band.
     pub(crate) fn is_planar(&self) -> bool {
         self.level.blocks.grid.planes > 1
+    }
+
+    /// Whether the CPU executor visits the blocks in file order. It visits the blocks at one position of a planar
+    /// file together if the output is interleaved, and bands in the order of the request otherwise.
+    pub(crate) fn is_in_file_order(&self) -> bool {
+        !self.is_planar() || (self.layout == Layout::BandsFirst && self.bands().is_sorted())
     }
 
     /// All blocks that the read needs.
@@ -249,8 +254,8 @@ impl<'a> ReadPlan<'a> {
     }
 }
 
-/// The position of a block in the grid of its level.
-#[derive(Debug, Clone, Copy)]
+/// The position of a block in the grid of its level. Positions are ordered as the blocks are in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BlockCoord {
     /// The band, in a planar file; otherwise 0.
     pub(crate) plane: u64,

@@ -51,7 +51,7 @@ fn zstd_verdict(src: &[u8], dst_len: u64) -> Verdict {
     let single = descriptor & 0b10_0000 != 0;
     let size_bytes = match descriptor >> 6 {
         0 => usize::from(single),
-        told => 1 << told,
+        log => 1 << log,
     };
     let mut fields = take(&mut rest, usize::from(!single) + size_bytes)?;
     let mut window = dst_len;
@@ -61,8 +61,8 @@ fn zstd_verdict(src: &[u8], dst_len: u64) -> Verdict {
         check(window <= 8 << 20, UNSUPPORTED)?;
     }
     if size_bytes > 0 {
-        let told = number(&mut fields, size_bytes)?;
-        check(told.checked_add(if size_bytes == 2 { 256 } else { 0 }) == Some(dst_len), CORRUPT)?;
+        let content_size = number(&mut fields, size_bytes)?;
+        check(content_size.checked_add(if size_bytes == 2 { 256 } else { 0 }) == Some(dst_len), CORRUPT)?;
     }
     let mut plain = 0;
     for _ in 0..1024 + dst_len / 256 {
@@ -98,7 +98,7 @@ fn lz4_verdict(src: &[u8], dst_len: u64) -> Verdict {
     let (flg, bd) = (number(&mut rest, 1)?, number(&mut rest, 1)?);
     let known = flg >> 6 == 1 && flg & 0b1_0011 == 0 && bd & 0b1000_1111 == 0;
     check(known, UNSUPPORTED)?;
-    let told = if flg & 8 != 0 { Some(number(&mut rest, 8)?) } else { None };
+    let content_size = if flg & 8 != 0 { Some(number(&mut rest, 8)?) } else { None };
     let fields = &header[..header.len() - rest.len()];
     let (sum, size) = (number(&mut rest, 1)?, number(&mut rest, 4)?);
     check(sum == u64::from(XxHash32::oneshot(0, fields) >> 8 & 0xFF), CORRUPT)?;
@@ -109,7 +109,7 @@ fn lz4_verdict(src: &[u8], dst_len: u64) -> Verdict {
         7 => 4 << 20,
         _ => return Err(CORRUPT),
     };
-    check(told.is_none_or(|told| told == dst_len), CORRUPT)?;
+    check(content_size.is_none_or(|content_size| content_size == dst_len), CORRUPT)?;
     let (stored, size) = (size >> 31 != 0, size & 0x7FFF_FFFF);
     check(size != 0 && (!stored || size == dst_len), UNSUPPORTED)?;
     check(size <= largest, CORRUPT)?;

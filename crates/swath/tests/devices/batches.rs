@@ -128,10 +128,10 @@ pub(crate) fn budget_too_small_for_a_block_is_an_error_with_the_needed_bytes(sub
         for &budget in limits {
             let request = subject.strict(&ReadRequest::new()).gpu_memory_budget(budget);
             let error = image.read(&request).expect_err("8,192 bytes do not fit");
-            let Error::Device(DeviceError::Budget { stage, needed, left, budget: said }) = &error else {
+            let Error::Device(DeviceError::Budget { stage, needed, left, budget: reported }) = &error else {
                 panic!("{compression:?}: {error}")
             };
-            assert_eq!(*said, budget, "{error}");
+            assert_eq!(*reported, budget, "{error}");
             assert!(needed > left && *left <= budget, "{error}");
             assert!(!stage.is_empty() && error.to_string().contains(stage), "{error}");
             assert!(error.to_string().contains(&needed.to_string()), "{error}");
@@ -209,7 +209,7 @@ fn several_batches() -> (Image, u64) {
 /// Progress reaches the total on the device, on the CPU as a fallback, and when blocks cannot be fetched.
 pub(crate) fn progress_reaches_its_total(subject: &Subject) {
     let (image, budget) = several_batches();
-    let told = |image: &Image, request: &ReadRequest<'_>| {
+    let progress_of = |image: &Image, request: &ReadRequest<'_>| {
         let seen = Mutex::new(Vec::new());
         let note = |progress: Progress| seen.lock().expect("no panic").push(progress);
         image.read(&request.clone().progress(&note).threads(1)).expect("it reads");
@@ -225,7 +225,7 @@ pub(crate) fn progress_reaches_its_total(subject: &Subject) {
         ("fallback", &lzma, plain.clone(), on.clone(), 1),
         ("unreadable", &unreadable, plain.on_corrupt(fill), on.on_corrupt(fill), 1),
     ] {
-        let (expected, seen) = (told(image, &cpu), told(image, &device));
+        let (expected, seen) = (progress_of(image, &cpu), progress_of(image, &device));
         assert!(seen.len() >= steps, "{name}: {seen:?}");
         assert!(seen.is_sorted_by_key(|progress| progress.done), "{name}: {seen:?}");
         let (last, total) = (seen.last().expect("at least one"), expected.last().map(|progress| progress.total));

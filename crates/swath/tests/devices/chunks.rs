@@ -107,12 +107,12 @@ pub(crate) fn checksums_and_stored_blocks_of_lz4_are_checked(subject: &Subject) 
     for tile in tiles(subject).into_iter().filter(|tile| !tile.is_empty() && tile.len() <= 1 << 16) {
         let sum = XxHash32::oneshot(0, &tile);
         for (stored, sized, wrong) in [(true, false, 0), (false, true, 0), (true, true, 1), (false, false, 1)] {
-            let told = sized.then_some(tile.len() as u64);
+            let content_size = sized.then_some(tile.len() as u64);
             let (flg, size) = (if sized { 0x6C } else { 0x64 }, tile.len() as u32);
             let end = [[0; 4], (sum ^ wrong).to_le_bytes()].concat();
             let frame = match stored {
-                true => lz4_frame(flg, 0x40, told, size | 1 << 31, &[&tile[..], &end].concat()),
-                false => lz4_frame(flg, 0x40, told, 3, &[b"abc", &end[..]].concat()),
+                true => lz4_frame(flg, 0x40, content_size, size | 1 << 31, &[&tile[..], &end].concat()),
+                false => lz4_frame(flg, 0x40, content_size, 3, &[b"abc", &end[..]].concat()),
             };
             all.push((tile.clone(), frame, stored, if wrong == 0 { OK } else { CHECKSUM }));
         }

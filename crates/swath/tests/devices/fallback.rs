@@ -16,7 +16,7 @@ fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: 
     let raster = image.read(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
     same_pixels(name, expected.pixels.as_bytes(), raster.pixels.as_bytes());
     assert_eq!(raster.report.blocks, expected.report.blocks, "{name}: blocks");
-    let fallbacks = raster.report.gpu.expect("a device was asked").fallbacks;
+    let fallbacks = raster.report.gpu.expect("the request names a device").fallbacks;
     assert_eq!(fallbacks.len(), 1, "{name}: {fallbacks:?}");
     assert_eq!((fallbacks[0].stage, fallbacks[0].blocks), ("decoding", blocks), "{name}: {fallbacks:?}");
     assert!(fallbacks[0].reason.contains(named), "{name}: {fallbacks:?}");
@@ -32,7 +32,7 @@ fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: 
     let mut pixels = vec![0; resident.bytes() as usize];
     resident.download(&mut pixels).expect("it downloads");
     same_pixels(name, expected.pixels.as_bytes(), &pixels);
-    let gpu = report.gpu.expect("a device was asked");
+    let gpu = report.gpu.expect("the request names a device");
     assert_eq!(gpu.fallbacks, fallbacks, "{name}");
     if blocks == expected.report.blocks {
         // Everything that the CPU decoded is uploaded at once, and nothing before.

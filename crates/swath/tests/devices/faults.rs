@@ -18,7 +18,7 @@ use swath_codec::predictor::Predictor;
 use swath_gpu::Error as DeviceError;
 use swath_sim::{device_bytes, events, pinned_bytes, reset};
 
-use self::operation::{Asked, Done, Operation, is_typed, reads, writes};
+use self::operation::{Choices, Done, Operation, is_typed, reads, writes};
 use crate::files::{Cut, Dice, File, open};
 use crate::subject::same_pixels;
 
@@ -55,9 +55,9 @@ fn suffer(operation: &Arc<Operation>, fault: &str, policy: FallbackPolicy, overc
     let gpu = device();
     reset();
     set("SWATH_SIM_FAIL", fault);
-    let done = operation.run(&gpu, Asked::of_libraries(policy));
+    let done = operation.run(&gpu, Choices::of_libraries(policy));
     unset("SWATH_SIM_FAIL");
-    let suffered = events().iter().any(|event| event.starts_with("told to fail: "));
+    let suffered = events().iter().any(|event| event.starts_with("injected failure: "));
     let work = work_done();
     if let Err(error) = &done {
         assert!(suffered, "{what}: {error}");
@@ -66,9 +66,9 @@ fn suffer(operation: &Arc<Operation>, fault: &str, policy: FallbackPolicy, overc
     let all_work = nothing_is_left(&what, operation, gpu);
     if let Ok(done) = &done {
         operation.check(&what, done);
-        let told = &done.report.fallbacks;
-        assert!(told.is_empty() || (suffered && policy == FallbackPolicy::Auto), "{what}: {told:?}");
-        assert!(!told.is_empty() || !suffered || overcome || work == all_work, "{what}: nobody was told");
+        let fallbacks = &done.report.fallbacks;
+        assert!(fallbacks.is_empty() || (suffered && policy == FallbackPolicy::Auto), "{what}: {fallbacks:?}");
+        assert!(!fallbacks.is_empty() || !suffered || overcome || work == all_work, "{what}: no fallback was reported");
     }
     suffered
 }
@@ -98,7 +98,7 @@ fn nothing_is_left(what: &str, operation: &Arc<Operation>, gpu: Gpu) -> usize {
     };
     assert_eq!((device_bytes(), pinned_bytes()), (0, 0), "{what}: bytes of the device and pinned ones");
     reset();
-    works(&format!("{what}, afterwards"), operation, &gpu, Asked::of_libraries(FallbackPolicy::Strict));
+    works(&format!("{what}, afterwards"), operation, &gpu, Choices::of_libraries(FallbackPolicy::Strict));
     let work = work_done();
     drop(gpu);
     assert_eq!((device_bytes(), pinned_bytes()), (0, 0), "{what}: bytes of the device and pinned ones in the end");
@@ -106,8 +106,8 @@ fn nothing_is_left(what: &str, operation: &Arc<Operation>, gpu: Gpu) -> usize {
 }
 
 /// Runs the operation and checks its result.
-fn works(what: &str, operation: &Arc<Operation>, gpu: &Gpu, asked: Asked) -> Done {
-    let done = operation.run(gpu, asked).unwrap_or_else(|error| panic!("{what}: {error}"));
+fn works(what: &str, operation: &Arc<Operation>, gpu: &Gpu, choices: Choices) -> Done {
+    let done = operation.run(gpu, choices).unwrap_or_else(|error| panic!("{what}: {error}"));
     operation.check(what, &done);
     assert_eq!(done.report.fallbacks, [], "{what}");
     done
@@ -260,7 +260,7 @@ fn memory_of_a_transfer_that_never_ends_is_left_alone() {
             let name = operation.name;
             reset();
             set("SWATH_SIM_FAIL", "hung:1");
-            let done = operation.run(&gpu, Asked::of_libraries(FallbackPolicy::Auto));
+            let done = operation.run(&gpu, Choices::of_libraries(FallbackPolicy::Auto));
             unset("SWATH_SIM_FAIL");
             match done {
                 Ok(done) if !operation.writes() => {
@@ -280,7 +280,7 @@ fn memory_of_a_transfer_that_never_ends_is_left_alone() {
             assert!(device_bytes() > left, "{name}: {} bytes, before {left}", device_bytes());
             left = device_bytes();
             reset();
-            works(&format!("{name}, afterwards"), operation, &gpu, Asked::of_libraries(FallbackPolicy::Strict));
+            works(&format!("{name}, afterwards"), operation, &gpu, Choices::of_libraries(FallbackPolicy::Strict));
             gpu.trim();
             assert_eq!(device_bytes(), left, "{name}: what works leaves nothing");
         }
@@ -292,11 +292,11 @@ fn memory_of_a_transfer_that_never_ends_is_left_alone() {
 fn memory_that_cufile_cannot_register_is_reported() {
     with_libraries("faults::memory_that_cufile_cannot_register_is_reported", &[], || {
         for operation in reads().iter().chain(&writes()).filter(|operation| operation.uses_cufile()) {
-            let (gpu, asked) = (device(), Asked::of_libraries(FallbackPolicy::Strict));
-            let direct = works(operation.name, operation, &gpu, asked).report;
+            let (gpu, choices) = (device(), Choices::of_libraries(FallbackPolicy::Strict));
+            let direct = works(operation.name, operation, &gpu, choices).report;
             gpu.trim();
             set("SWATH_SIM_CUFILE_REGISTER", "fail");
-            let copied = works(operation.name, operation, &gpu, asked).report;
+            let copied = works(operation.name, operation, &gpu, choices).report;
             unset("SWATH_SIM_CUFILE_REGISTER");
             let (direct, copied) = match operation.writes() {
                 true => (direct.written_by, copied.written_by),
@@ -319,7 +319,7 @@ fn device_with_little_memory_fails_or_uses_smaller_batches() {
                 let what = format!("{} with {memory} bytes", operation.name);
                 set("SWATH_SIM_MEMORY", &memory.to_string());
                 let gpu = device();
-                let done = operation.run(&gpu, Asked::of_libraries(FallbackPolicy::Strict));
+                let done = operation.run(&gpu, Choices::of_libraries(FallbackPolicy::Strict));
                 unset("SWATH_SIM_MEMORY");
                 match &done {
                     Ok(done) => operation.check(&what, done),
@@ -419,7 +419,7 @@ impl Without {
         Without { name: symbol, symbol: Some(symbol), libraries: LIBRARIES, variables: &[], hazard }
     }
 
-    const fn told(name: &'static str, variables: &'static [(&'static str, &'static str)], hazard: fn()) -> Without {
+    const fn with(name: &'static str, variables: &'static [(&'static str, &'static str)], hazard: fn()) -> Without {
         Without { name, symbol: None, libraries: LIBRARIES, variables, hazard }
     }
 }
@@ -435,8 +435,8 @@ const WITHOUT: [Without; 16] = [
     Without::symbol("nvjpeg2kEncode", no_pictures),
     Without::symbol("nvjpegDecodeBatched", no_pictures),
     Without::symbol("nvjpegEncodeImage", no_pictures),
-    Without::told("nvCOMP 4", &[("SWATH_SIM_NVCOMP", "4200")], no_nvcomp),
-    Without::told("nvCOMP 7", &[("SWATH_SIM_NVCOMP", "7000")], no_nvcomp),
+    Without::with("nvCOMP 4", &[("SWATH_SIM_NVCOMP", "4200")], no_nvcomp),
+    Without::with("nvCOMP 7", &[("SWATH_SIM_NVCOMP", "7000")], no_nvcomp),
     Without {
         name: "nvCOMP 5.3",
         symbol: None,
@@ -444,9 +444,9 @@ const WITHOUT: [Without; 16] = [
         variables: &[("SWATH_SIM_NVCOMP", "5300")],
         hazard: nvcomp_5,
     },
-    Without::told("no nvidia-fs", &[("SWATH_SIM_CUFILE", "absent")], no_cufile),
-    Without::told("cuFile closed", &[("SWATH_SIM_CUFILE", "closed")], no_cufile),
-    Without::told("compatibility mode", &[("SWATH_SIM_CUFILE", "compat")], compatible),
+    Without::with("no nvidia-fs", &[("SWATH_SIM_CUFILE", "absent")], no_cufile),
+    Without::with("cuFile closed", &[("SWATH_SIM_CUFILE", "closed")], no_cufile),
+    Without::with("compatibility mode", &[("SWATH_SIM_CUFILE", "compat")], compatible),
 ];
 
 /// Libraries of another version, libraries without a function, and libraries that do not start.
@@ -479,12 +479,12 @@ fn no_driver() {
 /// A requested library that is not available is reported, or refused in strict mode.
 fn told_or_refused(operation: &Arc<Operation>, codec: CodecBackend, storage: Storage, word: &str) {
     let (gpu, name) = (device(), operation.name);
-    let auto = Asked { policy: FallbackPolicy::Auto, codec, storage };
+    let auto = Choices { policy: FallbackPolicy::Auto, codec, storage };
     let done = operation.run(&gpu, auto).unwrap_or_else(|error| panic!("{name}: {error}"));
     operation.check(name, &done);
-    let told = &done.report.fallbacks;
-    assert!(told.iter().any(|fallback| fallback.reason.contains(word)), "{name}: {told:?}");
-    let error = operation.run(&gpu, Asked { policy: FallbackPolicy::Strict, ..auto }).expect_err("it is refused");
+    let fallbacks = &done.report.fallbacks;
+    assert!(fallbacks.iter().any(|fallback| fallback.reason.contains(word)), "{name}: {fallbacks:?}");
+    let error = operation.run(&gpu, Choices { policy: FallbackPolicy::Strict, ..auto }).expect_err("it is refused");
     is_typed(name, &error);
     assert!(matches!(&error, Error::Fallback { reason, .. } if reason.contains(word)), "{name}: {error}");
     gpu.trim();
@@ -493,8 +493,8 @@ fn told_or_refused(operation: &Arc<Operation>, codec: CodecBackend, storage: Sto
 
 /// A library that the caller did not request is not reported as missing.
 fn not_missed(operation: &Arc<Operation>) -> Done {
-    let asked = Asked { policy: FallbackPolicy::Strict, codec: CodecBackend::Auto, storage: Storage::Auto };
-    works(operation.name, operation, &device(), asked)
+    let choices = Choices { policy: FallbackPolicy::Strict, codec: CodecBackend::Auto, storage: Storage::Auto };
+    works(operation.name, operation, &device(), choices)
 }
 
 fn no_nvcomp() {
@@ -539,7 +539,7 @@ fn no_cufile() {
 
 fn compatible() {
     for operation in reads().iter().chain(&writes()).filter(|operation| operation.uses_cufile()) {
-        let strict = Asked::of_libraries(FallbackPolicy::Strict);
+        let strict = Choices::of_libraries(FallbackPolicy::Strict);
         let report = works(operation.name, operation, &device(), strict).report;
         let by = if operation.writes() { report.written_by } else { report.read_by };
         assert!(by.contains("compatibility mode"), "{}: {by}", operation.name);
@@ -551,7 +551,7 @@ fn compatible() {
 
 fn nvcomp_5() {
     for operation in reads().iter().chain(&writes()) {
-        let strict = Asked::of_libraries(FallbackPolicy::Strict);
+        let strict = Choices::of_libraries(FallbackPolicy::Strict);
         let report = works(operation.name, operation, &device(), strict).report;
         let by = [report.decoded_by, report.compressed_by].concat();
         let other = ["LZW", "no codec", "JPEG"].iter().any(|other| operation.name.contains(other));

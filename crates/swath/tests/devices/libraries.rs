@@ -142,10 +142,10 @@ pub(crate) fn nvcomp_of_another_version_is_refused(subject: &Subject) {
     let image = File { compression: Compression::DEFLATE, ..File::default() }.open();
     let report = device(&image, &subject.strict(&ReadRequest::new()));
     assert_eq!(report.decoded_by, "kernel inflate");
-    let asked = subject.strict(&ReadRequest::new()).decoder(CodecBackend::NvComp);
-    let said = image.read(&asked).expect_err("it was asked for").to_string();
-    assert!(said.contains("4.2"), "{said}");
-    let report = device(&image, &asked.fallback(FallbackPolicy::Auto));
+    let request = subject.strict(&ReadRequest::new()).decoder(CodecBackend::NvComp);
+    let message = image.read(&request).expect_err("nvCOMP was requested").to_string();
+    assert!(message.contains("4.2"), "{message}");
+    let report = device(&image, &request.fallback(FallbackPolicy::Auto));
     assert!(!report.fallbacks.is_empty());
 }
 
@@ -295,7 +295,7 @@ pub(crate) fn impossible_compressed_size_is_rejected(subject: &Subject) {
 /// Makes a frame with a window of 32 MiB, as libzstd's highest compression levels do for data of any size.
 fn widen(frame: &mut Vec<u8>) {
     let single = 0x20;
-    assert!(frame[4] & single != 0 && frame[4] >> 6 != 0, "the window is the content, whose size is told");
+    assert!(frame[4] & single != 0 && frame[4] >> 6 != 0, "the window is the content, whose size is stated");
     frame[4] &= !single;
     frame.insert(5, 0x78);
 }
@@ -314,8 +314,8 @@ pub(crate) fn blocks_unsafe_for_nvcomp_are_decoded_by_our_kernel(subject: &Subje
         assert_eq!(raster.report.blocks, blocks, "{fallback:?}");
         let gpu = raster.report.gpu.expect("a device did it");
         assert_eq!(gpu.decoded_by, "kernel zstd", "{fallback:?}");
-        let [told] = &gpu.fallbacks[..] else { panic!("{fallback:?}: {:?}", gpu.fallbacks) };
-        assert_eq!((told.stage, told.blocks), ("decoding by NVIDIA's library", 0), "{told}");
+        let [entry] = &gpu.fallbacks[..] else { panic!("{fallback:?}: {:?}", gpu.fallbacks) };
+        assert_eq!((entry.stage, entry.blocks), ("decoding by NVIDIA's library", 0), "{entry}");
     }
     // When the read is divided into batches, two of them were in flight at that time.
     let tall = File { height: 4000, ..file };
@@ -330,7 +330,7 @@ pub(crate) fn blocks_unsafe_for_nvcomp_are_decoded_by_our_kernel(subject: &Subje
         assert!(fallbacks.len() == 1 && fallbacks[0].blocks == 0, "{fallback:?}: {fallbacks:?}");
     }
     let nvcomp = subject.strict(&ReadRequest::new().decoder(CodecBackend::NvComp));
-    let refused = wide.read(&nvcomp).expect_err("nvCOMP alone was asked for");
+    let refused = wide.read(&nvcomp).expect_err("only nvCOMP was requested");
     assert!(matches!(refused, swath::Error::Fallback { .. }), "{refused}");
 
     // A single such block does not disable nvCOMP, unless the CPU is not allowed.
@@ -345,7 +345,7 @@ pub(crate) fn blocks_unsafe_for_nvcomp_are_decoded_by_our_kernel(subject: &Subje
         assert_eq!(raster.report.blocks, blocks);
         let gpu = raster.report.gpu.expect("a device did it");
         assert!(gpu.decoded_by.contains(by), "{fallback:?}: {gpu:?}");
-        assert_eq!(gpu.fallbacks.iter().map(|told| told.blocks).collect::<Vec<_>>(), [left], "{fallback:?}");
+        assert_eq!(gpu.fallbacks.iter().map(|entry| entry.blocks).collect::<Vec<_>>(), [left], "{fallback:?}");
     }
 }
 
@@ -365,6 +365,6 @@ pub(crate) fn block_too_large_for_nvcomp_memory_is_decoded_by_our_kernel(subject
     assert!(matches!(refused, swath::Error::Fallback { .. }), "{refused}");
     let gpu = read(CodecBackend::Auto, budget).unwrap_or_else(|error| panic!("{budget}: {error}"));
     assert_eq!(gpu.decoded_by, "kernel zstd");
-    assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("budget")), "{:?}", gpu.fallbacks);
+    assert!(gpu.fallbacks.iter().any(|entry| entry.reason.contains("budget")), "{:?}", gpu.fallbacks);
     assert!(read(CodecBackend::Auto, 16 * bytes).expect("more than enough").decoded_by.contains("nvCOMP"));
 }

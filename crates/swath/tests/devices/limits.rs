@@ -150,7 +150,7 @@ pub(crate) fn library_that_compresses_nothing_is_reported_with_any_memory(subjec
         let with = |fallback| config(subject, Storage::Posix, fallback).gpu_memory_budget(budget).buffer_bytes(None);
         match square.write(&with(FallbackPolicy::Auto)) {
             Ok((_, gpu)) => {
-                assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("larger than")), "{budget}: {gpu:?}");
+                assert!(gpu.fallbacks.iter().any(|entry| entry.reason.contains("larger than")), "{budget}: {gpu:?}");
                 done += 1;
             }
             Err(Error::Device(error)) if error.is_memory() => {}
@@ -175,10 +175,10 @@ pub(crate) fn wrong_compression_by_nvcomp_is_detected_before_anything_is_written
         swath_sim::forget();
         let auto = config(subject, storage, FallbackPolicy::Auto);
         let (bytes, gpu) = square.write_file(&file, &auto).expect("the CPU compresses");
-        assert_eq!(calls("told to fail: compress-wrong"), 1, "{name}");
+        assert_eq!(calls("injected failure: compress-wrong"), 1, "{name}");
         square.check(&name, &bytes);
-        let [told] = &gpu.fallbacks[..] else { panic!("{name}: {:?}", gpu.fallbacks) };
-        assert!(told.reason.contains("nvCOMP") && told.reason.contains("a tile of 131072 bytes"), "{told}");
+        let [entry] = &gpu.fallbacks[..] else { panic!("{name}: {:?}", gpu.fallbacks) };
+        assert!(entry.reason.contains("nvCOMP") && entry.reason.contains("a tile of 131072 bytes"), "{entry}");
         // None of its output is in the file, and nvCOMP is not used again.
         assert_eq!((gpu.compressed_by.as_str(), gpu.stats.file_writes), ("the CPU", 0), "{name}: {gpu:?}");
         assert_eq!(calls("nvcompBatchedDeflateCompressAsync"), 1, "{name}");
@@ -191,7 +191,7 @@ pub(crate) fn wrong_compression_by_nvcomp_is_detected_before_anything_is_written
         fs::write(&file, b"old").expect("room on the disk");
         swath_sim::reset();
         let strict = config(subject, storage, FallbackPolicy::Strict);
-        let error = square.write_file(&file, &strict).expect_err("nvCOMP was asked for");
+        let error = square.write_file(&file, &strict).expect_err("nvCOMP was requested");
         assert!(matches!(&error, Error::Fallback { .. }), "{error}");
         assert!(error.to_string().contains("nvCOMP"), "{error}");
         assert_eq!(fs::read(&file).expect("it is there"), b"old");
@@ -207,7 +207,7 @@ pub(crate) fn zstd_tiles_above_16_mib_go_to_the_cpu_and_are_reported(subject: &S
         square.check(&format!("tiles of {tile}"), &bytes);
         assert_eq!(gpu.compressed_by.contains("nvCOMP"), by_nvcomp, "{gpu:?}");
         assert_eq!(gpu.fallbacks.is_empty(), by_nvcomp, "{:?}", gpu.fallbacks);
-        assert!(gpu.fallbacks.iter().all(|told| told.reason.contains("larger than the 16777216")), "{gpu:?}");
+        assert!(gpu.fallbacks.iter().all(|entry| entry.reason.contains("larger than the 16777216")), "{gpu:?}");
         let strict = square.write(&config(subject, Storage::Posix, FallbackPolicy::Strict));
         assert_eq!(strict.is_ok(), by_nvcomp, "{strict:?}");
     }

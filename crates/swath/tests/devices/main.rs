@@ -125,7 +125,7 @@ mod nvidia {
     }
 
     /// Tests with libraries that the simulator modifies.
-    macro_rules! told {
+    macro_rules! with_simulator_variable {
         ($($variable:literal = $value:literal: $module:ident::$hazard:ident,)*) => {
             $(
                 #[test]
@@ -137,7 +137,7 @@ mod nvidia {
         };
     }
 
-    told! {
+    with_simulator_variable! {
         "SWATH_SIM_NVCOMP" = "5300": libraries::nvcomp_5_decodes_and_compresses_too,
         "SWATH_SIM_NVCOMP" = "4200": libraries::nvcomp_of_another_version_is_refused,
         "SWATH_SIM_FAIL" = "nvcomp-idle:1+": libraries::library_that_wrote_nothing_is_detected,

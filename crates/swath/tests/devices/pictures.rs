@@ -84,7 +84,7 @@ fn falls_back(subject: &Subject, name: &str, image: &Image, blocks: u64, named: 
     let request = ReadRequest::new().device(&subject.gpu);
     let raster = image.read(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
     same_pixels(name, expected.pixels.as_bytes(), raster.pixels.as_bytes());
-    let fallbacks = raster.report.gpu.expect("a device was asked").fallbacks;
+    let fallbacks = raster.report.gpu.expect("the request names a device").fallbacks;
     assert_eq!(fallbacks.iter().map(|it| it.blocks).sum::<u64>(), blocks, "{name}: {fallbacks:?}");
     assert!(fallbacks.iter().all(|it| it.reason.contains(named)), "{name}: {fallbacks:?}");
     let refused = image.read(&request.fallback(FallbackPolicy::Strict)).expect_err("the CPU was ruled out");
@@ -220,7 +220,7 @@ pub(crate) fn libraries_are_left_alone_when_they_are_ruled_out(subject: &Subject
     let request = ReadRequest::new().device(&subject.gpu).decoder(CodecBackend::Builtin);
     swath_sim::forget();
     let report = file.open().read(&request).expect("the CPU reads it").report;
-    assert_eq!(report.gpu.expect("a device was asked").fallbacks[0].reason, "no kernel decodes JPEG 2000");
+    assert_eq!(report.gpu.expect("the request names a device").fallbacks[0].reason, "no kernel decodes JPEG 2000");
     let (plan, pixels) = planned(JPEG2000, DType::U8, 1, |options| options);
     let config = WriteConfig::default().device(Device::Gpu(subject.gpu.clone())).encoder(CodecBackend::Builtin);
     let array = ArraySource::from_bytes(&pixels, DType::U8, 1, plan.height(), plan.width(), Layout::BandsLast);
@@ -398,13 +398,13 @@ pub(crate) fn wrong_lossless_jpeg2000_is_detected_before_anything_is_written(sub
     swath_sim::reset();
     swath_sim::forget();
     let (file, report) = to_bytes(&plan, &pixels, device(), FallbackPolicy::Auto).expect("the CPU encodes");
-    assert_eq!(swath_sim::events().iter().filter(|event| event.starts_with("told to fail: j2k-wrong")).count(), 1);
+    assert_eq!(swath_sim::events().iter().filter(|event| event.starts_with("injected failure: j2k-wrong")).count(), 1);
     assert!(file == expected, "other bytes than the CPU's");
     let gpu = report.gpu.expect("a device cut it");
     assert_eq!(gpu.compressed_by, "the CPU");
-    assert!(gpu.fallbacks.iter().any(|told| told.reason.contains("other pixels when it is decoded")), "{gpu:?}");
+    assert!(gpu.fallbacks.iter().any(|entry| entry.reason.contains("other pixels when it is decoded")), "{gpu:?}");
     swath_sim::reset();
-    let error = to_bytes(&plan, &pixels, device(), FallbackPolicy::Strict).expect_err("the library was asked for");
+    let error = to_bytes(&plan, &pixels, device(), FallbackPolicy::Strict).expect_err("the library was requested");
     assert!(matches!(&error, Error::Fallback { reason, .. } if reason.contains("nvJPEG2000")), "{error}");
 }
 
@@ -490,7 +490,7 @@ pub(crate) fn read_that_fails(subject: &Subject) {
         (Err(Error::Device(error)), true) => assert!(!error.is_library(), "{error}"),
         (Ok(raster), false) => {
             same_pixels(&failure, expected.pixels.as_bytes(), raster.pixels.as_bytes());
-            let fallbacks = raster.report.gpu.expect("a device was asked").fallbacks;
+            let fallbacks = raster.report.gpu.expect("the request names a device").fallbacks;
             assert!(fallbacks.iter().any(|it| it.blocks > 0), "{failure}: {fallbacks:?}");
         }
         (read, _) => panic!("{failure}: {:?}", read.map(|raster| raster.report)),
@@ -534,7 +534,7 @@ pub(crate) fn write_that_fails(subject: &Subject) {
     let device = || Device::Gpu(subject.gpu.clone());
     let (file, report) = to_bytes(&plan, &pixels, device(), FallbackPolicy::Auto).expect("the CPU helps out");
     assert!(levels(&file) == levels(&expected), "{failure}");
-    let fallbacks = report.gpu.expect("a device was asked").fallbacks;
+    let fallbacks = report.gpu.expect("the request names a device").fallbacks;
     assert!(
         fallbacks.iter().any(|it| it.blocks > 0 && it.stage.starts_with("compressing")),
         "{failure}: {fallbacks:?}"

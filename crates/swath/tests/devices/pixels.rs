@@ -270,7 +270,7 @@ pub(crate) fn files_of_every_kind_are_the_cpus(subject: &Subject) {
             match image.read(&on.fallback(FallbackPolicy::Strict)) {
                 Ok(_) => on_device += 1,
                 Err(Error::Fallback { .. }) if fallbacks > 0 => refused += 1,
-                Err(error) => panic!("{name}: {fallbacks} fallbacks were told, but then: {error}"),
+                Err(error) => panic!("{name}: {fallbacks} fallbacks were reported, but then: {error}"),
             }
         }
         let expected = image.read_mask(&ReadRequest::new()).unwrap_or_else(|error| panic!("{name}: CPU: {error}"));

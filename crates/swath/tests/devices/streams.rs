@@ -57,9 +57,9 @@ fn zstd_frame(header: &[u8], blocks: &[(u32, u32, &[u8])]) -> Vec<u8> {
     frame
 }
 
-pub(crate) fn lz4_frame(flg: u8, bd: u8, told: Option<u64>, size: u32, behind: &[u8]) -> Vec<u8> {
+pub(crate) fn lz4_frame(flg: u8, bd: u8, content_size: Option<u64>, size: u32, behind: &[u8]) -> Vec<u8> {
     let mut fields = vec![flg, bd];
-    fields.extend(told.iter().flat_map(|told| told.to_le_bytes()));
+    fields.extend(content_size.iter().flat_map(|content_size| content_size.to_le_bytes()));
     let sum = (XxHash32::oneshot(0, &fields) >> 8) as u8;
     [&LZ4_MAGIC[..], &fields, &[sum], &size.to_le_bytes(), behind].concat()
 }
@@ -129,7 +129,7 @@ pub(crate) fn streams() -> Vec<Stream> {
     let size = block.len() as u32;
     let ended = [&block[..], &[0; 4]].concat();
     let frame = |flg, bd, size, behind: &[u8]| lz4_frame(flg, bd, None, size, behind);
-    let sized = |told| lz4_frame(0x68, 0x50, Some(told), size, &ended);
+    let sized = |content_size| lz4_frame(0x68, 0x50, Some(content_size), size, &ended);
     add("a frame of LZ4", LZ4, frame(0x60, 0x70, size, &ended), 300, OK);
     add("a frame of linked blocks", LZ4, frame(0x40, 0x40, size, &ended), 300, OK);
     add("a frame with a size", LZ4, sized(300), 300, OK);

@@ -127,10 +127,10 @@ pub(crate) fn on_oclgrind(test: &str, hazard: Hazard) {
     if is_child(test) {
         hazard(&Subject { gpu: oclgrind(u64::MAX), slow: true, nvidia: false });
     } else {
-        let said = run_under_oclgrind(test);
-        let first: Vec<&str> = said.reports.lines().take(40).collect();
+        let run = run_under_oclgrind(test);
+        let first: Vec<&str> = run.reports.lines().take(40).collect();
         assert!(first.is_empty(), "Oclgrind on {test}:\n{}", first.join("\n"));
-        assert!(said.succeeded, "{test} failed under Oclgrind:\n{}", said.output);
+        assert!(run.succeeded, "{test} failed under Oclgrind:\n{}", run.output);
     }
 }
 
@@ -139,8 +139,8 @@ pub(crate) fn on_oclgrind_with_short_buffers(test: &str) {
     if is_child(test) {
         let _ = File::default().open().read(&ReadRequest::new().device(&oclgrind(64)));
     } else {
-        let said = run_under_oclgrind(test);
-        assert!(said.reports.contains("Invalid write"), "{}\n{}", said.reports, said.output);
+        let run = run_under_oclgrind(test);
+        assert!(run.reports.contains("Invalid write"), "{}\n{}", run.reports, run.output);
     }
 }
 
@@ -175,7 +175,7 @@ fn is_child(test: &str) -> bool {
 }
 
 /// The result of a child process.
-struct Said {
+struct OclgrindRun {
     succeeded: bool,
     output: String,
     /// The reports of Oclgrind.
@@ -183,7 +183,7 @@ struct Said {
 }
 
 /// Runs this test again, alone, in a process whose only OpenCL driver is Oclgrind, with all checks enabled.
-fn run_under_oclgrind(test: &str) -> Said {
+fn run_under_oclgrind(test: &str) -> OclgrindRun {
     assert!(Path::new(OCLGRIND).exists(), "there is no {OCLGRIND}; 'make test' installs the package oclgrind");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test.replace("::", "-"));
     let _ = fs::remove_dir_all(&folder);
@@ -198,14 +198,14 @@ fn run_under_oclgrind(test: &str) -> Said {
         .envs([("OCLGRIND_DATA_RACES", "1"), ("OCLGRIND_UNINITIALIZED", "1"), ("OCLGRIND_CHECK_API", "1")])
         .output()
         .expect("this program starts again");
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains(&format!("{RUNS_ON} Oclgrind")), "it did not run on Oclgrind:\n{said}\n{complained}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains(&format!("{RUNS_ON} Oclgrind")), "it did not run on Oclgrind:\n{stdout}\n{stderr}");
     let reports = fs::read_to_string(&log).unwrap_or_default();
     let _ = fs::remove_dir_all(&folder);
     // Some reports do not go to its log.
-    let others = complained.lines().filter(|line| line.contains("Oclgrind") || line.contains("OCLGRIND"));
+    let others = stderr.lines().filter(|line| line.contains("Oclgrind") || line.contains("OCLGRIND"));
     let reports = others.fold(reports, |reports, line| reports + line + "\n");
-    Said { succeeded: output.status.success(), output: format!("{said}\n{complained}"), reports }
+    OclgrindRun { succeeded: output.status.success(), output: format!("{stdout}\n{stderr}"), reports }
 }
 
 /// A device on Oclgrind that frees nothing. Oclgrind 21.10 treats memory that is allocated a second time as

@@ -418,10 +418,10 @@ pub(crate) fn device_that_was_looked_for_and_is_not_there_is_told(_: &Subject) {
     };
     let none = config(missing("there is none"), FallbackPolicy::Auto);
     let (bytes, report) = write(&plan, array, &none);
-    let told = |gpu: Option<swath::device::DeviceReport>| gpu.unwrap().fallbacks[0].reason.clone();
-    assert_eq!((report.device, told(report.gpu)), ("cpu", "there is no CUDA device: there is none".to_owned()));
+    let reason_of = |gpu: Option<swath::device::DeviceReport>| gpu.unwrap().fallbacks[0].reason.clone();
+    assert_eq!((report.device, reason_of(report.gpu)), ("cpu", "there is no CUDA device: there is none".to_owned()));
     let dataset = Dataset::from_bytes(bytes).unwrap();
     let request = ReadRequest::new().device(missing("none here"));
     let report = dataset.image(0).unwrap().read(&request).unwrap().report;
-    assert_eq!((report.device, told(report.gpu)), ("cpu", "there is no CUDA device: none here".to_owned()));
+    assert_eq!((report.device, reason_of(report.gpu)), ("cpu", "there is no CUDA device: none here".to_owned()));
 }

@@ -26,7 +26,7 @@ _driver.cuPointerGetAttribute.argtypes = [_pointer, ctypes.c_int, _u64]
 _driver.cuCtxPushCurrent_v2.argtypes = [_pointer]
 
 log: list[str] = []
-"""What this stand-in was asked to do: `get` for every copy to the host."""
+"""The calls of this stand-in: `get` for every copy to the host."""
 
 
 class CUDARuntimeError(RuntimeError):

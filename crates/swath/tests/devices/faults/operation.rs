@@ -47,16 +47,16 @@ enum Work {
 
 /// The request: how to run the operation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct Choices {
     pub(super) policy: FallbackPolicy,
     pub(super) codec: CodecBackend,
     pub(super) storage: Storage,
 }
 
-impl Asked {
+impl Choices {
     /// Requests NVIDIA's libraries; other ways count as a fallback.
-    pub(super) fn of_libraries(policy: FallbackPolicy) -> Asked {
-        Asked { policy, codec: CodecBackend::NvComp, storage: Storage::CuFile }
+    pub(super) fn of_libraries(policy: FallbackPolicy) -> Choices {
+        Choices { policy, codec: CodecBackend::NvComp, storage: Storage::CuFile }
     }
 }
 
@@ -117,11 +117,11 @@ impl Operation {
     }
 
     /// Runs the operation in its own thread, which must end.
-    pub(super) fn run(self: &Arc<Operation>, gpu: &Gpu, asked: Asked) -> Result<Done> {
+    pub(super) fn run(self: &Arc<Operation>, gpu: &Gpu, choices: Choices) -> Result<Done> {
         let (done_to, done) = channel();
         let (operation, gpu) = (Arc::clone(self), gpu.clone());
         let worker = std::thread::spawn(move || {
-            let done = operation.work(&gpu, asked);
+            let done = operation.work(&gpu, choices);
             // Everything is dropped before the result is sent.
             drop((operation, gpu));
             let _ = done_to.send(done);
@@ -136,18 +136,19 @@ impl Operation {
         }
     }
 
-    fn work(&self, gpu: &Gpu, mut asked: Asked) -> Result<Done> {
+    fn work(&self, gpu: &Gpu, mut choices: Choices) -> Result<Done> {
         if !self.uses_cufile() {
-            asked.storage = Storage::Auto;
+            choices.storage = Storage::Auto;
         }
-        let request = ReadRequest::new().device(gpu).fallback(asked.policy).decoder(asked.codec).storage(asked.storage);
+        let request =
+            ReadRequest::new().device(gpu).fallback(choices.policy).decoder(choices.codec).storage(choices.storage);
         let config = WriteConfig::new()
             .threads(1)
             .buffer_bytes(1)
             .device(Device::Gpu(gpu.clone()))
-            .fallback(asked.policy)
-            .encoder(asked.codec)
-            .storage(asked.storage);
+            .fallback(choices.policy)
+            .encoder(choices.codec)
+            .storage(choices.storage);
         match &self.work {
             Work::Read { file, budget, to_device } => {
                 let (image, request) = (open(file.clone()), request.gpu_memory_budget(*budget));
@@ -163,12 +164,12 @@ impl Operation {
                         (pixels, report)
                     }
                 };
-                Ok(Done { levels: vec![pixels], report: report.gpu.expect("a device was asked") })
+                Ok(Done { levels: vec![pixels], report: report.gpu.expect("the request names a device") })
             }
             Work::Write { plan, pixels, to_file: false } => {
                 let (bytes, report) = plan.to_bytes(&mut array(plan, pixels), &config)?;
                 let levels = levels(plan, Dataset::from_bytes(bytes)?);
-                Ok(Done { levels, report: report.gpu.expect("a device was asked") })
+                Ok(Done { levels, report: report.gpu.expect("the request names a device") })
             }
             Work::Write { plan, pixels, to_file: true } => {
                 self.to_file(plan, |path| plan.write_file(path, &mut array(plan, pixels), &config))
@@ -193,7 +194,7 @@ impl Operation {
         assert_eq!(left, expected, "{}: what is left in the folder", self.name);
         let done = written.and_then(|report| {
             let levels = levels(plan, Dataset::open(&path)?);
-            Ok(Done { levels, report: report.gpu.expect("a device was asked") })
+            Ok(Done { levels, report: report.gpu.expect("the request names a device") })
         });
         let _ = fs::remove_dir_all(&folder);
         done

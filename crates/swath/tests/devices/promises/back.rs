@@ -47,7 +47,8 @@ impl Batch {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tiles-{}", std::process::id()));
         fs::write(&path, &stored).expect("room on the disk");
         let file = fs::File::open(&path).expect("it was just made");
-        let file = gpu.open_file(&file, false, Storage::CuFile).expect("cuFile opens it").expect("it was asked for");
+        let file =
+            gpu.open_file(&file, false, Storage::CuFile).expect("cuFile opens it").expect("cuFile was requested");
         fs::remove_file(path).expect("it was just made");
 
         let side = SIDE as usize;
@@ -124,9 +125,9 @@ pub(super) fn seed1_guard_refuses_before_anything_is_allocated(subject: &Subject
     for (pieces, least) in [(vec![whole; 100], 300_000), (vec![(whole.0, 1); 9000], 9000)] {
         let (refused, timeline) = Timeline::of(|| batch.decoding.bring_back(&pieces).map(<[u8]>::to_vec));
         let refused = refused.expect_err("more than the budget");
-        let DeviceError::Budget { stage, needed, left, budget: said } = refused else { panic!("{refused}") };
+        let DeviceError::Budget { stage, needed, left, budget: reported } = refused else { panic!("{refused}") };
         assert!(stage.contains("on their way back"), "{stage}");
-        assert!(needed >= least && needed > left && said == budget, "{needed} of {left}, budget {said}");
+        assert!(needed >= least && needed > left && reported == budget, "{needed} of {left}, budget {reported}");
         assert!(timeline.is_idle(), "{timeline:?}");
     }
     // A request that fits succeeds.
@@ -288,8 +289,8 @@ pub(super) fn seed1_blocks_that_cannot_be_copied_back_are_read_from_the_file_and
     let (raster, timeline, bytes) = read(subject, "a small budget", &image, &request);
     let gpu = raster.report.gpu.expect("a device did it");
     assert_eq!((timeline.count("launch gather"), gpu.stats.file_reads), (0, 16), "{timeline:?}");
-    let told: Vec<_> = gpu.fallbacks.iter().map(|fallback| fallback.stage).collect();
-    assert_eq!(told, ["copying blocks back from the device", "decoding"], "{:?}", gpu.fallbacks);
+    let stages: Vec<_> = gpu.fallbacks.iter().map(|fallback| fallback.stage).collect();
+    assert_eq!(stages, ["copying blocks back from the device", "decoding"], "{:?}", gpu.fallbacks);
     assert!(gpu.fallbacks[0].reason.contains("left of a budget of 240000"), "{:?}", gpu.fallbacks);
     assert!(bytes >= 2 * 16 * 9000, "{bytes}: by the device and by the host");
     // The guard came first: nothing new was allocated.

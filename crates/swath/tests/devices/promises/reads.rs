@@ -161,9 +161,9 @@ fn other_way(subject: &Subject, reason: &str) {
     let (raster, timeline) = Timeline::of(|| image.read(&request).expect("the host reads it"));
     same_pixels(reason, expected.pixels.as_bytes(), raster.pixels.as_bytes());
     let report = device(&raster);
-    let [told] = &report.fallbacks[..] else { panic!("{:?}", report.fallbacks) };
-    assert_eq!((told.stage, told.blocks), ("reading by cuFile", 0), "{told}");
-    assert!(told.reason.contains(reason), "{told}");
+    let [entry] = &report.fallbacks[..] else { panic!("{:?}", report.fallbacks) };
+    assert_eq!((entry.stage, entry.blocks), ("reading by cuFile", 0), "{entry}");
+    assert!(entry.reason.contains(reason), "{entry}");
     assert!(report.read_by.contains("host") && report.decoded_by.contains("nvCOMP"), "{report:?}");
     // The batch was read again through the host, and was decoded once.
     assert!(timeline.count("cuFileRead") <= 320, "{timeline:?}");
@@ -203,7 +203,7 @@ fn file_of_tiles(gpu: &Gpu, side: usize) -> (DeviceFile, Vec<Transfer>) {
     let path = env::temp_dir().join(format!("swath-tiles-{}", std::process::id()));
     fs::write(&path, vec![7; 256 * bytes]).expect("room on the disk");
     let file = fs::File::open(&path).expect("it was just made");
-    let opened = gpu.open_file(&file, false, Storage::CuFile).expect("cuFile opens it").expect("it was asked for");
+    let opened = gpu.open_file(&file, false, Storage::CuFile).expect("cuFile opens it").expect("cuFile was requested");
     fs::remove_file(path).expect("it was just made");
     let at = |tile: usize| (tile * bytes) as u64;
     let transfer = |tile| Transfer { file_offset: at(tile), buffer_offset: at(tile), len: bytes as u64 };

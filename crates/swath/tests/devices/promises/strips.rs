@@ -303,9 +303,9 @@ fn other_way(subject: &Subject, some_by_cufile: bool) {
         let ((bytes, report), timeline) = Timeline::of(|| picture.to_file(&file.0, &auto).expect("the host writes"));
         assert!(bytes == expected, "{name}: other bytes");
         let gpu = device(&report);
-        let [told] = &gpu.fallbacks[..] else { panic!("{name}: {:?}", gpu.fallbacks) };
-        assert_eq!(told.stage, "writing by cuFile", "{told}");
-        assert!(told.reason.contains("cuFile") && told.blocks > 0, "{told}");
+        let [entry] = &gpu.fallbacks[..] else { panic!("{name}: {:?}", gpu.fallbacks) };
+        assert_eq!(entry.stage, "writing by cuFile", "{entry}");
+        assert!(entry.reason.contains("cuFile") && entry.blocks > 0, "{entry}");
         // From then on everything goes through the host, compressed as before.
         assert!(gpu.compressed_by.contains("nvCOMP"), "{gpu:?}");
         assert_eq!(gpu.stats.file_writes > 0, some_by_cufile, "{}", gpu.stats);

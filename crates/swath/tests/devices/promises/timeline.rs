@@ -23,17 +23,17 @@ impl Timeline {
         })
     }
 
-    /// How often this was asked for.
+    /// The number of calls of this kind.
     pub(super) fn count(&self, words: &str) -> usize {
         self.lines(words).count()
     }
 
-    /// When this was asked for first.
+    /// The position of the first call of this kind.
     pub(super) fn first(&self, words: &str) -> Option<usize> {
         self.lines(words).next().map(|(at, _)| at)
     }
 
-    /// When this was asked for last.
+    /// The position of the last call of this kind.
     pub(super) fn last(&self, words: &str) -> Option<usize> {
         self.lines(words).last().map(|(at, _)| at)
     }
@@ -46,7 +46,7 @@ impl Timeline {
             .collect()
     }
 
-    /// Whether nothing was asked for but that memory be given back.
+    /// Whether all calls free memory.
     pub(super) fn is_idle(&self) -> bool {
         self.0.iter().all(|line| line == "free")
     }
