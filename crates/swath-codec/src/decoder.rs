@@ -350,28 +350,33 @@ impl Decoder {
         if interleaves { inflate::LANES } else { 1 }
     }
 
-    /// Whether decompressing this whole block together with others is likely to be faster than alone.
-    pub fn gains(&self, src: &[u8], shape: Shape) -> bool {
-        self.group_size() > 1 && inflate::gains(src.len(), shape.len())
+    /// Whether decompressing this block together with others is likely to be faster than alone. `whole` is the
+    /// number of bytes of the whole decoded block.
+    pub fn gains(&self, src: &[u8], whole: usize) -> bool {
+        self.group_size() > 1 && inflate::gains(src.len(), whole)
     }
 
-    /// Decompresses several whole blocks at once. Each has its own outcome: [`GroupBlock::take`].
+    /// Decompresses several blocks at once. Each has its own outcome: [`GroupBlock::take`].
     pub fn decompress_group<'a>(
         &self,
-        blocks: impl Iterator<Item = (&'a [u8], Shape, &'a mut GroupBlock)>,
+        blocks: impl Iterator<Item = (&'a [u8], Shape, Extent, &'a mut GroupBlock)>,
         scratch: &mut Scratch,
     ) {
         let mut outcomes = Vec::with_capacity(self.group_size());
         let mut streams = Vec::with_capacity(self.group_size());
-        for (src, shape, GroupBlock { bytes, outcome }) in blocks {
+        for (src, shape, extent, GroupBlock { bytes, outcome }) in blocks {
             let want = shape.len();
             grow(bytes, want);
-            streams.push(inflate::Stream::new(src, &mut bytes[..want]));
+            let dst = &mut bytes[..want];
+            streams.push(match extent {
+                Extent::Whole => inflate::Stream::new(src, dst),
+                Extent::Top => inflate::Stream::top(src, dst),
+            });
             outcomes.push((want, outcome));
         }
         let decoder = scratch.deflate.get_or_insert_with(deflate::Decoder::new);
         let Ok(decoded) = contain::decoding(self.name, || Ok(decoder.decode_batch(&mut streams))) else {
-            // The blocks have no outcome, so the caller decompresses each of them alone.
+            // After a panic no block has an outcome, so the caller decompresses each alone and finds the bad one.
             scratch.deflate = None;
             return;
         };

@@ -79,16 +79,16 @@ impl Decoder {
         }
     }
 
-    /// Decodes each of `streams` as [`decode`](Self::decode) does, with the same results. Streams that are
-    /// faster to decode together are decoded at once: the more streams the better, as long as they fit into the
-    /// cache.
+    /// Decodes each of `streams` as [`decode`](Self::decode) does, with the same results, except that it ignores the
+    /// checksum if only the [top](Stream::top) of a stream is needed. Streams that are faster to decode together are
+    /// decoded at once: the more streams the better, as long as they fit into the cache.
     pub fn decode_batch(&mut self, streams: &mut [Stream<'_>]) -> Vec<Result<usize>> {
         let gains = |stream: &Stream<'_>| inflate::gains(stream.src.len(), stream.dst.len());
         if streams.iter().filter(|stream| gains(stream)).count() >= FEWEST {
             let several = self.several.get_or_insert_default();
             several.decode(streams.iter_mut().filter(|stream| gains(stream)));
         }
-        let decode = |Stream { src, dst, len }: &mut Stream<'_>| match len.take() {
+        let decode = |Stream { src, dst, len, .. }: &mut Stream<'_>| match len.take() {
             Some(len) => Ok(len),
             None => self.decode(src, dst),
         };

@@ -151,12 +151,12 @@ fn chain_that_ends_in_nonsense_keeps_the_images_before_it() {
     let is_past_end = |error: &Error| matches!(error, Error::PastEnd { .. });
     let is_no_ifd = |error: &Error| matches!(error, Error::NotAnIfd { .. });
     let is_limit = |error: &Error| matches!(error, Error::Limit { name: "max_ifd_entries", .. });
-    let cases: [(Vec<u8>, &dyn Fn(&Error) -> bool); 5] = [
-        (with_next(end + 100, &[]), &is_past_end),
-        (with_next(u32::MAX, &[]), &is_past_end),
-        (with_next(end, &[0; 40]), &is_no_ifd),
-        (with_next(end, &[0xff; 40]), &is_limit),
-        (with_next(end, &[&[2, 0][..], &[0xee; 40]].concat()), &is_no_ifd),
+    let cases = [
+        (with_next(end + 100, &[]), is_past_end as fn(&Error) -> bool),
+        (with_next(u32::MAX, &[]), is_past_end),
+        (with_next(end, &[0; 40]), is_no_ifd),
+        (with_next(end, &[0xff; 40]), is_limit),
+        (with_next(end, &[&[2, 0][..], &[0xee; 40]].concat()), is_no_ifd),
     ];
     for (number, (bytes, expected)) in cases.iter().enumerate() {
         let chain = chain(bytes);

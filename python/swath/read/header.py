@@ -71,8 +71,8 @@ class Header:
     def level_of(self, overview_level: Any) -> int:
         """Returns the level to read.
 
-        Warns about a broken chain of directories and about each sidecar that cannot be read. Raises ValueError for a level that only the unreadable `.ovr`
-        could have.
+        Warns about a broken chain of directories and about each sidecar that cannot be read. Raises ValueError for a
+        level that only the unreadable `.ovr` could have.
         """
         check_level_type(overview_level)
         is_beyond = overview_level is not None and overview_level >= len(self.levels)

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use swath_codec::place::{Every, copy};
-use swath_codec::{Decompressed, Extent, GroupBlock, RowAccess, Scratch};
+use swath_codec::{Decompressed, GroupBlock, RowAccess, Scratch};
 use swath_io::{Batch, Span};
 
 use crate::error::{BlockName, Error, Result};
@@ -355,15 +355,15 @@ impl<'out> Reading<'_, 'out> {
         }
         let Workspace { wanted, spans, first, fetched, batch, scratch, group, .. } = space;
         let gains = |&i: &usize| {
-            let BlockRequest { problem, kept, extent, shape, .. } = &wanted[i];
+            let BlockRequest { problem, kept, .. } = &wanted[i];
             let is_stored = problem.is_none() && kept.is_none() && !spans[i].is_sparse();
-            is_stored && *extent == Extent::Whole && self.plan.decoder.gains(batch.get(i - *first), *shape)
+            is_stored && self.plan.decoder.gains(batch.get(i - *first), self.plan.level.block_bytes() as usize)
         };
         group.resize_with(self.group_blocks, Default::default);
         let end = (from..*fetched).filter(gains).nth(self.group_blocks - 1).map_or(*fetched, |last| last + 1);
         let blocks = group.iter_mut().zip((from..end).filter(gains)).map(|((index, block), i)| {
             *index = i;
-            (batch.get(i - *first), wanted[i].shape, block)
+            (batch.get(i - *first), wanted[i].shape, wanted[i].extent, block)
         });
         self.plan.decoder.decompress_group(blocks, scratch);
         end
