@@ -137,8 +137,8 @@ fn decode_block<T: Value>(
                 block.fill(quanta, value, diff);
                 return Some(());
             }
-            let largest = read_quanta(src, pos, block.rows * block.columns, quanta)?;
-            dequantize(block, quanta, &Scale { offset, step: layout.step, max, largest }, diff);
+            let limit = read_quanta(src, pos, block.rows * block.columns, quanta)?;
+            dequantize(block, quanta, &Scale { offset, step: layout.step, max, limit }, diff);
             Some(())
         }
     }
@@ -150,18 +150,20 @@ struct Scale {
     step: f64,
     /// The largest value of the image; greater results are clamped to it.
     max: f64,
-    /// The largest quantum of the block.
-    largest: u32,
+    /// The largest number with as many bits as the quanta of the block.
+    limit: u32,
 }
 
 /// Writes the values of a block, with the same arithmetic as `lerc-rs`.
 fn dequantize<T: Value>(block: &mut Block<'_, T>, quanta: &[u32; MAX_VALUES], scale: &Scale, diff: bool) {
-    let Scale { offset, step, max, largest } = *scale;
+    let Scale { offset, step, max, limit } = *scale;
     if diff {
         let value = |q, before: T| T::from_f64((offset + f64::from(q) * step + before.to_f64()).min(max));
         return block.fill(quanta, value, true);
     }
-    if offset + f64::from(largest) * step > max {
+    let exceeds = |q: u32| offset + f64::from(q) * step > max;
+    // `lerc-rs` clamps if the largest quantum needs it. To find that quantum takes time, and is seldom necessary.
+    if exceeds(limit) && exceeds(quanta[..block.rows * block.columns].iter().copied().max().unwrap_or(0)) {
         let value = |q, _| T::from_f64((offset + f64::from(q) * step).min(max));
         return block.fill(quanta, value, false);
     }
@@ -199,7 +201,8 @@ fn read_offset<T: Value>(src: &[u8], pos: &mut usize, code: u8, diff: bool) -> O
     })
 }
 
-/// Reads `count` quanta, as plain numbers or as indexes into a table, and returns the largest.
+/// Reads `count` quanta, as plain numbers or as indexes into a table, and returns the largest
+/// number of that many bits.
 pub(super) fn read_quanta(src: &[u8], pos: &mut usize, count: usize, quanta: &mut [u32; MAX_VALUES]) -> Option<u32> {
     let flags = take(src, pos, 1)?[0];
     let stored_count = match flags >> 6 {
@@ -216,9 +219,10 @@ pub(super) fn read_quanta(src: &[u8], pos: &mut usize, count: usize, quanta: &mu
         return None;
     }
     let bits = u32::from(flags & 31);
+    let limit = (1 << bits) - 1;
     if flags & 32 == 0 {
         unpack(src, pos, bits, &mut quanta[..count])?;
-        return quanta[..count].iter().copied().max();
+        return Some(limit);
     }
     let table_len = usize::from(take(src, pos, 1)?[0]);
     if table_len < 2 || bits == 0 {
@@ -228,15 +232,13 @@ pub(super) fn read_quanta(src: &[u8], pos: &mut usize, count: usize, quanta: &mu
     let mut table = [0; 256];
     unpack(src, pos, bits, &mut table[1..table_len])?;
     unpack(src, pos, (table_len - 1).ilog2() + 1, &mut quanta[..count])?;
-    let mut largest = 0;
     for q in &mut quanta[..count] {
         if *q as usize >= table_len {
             return None;
         }
         *q = table[*q as usize & 255];
-        largest = largest.max(*q);
     }
-    Some(largest)
+    Some(limit)
 }
 
 /// Reads numbers of `bits` bits, least significant bit first, and moves `pos` after their last byte.

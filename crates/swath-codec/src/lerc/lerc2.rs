@@ -117,31 +117,50 @@ pub(super) fn u32_at(src: &[u8], pos: usize) -> Option<u32> {
     src.get(pos..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Returns the same value as `lerc::checksum::fletcher32`.
-///
-/// The second sum counts the first word of a batch as often as the batch has words, the next word once less,
-/// and so on. Written as a weighted sum, a batch has no chain of additions and becomes vector instructions.
+/// Returns the same value as `lerc::checksum::fletcher32`, with vector instructions: each of eight lanes sums every
+/// eighth word. On a 16-bit scene, the plain loop takes a quarter of the time of the decoder.
 fn fletcher32(data: &[u8]) -> u32 {
     /// As many words as the sums can add in 32 bits.
     const BATCH: usize = 359;
     let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
-    let (mut sum1, mut sum2) = (0xffff, 0xffff);
+    let (mut sum1, mut sum2) = (0xffff_u32, 0xffff_u32);
     let (words, last) = data.as_chunks::<2>();
     for batch in words.chunks(BATCH) {
-        let (mut plain, mut weighted) = (0u32, 0u32);
-        for (weight, word) in (1..=batch.len() as u32).rev().zip(batch) {
-            let word = u32::from(u16::from_be_bytes(*word));
-            plain += word;
-            weighted += weight * word;
+        let (steps, rest) = batch.as_chunks::<LANES>();
+        let (plain, weighted) = lane_sums(steps);
+        sum2 = sum2.wrapping_add((steps.len() * LANES) as u32 * sum1).wrapping_add(weighted);
+        sum1 += plain;
+        for word in rest {
+            sum1 += u32::from(u16::from_be_bytes(*word));
+            sum2 += sum1;
         }
-        sum2 = fold(sum2 + batch.len() as u32 * sum1 + weighted);
-        sum1 = fold(sum1 + plain);
+        (sum1, sum2) = (fold(sum1), fold(sum2));
     }
     if let [byte] = last {
         sum1 += u32::from(*byte) << 8;
         sum2 += sum1;
     }
     (fold(sum2) << 16) | fold(sum1)
+}
+
+const LANES: usize = 8;
+
+/// Returns the sum of the words, and the sum in which the first word counts as often as there are words, the next
+/// word once less, and so on.
+fn lane_sums(steps: &[[[u8; 2]; LANES]]) -> (u32, u32) {
+    let (mut plain, mut running) = ([0u32; LANES], [0u32; LANES]);
+    for step in steps {
+        for lane in 0..LANES {
+            plain[lane] += u32::from(u16::from_be_bytes(step[lane]));
+            running[lane] += plain[lane];
+        }
+    }
+    // In `running`, a word counts once for each step from its own to the last. A step is `LANES` words, and
+    // `lane` of them come before the word.
+    let weighted = (0..LANES).fold(0u32, |sum, lane| {
+        sum.wrapping_add(running[lane].wrapping_mul(LANES as u32)).wrapping_sub(lane as u32 * plain[lane])
+    });
+    (plain.iter().sum(), weighted)
 }
 
 #[cfg(test)]
