@@ -4,6 +4,7 @@
 //! ([`Source::fetch`]), and they arrive in one contiguous buffer. So a source can merge neighbouring ranges
 //! into one request.
 
+mod arenas;
 mod atomic_file;
 mod coalesce;
 mod error;
@@ -12,6 +13,7 @@ mod local;
 mod memory;
 mod spool;
 
+pub use arenas::share_heap_if_limited;
 pub use atomic_file::{NewFile, folder_of, insert_front, resolve_links, scratch_file};
 pub use coalesce::{Batch, Fetch, MergeRule, MergedRange, coalesce};
 pub use error::{Error, Result};
