@@ -276,7 +276,7 @@ mod tests {
             out.truncate(len);
             out
         };
-        // Differences of 16-bit samples with noise: every other byte is small.
+        // Differences of noisy samples, stored as 16-bit integers: the high byte of each difference is 0 or 255.
         let values = noise(400_000, 100);
         let differences = values.windows(2).flat_map(|pair| (i16::from(pair[1]) - i16::from(pair[0])).to_le_bytes());
         let noisy: Vec<u8> = differences.collect();

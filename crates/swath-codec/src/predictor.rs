@@ -54,8 +54,8 @@ impl Predictor {
         match (self, shape.bits) {
             (Self::None, _) => Ok(Steps::Swap),
             (Self::Horizontal, 8 | 16 | 32 | 64) => Ok(Steps::Integers { width: shape.bits / 8 }),
-            // The specification defines unpacked samples of any width; libtiff supports only the four widths
-            // above.
+            // The specification defines predictor 2 for samples of any width, after they are unpacked. libtiff
+            // supports only the four widths above.
             (Self::Horizontal, 1..64) => Ok(Steps::BitString),
             (Self::Horizontal, _) => unsuited("predictor 2", "samples of this width"),
             (Self::FloatingPoint, _) if shape.format != SampleFormat::Float => {

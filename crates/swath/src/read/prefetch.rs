@@ -16,8 +16,9 @@ const AHEAD_BYTES: u64 = 256 << 20;
 /// The most blocks to request at once.
 const AHEAD_BLOCKS: u64 = 1 << 20;
 
-/// Returns the same plan with its compressed blocks in memory. Returns `None` if that does not help or if the
-/// fetch fails: then each batch fetches its own blocks and reports the block that cannot be read.
+/// Returns the same plan with its compressed blocks in memory. Returns `None` if the source has no high latency, if
+/// fewer than two blocks must be fetched, if the blocks exceed a limit above, or if the fetch fails. Then each batch
+/// fetches its own blocks and reports the block that it cannot read.
 pub(crate) fn fetch<'a>(plan: &ReadPlan<'a>, cache: Option<&BlockCache>) -> Option<ReadPlan<'a>> {
     if !plan.source.is_high_latency() {
         return None;
