@@ -30,6 +30,11 @@ impl Failure {
         Failure::Failed(format!("cannot {operation} {}: {error}", path.display()))
     }
 
+    /// A file exceeds a limit.
+    fn limit(problem: String, name: &str, limit: u64) -> Failure {
+        Failure::Failed(format!("{problem}, the limit is {limit}; pass --limit {name}=N if the file is trusted"))
+    }
+
     /// The output file exists, and `--overwrite` was not given.
     pub(crate) fn exists(file: impl Display) -> Failure {
         Failure::Failed(format!("{file} already exists; pass --overwrite to replace it"))
@@ -56,6 +61,12 @@ impl From<swath::Error> for Failure {
                 Failure::Failed(format!("{} {text}", path.display()))
             }
             swath::Error::Exists { file } => Failure::exists(file),
+            swath::Error::Limit { file, what, name, value, limit } => {
+                Failure::limit(format!("{file}: {what} would need {value}"), name, limit)
+            }
+            swath::Error::Container { file, cause: swath::tiff::Error::Limit { what, name, value, limit } } => {
+                Failure::limit(format!("{file}: {what} is {value}"), name, limit)
+            }
             other => Failure::Failed(other.to_string()),
         }
     }

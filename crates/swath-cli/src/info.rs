@@ -12,7 +12,7 @@ use swath::tiff::{ByteOrder, FieldType, Fields, ImageLayout, Planar, ReadAt};
 use swath::{Dataset, Image};
 
 use crate::failure::Failure;
-use crate::flags::number;
+use crate::flags::{OpenFlags, number};
 use crate::output::{one_line, warn_of_chain};
 
 /// The most values of a tag that `--tags` prints.
@@ -41,11 +41,14 @@ pub(crate) struct Info {
     /// Image (page) of the file, counted from 0.
     #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
     image: usize,
+
+    #[command(flatten)]
+    open: OpenFlags,
 }
 
 impl Info {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let dataset = Dataset::open(&self.file)?;
+        let dataset = self.open.open(&self.file)?;
         let image = dataset.image(self.image)?;
         let mut info = describe(&dataset, self.image, &image);
         if self.tags {

@@ -5,7 +5,7 @@ use crate::predictor::{Predictor, RowUndo};
 use crate::sample::{is_packed, reverse_bits};
 use crate::shape::Shape;
 use crate::{
-    byteorder, ccitt, color, contain, deflate, inflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg,
+    byteorder, ccitt, color, contain, deflate, inflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, memory, next, ojpeg,
     packbits, sgilog, thunderscan, webp, zstd,
 };
 
@@ -72,6 +72,22 @@ impl Codec {
                 | Codec::Lerc(_)
                 | Codec::LercMask(..)
         )
+    }
+
+    /// An estimate of the memory that the decoder allocates itself for a block of this shape, in bytes. The other codecs
+    /// allocate little, or report a failed allocation.
+    fn working_bytes(&self, shape: Shape) -> usize {
+        let samples = shape.width.saturating_mul(shape.height).saturating_mul(shape.samples);
+        match self {
+            // The samples of the blob; a wrapped blob also needs room for the blob itself.
+            Codec::Lerc(params) | Codec::LercMask(params, _) => {
+                let wrapped = params.compression != lerc::LercCompression::None;
+                shape.len().saturating_mul(if wrapped { 5 } else { 2 })
+            }
+            // Two buffers of 32-bit coefficients.
+            Codec::Jpeg2000(_) | Codec::JpegXl => samples.saturating_mul(8),
+            _ => 0,
+        }
     }
 
     /// Whether FillOrder applies to the stored bytes. Fax decoders handle both bit orders themselves. Picture
@@ -227,14 +243,6 @@ impl<'a> Decompressed<'a> {
     }
 }
 
-/// Makes a buffer at least `len` bytes long. Its content is undefined afterwards.
-fn grow(buffer: &mut Vec<u8>, len: usize) {
-    if buffer.len() < len {
-        // The allocator returns zeroed pages, so pages that the stream does not reach cost nothing.
-        *buffer = vec![0; len];
-    }
-}
-
 impl Decoder {
     /// Whether blocks are stored without compression.
     pub fn is_copy(&self) -> bool {
@@ -317,9 +325,10 @@ impl Decoder {
         }
         // Only decoding the first rows of a Deflate stream needs room after the requested bytes.
         let slack = if extent == Extent::Top && matches!(self.codec, Codec::Deflate) { deflate::SLACK } else { 0 };
-        grow(block, want + slack);
+        memory::grow(self.name, block, want + slack)?;
         let block = &mut block[..want + slack];
         if self.codec.is_picture() {
+            memory::check(self.name, self.codec.working_bytes(shape))?;
             self.decode_picture(src, shape, block, scratch)?;
         } else if self.subsampling != (1, 1) {
             self.decode_subsampled(src, shape, extent, block, scratch)?;
@@ -366,7 +375,10 @@ impl Decoder {
         let mut streams = Vec::with_capacity(self.group_size());
         for (src, shape, extent, GroupBlock { bytes, outcome }) in blocks {
             let want = shape.len();
-            grow(bytes, want);
+            if let Err(error) = memory::grow(self.name, bytes, want) {
+                *outcome = Some(Err(error));
+                continue;
+            }
             let dst = &mut bytes[..want];
             streams.push(match extent {
                 Extent::Whole => inflate::Stream::new(src, dst),
@@ -410,9 +422,10 @@ impl Decoder {
             }
             Codec::LercMask(params, stored) => {
                 let stored = Shape { width: shape.width, height: shape.height, ..*stored };
-                scratch.bytes.resize(stored.len(), 0);
+                memory::grow(self.name, &mut scratch.bytes, stored.len())?;
                 let inner = scratch.lerc.get_or_insert_default();
-                lerc::decode(params, src, stored, &mut scratch.bytes, Some(block), inner).map(|_| ())
+                let samples = &mut scratch.bytes[..stored.len()];
+                lerc::decode(params, src, stored, samples, Some(block), inner).map(|_| ())
             }
             // `is_picture` lists the codecs above.
             _ => Err(Error::Unsuited { codec: self.name, what: "pictures" }),
@@ -433,9 +446,10 @@ impl Decoder {
         let packed = color::subsampled_len(width, height, self.subsampling)
             .ok_or(Error::Unsuited { codec: self.name, what: "a block of this size" })?;
         let mut bytes = std::mem::take(&mut scratch.bytes);
-        bytes.resize(packed, 0);
-        let result = self.decompress_bytes(src, shape, extent, &mut bytes, packed, scratch);
-        let result = result.and_then(|()| color::expand_subsampled(&bytes, width, height, self.subsampling, block));
+        memory::grow(self.name, &mut bytes, packed)?;
+        let result = self.decompress_bytes(src, shape, extent, &mut bytes[..packed], packed, scratch);
+        let result =
+            result.and_then(|()| color::expand_subsampled(&bytes[..packed], width, height, self.subsampling, block));
         scratch.bytes = bytes;
         result
     }

@@ -4,7 +4,7 @@ use crate::compress::Compress;
 use crate::error::{Error, Result};
 use crate::predictor::{self, Predictor};
 use crate::shape::Shape;
-use crate::{SampleFormat, contain, deflate, jpeg, jpeg2000, lerc, lz4, lzma, lzw, packbits, webp, zstd};
+use crate::{SampleFormat, contain, deflate, jpeg, jpeg2000, lerc, lz4, lzma, lzw, memory, packbits, webp, zstd};
 
 /// Encodes the blocks of one image. Threads share it; each has its own [`EncodeScratch`].
 #[derive(Debug, Clone)]
@@ -104,6 +104,7 @@ impl Encoder {
         scratch: &mut EncodeScratch,
     ) -> Result<()> {
         scratch.make(self.compress)?;
+        memory::check(self.compress.name(), shape.len().saturating_mul(2))?;
         match (self.compress, scratch) {
             (Compress::Lerc { .. }, EncodeScratch { lerc: Some(lerc), .. }) => lerc.encode(block, shape, out),
             (Compress::Jpeg { .. }, scratch) => match self.compress.jpeg(shape.samples) {
@@ -127,6 +128,8 @@ impl Encoder {
         out: &mut Vec<u8>,
         scratch: &mut EncodeScratch,
     ) -> Result<()> {
+        // More than the bounds of the codecs, which would otherwise end the process if there is no memory.
+        memory::reserve(self.compress.name(), out, block.len() + block.len() / 32 + 1024)?;
         predictor::apply(self.predictor, shape, false, block, &mut scratch.rows)?;
         match (self.compress, scratch) {
             (Compress::Lzw, _) => lzw::encode(block, out),

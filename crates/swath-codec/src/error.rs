@@ -117,4 +117,12 @@ pub enum Error {
         /// The number of bytes that are allowed.
         limit: u64,
     },
+    /// The system did not provide the memory for a block.
+    #[error("the system does not have the {bytes} bytes of memory that {codec} needs for one block")]
+    OutOfMemory {
+        /// The codec's name.
+        codec: &'static str,
+        /// The number of bytes.
+        bytes: u64,
+    },
 }

@@ -24,6 +24,7 @@ pub mod lz4;
 #[cfg(feature = "lzma")]
 pub mod lzma;
 pub mod lzw;
+mod memory;
 pub mod next;
 #[cfg(test)]
 mod noise;

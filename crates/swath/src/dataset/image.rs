@@ -162,7 +162,7 @@ impl Image {
     /// read ([`Error::Cancelled`]).
     pub fn read(&self, request: &ReadRequest<'_>) -> Result<Raster> {
         let plan = self.plan(request)?;
-        let mut pixels = Pixels::zeroed(plan.level.dtype, plan.selection.samples);
+        let mut pixels = Pixels::zeroed(plan.level.dtype, plan.selection.samples)?;
         swath_io::advise_huge_pages(pixels.as_bytes_mut());
         let report = self.warned(read::execute(&plan, pixels.as_bytes_mut())?);
         let (bands, rows, cols) = (plan.bands().len(), plan.window().height() as usize, plan.window().width() as usize);

@@ -10,6 +10,7 @@ use swath_codec::{Decompressed, GroupBlock, RowAccess, Scratch};
 use swath_io::{Batch, Span};
 
 use crate::error::{BlockName, Error, Result};
+use crate::memory;
 use crate::read::cache::BlockCache;
 use crate::read::color::Conversion;
 use crate::read::output_splitter::{Job, OutputSplitter};
@@ -52,10 +53,10 @@ pub(crate) fn execute(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport>
 fn execute_converted(plan: &ReadPlan<'_>, conversion: &Conversion, out: &mut [u8]) -> Result<ReadReport> {
     let stored = plan.of_stored_samples()?;
     let samples = stored.bands().len();
-    let mut raw = vec![0; stored.selection.samples];
+    let mut raw = memory::zeros(stored.selection.samples, "the stored samples of this read")?;
     let report = execute_stored(&stored, &mut raw)?;
     let bands = conversion.bands();
-    let mut converted = vec![0; raw.len() / samples * bands];
+    let mut converted = memory::zeros(raw.len() / samples * bands, "the converted colours of this read")?;
     conversion.convert(samples, &raw, &mut converted);
     let wanted = plan.bands();
     let plane = out.len() / wanted.len().max(1);
@@ -69,8 +70,17 @@ fn execute_converted(plan: &ReadPlan<'_>, conversion: &Conversion, out: &mut [u8
     Ok(report)
 }
 
-/// Reads samples in the form in which they are stored.
+/// Reads samples in the form in which they are stored. If the system does not have the memory for all threads, one thread
+/// reads everything.
 fn execute_stored(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
+    let threads = plan.request.threads.unwrap_or_else(default_threads);
+    match execute_with(plan, threads, out) {
+        Err(error) if error.is_out_of_memory() && threads > 1 => execute_with(plan, 1, out),
+        outcome => outcome,
+    }
+}
+
+fn execute_with(plan: &ReadPlan<'_>, threads: usize, out: &mut [u8]) -> Result<ReadReport> {
     let start = Instant::now();
     let mut report = ReadReport { device: "cpu", codec: plan.decoder.name, threads: 1, ..ReadReport::default() };
     if out.is_empty() {
@@ -84,7 +94,7 @@ fn execute_stored(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
     let plan = ahead.as_ref().unwrap_or(plan);
 
     let splitter = OutputSplitter::new(out, plan);
-    let share = WorkShare::new(plan, cache, splitter.group_count() as u64);
+    let share = WorkShare::new(plan, cache, splitter.group_count() as u64, threads);
     let reading = Reading {
         plan,
         placement: Placement::new(plan),
@@ -123,8 +133,8 @@ struct WorkShare {
 }
 
 impl WorkShare {
-    /// `groups` is the number of output planes that are filled one after another.
-    fn new(plan: &ReadPlan<'_>, cache: Option<&BlockCache>, groups: u64) -> WorkShare {
+    /// `groups` is the number of output planes that are filled one after another, `threads` the most threads.
+    fn new(plan: &ReadPlan<'_>, cache: Option<&BlockCache>, groups: u64, threads: usize) -> WorkShare {
         let level = plan.level;
         let blocks_per_job = if plan.is_planar() && groups == 1 { plan.bands().len() as u64 } else { 1 };
         let blocks = plan.count(&plan.all_blocks());
@@ -135,7 +145,7 @@ impl WorkShare {
             _ => blocks.saturating_sub(cached).saturating_mul(level.block_bytes()),
         };
         let worth = if plan.decoder.is_copy() { THREAD_BYTES_UNCOMPRESSED } else { THREAD_BYTES };
-        let threads = plan.request.threads.unwrap_or_else(default_threads).clamp(1, (work / worth).max(1) as usize);
+        let threads = threads.clamp(1, (work / worth).max(1) as usize);
         let group_blocks = (GROUP_BYTES / level.block_bytes().max(1)).clamp(1, plan.decoder.group_size() as u64);
         let batch_blocks = (BATCH_BYTES / level.block_bytes().max(1)).max(group_blocks);
         let batch_jobs = batch_blocks.min(BATCH_BLOCKS) / blocks_per_job.max(1);
@@ -284,13 +294,18 @@ impl<'out> Reading<'_, 'out> {
             return false;
         }
         let Workspace { jobs, wanted, spans, .. } = space;
-        let is_plain = wanted.iter().zip(&*spans).all(|(request, span)| {
-            let bytes: usize = jobs[request.job].pieces.iter().map(|piece| piece.len()).sum();
-            request.problem.is_none() && !span.is_sparse() && bytes == request.shape.len()
-        });
-        is_plain
-            && wanted.iter().zip(spans).all(|(request, span)| {
-                self.plan.source.read_scattered(span.offset, &mut jobs[request.job].pieces).is_ok()
+        let is_plain = |(request, span): (&BlockRequest, &Span)| request.problem.is_none() && !span.is_sparse();
+        wanted.iter().zip(&*spans).all(is_plain)
+            && wanted.iter().zip(&*spans).all(|(BlockRequest { job, shape, .. }, span)| {
+                let part = self.placement.part_of_rows(&jobs[*job], *shape);
+                let (gap, offset) = ((shape.row_bytes() - part.len()) as u64, span.offset + part.start as u64);
+                let pieces = &mut jobs[*job].pieces;
+                if gap == 0 {
+                    return self.plan.source.read_scattered(offset, 0, pieces).is_ok();
+                }
+                let mut rows: Vec<&mut [u8]> =
+                    pieces.iter_mut().flat_map(|piece| piece.chunks_exact_mut(part.len())).collect();
+                self.plan.source.read_scattered(offset, gap, &mut rows).is_ok()
             })
     }
 
@@ -312,6 +327,8 @@ impl<'out> Reading<'_, 'out> {
                 };
                 match result {
                     Ok(()) => {}
+                    // Too little memory says nothing about the block, so it is never a reason to fill it.
+                    Err(error) if error.is_out_of_memory() => return Err(error),
                     Err(error) if self.plan.request.on_corrupt == OnCorrupt::Fill => {
                         let name = self.name(space, i);
                         self.fill(space, i);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use swath_codec::RowAccess;
 use swath_io::Fetch;
 
+use crate::memory;
 use crate::read::cache::BlockCache;
 use crate::read::plan::ReadPlan;
 use crate::read::prefetched_source::PrefetchedSource;
@@ -43,7 +44,7 @@ pub(crate) fn fetch<'a>(plan: &ReadPlan<'a>, cache: Option<&BlockCache>) -> Opti
         return None;
     }
     let fetch = Fetch::plan(&spans).ok()?;
-    let mut bytes = vec![0; fetch.bytes()];
+    let mut bytes = memory::zeros(fetch.bytes(), "the compressed blocks of this read").ok()?;
     plan.source.fetch_into(&fetch, &mut bytes).ok()?;
     // The reads include small gaps between blocks, which the batches read too.
     let reads: Vec<_> = fetch.reads().map(|(span, _)| span).collect();

@@ -214,9 +214,10 @@ impl WritePlan {
                 };
                 self.append_with(index, false, encoded, take_over)
             } else {
-                scratch.block.resize(scratch.block.len().max(shape.len()), 0);
-                scratch.block[..shape.len()].copy_from_slice(tile);
-                self.append(&encoder, shape, index, false, scratch, encoded)
+                grow(&mut scratch.block, shape.len()).and_then(|()| {
+                    scratch.block[..shape.len()].copy_from_slice(tile);
+                    self.append(&encoder, shape, index, false, scratch, encoded)
+                })
             }
             .map_err(|cause| Error::Encode { block: self.name(run, col, false), cause })?;
         }
@@ -313,6 +314,15 @@ impl WritePlan {
     }
 }
 
+/// Makes the buffer of a block at least `len` bytes long.
+fn grow(block: &mut Vec<u8>, len: usize) -> swath_codec::Result<()> {
+    let more = len.saturating_sub(block.len());
+    let failed = |_| swath_codec::Error::OutOfMemory { codec: "the encoder", bytes: len as u64 };
+    block.try_reserve_exact(more).map_err(failed)?;
+    block.resize(block.len() + more, 0);
+    Ok(())
+}
+
 /// The part of the rows that becomes one block.
 struct BlockArea {
     rows: Range<u64>,
@@ -374,7 +384,7 @@ impl BlockArea {
             return self.block_of_bits(rows, shape, scratch);
         }
         let width = shape.row_bytes();
-        scratch.block.resize(scratch.block.len().max(shape.len()), 0);
+        grow(&mut scratch.block, shape.len())?;
         for (out, row) in scratch.block.chunks_exact_mut(width).zip(self.rows.clone()) {
             self.place(self.line(rows, row), shape.samples * self.sample, out);
         }
@@ -386,7 +396,7 @@ impl BlockArea {
     fn block_of_bits(&self, rows: &RowsView<'_>, shape: Shape, scratch: &mut Scratch) -> swath_codec::Result<()> {
         let Scratch { block, line, .. } = scratch;
         let width = shape.row_bytes();
-        block.resize(block.len().max(shape.len()), 0);
+        grow(block, shape.len())?;
         line.resize(shape.width * shape.samples * self.sample, 0);
         for (out, row) in block.chunks_exact_mut(width).zip(self.rows.clone()) {
             self.place(self.line(rows, row), shape.samples * self.sample, line);

@@ -8,6 +8,7 @@ use swath_gpu::{DeviceRaster, Gpu};
 
 use crate::dataset::image::Image;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::read::pixels::Sample;
 use crate::read::plan::Selection;
 use crate::read::request::{Layout, ReadRequest};
@@ -183,7 +184,7 @@ impl RowSource for DeviceRaster {
             return Ok(self.download_rows(0, rows, pixels)?);
         }
         let size = self.dtype().size();
-        let mut plane = vec![0; pixels.len() / self.bands()];
+        let mut plane = memory::zeros(pixels.len() / self.bands(), "the rows of one band")?;
         for band in 0..self.bands() {
             self.download_rows(band, rows.clone(), &mut plane)?;
             copy(size, &plane, Every::SAMPLE, pixels, Every::nth(band, self.bands()));
@@ -214,10 +215,19 @@ impl<'a> ImageSource<'a> {
     /// ignored.
     ///
     /// # Errors
-    /// When the request does not fit the image.
+    /// When the request does not fit the image, and [`Error::Limit`] if it has too many pixels for the size of the file.
     pub fn new(image: &'a Image, request: ReadRequest<'a>) -> Result<Self> {
         let level = image.level(request.level)?;
         let (window, bands) = Selection::window_and_bands(level, &request)?;
+        let limits = request.limits.as_ref().unwrap_or(&image.limits);
+        let (height, width, file_bytes) = (window.height(), window.width(), level.source.size());
+        limits.samples_of_conversion(height, width, bands.len() as u64, file_bytes).map_err(|value| Error::Limit {
+            file: level.file.clone(),
+            what: "pixels times bands of this conversion of a small file",
+            name: "max_pixels",
+            value,
+            limit: limits.max_pixels,
+        })?;
         let request = request.layout(Layout::BandsLast);
         Ok(ImageSource {
             image,
