@@ -30,7 +30,10 @@ pub fn run(data: &[u8]) {
         } else {
             decoder.decode(&case.stream, &mut alone)
         };
-        if let Some(len) = len {
+        // libdeflate also refuses a stream that is damaged just after the needed bytes.
+        if let Some(len) = len
+            && !(case.top && expected.is_err())
+        {
             assert_eq!(expected, Ok(len));
             assert!(out[..len] == alone[..len], "other bytes than libdeflate");
         }
