@@ -110,7 +110,15 @@ impl Decoder {
             Err(DecompressionError::InsufficientSpace) if dst[want + MARK.start..want + MARK.end] != PATTERN => {
                 Ok(want)
             }
-            Err(_) => self.decode_partly(src, &mut dst[..want]),
+            Err(_) => {
+                // As in a batch: damage after the requested bytes is no error, whichever way the block is decoded.
+                let mut top = [Stream::top(src, &mut dst[..want])];
+                self.several.get_or_insert_default().decode(&mut top);
+                match top {
+                    [Stream { len: Some(len), .. }] => Ok(len),
+                    _ => self.decode_partly(src, &mut dst[..want]),
+                }
+            }
         }
     }
 
