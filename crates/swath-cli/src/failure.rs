@@ -55,6 +55,7 @@ impl From<swath::Error> for Failure {
                 let text = "is an address; the command reads local files only, the Python package also reads addresses";
                 Failure::Failed(format!("{} {text}", path.display()))
             }
+            error @ swath::Error::Setting { .. } => Failure::Usage(error.to_string()),
             swath::Error::Exists { file } => Failure::exists(file),
             other => Failure::Failed(other.to_string()),
         }
