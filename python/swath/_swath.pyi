@@ -123,6 +123,9 @@ class ReadKeywords(TypedDict, total=False):
     max_pixels: int | None  # None: the limit of the environment
     device: str | None  # None: the CPU
     strict: bool  # False
+    decoder: str | None  # None: SWATH_DECODER, or else "auto"
+    storage: str | None  # None: SWATH_STORAGE, or else "auto"
+    gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else 256 MiB; in millions of bytes
 
 @final
 class File:
@@ -280,7 +283,9 @@ class WriteKeywords(RequiredWriteKeywords, total=False):
     overwrite: bool  # True
     device: str | None  # None: the CPU, or the device that holds the pixels
     strict: bool  # False
-    gpu_memory: int | None
+    encoder: str | None  # None: SWATH_ENCODER, or else "auto"
+    storage: str | None  # None: SWATH_STORAGE, or else "auto"
+    gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else no limit; in millions of bytes
     rows_on_device: bool  # False
     mask: npt.NDArray[np.uint8] | bool | None
     progress: Callable[[int, int], object] | None

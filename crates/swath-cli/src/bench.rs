@@ -82,7 +82,7 @@ impl Bench {
         if let Some(window) = &self.window {
             request = window.apply(request);
         }
-        let request = self.device.apply(request, &self.device.device()?, self.device.gpu_memory())?;
+        let request = self.device.apply(request, &self.device.device()?, self.device.gpu_memory()?)?;
 
         let mut seconds = Vec::with_capacity(repeat);
         let mut bytes = 0;

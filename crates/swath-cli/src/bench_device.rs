@@ -109,12 +109,12 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
             Some(times) => Repeat { times: times.max(1), patience: Duration::MAX },
             None => Repeat { times: REPEAT, patience: PATIENCE },
         },
-        request: flags.device.apply(flags.threads.apply(ReadRequest::new()), &device, flags.device.gpu_memory())?,
+        request: flags.device.apply(flags.threads.apply(ReadRequest::new()), &device, flags.device.gpu_memory()?)?,
         config: WriteConfig::new()
             .overwrite(true)
             .threads(flags.threads.threads)
             .fallback(flags.device.fallback())
-            .gpu_memory_budget(flags.device.gpu_memory()),
+            .gpu_memory_budget(flags.device.gpu_memory()?),
         gpu,
     };
     let mut outcomes = compare(&bench, cases(bench.libraries.as_ref(), decoder, storage), side);

@@ -176,7 +176,7 @@ impl Convert {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let device = self.device.device()?;
         // Reading and writing share the device memory.
-        let gpu_memory = self.device.gpu_memory().map(|bytes| bytes / 2);
+        let gpu_memory = self.device.gpu_memory()?.map(|bytes| bytes / 2);
         let dataset = self.open.open(&self.input)?;
         let image = dataset.image(self.image)?;
         let request = self.device.apply(self.selection.request(), &device, gpu_memory)?;

@@ -60,6 +60,7 @@ impl From<swath::Error> for Failure {
                 let text = "is an address; the command reads local files only, the Python package also reads addresses";
                 Failure::Failed(format!("{} {text}", path.display()))
             }
+            error @ swath::Error::Setting { .. } => Failure::Usage(error.to_string()),
             swath::Error::Exists { file } => Failure::exists(file),
             swath::Error::Limit { file, what, name, value, limit } => {
                 Failure::limit(format!("{file}: {what} would need {value}"), name, limit)

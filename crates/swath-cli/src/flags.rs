@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use swath::device::{CodecBackend, Storage};
+use swath::device::{CodecBackend, DeviceSettings, Storage};
 use swath::io::LocalFile;
 use swath::{Dataset, Device, FallbackPolicy, Limits, ReadRequest};
 use swath_gpu::UnknownName;
@@ -87,9 +87,9 @@ pub(crate) struct DeviceFlags {
     #[arg(long, value_parser = names::<Storage>(Storage::NAMES))]
     storage: Option<Storage>,
 
-    /// Limit of device memory, in millions of bytes.
+    /// Limit of device memory, in millions of bytes. Default: SWATH_GPU_MEMORY, or else as below.
     ///
-    /// Default: 256 MiB for a read; for a write, what one row of tiles needs.
+    /// Without a limit: 256 MiB for a read; for a write, what one row of tiles needs.
     #[arg(long, value_name = "MB", value_parser = number::<u64>)]
     gpu_memory: Option<u64>,
 }
@@ -111,17 +111,21 @@ impl DeviceFlags {
         self.fallback.unwrap_or(FallbackPolicy::Auto)
     }
 
+    fn settings(&self) -> DeviceSettings {
+        DeviceSettings::new().decoder(self.decoder).storage(self.storage).gpu_memory(self.gpu_memory)
+    }
+
     pub(crate) fn decoder(&self) -> Result<CodecBackend, Failure> {
-        flag_or_variable(self.decoder, "SWATH_DECODER")
+        Ok(self.settings().chosen_decoder()?)
     }
 
     pub(crate) fn storage(&self) -> Result<Storage, Failure> {
-        flag_or_variable(self.storage, "SWATH_STORAGE")
+        Ok(self.settings().chosen_storage()?)
     }
 
     /// The limit of device memory, in bytes.
-    pub(crate) fn gpu_memory(&self) -> Option<u64> {
-        self.gpu_memory.map(|megabytes| megabytes.saturating_mul(1_000_000))
+    pub(crate) fn gpu_memory(&self) -> Result<Option<u64>, Failure> {
+        Ok(self.settings().gpu_memory_budget()?)
     }
 
     /// The request, executed on `device` with at most `memory` bytes of device memory.
@@ -152,7 +156,7 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     pub(crate) fn choice(&self) -> Result<CodecBackend, Failure> {
-        flag_or_variable(self.encoder, "SWATH_ENCODER")
+        Ok(DeviceSettings::new().encoder(self.encoder).chosen_encoder()?)
     }
 }
 
@@ -278,17 +282,6 @@ fn fallback_parser() -> impl TypedValueParser<Value = FallbackPolicy> {
         "strict" => FallbackPolicy::Strict,
         _ => FallbackPolicy::Auto,
     })
-}
-
-/// The value of a flag, or else of an environment variable, or else the default.
-fn flag_or_variable<T: Default + FromStr<Err = UnknownName>>(flag: Option<T>, name: &str) -> Result<T, Failure> {
-    match (flag, variable(name)) {
-        (Some(value), _) => Ok(value),
-        (None, None) => Ok(T::default()),
-        (None, Some(text)) => text.parse().map_err(|unknown: UnknownName| {
-            Failure::Usage(format!("{name} must be one of {}, not '{}'", unknown.names, unknown.name))
-        }),
-    }
 }
 
 /// An environment variable that is set and not empty.

@@ -149,7 +149,7 @@ impl Read {
             Corrupt::Fail => OnCorrupt::Fail,
             Corrupt::Fill => OnCorrupt::Fill,
         });
-        self.device.apply(request, &self.device.device()?, self.device.gpu_memory())
+        self.device.apply(request, &self.device.device()?, self.device.gpu_memory()?)
     }
 }
 

@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyBaseException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swath::dataset::MaskOrigin;
+use swath::device::DeviceSettings;
 use swath::io::{LocalFile, Memory};
 use swath::read::{BlockCache, Cancel};
 use swath::{DType, Dataset, Image, Layout, Limits, ReadReport, ReadRequest};
@@ -112,6 +113,7 @@ pub(crate) struct ReadKeywords {
     pub(crate) max_pixels: Option<u64>,
     pub(crate) device: Option<String>,
     pub(crate) strict: bool,
+    pub(crate) settings: DeviceSettings,
 }
 
 impl Default for ReadKeywords {
@@ -125,6 +127,7 @@ impl Default for ReadKeywords {
             max_pixels: None,
             device: None,
             strict: false,
+            settings: DeviceSettings::new(),
         }
     }
 }
@@ -142,6 +145,9 @@ impl ReadKeywords {
                 "max_pixels" => read.max_pixels = keyword.value()?,
                 "device" => read.device = keyword.value()?,
                 "strict" => read.strict = keyword.value()?,
+                "decoder" => read.settings = read.settings.decoder(keyword.choice()?),
+                "storage" => read.settings = read.settings.storage(keyword.choice()?),
+                "gpu_memory" => read.settings = read.settings.gpu_memory(keyword.value::<Option<u64>>()?),
                 _ => return Err(keyword.unknown()),
             }
             Ok(())
@@ -168,9 +174,21 @@ impl ReadKeywords {
         limits.max_pixels = self.max_pixels.unwrap_or(limits.max_pixels);
         request = request.limits(limits);
         if let Some(name) = &self.device {
-            request = request.device(device::named(name).map_err(to_python)?);
+            request = self.on_device(request.device(device::named(name).map_err(to_python)?))?;
         }
         Ok(request.fallback(device::fallback_policy(self.strict)))
+    }
+
+    /// Adds the settings of a device to a request.
+    pub(crate) fn on_device(&self, request: ReadRequest<'static>) -> PyResult<ReadRequest<'static>> {
+        let settings = &self.settings;
+        let request = request
+            .decoder(settings.chosen_decoder().map_err(to_python)?)
+            .storage(settings.chosen_storage().map_err(to_python)?);
+        Ok(match settings.gpu_memory_budget().map_err(to_python)? {
+            Some(bytes) => request.gpu_memory_budget(bytes),
+            None => request,
+        })
     }
 }
 

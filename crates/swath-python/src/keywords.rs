@@ -3,9 +3,12 @@
 //! Such a function takes `**keywords` and sets the fields of a struct from them. A keyword that the struct does not have is a TypeError,
 //! as for any other function of Python.
 
-use pyo3::exceptions::PyTypeError;
+use std::str::FromStr;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use swath_gpu::UnknownName;
 
 /// One keyword argument of a call.
 pub(crate) struct Keyword<'a, 'py> {
@@ -28,6 +31,18 @@ impl<'py> Keyword<'_, 'py> {
                 return error;
             }
             PyTypeError::new_err(format!("argument '{}': {}", self.name, error.value(py)))
+        })
+    }
+
+    /// Converts the name of a value of a setting; `None` leaves it to the environment.
+    ///
+    /// # Errors
+    /// As [`value`](Keyword::value). The ValueError for an unknown name lists the names.
+    pub(crate) fn choice<T: FromStr<Err = UnknownName>>(&self) -> PyResult<Option<T>> {
+        let name: Option<String> = self.value()?;
+        let parsed = name.map(|name| name.parse()).transpose();
+        parsed.map_err(|UnknownName { name, names, .. }| {
+            PyValueError::new_err(format!("{} must be one of {names}, not '{name}'", self.name))
         })
     }
 

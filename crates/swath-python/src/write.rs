@@ -69,7 +69,9 @@ pub(crate) fn write<'py>(
         .buffer_bytes(keywords.buffer_bytes)
         .device(&write_device)
         .fallback(device::fallback_policy(keywords.strict))
-        .gpu_memory_budget(keywords.gpu_memory)
+        .encoder(keywords.settings.chosen_encoder().map_err(to_python)?)
+        .storage(keywords.settings.chosen_storage().map_err(to_python)?)
+        .gpu_memory_budget(keywords.settings.gpu_memory_budget().map_err(to_python)?)
         .cancel(&cancel);
     if keywords.progress.is_some() {
         config = config.progress(&show);

@@ -1,5 +1,7 @@
 //! Devices: where blocks are decoded and encoded, and what a device reports.
 
+mod settings;
+
 use std::sync::Arc;
 
 use swath_gpu::OpenCl;
@@ -8,6 +10,8 @@ pub use swath_gpu::{CodecBackend, DeviceRaster, Gpu, Storage};
 use crate::error::{Error, Result};
 pub use crate::read::gpu::DEFAULT_GPU_MEMORY_BUDGET;
 pub use crate::report::{DeviceReport, Fallback};
+
+pub use self::settings::DeviceSettings;
 
 /// Where blocks are decoded and encoded.
 #[derive(Debug, Clone, Default)]

@@ -66,6 +66,16 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// An environment variable has a value that the setting does not have.
+    #[error("{name} must be {expected}, not '{value}'")]
+    Setting {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The values that the setting has.
+        expected: String,
+    },
     /// A device cannot do a part of the work, and the request is [`FallbackPolicy::Strict`](crate::FallbackPolicy::Strict).
     #[error("the GPU cannot do {stage}, and fallback is disabled: {reason}")]
     Fallback {

@@ -19,6 +19,7 @@ from .fallback import warn_of_fallback, warn_of_fallbacks, with_fallback
 if TYPE_CHECKING:
     from .._swath import File, Report
     from ..read.plan import ReadPlan, Window
+    from ..read.request import DeviceSettings
     from ..read.source import Handle
 
 
@@ -29,14 +30,15 @@ def read_gpu(
     *,
     chunks: Any = None,
     report: dict[str, Any] | None = None,
+    on_device: DeviceSettings,
 ) -> tuple[Any, bool | None]:
     """Returns the pixels of a plan as a CuPy array and whether nodata occurs; with chunks, a dask array and None."""
     cupy = require_gpu()
     strict = on_gpu_failure == "strict" or is_strict()
     if chunks is not None:
-        return open_lazy(handle, plan, chunks, DevicePixels(handle, plan, strict)), None
+        return open_lazy(handle, plan, chunks, DevicePixels(handle, plan, strict, on_device)), None
     file = handle.file()
-    raw, made = _decode(cupy, file, plan, plan.window, strict)
+    raw, made = _decode(cupy, file, plan, plan.window, strict, on_device)
     report = {} if report is None else report
     report.update(made)
     remember(report)
@@ -47,26 +49,28 @@ def read_gpu(
 class DevicePixels(Pixels):
     """Pixels that are decoded on a GPU when they are indexed, and stay there. Each task decodes its own window."""
 
-    __slots__ = ("strict",)
+    __slots__ = ("on_device", "strict")
 
-    def __init__(self, handle: Handle, plan: ReadPlan, strict: bool) -> None:
+    def __init__(self, handle: Handle, plan: ReadPlan, strict: bool, on_device: DeviceSettings) -> None:
         super().__init__(handle, plan)
-        self.strict = strict
+        self.strict, self.on_device = strict, on_device
 
     def _empty(self, shape: tuple[int, ...]) -> Any:
         return require_gpu().empty(shape, self.dtype)
 
     def _decode(self, plan: ReadPlan, file: File, window: Window) -> Any:
         cupy = require_gpu()
-        raw, made = _decode(cupy, file, plan, window, self.strict)
+        raw, made = _decode(cupy, file, plan, window, self.strict, self.on_device)
         remember(made)
         return plan.finish.apply_with(cupy, raw, plan.valid(file, window))[0]
 
     def __dask_tokenize__(self) -> object:
-        return "cuda", self.strict, super().__dask_tokenize__()
+        return "cuda", self.strict, tuple(self.on_device.items()), super().__dask_tokenize__()
 
 
-def _decode(cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool) -> tuple[Any, Report]:
+def _decode(
+    cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool, on_device: DeviceSettings
+) -> tuple[Any, Report]:
     """Returns the unchanged samples of a window in GPU memory, and the report."""
     plan.check_size(window)
     try:
@@ -78,6 +82,7 @@ def _decode(cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool)
             max_pixels=int(plan.max_pixels),
             device=current_device(cupy),
             strict=strict,
+            **on_device,
         )
     except DeviceError as error:
         stage = _swath.read_again_on_cpu(strict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._report import remember
 from .._settings import is_strict
@@ -25,6 +25,9 @@ def read_device(
     max_pixels: int | None = None,
     device: str | None = None,
     strict: bool = False,
+    decoder: Literal["auto", "builtin", "nvcomp"] | None = None,
+    storage: Literal["auto", "cufile", "posix"] | None = None,
+    gpu_memory: int | None = None,
     report: dict[str, Any] | None = None,
 ) -> DeviceArray:
     """Read pixels into the memory of a GPU. CuPy is not needed.
@@ -42,6 +45,8 @@ def read_device(
         the first CUDA device.
     strict : bool, default False
         Raise DeviceError if the CPU would have to do a part of the work.
+    decoder, storage, gpu_memory
+        As in `open_geotiff`.
     report : dict, optional
         A dict that the call fills with a report of the read.
 
@@ -69,6 +74,9 @@ def read_device(
         max_pixels=int(plan.max_pixels),
         device=device or os.environ.get("SWATH_DEVICE") or "cuda",
         strict=strict or is_strict(),
+        decoder=decoder,
+        storage=storage,
+        gpu_memory=gpu_memory,
     )
     report = {} if report is None else report
     report.update(made)

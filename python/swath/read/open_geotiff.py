@@ -15,6 +15,7 @@ from .request import (
     UNSET,
     Unset,
     check_combination,
+    check_device_settings,
     check_stable,
     check_vrt_request,
     coerce,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import xarray as xr
 
-    from .request import BandSelection
+    from .request import BandSelection, DeviceSettings
 
     Chunks = int | str | tuple[int, int] | dict[str, Any]
 
@@ -54,6 +55,9 @@ def open_geotiff(
     max_pixels: int | None = None,
     max_cloud_bytes: int | None | Unset = UNSET,
     on_gpu_failure: Literal["auto", "strict"] | Unset = UNSET,
+    decoder: Literal["auto", "builtin", "nvcomp"] | None = None,
+    storage: Literal["auto", "cufile", "posix"] | None = None,
+    gpu_memory: int | None = None,
     missing_sources: Literal["raise", "warn"] | Unset = UNSET,
     allow_rotated: bool = False,
     allow_unparseable_crs: bool = False,
@@ -112,6 +116,14 @@ def open_geotiff(
         Raise an error if an fsspec object is larger than this. None means no limit.
     on_gpu_failure : {"auto", "strict"}, default "auto"
         Action if the GPU fails: "auto" warns and uses the CPU, "strict" raises.
+    decoder : {"auto", "builtin", "nvcomp"}, optional
+        With gpu=True, the decoder: NVIDIA's libraries where they are installed, never, or required. Use "builtin" for
+        files from untrusted sources. None uses SWATH_DECODER, or "auto".
+    storage : {"auto", "cufile", "posix"}, optional
+        With gpu=True, how bytes reach the GPU. None uses SWATH_STORAGE, or "auto".
+    gpu_memory : int, optional
+        With gpu=True, limit of the GPU memory that decoding needs beside the result, in millions of bytes. None uses
+        SWATH_GPU_MEMORY, or 256 MiB.
     missing_sources : {"raise", "warn"}, default "raise"
         Action if a file of a mosaic is missing: "warn" leaves a hole and lists it in attrs["vrt_holes"].
     allow_rotated : bool, default False
@@ -176,6 +188,8 @@ def open_geotiff(
         unpack=unpack,
         parse_coordinates=parse_coordinates,
     )
+    on_device: DeviceSettings = {"decoder": decoder, "storage": storage, "gpu_memory": gpu_memory}
+    check_device_settings(on_device, bool(gpu), is_vrt(asked))
     if stable_only and not allow_experimental_codecs:
         check_stable(asked)
     if window is not None and bbox is not None:
@@ -234,7 +248,7 @@ def open_geotiff(
             remote=remote,
         )
         data, seen = prepared.pixels(
-            chunks, bool(gpu), "auto" if isinstance(on_gpu_failure, Unset) else on_gpu_failure, done
+            chunks, bool(gpu), "auto" if isinstance(on_gpu_failure, Unset) else on_gpu_failure, done, on_device
         )
         array = prepared.array(data, seen, parse_coordinates)
     if spatial_ref:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from .georef import Georef
+    from .request import DeviceSettings
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,13 @@ class Prepared:
                 "parse_coordinates=False, or pass a larger max_pixels=."
             )
 
-    def pixels(self, chunks: Any, gpu: bool, on_gpu_failure: str, report: dict[str, Any]) -> tuple[Any, bool | None]:
+    def pixels(
+        self, chunks: Any, gpu: bool, on_gpu_failure: str, report: dict[str, Any], on_device: DeviceSettings
+    ) -> tuple[Any, bool | None]:
         """Returns the pixels and whether nodata occurs."""
         plan = self.plan
         if gpu:
-            return read_gpu(self.handle, plan, on_gpu_failure, chunks=chunks, report=report)
+            return read_gpu(self.handle, plan, on_gpu_failure, chunks=chunks, report=report, on_device=on_device)
         if chunks is not None:
             return open_lazy(self.handle, plan, chunks), None
         raw, done = plan.read_raw(self.header.file)

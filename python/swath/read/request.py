@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, final
 
 import numpy as np
 
@@ -137,6 +137,23 @@ def _check_gpu_failure(policy: Any, gpu: Any, vrt: bool) -> None:
         )
     if policy not in ("auto", "strict"):
         raise ValueError(f"on_gpu_failure must be 'auto' or 'strict', got {policy!r}")
+
+
+class DeviceSettings(TypedDict):
+    """How a GPU decodes. None leaves a setting to the environment."""
+
+    decoder: str | None
+    storage: str | None
+    gpu_memory: int | None
+
+
+def check_device_settings(settings: DeviceSettings, gpu: bool, vrt: bool) -> None:
+    """Checks that settings of the GPU are given for reads on it only. The engine checks the values."""
+    for name in (name for name, value in settings.items() if value is not None):
+        if not gpu:
+            raise ValueError(f"{name} only applies when gpu=True.")
+        if vrt:
+            raise ValueError(f"{name} is not supported for VRT sources, which the GPU does not decode.")
 
 
 def _check_vrt_only(vrt: bool, missing_sources: Any, band_nodata: Any) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,9 @@ def to_geotiff(
     overview_resampling: str = "mean",
     bigtiff: bool | None = None,
     gpu: bool | None = None,
+    encoder: Literal["auto", "builtin", "nvcomp"] | None = None,
+    storage: Literal["auto", "cufile", "posix"] | None = None,
+    gpu_memory: int | None = None,
     streaming_buffer_bytes: int = _BUFFER,
     max_z_error: float = 0.0,
     photometric: str | int = "auto",
@@ -130,6 +133,14 @@ def to_geotiff(
         Whether to write a BigTIFF. None writes one if the file would be too large for a classic TIFF.
     gpu : bool, optional
         Whether to encode on a GPU. None encodes on a GPU if the array is on one.
+    encoder : {"auto", "builtin", "nvcomp"}, optional
+        On a GPU, the encoder: NVIDIA's libraries where they are installed, never, or required. None uses
+        SWATH_ENCODER, or "auto".
+    storage : {"auto", "cufile", "posix"}, optional
+        On a GPU, how compressed tiles reach the file. None uses SWATH_STORAGE, or "auto".
+    gpu_memory : int, optional
+        On a GPU, limit of the memory that encoding needs, in millions of bytes. None uses SWATH_GPU_MEMORY, or has no
+        limit.
     streaming_buffer_bytes : int, default 256 MiB
         Memory for rows of pixels. At least one row of tiles, or of the chunks of a dask array, is always held.
     max_z_error : float, default 0.0
@@ -195,6 +206,9 @@ def to_geotiff(
         data = upright(data)
     raster = raster_of(data)
     on_gpu = raster.is_on_device if gpu is None else bool(gpu)
+    on_device = {"encoder": encoder, "storage": storage, "gpu_memory": gpu_memory}
+    for name in (name for name, value in on_device.items() if value is not None and not on_gpu):
+        raise ValueError(f"{name} only applies to writes on a GPU. Pass gpu=True.")
     if raster.is_on_device and not on_gpu and not raster.is_dask:
         raster = dataclasses.replace(raster, array=to_host(raster.array))
     _check_combinations(
@@ -212,7 +226,7 @@ def to_geotiff(
         if state is not None and state.mask is not None:
             mask = state.mask.of(labelled, raster)
     has_mask = is_wanted(mask)
-    storage = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask, alpha=alpha)
+    stored = storage_of(raster, labelled, bands, nodata=nodata, pack=pack, has_mask=has_mask, alpha=alpha)
     categories = _categories(attrs)
     located = crs_options(crs, labelled, allow_unparseable=bool(allow_unparseable_crs))
     located["raster_type"] = raster_type_of(attrs)
@@ -252,6 +266,7 @@ def to_geotiff(
             made,
             _Sidecars(categories, ramp if raster.bands == 1 and not is_packed else None, span),
             on_gpu=on_gpu,
+            on_device=on_device,
             tile_size=int(tile_size) if tiled else 0,
             threads=threads_of(threads),
             buffer_bytes=_bytes(streaming_buffer_bytes),
@@ -262,7 +277,7 @@ def to_geotiff(
             otherwise=None if storage.otherwise is None else job_of(storage.otherwise),
         )
 
-    job = job_of(storage)
+    job = job_of(stored)
     return job.run() if compute else delayed(job.run)
 
 
@@ -317,6 +332,7 @@ class Job:
     options: Options
     sidecars: _Sidecars
     on_gpu: bool
+    on_device: dict[str, Any]
     tile_size: int
     threads: int | None
     buffer_bytes: int
@@ -377,6 +393,7 @@ class Job:
             "buffer_bytes": self.buffer_bytes,
             "overwrite": self.overwrite,
             "progress": progress,
+            **self.on_device,
         }
         # The CPU encodes masks, and it encodes the pixels of a masked image too.
         stays = self.on_gpu and self.raster.is_on_device and self.raster.valid is None

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use swath::device::DeviceSettings;
 
 use crate::keywords::{self, missing};
 
@@ -18,7 +19,7 @@ pub(super) struct WriteKeywords<'py> {
     pub(super) overwrite: bool,
     pub(super) device: Option<String>,
     pub(super) strict: bool,
-    pub(super) gpu_memory: Option<u64>,
+    pub(super) settings: DeviceSettings,
     pub(super) rows_on_device: bool,
     pub(super) mask: Option<Bound<'py, PyAny>>,
     pub(super) progress: Option<Bound<'py, PyAny>>,
@@ -38,7 +39,7 @@ impl<'py> WriteKeywords<'py> {
             overwrite: true,
             device: None,
             strict: false,
-            gpu_memory: None,
+            settings: DeviceSettings::new(),
             rows_on_device: false,
             mask: None,
             progress: None,
@@ -55,7 +56,9 @@ impl<'py> WriteKeywords<'py> {
                 "overwrite" => write.overwrite = keyword.value()?,
                 "device" => write.device = keyword.value()?,
                 "strict" => write.strict = keyword.value()?,
-                "gpu_memory" => write.gpu_memory = keyword.value()?,
+                "encoder" => write.settings = write.settings.encoder(keyword.choice()?),
+                "storage" => write.settings = write.settings.storage(keyword.choice()?),
+                "gpu_memory" => write.settings = write.settings.gpu_memory(keyword.value::<Option<u64>>()?),
                 "rows_on_device" => write.rows_on_device = keyword.value()?,
                 "mask" => write.mask = keyword.value()?,
                 "progress" => write.progress = keyword.value()?,
