@@ -6,6 +6,8 @@
 # make bench-seeds  compare tiles moved one by one with one batch, on a simulated device
 # make fuzz         run the fuzzer for FUZZ_SECONDS
 # make features     check the Cargo features one by one
+# make licences     write THIRD-PARTY-LICENSES.txt; run it after a change of Cargo.lock
+# make sbom         list the linked crates and C libraries in target/sbom.cdx.json
 # make ptx          compile the kernels for CUDA; run it after a change of a kernel
 CARGO ?= cargo
 VENV ?= .venv
@@ -14,7 +16,7 @@ BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint features test rust-test ptx ptx-check corpus interop hostile wheel python python-lint python-test demo bench bench-quick bench-setup bench-seeds docs clean
+.PHONY: all setup opencl nvidia-wheels build lint features supply-chain licences sbom test rust-test ptx ptx-check corpus interop hostile wheel python python-lint python-test demo bench bench-quick bench-setup bench-seeds docs clean
 
 all: build
 
@@ -45,6 +47,18 @@ lint:
 # Checks the build without optional codecs, with each one alone and with all.
 features:
 	@CARGO=$(CARGO) scripts/features
+
+# Checks licences, sources and duplicates of the dependencies, and that THIRD-PARTY-LICENSES.txt is up to date.
+supply-chain:
+	@CARGO=$(CARGO) scripts/supply-chain
+
+licences:
+	CARGO=$(CARGO) scripts/third-party
+
+# The bill of materials of a release, in CycloneDX. Equal sources give equal bytes.
+sbom:
+	@mkdir -p target
+	CARGO=$(CARGO) scripts/third-party --sbom > target/sbom.cdx.json
 
 rust-test: opencl nvidia-wheels
 	$(CARGO) test --release --workspace -q
@@ -93,7 +107,7 @@ python-test: build setup python-lint
 demo: build
 	$(SWATH) demo --dir target/demo --size 512
 
-test: lint features ptx-check rust-test corpus demo interop hostile python-test fuzz-short
+test: lint features supply-chain ptx-check rust-test corpus demo interop hostile python-test fuzz-short
 
 # Compares Swath with other programs. BENCH_FLAGS narrows a run, for example: make bench-quick BENCH_FLAGS='--only "full read"'
 bench: bench-setup

@@ -1,13 +1,20 @@
 //! LERC (compression 34887): Esri's limited-error raster compression, alone or inside Deflate or ZSTD.
 //!
-//! The `lerc-rs` crate decodes and encodes the blobs (it reads Lerc1 and Lerc2 versions 2 to 6). The modules
-//! here implement the meaning of a blob inside a TIFF. Without the feature `lerc`, only the types for the
+//! The `lerc-rs` crate decodes and encodes the blobs (it reads Lerc1 and Lerc2 versions 2 to 6). `lerc2.rs`
+//! decodes the most common blobs itself, because it is faster. The other modules here implement the meaning of a
+//! blob inside a TIFF. Without the feature `lerc`, only the types for the
 //! LercParameters tag remain.
 
+#[cfg(feature = "lerc")]
+mod blocks;
 #[cfg(feature = "lerc")]
 mod decode;
 #[cfg(feature = "lerc")]
 mod encode;
+#[cfg(feature = "lerc")]
+mod huffman;
+#[cfg(feature = "lerc")]
+mod lerc2;
 
 #[cfg(not(feature = "lerc"))]
 pub use crate::excluded::lerc::{Encoder, Scratch, decode};

@@ -46,14 +46,14 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
         fetch.reads().try_for_each(|(span, range)| self.read_at(span.offset, &mut out[range]))
     }
 
-    /// Reads consecutive bytes from `offset` on into several buffers.
+    /// Reads the bytes from `offset` on into several buffers, and skips `gap` bytes between one and the next.
     ///
     /// # Errors
     /// When the bytes cannot be read in full.
-    fn read_scattered(&self, mut offset: u64, parts: &mut [&mut [u8]]) -> std::io::Result<()> {
+    fn read_scattered(&self, mut offset: u64, gap: u64, parts: &mut [&mut [u8]]) -> std::io::Result<()> {
         parts.iter_mut().try_for_each(|part| {
             self.read_at(offset, part)?;
-            offset += part.len() as u64;
+            offset += part.len() as u64 + gap;
             Ok(())
         })
     }

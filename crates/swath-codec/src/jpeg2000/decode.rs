@@ -70,18 +70,38 @@ impl Values<'_> {
             2 if self.ycc => at(0) + 1.772 * (at(1) - half(1)),
             _ => at(c),
         };
-        // The decoder shifts signed samples to start at 0 too.
-        let Component { bits, signed, .. } = self.components[c];
-        let unsigned = (value.round_ties_even() as i32).clamp(0, (1 << bits) - 1);
-        if signed { unsigned - (1 << (bits - 1)) } else { unsigned }
+        round(value, self.components[c])
     }
+}
+
+/// Returns the nearest integer in the range of the component, the even one of two; 0 for NaN. The decoder shifts
+/// the samples of all components to start at 0, and this function shifts signed samples back.
+fn round(value: f32, component: Component) -> i32 {
+    // Between 2^23 and 2^24 the floats are the integers, and the addition rounds. The range of a component ends
+    // below 2^20.
+    const INTEGERS: f32 = 8_388_608.0;
+    let Component { bits, signed, .. } = component;
+    let most = (1u32 << bits) - 1;
+    let unsigned = ((value.max(0.0).min(most as f32) + INTEGERS).to_bits() - INTEGERS.to_bits()) as i32;
+    if signed { unsigned - (1 << (bits - 1)) } else { unsigned }
 }
 
 fn store<const N: usize>(values: &Values<'_>, dst: &mut [u8], bytes: impl Fn(i32) -> [u8; N]) {
     let samples = values.planes.len();
-    for (k, pixel) in dst.chunks_exact_mut(samples * N).enumerate() {
-        for (c, sample) in pixel.chunks_exact_mut(N).enumerate() {
-            sample.copy_from_slice(&bytes(values.get(k, c)));
+    if values.ycc {
+        for (k, pixel) in dst.chunks_exact_mut(samples * N).enumerate() {
+            for (c, sample) in pixel.chunks_exact_mut(N).enumerate() {
+                sample.copy_from_slice(&bytes(values.get(k, c)));
+            }
+        }
+        return;
+    }
+    // Plane by plane, so that the compiler can use vector instructions: a read of an image with little detail is
+    // 1.6 times as fast as with the loop over pixels.
+    for (c, (plane, &component)) in values.planes.iter().zip(values.components).enumerate() {
+        let places = dst[c * N..].chunks_mut(samples * N);
+        for (place, &value) in places.zip(plane.samples()) {
+            place[..N].copy_from_slice(&bytes(round(value, component)));
         }
     }
 }
@@ -176,6 +196,23 @@ mod tests {
             assert!((v(i / 3, i % 3) + 60).abs_diff(byte.into()) <= 1);
         }
         assert_ne!(run(YCC8, RGB, Colour::Stored).unwrap(), dst);
+    }
+
+    #[test]
+    fn rounding_equals_the_plain_expression_for_every_float() {
+        let mut component = codestream::check(RGB8, RGB).unwrap().components[0];
+        for (bits, signed) in [(1, false), (8, false), (8, true), (12, true), (16, false), (20, false), (20, true)] {
+            (component.bits, component.signed) = (bits, signed);
+            // All exponents and signs, infinities and NaN, and all halves near the ends of the range.
+            let floats = (0..=u32::MAX).step_by(65_521).map(f32::from_bits);
+            let end = (1 << bits) as f32;
+            let near = (-40..40).flat_map(|n| [n as f32 / 2.0, end + n as f32 / 2.0, end / 2.0 + n as f32 / 4.0]);
+            for value in floats.chain(near) {
+                let unsigned = (value.round_ties_even() as i32).clamp(0, (1 << bits) - 1);
+                let want = if signed { unsigned - (1 << (bits - 1)) } else { unsigned };
+                assert_eq!(round(value, component), want, "{value} in {bits} bits");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use lerc::{DataType, LercError, LercInfo, Sample};
 use libdeflater::{DecompressionError, Decompressor};
 use zstd_safe::DCtx;
 
-use super::{CODEC, LercCompression, Params};
+use super::{CODEC, LercCompression, Params, lerc2};
 use crate::{Error, Result, SampleFormat, Shape};
 
 /// Buffers and contexts that a thread reuses from block to block.
@@ -117,12 +117,33 @@ enum BlobLayout {
 pub(super) trait Value: Sample + Pod {
     /// The value of a masked sample.
     const MASKED: Self;
+
+    /// Returns the sum. Integers wrap.
+    fn add_quantum(self, quantum: u32) -> Self;
 }
 
 macro_rules! values {
-    ($($t:ty = $masked:expr),*) => { $(impl Value for $t { const MASKED: $t = $masked; })* };
+    ($($t:ty = $masked:expr, $add:expr;)*) => {
+        $(impl Value for $t {
+            const MASKED: $t = $masked;
+
+            fn add_quantum(self, quantum: u32) -> $t {
+                let add: fn($t, $t) -> $t = $add;
+                add(self, quantum as $t)
+            }
+        })*
+    };
 }
-values!(u8 = 0, u16 = 0, u32 = 0, i8 = 0, i16 = 0, i32 = 0, f32 = f32::NAN, f64 = f64::NAN);
+values! {
+    u8 = 0, u8::wrapping_add;
+    u16 = 0, u16::wrapping_add;
+    u32 = 0, u32::wrapping_add;
+    i8 = 0, i8::wrapping_add;
+    i16 = 0, i16::wrapping_add;
+    i32 = 0, i32::wrapping_add;
+    f32 = f32::NAN, |a, b| a + b;
+    f64 = f64::NAN, |a, b| a + b;
+}
 
 /// Decodes the blob, whose values must be of type `T`, and returns a mask for each of its bands.
 fn decode_as<T: Value>(src: &[u8], shape: Shape, dst: &mut [u8], samples: &mut Vec<u64>) -> Result<Vec<BitMask>> {
@@ -131,7 +152,7 @@ fn decode_as<T: Value>(src: &[u8], shape: Shape, dst: &mut [u8], samples: &mut V
     if layout == BlobLayout::Interleaved
         && let Ok(out) = bytemuck::try_cast_slice_mut::<u8, T>(dst)
     {
-        let masks = decode_values(src, out)?;
+        let masks = decode_values(src, &info, out)?;
         fill_masked(out, shape.samples, masks.first());
         return Ok(masks);
     }
@@ -143,7 +164,7 @@ fn decode_as<T: Value>(src: &[u8], shape: Shape, dst: &mut [u8], samples: &mut V
     let stored = if layout == BlobLayout::MaskIsAlpha { shape.samples - 1 } else { shape.samples };
     let pixels = shape.width * shape.height;
     let values = &mut bytemuck::cast_slice_mut::<u64, T>(samples)[..pixels * stored];
-    let masks = decode_values(src, values)?;
+    let masks = decode_values(src, &info, values)?;
     match layout {
         BlobLayout::Interleaved => {
             fill_masked(values, shape.samples, masks.first());
@@ -198,10 +219,13 @@ fn check<T: Value>(info: &LercInfo, shape: Shape) -> Result<BlobLayout> {
     }
 }
 
-fn decode_values<T: Value>(src: &[u8], out: &mut [T]) -> Result<Vec<BitMask>> {
+fn decode_values<T: Value>(src: &[u8], info: &LercInfo, out: &mut [T]) -> Result<Vec<BitMask>> {
     // `decode_into` supports only Lerc2. A Lerc1 image, which is rare and has one band, is decoded into
     // separate memory; `check` has bounded its size by the size of the block.
     if !src.starts_with(b"CntZImage ") {
+        if lerc2::decode(src, info, out).is_some() {
+            return Ok(vec![BitMask::all_valid(info.width as usize * info.height as usize)]);
+        }
         return Ok(lerc::decode_into(src, out).map_err(|e| translate(&e))?.valid_masks);
     }
     let image = lerc::decode(src).map_err(|e| translate(&e))?;

@@ -294,13 +294,18 @@ impl<'out> Reading<'_, 'out> {
             return false;
         }
         let Workspace { jobs, wanted, spans, .. } = space;
-        let is_plain = wanted.iter().zip(&*spans).all(|(request, span)| {
-            let bytes: usize = jobs[request.job].pieces.iter().map(|piece| piece.len()).sum();
-            request.problem.is_none() && !span.is_sparse() && bytes == request.shape.len()
-        });
-        is_plain
-            && wanted.iter().zip(spans).all(|(request, span)| {
-                self.plan.source.read_scattered(span.offset, &mut jobs[request.job].pieces).is_ok()
+        let is_plain = |(request, span): (&BlockRequest, &Span)| request.problem.is_none() && !span.is_sparse();
+        wanted.iter().zip(&*spans).all(is_plain)
+            && wanted.iter().zip(&*spans).all(|(BlockRequest { job, shape, .. }, span)| {
+                let part = self.placement.part_of_rows(&jobs[*job], *shape);
+                let (gap, offset) = ((shape.row_bytes() - part.len()) as u64, span.offset + part.start as u64);
+                let pieces = &mut jobs[*job].pieces;
+                if gap == 0 {
+                    return self.plan.source.read_scattered(offset, 0, pieces).is_ok();
+                }
+                let mut rows: Vec<&mut [u8]> =
+                    pieces.iter_mut().flat_map(|piece| piece.chunks_exact_mut(part.len())).collect();
+                self.plan.source.read_scattered(offset, gap, &mut rows).is_ok()
             })
     }
 

@@ -1,5 +1,7 @@
 //! Copies decoded blocks to the caller's rows.
 
+use std::ops::Range;
+
 use swath_codec::place::{Every, copy, split};
 use swath_codec::sample::{is_packed, unpack_row};
 use swath_codec::{Result, RowUndo, Shape};
@@ -66,6 +68,13 @@ impl Placement {
         }
     }
 
+    /// Returns the bytes of each row of a block that the job needs, with samples in their form in memory.
+    pub(crate) fn part_of_rows(&self, job: &Job<'_>, shape: Shape) -> Range<usize> {
+        let left = job.col * self.block_width;
+        let pixel_bytes = shape.samples * self.sample_bytes;
+        (job.cols.start - left) as usize * pixel_bytes..(job.cols.end - left) as usize * pixel_bytes
+    }
+
     /// Places the rows of a block. `rows` holds the rows of `shape`; the first of them is image row `first_row`.
     pub(crate) fn place(
         &self,
@@ -75,9 +84,7 @@ impl Placement {
         mut rows: BlockRows<'_>,
         scratch: &mut RowScratch,
     ) -> Result<()> {
-        let skip = (job.cols.start - job.col * self.block_width) as usize;
-        let count = (job.cols.end - job.cols.start) as usize;
-        let pixel_bytes = shape.samples * self.sample_bytes;
+        let part = self.part_of_rows(job, shape);
         let row_bytes = shape.row_bytes();
         let RowScratch { native, unpacked } = scratch;
         for (at, image_row) in job.rows.clone().enumerate() {
@@ -87,11 +94,11 @@ impl Placement {
                 BlockRows::Decompressed(bytes, undo) => undo.row(&mut bytes[start..start + row_bytes], native),
             };
             let samples = if self.packed {
-                unpacked.resize((skip + count) * pixel_bytes, 0);
+                unpacked.resize(part.end, 0);
                 unpack_row(shape, stored, unpacked)?;
-                &unpacked[skip * pixel_bytes..]
+                &unpacked[part.start..]
             } else {
-                &stored[skip * pixel_bytes..(skip + count) * pixel_bytes]
+                &stored[part.clone()]
             };
             self.place_row(job, at, band, shape.samples, samples);
         }

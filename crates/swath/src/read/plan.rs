@@ -172,7 +172,8 @@ impl<'a> ReadPlan<'a> {
     pub(crate) fn is_stored_as_output(&self) -> bool {
         let samples = self.level.shape(1).samples;
         let same_samples = match self.layout {
-            _ if samples == 1 => self.bands().len() == 1 || self.layout == Layout::BandsFirst,
+            _ if self.bands().len() == 1 => samples == 1,
+            Layout::BandsFirst if self.is_planar() => true,
             Layout::BandsFirst => false,
             Layout::BandsLast => self.bands().iter().copied().eq(0..samples),
         };
