@@ -171,7 +171,7 @@ mod tests {
             (Tag::STRIP_OFFSETS, TagValue::offsets(&[data.offset + 100_000; 13])),
             (Tag::STRIP_BYTE_COUNTS, TagValue::offsets(&[1; 13])),
         ]);
-        swath::validate(&Dataset::from_bytes(builder.finish()).unwrap()).unwrap()
+        swath::validate(&swath::Dataset::from_bytes(builder.finish()).unwrap()).unwrap()
     }
 
     #[test]

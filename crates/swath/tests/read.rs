@@ -194,6 +194,13 @@ fn limits_stop_a_read_before_its_memory_is_allocated() {
     limits.max_block_pixels = 255;
     let request = ReadRequest::new().window(0..1, 0..1).limits(limits);
     assert!(matches!(image.read(&request), Err(Error::Limit { name: "max_block_pixels", .. })));
+
+    let mut limits = Limits::default();
+    limits.max_block_memory = 15;
+    let request = ReadRequest::new().window(0..1, 0..1).limits(limits);
+    let too_large = |result| matches!(result, Err(Error::Limit { name: "max_block_memory", value: 16.., .. }));
+    let compressed = image.codec_name() != Some("none");
+    assert_eq!(too_large(image.read(&request)), compressed, "rows of blocks without compression are read alone");
 }
 
 #[test]
