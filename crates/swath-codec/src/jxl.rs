@@ -1,4 +1,9 @@
-//! JPEG XL (compression 50002, and 52546 in DNG 1.7), with jxl-oxide.
+//! JPEG XL (compression 50002, and 52546 in DNG 1.7).
+//!
+//! jxl-oxide parses each stream, and its limits and errors apply. jxl-rs then decodes most lossless
+//! streams, because it is faster, and jxl-oxide the others.
+
+mod single_frame;
 
 use crate::{Error, Result, SampleFormat, Shape};
 use jxl_bitstream::{Bitstream, ContainerParser, ParseEvent};
@@ -48,6 +53,16 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     if (frame.x0, frame.y0) != (0, 0) || image.num_loaded_keyframes() > 1 {
         return Err(Error::Unsuited { codec: CODEC, what: "layers or animations" });
     }
+    if image.num_loaded_frames() == 1
+        && single_frame::decode(&stream, image.image_header(), frame, kind, shape, dst).is_some()
+    {
+        return Ok(());
+    }
+    render(&image, kind, shape, dst)
+}
+
+/// Decodes the image with jxl-oxide.
+fn render(image: &JxlImage, kind: SampleType, shape: Shape, dst: &mut [u8]) -> Result<()> {
     let render = image.render_frame(0).map_err(refused)?;
     let (infos, extra) = render.extra_channels();
     let depths = &image.image_header().metadata;
@@ -273,6 +288,48 @@ mod tests {
         let case = case!("lossy", 37, 27, 3, 8, Uint);
         let pixels = decoded(case.stream, case.shape).unwrap();
         assert!(pixels.iter().zip(case.pixels).all(|(got, want)| got.abs_diff(*want) <= 1));
+    }
+
+    /// Decodes with jxl-rs, or with jxl-oxide if `oxide`. The first is `None` if jxl-rs does not decode the stream.
+    fn decoded_by(oxide: bool, stream: &[u8], shape: Shape) -> Option<Vec<u8>> {
+        let kind = SampleType::of(shape).unwrap();
+        let mut image = JxlImage::builder().alloc_tracker(AllocTracker::with_limit(1 << 26)).build_uninit();
+        image.feed_bytes(stream).ok()?;
+        let InitializeResult::Initialized(image) = image.try_init().ok()? else { return None };
+        let frame = image.frame_header(0).filter(|_| image.is_loading_done() && image.num_loaded_frames() == 1)?;
+        let mut dst = vec![0; shape.len()];
+        if oxide {
+            render(&image, kind, shape, &mut dst).ok()?;
+        } else {
+            single_frame::decode(stream, image.image_header(), frame, kind, shape, &mut dst)?;
+        }
+        Some(dst)
+    }
+
+    #[test]
+    fn jxl_rs_and_jxl_oxide_decode_the_same() {
+        let case = case!("u16", 20, 24, 3, 16, Uint);
+        assert_eq!(decoded_by(false, case.stream, case.shape).unwrap(), case.pixels);
+        assert_eq!(decoded_by(true, case.stream, case.shape).unwrap(), case.pixels);
+    }
+
+    #[test]
+    fn jxl_rs_accepts_no_damaged_stream_that_jxl_oxide_refuses() {
+        let case = case!("u16", 20, 24, 3, 16, Uint);
+        let mut stream = case.stream.to_vec();
+        let (mut accepted, mut differ) = (0, 0);
+        for bit in (0..stream.len() * 8).step_by(5) {
+            stream[bit / 8] ^= 1 << (bit % 8);
+            if let Some(rs) = decoded_by(false, &stream, case.shape) {
+                accepted += 1;
+                let oxide = decoded_by(true, &stream, case.shape).expect("jxl-oxide must accept the stream");
+                differ += usize::from(rs != oxide);
+            }
+            stream[bit / 8] ^= 1 << (bit % 8);
+        }
+        // The pixels of a damaged stream have no meaning. They differ in one of all streams with one changed bit.
+        assert!(differ <= 1, "the pixels of {differ} streams differ");
+        assert!(accepted > 100, "the damage must get past the header, {accepted} did");
     }
 
     #[test]
