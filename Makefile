@@ -1,9 +1,13 @@
 # make test         install what the tests need and run all tests
 # make wheel        build the Python package in target/wheels
-# make bench        compare the speed with other programs; results go to bench/results
+# make bench        compare speed and memory with other programs (an hour or more); results go to bench/results and
+#                   docs/performance
+# make bench-quick  the same with smaller images and fewer rows, in 3 minutes
 # make bench-seeds  compare tiles moved one by one with one batch, on a simulated device
 # make fuzz         run the fuzzer for FUZZ_SECONDS
 # make features     check the Cargo features one by one
+# make licences     write THIRD-PARTY-LICENSES.txt; run it after a change of Cargo.lock
+# make sbom         list the linked crates and C libraries in target/sbom.cdx.json
 # make ptx          compile the kernels for CUDA; run it after a change of a kernel
 CARGO ?= cargo
 VENV ?= .venv
@@ -12,7 +16,7 @@ BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint features test rust-test ptx ptx-check corpus interop wheel python python-lint python-test demo bench bench-seeds docs clean
+.PHONY: all setup opencl nvidia-wheels build lint features supply-chain licences sbom test rust-test ptx ptx-check corpus interop hostile wheel python python-lint python-test demo bench bench-quick bench-setup bench-seeds docs clean
 
 all: build
 
@@ -44,6 +48,18 @@ lint:
 features:
 	@CARGO=$(CARGO) scripts/features
 
+# Checks licences, sources and duplicates of the dependencies, and that THIRD-PARTY-LICENSES.txt is up to date.
+supply-chain:
+	@CARGO=$(CARGO) scripts/supply-chain
+
+licences:
+	CARGO=$(CARGO) scripts/third-party
+
+# The bill of materials of a release, in CycloneDX. Equal sources give equal bytes.
+sbom:
+	@mkdir -p target
+	CARGO=$(CARGO) scripts/third-party --sbom > target/sbom.cdx.json
+
 rust-test: opencl nvidia-wheels
 	$(CARGO) test --release --workspace -q
 
@@ -63,6 +79,10 @@ corpus:
 # Swath, GDAL and tifffile read each other's files with equal pixels; malformed files give one sentence.
 interop: build setup
 	SWATH_BIN=$(SWATH) $(PYTHON) -m pytest tests/interop -q
+
+# Files, addresses and targets that try to do harm: each ends in an error or the right result, in bounded time and memory.
+hostile: build setup python
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) -m pytest tests/hostile -q
 
 # The Python package. maturin reuses what cargo has built.
 wheel: $(VENV)/.ready
@@ -87,14 +107,19 @@ python-test: build setup python-lint
 demo: build
 	$(SWATH) demo --dir target/demo --size 512
 
-test: lint features ptx-check rust-test corpus demo interop python-test fuzz-short
+test: lint features supply-chain ptx-check rust-test corpus demo interop hostile python-test fuzz-short
 
-bench: build setup python
+# Compares Swath with other programs. BENCH_FLAGS narrows a run, for example: make bench-quick BENCH_FLAGS='--only "full read"'
+bench: bench-setup
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) bench/run.py --dir $(BENCH_DIR) $(BENCH_FLAGS)
+
+bench-quick: bench-setup
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) bench/run.py --dir $(BENCH_DIR) --quick $(BENCH_FLAGS)
+
+# The Rust crates that take part are a cargo project of their own. The benchmark leaves them out if they do not build.
+bench-setup: build setup python
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
-	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) bench/python.py --dir $(BENCH_DIR)
-	SWATH_BIN=$(SWATH) $(PYTHON) bench/read.py --dir $(BENCH_DIR)
-	SWATH_BIN=$(SWATH) $(PYTHON) bench/latency.py --dir $(BENCH_DIR)
-	SWATH_BIN=$(SWATH) $(PYTHON) bench/write.py --dir $(BENCH_DIR)
+	@$(CARGO) build --release --quiet --manifest-path bench/rust-peers/Cargo.toml || echo "*** bench/rust-peers DOES NOT BUILD"
 
 # Measures what batching saves: tiles one by one and as one batch, from a slow source to a simulated device and back.
 bench-seeds:

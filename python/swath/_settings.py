@@ -33,6 +33,11 @@ def switched_on(name: str) -> bool:
     return os.environ.get(f"SWATH_{name}", "").strip().lower() in {"1", "true", "yes", "on"}
 
 
+def words(name: str) -> tuple[str, ...]:
+    """Returns the words of `SWATH_<name>`, which commas separate, in lower case."""
+    return tuple(word.strip().lower() for word in os.environ.get(f"SWATH_{name}", "").split(",") if word.strip())
+
+
 def is_strict() -> bool:
     """Whether SWATH_STRICT turns fallbacks (to the CPU, to holes in mosaics) into errors."""
     return switched_on("STRICT")

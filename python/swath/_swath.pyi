@@ -109,6 +109,8 @@ class Description(TypedDict):
     """
     mask: str
     warnings: list[str]
+    broken_chain: str | None
+    """Why the chain of directories is incomplete, with the name of the file."""
 
 class ReadKeywords(TypedDict, total=False):
     """What to read and how; the comments state the defaults. An unknown keyword raises TypeError."""

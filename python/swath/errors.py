@@ -107,6 +107,10 @@ class DeviceMemoryError(DeviceError, MemoryError):
     """The memory of the device is too small."""
 
 
+class OutOfMemoryError(MemoryError):
+    """The system does not have the memory that a read or a write needs."""
+
+
 class CorruptGeoTIFFError(ValueError):
     """The file is corrupt; the message names the location."""
 

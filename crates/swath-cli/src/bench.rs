@@ -1,13 +1,13 @@
 //! `swath bench`: measures how fast this process opens and reads a file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
 use swath::{Dataset, ReadRequest};
 
 use crate::failure::Failure;
-use crate::flags::{DeviceFlags, Threads, Window, at_least_one, number};
+use crate::flags::{DeviceFlags, OpenFlags, Threads, Window, at_least_one, number};
 
 /// Measure how fast a file is opened and read
 ///
@@ -56,6 +56,9 @@ pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) device: DeviceFlags,
 
+    #[command(flatten)]
+    open: OpenFlags,
+
     /// Folder for the temporary files of the terrain. Default: the system's temporary folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
@@ -86,8 +89,11 @@ impl Bench {
         for _ in 0..repeat {
             let start = Instant::now();
             bytes = match self.windows {
-                Some(count) => read_windows(file, &request, count, self.size.unwrap_or(256), self.seed.unwrap_or(1))?,
-                None => Dataset::open(file)?.image(0)?.read(&request)?.pixels.as_bytes().len(),
+                Some(count) => {
+                    let (size, seed) = (self.size.unwrap_or(256), self.seed.unwrap_or(1));
+                    read_windows(&self.open.open(file)?, &request, count, size, seed)?
+                }
+                None => self.open.open(file)?.image(0)?.read(&request)?.pixels.as_bytes().len(),
             };
             seconds.push(start.elapsed().as_secs_f64());
         }
@@ -107,9 +113,14 @@ impl Bench {
     }
 }
 
-/// Opens the file once and reads `count` windows at positions that depend only on the seed.
-fn read_windows(file: &Path, request: &ReadRequest<'_>, count: u64, size: u64, seed: u64) -> Result<usize, Failure> {
-    let dataset = Dataset::open(file)?;
+/// Reads `count` windows at positions that depend only on the seed.
+fn read_windows(
+    dataset: &Dataset,
+    request: &ReadRequest<'_>,
+    count: u64,
+    size: u64,
+    seed: u64,
+) -> Result<usize, Failure> {
     let image = dataset.image(0)?;
     let (height, width) = (size.min(image.height()), size.min(image.width()));
     let mut state = seed;

@@ -9,7 +9,6 @@ mod measure;
 mod print;
 mod scratch;
 
-use std::io::Write;
 use std::time::Duration;
 
 use swath::device::{Gpu, Storage};
@@ -134,7 +133,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
 
 /// Prints progress to stderr, because a program may read standard output.
 fn show_progress(text: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    eprintln!("{text}");
 }
 
 /// Compares the device with the CPU, case by case.

@@ -8,14 +8,13 @@ use clap::{Args, ValueEnum};
 use swath::tiff::nodata::NoData;
 use swath::tiff::{Compression, Photometric, Planar};
 use swath::write::{BigTiff, BlockSize, Overviews, PredictorChoice, Resampling, Statistics};
-use swath::{
-    Compress, Dataset, Image, ImageSource, Predictor, RowSource, WriteConfig, WriteOptions, WritePlan, WriteReport,
-};
+use swath::{Compress, Image, ImageSource, Predictor, RowSource, WriteConfig, WriteOptions, WritePlan, WriteReport};
 use swath_codec::CodecOptions;
 use swath_codec::jpeg::EncodeColour;
 
 use crate::failure::Failure;
-use crate::flags::{DeviceFlags, Encoder, InvalidValue, Selection, number, numbers};
+use crate::flags::{DeviceFlags, Encoder, InvalidValue, OpenFlags, Selection, number, numbers};
+use crate::output::warn_of_chain;
 use crate::progress::Bar;
 use crate::read::print_device;
 
@@ -131,6 +130,9 @@ pub(crate) struct Convert {
     #[command(flatten)]
     encoder: Encoder,
 
+    #[command(flatten)]
+    open: OpenFlags,
+
     /// Memory for rows of pixels, such as 256MiB or 1GB. Default: 256MiB.
     ///
     /// Swath needs at least one row of tiles and one row of the blocks of IN, even if that is more.
@@ -175,7 +177,7 @@ impl Convert {
         let device = self.device.device()?;
         // Reading and writing share the device memory.
         let gpu_memory = self.device.gpu_memory().map(|bytes| bytes / 2);
-        let dataset = Dataset::open(&self.input)?;
+        let dataset = self.open.open(&self.input)?;
         let image = dataset.image(self.image)?;
         let request = self.device.apply(self.selection.request(), &device, gpu_memory)?;
         let mut source = ImageSource::new(&image, request)?;
@@ -210,6 +212,7 @@ impl Convert {
             plan.write_file(&self.output, &mut source, &config)?
         };
         drop(bar);
+        warn_of_chain(&dataset);
         if self.statistics {
             print_statistics(&report, to_stdout);
         }

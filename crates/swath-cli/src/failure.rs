@@ -4,6 +4,8 @@ use std::fmt::{self, Display};
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::output::one_line;
+
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -28,6 +30,11 @@ impl Failure {
         Failure::Failed(format!("cannot {operation} {}: {error}", path.display()))
     }
 
+    /// A file exceeds a limit.
+    fn limit(problem: String, name: &str, limit: u64) -> Failure {
+        Failure::Failed(format!("{problem}, the limit is {limit}; pass --limit {name}=N if the file is trusted"))
+    }
+
     /// The output file exists, and `--overwrite` was not given.
     pub(crate) fn exists(file: impl Display) -> Failure {
         Failure::Failed(format!("{file} already exists; pass --overwrite to replace it"))
@@ -38,8 +45,7 @@ impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Failure::Usage(message) | Failure::Failed(message)) = self else { return Ok(()) };
         // One sentence on one line, even if a file name or a library message contains line breaks.
-        let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        f.write_str(&line)
+        f.write_str(&one_line(message))
     }
 }
 
@@ -55,6 +61,12 @@ impl From<swath::Error> for Failure {
                 Failure::Failed(format!("{} {text}", path.display()))
             }
             swath::Error::Exists { file } => Failure::exists(file),
+            swath::Error::Limit { file, what, name, value, limit } => {
+                Failure::limit(format!("{file}: {what} would need {value}"), name, limit)
+            }
+            swath::Error::Container { file, cause: swath::tiff::Error::Limit { what, name, value, limit } } => {
+                Failure::limit(format!("{file}: {what} is {value}"), name, limit)
+            }
             other => Failure::Failed(other.to_string()),
         }
     }

@@ -1,12 +1,15 @@
 //! Flags that several commands share, and the parsers of their values.
 
 use std::ops::Range;
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use swath::device::{CodecBackend, Storage};
-use swath::{Device, FallbackPolicy, ReadRequest};
+use swath::io::LocalFile;
+use swath::{Dataset, Device, FallbackPolicy, Limits, ReadRequest};
 use swath_gpu::UnknownName;
 
 use crate::failure::Failure;
@@ -153,6 +156,51 @@ impl Encoder {
     }
 }
 
+/// Flags about the files that a command opens.
+#[derive(Args)]
+pub(crate) struct OpenFlags {
+    /// Change a limit that protects against hostile files; may be given several times.
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit, long_help = limits_help())]
+    limits: Vec<(String, u64)>,
+}
+
+impl OpenFlags {
+    /// Opens a file with the limits of the flags, or else of the environment.
+    pub(crate) fn open(&self, path: &Path) -> Result<Dataset, Failure> {
+        let mut limits = Limits::from_env();
+        for (name, value) in &self.limits {
+            limits.set(name, *value).map_err(|unknown| Failure::Usage(format!("--limit: {unknown}")))?;
+        }
+        let file = LocalFile::open(path).map_err(swath::Error::from)?;
+        Ok(Dataset::from_source(Arc::new(file), limits)?)
+    }
+}
+
+/// A limit, as `NAME=VALUE`.
+fn limit(text: &str) -> Result<(String, u64), InvalidValue> {
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(InvalidValue::new("expected NAME=VALUE, such as max_pixels=2000000000"));
+    };
+    // Only the names matter here.
+    Limits::default().set(name, 1).map_err(|unknown| InvalidValue(unknown.to_string()))?;
+    match value.trim().parse() {
+        Ok(0) | Err(_) => Err(InvalidValue::new("the value of a limit is a whole number of at least 1")),
+        Ok(value) => Ok((name.to_owned(), value)),
+    }
+}
+
+/// The help of `--limit`, with all limits.
+fn limits_help() -> String {
+    let mut help = "Change a limit that protects against hostile files; may be given several times.\n\n\
+                    The limits, their environment variables and defaults:"
+        .to_owned();
+    for limit in Limits::TABLE {
+        let (name, variable, default) = (limit.name, limit.variable, limit.default);
+        help += &format!("\n* {name} ({variable}, {default}):{}", limit.description);
+    }
+    help
+}
+
 /// A window, as `R0,C0,R1,C1`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Window {
@@ -257,6 +305,25 @@ mod tests {
         assert_eq!("0, 1,2,3".parse(), Ok(Window { rows: 0..2, columns: 1..3 }));
         for wrong in ["", "1,2,3", "1,2,3,4,5", "a,b,c,d", "-1,0,1,1"] {
             assert!(wrong.parse::<Window>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_have_a_known_name_and_a_value() {
+        assert_eq!(limit("max_pixels=7"), Ok(("max_pixels".into(), 7)));
+        for wrong in ["", "max_pixels", "max_pixels=", "max_pixels=0", "max_pixels=-1", "max_pixels=1e9"] {
+            assert!(limit(wrong).is_err(), "{wrong}");
+        }
+        let unknown = limit("max_pixel=7").unwrap_err().to_string();
+        assert!(Limits::TABLE.iter().all(|limit| unknown.contains(limit.name)), "{unknown}");
+    }
+
+    #[test]
+    fn documentation_lists_every_limit() {
+        let page = include_str!("../../../docs/limits.md");
+        for limit in Limits::TABLE {
+            let row = format!("| `{}` | `{}` | {} |{} |", limit.name, limit.variable, limit.default, limit.description);
+            assert!(page.contains(&row), "docs/limits.md lacks: {row}");
         }
     }
 

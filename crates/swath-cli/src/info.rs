@@ -12,7 +12,8 @@ use swath::tiff::{ByteOrder, FieldType, Fields, ImageLayout, Planar, ReadAt};
 use swath::{Dataset, Image};
 
 use crate::failure::Failure;
-use crate::flags::number;
+use crate::flags::{OpenFlags, number};
+use crate::output::{one_line, warn_of_chain};
 
 /// The most values of a tag that `--tags` prints.
 const SHOWN_VALUES: u64 = 16;
@@ -40,11 +41,14 @@ pub(crate) struct Info {
     /// Image (page) of the file, counted from 0.
     #[arg(long, value_name = "N", value_parser = number::<usize>, default_value_t = 0)]
     image: usize,
+
+    #[command(flatten)]
+    open: OpenFlags,
 }
 
 impl Info {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let dataset = Dataset::open(&self.file)?;
+        let dataset = self.open.open(&self.file)?;
         let image = dataset.image(self.image)?;
         let mut info = describe(&dataset, self.image, &image);
         if self.tags {
@@ -56,6 +60,7 @@ impl Info {
         } else {
             print!("{}", human(&info));
         }
+        warn_of_chain(&dataset);
         Ok(())
     }
 }
@@ -228,9 +233,11 @@ fn structure(text: String) -> Value {
 fn tags(dataset: &Dataset) -> Value {
     let source = dataset.source();
     let mut ifds = Vec::new();
+    // Entries can share one large value.
+    let limits = dataset.limits().metered();
     for link in &dataset.chain().links {
         for (sub, ifd) in std::iter::once((false, &link.ifd)).chain(link.subs.iter().map(|sub| (true, sub))) {
-            let fields = ifd.fields(source.as_ref(), dataset.limits());
+            let fields = ifd.fields(source.as_ref(), &limits);
             let entry = |entry: &swath::tiff::Entry| {
                 json!({
                     "tag": entry.tag.0,
@@ -301,7 +308,11 @@ fn human(info: &Map<String, Value>) -> String {
             (_, Value::Object(items)) => {
                 text += &format!("{label}:\n");
                 for (name, value) in items.iter().filter(|(_, value)| !value.is_null()) {
-                    text += &format!("  {}: {}\n", if name.is_empty() { "items" } else { name }, inline(value));
+                    text += &format!(
+                        "  {}: {}\n",
+                        if name.is_empty() { "items".into() } else { one_line(name) },
+                        inline(value)
+                    );
                 }
             }
             (_, value) => text += &format!("{label}: {}\n", inline(value)),
@@ -312,7 +323,7 @@ fn human(info: &Map<String, Value>) -> String {
 
 fn inline(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => one_line(text),
         Value::Array(items) => items.iter().map(inline).collect::<Vec<_>>().join(", "),
         Value::Object(items) => {
             let shown = items.iter().filter(|(_, value)| {
@@ -320,7 +331,7 @@ fn inline(value: &Value) -> String {
                     && value.as_array().is_none_or(|a| !a.is_empty())
                     && value.as_object().is_none_or(|o| !o.is_empty())
             });
-            shown.map(|(name, value)| format!("{name} {}", inline(value))).collect::<Vec<_>>().join(", ")
+            shown.map(|(name, value)| format!("{} {}", one_line(name), inline(value))).collect::<Vec<_>>().join(", ")
         }
         other => other.to_string(),
     }

@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
+    swath::io::share_heap_if_limited();
     match cli::run(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

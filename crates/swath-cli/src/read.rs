@@ -9,10 +9,11 @@ use clap::{Args, ValueEnum};
 use swath::device::DeviceReport;
 use swath::io::NewFile;
 use swath::read::OnCorrupt;
-use swath::{Dataset, Image, Layout, Pixels, ReadReport, ReadRequest};
+use swath::{Image, Layout, Pixels, ReadReport, ReadRequest};
 
 use crate::failure::Failure;
-use crate::flags::{DeviceFlags, Selection, number};
+use crate::flags::{DeviceFlags, OpenFlags, Selection, number};
+use crate::output::warn_of_chain;
 use crate::progress::Bar;
 use crate::{npy, picture};
 
@@ -64,6 +65,9 @@ pub(crate) struct Read {
     #[command(flatten)]
     device: DeviceFlags,
 
+    #[command(flatten)]
+    open: OpenFlags,
+
     /// Replace OUT if it exists.
     #[arg(long)]
     overwrite: bool,
@@ -102,7 +106,7 @@ impl Read {
         let show = |progress| bar.show(progress);
         let request = self.request()?.progress(&show);
 
-        let dataset = Dataset::open(&self.file)?;
+        let dataset = self.open.open(&self.file)?;
         let image = dataset.image(self.image)?;
         let report = if self.mask {
             let mask = image.read_mask(&request)?;
@@ -120,6 +124,7 @@ impl Read {
             raster.report
         };
         drop(bar);
+        warn_of_chain(&dataset);
         for (block, reason) in &report.filled {
             eprintln!("swath: warning: {block} was filled: {reason}");
         }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use swath::Dataset;
 use swath::validate::{Finding, LevelSummary, Severity, Subject, Validation};
 
 use crate::failure::Failure;
+use crate::flags::OpenFlags;
 
 /// Check whether a file is a valid Cloud Optimized GeoTIFF
 ///
@@ -34,11 +34,14 @@ pub(crate) struct Validate {
     /// rio cogeo validate --strict and the requirements of OGC 21-026 do the same.
     #[arg(long)]
     strict: bool,
+
+    #[command(flatten)]
+    open: OpenFlags,
 }
 
 impl Validate {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let dataset = Dataset::open(&self.file)?;
+        let dataset = self.open.open(&self.file)?;
         let validation = swath::validate(&dataset)?;
         let valid = if self.strict { validation.is_strictly_valid() } else { validation.is_valid() };
         if self.json {

@@ -2,11 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::predictor::{Predictor, RowUndo};
-use crate::sample::reverse_bits;
+use crate::sample::{is_packed, reverse_bits};
 use crate::shape::Shape;
 use crate::{
-    byteorder, ccitt, color, deflate, inflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, next, ojpeg, packbits,
-    sgilog, thunderscan, webp, zstd,
+    byteorder, ccitt, color, contain, deflate, inflate, jpeg, jpeg2000, jxl, lerc, lz4, lzma, lzw, memory, next, ojpeg,
+    packbits, sgilog, thunderscan, webp, zstd,
 };
 
 /// A compression scheme with the parameters that its decoder needs.
@@ -74,6 +74,22 @@ impl Codec {
         )
     }
 
+    /// An estimate of the memory that the decoder allocates itself for a block of this shape, in bytes. The other codecs
+    /// allocate little, or report a failed allocation.
+    fn working_bytes(&self, shape: Shape) -> usize {
+        let samples = shape.width.saturating_mul(shape.height).saturating_mul(shape.samples);
+        match self {
+            // The samples of the blob; a wrapped blob also needs room for the blob itself.
+            Codec::Lerc(params) | Codec::LercMask(params, _) => {
+                let wrapped = params.compression != lerc::LercCompression::None;
+                shape.len().saturating_mul(if wrapped { 5 } else { 2 })
+            }
+            // Two buffers of 32-bit coefficients.
+            Codec::Jpeg2000(_) | Codec::JpegXl => samples.saturating_mul(8),
+            _ => 0,
+        }
+    }
+
     /// Whether FillOrder applies to the stored bytes. Fax decoders handle both bit orders themselves. Picture
     /// formats define their own order.
     fn has_bit_order(&self) -> bool {
@@ -94,6 +110,7 @@ pub struct OldJpeg {
     pub dc_tables: Vec<Vec<u8>>,
     pub ac_tables: Vec<Vec<u8>>,
     pub restart_interval: u16,
+    pub several_blocks: bool,
     pub subsampling: Option<(u16, u16)>,
     pub photometric: u16,
     pub ycbcr: color::YCbCr,
@@ -111,6 +128,7 @@ impl OldJpeg {
             dc_tables: &slices(&self.dc_tables),
             ac_tables: &slices(&self.ac_tables),
             restart_interval: self.restart_interval,
+            several_blocks: self.several_blocks,
             subsampling: self.subsampling.unwrap_or(defaults.subsampling),
             photometric: self.photometric,
             ycbcr: self.ycbcr,
@@ -225,18 +243,17 @@ impl<'a> Decompressed<'a> {
     }
 }
 
-/// Makes a buffer at least `len` bytes long. Its content is undefined afterwards.
-fn grow(buffer: &mut Vec<u8>, len: usize) {
-    if buffer.len() < len {
-        // The allocator returns zeroed pages, so pages that the stream does not reach cost nothing.
-        *buffer = vec![0; len];
-    }
-}
-
 impl Decoder {
     /// Whether blocks are stored without compression.
     pub fn is_copy(&self) -> bool {
         matches!(self.codec, Codec::None)
+    }
+
+    /// Whether stored blocks of this shape are native samples of whole bytes, which need no decoding at all.
+    pub fn stores_native_samples(&self, shape: Shape) -> bool {
+        let swaps = byteorder::is_foreign(self.big_endian) && byteorder::swap_width(shape.format, shape.bits) > 1;
+        let plain = self.is_copy() && self.subsampling == (1, 1) && !self.lsb_first;
+        plain && !swaps && !is_packed(shape.format, shape.bits)
     }
 
     /// The rows that can be decoded without decoding the whole block.
@@ -257,7 +274,8 @@ impl Decoder {
     /// `block` and has `shape.len()` bytes.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if the stream ends before the block is full, and the errors of the codecs.
+    /// [`Error::Truncated`] if the stream ends before the block is full, [`Error::Corrupt`] if the codec panics,
+    /// and the errors of the codecs.
     pub fn decode<'a>(
         &self,
         src: &'a mut [u8],
@@ -284,6 +302,19 @@ impl Decoder {
         block: &'a mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<&'a mut [u8]> {
+        let result = contain::decoding(self.name, || self.decompress_uncontained(src, shape, extent, block, scratch));
+        // A panic can leave a context of a codec in any state.
+        result.inspect_err(|_| *scratch = Scratch::default())
+    }
+
+    fn decompress_uncontained<'a>(
+        &self,
+        src: &'a mut [u8],
+        shape: Shape,
+        extent: Extent,
+        block: &'a mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<&'a mut [u8]> {
         if self.lsb_first && self.codec.has_bit_order() {
             reverse_bits(src);
         }
@@ -294,9 +325,10 @@ impl Decoder {
         }
         // Only decoding the first rows of a Deflate stream needs room after the requested bytes.
         let slack = if extent == Extent::Top && matches!(self.codec, Codec::Deflate) { deflate::SLACK } else { 0 };
-        grow(block, want + slack);
+        memory::grow(self.name, block, want + slack)?;
         let block = &mut block[..want + slack];
         if self.codec.is_picture() {
+            memory::check(self.name, self.codec.working_bytes(shape))?;
             self.decode_picture(src, shape, block, scratch)?;
         } else if self.subsampling != (1, 1) {
             self.decode_subsampled(src, shape, extent, block, scratch)?;
@@ -327,27 +359,40 @@ impl Decoder {
         if interleaves { inflate::LANES } else { 1 }
     }
 
-    /// Whether decompressing this whole block together with others is likely to be faster than alone.
-    pub fn gains(&self, src: &[u8], shape: Shape) -> bool {
-        self.group_size() > 1 && inflate::gains(src.len(), shape.len())
+    /// Whether decompressing this block together with others is likely to be faster than alone. `whole` is the
+    /// number of bytes of the whole decoded block.
+    pub fn gains(&self, src: &[u8], whole: usize) -> bool {
+        self.group_size() > 1 && inflate::gains(src.len(), whole)
     }
 
-    /// Decompresses several whole blocks at once. Each has its own outcome: [`GroupBlock::take`].
+    /// Decompresses several blocks at once. Each has its own outcome: [`GroupBlock::take`].
     pub fn decompress_group<'a>(
         &self,
-        blocks: impl Iterator<Item = (&'a [u8], Shape, &'a mut GroupBlock)>,
+        blocks: impl Iterator<Item = (&'a [u8], Shape, Extent, &'a mut GroupBlock)>,
         scratch: &mut Scratch,
     ) {
         let mut outcomes = Vec::with_capacity(self.group_size());
         let mut streams = Vec::with_capacity(self.group_size());
-        for (src, shape, GroupBlock { bytes, outcome }) in blocks {
+        for (src, shape, extent, GroupBlock { bytes, outcome }) in blocks {
             let want = shape.len();
-            grow(bytes, want);
-            streams.push(inflate::Stream::new(src, &mut bytes[..want]));
+            if let Err(error) = memory::grow(self.name, bytes, want) {
+                *outcome = Some(Err(error));
+                continue;
+            }
+            let dst = &mut bytes[..want];
+            streams.push(match extent {
+                Extent::Whole => inflate::Stream::new(src, dst),
+                Extent::Top => inflate::Stream::top(src, dst),
+            });
             outcomes.push((want, outcome));
         }
         let decoder = scratch.deflate.get_or_insert_with(deflate::Decoder::new);
-        for ((want, outcome), got) in outcomes.into_iter().zip(decoder.decode_batch(&mut streams)) {
+        let Ok(decoded) = contain::decoding(self.name, || Ok(decoder.decode_batch(&mut streams))) else {
+            // After a panic no block has an outcome, so the caller decompresses each alone and finds the bad one.
+            scratch.deflate = None;
+            return;
+        };
+        for ((want, outcome), got) in outcomes.into_iter().zip(decoded) {
             *outcome = Some(match got {
                 Ok(got) if got < want => Err(Error::Truncated { codec: self.name, got, want }),
                 other => other,
@@ -377,9 +422,10 @@ impl Decoder {
             }
             Codec::LercMask(params, stored) => {
                 let stored = Shape { width: shape.width, height: shape.height, ..*stored };
-                scratch.bytes.resize(stored.len(), 0);
+                memory::grow(self.name, &mut scratch.bytes, stored.len())?;
                 let inner = scratch.lerc.get_or_insert_default();
-                lerc::decode(params, src, stored, &mut scratch.bytes, Some(block), inner).map(|_| ())
+                let samples = &mut scratch.bytes[..stored.len()];
+                lerc::decode(params, src, stored, samples, Some(block), inner).map(|_| ())
             }
             // `is_picture` lists the codecs above.
             _ => Err(Error::Unsuited { codec: self.name, what: "pictures" }),
@@ -400,9 +446,10 @@ impl Decoder {
         let packed = color::subsampled_len(width, height, self.subsampling)
             .ok_or(Error::Unsuited { codec: self.name, what: "a block of this size" })?;
         let mut bytes = std::mem::take(&mut scratch.bytes);
-        bytes.resize(packed, 0);
-        let result = self.decompress_bytes(src, shape, extent, &mut bytes, packed, scratch);
-        let result = result.and_then(|()| color::expand_subsampled(&bytes, width, height, self.subsampling, block));
+        memory::grow(self.name, &mut bytes, packed)?;
+        let result = self.decompress_bytes(src, shape, extent, &mut bytes[..packed], packed, scratch);
+        let result =
+            result.and_then(|()| color::expand_subsampled(&bytes[..packed], width, height, self.subsampling, block));
         scratch.bytes = bytes;
         result
     }

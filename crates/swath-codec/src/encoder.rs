@@ -4,7 +4,7 @@ use crate::compress::Compress;
 use crate::error::{Error, Result};
 use crate::predictor::{self, Predictor};
 use crate::shape::Shape;
-use crate::{SampleFormat, deflate, jpeg, jpeg2000, lerc, lz4, lzma, lzw, packbits, webp, zstd};
+use crate::{SampleFormat, contain, deflate, jpeg, jpeg2000, lerc, lz4, lzma, lzw, memory, packbits, webp, zstd};
 
 /// Encodes the blocks of one image. Threads share it; each has its own [`EncodeScratch`].
 #[derive(Debug, Clone)]
@@ -73,14 +73,38 @@ impl Encoder {
         self.encode(&mut vec![0; probe.len()], probe, &mut Vec::new(), &mut EncodeScratch::default())
     }
 
+    /// Whether an encoded block is the samples in native byte order, so that [`encode`](Encoder::encode) only
+    /// copies them.
+    pub fn stores_samples(&self) -> bool {
+        self.compress == Compress::None && self.predictor == Predictor::None && cfg!(target_endian = "little")
+    }
+
     /// Appends the encoded form of one block to `out`. `block` holds `shape.len()` bytes: native samples, or
     /// packed rows if samples are not whole bytes. Its content is undefined afterwards. Files are written in
     /// little-endian order.
     ///
     /// # Errors
-    /// [`Error::Unsuited`] if the codec does not support these samples.
+    /// [`Error::Unsuited`] if the codec does not support these samples, [`Error::EncoderPanicked`] if it panics.
+    /// After an error, `out` is as it was.
     pub fn encode(&self, block: &mut [u8], shape: Shape, out: &mut Vec<u8>, scratch: &mut EncodeScratch) -> Result<()> {
+        let start = out.len();
+        let work = || self.encode_uncontained(block, shape, out, scratch);
+        contain::encoding(self.compress.name(), work).inspect_err(|_| {
+            out.truncate(start);
+            // A panic can leave a context of a codec in any state.
+            *scratch = EncodeScratch::default();
+        })
+    }
+
+    fn encode_uncontained(
+        &self,
+        block: &mut [u8],
+        shape: Shape,
+        out: &mut Vec<u8>,
+        scratch: &mut EncodeScratch,
+    ) -> Result<()> {
         scratch.make(self.compress)?;
+        memory::check(self.compress.name(), shape.len().saturating_mul(2))?;
         match (self.compress, scratch) {
             (Compress::Lerc { .. }, EncodeScratch { lerc: Some(lerc), .. }) => lerc.encode(block, shape, out),
             (Compress::Jpeg { .. }, scratch) => match self.compress.jpeg(shape.samples) {
@@ -104,6 +128,8 @@ impl Encoder {
         out: &mut Vec<u8>,
         scratch: &mut EncodeScratch,
     ) -> Result<()> {
+        // More than the bounds of the codecs, which would otherwise end the process if there is no memory.
+        memory::reserve(self.compress.name(), out, block.len() + block.len() / 32 + 1024)?;
         predictor::apply(self.predictor, shape, false, block, &mut scratch.rows)?;
         match (self.compress, scratch) {
             (Compress::Lzw, _) => lzw::encode(block, out),

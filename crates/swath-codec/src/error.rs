@@ -93,6 +93,12 @@ pub enum Error {
         /// The unsupported feature, as the end of a sentence, for example `64-bit samples`.
         what: &'static str,
     },
+    /// The encoder panicked, which is a defect of its code.
+    #[error("the {codec} encoder panicked; the block cannot be written with this codec")]
+    EncoderPanicked {
+        /// The codec's name.
+        codec: &'static str,
+    },
     /// A value needs more bits than a stored sample has.
     #[error("the value {value} does not fit in {bits} bits")]
     TooWide {
@@ -110,5 +116,13 @@ pub enum Error {
         needed: u64,
         /// The number of bytes that are allowed.
         limit: u64,
+    },
+    /// The system did not provide the memory for a block.
+    #[error("the system does not have the {bytes} bytes of memory that {codec} needs for one block")]
+    OutOfMemory {
+        /// The codec's name.
+        codec: &'static str,
+        /// The number of bytes.
+        bytes: u64,
     },
 }

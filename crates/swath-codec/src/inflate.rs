@@ -25,6 +25,9 @@ pub struct Stream<'a> {
     pub src: &'a [u8],
     /// The buffer for the decoded bytes. The decoder may write to all of it.
     pub dst: &'a mut [u8],
+    /// Whether only the first bytes are needed, those that fill `dst`. The rest of the stream is then ignored, with
+    /// its checksum.
+    pub top: bool,
     /// The number of decoded bytes in `dst`. `None` before decoding, and if the decoder refuses the stream.
     pub len: Option<usize>,
 }
@@ -32,7 +35,12 @@ pub struct Stream<'a> {
 impl<'a> Stream<'a> {
     /// Creates a stream that is not decoded yet.
     pub fn new(src: &'a [u8], dst: &'a mut [u8]) -> Self {
-        Self { src, dst, len: None }
+        Self { src, dst, top: false, len: None }
+    }
+
+    /// Creates a stream of which only the bytes that fill `dst` are needed.
+    pub fn top(src: &'a [u8], dst: &'a mut [u8]) -> Self {
+        Self { top: true, ..Self::new(src, dst) }
     }
 }
 

@@ -22,7 +22,7 @@ mod upsample;
 pub use abbreviate::abbreviate;
 pub use encode::{EncodeColour, EncodeParams, EncodeScratch, encode, encode_tables};
 
-use crate::{Error, Result, Shape, color};
+use crate::{Error, Result, Shape, color, memory};
 use header::{Coding, Frame, Scan, Tables};
 use huffman::{Bits, find_marker};
 use output::Output;
@@ -255,6 +255,7 @@ impl<'a> Image<'a> {
         if needed > limit {
             return Err(Error::Memory { codec: CODEC, needed, limit });
         }
+        memory::check(CODEC, usize::try_from(needed).unwrap_or(usize::MAX))?;
         self.planes = sizes.map(|(stride, rows)| Plane { samples: vec![0; stride * rows], stride, rows }).collect();
         self.progress = progressive.then(|| Progress::new(frame));
         Ok(())

@@ -8,6 +8,7 @@ pub mod ccitt;
 pub mod codecs;
 pub mod color;
 mod compress;
+mod contain;
 mod decoder;
 pub mod deflate;
 mod encoder;
@@ -23,6 +24,7 @@ pub mod lz4;
 #[cfg(feature = "lzma")]
 pub mod lzma;
 pub mod lzw;
+mod memory;
 pub mod next;
 #[cfg(test)]
 mod noise;

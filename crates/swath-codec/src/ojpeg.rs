@@ -3,6 +3,11 @@
 //! Three layouts occur: the block is a complete stream (whatever the tags contain); the block is the scan, and
 //! its header is at JPEGInterchangeFormat; or the block is only entropy-coded data, and the tables are in
 //! separate tags. This module converts all of them to one ordinary stream.
+//!
+//! If there are several blocks, they are often parts of one stream: the header describes the whole image, and
+//! each block is one or more restart intervals of its only scan. libtiff puts the blocks together again, with a
+//! restart marker between them. A restart interval depends on nothing before it, so this module decodes each
+//! block alone: it changes the height in the header and the numbers of the restart markers.
 
 use crate::color::YCbCr;
 use crate::jpeg::{Colour, Decoder};
@@ -25,6 +30,8 @@ pub struct Params<'a> {
     pub ac_tables: &'a [&'a [u8]],
     /// JPEGRestartInterval (515), 0 if absent.
     pub restart_interval: u16,
+    /// Whether the image has more than one block. A stream may then describe the whole image.
+    pub several_blocks: bool,
     /// YCbCrSubSampling (530).
     pub subsampling: (u16, u16),
     /// PhotometricInterpretation. 6 (YCbCr) with three samples is converted to RGB.
@@ -42,6 +49,7 @@ impl Default for Params<'_> {
             dc_tables: &[],
             ac_tables: &[],
             restart_interval: 0,
+            several_blocks: false,
             subsampling: (2, 2),
             photometric: 6,
             ycbcr: YCbCr::default(),
@@ -57,7 +65,18 @@ pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> 
     };
     let decoder = Decoder::new(colour, shape);
     if src.starts_with(&[0xff, 0xd8]) {
+        let header = Header::parse(src);
+        if params.several_blocks && header.is_higher_than(shape) {
+            let stream = header.joined_with(&src[header.end..], shape);
+            return decoder.decode(&stream, dst);
+        }
         return decoder.decode(src, dst);
+    }
+    if let Some(bytes) = params.interchange.filter(|bytes| params.several_blocks && bytes.starts_with(&[0xff, 0xd8])) {
+        let header = Header::parse(bytes);
+        if header.is_higher_than(shape) {
+            return decoder.decode(&header.joined_with(src, shape), dst);
+        }
     }
     let mut stream = match params.interchange {
         Some(header) if header.starts_with(&[0xff, 0xd8]) => header_of(header, src),
@@ -83,6 +102,85 @@ fn header_of(header: &[u8], src: &[u8]) -> Vec<u8> {
         at = behind;
     }
     header[..at.min(header.len())].to_vec()
+}
+
+/// The header of a stream that describes more rows than one block has.
+struct Header<'a> {
+    /// The bytes up to the data of the scan, or up to the segment of the scan if that is missing.
+    bytes: &'a [u8],
+    /// The length of `bytes`.
+    end: usize,
+    /// The position of the segment of the scan, if it is among the bytes.
+    scan_at: Option<usize>,
+    /// The position of the height in the segment of the frame.
+    height_at: Option<usize>,
+    /// The position of the segment of the restart interval.
+    restart_at: Option<usize>,
+}
+
+impl<'a> Header<'a> {
+    fn parse(stream: &'a [u8]) -> Header<'a> {
+        let mut header = Header { bytes: stream, end: 2, scan_at: None, height_at: None, restart_at: None };
+        while let Some(&[0xff, marker, high, low]) = stream.get(header.end..).and_then(|rest| rest.first_chunk::<4>()) {
+            let behind = header.end + 2 + usize::from(u16::from_be_bytes([high, low]));
+            if behind > stream.len() {
+                break;
+            }
+            match marker {
+                // The frames that the decoder supports: baseline, extended and progressive.
+                0xc0..=0xc2 => header.height_at = Some(header.end + 5),
+                0xdd => header.restart_at = Some(header.end),
+                _ => {}
+            }
+            let at = std::mem::replace(&mut header.end, behind);
+            if marker == 0xda {
+                header.scan_at = Some(at);
+                break;
+            }
+        }
+        header.bytes = &stream[..header.end.min(stream.len())];
+        header
+    }
+
+    /// Whether the frame has more rows than the block.
+    fn is_higher_than(&self, shape: Shape) -> bool {
+        let height = self.height_at.and_then(|at| self.bytes.get(at..at + 2));
+        height.is_some_and(|bytes| usize::from(u16::from_be_bytes([bytes[0], bytes[1]])) > shape.height)
+    }
+
+    /// Returns a stream of one block: the header with the height of the block, and the data of the block with
+    /// restart markers that count from 0.
+    fn joined_with(&self, src: &[u8], shape: Shape) -> Vec<u8> {
+        // A block can contain the segment of the scan itself.
+        let end = self.scan_at.filter(|_| src.starts_with(&[0xff, 0xda])).unwrap_or(self.bytes.len());
+        let mut stream = self.bytes[..end].to_vec();
+        if let (Some(at), Ok(height)) = (self.height_at, u16::try_from(shape.height)) {
+            stream[at..at + 2].copy_from_slice(&height.to_be_bytes());
+        }
+        let mut data = src;
+        // A block may begin or end with the marker between two blocks.
+        if let [0xff, 0xd0..=0xd7, rest @ ..] = data {
+            data = rest;
+        }
+        if let [rest @ .., 0xff, 0xd0..=0xd7] = data {
+            data = rest;
+        }
+        let start = stream.len();
+        stream.extend_from_slice(data);
+        // In the data of a scan, 0xff is followed by 0 unless it begins a marker.
+        let mut number = 0;
+        for at in start..stream.len().saturating_sub(1) {
+            if stream[at] == 0xff && matches!(stream[at + 1], 0xd0..=0xd7) {
+                stream[at + 1] = 0xd0 + number % 8;
+                number += 1;
+            }
+        }
+        if let Some(at) = self.restart_at.filter(|at| number == 0 && *at + 6 <= start) {
+            // The interval is the whole block.
+            stream[at + 4..at + 6].fill(0);
+        }
+        stream
+    }
 }
 
 /// Builds a header from the tables in tags, with all parts that a sequential stream of one interleaved scan
@@ -186,6 +284,57 @@ mod tests {
             ..Params::default()
         };
         assert_eq!(decoded(&params, &STREAM[data..]).unwrap(), complete);
+    }
+
+    #[test]
+    fn blocks_that_are_restart_intervals_of_one_stream_are_decoded_one_by_one() {
+        let shape = |height| Shape { width: 40, height, samples: 3, bits: 8, format: SampleFormat::Uint };
+        let params = jpeg::EncodeParams { quality: 90, colour: jpeg::EncodeColour::YCbCr { subsampling: (2, 2) } };
+        let pixels: Vec<u8> = (0..shape(48).len()).map(|i| (i * 7 % 251) as u8).collect();
+        let tables = jpeg::encode_tables(&params, 3).unwrap();
+        // Each strip is encoded alone, as an encoder does after a restart marker.
+        let strips: Vec<Vec<u8>> = [(0, 16), (16, 32), (32, 48)]
+            .map(|(start, end): (usize, usize)| {
+                let mut out = Vec::new();
+                let rows = &pixels[start * 120..end * 120];
+                jpeg::encode(&params, rows, shape(end - start), &mut out, &mut jpeg::EncodeScratch::default()).unwrap();
+                [&tables[..tables.len() - 2], &out[2..]].concat()
+            })
+            .into();
+        let expected: Vec<Vec<u8>> = strips
+            .iter()
+            .map(|stream| {
+                let mut dst = vec![0; shape(16).len()];
+                decode(&Params::default(), stream, shape(16), &mut dst).unwrap();
+                dst
+            })
+            .collect();
+        let header = Header::parse(&strips[0]);
+        assert!(header.scan_at.is_some());
+        let mut whole = header.bytes.to_vec();
+        let at = header.height_at.unwrap();
+        whole[at..at + 2].copy_from_slice(&48_u16.to_be_bytes());
+        // The restart interval of the whole stream: 3 x 1 MCUs of 16 x 16 pixels.
+        whole.splice(2..2, [0xff, 0xdd, 0, 4, 0, 3]);
+        let several = Params { interchange: Some(&whole), several_blocks: true, ..Params::default() };
+        for (number, (stream, expected)) in strips.iter().zip(&expected).enumerate() {
+            let data = &stream[Header::parse(stream).end..stream.len() - 2];
+            let marker = [0xff, 0xd0 + number as u8];
+            for block in [data.to_vec(), [data, &marker].concat(), [&marker, data].concat(), [&whole, data].concat()] {
+                let mut dst = vec![0; shape(16).len()];
+                decode(&several, &block, shape(16), &mut dst).unwrap();
+                assert!(dst == *expected, "strip {number}");
+            }
+        }
+        let mut dst = vec![0; shape(16).len()];
+        let single = Params { several_blocks: false, ..several };
+        assert!(decode(&single, &strips[1][header.end..], shape(16), &mut dst).is_err(), "one block of another size");
+        // A block of two restart intervals, whose markers do not start at 0.
+        let second = |number: usize| &strips[number][header.end..strips[number].len() - 2];
+        let block = [second(1), &[0xff, 0xd5], second(2)].concat();
+        let mut dst = vec![0; shape(32).len()];
+        decode(&several, &block, shape(32), &mut dst).unwrap();
+        assert!(dst == [expected[1].clone(), expected[2].clone()].concat());
     }
 
     #[test]

@@ -65,6 +65,25 @@ fn copy_width<const W: usize>(src: &[u8], from: Every, dst: &mut [u8], to: Every
     }
 }
 
+/// Splits a row of interleaved pixels into its bands: `dst[n]` receives sample `n` of every pixel.
+///
+/// Equal to one call of [`copy`] per band, and faster for 4 bands of two bytes, where one pass reads the row once.
+pub fn split(width: usize, src: &[u8], dst: &mut [&mut [u8]]) {
+    #[cfg(target_arch = "x86_64")]
+    if let (2, [a, b, c, d]) = (width, &mut *dst) {
+        let done = x86::split_four(src, [a, b, c, d]);
+        let bands = dst.len();
+        for (n, dst) in dst.iter_mut().enumerate() {
+            copy(2, &src[done * 8..], Every::nth(n, bands), &mut dst[done * 2..], Every::SAMPLE);
+        }
+        return;
+    }
+    let bands = dst.len();
+    for (n, dst) in dst.iter_mut().enumerate() {
+        copy(width, src, Every::nth(n, bands), dst, Every::SAMPLE);
+    }
+}
+
 fn gather<const W: usize, const N: usize>(src: &[u8], first: usize, dst: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     let done = x86::gather::<W, N>(src, first, dst);
@@ -86,8 +105,7 @@ fn scatter<const W: usize, const N: usize>(src: &[u8], dst: &mut [u8], first: us
 
 /// Vector code for samples of one or two bytes, which compilers load one by one on x86. It is 10, 8 and 7 times
 /// as fast for 2, 3 and 4 bands of one byte, and 1.5, 4.6 and 3.9 times as fast for 2, 3 and 4 bands of two
-/// bytes. Extracting all bands of a row one after the other runs at 14 to 25 GB/s, so there is no second
-/// interface that extracts all bands in one call.
+/// bytes.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use core::arch::x86_64::*;
@@ -116,6 +134,44 @@ mod x86 {
             *samples = bytemuck::cast(all);
         }
         samples.len().min(pixels.len()) * (16 / W)
+    }
+
+    /// Splits pixels of 4 samples of two bytes. Returns the number of pixels: all whole groups of 16 that every slice has.
+    pub(super) fn split_four(src: &[u8], dst: [&mut [u8]; 4]) -> usize {
+        if !is_x86_feature_detected!("avx2") {
+            return 0;
+        }
+        // SAFETY: the CPU has AVX2, the only requirement of this function.
+        unsafe { split_four_avx2(src, dst) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn split_four_avx2(src: &[u8], dst: [&mut [u8]; 4]) -> usize {
+        // In each half of a register: the first samples of both pixels, then the second ones, and so on.
+        let pairs = _mm256_setr_epi8(
+            0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15, 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15,
+        );
+        // Both halves of the registers below hold every second pair of pixels.
+        let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        let [a, b, c, d] = dst.map(|band| band.as_chunks_mut::<32>().0);
+        let pixels = src.as_chunks::<128>().0;
+        let mut groups = 0;
+        for ((((pixels, a), b), c), d) in pixels.iter().zip(a).zip(b).zip(c).zip(d) {
+            let load = |at: usize| {
+                let bytes: [u8; 32] = core::array::from_fn(|i| pixels[at * 32 + i]);
+                _mm256_shuffle_epi8(bytemuck::cast(bytes), pairs)
+            };
+            let (p, q, r, s) = (load(0), load(1), load(2), load(3));
+            let (low_pq, high_pq) = (_mm256_unpacklo_epi32(p, q), _mm256_unpackhi_epi32(p, q));
+            let (low_rs, high_rs) = (_mm256_unpacklo_epi32(r, s), _mm256_unpackhi_epi32(r, s));
+            let store = |halves| bytemuck::cast(_mm256_permutevar8x32_epi32(halves, order));
+            *a = store(_mm256_unpacklo_epi64(low_pq, low_rs));
+            *b = store(_mm256_unpackhi_epi64(low_pq, low_rs));
+            *c = store(_mm256_unpacklo_epi64(high_pq, high_rs));
+            *d = store(_mm256_unpackhi_epi64(high_pq, high_rs));
+            groups += 1;
+        }
+        groups * 16
     }
 
     struct Picks<const W: usize, const N: usize>;
@@ -161,6 +217,25 @@ mod tests {
                     let mut dst = before;
                     copy(width, &src, from, &mut dst, to);
                     assert!(dst == model, "width {width} {from:?} {to:?} pixels {pixels}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn split_is_one_copy_per_band() {
+        for width in [1, 2, 4, 8, 16] {
+            for bands in 1..=6 {
+                for pixels in [0, 1, 15, 16, 17, 33, 100] {
+                    let src = noise(width * bands * pixels);
+                    let mut model = vec![vec![0; width * pixels]; bands];
+                    for (n, band) in model.iter_mut().enumerate() {
+                        copy(width, &src, Every::nth(n, bands), band, Every::SAMPLE);
+                    }
+                    let mut split_bands = vec![vec![0; width * pixels]; bands];
+                    let mut slices: Vec<&mut [u8]> = split_bands.iter_mut().map(Vec::as_mut_slice).collect();
+                    split(width, &src, &mut slices);
+                    assert!(split_bands == model, "width {width}, {bands} bands, {pixels} pixels");
                 }
             }
         }

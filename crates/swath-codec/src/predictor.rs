@@ -54,8 +54,8 @@ impl Predictor {
         match (self, shape.bits) {
             (Self::None, _) => Ok(Steps::Swap),
             (Self::Horizontal, 8 | 16 | 32 | 64) => Ok(Steps::Integers { width: shape.bits / 8 }),
-            // The specification defines unpacked samples of any width; libtiff supports only the four widths
-            // above.
+            // The specification defines predictor 2 for samples of any width, after they are unpacked. libtiff
+            // supports only the four widths above.
             (Self::Horizontal, 1..64) => Ok(Steps::BitString),
             (Self::Horizontal, _) => unsuited("predictor 2", "samples of this width"),
             (Self::FloatingPoint, _) if shape.format != SampleFormat::Float => {
@@ -92,7 +92,17 @@ impl RowUndo {
     /// # Errors
     /// If the predictor is not defined for these samples.
     pub fn new(predictor: Predictor, shape: Shape, big_endian: bool) -> Result<Self> {
-        Ok(Self { steps: Some(predictor.steps(shape)?), shape, big_endian })
+        let swaps = byteorder::is_foreign(big_endian) && byteorder::swap_width(shape.format, shape.bits) > 1;
+        let steps = match predictor.steps(shape)? {
+            Steps::Swap if !swaps => None,
+            steps => Some(steps),
+        };
+        Ok(Self { steps, shape, big_endian })
+    }
+
+    /// Whether the rows are native samples already.
+    pub fn is_nothing(&self) -> bool {
+        self.steps.is_none()
     }
 
     /// Returns the conversion of rows that are native samples already, which does nothing.

@@ -147,6 +147,14 @@ pub unsafe trait Device: Debug + Send + Sync {
         Err(Error::Unable { device: self.info().name.clone(), what: "wait for streams of CUDA" })
     }
 
+    /// Waits for all streams of the device's primary context, also those of other libraries.
+    ///
+    /// # Errors
+    /// The driver's error; [`Error::Unable`] when this is not a CUDA device.
+    fn wait_for_context(&self) -> Result<()> {
+        Err(Error::Unable { device: self.info().name.clone(), what: "wait for a context of CUDA" })
+    }
+
     /// Compiles a kernel now, if the device would otherwise compile it at its first launch.
     ///
     /// # Errors

@@ -134,6 +134,14 @@ impl Gpu {
         unsafe { self.shared.device.wait_for_stream(stream) }
     }
 
+    /// Waits for all work of this process on the CUDA device, so that the results of a library that does not name its stream can be read.
+    ///
+    /// # Errors
+    /// The driver's error; [`Error::Unable`] when this is not a CUDA device.
+    pub fn wait_for_context(&self) -> Result<()> {
+        self.shared.device.wait_for_context()
+    }
+
     /// Allocates pinned host memory, which the device copies from and to by itself.
     ///
     /// # Errors

@@ -1,9 +1,15 @@
 //! Files that appear complete or not at all.
 
+mod attributes;
+mod links;
+mod publish;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use links::resolve_links;
 
 /// A new file that will replace or become the target. Until [`publish`](NewFile::publish) is called, it has
 /// no name, or, on systems without unnamed files, a temporary name beside the target. A file that is not
@@ -13,21 +19,34 @@ pub struct NewFile {
     file: File,
     temporary: Option<PathBuf>,
     target: PathBuf,
+    /// The path that the caller gave, if it is a symbolic link to the target.
+    link: Option<PathBuf>,
+    /// The file whose attributes the new one gets if the target does not exist.
+    otherwise_like: Option<PathBuf>,
 }
 
 impl NewFile {
-    /// Creates a file that will get the name `target`. If `target` is a symbolic link, the file gets the name
-    /// of the link's target.
+    /// Creates a file that will get the name `target`. If `target` is a symbolic link, or the first of several,
+    /// the file gets the name at the end of the links, whether that exists or not.
     ///
     /// # Errors
-    /// The error of the system, for example if the folder does not exist or is not writable.
+    /// The error of the system, for example if the folder does not exist or is not writable, or if the links
+    /// are a loop.
     pub fn create(target: &Path) -> io::Result<NewFile> {
-        let target = resolve(target)?;
-        if let Some(file) = unnamed::create(folder_of(&target)) {
-            return Ok(NewFile { file, temporary: None, target });
-        }
-        let (file, temporary) = create_beside(&target)?;
-        Ok(NewFile { file, temporary: Some(temporary), target })
+        let real = resolve_links(target)?;
+        let link = (real != target).then(|| target.to_owned());
+        let mut new = NewFile::create_at(real)?;
+        new.link = link;
+        Ok(new)
+    }
+
+    /// Creates a file that will get the name `target`, even if that is a symbolic link.
+    fn create_at(target: PathBuf) -> io::Result<NewFile> {
+        let (file, temporary) = match unnamed::create(folder_of(&target)) {
+            Some(file) => (file, None),
+            None => create_beside(&target).map(|(file, temporary)| (file, Some(temporary)))?,
+        };
+        Ok(NewFile { file, temporary, target, link: None, otherwise_like: None })
     }
 
     /// The file to write to.
@@ -35,46 +54,69 @@ impl NewFile {
         &self.file
     }
 
+    /// The path that the file will have, which is not a symbolic link.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// Makes the file durable and gives it the target's name atomically: at every moment, a reader of the
     /// target sees either the old file or the new one. Without `overwrite`, an existing target stays
-    /// unchanged.
+    /// unchanged. With it, the new file keeps the mode of the old one, and its owner, access control list and
+    /// extended attributes as far as the system permits.
     ///
     /// # Errors
     /// The error of the system; [`io::ErrorKind::AlreadyExists`] if the target exists and `overwrite` is
     /// false.
     pub fn publish(mut self, overwrite: bool) -> io::Result<()> {
-        self.file.sync_all()?;
-        if self.temporary.is_none() {
-            if !overwrite {
-                match unnamed::link(&self.file, &self.target) {
-                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => self.give_name()?,
-                    linked => {
-                        sync_folder(&self.target);
-                        return linked;
-                    }
-                }
-            } else {
-                // No system call can give an unnamed file a name that is in use. So the file first gets a
-                // temporary name and is then renamed.
-                let temporary = name_beside(&self.target)?;
-                match unnamed::link(&self.file, &temporary) {
-                    Ok(()) => self.temporary = Some(temporary),
-                    Err(_) => self.give_name()?,
-                }
-            }
-        }
-        if let Some(temporary) = &self.temporary {
-            if overwrite {
-                std::fs::rename(temporary, &self.target)?;
-            } else {
-                link_or_rename(temporary, &self.target)?;
-            }
-        }
-        if overwrite {
-            self.temporary = None;
-        }
+        self.stage(overwrite)?;
+        self.name(overwrite)?;
         sync_folder(&self.target);
         Ok(())
+    }
+
+    /// Does everything that can fail or take time before the file gets its name.
+    fn stage(&mut self, overwrite: bool) -> io::Result<()> {
+        if overwrite {
+            self.keep_attributes()?;
+        }
+        self.file.sync_all()?;
+        if overwrite && self.temporary.is_none() {
+            // No system call can give an unnamed file a name that is in use. So the file first gets a temporary
+            // name and is then renamed.
+            let temporary = name_beside(&self.target)?;
+            match unnamed::link(&self.file, &temporary) {
+                Ok(()) => self.temporary = Some(temporary),
+                Err(_) => {
+                    self.give_name()?;
+                    self.keep_attributes()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the file the attributes of the file that it replaces, if there is one.
+    fn keep_attributes(&self) -> io::Result<()> {
+        let mut old = [Some(&self.target), self.otherwise_like.as_ref()].into_iter().flatten();
+        old.find(|old| old.is_file()).map_or(Ok(()), |old| attributes::keep(old, &self.file))
+    }
+
+    /// Gives a staged file the target's name.
+    fn name(&mut self, overwrite: bool) -> io::Result<()> {
+        if self.temporary.is_none() {
+            match unnamed::link(&self.file, &self.target) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => self.give_name()?,
+                linked => return linked,
+            }
+        }
+        let Some(temporary) = &self.temporary else { return Ok(()) };
+        if overwrite {
+            std::fs::rename(temporary, &self.target)?;
+            self.temporary = None;
+            return Ok(());
+        }
+        // Dropping the file removes the temporary name.
+        link_or_rename(temporary, &self.target)
     }
 
     /// Copies the contents to a file with a temporary name. Few file systems need this: those that support
@@ -192,27 +234,18 @@ pub fn scratch_file(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns the path of the file that a path leads to, through symbolic links.
-fn resolve(target: &Path) -> io::Result<PathBuf> {
-    match std::fs::symlink_metadata(target) {
-        Ok(metadata) if metadata.is_symlink() => match std::fs::canonicalize(target) {
-            Ok(path) => Ok(path),
-            // The link points to a file that does not exist: the new file is created there.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let link = std::fs::read_link(target)?;
-                Ok(target.parent().unwrap_or(Path::new("")).join(link))
-            }
-            Err(error) => Err(error),
-        },
-        _ => Ok(target.to_owned()),
-    }
-}
-
-/// Creates a file in the folder of `target`. The umask decides its permissions.
+/// Creates a file in the folder of `target`. The umask decides its permissions, unless the target exists: then
+/// only the owner may open the file, until it gets the permissions of the target.
 fn create_beside(target: &Path) -> io::Result<(File, PathBuf)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    if target.exists() {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
     loop {
         let temporary = name_beside(target)?;
-        match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
+        match options.open(&temporary) {
             // A killed process with the same process id left this file behind.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             opened => return opened.map(|file| (file, temporary)),
@@ -305,7 +338,7 @@ mod tests {
         let target = folder.join("a.tif");
         let named = || {
             let (file, temporary) = create_beside(&target).unwrap();
-            NewFile { file, temporary: Some(temporary), target: target.clone() }
+            NewFile { file, temporary: Some(temporary), target: target.clone(), link: None, otherwise_like: None }
         };
         named().publish(false).unwrap();
         assert_eq!(named().publish(false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);

@@ -109,6 +109,9 @@ impl Batch {
     ) -> io::Result<()> {
         let fetch = Fetch::plan(spans)?;
         if self.buffer.len() < fetch.bytes {
+            // The old bytes are not needed. The failed allocation is an error: the caller may fetch fewer blocks.
+            self.buffer.clear();
+            self.buffer.try_reserve_exact(fetch.bytes)?;
             self.buffer.resize(fetch.bytes, 0);
         }
         let read = read(&fetch, &mut self.buffer[..fetch.bytes]);
@@ -292,6 +295,13 @@ mod tests {
             assert_eq!(fetch.reads().len(), 5);
         }
         assert_eq!(Fetch::aligned(&spans, 1, 0).unwrap().reads().len(), 2, "spans without alignment are merged");
+    }
+
+    #[test]
+    fn batch_too_large_for_memory_is_an_error_not_an_abort() {
+        let mut batch = Batch::new();
+        let filled = batch.fill(&[Span { offset: 0, len: 1 << 62 }], |_, _| Ok(()));
+        assert_eq!(filled.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
     }
 
     #[test]

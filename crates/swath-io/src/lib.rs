@@ -4,6 +4,7 @@
 //! ([`Source::fetch`]), and they arrive in one contiguous buffer. So a source can merge neighbouring ranges
 //! into one request.
 
+mod arenas;
 mod atomic_file;
 mod coalesce;
 mod error;
@@ -12,7 +13,8 @@ mod local;
 mod memory;
 mod spool;
 
-pub use atomic_file::{NewFile, folder_of, insert_front, scratch_file};
+pub use arenas::share_heap_if_limited;
+pub use atomic_file::{NewFile, folder_of, insert_front, resolve_links, scratch_file};
 pub use coalesce::{Batch, Fetch, MergeRule, MergedRange, coalesce};
 pub use error::{Error, Result};
 pub use huge::advise_huge_pages;
@@ -42,6 +44,18 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
     /// When any range cannot be read in full.
     fn fetch_into(&self, fetch: &Fetch, out: &mut [u8]) -> std::io::Result<()> {
         fetch.reads().try_for_each(|(span, range)| self.read_at(span.offset, &mut out[range]))
+    }
+
+    /// Reads the bytes from `offset` on into several buffers, and skips `gap` bytes between one and the next.
+    ///
+    /// # Errors
+    /// When the bytes cannot be read in full.
+    fn read_scattered(&self, mut offset: u64, gap: u64, parts: &mut [&mut [u8]]) -> std::io::Result<()> {
+        parts.iter_mut().try_for_each(|part| {
+            self.read_at(offset, part)?;
+            offset += part.len() as u64 + gap;
+            Ok(())
+        })
     }
 
     /// Whether every request has high latency, as for a network. If so, a read requests all blocks of a

@@ -8,7 +8,6 @@ use swath::tiff::geo::{GeoKeys, GeoTransform, KeyValue};
 use swath::tiff::nodata::NoData;
 use swath::tiff::pam::Pam;
 use swath::tiff::world_file::GeorefSource;
-use swath::tiff::xml::XmlLimits;
 use swath::tiff::{ByteOrder, Entry, FieldType, Planar, SampleFormat, Tag, Value};
 
 use crate::file::File;
@@ -84,6 +83,7 @@ pub(crate) fn describe<'py>(py: Python<'py>, file: &File) -> PyResult<Bound<'py,
     tags(&dict, file)?;
     dict.set_item("mask", image.mask_origin().name())?;
     dict.set_item("warnings", &about.warnings)?;
+    dict.set_item("broken_chain", dataset.broken_chain().map(|why| format!("{}: {why}", dataset.name())))?;
     Ok(dict)
 }
 
@@ -115,12 +115,16 @@ pub(crate) fn geo_keys<'py>(py: Python<'py>, keys: Option<&GeoKeys>) -> PyResult
     Ok(dict)
 }
 
+/// The size of a Python number with its place in a tuple.
+const PYTHON_NUMBER_BYTES: u64 = 36;
+
 /// The tags of the full resolution, nodata, the colour map and GDAL_METADATA.
 fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
     let py = dict.py();
     let (dataset, image) = (file.dataset(), file.image());
     let ifd = image.ifd();
-    let fields = ifd.fields(dataset.source().as_ref(), dataset.limits());
+    let limits = dataset.limits().metered();
+    let fields = ifd.fields(dataset.source().as_ref(), &limits);
     let list = PyList::empty(py);
     let (mut nodata, mut colors) = (None::<String>, None);
     // The entries are sorted by tag. Of a tag that appears twice the first counts.
@@ -132,6 +136,11 @@ fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
         }
         // A tag that cannot be read is listed in the warnings.
         let Ok(Some(Value::Raw(_, _, bytes))) = fields.value(entry.tag) else { continue };
+        // A number takes far more memory in Python than in the file.
+        let is_numbers = !matches!(entry.field_type, FieldType::ASCII | FieldType::BYTE | FieldType::UNDEFINED);
+        if is_numbers && limits.count_metadata(entry.count.saturating_mul(PYTHON_NUMBER_BYTES)).is_err() {
+            continue;
+        }
         let Some(value) = tag_value(py, entry, &bytes)? else { continue };
         match entry.tag {
             Tag::GDAL_NODATA => nodata = fields.text(entry.tag).ok().flatten(),
@@ -161,7 +170,7 @@ fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
 /// The text of GDAL_METADATA, with items for what a sidecar or the height system says of bands, and the items of that text.
 fn gdal_metadata(dict: &Bound<'_, PyDict>, file: &File, tag: Option<Vec<u8>>) -> PyResult<()> {
     let py = dict.py();
-    let xml = XmlLimits { bytes: file.dataset().limits().max_xml_bytes, ..XmlLimits::default() };
+    let xml = file.dataset().limits().xml();
     let parsed = tag.as_deref().map_or_else(|| Ok(GdalMetadata::default()), |tag| GdalMetadata::parse(tag, &xml));
     let text = tag.as_deref().map(text_of);
     let Ok(mut metadata) = parsed else {

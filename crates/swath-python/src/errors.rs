@@ -1,6 +1,6 @@
 //! From the engine's errors to Python's exceptions: the classes are those of `swath/errors.py`.
 
-use pyo3::exceptions::{PyIndexError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use swath::Error;
 use swath::tiff::geo::CrsKeysError;
@@ -23,6 +23,7 @@ pub(crate) fn exception_of(error: &Error) -> PyErr {
     Python::attach(|py| {
         let message = error.to_string();
         let class = match error {
+            error if error.is_out_of_memory() => "OutOfMemoryError",
             Error::Source(swath::io::Error::Open { cause: source, .. }) => return of_io(source, message),
             Error::Source(_) => return PyOSError::new_err(message),
             Error::Fetch { cause: source, .. } => return of_io(source, message),
@@ -33,13 +34,14 @@ pub(crate) fn exception_of(error: &Error) -> PyErr {
                 swath::tiff::Error::Read { cause: source, .. } => return of_io(source, message),
                 _ => "CorruptGeoTIFFError",
             },
-            Error::Limit { name: "max_pixels" | "max_block_pixels", .. } => "PixelSafetyLimitError",
+            Error::Limit { name: "max_pixels" | "max_block_pixels" | "max_block_memory", .. } => {
+                "PixelSafetyLimitError"
+            }
             Error::Codec { .. } | Error::SampleType { .. } => "UnsupportedGeoTIFFFeatureError",
             Error::Block { .. } | Error::BlockPastEnd { .. } => "CorruptGeoTIFFError",
             Error::Band { .. } => return PyIndexError::new_err(message),
             Error::Device(error) if error.is_memory() => "DeviceMemoryError",
             Error::Device(_) | Error::DeviceName { .. } | Error::Fallback { .. } => "DeviceError",
-            Error::Memory { .. } => return PyMemoryError::new_err(message),
             Error::Thread { .. } => return PyRuntimeError::new_err(message),
             Error::Exists { .. } => return pyo3::exceptions::PyFileExistsError::new_err(message),
             _ => return PyValueError::new_err(message),

@@ -30,7 +30,7 @@ use pyo3::prelude::*;
 fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("MAX_CLASSES", swath::tiff::pam::MAX_CLASSES)?;
-    module.add("MAX_PIXELS", swath::Limits::default().max_pixels)?;
+    module.add("MAX_PIXELS", swath::Limits::from_env().max_pixels)?;
     module.add_class::<file::File>()?;
     module.add_class::<device::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(write::write, module)?)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use swath::Limits;
-use swath::io::NewFile;
+use swath::io::{NewFile, resolve_links};
 use swath::tiff::pam::{Classes, Pam, with_classes, with_statistics};
 use swath::tiff::xml::XmlLimits;
 
@@ -26,7 +26,7 @@ pub(crate) fn names_and_colors(classes: Classes) -> NamesAndColors {
 pub(crate) fn read_classes(py: Python<'_>, path: PathBuf) -> Option<NamesAndColors> {
     py.detach(|| {
         let limits = Limits::from_env();
-        let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
+        let xml = limits.xml();
         let pam = Pam::parse(&read(&beside(&path), limits.max_xml_bytes)?, &xml).ok()?;
         pam.classes().map(names_and_colors)
     })
@@ -53,14 +53,18 @@ pub(crate) fn write_statistics(py: Python<'_>, path: PathBuf, items: Vec<(String
 }
 
 fn edit(py: Python<'_>, path: &Path, change: impl Fn(Option<&[u8]>) -> String + Sync) -> PyResult<()> {
-    let target = beside(path);
-    let write = || {
-        let text = change(read(&target, XmlLimits::default().bytes).as_deref());
-        let new = NewFile::create(&target)?;
+    let write = |target: &Path| {
+        let text = change(read(target, XmlLimits::default().bytes).as_deref());
+        let new = NewFile::create(target)?;
         new.file().write_all(text.as_bytes())?;
         new.publish(true)
     };
-    py.detach(write).map_err(|error| of_io(&error, format!("{}: {error}", target.display())))
+    // Readers look beside the path that they open, which may be the link or its target.
+    let real = resolve_links(path).map_err(|error| of_io(&error, format!("{}: {error}", path.display())))?;
+    for target in if real == path { vec![beside(path)] } else { vec![beside(&real), beside(path)] } {
+        py.detach(|| write(&target)).map_err(|error| of_io(&error, format!("{}: {error}", target.display())))?;
+    }
+    Ok(())
 }
 
 fn beside(path: &Path) -> PathBuf {

@@ -203,14 +203,21 @@ fn in_parts(count: usize, part: impl Fn(usize, usize) -> bool + Sync) -> bool {
     let each = count.div_ceil(threads);
     std::thread::scope(|scope| {
         let part = &part;
-        let others: Vec<_> = (1..threads)
-            .map(|i| (i * each).min(count)..((i + 1) * each).min(count))
-            .map(|range| scope.spawn(move || part(range.start, range.len())))
-            .collect();
+        let range = |i: usize| (i * each).min(count)..((i + 1) * each).min(count);
+        let in_thread = |i| {
+            let range = range(i);
+            std::thread::Builder::new().spawn_scoped(scope, move || part(range.start, range.len()))
+        };
+        let others: Vec<_> = (1..threads).map(in_thread).collect();
         let first = part(0, each.min(count));
-        // A part that panicked is an error of this program, and passed on.
-        others
-            .into_iter()
-            .fold(first, |any, other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) || any)
+        others.into_iter().enumerate().fold(first, |any, (i, other)| {
+            let found = match other {
+                // A part that panicked is an error of this program, and passed on.
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // The system started no thread.
+                Err(_) => part(range(i + 1).start, range(i + 1).len()),
+            };
+            found || any
+        })
     })
 }

@@ -1,5 +1,6 @@
 //! Many small windows of many files, at once.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,6 +16,15 @@ use crate::file::{CACHE, File, Window, window_of};
 
 /// One window: the file, the part of it, the band.
 type Job = (Py<File>, Window, usize);
+
+/// Consecutive jobs that read bands of the same window of the same file.
+struct Part<'a> {
+    /// The index of the first job.
+    first: usize,
+    file: &'a File,
+    window: (Range<u64>, Range<u64>),
+    bands: Vec<usize>,
+}
 
 /// Decode one band of one window for each job into `out`, `(job, y, x)`.
 #[pyfunction]
@@ -34,7 +44,7 @@ pub(crate) fn read_windows<'py>(
         return Err(PyValueError::new_err(format!("there are {} windows and room for {count}", jobs.len())));
     }
     let each = height * width * bytes.dtype.size();
-    let mut parts = Vec::with_capacity(count);
+    let mut parts: Vec<Part<'_>> = Vec::with_capacity(count);
     for (i, (file, window, band)) in jobs.iter().enumerate() {
         let file = file.get();
         let (rows, cols) = window_of(*window)?;
@@ -47,19 +57,28 @@ pub(crate) fn read_windows<'py>(
                 "the file of window {i} has {found} samples, the array {wanted}"
             )));
         }
-        parts.push((file, rows, cols, *band));
+        // Jobs that follow each other with other bands of the same window are one read: a block that holds all bands
+        // is decoded once.
+        match parts.last_mut() {
+            Some(Part { file: other, window: same, bands, .. })
+                if std::ptr::eq(*other, file) && *same == (rows.clone(), cols.clone()) =>
+            {
+                bands.push(*band);
+            }
+            _ => parts.push(Part { first: i, file, window: (rows, cols), bands: vec![*band] }),
+        }
     }
-    let threads = threads.unwrap_or_else(swath::read::default_threads).clamp(1, count.max(1));
+    let threads = threads.unwrap_or_else(swath::read::default_threads).clamp(1, parts.len().max(1));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, Error)>));
     let cancel = Cancel::new();
     let work = || loop {
         let i = next.fetch_add(1, Ordering::Relaxed);
-        let Some((file, rows, cols, band)) = parts.get(i) else { return };
-        // SAFETY: the array is alive until the call ends, and the parts of the jobs do not overlap.
-        let out = unsafe { std::slice::from_raw_parts_mut(bytes.at::<u8>(i * each), each) };
+        let Some(Part { first, file, window: (rows, cols), bands }) = parts.get(i) else { return };
+        // SAFETY: the array is alive until the call ends, and the jobs of the parts do not overlap.
+        let out = unsafe { std::slice::from_raw_parts_mut(bytes.at::<u8>(first * each), bands.len() * each) };
         let request = ReadRequest::new()
             .window(rows.clone(), cols.clone())
-            .bands([*band])
+            .bands(bands.as_slice())
             .level(level)
             .threads(1)
             .cache(&CACHE)
@@ -70,17 +89,21 @@ pub(crate) fn read_windows<'py>(
             // What was cancelled because of another window is not the reason.
             if failed.is_none() || !matches!(error, Error::Cancelled) && matches!(&*failed, Some((_, Error::Cancelled)))
             {
-                *failed = Some((i, error));
+                *failed = Some((*first, error));
             }
             return;
         }
     };
     crate::waiting::run(py, each * count, &cancel, || {
-        if threads == 1 {
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                // If the system starts no more threads, those that run do all the work.
+                if std::thread::Builder::new().name("swath-windows".into()).spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+            }
             work();
-        } else {
-            std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-        }
+        });
         Ok(())
     })?;
     if let Some((i, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {

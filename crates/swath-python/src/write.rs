@@ -25,7 +25,7 @@ use crate::array::{Bytes, named};
 use crate::device::{Expected, raster_of};
 use crate::errors::{plan_to_python, to_python};
 use crate::options::options;
-use crate::waiting::LOOK;
+use crate::waiting::{Failure, LOOK, contained};
 use crate::{device, report};
 
 use self::keywords::WriteKeywords;
@@ -160,7 +160,7 @@ enum Ask {
     Bytes(Address, Sender<bool>),
     /// Tell how far it is. The answer comes when this is dropped.
     Progress(Progress, Sender<()>),
-    Done(Box<swath::Result<WriteReport>>),
+    Done(Box<Result<WriteReport, Failure>>),
 }
 
 /// Where bytes lie.
@@ -272,20 +272,22 @@ impl<'py> Caller<'py> {
             self.target = Some(object.bind(py).clone());
         }
         std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let done = match target {
+            let work = move || {
+                // The calling thread listens until this comes, after a panic too: it keeps a sender of its own, so the channel stays open.
+                let done = contained(|| match target {
                     Target::Path(path) => plan.write_file(path, &mut source, config),
                     Target::Object(_) => plan.write_to(&mut Writer(ask.clone()), &mut source, config),
-                };
-                // The calling thread listens until this comes.
+                });
                 ask.send(Ask::Done(Box::new(done))).ok()
-            });
+            };
+            let started = std::thread::Builder::new().name("swath-write".into()).spawn_scoped(scope, work);
+            started.map_err(|cause| to_python(Error::Thread { cause }))?;
             let mut raised = None;
             loop {
                 // The receiver stays in this thread; only the waiting is done without the GIL.
                 let asked = Listening(&asked);
                 match py.detach(move || asked.next()) {
-                    Ok(Ask::Done(done)) => return raised.map_or_else(|| done.map_err(to_python), Err),
+                    Ok(Ask::Done(done)) => return raised.map_or_else(|| done.map_err(Failure::into_python), Err),
                     Ok(Ask::Progress(progress, answer)) => {
                         if let Some(Err(error)) =
                             self.progress.as_ref().map(|show| show.call1((progress.done, progress.total)))
@@ -305,7 +307,6 @@ impl<'py> Caller<'py> {
                             raised.get_or_insert(error);
                         }
                     }
-                    // The engine panicked; the scope passes that on.
                     Err(RecvTimeoutError::Disconnected) => return Err(to_python(Error::Cancelled)),
                 }
             }
@@ -359,6 +360,15 @@ impl<'py> Caller<'py> {
             return device::download(py, raster, out);
         };
         let bytes = Bytes::of(array)?;
+        // Samples of another type can have the same size.
+        if bytes.dtype != self.image.dtype {
+            let (start, end) = (rows.start, rows.end);
+            return Err(PyTypeError::new_err(format!(
+                "the producer gave an array of {} for rows {start}..{end}, not of {}",
+                bytes.dtype.name(),
+                self.image.dtype.name()
+            )));
+        }
         if bytes.len != len {
             let (start, end, shape) = (rows.start, rows.end, array.shape());
             return Err(PyValueError::new_err(format!(

@@ -401,6 +401,26 @@ extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_uint {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn cuCtxSynchronize() -> c_uint {
+    answer(in_context(|sim, device| {
+        record("synchronize context");
+        fail::point("synchronize", Code::ILLEGAL_ADDRESS).or_else(|code| sim.kill(device, code))?;
+        sim.drain_device(device)
+    }))
+}
+
+/// Makes a stream wait for the work that another one has, as `cuEventRecord` and `cuStreamWaitEvent` do. Swath has
+/// no events; the tests need them to act as a library that has.
+#[unsafe(no_mangle)]
+extern "C" fn swath_sim_stream_wait(stream: *mut c_void, other: *mut c_void) -> c_uint {
+    let other = other as usize;
+    answer(in_context(|sim, device| {
+        record("stream wait");
+        sim.later(device, stream as usize, Box::new(move |sim, device| sim.drain(device, other)))
+    }))
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn cuStreamDestroy_v2(stream: *mut c_void) -> c_uint {
     answer(in_context(|sim, device| sim.remove_stream(device, stream as usize)))
 }

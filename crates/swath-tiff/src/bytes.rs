@@ -52,8 +52,11 @@ pub(crate) fn read_vec<R: ReadAt + ?Sized>(source: &R, what: Location, offset: u
     if offset.checked_add(len).is_none_or(|end| end > size) {
         return Err(past_end());
     }
-    let mut bytes = vec![0; usize::try_from(len).map_err(|_| past_end())?];
-    source.read_at(offset, &mut bytes).map_err(|cause| Error::Read { offset, len: bytes.len(), cause })?;
+    let len = usize::try_from(len).map_err(|_| past_end())?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|cause| Error::Read { offset, len, cause: cause.into() })?;
+    bytes.resize(len, 0);
+    source.read_at(offset, &mut bytes).map_err(|cause| Error::Read { offset, len, cause })?;
     Ok(bytes)
 }
 

@@ -56,6 +56,12 @@ pub enum Error {
         /// Offset of the repeated IFD.
         offset: u64,
     },
+    /// The chain of IFDs links to bytes that are not an IFD.
+    #[error("the IFD chain links to offset {offset}, where there is no IFD")]
+    NotAnIfd {
+        /// The offset.
+        offset: u64,
+    },
     /// The file has no IFD.
     #[error("the file has no IFD")]
     NoIfd,

@@ -237,6 +237,19 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
         self.all(tag, "an unsigned number", Entry::uint_at)
     }
 
+    /// Returns the first `most` values of a tag as unsigned numbers. The others are not read.
+    ///
+    /// # Errors
+    /// The same errors as [`Fields::uints`].
+    pub fn first_uints(&self, tag: Tag, most: u64) -> Result<Option<Vec<u64>>> {
+        let Some(entry) = self.entry(tag) else { return Ok(None) };
+        let count = entry.count.min(most);
+        let bytes = entry.slice(self.source, self.ifd, 0, count)?;
+        let values: Option<Vec<u64>> = (0..count as usize).map(|i| entry.uint_at(&bytes, i)).collect();
+        let wrong = Error::TagType { ifd: self.ifd, tag, found: entry.field_type, wanted: "an unsigned number" };
+        values.map(Some).ok_or(wrong)
+    }
+
     /// Returns all values of a tag as floating point numbers.
     ///
     /// # Errors
@@ -297,6 +310,7 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
             let limit = self.limits.max_tag_bytes;
             return Err(Error::Limit { what: "the size of a tag value", name: "max_tag_bytes", value: len, limit });
         }
+        self.limits.count_metadata(len)?;
         Ok(Some((entry, entry.slice(self.source, self.ifd, 0, entry.count)?)))
     }
 }

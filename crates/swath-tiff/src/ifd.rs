@@ -1,5 +1,8 @@
 //! Image file directories and the chain that links them.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use crate::bytes::{ByteOrder, ReadAt, read_vec};
 use crate::error::{Error, Location, Result};
 use crate::field::{Entry, FieldType, Fields};
@@ -110,47 +113,84 @@ pub struct ChainLink {
 }
 
 /// The chain of IFDs of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Chain {
     /// The IFDs that could be read, in file order; at least one.
     pub links: Vec<ChainLink>,
+    /// Why the chain, or a list of SubIFDs, ends before its end: it returns to an IFD that was already read, or
+    /// points to something that is not an IFD. Overviews, masks or pages may be missing.
+    pub broken: Option<Arc<Error>>,
 }
 
 /// Reads all IFDs of a file: the chain, and the SubIFDs of each IFD.
 ///
-/// Every IFD must be valid. A broken IFD after the first one is an error too: Swath must not present a file
-/// whose overviews or pages cannot be listed as a file without them.
+/// The first IFD must be valid. If a later one is not, or was already read, the chain ends before it and
+/// [`Chain::broken`] is set, so that a caller can report that overviews or pages may be missing.
 ///
 /// # Errors
-/// [`Error::NoIfd`], [`Error::Cycle`], [`Error::Limit`] and all errors of [`Ifd::read`].
+/// [`Error::NoIfd`]; [`Error::Limit`] if there are too many IFDs; [`Error::Read`]; and all errors of
+/// [`Ifd::read`] for the first IFD.
 pub fn read_chain<R: ReadAt + ?Sized>(source: &R, header: Header, limits: &Limits) -> Result<Chain> {
+    let mut reader = ChainReader { source, header, limits, seen: HashSet::new(), broken: None };
     let mut links = Vec::new();
-    let mut seen = std::collections::HashSet::new();
     let mut offset = header.first_ifd;
     while offset != 0 {
-        if !seen.insert(offset) {
-            return Err(Error::Cycle { offset });
-        }
-        if seen.len() > limits.max_ifds {
-            return Err(too_many_ifds(seen.len() as u64, limits));
-        }
-        let ifd = Ifd::read(source, header, offset, limits)?;
+        let Some(ifd) = reader.next(offset, links.is_empty())? else { break };
         let mut subs = Vec::new();
-        for sub in ifd.sub_ifds(source, limits)? {
-            if sub == 0 {
-                continue;
+        for sub in reader.sub_ifds(&ifd)? {
+            if sub != 0 {
+                subs.extend(reader.next(sub, false)?);
             }
-            if !seen.insert(sub) {
-                return Err(Error::Cycle { offset: sub });
-            }
-            if seen.len() > limits.max_ifds {
-                return Err(too_many_ifds(seen.len() as u64, limits));
-            }
-            subs.push(Ifd::read(source, header, sub, limits)?);
         }
         offset = ifd.next;
         links.push(ChainLink { ifd, subs });
     }
-    if links.is_empty() { Err(Error::NoIfd) } else { Ok(Chain { links }) }
+    if links.is_empty() { Err(Error::NoIfd) } else { Ok(Chain { links, broken: reader.broken.map(Arc::new) }) }
+}
+
+/// Reads IFDs, each once.
+struct ChainReader<'a, R: ReadAt + ?Sized> {
+    source: &'a R,
+    header: Header,
+    limits: &'a Limits,
+    seen: HashSet<u64>,
+    broken: Option<Error>,
+}
+
+impl<R: ReadAt + ?Sized> ChainReader<'_, R> {
+    /// Returns the IFD at `offset`, or `None` if there is no usable one.
+    fn next(&mut self, offset: u64, first: bool) -> Result<Option<Ifd>> {
+        if !self.seen.insert(offset) {
+            return self.ends_with(Error::Cycle { offset });
+        }
+        if self.seen.len() > self.limits.max_ifds {
+            return Err(too_many_ifds(self.seen.len() as u64, self.limits));
+        }
+        match Ifd::read(self.source, self.header, offset, self.limits) {
+            Ok(ifd) if !first && ifd.entries.iter().all(|entry| entry.field_type.size().is_none()) => {
+                self.ends_with(Error::NotAnIfd { offset })
+            }
+            Ok(ifd) => Ok(Some(ifd)),
+            Err(error) if first => Err(error),
+            Err(error) => self.ends_with(error),
+        }
+    }
+
+    fn sub_ifds(&mut self, ifd: &Ifd) -> Result<Vec<u64>> {
+        match ifd.sub_ifds(self.source, self.limits) {
+            Err(error @ Error::Limit { name: "max_ifds", .. }) => Err(error),
+            Err(error) => self.ends_with(error).map(|none| none.unwrap_or_default()),
+            offsets => offsets,
+        }
+    }
+
+    /// Notes why the chain ends. An error of the source is final: the IFD may be valid.
+    fn ends_with<T>(&mut self, error: Error) -> Result<Option<T>> {
+        if matches!(error, Error::Read { .. }) {
+            return Err(error);
+        }
+        self.broken.get_or_insert(error);
+        Ok(None)
+    }
 }

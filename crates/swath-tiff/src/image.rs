@@ -194,7 +194,9 @@ impl ImageLayout {
         };
         let planar = planar(&fields, samples)?;
         let grid = block_grid(&fields, size, planar, samples, bits)?;
-        let extra_samples = fields.uints(Tag::EXTRA_SAMPLES).ok().flatten().unwrap_or_default();
+        // More values than samples have no meaning.
+        let extra_samples = fields.first_uints(Tag::EXTRA_SAMPLES, u64::from(samples)).ok().flatten();
+        let extra_samples = extra_samples.unwrap_or_default();
         Ok(ImageLayout {
             samples,
             bits,

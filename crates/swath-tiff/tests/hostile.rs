@@ -1,7 +1,7 @@
 //! Containers with wrong numbers, cycles or missing ends. Each is a typed error before any large allocation.
 
 use swath_tiff::{
-    Builder, ByteOrder, Error, FieldType, Header, Ifd, ImageLayout, Limits, Roles, Tag, Value, read_chain,
+    Builder, ByteOrder, Chain, Error, FieldType, Header, Ifd, ImageLayout, Limits, Roles, Tag, Value, read_chain,
 };
 
 const ORDERS: [(ByteOrder, bool); 4] =
@@ -33,6 +33,10 @@ fn layout(tags: &[(Tag, Value)]) -> Result<ImageLayout, Error> {
     let header = Header::read(bytes.as_slice())?;
     let ifd = Ifd::read(bytes.as_slice(), header, header.first_ifd, &Limits::default())?;
     ImageLayout::read(&ifd, bytes.as_slice(), &Limits::default())
+}
+
+fn chain(bytes: &[u8]) -> Chain {
+    read_chain(bytes, Header::read(bytes).unwrap(), &Limits::default()).unwrap()
 }
 
 fn chain_error(bytes: &[u8]) -> Error {
@@ -126,7 +130,41 @@ fn chain_that_returns_to_itself_is_a_cycle() {
     let mut bytes = builder.finish();
     let link = bytes.len() - 4;
     bytes[link..].copy_from_slice(&(first as u32).to_le_bytes());
-    assert!(matches!(chain_error(&bytes), Error::Cycle { offset } if offset == first));
+    let chain = chain(&bytes);
+    assert_eq!(chain.links.len(), 2, "both images can be read");
+    assert!(matches!(*chain.broken.unwrap(), Error::Cycle { offset } if offset == first));
+}
+
+#[test]
+fn chain_that_ends_in_nonsense_keeps_the_images_before_it() {
+    let mut builder = Builder::new(ByteOrder::Little, false);
+    builder.ifd(&image(1, 1));
+    let bytes = builder.finish();
+    let link = bytes.len() - 4;
+    let with_next = |next: u32, tail: &[u8]| {
+        let mut bytes = bytes.clone();
+        bytes[link..].copy_from_slice(&next.to_le_bytes());
+        bytes.extend_from_slice(tail);
+        bytes
+    };
+    let end = bytes.len() as u32;
+    let is_past_end = |error: &Error| matches!(error, Error::PastEnd { .. });
+    let is_no_ifd = |error: &Error| matches!(error, Error::NotAnIfd { .. });
+    let is_limit = |error: &Error| matches!(error, Error::Limit { name: "max_ifd_entries", .. });
+    let cases = [
+        (with_next(end + 100, &[]), is_past_end as fn(&Error) -> bool),
+        (with_next(u32::MAX, &[]), is_past_end),
+        (with_next(end, &[0; 40]), is_no_ifd),
+        (with_next(end, &[0xff; 40]), is_limit),
+        (with_next(end, &[&[2, 0][..], &[0xee; 40]].concat()), is_no_ifd),
+    ];
+    for (number, (bytes, expected)) in cases.iter().enumerate() {
+        let chain = chain(bytes);
+        assert_eq!(chain.links.len(), 1);
+        let broken = chain.broken.unwrap();
+        assert!(expected(&broken), "case {number}: {broken}");
+    }
+    assert!(chain(&bytes).broken.is_none());
 }
 
 #[test]
@@ -136,7 +174,9 @@ fn sub_ifd_that_is_its_own_parent_is_a_cycle() {
     let offset = 10;
     let first = builder.ifd(&[(Tag::SUB_IFDS, Value::Ifd(vec![offset]))]);
     assert_eq!(first, u64::from(offset));
-    assert!(matches!(chain_error(&builder.finish()), Error::Cycle { .. }));
+    let chain = chain(&builder.finish());
+    assert_eq!((chain.links.len(), chain.links[0].subs.len()), (1, 0));
+    assert!(matches!(*chain.broken.unwrap(), Error::Cycle { .. }));
 }
 
 #[test]

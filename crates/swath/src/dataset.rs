@@ -79,7 +79,7 @@ impl Dataset {
     pub fn from_source(source: Arc<dyn Source>, limits: Limits) -> Result<Dataset> {
         let container_error = |error| Error::Container { file: source.name(), cause: error };
         let header = Header::read(source.as_ref()).map_err(container_error)?;
-        let chain = read_chain(source.as_ref(), header, &limits).map_err(container_error)?;
+        let chain = read_chain(source.as_ref(), header, &limits.metered()).map_err(container_error)?;
         let sidecars = Sidecars::find(source.as_ref(), &limits);
         Ok(Dataset { source, limits, header, chain, sidecars })
     }
@@ -140,7 +140,18 @@ impl Dataset {
         let count = roles.images.len();
         let roles = roles.images.get(number).ok_or(Error::Image { image: number, count })?;
         let none = Sidecars::default();
-        Image::new(&self.source, roles, if number == 0 { &self.sidecars } else { &none }, &self.limits)
+        let sidecars = if number == 0 { &self.sidecars } else { &none };
+        let mut image = Image::new(&self.source, roles, sidecars, &self.limits.metered())?;
+        image.limits = self.limits.clone();
+        image.warn(self.broken_chain());
+        Ok(image)
+    }
+
+    /// Why the chain of IFDs is incomplete, as a sentence, or `None` if it is complete. The images that were found
+    /// before can be read; overviews, masks or further images may be missing.
+    pub fn broken_chain(&self) -> Option<String> {
+        let broken = self.chain.broken.as_ref()?;
+        Some(format!("{broken}; overviews, masks or further images may be missing"))
     }
 
     /// Returns the text that GDAL's COG driver writes after the header (the "ghost area"), or `None` when the

@@ -265,6 +265,14 @@ pub enum Error {
         /// Their size in bytes.
         bytes: u64,
     },
+    /// The system did not provide the memory that an operation needs.
+    #[error("the system does not have the {bytes} bytes of memory that {what} need")]
+    OutOfMemory {
+        /// The number of bytes.
+        bytes: u64,
+        /// What would be in the memory, in the plural, for example `the pixels of this read`.
+        what: &'static str,
+    },
     /// The system did not start a thread.
     #[error("cannot start a thread: {cause}")]
     Thread {
@@ -279,6 +287,22 @@ pub enum Error {
         /// The error of the system.
         cause: std::io::Error,
     },
+}
+
+impl Error {
+    /// Whether the system did not provide enough memory. The file is not the reason.
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Error::OutOfMemory { .. } | Error::Memory { .. } => true,
+            Error::Block { cause, .. } | Error::Encode { cause, .. } => {
+                matches!(cause, swath_codec::Error::OutOfMemory { .. })
+            }
+            Error::Fetch { cause, .. } | Error::Container { cause: swath_tiff::Error::Read { cause, .. }, .. } => {
+                cause.kind() == std::io::ErrorKind::OutOfMemory
+            }
+            _ => false,
+        }
+    }
 }
 
 /// States for a message which overviews an image with `levels` levels has.

@@ -65,6 +65,7 @@ pub mod dataset;
 pub mod device;
 mod error;
 mod fallback;
+mod memory;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod nodata;
@@ -79,7 +80,7 @@ pub use error::{Error, Result};
 pub use fallback::FallbackPolicy;
 pub use read::{Layout, Pixels, ReadReport, ReadRequest, Sample};
 pub use swath_codec::{Compress, DType, Predictor};
-pub use swath_tiff::Limits;
+pub use swath_tiff::{LimitInfo, Limits, UnknownLimit};
 pub use validate::validate;
 pub use write::{ArraySource, ImageSource, RowFn, RowSource, WriteConfig, WriteOptions, WritePlan, WriteReport};
 

@@ -122,6 +122,9 @@ pub fn validate(dataset: &Dataset) -> Result<Validation> {
         }
     }
 
+    if let Some(broken) = &dataset.chain().broken {
+        findings.add(Rule::IfdChain, Subject::File, None, || broken.to_string());
+    }
     let ghost = ghost::check(dataset, &parts, &mut findings)?;
     directories::check(dataset, &parts, &mut findings);
     if roles.images.len() > 1 {

@@ -43,7 +43,7 @@ pub use plan::{ImageShape, WritePlan};
 pub use plan_document::PlanDocument;
 pub use reduce::Resampling;
 pub use report::WriteReport;
-pub use source::{ArraySource, ImageSource, RowFn, RowSource};
+pub use source::{ArraySource, ImageSource, InMemory, RowFn, RowSource};
 pub use statistics::BandStatistics;
 
 use crate::error::{Error, Result};

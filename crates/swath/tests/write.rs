@@ -154,6 +154,17 @@ fn striped_file_has_the_same_bytes_however_it_was_written() {
 }
 
 #[test]
+fn uncompressed_file_has_the_same_bytes_however_it_was_written() {
+    let plain = || options().layout(FileLayout::Plain).compression(Compress::None).skip_empty(true);
+    // Rows of these blocks are long enough to be written from the array without a copy, except at the edges.
+    check_identity(plain().blocks(BlockSize::Tiles { width: 96, height: 32 }), 3);
+    check_identity(plain().blocks(BlockSize::Strips { rows: 13 }), 2);
+    check_identity(plain().blocks(BlockSize::Tiles { width: 96, height: 32 }).planar(Planar::Separate), 3);
+    check_identity(plain().blocks(BlockSize::Tiles { width: 96, height: 32 }).mask(true), 3);
+    check_identity(plain().layout(FileLayout::Cog).blocks(BlockSize::Tiles { width: 96, height: 32 }), 3);
+}
+
+#[test]
 fn overviews_do_not_average_nodata_or_nan_and_masks_agree() {
     let last = pixels(1);
     let with_nan: Vec<f32> = last.iter().enumerate().map(|(i, &x)| if i % 31 == 0 { f32::NAN } else { x }).collect();

@@ -104,7 +104,7 @@ class Finish:
         sentinel = matchable(nodata, source)
         way = cls(source, source, sentinel, masked and sentinel is not None, scale, offset, by_mask, promoted)
         if dtype is None:
-            return replace(way, dtype=way.work)
+            return way if way.work == source else replace(way, dtype=way.work)
         target = np.dtype(dtype)
         check_cast(way.work, target)
         return replace(way, dtype=target)

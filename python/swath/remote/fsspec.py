@@ -7,11 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO, TypeVar
 
-from ..errors import CloudSizeLimitError
+from .._settings import words
+from ..errors import CloudSizeLimitError, UnsafeURLError
 from .ranges import HEAD_BYTES
 
 T = TypeVar("T")
 
+SCHEMES = ("abfs", "abfss", "adl", "az", "file", "gcs", "gs", "memory", "oss", "s3", "s3a")
+"""The URL schemes that are passed to fsspec: object stores, whose host the URL cannot choose, memory, and files, which
+a path without a scheme reaches too.
+
+Other filesystems can reach the network of this machine on behalf of a URL.
+"""
 _MARKS = (
     "ETag",
     "etag",
@@ -30,8 +37,30 @@ _STREAMED = {"s3", "s3a", "gs", "gcs"}
 """Filesystems on which an object appears when its upload is complete, and not at all if the upload is aborted."""
 
 
+def check_scheme(url: str) -> None:
+    """Raises UnsafeURLError if a URL has a scheme that is not allowed, or is a chain of such schemes."""
+    allowed = {*SCHEMES, *words("ALLOW_SCHEMES")}
+    parts = url.split("::")
+    schemes = [part.partition("://")[0].lower() for part in parts]
+    refused = [scheme for scheme in schemes if scheme not in allowed]
+    if not refused and (len(parts) == 1 or words("ALLOW_SCHEMES")):
+        return
+    if len(parts) > 1:
+        raise UnsafeURLError(
+            f"{url!r} is a chained URL, which is not allowed; set SWATH_ALLOW_SCHEMES to all its schemes "
+            f"({','.join(schemes)}) if it comes from a trusted source",
+            url,
+        )
+    raise UnsafeURLError(
+        f"URL scheme {refused[0]!r} of {url!r} is not allowed; allowed are http, https, {', '.join(sorted(allowed))} "
+        f"(set SWATH_ALLOW_SCHEMES={refused[0]} if the URL comes from a trusted source)",
+        url,
+    )
+
+
 def filesystem_of(url: str, storage_options: Mapping[str, Any] | None) -> tuple[Any, str]:
     """Returns the filesystem of a URL and the path in it."""
+    check_scheme(url)
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:

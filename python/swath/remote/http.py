@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 from ..errors import SourceChangedError, UnsafeURLError
 from .address import Origin, check_url
-from .connection import Connection, pool
+from .connection import Connection, GivenUpError, Pace, pool
 from .ranges import HEAD_BYTES
 
 MAX_REDIRECTS = 5
@@ -68,6 +68,16 @@ def _is_of_the_network(error: Exception) -> bool:
     if isinstance(error, OSError):
         return error.errno is not None or isinstance(error, ConnectionError | TimeoutError | ssl.SSLError)
     return True
+
+
+def _opaque(etag: str | None) -> str | None:
+    """Returns an ETag without the mark of a weak one. Servers on the way may turn a strong ETag into a weak one."""
+    return None if etag is None else etag.strip().removeprefix("W/")
+
+
+def _differ(found: str | None, first: str | None) -> bool:
+    """Whether two validators contradict each other. A server may leave one out."""
+    return found is not None and first is not None and found != first
 
 
 def shown(url: str) -> str:
@@ -145,6 +155,8 @@ class HttpFile:
 
     def _ask_size(self) -> int:
         reply = self._send("HEAD", None)
+        if self._is_another(reply.headers):
+            raise SourceChangedError(self.name)
         length = reply.headers.get("Content-Length", "")
         if reply.status != 200 or not length.isdecimal():
             raise OSError(f"{self.name}: the server does not report the size of the file")
@@ -154,22 +166,21 @@ class HttpFile:
         if self.whole:
             return self.head[start:stop]
         reply = self._ask(start, stop)
+        if self._is_another(reply.headers):
+            raise SourceChangedError(self.name)
         if reply.status != 206:
             raise OSError(f"{self.name}: the server sent the whole file, but bytes {start}-{stop - 1} were requested")
         first, last, total = self._span_of(reply)
-        if total is not None and total != self.size or self._is_another(reply.headers):
+        if total is not None and total != self.size:
             raise SourceChangedError(self.name)
         if last + 1 < stop:
             raise OSError(f"{self.name}: the server sent bytes {first}-{last}, but {start}-{stop - 1} were requested")
         return reply.body
 
     def _is_another(self, headers: Message) -> bool:
-        """Whether the headers belong to other content."""
+        """Whether the headers belong to other content: a validator differs from that of the first reply."""
         etag, modified = headers.get("ETag"), headers.get("Last-Modified")
-        if etag is None or self._etag is None or etag.startswith("W/") or etag == self._etag:
-            return False
-        # The servers of a cluster may give the same content different ETags, so the modification time counts too.
-        return modified is None or modified != self._modified
+        return _differ(_opaque(etag), _opaque(self._etag)) or _differ(modified, self._modified)
 
     def _span_of(self, reply: _Reply) -> tuple[int, int, int | None]:
         """Returns the first byte, the last byte and the size of the file from a 206 reply."""
@@ -197,10 +208,13 @@ class HttpFile:
 
     def _send(self, method: str, span: tuple[int, int] | None) -> _Reply:
         """Sends a request and retries if the connection fails or the server reports a temporary problem."""
+        pace = Pace()
         for attempt in range(RETRIES + 1):
             wait = BACKOFF * 2**attempt
             try:
-                reply = self._follow(method, span)
+                reply = self._follow(method, span, pace)
+            except GivenUpError as error:
+                raise TimeoutError(f"{self.name}: {error}") from error
             except ssl.SSLCertVerificationError as error:
                 raise OSError(f"{self.name}: the certificate of the server is not valid: {error}") from error
             except (OSError, http.client.HTTPException) as error:
@@ -220,14 +234,14 @@ class HttpFile:
             time.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    def _follow(self, method: str, span: tuple[int, int] | None) -> _Reply:
+    def _follow(self, method: str, span: tuple[int, int] | None, pace: Pace) -> _Reply:
         """Sends a request to the place of the last reply and follows redirects. Each place is checked first."""
         place = self._last
-        reply = self._exchange(place, method, span)
+        reply = self._exchange(place, method, span, pace)
         if place is not self._first and reply.status in (401, 403, 404, 410):
             # The target of a redirect may be valid only for minutes, so a retry starts at the original URL.
             place = self._first
-            reply = self._exchange(place, method, span)
+            reply = self._exchange(place, method, span, pace)
         redirects = 0
         while reply.status in _REDIRECTS:
             redirects += 1
@@ -237,11 +251,11 @@ class HttpFile:
             if not location:
                 raise OSError(f"{self.name}: HTTP redirect (status {reply.status}) without a Location header")
             place = _place(urljoin(place.url, location))
-            reply = self._exchange(place, method, span)
+            reply = self._exchange(place, method, span, pace)
         self._last = place
         return reply
 
-    def _exchange(self, place: _Place, method: str, span: tuple[int, int] | None) -> _Reply:
+    def _exchange(self, place: _Place, method: str, span: tuple[int, int] | None, pace: Pace) -> _Reply:
         """Sends one request and returns its reply, on an idle connection if there is one."""
         headers = {"User-Agent": "swath", "Accept-Encoding": "identity", "Connection": "keep-alive"}
         if span is not None:
@@ -254,8 +268,7 @@ class HttpFile:
         while True:
             connection = pool().take(place.origin)
             try:
-                connection.request(method, place.target, headers=headers)
-                response = connection.getresponse()
+                response = connection.exchange(method, place.target, headers, pace)
             except BaseException as error:
                 connection.close()
                 hung_up = isinstance(error, (ConnectionError, http.client.BadStatusLine))

@@ -189,6 +189,7 @@ def _open(source: Any, level: int, storage_options: Mapping[str, Any] | None) ->
         if storage_options is not None:
             remote["storage_options"] = storage_options
     header = header_of(source, **remote)
+    header.warn_of_chain()
     if level >= len(header.levels):
         raise ValueError(
             f"overview_level={level - 1} is out of range: the image has {len(header.levels) - 1} overviews, and "

@@ -90,7 +90,7 @@ def bands_of(data: Any, raster: Raster, attrs: Mapping[str, Any], state: ReadSta
 
 
 def unlabelled(raster: Raster) -> Bands:
-    """Returns the bands of an array without names and attributes."""
+    """Returns the bands of an array that is not a DataArray: such an array has no names and no attributes."""
     return Bands(Labels(None, raster.bands, 0), [None] * raster.bands, None)
 
 

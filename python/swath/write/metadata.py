@@ -145,7 +145,7 @@ def _foreign_items(attrs: Mapping[str, Any]) -> list[Item]:
 
 
 def photometric_code(photometric: Any, bands: int) -> int | None:
-    """Returns the requested Photometric tag; None chooses it by the pixels and attrs."""
+    """Returns the requested value of the Photometric tag, or None for "auto": `_meaning` then chooses the value."""
     if isinstance(photometric, str):
         name = photometric.lower()
         if name not in _NAMES:
@@ -178,7 +178,7 @@ def _meaning(
     """Returns Photometric and ExtraSamples. Values of the two in attrs['extra_tags'] take precedence."""
     code = photometric_code(photometric, raster.bands)
     override, extra_tag = tags.pop(_PHOTOMETRIC, None), tags.pop(_EXTRA_SAMPLES, None)
-    if override is not None and photometric in ("auto", None):
+    if override is not None and isinstance(photometric, str) and photometric.lower() == "auto":
         code = photometric_code(_whole_numbers(override[3])[0], raster.bands)
     given = attrs.get("extra_samples") if extra_tag is None else extra_tag[3]
     known = [] if given is None else _whole_numbers(given)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +15,10 @@ import numpy.typing as npt
 
 from ..gpu.arrays import is_on_device, to_host
 from .raster import Raster
+
+_LARGE_CHUNK_ROW = 32 << 20
+"""A row of chunks with more bytes than this is passed to the engine in parts."""
+_PART_ROWS = 64
 
 
 class Source(NamedTuple):
@@ -34,7 +40,12 @@ def source_of(raster: Raster, *, on_device: bool = False) -> Source:
     if raster.is_dask:
         axis = 1 if raster.bands_first else 0
         chunks = [int(rows) for rows in raster.array.chunks[axis] if rows]
-        return Source(_dask_rows(raster, on_device), chunk_rows=chunks, has_mask=raster.valid is not None)
+        if not on_device and max(chunks) * (raster.array.nbytes // raster.height) > _LARGE_CHUNK_ROW:
+            rows: Rows = _ChunkRows(raster, chunks).rows
+            chunks = [min(_PART_ROWS, count - start) for count in chunks for start in range(0, count, _PART_ROWS)]
+        else:
+            rows = _dask_rows(raster, on_device)
+        return Source(rows, chunk_rows=chunks, has_mask=raster.valid is not None)
     if on_device:
         if raster.steps or raster.array.dtype != raster.dtype:
             return Source(_finish_on_device(raster, raster.array))
@@ -79,17 +90,87 @@ def _dask_rows(raster: Raster, on_device: bool) -> Rows:
     def rows(start: int, stop: int) -> Any:
         part = array[:, start:stop] if raster.bands_first else array[start:stop]
         (made,) = compute(part)  # type: ignore[no-untyped-call]
-        if tuple(made.shape) != tuple(part.shape):
-            raise ValueError(
-                f"the dask array says that rows {start} to {stop} have the shape {tuple(part.shape)}, but computing "
-                f"them gave {tuple(made.shape)}: the chunks that its graph makes are not as it declares them"
-            )
-        made = as_announced(made, part.dtype, f"rows {start} to {stop}")
+        made = _checked(made, part, start, stop)
         if on_device:
             return _finish_on_device(raster, made)
         return _with_mask(raster, _on_host(made), start, stop)
 
     return rows
+
+
+class _ChunkRows:
+    """Computes a row of large chunks at a time and returns parts of it.
+
+    The chunks are not joined, and the engine holds two parts instead of two rows of chunks. For 8192 columns of float32
+    in chunks of 2048 x 2048 this takes 189 MB instead of 334 MB.
+    """
+
+    def __init__(self, raster: Raster, chunk_rows: list[int]) -> None:
+        self._raster = raster
+        self._axis = 1 if raster.bands_first else 0
+        self._ends = [0, *accumulate(chunk_rows)]
+        self._current = -1
+        self._chunks: Any = None
+        """The computed chunks of the current row of chunks, as nested lists, one level for each axis."""
+
+    def rows(self, start: int, stop: int) -> Any:
+        """Returns rows in the form of the file. The engine requests rows in order."""
+        from dask.array.core import concatenate3
+
+        parts: list[Any] = []
+        row = start
+        while row < stop:
+            number = bisect_right(self._ends, row) - 1
+            self._compute(number)
+            first, end = self._ends[number], min(stop, self._ends[number + 1])
+            parts.append(_nested(self._chunks, self._axis, slice(row - first, end - first)))
+            row = end
+        joined = concatenate3(_joined(parts, self._axis))  # type: ignore[no-untyped-call]
+        array = self._raster.array
+        made = _checked(joined, array[:, start:stop] if self._raster.bands_first else array[start:stop], start, stop)
+        return _with_mask(self._raster, _on_host(made), start, stop)
+
+    def _compute(self, number: int) -> None:
+        from dask.base import compute
+
+        if number == self._current:
+            return
+        # Their memory is free before the next chunks need theirs.
+        self._current, self._chunks = number, None
+        start, stop = self._ends[number : number + 2]
+        array = self._raster.array
+        grid = (array[:, start:stop] if self._raster.bands_first else array[start:stop]).to_delayed()
+        made = iter(compute(*grid.ravel().tolist()))  # type: ignore[no-untyped-call]
+        self._chunks = _filled(grid.tolist(), made)
+
+
+def _filled(grid: Any, values: Iterator[Any]) -> Any:
+    """Returns nested lists of the same shape with the values in order."""
+    return [_filled(part, values) for part in grid] if isinstance(grid, list) else next(values)
+
+
+def _nested(chunks: Any, axis: int, rows: slice) -> Any:
+    """Returns rows of each chunk in nested lists."""
+    if isinstance(chunks, list):
+        return [_nested(part, axis, rows) for part in chunks]
+    return chunks[(slice(None),) * axis + (rows,)]
+
+
+def _joined(parts: list[Any], axis: int) -> Any:
+    """Joins nested lists along an axis: one list with all entries at that depth."""
+    if axis == 0:
+        return [entry for part in parts for entry in part]
+    return [_joined([part[i] for part in parts], axis - 1) for i in range(len(parts[0]))]
+
+
+def _checked(made: Any, part: Any, start: int, stop: int) -> Any:
+    """Returns computed rows in the type that the dask array `part` declares, if they have its shape."""
+    if tuple(made.shape) != tuple(part.shape):
+        raise ValueError(
+            f"the dask array says that rows {start} to {stop} have the shape {tuple(part.shape)}, but computing "
+            f"them gave {tuple(made.shape)}: the chunks that its graph makes are not as it declares them"
+        )
+    return as_announced(made, part.dtype, f"rows {start} to {stop}")
 
 
 def as_announced(made: Any, dtype: np.dtype[Any], what: str) -> Any:

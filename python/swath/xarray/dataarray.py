@@ -16,10 +16,24 @@ if TYPE_CHECKING:
 
 def index_of(values: npt.NDArray[Any], dim: str) -> PandasIndex:
     """Returns the index of a coordinate. Taking a part of it (`isel`) is cheaper than making a new one."""
+    return _index(values, dim) if _direct_way_works() else _plain_index(values, dim)
+
+
+def _plain_index(values: npt.NDArray[Any], dim: str) -> PandasIndex:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
     from xarray.indexes import PandasIndex
 
     return PandasIndex(pd.Index(values, copy=False), dim)
+
+
+def _index(values: npt.NDArray[Any], dim: str) -> PandasIndex:
+    """Makes the same index without the inference of a type, in a tenth of the time: two of them took 24 of the 180
+    microseconds in which a small file is opened.
+    """
+    import pandas as pd
+    from xarray.indexes import PandasIndex
+
+    return PandasIndex(pd.Index._simple_new(values, dim), dim, values.dtype, fastpath=True)
 
 
 def data_array(
@@ -61,9 +75,10 @@ def _directly(data: Any, dims: tuple[str, ...], coords: Coords, attrs: dict[str,
     variables: dict[Any, Any] = {}
     for dim, part in coords.items():
         if isinstance(part, np.ndarray) and part.ndim == 0:
-            variables[dim] = xr.Variable((), part)
+            # Without `fastpath`, xarray imports dask.
+            variables[dim] = xr.Variable((), part, fastpath=True)
             continue
-        index = index_of(part, dim) if isinstance(part, np.ndarray) else part
+        index = _index(part, dim) if isinstance(part, np.ndarray) else part
         indexes[dim] = index
         variables.update(index.create_variables())
     variable = xr.Variable(dims, data, attrs, fastpath=True)
@@ -72,12 +87,36 @@ def _directly(data: Any, dims: tuple[str, ...], coords: Coords, attrs: dict[str,
 
 @cache
 def _direct_way_works() -> bool:
-    """Whether this version of xarray still supports the direct construction, with the same result."""
-    import numpy as np
+    """Whether this version of xarray still supports the direct construction, with the same result.
 
-    coords: Coords = {"y": np.arange(2.0), "x": np.arange(3), "band": np.array(1)}
+    The comparison uses only functions of xarray that do not import dask, which takes 0.15 s.
+    """
+    import numpy as np
+    import xarray as xr
+
+    axes: dict[str, npt.NDArray[Any]] = {"y": np.arange(2.0), "x": np.arange(3)}
     try:
-        made, plain = (make(np.zeros((2, 3)), ("y", "x"), coords, {"a": 1}, "name") for make in (_directly, _plainly))
-        return made.identical(plain) and made.sel(x=2).identical(plain.sel(x=2))
+        made = _directly(np.zeros((2, 3)), ("y", "x"), {**axes, "band": np.array(1)}, {"a": 1}, "name")
+        indexes = {dim: _plain_index(values, dim) for dim, values in axes.items()}
+        plain = xr.DataArray(
+            xr.Variable(("y", "x"), np.zeros((2, 3)), {"a": 1}, fastpath=True),
+            dims=("y", "x"),
+            coords={dim: (dim, index.index) for dim, index in indexes.items()}
+            | {"band": xr.Variable((), np.array(1), fastpath=True)},
+            attrs={"a": 1},
+            name="name",
+        )
+        return _is_same(made, plain) and _is_same(made.isel(x=slice(2)), plain.isel(x=slice(2)))
     except Exception:  # A future version may raise any exception for arguments that it does not accept.
         return False
+
+
+def _is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
+    def parts(array: xr.DataArray) -> list[Any]:
+        variables = [array.variable, *(array.coords[name].variable for name in ("y", "x", "band"))]
+        values = [(type(part), part.dims, part.dtype, part.attrs, part.values.tolist()) for part in variables]
+        indexes = [(type(array.indexes[dim]), array.indexes[dim].name, array.indexes[dim].dtype) for dim in ("y", "x")]
+        return [array.name, array.dims, list(array.coords), values, indexes]
+
+    same_indexes = all(one.xindexes[dim].equals(other.xindexes[dim]) for dim in ("y", "x"))
+    return parts(one) == parts(other) and same_indexes

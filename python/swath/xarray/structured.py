@@ -51,7 +51,8 @@ class Structured(str):
         return Structured, (self.value, str.__str__(self))
 
     def __getattr__(self, name: str) -> Any:
-        # keys, items and get of a dict. Methods that str also has are those of str.
+        # Forwards keys, values, items and get to the dict. Python calls this only for names that str does not have, so
+        # methods such as index and count stay those of str.
         if name in ("keys", "values", "items", "get"):
             return getattr(self.value, name)
         raise AttributeError(f"'Structured' object has no attribute {name!r}")

@@ -72,7 +72,3 @@ class Swath:
     def info(self, path: Path) -> dict:
         """The parsed `swath info --json`."""
         return json.loads(self.succeed("info", path, "--json").stdout)
-
-    def bench(self, path: Path, *flags: object) -> dict:
-        """The parsed `swath bench --json`: seconds of each repeat, and bytes decoded per repeat."""
-        return json.loads(self.succeed("bench", path, *flags, "--json", timeout=600.0).stdout)

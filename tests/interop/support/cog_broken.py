@@ -254,6 +254,14 @@ def level_parts(level: int, levels: int) -> tuple[int, int]:
     return (0, 1) if level == 0 else (1 + level, levels + level)
 
 
+def next_ifd_outside(tiff: Tiff) -> None:
+    tiff.put(tiff.next_at[0], len(tiff.data) + 10)
+
+
+def cycle(tiff: Tiff) -> None:
+    tiff.put(tiff.next_at[-1], tiff.ifd_at[0])
+
+
 BROKEN: dict[str, tuple[str, Write]] = {
     # Files of other tools.
     "gtiff-striped": ("tiled", gtiff),
@@ -357,6 +365,8 @@ BROKEN: dict[str, tuple[str, Write]] = {
     "ifd-of-mask-after-overviews": ("ifd-order", chained(0, 2, 3, 4, 1, 5, 6, 7, bands=3, mask=True)),
     "ifds-of-masks-between-overviews": ("ifd-order", chained(0, 1, 2, 5, 3, 6, 4, 7, bands=3, mask=True)),
     "two-pages": ("one-image", rebuilt(lambda parts: assemble([*parts, Part(dict(parts[0].fields), parts[0].blocks)]))),
+    "next-ifd-outside": ("ifd-chain", patched(next_ifd_outside)),
+    "ifd-cycle": ("ifd-chain", patched(cycle)),
     # Overviews and masks.
     "overviews-small-to-large": ("overview-size", chained(0, 3, 2, 1)),
     "overview-larger": ("overview-size", rebuilt(larger_overview)),
@@ -406,21 +416,11 @@ def first_ifd_outside(tiff: Tiff) -> None:
     tiff.put(tiff.first_at, len(tiff.data) + 10)
 
 
-def next_ifd_outside(tiff: Tiff) -> None:
-    tiff.put(tiff.next_at[0], len(tiff.data) + 10)
-
-
-def cycle(tiff: Tiff) -> None:
-    tiff.put(tiff.next_at[-1], tiff.ifd_at[0])
-
-
 UNREADABLE: dict[str, Write] = {
     "not-a-tiff": not_a_tiff,
     "empty": lambda path: path.write_bytes(b""),
     "header-only": lambda path: path.write_bytes(b"II*\0\x08\0\0\0"),
     "first-ifd-outside": patched(first_ifd_outside),
-    "next-ifd-outside": patched(next_ifd_outside),
-    "ifd-cycle": patched(cycle),
     "missing": lambda path: None,
     "folder": lambda path: path.mkdir(),
 }

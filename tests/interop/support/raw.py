@@ -1,7 +1,7 @@
 """A TIFF writer that works byte by byte, for layouts that no library writes and for contradictory files.
 
-A directory is a dict of tag number to `Field`; blocks are byte strings, and the writer fills in their offsets and
-counts.
+The fields of a directory are a dict that maps tag numbers to `Field`. Blocks are byte strings. The writer adds their
+offsets and byte counts unless the dict already has these tags.
 """
 
 import struct

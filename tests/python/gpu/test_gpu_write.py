@@ -94,6 +94,64 @@ def test_stream_of_the_producer_is_waited_for(tmp_path: Path) -> None:
 
 
 @on_gpu
+@pytest.mark.parametrize("stream", ["own", "legacy", "thread"])
+@pytest.mark.parametrize("kind", ["Tensor", "InterfaceOnly"])
+def test_producer_that_names_no_stream_is_waited_for(tmp_path: Path, kind: str, stream: str) -> None:
+    """PyTorch has an array interface without a stream. Swath's streams do not wait for the default streams."""
+    import cupy
+    import torch_tensor
+
+    import swath
+
+    path = str(tmp_path / "a.tif")
+    reset()
+    with {"own": cupy.cuda.Stream, "legacy": cupy.cuda.Stream.null, "thread": cupy.cuda.Stream.ptds}[stream]():
+        tensor = getattr(torch_tensor, kind)(dem().values)
+    assert not [event for event in events() if event.startswith("synchronize")], "the pixels are not there yet"
+    swath.to_geotiff(tensor, path, compression="lzw")
+    waited = events()
+    first_launch = next(at for at, event in enumerate(waited) if event.startswith("launch"))
+    if kind == "Tensor":
+        # With DLPack, PyTorch orders its work before the legacy default stream, which Swath waits for.
+        assert [call for call in tensor.calls if call != "interface"] == [("dlpack", 1)]
+        assert "synchronize" in waited[:first_launch] and "synchronize context" not in waited
+        assert ("stream wait" in waited[:first_launch]) == (stream != "legacy")
+    else:
+        assert "synchronize context" in waited[:first_launch]
+    np.testing.assert_array_equal(tifffile.imread(path), dem().values)
+    assert looked_at_by_nobody() and swath.last_report()["device"] == "cuda"
+    del tensor
+    gc.collect()
+    assert not torch_tensor._exported, "a capsule was not given back"
+
+
+@on_gpu
+def test_array_whose_library_has_no_such_dlpack_is_taken_by_its_interface(tmp_path: Path) -> None:
+    import torch_tensor
+
+    import swath
+
+    class NoSuchType(torch_tensor.Tensor):
+        def __dlpack__(self, **_: Any) -> Any:
+            raise TypeError("this type is not supported by DLPack")
+
+    class Conjugated(torch_tensor.Tensor):
+        def __dlpack__(self, **_: Any) -> Any:
+            raise BufferError("the memory does not hold the values")
+
+        def contiguous(self) -> Any:
+            return self
+
+    path = str(tmp_path / "a.tif")
+    swath.to_geotiff(NoSuchType(dem().values), path, compression="lzw")
+    assert "synchronize context" in events()
+    np.testing.assert_array_equal(tifffile.imread(path), dem().values)
+    # The interface of such an array would give other values.
+    with pytest.raises(BufferError, match="does not hold the values"):
+        swath.to_geotiff(Conjugated(dem().values), str(tmp_path / "b.tif"))
+
+
+@on_gpu
 def test_invalid_stream_is_refused(tmp_path: Path) -> None:
     from swath import _swath
 

@@ -99,6 +99,30 @@ def test_sidecars_are_seen_when_they_come_change_and_go(tmp_path: Path) -> None:
     assert "nodata" not in open_geotiff(path).attrs
 
 
+def test_sidecars_of_a_listed_folder_are_seen_when_they_come_change_and_go(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{i}.tif" for i in range(header_module.LISTED_FROM + 4)]
+    for path in paths:
+        tagged(path, PIXELS.astype(np.uint8))
+        settle(path)
+    text = '<PAMDataset><PAMRasterBand band="1"><NoDataValue>{}</NoDataValue></PAMRasterBand></PAMDataset>'
+    last, pam = paths[-1], Path(f"{paths[-1]}.aux.xml")
+    assert all("nodata" not in open_geotiff(path).attrs for path in paths)
+    assert header_module._folders.sidecars(str(tmp_path)) == frozenset()
+    pam.write_text(text.format(3))
+    assert open_geotiff(last).attrs["nodata"] == 3
+    before = time.time() - 50
+    os.utime(pam, (before, before))
+    os.utime(tmp_path, (before, before))
+    for path in paths:
+        open_geotiff(path)
+    assert header_module._folders.sidecars(str(tmp_path)) == frozenset([pam.name])
+    assert open_geotiff(last).attrs["nodata"] == 3
+    pam.write_text(text.format(4))  # Changed in place, so the folder does not change.
+    assert open_geotiff(last).attrs["nodata"] == 4
+    pam.unlink()
+    assert "nodata" not in open_geotiff(last).attrs
+
+
 def test_a_removed_file_is_not_found(tmp_path: Path) -> None:
     path = tmp_path / "a.tif"
     tagged(path)

@@ -138,7 +138,8 @@ def test_objects_beside_are_found(folder: str) -> None:
     assert beside is not None and beside.head == b"II*\0overviews"
 
 
-def test_storage_options_reach_the_filesystem(tmp_path: Any) -> None:
+def test_storage_options_reach_the_filesystem(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWATH_ALLOW_SCHEMES", "local")
     target = tmp_path / "new" / "a.tif"
     with pytest.raises(FileNotFoundError):
         write_remote(f"local://{target}", lambda file: file.write(DATA))
@@ -237,7 +238,10 @@ class TestWriting:
         assert (bucket.objects, bucket.uploads) == ({"bucket/a.tif": b"old"}, {})
 
     @pytest.mark.parametrize("kind", ["memory", "local"])
-    def test_a_file_that_others_see_being_written_is_written_aside(self, kind: str, folder: str, tmp_path: Any) -> None:
+    def test_a_file_that_others_see_being_written_is_written_aside(
+        self, kind: str, folder: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SWATH_ALLOW_SCHEMES", "local")
         url = f"{folder}/w.tif" if kind == "memory" else f"local://{tmp_path}/w.tif"
         filesystem, path = fsspec.core.url_to_fs(url)
         assert write_object(url, lambda file: file.write(b"old")) == 3

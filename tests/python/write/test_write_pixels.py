@@ -160,6 +160,28 @@ def test_chunked_bands_are_computed_once(tmp_path: Path) -> None:
     np.testing.assert_array_equal(swath.open_geotiff(tmp_path / "it.tif").values, np.moveaxis(array, 0, -1))
 
 
+@pytest.mark.parametrize("dims", [("y", "x"), ("band", "y", "x"), ("y", "x", "band")], ids=lambda dims: " ".join(dims))
+@pytest.mark.parametrize("rows", [11, 40, 64, 150])
+def test_large_chunks_are_computed_once_and_give_the_same_bytes(
+    dims: tuple[str, ...], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = image(tuple({"y": 150, "x": 201, "band": 5}[dim] for dim in dims))
+    options = {"cog": True, "tile_size": 32, "streaming_buffer_bytes": 10_000}
+    expected = bytes_of(xr.DataArray(array, dims=dims), tmp_path, **options)
+    monkeypatch.setattr("swath.write.stream._LARGE_CHUNK_ROW", 1)
+    monkeypatch.setattr("swath.write.stream._PART_ROWS", 9)
+    counting = Counting(array, tuple({"y": rows, "x": 70, "band": 2}[dim] for dim in dims))
+    assert bytes_of(xr.DataArray(counting.array, dims=dims), tmp_path, **options) == expected
+    assert set(counting.made.values()) == {1}
+
+
+def test_large_masked_chunks_keep_their_mask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.ma.masked_less(image((150, 201), "i4"), 30)
+    expected = bytes_of(array, tmp_path, nodata=-1)
+    monkeypatch.setattr("swath.write.stream._LARGE_CHUNK_ROW", 1)
+    assert bytes_of(da.from_array(array, chunks=(70, 90)), tmp_path, nodata=-1) == expected
+
+
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous", "processes"])
 def test_any_scheduler(scheduler: str, tmp_path: Path) -> None:
     array = image((60, 70))

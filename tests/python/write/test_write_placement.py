@@ -425,7 +425,7 @@ def test_nodata_that_no_pixel_can_have_is_refused(nodata: float, data: Any, tmp_
 @pytest.mark.parametrize("name", ["nodata", "_FillValue", "nodatavals"])
 @pytest.mark.parametrize("nodata", [-9999, 256, 1.5])
 def test_nodata_of_attrs_that_no_pixel_can_have_is_left_out(name: str, nodata: float, tmp_path: Path) -> None:
-    """Such a value remains after astype: -9999 of floats that are bytes now."""
+    """astype keeps attrs, so floats that were converted to uint8 can still have the nodata value -9999."""
     data = nowhere(code="u1", **{name: (nodata,) if name == "nodatavals" else nodata})
     with pytest.warns(UserWarning, match="uint8 and is not written"):
         assert written(data, tmp_path)["nodata"] is None

@@ -71,7 +71,7 @@ pub fn decode(params: &Params, src: &[u8], shape: Shape, dst: &mut [u8], scratch
     if shape.bits != 1 || shape.samples != 1 {
         return Err(Error::Unsuited { codec: NAME, what: "samples of more than one bit" });
     }
-    // Positions have 32 bits. The sign bit leaves room for a code that extends past the end of the row.
+    // Positions are u32. A width of at most 31 bits leaves room for a code that extends past the end of the row.
     if shape.width > i32::MAX as usize {
         return Err(Error::Unsuited { codec: NAME, what: "rows of more than 2147483647 pixels" });
     }

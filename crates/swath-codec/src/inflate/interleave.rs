@@ -22,7 +22,7 @@ const COPY: usize = 32;
 // What `step` relies on: a literal and a copy fit into the space of a step, and the 57 bits of a word hold 5
 // literals, or a literal, a length and a distance of at most 8 bits with 13 extra bits.
 const _: () = assert!(MAX_SHORT as usize <= COPY && 1 + COPY <= STEP_BYTES);
-const _: () = assert!(5 * LITERAL_BITS <= 57 && 2 * LITERAL_BITS + 8 + 13 <= 57);
+const _: () = assert!(5 * LITERAL_BITS <= 57 && 2 * LITERAL_BITS + 8 + 13 < 58);
 // A literal, and a length of 20 bits and a distance of 28 bits that `long` decodes, advance by less than a step.
 const _: () = assert!(LITERAL_BITS as usize + 20 + 28 < STEP_BITS);
 

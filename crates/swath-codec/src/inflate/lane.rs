@@ -51,6 +51,8 @@ pub(super) struct Lane<'a> {
     len: usize,
     /// Whether the block is the last one.
     last: bool,
+    /// Whether the stream is complete as soon as `dst` is full.
+    top: bool,
     /// Receives the number of decoded bytes when the stream is complete.
     result: &'a mut Option<usize>,
 }
@@ -59,7 +61,7 @@ impl<'a> Lane<'a> {
     /// Returns the stream after reading its headers and decoding enough bytes that [`reach`](Self::reach) is
     /// defined.
     pub(super) fn start(stream: &'a mut Stream<'_>, tables: &mut Tables) -> Result<(Self, Progress)> {
-        let Stream { src, dst, len: result } = stream;
+        let Stream { src, dst, top, len: result } = stream;
         *result = None;
         let &[method, flags, ..] = *src else { return Err(Refused) };
         let is_zlib = method & 15 == 8 && method >> 4 <= 7;
@@ -72,7 +74,7 @@ impl<'a> Lane<'a> {
         if src.as_ptr().addr() as u64 >> 60 != 0 {
             return Err(Refused);
         }
-        let mut lane = Self { src, dst, at: 16, end, len: 0, last: false, result };
+        let mut lane = Self { src, dst, at: 16, end, len: 0, last: false, top: *top, result };
         if end < lane.at {
             return Err(Refused);
         }
@@ -123,12 +125,23 @@ impl<'a> Lane<'a> {
         debug_assert!(self.at <= self.end && self.len <= self.dst.len());
     }
 
-    /// Reports the number of decoded bytes if the checksum after the stream matches them.
+    /// Reports the number of decoded bytes if the checksum after the stream matches them, or if no more bytes are
+    /// needed.
     pub(super) fn finish(self) {
+        if self.is_full_top() {
+            *self.result = Some(self.len);
+            return;
+        }
         let checksum = self.src.get(self.at.div_ceil(8)..).and_then(|rest| rest.first_chunk());
         if checksum.is_some_and(|&checksum| adler32(&self.dst[..self.len]) == u32::from_be_bytes(checksum)) {
             *self.result = Some(self.len);
         }
+    }
+
+    /// Whether the lane has decoded all bytes that are needed of a longer stream.
+    #[inline]
+    fn is_full_top(&self) -> bool {
+        self.top && self.len == self.dst.len()
     }
 
     /// Decodes to the end of the stream.
@@ -141,6 +154,9 @@ impl<'a> Lane<'a> {
     /// Decodes one symbol and, at the end of a block, the header of the next block.
     #[inline]
     pub(super) fn step(&mut self, tables: &mut Tables) -> Result<Progress> {
+        if self.is_full_top() {
+            return Ok(Progress::Done);
+        }
         // At most 20 bits for a length and 28 bits for a distance.
         let word = self.word();
         let (symbol, bits) = tables.symbol(word);
@@ -199,10 +215,11 @@ impl<'a> Lane<'a> {
     #[inline]
     fn copy(&mut self, distance: usize, length: usize) -> Result<()> {
         let from = self.len.checked_sub(distance).ok_or(Refused)?;
-        let to = self.len + length;
-        if to > self.dst.len() {
-            return Err(Refused);
-        }
+        let to = match self.len + length {
+            to if to <= self.dst.len() => to,
+            _ if self.top => self.dst.len(),
+            _ => return Err(Refused),
+        };
         if distance == 1 {
             let byte = self.dst[from];
             self.dst[self.len..to].fill(byte);
@@ -225,7 +242,12 @@ impl<'a> Lane<'a> {
         loop {
             self.last = self.take(1)? == 1;
             match self.take(2)? {
-                0 => self.stored_block()?,
+                0 => {
+                    self.stored_block()?;
+                    if self.is_full_top() {
+                        return Ok(Progress::Done);
+                    }
+                }
                 1 => {
                     let mut lengths = [8; 288];
                     lengths[144..256].fill(9);
@@ -256,6 +278,8 @@ impl<'a> Lane<'a> {
         }
         let from = self.at / 8;
         self.skip(length as u32 * 8)?;
+        let room = self.dst.len() - self.len;
+        let length = if self.top { length.min(room) } else { length };
         let to = self.dst.get_mut(self.len..self.len + length).ok_or(Refused)?;
         to.copy_from_slice(&self.src[from..from + length]);
         self.len += length;

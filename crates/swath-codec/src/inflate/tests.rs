@@ -100,6 +100,32 @@ fn streams_of_all_levels_and_strategies_are_accepted() {
 }
 
 #[test]
+fn top_of_a_stream_is_its_first_bytes_beside_other_streams_and_damage() {
+    let mut random = Random(0xA076_1D64_78BD_642F);
+    let mut inflater = Inflater::new();
+    for plain in plains().into_iter().filter(|plain| plain.len() > 1) {
+        for stream in [libdeflate(&plain, 0), libdeflate(&plain, 6), miniz(&plain, 6, 2), miniz(&plain, 1, 4)] {
+            let mut damaged = stream.clone();
+            let at = random.below(damaged.len());
+            damaged[at] ^= 1 << random.below(8);
+            let rooms = [1, plain.len() / 3, plain.len() - 1, random.below(plain.len())];
+            let mut outs: Vec<Vec<u8>> = rooms.iter().map(|room| vec![0xA5; room + GUARD]).collect();
+            let mut hostile = vec![0; plain.len() / 2];
+            let mut streams: Vec<Stream<'_>> =
+                outs.iter_mut().zip(rooms).map(|(out, room)| Stream::top(&stream, &mut out[..room])).collect();
+            streams.insert(random.below(4), Stream::top(&damaged, &mut hostile));
+            inflater.decode(&mut streams);
+            let accepted = streams.iter().filter(|other| other.src == stream && other.len.is_some()).count();
+            assert_eq!(accepted, rooms.len(), "a valid stream was refused");
+            for (out, room) in outs.iter().zip(rooms) {
+                assert!(out[..room] == plain[..room], "{room} of {} bytes", plain.len());
+                assert!(out[room..].iter().all(|&byte| byte == 0xA5), "the decoder wrote beyond its slice");
+            }
+        }
+    }
+}
+
+#[test]
 fn output_size_and_trailing_bytes_are_handled_as_in_libdeflate() {
     let mut cases = Vec::new();
     for plain in [noise(3000, 90), classes(3000), ramp(40_000), noise(3000, 256), vec![1; 500]] {

@@ -1,13 +1,11 @@
 //! Reads JPEG 2000 blocks with the `hayro-jpeg2000` crate.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use hayro_jpeg2000::error::{DecodeError, DecodingError, MarkerError};
 use hayro_jpeg2000::{ComponentData, DecodeSettings, DecoderContext, Image};
 
 use super::codestream::{self, Codestream, Component};
 use super::{CODEC, Colour, unsupported};
-use crate::{Error, Result, SampleFormat, Shape};
+use crate::{Error, Result, SampleFormat, Shape, contain};
 
 /// Decodes one block into `dst` as native-endian interleaved samples.
 ///
@@ -28,11 +26,7 @@ pub fn decode(src: &[u8], shape: Shape, colour: Colour, dst: &mut [u8]) -> Resul
     if stream.components.iter().any(|c| c.bits > 20) {
         return Err(unsupported("JPEG 2000 with more than 20 bits per sample"));
     }
-    // The decoder indexes its tables with numbers from packet headers and asserts that they agree. Mutated
-    // streams have not made it panic, but its documentation does not exclude a panic, and one bad block must
-    // not end the program.
-    catch_unwind(AssertUnwindSafe(|| decode_checked(&stream, shape, colour, dst)))
-        .unwrap_or(Err(Error::Corrupt { codec: CODEC, what: "its packets contradict its headers" }))
+    contain::decoding(CODEC, || decode_checked(&stream, shape, colour, dst))
 }
 
 fn decode_checked(stream: &Codestream<'_>, shape: Shape, colour: Colour, dst: &mut [u8]) -> Result<()> {

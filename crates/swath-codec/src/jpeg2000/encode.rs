@@ -1,7 +1,6 @@
 //! Writes JPEG 2000 codestreams with `openjp2`, the translation of OpenJPEG to Rust.
 
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use openjp2::openjpeg::{
     OPJ_CLRSPC_UNSPECIFIED, OPJ_CODEC_J2K, opj_cparameters_t, opj_stream_set_user_data, opj_stream_set_write_function,
@@ -10,7 +9,7 @@ use openjp2::openjpeg::{
 use openjp2::{Codec, Stream, opj_image, opj_image_comptparm};
 
 use super::{CODEC, EncodeParams, Quality};
-use crate::{Error, Result, SampleFormat, Shape};
+use crate::{Error, Result, SampleFormat, Shape, contain};
 
 /// Appends the codestream of one block of native interleaved samples to `out`, without the boxes of a JP2 file,
 /// as TIFF requires.
@@ -38,11 +37,8 @@ pub fn encode(params: &EncodeParams, src: &[u8], shape: Shape, out: &mut Vec<u8>
         }
         _ => {}
     }
-    // `openjp2` is C code translated to Rust and contains assertions; a panic must not end the program. The
-    // output up to the panic is dropped.
     let start = out.len();
-    let done = catch_unwind(AssertUnwindSafe(|| write(params, src, shape, out))).unwrap_or(false);
-    if !done {
+    if !contain::encoding(CODEC, || Ok(write(params, src, shape, out))).inspect_err(|_| out.truncate(start))? {
         out.truncate(start);
         return unsuited("this block, because OpenJPEG refuses it");
     }

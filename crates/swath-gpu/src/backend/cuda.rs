@@ -149,6 +149,13 @@ unsafe impl Device for Cuda {
         self.driver.check("cuStreamSynchronize", code)
     }
 
+    fn wait_for_context(&self) -> Result<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: the function takes nothing and waits for the current context.
+        let code = unsafe { (self.driver.context_synchronize)() };
+        self.driver.check("cuCtxSynchronize", code)
+    }
+
     fn queue(&self) -> Result<Box<dyn Queue>> {
         Ok(Box::new(CudaQueue::new(Arc::clone(&self.context))?))
     }

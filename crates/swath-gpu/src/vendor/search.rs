@@ -37,12 +37,11 @@ impl Environment {
     /// The environment of this process.
     pub(super) fn of_process(library: Library, site_packages: Vec<PathBuf>) -> Environment {
         let path = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty());
-        let folder = |variable: &str| path(variable).map(PathBuf::from);
+        // A relative path would be searched below the working folder, where anybody may have put a library.
+        let folder = |variable: &str| path(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
         // The Python of a virtual environment is a link to another Python: the path that was called names the environment.
-        let called = env::args_os().next().map(PathBuf::from).filter(|program| program.components().count() > 1);
-        let programs = [called, env::current_exe().ok()];
-        let installed =
-            programs.into_iter().flatten().filter_map(|program| Some(program.parent()?.parent()?.to_owned()));
+        let programs = [env::args_os().next().map(PathBuf::from), env::current_exe().ok()];
+        let installed = programs.into_iter().flatten().filter_map(|program| prefix_of(&program));
         let user = folder("PYTHONUSERBASE").or_else(|| folder("HOME").map(|home| home.join(".local")));
         // Often there are several, and few contain NVIDIA's libraries.
         let pythons = path("PATH").map_or_else(Vec::new, |path| pythons(&path)).into_iter().chain(user);
@@ -88,6 +87,11 @@ impl Environment {
         places.retain(|place| seen.insert(place.name.clone()));
         places
     }
+}
+
+/// The prefix that a program is installed in, if its path is absolute.
+fn prefix_of(program: &Path) -> Option<PathBuf> {
+    program.is_absolute().then(|| program.parent()?.parent().map(Path::to_owned))?
 }
 
 /// The path in the library's environment variable: a file or a folder.
@@ -315,6 +319,14 @@ mod tests {
         assert_eq!(tried(Library::CuFile, &chosen(&folder.0.join("mine"))), [named]);
         // A relative name would be looked for in the library path.
         assert!(chosen(Path::new("libcufile.so.0")).places(Library::CuFile)[0].files[0].is_absolute());
+    }
+
+    #[test]
+    fn folder_beside_a_relative_program_is_not_searched() {
+        assert_eq!(prefix_of(Path::new("/opt/swath/bin/swath")), Some(PathBuf::from("/opt/swath")));
+        for relative in ["swath", "bin/swath", "./bin/swath", "../x/bin/swath", ""] {
+            assert_eq!(prefix_of(Path::new(relative)), None, "{relative}");
+        }
     }
 
     #[test]

@@ -230,8 +230,12 @@ impl Drop for Consumed {
     }
 }
 
-/// Take an array from an object on a CUDA device; `None` if it is none that DLPack knows, or on another kind of device. What was to write
-/// to it is done when the legacy default stream is.
+/// The stream that an exporter orders its work before: the legacy default stream.
+pub(super) const IMPORT_STREAM: u64 = 1;
+
+/// Take an array from an object on a CUDA device; `None` if it is none that DLPack knows, or on another kind of device, or if the object has
+/// a `__cuda_array_interface__` and its `__dlpack__` takes no stream or has no such type. What was to write to it is done when
+/// [`IMPORT_STREAM`] is.
 pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let py = object.py();
     let (Some(place), true) = (object.getattr_opt("__dlpack_device__")?, object.hasattr("__dlpack__")?) else {
@@ -242,7 +246,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         return Ok(None);
     }
     let arguments = pyo3::types::PyDict::new(py);
-    arguments.set_item("stream", 1)?;
+    arguments.set_item("stream", IMPORT_STREAM)?;
     arguments.set_item("max_version", (VERSION.major, VERSION.minor))?;
     let capsule = object.call_method("__dlpack__", (), Some(&arguments)).or_else(|error| {
         // Older libraries do not know of versions.
@@ -251,7 +255,13 @@ pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         }
         arguments.del_item("max_version")?;
         object.call_method("__dlpack__", (), Some(&arguments))
-    })?;
+    });
+    let capsule = match capsule {
+        Err(error) if error.is_instance_of::<PyTypeError>(py) && object.hasattr("__cuda_array_interface__")? => {
+            return Ok(None);
+        }
+        other => other?,
+    };
     let (owner, tensor) = consume(&capsule)?;
     // SAFETY: the owner keeps the structure, which nobody changes.
     let tensor = unsafe { &*tensor };

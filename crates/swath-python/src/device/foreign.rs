@@ -30,9 +30,17 @@ struct Foreign {
     sides: Vec<u64>,
     /// From an element to the next on each axis, in bytes; none if there are no gaps.
     strides: Option<Vec<i64>>,
-    /// The stream to wait for.
-    stream: Option<u64>,
+    producer: Producer,
     owner: Box<dyn Any + Send + Sync>,
+}
+
+/// What has to end before the pixels can be read.
+enum Producer {
+    /// The work in this stream.
+    Stream(u64),
+    /// The work in an unknown stream. PyTorch names none in its `__cuda_array_interface__`, and CUDA does not order Swath's streams after
+    /// the default streams.
+    Unknown,
 }
 
 /// The raster that an object is: a `DeviceArray`, or an array of another library on a CUDA device. `None` if it is on no device.
@@ -48,23 +56,23 @@ pub(crate) fn raster_of(object: &Bound<'_, PyAny>, expected: &Expected) -> PyRes
         }
         return Ok(Some(raster.clone()));
     }
-    let foreign = match object.getattr_opt("__cuda_array_interface__")? {
-        Some(interface) => Some(by_interface(object, interface.cast()?)?),
-        None => dlpack::import(object)?.map(|array| {
-            let size = array.dtype.size() as i64;
-            let strides = array.steps.map(|steps| steps.into_iter().map(|step| step.saturating_mul(size)).collect());
-            // What was to write to it was put before what comes in this stream, which `import` asked for.
-            Foreign {
-                address: array.address,
-                dtype: array.dtype,
-                sides: array.sides,
-                strides,
-                stream: Some(1),
-                owner: array.owner,
-            }
-        }),
+    // DLPack comes first: with it, every library orders its work before a stream that the consumer chooses.
+    let foreign = match dlpack::import(object)? {
+        Some(array) => Some(by_dlpack(array)),
+        None => match object.getattr_opt("__cuda_array_interface__")? {
+            Some(interface) => Some(by_interface(object, interface.cast()?)?),
+            None => None,
+        },
     };
     foreign.map(|foreign| foreign.into_raster(object.py(), expected)).transpose()
+}
+
+/// The array of a DLPack capsule.
+fn by_dlpack(array: dlpack::Imported) -> Foreign {
+    let dlpack::Imported { address, dtype, sides, steps, owner } = array;
+    let size = dtype.size() as i64;
+    let strides = steps.map(|steps| steps.into_iter().map(|step| step.saturating_mul(size)).collect());
+    Foreign { address, dtype, sides, strides, producer: Producer::Stream(dlpack::IMPORT_STREAM), owner }
 }
 
 /// What `__cuda_array_interface__` says, of any version from 0 to 3.
@@ -85,10 +93,10 @@ fn by_interface(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -> PyR
     if !matches!(order, '|' | '=') && (order == '<') != cfg!(target_endian = "little") && size > 1 {
         return Err(PyValueError::new_err("the array is not in native byte order"));
     }
-    let stream = match item("stream")? {
-        None => None,
+    let producer = match item("stream")? {
+        None => Producer::Unknown,
         Some(stream) => match stream.extract::<u64>() {
-            Ok(stream) if stream != 0 => Some(stream),
+            Ok(stream) if stream != 0 => Producer::Stream(stream),
             _ => {
                 return Err(PyValueError::new_err(format!(
                     "__cuda_array_interface__ has stream {stream}, which is none"
@@ -99,7 +107,7 @@ fn by_interface(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -> PyR
     let (address, _): (u64, bool) = needed("data")?.extract()?;
     let strides = item("strides")?.map(|strides| strides.extract()).transpose()?;
     let sides = needed("shape")?.extract()?;
-    Ok(Foreign { address, dtype, sides, strides, stream, owner: Box::new(object.clone().unbind()) })
+    Ok(Foreign { address, dtype, sides, strides, producer, owner: Box::new(object.clone().unbind()) })
 }
 
 impl Foreign {
@@ -110,9 +118,10 @@ impl Foreign {
         })?;
         py.detach(|| {
             let gpu = gpu_named(&format!("cuda:{}", Cuda::device_of(self.address)?))?;
-            if let Some(stream) = self.stream {
+            match self.producer {
                 // SAFETY: by the protocols it is a default stream, or one that the array's library holds as long as the array.
-                unsafe { gpu.wait_for_stream(stream)? };
+                Producer::Stream(stream) => unsafe { gpu.wait_for_stream(stream)? },
+                Producer::Unknown => gpu.wait_for_context()?,
             }
             let shape = (expected.bands, expected.rows, expected.cols);
             // SAFETY: the array's library says that it lies there, of this shape and order, on a device that the driver has found by the

@@ -1,14 +1,50 @@
 //! The devices that this process has opened.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use swath::device::Gpu;
 use swath::{Device, Error};
 use swath_gpu::Api;
 
-/// Devices that are open: by what process, by what name.
-static OPEN: Mutex<Vec<(u32, String, Gpu)>> = Mutex::new(Vec::new());
+/// The devices that one process has opened.
+struct Opened {
+    process: u32,
+    /// The devices by name.
+    devices: Mutex<Vec<(String, Gpu)>>,
+}
+
+/// The devices of the process that stored them last; null before the first.
+static OPENED: AtomicPtr<Opened> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Locks the devices of this process.
+///
+/// Another thread can hold the lock of the parent at the time of a fork, and that thread does not exist in the child, so nothing would
+/// ever unlock it. A child therefore starts with a list of its own. It leaves the list of its parent alone: drivers do not survive a
+/// fork, and closing the devices would call them.
+fn lock() -> MutexGuard<'static, Vec<(String, Gpu)>> {
+    let process = std::process::id();
+    let mut current = OPENED.load(Ordering::Acquire);
+    loop {
+        // SAFETY: the pointer is null or comes from `Box::into_raw` below, and nothing frees it.
+        if let Some(opened) = unsafe { current.as_ref() }
+            && opened.process == process
+        {
+            return opened.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        // One list per process is never freed. If two threads get here, the list of the slower one is freed.
+        let fresh = Box::into_raw(Box::new(Opened { process, devices: Mutex::new(Vec::new()) }));
+        match OPENED.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => current = fresh,
+            Err(other) => {
+                // SAFETY: `fresh` comes from `Box::into_raw`, and no other thread has seen it.
+                drop(unsafe { Box::from_raw(fresh) });
+                current = other;
+            }
+        }
+    }
+}
 
 /// The device of a name. A device is opened once and stays open: what lies on one cannot be used by another, though it be the same.
 pub(crate) fn named(name: &str) -> swath::Result<Device> {
@@ -16,12 +52,7 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
     if name == "cpu" {
         return Ok(Device::Cpu);
     }
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let process = std::process::id();
-    // Drivers do not survive a fork, and letting go of what the parent opened would call them.
-    while let Some(at) = open.iter().position(|(of, ..)| *of != process) {
-        std::mem::forget(open.swap_remove(at));
-    }
+    let mut open = lock();
     let key = |name: &str| match name {
         "cuda" => "cuda:0".to_owned(),
         // The variable chooses another device under the same name.
@@ -30,10 +61,10 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
     };
     let wanted: &[&str] = if name == "auto" { &["cuda:0", "auto"] } else { &[name] };
     for wanted in wanted {
-        if let Some(at) = open.iter().position(|(_, of, _)| *of == key(wanted)) {
+        if let Some(at) = open.iter().position(|(of, _)| *of == key(wanted)) {
             // One that was lost is looked for again.
-            match open[at].2.memory() {
-                Ok(_) => return Ok(Device::Gpu(open[at].2.clone())),
+            match open[at].1.memory() {
+                Ok(_) => return Ok(Device::Gpu(open[at].1.clone())),
                 Err(_) => drop(open.swap_remove(at)),
             }
         }
@@ -44,7 +75,7 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
             ("auto", Api::Cuda) => "cuda:0",
             _ => name,
         };
-        open.push((process, key(known), gpu.clone()));
+        open.push((key(known), gpu.clone()));
     }
     Ok(device)
 }
@@ -62,9 +93,5 @@ pub(super) fn gpu_named(name: &str) -> swath::Result<Gpu> {
 /// Give back the device memory that is kept for operations to come; whether there was any.
 #[pyfunction]
 pub(crate) fn trim_devices(py: Python<'_>) -> bool {
-    py.detach(|| {
-        let process = std::process::id();
-        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.iter().filter(|(of, ..)| *of == process).fold(false, |any, (.., gpu)| gpu.trim() || any)
-    })
+    py.detach(|| lock().iter().fold(false, |any, (_, gpu)| gpu.trim() || any))
 }

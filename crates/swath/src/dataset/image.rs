@@ -25,6 +25,8 @@ pub struct Image {
     pub(crate) masks: Vec<Level>,
     pub(crate) limits: Limits,
     metadata: ImageMetadata,
+    /// Warnings about the whole file, which each report of a read repeats.
+    warnings: Vec<String>,
 }
 
 /// The result of a read: pixels, their shape and a report.
@@ -71,7 +73,19 @@ impl Image {
         for (source, ifd) in internal.chain(external) {
             masks.extend(Level::new(Arc::clone(source), ifd.clone(), LevelRole::Mask, limits));
         }
-        Ok(Image { levels, masks, limits: limits.clone(), metadata })
+        Ok(Image { levels, masks, limits: limits.clone(), metadata, warnings: Vec::new() })
+    }
+
+    /// Adds a warning about the whole file.
+    pub(crate) fn warn(&mut self, warning: Option<String>) {
+        self.metadata.warnings.extend(warning.clone());
+        self.warnings.extend(warning);
+    }
+
+    /// Returns the report of a read with the warnings about the file.
+    fn warned(&self, mut report: ReadReport) -> ReadReport {
+        report.warnings.extend(self.warnings.iter().cloned());
+        report
     }
 
     /// Width of the full resolution in pixels.
@@ -148,9 +162,9 @@ impl Image {
     /// read ([`Error::Cancelled`]).
     pub fn read(&self, request: &ReadRequest<'_>) -> Result<Raster> {
         let plan = self.plan(request)?;
-        let mut pixels = Pixels::zeroed(plan.level.dtype, plan.selection.samples);
+        let mut pixels = Pixels::zeroed(plan.level.dtype, plan.selection.samples)?;
         swath_io::advise_huge_pages(pixels.as_bytes_mut());
-        let report = read::execute(&plan, pixels.as_bytes_mut())?;
+        let report = self.warned(read::execute(&plan, pixels.as_bytes_mut())?);
         let (bands, rows, cols) = (plan.bands().len(), plan.window().height() as usize, plan.window().width() as usize);
         let shape = match plan.layout {
             Layout::BandsFirst => [bands, rows, cols],
@@ -166,7 +180,7 @@ impl Image {
     /// As [`Image::read`], and [`Error::Device`] when the device has too little memory or fails.
     pub fn read_to_device(&self, request: &ReadRequest<'_>, gpu: &Gpu) -> Result<(DeviceRaster, ReadReport)> {
         let plan = self.plan(request)?;
-        read::gpu::execute_to_device(&plan, gpu)
+        read::gpu::execute_to_device(&plan, gpu).map(|(raster, report)| (raster, self.warned(report)))
     }
 
     /// Reads pixels into the first rows of a raster on a device. The bands of each pixel are interleaved.
@@ -194,6 +208,6 @@ impl Image {
     /// As [`Image::read`], and [`Error::BufferSize`] when the size of the buffer is wrong.
     pub fn read_bytes_into(&self, request: &ReadRequest<'_>, out: &mut [u8]) -> Result<ReadReport> {
         let plan = self.plan(request)?;
-        read::execute(&plan, out)
+        read::execute(&plan, out).map(|report| self.warned(report))
     }
 }

@@ -6,6 +6,7 @@ use swath_tiff::{Compression, Window};
 use crate::dataset::image::Image;
 use crate::dataset::level::Level;
 use crate::error::Result;
+use crate::memory;
 use crate::read;
 use crate::read::pixels::Pixels;
 use crate::read::plan::{ReadPlan, Selection};
@@ -107,17 +108,17 @@ impl Image {
         let (width, height) = (selection.window.width() as usize, selection.window.height() as usize);
         let origin = self.mask_origin();
         let (values, report) = match origin {
-            MaskOrigin::AllValid => (vec![255; width * height], ReadReport::default()),
+            MaskOrigin::AllValid => (all_valid(width * height)?, ReadReport::default()),
             MaskOrigin::MaskImage => self.read_mask_image(level, request, &selection.window)?,
             MaskOrigin::Alpha => {
                 let raster = self.read(&request.clone().bands([self.bands() - 1]))?;
-                (valid_where(&raster.pixels, 1, |_, value| value != 0.0), raster.report)
+                (valid_where(&raster.pixels, 1, |_, value| value != 0.0)?, raster.report)
             }
             MaskOrigin::NoDataValues => {
                 let values = self.metadata().nodata_values().unwrap_or_default();
                 let all: Vec<usize> = (0..self.bands()).collect();
                 let raster = self.read(&request.clone().bands(all).layout(Layout::BandsFirst))?;
-                (valid_where(&raster.pixels, values.len(), |band, value| value != values[band]), raster.report)
+                (valid_where(&raster.pixels, values.len(), |band, value| value != values[band])?, raster.report)
             }
             MaskOrigin::NoData => {
                 let mut request = request.clone().layout(Layout::BandsFirst);
@@ -127,12 +128,15 @@ impl Image {
                     request = request.bands([3]);
                 }
                 let raster = self.read(&request)?;
-                let valid = self.metadata().nodata.map(|nodata| raster.pixels.valid_mask(raster.shape[0], nodata));
-                (valid.unwrap_or_else(|| vec![255; width * height]), raster.report)
+                let valid = match self.metadata().nodata {
+                    Some(nodata) => raster.pixels.valid_mask(raster.shape[0], nodata)?,
+                    None => all_valid(width * height)?,
+                };
+                (valid, raster.report)
             }
             // An overview in an .ovr file may have another codec, which has no mask.
             MaskOrigin::Lerc if level.layout.compression != Compression::LERC => {
-                (vec![255; width * height], ReadReport::default())
+                (all_valid(width * height)?, ReadReport::default())
             }
             MaskOrigin::Lerc => {
                 let mask = level.lerc_mask();
@@ -178,24 +182,39 @@ impl Image {
     fn read_plane(&self, mask: &Level, request: &ReadRequest<'_>) -> Result<(Vec<u8>, ReadReport)> {
         let request = request.clone().layout(Layout::BandsFirst);
         let plan = ReadPlan::new(mask, &request, &self.limits)?;
-        let mut pixels = Pixels::zeroed(mask.dtype, plan.selection.samples);
+        let mut pixels = Pixels::zeroed(mask.dtype, plan.selection.samples)?;
         let report = read::execute(&plan, pixels.as_bytes_mut())?;
-        Ok((valid_where(&pixels, 1, |_, value| value != 0.0), report))
+        Ok((valid_where(&pixels, 1, |_, value| value != 0.0)?, report))
     }
 }
 
+/// Returns the mask of an image without invalid pixels.
+fn all_valid(pixels: usize) -> Result<Vec<u8>> {
+    let mut mask = memory::zeros(pixels, MASK)?;
+    mask.fill(255);
+    Ok(mask)
+}
+
+/// The contents of a mask, for errors.
+const MASK: &str = "the pixels of this mask";
+
 /// Returns 255 for each pixel where any of the `bands` band-sequential planes has a valid sample, else 0.
-pub(crate) fn valid_where(pixels: &Pixels, bands: usize, valid: impl Fn(usize, f64) -> bool) -> Vec<u8> {
+pub(crate) fn valid_where(pixels: &Pixels, bands: usize, valid: impl Fn(usize, f64) -> bool) -> Result<Vec<u8>> {
+    /// Samples that are converted to floats at once.
+    const CHUNK: usize = 1 << 16;
     let count = pixels.as_bytes().len() / pixels.dtype().size();
     let plane = count / bands.max(1);
-    let mut mask = vec![0; plane];
+    let mut mask: Vec<u8> = memory::zeros(plane, MASK)?;
     for band in 0..bands {
-        let samples = pixels.to_f64(band * plane..(band + 1) * plane);
-        for (out, value) in mask.iter_mut().zip(samples) {
-            if valid(band, value) {
-                *out = 255;
+        for (i, out) in mask.chunks_mut(CHUNK).enumerate() {
+            let first = band * plane + i * CHUNK;
+            let samples = pixels.to_f64(first..first + out.len());
+            for (out, value) in out.iter_mut().zip(samples) {
+                if valid(band, value) {
+                    *out = 255;
+                }
             }
         }
     }
-    mask
+    Ok(mask)
 }

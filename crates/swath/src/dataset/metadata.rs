@@ -10,7 +10,6 @@ use swath_tiff::nodata::NoData;
 use swath_tiff::palette::Palette;
 use swath_tiff::pam::{Pam, PamBand};
 use swath_tiff::world_file::GeorefSource;
-use swath_tiff::xml::XmlLimits;
 use swath_tiff::{Fields, Limits, Photometric, ReadAt, Tag};
 
 use crate::dataset::band_color;
@@ -155,7 +154,7 @@ impl ImageMetadata {
         pam: Option<&Pam>,
         limits: &Limits,
     ) {
-        let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
+        let xml = limits.xml();
         let (kind, bits) = (level.layout.format(), u32::from(level.layout.bits));
         let text = self.tag(fields.text(Tag::GDAL_NODATA));
         let beside = pam.and_then(|pam| pam.band(1)).and_then(|band| band.no_data(kind, bits));

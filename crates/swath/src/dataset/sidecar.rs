@@ -7,7 +7,6 @@ use std::sync::Arc;
 use swath_io::Source;
 use swath_tiff::pam::Pam;
 use swath_tiff::world_file::{GeorefSource, TabFile};
-use swath_tiff::xml::XmlLimits;
 use swath_tiff::{Header, Ifd, Limits, read_chain, world_file};
 
 use crate::error::{Error, Result};
@@ -43,7 +42,7 @@ pub(crate) struct Sidecars {
 impl Sidecars {
     /// Looks for sidecar files of `source`.
     pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Sidecars {
-        let xml = XmlLimits { bytes: limits.max_xml_bytes, ..XmlLimits::default() };
+        let xml = limits.xml();
         let mut unreadable = Vec::new();
         let mut directories = |suffix: &str| {
             directories(source, suffix, limits).unwrap_or_else(|error| {
@@ -102,6 +101,10 @@ fn directories(source: &dyn Source, suffix: &str, limits: &Limits) -> Result<Vec
     let chain = Header::read(sibling.as_ref())
         .and_then(|header| read_chain(sibling.as_ref(), header, limits))
         .map_err(|cause| Error::Container { file: sibling.name(), cause })?;
+    // A pyramid or mask that is only a part of what was written is not used.
+    if let Some(cause) = chain.broken.and_then(Arc::into_inner) {
+        return Err(Error::Container { file: sibling.name(), cause });
+    }
     Ok(chain.links.into_iter().map(|link| (Arc::clone(&sibling), link.ifd)).collect())
 }
 

@@ -6,10 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use swath_codec::place::{Every, copy};
-use swath_codec::{Decompressed, Extent, GroupBlock, RowAccess, Scratch};
+use swath_codec::{Decompressed, GroupBlock, RowAccess, Scratch};
 use swath_io::{Batch, Span};
 
 use crate::error::{BlockName, Error, Result};
+use crate::memory;
 use crate::read::cache::BlockCache;
 use crate::read::color::Conversion;
 use crate::read::output_splitter::{Job, OutputSplitter};
@@ -52,10 +53,10 @@ pub(crate) fn execute(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport>
 fn execute_converted(plan: &ReadPlan<'_>, conversion: &Conversion, out: &mut [u8]) -> Result<ReadReport> {
     let stored = plan.of_stored_samples()?;
     let samples = stored.bands().len();
-    let mut raw = vec![0; stored.selection.samples];
+    let mut raw = memory::zeros(stored.selection.samples, "the stored samples of this read")?;
     let report = execute_stored(&stored, &mut raw)?;
     let bands = conversion.bands();
-    let mut converted = vec![0; raw.len() / samples * bands];
+    let mut converted = memory::zeros(raw.len() / samples * bands, "the converted colours of this read")?;
     conversion.convert(samples, &raw, &mut converted);
     let wanted = plan.bands();
     let plane = out.len() / wanted.len().max(1);
@@ -69,8 +70,17 @@ fn execute_converted(plan: &ReadPlan<'_>, conversion: &Conversion, out: &mut [u8
     Ok(report)
 }
 
-/// Reads samples in the form in which they are stored.
+/// Reads samples in the form in which they are stored. If the system does not have the memory for all threads, one thread
+/// reads everything.
 fn execute_stored(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
+    let threads = plan.request.threads.unwrap_or_else(default_threads);
+    match execute_with(plan, threads, out) {
+        Err(error) if error.is_out_of_memory() && threads > 1 => execute_with(plan, 1, out),
+        outcome => outcome,
+    }
+}
+
+fn execute_with(plan: &ReadPlan<'_>, threads: usize, out: &mut [u8]) -> Result<ReadReport> {
     let start = Instant::now();
     let mut report = ReadReport { device: "cpu", codec: plan.decoder.name, threads: 1, ..ReadReport::default() };
     if out.is_empty() {
@@ -84,13 +94,14 @@ fn execute_stored(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport> {
     let plan = ahead.as_ref().unwrap_or(plan);
 
     let splitter = OutputSplitter::new(out, plan);
-    let share = WorkShare::new(plan, cache, splitter.group_count() as u64);
+    let share = WorkShare::new(plan, cache, splitter.group_count() as u64, threads);
     let reading = Reading {
         plan,
         placement: Placement::new(plan),
         splitter: Mutex::new(splitter),
         batch_jobs: share.batch_jobs,
         group_blocks: share.group_blocks,
+        direct: plan.is_stored_as_output() && cache.is_none() && !plan.source.is_high_latency(),
         cache,
         stop: AtomicBool::new(false),
         failed: AtomicBool::new(false),
@@ -122,8 +133,8 @@ struct WorkShare {
 }
 
 impl WorkShare {
-    /// `groups` is the number of output planes that are filled one after another.
-    fn new(plan: &ReadPlan<'_>, cache: Option<&BlockCache>, groups: u64) -> WorkShare {
+    /// `groups` is the number of output planes that are filled one after another, `threads` the most threads.
+    fn new(plan: &ReadPlan<'_>, cache: Option<&BlockCache>, groups: u64, threads: usize) -> WorkShare {
         let level = plan.level;
         let blocks_per_job = if plan.is_planar() && groups == 1 { plan.bands().len() as u64 } else { 1 };
         let blocks = plan.count(&plan.all_blocks());
@@ -134,7 +145,7 @@ impl WorkShare {
             _ => blocks.saturating_sub(cached).saturating_mul(level.block_bytes()),
         };
         let worth = if plan.decoder.is_copy() { THREAD_BYTES_UNCOMPRESSED } else { THREAD_BYTES };
-        let threads = plan.request.threads.unwrap_or_else(default_threads).clamp(1, (work / worth).max(1) as usize);
+        let threads = threads.clamp(1, (work / worth).max(1) as usize);
         let group_blocks = (GROUP_BYTES / level.block_bytes().max(1)).clamp(1, plan.decoder.group_size() as u64);
         let batch_blocks = (BATCH_BYTES / level.block_bytes().max(1)).max(group_blocks);
         let batch_jobs = batch_blocks.min(BATCH_BLOCKS) / blocks_per_job.max(1);
@@ -153,6 +164,8 @@ struct Reading<'a, 'out> {
     splitter: Mutex<OutputSplitter<'out>>,
     batch_jobs: usize,
     group_blocks: usize,
+    /// Whether the rows of blocks are read straight into the output.
+    direct: bool,
     cache: Option<&'a BlockCache>,
     /// Whether a worker has failed for another reason than a block.
     stop: AtomicBool,
@@ -243,6 +256,12 @@ impl<'out> Reading<'_, 'out> {
     fn do_batch(&self, space: &mut Workspace<'out>, report: &mut ReadReport) -> Result<()> {
         let mut start = Instant::now();
         self.locate(space)?;
+        if self.direct && self.read_directly(space) {
+            report.blocks += space.wanted.len() as u64;
+            report.bytes_decoded += space.spans.iter().map(|span| span.len).sum::<u64>();
+            report.fetch_time += start.elapsed();
+            space.fetched = space.wanted.len();
+        }
         while let Some(next) = space.wanted.get(space.fetched) {
             if self.is_over() && self.is_after_error(next.coord) {
                 break;
@@ -264,13 +283,39 @@ impl<'out> Reading<'_, 'out> {
         Ok(())
     }
 
+    fn is_cancelled(&self) -> bool {
+        self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled)
+    }
+
+    /// Reads uncompressed blocks straight into the output rows. Returns `false` if a block needs more than that or
+    /// cannot be read; the batch is then read as usual, which names the block that fails.
+    fn read_directly(&self, space: &mut Workspace<'out>) -> bool {
+        if self.is_cancelled() {
+            return false;
+        }
+        let Workspace { jobs, wanted, spans, .. } = space;
+        let is_plain = |(request, span): (&BlockRequest, &Span)| request.problem.is_none() && !span.is_sparse();
+        wanted.iter().zip(&*spans).all(is_plain)
+            && wanted.iter().zip(&*spans).all(|(BlockRequest { job, shape, .. }, span)| {
+                let part = self.placement.part_of_rows(&jobs[*job], *shape);
+                let (gap, offset) = ((shape.row_bytes() - part.len()) as u64, span.offset + part.start as u64);
+                let pieces = &mut jobs[*job].pieces;
+                if gap == 0 {
+                    return self.plan.source.read_scattered(offset, 0, pieces).is_ok();
+                }
+                let mut rows: Vec<&mut [u8]> =
+                    pieces.iter_mut().flat_map(|piece| piece.chunks_exact_mut(part.len())).collect();
+                self.plan.source.read_scattered(offset, gap, &mut rows).is_ok()
+            })
+    }
+
     /// Decodes and places the blocks that the batch holds.
     fn decode_fetched(&self, space: &mut Workspace<'out>, report: &mut ReadReport) -> Result<()> {
         let mut next = space.first;
         while next < space.fetched {
             let end = self.decompress_group(space, next);
             for i in next..end {
-                if self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                if self.is_cancelled() {
                     return Err(Error::Cancelled);
                 }
                 if self.is_after_error(space.wanted[i].coord) {
@@ -282,6 +327,8 @@ impl<'out> Reading<'_, 'out> {
                 };
                 match result {
                     Ok(()) => {}
+                    // Too little memory says nothing about the block, so it is never a reason to fill it.
+                    Err(error) if error.is_out_of_memory() => return Err(error),
                     Err(error) if self.plan.request.on_corrupt == OnCorrupt::Fill => {
                         let name = self.name(space, i);
                         self.fill(space, i);
@@ -325,15 +372,15 @@ impl<'out> Reading<'_, 'out> {
         }
         let Workspace { wanted, spans, first, fetched, batch, scratch, group, .. } = space;
         let gains = |&i: &usize| {
-            let BlockRequest { problem, kept, extent, shape, .. } = &wanted[i];
+            let BlockRequest { problem, kept, .. } = &wanted[i];
             let is_stored = problem.is_none() && kept.is_none() && !spans[i].is_sparse();
-            is_stored && *extent == Extent::Whole && self.plan.decoder.gains(batch.get(i - *first), *shape)
+            is_stored && self.plan.decoder.gains(batch.get(i - *first), self.plan.level.block_bytes() as usize)
         };
         group.resize_with(self.group_blocks, Default::default);
         let end = (from..*fetched).filter(gains).nth(self.group_blocks - 1).map_or(*fetched, |last| last + 1);
         let blocks = group.iter_mut().zip((from..end).filter(gains)).map(|((index, block), i)| {
             *index = i;
-            (batch.get(i - *first), wanted[i].shape, block)
+            (batch.get(i - *first), wanted[i].shape, wanted[i].extent, block)
         });
         self.plan.decoder.decompress_group(blocks, scratch);
         end
@@ -425,7 +472,7 @@ impl<'out> Reading<'_, 'out> {
                     self.plan.decoder.decompress(batch.get_mut(i - *first), shape, wanted[i].extent, block, scratch)
                 }
             };
-            let rows = BlockRows::Decompressed(bytes.map_err(failed)?, undo);
+            let rows = BlockRows::new(bytes.map_err(failed)?, undo);
             self.placement.place(&mut jobs[job], band, (shape, first_row), rows, row).map_err(failed)?;
         }
         report.blocks += 1;

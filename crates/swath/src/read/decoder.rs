@@ -131,9 +131,18 @@ fn old_jpeg<R: ReadAt + ?Sized>(level: &Level, fields: &Fields<'_, R>) -> OldJpe
     let next_block = spans.iter().map(|span| span.offset).filter(|&offset| offset > start).min();
     let announced = first(Tag::JPEG_INTERCHANGE_FORMAT_LENGTH);
     let len = if announced > 0 { announced } else { next_block.unwrap_or(source.size()).saturating_sub(start) };
+    let several_blocks = level.layout.grid.count().is_some_and(|count| count > 1);
+    let quant_tables: Vec<Vec<u8>> = tables(Tag::JPEG_Q_TABLES, 64);
+    // Without tags for the header, the first block begins with it.
+    let in_first_block = || spans.first().filter(|_| several_blocks && quant_tables.is_empty());
+    let interchange = match start {
+        0 => in_first_block().and_then(|span| bytes(span.offset, span.len.min(MAX_TABLES))),
+        _ => bytes(start, len.min(MAX_TABLES)),
+    };
     OldJpeg {
-        interchange: (start > 0).then(|| bytes(start, len.min(MAX_TABLES))).flatten(),
-        quant_tables: tables(Tag::JPEG_Q_TABLES, 64),
+        interchange,
+        quant_tables,
+        several_blocks,
         dc_tables: tables(Tag::JPEG_DC_TABLES, 16 + 256),
         ac_tables: tables(Tag::JPEG_AC_TABLES, 16 + 256),
         restart_interval: first(Tag::JPEG_RESTART_INTERVAL) as u16,

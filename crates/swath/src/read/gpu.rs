@@ -10,6 +10,7 @@ mod copy_out;
 mod cpu_part;
 mod direct_file;
 mod finish;
+mod first_error;
 mod submit;
 
 use std::collections::VecDeque;
@@ -27,7 +28,7 @@ use swath_io::Span;
 use crate::error::{Error, Result};
 use crate::fallback::read::{Alternatives, Decision, Setback, Step};
 use crate::fallback::stage;
-use crate::read::plan::{BlockRect, BlockRequest, ReadPlan};
+use crate::read::plan::{BlockCoord, BlockRect, BlockRequest, ReadPlan};
 use crate::read::request::{Cancel, Layout, Progress};
 use crate::report::{DeviceReport, ReadReport};
 
@@ -97,6 +98,8 @@ struct Reading<'a> {
     file: Option<Arc<DeviceFile>>,
     report: ReadReport,
     device: DeviceReport,
+    /// The error of a corrupt block and its position. Of several errors, the first in file order is kept.
+    first_error: Option<(BlockCoord, Error)>,
     /// Blocks done, and blocks in all.
     done: u64,
     total: u64,
@@ -106,7 +109,16 @@ impl<'a> Reading<'a> {
     fn new(plan: &'a ReadPlan<'a>, gpu: &'a Gpu) -> Reading<'a> {
         let report =
             ReadReport { device: gpu.info().api.name(), codec: plan.decoder.name, threads: 1, ..ReadReport::default() };
-        Reading { plan, gpu, file: None, report, device: DeviceReport::begin(gpu), done: 0, total: 0 }
+        Reading {
+            plan,
+            gpu,
+            file: None,
+            report,
+            device: DeviceReport::begin(gpu),
+            first_error: None,
+            done: 0,
+            total: 0,
+        }
     }
 
     fn run(mut self, mut sink: Sink<'_>) -> Result<ReadReport> {
@@ -213,6 +225,7 @@ impl<'a> Reading<'a> {
             if self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
                 return Err(Error::Cancelled);
             }
+            let Some(rect) = self.before_error(rect) else { continue };
             if !decoding.has_room() {
                 self.finish_oldest(&mut decoding, &mut queue, sink)?;
             }
@@ -244,7 +257,7 @@ impl<'a> Reading<'a> {
             }
         }
         self.report.working_bytes += decoding.host_bytes() as u64;
-        Ok(())
+        self.first_error.take().map_or(Ok(()), |(_, error)| Err(error))
     }
 
     /// A batch did not fit in the device's memory, and none is in flight: it is put back in halves, or to be decoded with less memory.

@@ -43,9 +43,30 @@ impl Job<'_> {
     /// Returns the output of row `at` of the job in plane `plane` of its group.
     pub(crate) fn row(&mut self, plane: usize, at: usize) -> &mut [u8] {
         let row = plane * (self.rows.end - self.rows.start) as usize + at;
+        if self.rows_per_piece == 1 {
+            // Nearly all tiles. The divisions below take longer than the copy of a short row.
+            return self.pieces[row];
+        }
         let piece = &mut *self.pieces[row / self.rows_per_piece];
         let len = piece.len() / self.rows_per_piece;
         &mut piece[row % self.rows_per_piece * len..][..len]
+    }
+}
+
+impl<'a> Job<'a> {
+    /// Returns the output of row `at` of the job in each of the 4 planes of its group.
+    pub(crate) fn rows_of_four(&mut self, at: usize) -> [&mut [u8]; 4] {
+        let (rows, rows_per_piece) = ((self.rows.end - self.rows.start) as usize, self.rows_per_piece);
+        // The rows of each plane are whole pieces, because a piece has one row or all rows of a plane.
+        let pieces_per_plane = rows / rows_per_piece;
+        let mut planes = self.pieces.chunks_exact_mut(pieces_per_plane.max(1));
+        std::array::from_fn(|_| {
+            let Some(piece) = planes.next().and_then(|plane| plane.get_mut(at / rows_per_piece)) else {
+                return &mut [][..];
+            };
+            let len = piece.len() / rows_per_piece;
+            &mut piece[at % rows_per_piece * len..][..len]
+        })
     }
 }
 

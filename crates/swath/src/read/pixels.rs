@@ -4,6 +4,8 @@ use swath_codec::DType;
 use swath_tiff::SampleFormat;
 use swath_tiff::nodata::NoData;
 
+use crate::error::Result;
+use crate::memory;
 use crate::nodata::is_nodata::{NodataTest, with_number};
 
 /// A Rust type that samples can be read into.
@@ -36,10 +38,14 @@ macro_rules! sample_types {
 
         impl Pixels {
             /// `count` samples of value 0.
-            pub fn zeroed(dtype: DType, count: usize) -> Pixels {
-                match dtype {
-                    $(DType::$variant => Pixels::$variant(bytemuck::zeroed_vec(count)),)*
-                }
+            ///
+            /// # Errors
+            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the system does not have the memory.
+            pub fn zeroed(dtype: DType, count: usize) -> Result<Pixels> {
+                const WHAT: &str = "the pixels of this read";
+                Ok(match dtype {
+                    $(DType::$variant => Pixels::$variant(memory::zeros(count, WHAT)?),)*
+                })
             }
 
             /// The type of the samples.
@@ -112,14 +118,14 @@ impl Pixels {
     /// 255 where any of `bands` band-sequential planes is not nodata.
     ///
     /// [`NodataTest`] says what is nodata. Of complex samples the real part counts, and NaN is nodata only if nodata is.
-    pub(crate) fn valid_mask(&self, bands: usize, nodata: NoData) -> Vec<u8> {
-        fn fill<T: Copy>(samples: &[T], bands: usize, valid: impl Fn(T) -> bool) -> Vec<u8> {
+    pub(crate) fn valid_mask(&self, bands: usize, nodata: NoData) -> Result<Vec<u8>> {
+        fn fill<T: Copy>(samples: &[T], bands: usize, valid: impl Fn(T) -> bool) -> Result<Vec<u8>> {
             let plane = samples.len() / bands.max(1);
-            let mut mask = vec![0; plane];
+            let mut mask: Vec<u8> = memory::zeros(plane, "the pixels of this mask")?;
             for band in samples.chunks_exact(plane.max(1)) {
                 mask.iter_mut().zip(band).for_each(|(out, &sample)| *out |= if valid(sample) { 255 } else { 0 });
             }
-            mask
+            Ok(mask)
         }
         let bytes = self.as_bytes();
         with_number!(self.dtype(), T => {
@@ -158,22 +164,22 @@ mod tests {
     #[test]
     fn nan_is_nodata_only_where_nodata_is_nan() {
         let pixels = Pixels::F32(vec![f32::NAN, -9999.0, 1.0]);
-        assert_eq!(pixels.valid_mask(1, NoData::Float(-9999.0)), [255, 0, 255]);
-        assert_eq!(pixels.valid_mask(1, NoData::Float(f64::NAN)), [0, 255, 255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(-9999.0)).unwrap(), [255, 0, 255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(f64::NAN)).unwrap(), [0, 255, 255]);
     }
 
     #[test]
     fn nodata_that_went_through_single_precision_is_still_found_in_doubles() {
         let pixels = Pixels::F64(vec![f64::from(0.1_f32), 0.1001, f64::NEG_INFINITY]);
-        assert_eq!(pixels.valid_mask(1, NoData::Float(0.1)), [0, 255, 255]);
-        assert_eq!(pixels.valid_mask(1, NoData::Float(f64::NEG_INFINITY)), [255, 255, 0]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(0.1)).unwrap(), [0, 255, 255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(f64::NEG_INFINITY)).unwrap(), [255, 255, 0]);
     }
 
     #[test]
     fn wide_integers_differ_in_the_last_bit() {
         let pixels = Pixels::I64(vec![(1 << 53) + 1, 1 << 53]);
-        assert_eq!(pixels.valid_mask(1, NoData::Int((1 << 53) + 1)), [0, 255]);
-        assert_eq!(pixels.valid_mask(2, NoData::Int((1 << 53) + 1)), [255]);
-        assert_eq!(pixels.valid_mask(1, NoData::Float(0.5)), [255, 255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Int((1 << 53) + 1)).unwrap(), [0, 255]);
+        assert_eq!(pixels.valid_mask(2, NoData::Int((1 << 53) + 1)).unwrap(), [255]);
+        assert_eq!(pixels.valid_mask(1, NoData::Float(0.5)).unwrap(), [255, 255]);
     }
 }

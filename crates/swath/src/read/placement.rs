@@ -1,6 +1,8 @@
 //! Copies decoded blocks to the caller's rows.
 
-use swath_codec::place::{Every, copy};
+use std::ops::Range;
+
+use swath_codec::place::{Every, copy, split};
 use swath_codec::sample::{is_packed, unpack_row};
 use swath_codec::{Result, RowUndo, Shape};
 
@@ -15,6 +17,13 @@ pub(crate) enum BlockRows<'a> {
     /// Decompressed rows. Each is converted to native samples just before it is copied, while it is in the
     /// processor's cache.
     Decompressed(&'a mut [u8], RowUndo),
+}
+
+impl<'a> BlockRows<'a> {
+    /// Returns the rows of a decompressed block.
+    pub(crate) fn new(bytes: &'a mut [u8], undo: RowUndo) -> BlockRows<'a> {
+        if undo.is_nothing() { BlockRows::Native(bytes) } else { BlockRows::Decompressed(bytes, undo) }
+    }
 }
 
 /// Memory for one row, reused for every row of a thread.
@@ -36,6 +45,8 @@ impl RowScratch {
 pub(crate) struct Placement {
     pub(crate) layout: Layout,
     bands: Vec<usize>,
+    /// Whether the requested bands are all bands of a pixel in their order.
+    in_order: bool,
     planar: bool,
     sample_bytes: usize,
     block_width: u64,
@@ -49,11 +60,19 @@ impl Placement {
         Placement {
             layout: plan.layout,
             bands: plan.bands().to_vec(),
+            in_order: plan.bands().iter().copied().eq(0..shape.samples),
             planar: plan.is_planar(),
             sample_bytes: level.dtype.size(),
             block_width: level.blocks.grid.block_width,
             packed: is_packed(shape.format, shape.bits),
         }
+    }
+
+    /// Returns the bytes of each row of a block that the job needs, with samples in their form in memory.
+    pub(crate) fn part_of_rows(&self, job: &Job<'_>, shape: Shape) -> Range<usize> {
+        let left = job.col * self.block_width;
+        let pixel_bytes = shape.samples * self.sample_bytes;
+        (job.cols.start - left) as usize * pixel_bytes..(job.cols.end - left) as usize * pixel_bytes
     }
 
     /// Places the rows of a block. `rows` holds the rows of `shape`; the first of them is image row `first_row`.
@@ -65,9 +84,7 @@ impl Placement {
         mut rows: BlockRows<'_>,
         scratch: &mut RowScratch,
     ) -> Result<()> {
-        let skip = (job.cols.start - job.col * self.block_width) as usize;
-        let count = (job.cols.end - job.cols.start) as usize;
-        let pixel_bytes = shape.samples * self.sample_bytes;
+        let part = self.part_of_rows(job, shape);
         let row_bytes = shape.row_bytes();
         let RowScratch { native, unpacked } = scratch;
         for (at, image_row) in job.rows.clone().enumerate() {
@@ -77,11 +94,11 @@ impl Placement {
                 BlockRows::Decompressed(bytes, undo) => undo.row(&mut bytes[start..start + row_bytes], native),
             };
             let samples = if self.packed {
-                unpacked.resize((skip + count) * pixel_bytes, 0);
+                unpacked.resize(part.end, 0);
                 unpack_row(shape, stored, unpacked)?;
-                &unpacked[skip * pixel_bytes..]
+                &unpacked[part.start..]
             } else {
-                &stored[skip * pixel_bytes..(skip + count) * pixel_bytes]
+                &stored[part.clone()]
             };
             self.place_row(job, at, band, shape.samples, samples);
         }
@@ -97,12 +114,15 @@ impl Placement {
             (true, Layout::BandsLast) => {
                 copy(size, row, Every::SAMPLE, job.row(0, at), Every::nth(band, self.bands.len()))
             }
+            (false, Layout::BandsFirst) if self.in_order && samples == 4 => {
+                split(size, row, &mut job.rows_of_four(at));
+            }
             (false, Layout::BandsFirst) => {
                 for (i, &from) in self.bands.iter().enumerate() {
                     copy(size, row, Every::nth(from, samples), job.row(i, at), Every::SAMPLE);
                 }
             }
-            (false, Layout::BandsLast) if self.bands.iter().copied().eq(0..samples) => {
+            (false, Layout::BandsLast) if self.in_order => {
                 job.row(0, at).copy_from_slice(row);
             }
             (false, Layout::BandsLast) => {

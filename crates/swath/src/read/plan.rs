@@ -64,6 +64,26 @@ impl Selection {
         }
         Ok(Selection { window, bands, samples: samples as usize })
     }
+
+    /// Checks the size of the rows of one block that are decoded at once.
+    fn check_block_memory(&self, level: &Level, access: RowAccess, limits: &Limits) -> Result<()> {
+        let grid = &level.blocks.grid;
+        let block_rows = grid.block_rows(&self.window);
+        let rows = match access {
+            RowAccess::Any => return Ok(()),
+            // Only the rows above the end of the window are decoded.
+            RowAccess::Prefix if block_rows.end - block_rows.start == 1 => {
+                self.window.rows().end - block_rows.start * grid.block_height
+            }
+            RowAccess::Prefix | RowAccess::All => grid.block_height,
+        };
+        let value = rows.saturating_mul(level.shape(1).row_bytes() as u64);
+        if value > limits.max_block_memory {
+            let (what, name) = ("the decoded bytes of one block", "max_block_memory");
+            return Err(Error::Limit { file: level.file.clone(), what, name, value, limit: limits.max_block_memory });
+        }
+        Ok(())
+    }
 }
 
 /// A read with all decisions made.
@@ -87,12 +107,14 @@ impl<'a> ReadPlan<'a> {
     pub(crate) fn new(level: &'a Level, request: &'a ReadRequest<'a>, limits: &'a Limits) -> Result<ReadPlan<'a>> {
         let limits = request.limits.as_ref().unwrap_or(limits);
         let selection = Selection::new(level, request, limits)?;
+        let decoder = level.decoder(limits)?;
+        selection.check_block_memory(level, decoder.row_access(), limits)?;
         Ok(ReadPlan {
             level,
             source: Arc::clone(&level.source),
             selection,
             layout: request.layout,
-            decoder: Arc::new(level.decoder(limits)?),
+            decoder: Arc::new(decoder),
             limits,
             progress: request.progress,
             request,
@@ -143,6 +165,19 @@ impl<'a> ReadPlan<'a> {
     /// Whether each block holds only one band.
     pub(crate) fn is_planar(&self) -> bool {
         self.level.blocks.grid.planes > 1
+    }
+
+    /// Whether a row of a block is stored exactly as it is in the output: uncompressed, in the byte order of this
+    /// machine, with the same samples in the same order.
+    pub(crate) fn is_stored_as_output(&self) -> bool {
+        let samples = self.level.shape(1).samples;
+        let same_samples = match self.layout {
+            _ if self.bands().len() == 1 => samples == 1,
+            Layout::BandsFirst if self.is_planar() => true,
+            Layout::BandsFirst => false,
+            Layout::BandsLast => self.bands().iter().copied().eq(0..samples),
+        };
+        same_samples && self.decoder.stores_native_samples(self.level.shape(1))
     }
 
     /// Whether the CPU executor visits the blocks in file order. It visits the blocks at one position of a planar

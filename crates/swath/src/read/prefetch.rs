@@ -5,6 +5,7 @@ use std::sync::Arc;
 use swath_codec::RowAccess;
 use swath_io::Fetch;
 
+use crate::memory;
 use crate::read::cache::BlockCache;
 use crate::read::plan::ReadPlan;
 use crate::read::prefetched_source::PrefetchedSource;
@@ -15,8 +16,9 @@ const AHEAD_BYTES: u64 = 256 << 20;
 /// The most blocks to request at once.
 const AHEAD_BLOCKS: u64 = 1 << 20;
 
-/// Returns the same plan with its compressed blocks in memory. Returns `None` if that does not help or if the
-/// fetch fails: then each batch fetches its own blocks and reports the block that cannot be read.
+/// Returns the same plan with its compressed blocks in memory. Returns `None` if the source has no high latency, if
+/// fewer than two blocks must be fetched, if the blocks exceed a limit above, or if the fetch fails. Then each batch
+/// fetches its own blocks and reports the block that it cannot read.
 pub(crate) fn fetch<'a>(plan: &ReadPlan<'a>, cache: Option<&BlockCache>) -> Option<ReadPlan<'a>> {
     if !plan.source.is_high_latency() {
         return None;
@@ -43,7 +45,7 @@ pub(crate) fn fetch<'a>(plan: &ReadPlan<'a>, cache: Option<&BlockCache>) -> Opti
         return None;
     }
     let fetch = Fetch::plan(&spans).ok()?;
-    let mut bytes = vec![0; fetch.bytes()];
+    let mut bytes = memory::zeros(fetch.bytes(), "the compressed blocks of this read").ok()?;
     plan.source.fetch_into(&fetch, &mut bytes).ok()?;
     // The reads include small gaps between blocks, which the batches read too.
     let reads: Vec<_> = fetch.reads().map(|(span, _)| span).collect();

@@ -103,6 +103,8 @@ rules! {
         "The lines of the ghost area are KEY=VALUE with keys that are defined.";
     MaskDeclared "mask-declared" Warning [Layout]
         "Only a file with a mask says MASK_INTERLEAVED_WITH_IMAGERY=YES.";
+    IfdChain "ifd-chain" Error [Swath]
+        "The chain of IFDs comes to its end: each link leads to an IFD that was not read before.";
     Readable "readable" Error [Swath]
         "The IFDs of overviews and masks can be read.";
     Tiled "tiled" Error [Gdal, RioCogeo, OgcShall]

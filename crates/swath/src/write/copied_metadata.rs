@@ -147,7 +147,9 @@ fn items(items: &[Item], bands: &[usize]) -> Vec<Item> {
 /// blocks or codec.
 fn other_tags(image: &Image, bands: &[usize]) -> Result<Vec<(Tag, Value)>> {
     let level = &image.levels[0];
-    let fields = level.ifd.fields(level.source.as_ref(), &image.limits);
+    // Entries can share one large value.
+    let limits = image.limits.metered();
+    let fields = level.ifd.fields(level.source.as_ref(), &limits);
     // Profiles, inks and dot ranges describe the stored colours, not the converted ones.
     let of_colors =
         |tag: Tag| level.conversion.is_some() && matches!(tag, Tag::ICC_PROFILE | Tag(333 | 334 | 336 | 337));

@@ -1,5 +1,6 @@
 //! Encodes rows of pixels as a batch of compressed blocks.
 
+use std::io::IoSlice;
 use std::ops::Range;
 
 use swath_codec::place::{Every, copy};
@@ -143,6 +144,36 @@ impl WritePlan {
         Ok(())
     }
 
+    /// Whether every block of a run is a part of its rows without any change, so that
+    /// [`parts`](WritePlan::parts) returns its stored form.
+    pub(crate) fn is_in_rows(&self, run: &Run) -> bool {
+        /// Shorter rows of a block are gathered faster by a copy than by the system.
+        const SHORTEST_PART: usize = 1024;
+        let grid = &self.levels[run.level].grid;
+        let shape = self.block_shape(run.level, grid.decoded_height(run.row));
+        let is_whole = |col: u64| {
+            let area = BlockArea::new(self, run, col);
+            area.cols.len() == shape.width
+                && area.rows.end - area.rows.start == shape.height as u64
+                && area.pick.is_none()
+                && shape.bits == area.sample * 8
+        };
+        self.encoder.stores_samples()
+            && !self.is_cog()
+            && run.what == What::Image
+            && shape.row_bytes() >= SHORTEST_PART
+            && run.cols.clone().all(is_whole)
+    }
+
+    /// Returns the stored form of a block of a run that [`is_in_rows`](WritePlan::is_in_rows), and its index
+    /// in the block table. A block that is not stored has no parts.
+    pub(crate) fn parts<'a>(&self, run: &Run, col: u64, rows: &RowsView<'a>) -> (u64, Vec<IoSlice<'a>>) {
+        let area = BlockArea::new(self, run, col);
+        let is_empty = self.options.skip_empty && area.is_all(rows, &self.fill);
+        let index = self.levels[run.level].grid.index(run.plane, run.row, col);
+        (index, if is_empty { Vec::new() } else { area.parts(rows) })
+    }
+
     /// Compresses the blocks of a run that a device has extracted and predicted, and appends them to
     /// `encoded`.
     pub(crate) fn compress_run(
@@ -183,9 +214,10 @@ impl WritePlan {
                 };
                 self.append_with(index, false, encoded, take_over)
             } else {
-                scratch.block.resize(scratch.block.len().max(shape.len()), 0);
-                scratch.block[..shape.len()].copy_from_slice(tile);
-                self.append(&encoder, shape, index, false, scratch, encoded)
+                grow(&mut scratch.block, shape.len()).and_then(|()| {
+                    scratch.block[..shape.len()].copy_from_slice(tile);
+                    self.append(&encoder, shape, index, false, scratch, encoded)
+                })
             }
             .map_err(|cause| Error::Encode { block: self.name(run, col, false), cause })?;
         }
@@ -282,6 +314,15 @@ impl WritePlan {
     }
 }
 
+/// Makes the buffer of a block at least `len` bytes long.
+fn grow(block: &mut Vec<u8>, len: usize) -> swath_codec::Result<()> {
+    let more = len.saturating_sub(block.len());
+    let failed = |_| swath_codec::Error::OutOfMemory { codec: "the encoder", bytes: len as u64 };
+    block.try_reserve_exact(more).map_err(failed)?;
+    block.resize(block.len() + more, 0);
+    Ok(())
+}
+
 /// The part of the rows that becomes one block.
 struct BlockArea {
     rows: Range<u64>,
@@ -328,6 +369,14 @@ impl BlockArea {
         })
     }
 
+    /// Returns the parts of the rows that are the block.
+    fn parts<'a>(&self, rows: &RowsView<'a>) -> Vec<IoSlice<'a>> {
+        if self.cols.len() * self.pixel == rows.row_bytes {
+            return vec![IoSlice::new(rows.samples(self.rows.clone()))];
+        }
+        self.rows.clone().map(|row| IoSlice::new(self.line(rows, row))).collect()
+    }
+
     /// Copies the block to the scratch memory. Outside the image it repeats the last pixel inside: this
     /// compresses best with every codec, and avoids ringing with lossy ones.
     fn block(&self, rows: &RowsView<'_>, shape: Shape, scratch: &mut Scratch) -> swath_codec::Result<()> {
@@ -335,7 +384,7 @@ impl BlockArea {
             return self.block_of_bits(rows, shape, scratch);
         }
         let width = shape.row_bytes();
-        scratch.block.resize(scratch.block.len().max(shape.len()), 0);
+        grow(&mut scratch.block, shape.len())?;
         for (out, row) in scratch.block.chunks_exact_mut(width).zip(self.rows.clone()) {
             self.place(self.line(rows, row), shape.samples * self.sample, out);
         }
@@ -347,7 +396,7 @@ impl BlockArea {
     fn block_of_bits(&self, rows: &RowsView<'_>, shape: Shape, scratch: &mut Scratch) -> swath_codec::Result<()> {
         let Scratch { block, line, .. } = scratch;
         let width = shape.row_bytes();
-        block.resize(block.len().max(shape.len()), 0);
+        grow(block, shape.len())?;
         line.resize(shape.width * shape.samples * self.sample, 0);
         for (out, row) in block.chunks_exact_mut(width).zip(self.rows.clone()) {
             self.place(self.line(rows, row), shape.samples * self.sample, line);

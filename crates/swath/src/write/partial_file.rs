@@ -9,9 +9,10 @@ use crate::error::{Error, Result};
 use crate::write::block_index::BlockIndex;
 use crate::write::commit::{PLAIN_START, lay_out};
 use crate::write::config::WriteConfig;
-use crate::write::encode::EncodedBatch;
+use crate::write::encode::{EncodedBatch, Run};
 use crate::write::plan::WritePlan;
 use crate::write::report::WriteReport;
+use crate::write::rows::RowsView;
 use crate::write::sidecars;
 use crate::write::stream::{Spools, Streamed};
 
@@ -41,15 +42,15 @@ impl WritePlan {
         if !overwrite && path.exists() {
             return Err(Error::Exists { file });
         }
-        if let Some(sidecar) = sidecars::existing(&path).filter(|_| !overwrite) {
+        let new = NewFile::create(&path).map_err(failed)?;
+        if let Some(sidecar) = sidecars::existing(&new).filter(|_| !overwrite) {
             return Err(Error::Exists { file: sidecar.display().to_string() });
         }
-        let new = NewFile::create(&path).map_err(failed)?;
         // The blocks of the full resolution go to the new file immediately. In a plain file this is their
         // final position; in a COG the file system later inserts the overviews before them.
         let start = if self.is_cog() { 0 } else { PLAIN_START };
         let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
-        let overviews = Spool::in_file(scratch_file(folder_of(&path)).map_err(failed)?, 0, false);
+        let overviews = Spool::in_file(scratch_file(folder_of(new.target())).map_err(failed)?, 0, false);
         let spools = Spools { full, overviews };
         Ok(PartialFile { plan: self, path, overwrite, new, spools, streamed: Streamed::new(self) })
     }
@@ -79,12 +80,11 @@ impl PartialFile<'_> {
             let mut output: Output<'_, std::io::Sink> = Output::File(self.new.file());
             layout.write(&mut self.spools, &mut output).map_err(failed)?;
         }
-        self.new.publish(self.overwrite).map_err(|error| match error.kind() {
+        let published = sidecars::publish(self.new, &self.plan.options.metadata, self.overwrite);
+        published.map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::Exists { file: file.clone() },
             _ => failed(error),
         })?;
-        sidecars::replace(&self.path, &self.plan.options.metadata, self.overwrite)
-            .map_err(|source| Error::Write { file: format!("the sidecars of {file}"), cause: source })?;
         self.streamed.report.committed(&layout, start);
         Ok(self.streamed.report)
     }
@@ -108,6 +108,31 @@ impl Spools {
             report.blocks += 1;
             report.sparse_blocks += u64::from(block.len == 0);
             report.bytes_encoded += block.len as u64;
+        }
+        report.append_time += start.elapsed();
+        Ok(())
+    }
+
+    /// Appends the blocks of a run that are parts of its rows, and records their positions.
+    pub(crate) fn append_rows(
+        &mut self,
+        plan: &WritePlan,
+        run: &Run,
+        rows: &RowsView<'_>,
+        index: &mut BlockIndex,
+        report: &mut WriteReport,
+    ) -> Result<()> {
+        let start = Instant::now();
+        let spool = if run.level == 0 { &mut self.full } else { &mut self.overviews };
+        for col in run.cols.clone() {
+            let (block, mut parts) = plan.parts(run, col, rows);
+            let len = parts.iter().map(|part| part.len() as u64).sum();
+            let written = spool.append_parts(&mut parts);
+            let offset = written.map_err(|cause| Error::Write { file: "the spool".into(), cause })?;
+            index.place(run.level, false, block, Span { offset, len })?;
+            report.blocks += 1;
+            report.sparse_blocks += u64::from(len == 0);
+            report.bytes_encoded += len;
         }
         report.append_time += start.elapsed();
         Ok(())

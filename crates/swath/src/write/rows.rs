@@ -120,11 +120,9 @@ impl<'a> RowsView<'a> {
 fn grow(buffer: &mut Vec<u8>, rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = rows.saturating_mul(row_bytes as u64);
     if bytes > buffer.len() as u64 {
-        // `try_reserve` reports a failed allocation; `vec!` would end the process.
         *buffer = Vec::new();
         let len = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Vec::<u8>::new().try_reserve_exact(len).map_err(|_| Error::Memory { rows, bytes })?;
-        *buffer = vec![0; len];
+        *buffer = bytemuck::allocation::try_zeroed_vec(len).map_err(|()| Error::Memory { rows, bytes })?;
     }
     Ok(())
 }

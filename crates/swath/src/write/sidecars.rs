@@ -1,8 +1,7 @@
 //! The sidecar files of a written file: metadata without a tag goes to `.aux.xml`, where GDAL looks for it.
 
-use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use swath_io::NewFile;
 use swath_tiff::pam::{self, Pam, PamBand, Srs};
@@ -33,32 +32,24 @@ fn leftovers(about: &ImageMetadata) -> Option<Pam> {
 
 /// The suffixes of the sidecar files that readers look for.
 const SIDECARS: [&str; 3] = [".aux.xml", ".ovr", ".msk"];
+const AUX_XML: &str = ".aux.xml";
 
 /// Returns a sidecar file that exists. Readers would treat it as a part of the new file.
-pub(super) fn existing(path: &Path) -> Option<PathBuf> {
-    SIDECARS.iter().map(|suffix| beside(path, suffix)).find(|sidecar| sidecar.exists())
+pub(super) fn existing(new: &NewFile) -> Option<PathBuf> {
+    new.sidecar_paths(&SIDECARS).into_iter().find(|sidecar| sidecar.exists())
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name: OsString = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-/// Removes the sidecar files of a replaced file, which readers would treat as a part of the new one, and
-/// writes the new `.aux.xml`.
-pub(super) fn replace(path: &Path, about: &ImageMetadata, overwrite: bool) -> std::io::Result<()> {
-    if overwrite {
-        for suffix in SIDECARS {
-            match std::fs::remove_file(beside(path, suffix)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-                // Most files have no sidecars.
-                _ => {}
-            }
+/// Publishes a file with its new `.aux.xml`, if it has one, and removes the sidecar files of the file that it
+/// replaces, which readers would treat as a part of the new one.
+pub(super) fn publish(new: NewFile, about: &ImageMetadata, overwrite: bool) -> std::io::Result<()> {
+    let mut fresh = Vec::new();
+    if let Some(pam) = leftovers(about) {
+        fresh.push(new.sidecar(AUX_XML)?);
+        fresh.extend(new.sidecar_of_link(AUX_XML));
+        let text = pam::encode(&pam);
+        for sidecar in &fresh {
+            sidecar.file().write_all(text.as_bytes())?;
         }
     }
-    let Some(pam) = leftovers(about) else { return Ok(()) };
-    let new = NewFile::create(&beside(path, ".aux.xml"))?;
-    new.file().write_all(pam::encode(&pam).as_bytes())?;
-    new.publish(true)
+    new.publish_with_sidecars(overwrite, &SIDECARS, fresh)
 }

@@ -8,6 +8,7 @@ use swath_gpu::{DeviceRaster, Gpu};
 
 use crate::dataset::image::Image;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::read::pixels::Sample;
 use crate::read::plan::Selection;
 use crate::read::request::{Layout, ReadRequest};
@@ -33,6 +34,12 @@ pub trait RowSource: Send {
     /// # Errors
     /// The reason why the source cannot provide the rows. [`Error::Producer`] can hold any error.
     fn read(&mut self, rows: Range<u64>, pixels: &mut [u8], mask: Option<&mut [u8]>) -> Result<()>;
+
+    /// The whole image, if it is in memory in the form of [`read`](RowSource::read). The CPU then encodes the
+    /// rows in place and does not call `read`.
+    fn in_memory(&self) -> Option<InMemory<'_>> {
+        None
+    }
 
     /// The raster of the source, if its pixels are on a device.
     fn on_device(&self) -> Option<&DeviceRaster> {
@@ -62,6 +69,16 @@ pub trait RowSource: Send {
     fn stored(&self, _plan: &WritePlan) -> Option<PassthroughBlocks> {
         None
     }
+}
+
+/// A whole image in memory: pixels interleaved by pixel in native byte order, and a byte per pixel for the
+/// mask, if there is one.
+#[derive(Debug, Clone, Copy)]
+pub struct InMemory<'a> {
+    /// The pixels of all rows.
+    pub pixels: &'a [u8],
+    /// The mask of all rows.
+    pub mask: Option<&'a [u8]>,
 }
 
 /// An array in memory.
@@ -146,6 +163,11 @@ impl RowSource for ArraySource<'_> {
         }
         Ok(())
     }
+
+    fn in_memory(&self) -> Option<InMemory<'_>> {
+        let interleaved = self.layout == Layout::BandsLast || self.bands == 1;
+        interleaved.then_some(InMemory { pixels: self.samples, mask: self.mask })
+    }
 }
 
 /// A raster on a device. If the same device writes it, it is not copied through the host.
@@ -162,7 +184,7 @@ impl RowSource for DeviceRaster {
             return Ok(self.download_rows(0, rows, pixels)?);
         }
         let size = self.dtype().size();
-        let mut plane = vec![0; pixels.len() / self.bands()];
+        let mut plane = memory::zeros(pixels.len() / self.bands(), "the rows of one band")?;
         for band in 0..self.bands() {
             self.download_rows(band, rows.clone(), &mut plane)?;
             copy(size, &plane, Every::SAMPLE, pixels, Every::nth(band, self.bands()));
@@ -193,10 +215,19 @@ impl<'a> ImageSource<'a> {
     /// ignored.
     ///
     /// # Errors
-    /// When the request does not fit the image.
+    /// When the request does not fit the image, and [`Error::Limit`] if it has too many pixels for the size of the file.
     pub fn new(image: &'a Image, request: ReadRequest<'a>) -> Result<Self> {
         let level = image.level(request.level)?;
         let (window, bands) = Selection::window_and_bands(level, &request)?;
+        let limits = request.limits.as_ref().unwrap_or(&image.limits);
+        let (height, width, file_bytes) = (window.height(), window.width(), level.source.size());
+        limits.samples_of_conversion(height, width, bands.len() as u64, file_bytes).map_err(|value| Error::Limit {
+            file: level.file.clone(),
+            what: "pixels times bands of this conversion of a small file",
+            name: "max_pixels",
+            value,
+            limit: limits.max_pixels,
+        })?;
         let request = request.layout(Layout::BandsLast);
         Ok(ImageSource {
             image,

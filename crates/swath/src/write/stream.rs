@@ -8,21 +8,25 @@
 //! The blocks do not depend on the height of the strips, so a streamed file has the same bytes as one that is
 //! written at once.
 
+mod budget;
 mod cpu;
 mod gpu;
 mod strips;
 mod workers;
 
+use std::ops::Range;
 use std::time::Instant;
 
 use swath_gpu::{EncodeJob, Gpu, TileCodec};
 use swath_io::Spool;
 use swath_tiff::{Tag, Value};
 
+use self::budget::Budget;
 use self::workers::Workers;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::fallback::write::{Fallbacks, Unsupported};
+use crate::memory;
 use crate::read::request::{Cancel, Progress, default_threads};
 use crate::report::DeviceReport;
 use crate::write::block_index::BlockIndex;
@@ -95,6 +99,8 @@ pub(crate) fn stream(
     }
     let copied = source.stored(plan);
     let threads = config.threads.unwrap_or_else(default_threads).clamp(1, MAX_THREADS);
+    let buffer_bytes = config.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES);
+    let Budget { threads, strips } = Budget::fit(plan, source, threads, buffer_bytes, memory::is_available);
     let pixels = PixelsOn::of(source, &config.device);
     let mut fallbacks = Fallbacks::new(config.fallback);
     let executor = choose_executor(plan, config, copied.is_some(), pixels, &mut fallbacks)?;
@@ -108,7 +114,7 @@ pub(crate) fn stream(
         fallbacks,
         device_work: DeviceWork::default(),
     };
-    state.run(executor, source, copied.as_ref())?;
+    state.run(executor, source, copied.as_ref(), &strips)?;
     let report = state.finish(source, device_report);
     (report.wall_time, report.threads) = (start.elapsed(), threads);
     streamed.copied_tags = copied.map(|copied| copied.tags);
@@ -188,20 +194,20 @@ impl<'a> WriteState<'a> {
         executor: Executor<'_>,
         source: &mut dyn RowSource,
         copied: Option<&PassthroughBlocks>,
+        strips: &[Range<u64>],
     ) -> Result<()> {
         let plan = self.plan;
-        let strips = strips::of(plan, source, self.config.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES));
         match executor {
             Executor::Cpu => {
                 self.streamed.report.device = "cpu";
                 // Copied blocks need no pixels, unless overviews or statistics are computed from them.
                 let needs_pixels =
                     copied.is_none() || plan.levels.len() > 1 || plan.has_statistics() || plan.has_mask();
-                cpu::run(self, source, &strips, needs_pixels)
+                cpu::run(self, source, strips, needs_pixels)
             }
             Executor::Gpu(gpu, job) => {
                 self.streamed.report.device = gpu.info().api.name();
-                gpu::run(self, gpu, job, source, &strips)
+                gpu::run(self, gpu, job, source, strips)
             }
         }
     }

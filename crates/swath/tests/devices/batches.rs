@@ -67,8 +67,9 @@ pub(crate) fn allocations_uploads_and_waits_do_not_grow_with_the_tiles(subject: 
     }
 }
 
-/// From a budget that is too small for anything to one that is large enough for everything. A budget that is
-/// enough for each block alone is enough for all blocks, in more batches, and the memory never exceeds it.
+/// Raises the budget from one that is too small for any block to one that holds all blocks in one batch. If a budget
+/// is enough to read each block alone, it is enough to read the whole image in several batches. The memory in use
+/// never exceeds the budget.
 pub(crate) fn batches_keep_to_any_budget_that_holds_one_block(subject: &Subject) {
     for (i, compression) in CODECS.into_iter().enumerate() {
         let file = File {

@@ -5,7 +5,7 @@ use swath::tiff::{Builder, ByteOrder, Compression, Tag, Value};
 use swath::{Image, Layout, ReadRequest};
 use swath_codec::predictor::Predictor;
 
-use crate::files::{Cut, Dice, File, open};
+use crate::files::{Cut, Dice, File, compress, open, texture};
 use crate::pixels::CODECS;
 use crate::subject::{Subject, failing, same_pixels};
 
@@ -114,8 +114,11 @@ enum Outcome {
 
 impl Outcome {
     fn of(image: &Image, request: &ReadRequest<'_>) -> Outcome {
-        // With several threads, the first error would vary.
-        match image.read(&request.clone().threads(1)) {
+        Outcome::with_threads(image, request, 1)
+    }
+
+    fn with_threads(image: &Image, request: &ReadRequest<'_>, threads: usize) -> Outcome {
+        match image.read(&request.clone().threads(threads)) {
             Ok(raster) => {
                 let filled = raster.report.filled.iter();
                 let filled = filled.map(|(block, reason)| (block.to_string(), lasting(reason)));
@@ -125,6 +128,13 @@ impl Outcome {
                 Outcome::Pixels { pixels, filled, filled_blocks: raster.report.filled_blocks }
             }
             Err(error) => Outcome::Error(lasting(&error.to_string())),
+        }
+    }
+
+    fn error(&self) -> Option<&str> {
+        match self {
+            Outcome::Pixels { .. } => None,
+            Outcome::Error(error) => Some(error),
         }
     }
 }
@@ -191,5 +201,79 @@ pub(crate) fn failing_source_gives_the_same_error_as_the_cpu(subject: &Subject) 
         let filled =
             same_outcome(subject, "a source that fails", &image, &ReadRequest::new().on_corrupt(OnCorrupt::Fill));
         assert!(matches!(&filled, Outcome::Pixels { filled_blocks: 1.., .. }), "{}", brief(&filled));
+    }
+}
+
+/// Several corrupt blocks: every device and any number of threads name the first in file order, with one batch
+/// and with many, and also if the device leaves blocks to the CPU that are valid.
+pub(crate) fn first_corrupt_block_in_file_order_is_reported(subject: &Subject) {
+    for (round, compression) in [Compression::DEFLATE, Compression::LZW, Compression::ZSTD].into_iter().enumerate() {
+        // A budget for few blocks in a batch. ZSTD needs 128 KiB of working memory for each of two batches.
+        let few = if compression == Compression::ZSTD { 288 << 10 } else { 8 << 10 };
+        for planar in [false, true] {
+            let file = File { width: 70, height: 60, bands: 3, bits: 8, planar, compression, ..File::default() };
+            let (across, plane) = (5, 20);
+            let mut dice = Dice::new(900 + round as u64);
+            for damaged in 0..subject.amount(12, 1) {
+                // The last blocks of the first plane and the first ones of the last, or any.
+                let bad: Vec<usize> = match damaged {
+                    0 if planar => vec![plane - 1, plane, 2 * plane],
+                    0 => vec![plane - 1, 7, 13],
+                    _ => (0..2 + damaged).map(|_| dice.below(file.blocks())).collect(),
+                };
+                let two_frames = dice.below(file.blocks());
+                let image = open(file.build_with(|number, block| {
+                    if bad.contains(&number) {
+                        block.truncate(block.len() / 2);
+                    } else if number == two_frames && compression == Compression::ZSTD {
+                        // The kernel does not decode two frames, the CPU does.
+                        let (first, second) = (texture(1, 100), texture(2, file.block_bytes() - 100));
+                        *block = compress(compression, 3, 16, &first);
+                        block.extend(compress(compression, 3, 16, &second));
+                    }
+                }));
+                for bands in [vec![0, 1, 2], vec![2, 0], vec![1]] {
+                    let planes = if planar { bands.clone() } else { vec![0] };
+                    let read = bad.iter().copied().filter(|number| planes.contains(&(number / plane)));
+                    let first = read.min().map(|number| {
+                        let (row, col) = (number % plane / across, number % across);
+                        let band = if planar { format!(" of band {}", number / plane) } else { String::new() };
+                        format!("tile ({row}, {col}){band}: ")
+                    });
+                    let name = format!("{compression:?}, planar {planar}, {bad:?} of bands {bands:?}");
+                    let request = ReadRequest::new().bands(bands);
+                    names_first_block(subject, &name, &image, (&request, few), first.as_deref());
+                }
+            }
+        }
+    }
+}
+
+/// Reads with several numbers of threads and of batches. `few` is a budget for few blocks in a batch.
+fn names_first_block(
+    subject: &Subject,
+    name: &str,
+    image: &Image,
+    (request, few): (&ReadRequest<'_>, u64),
+    first: Option<&str>,
+) {
+    let is_named = |outcome: &Outcome| match (outcome, first) {
+        (Outcome::Error(error), Some(first)) => error.contains(first),
+        (outcome, first) => matches!(outcome, Outcome::Pixels { .. }) && first.is_none(),
+    };
+    for layout in [Layout::BandsFirst, Layout::BandsLast] {
+        let request = request.clone().layout(layout);
+        for threads in [1, 4] {
+            let on_cpu = Outcome::with_threads(image, &request, threads);
+            assert!(is_named(&on_cpu), "{name}: {threads} threads: {}, not {first:?}", brief(&on_cpu));
+        }
+        for budget in [few, 2 * few, 16 << 20] {
+            let request = request.clone().gpu_memory_budget(budget);
+            let found = same_outcome(subject, name, image, &request);
+            assert!(is_named(&found), "{name}: budget {budget}: {}, not {first:?}", brief(&found));
+            let to_device = image.read_to_device(&request, &subject.gpu).map(drop).map_err(|error| error.to_string());
+            let is_same = to_device.as_ref().err().map(String::as_str).map(lasting) == found.error().map(lasting);
+            assert!(is_same, "{name}: budget {budget}: {to_device:?}, not {}", brief(&found));
+        }
     }
 }

@@ -162,7 +162,8 @@ fn device_is_lost(operations: Vec<Arc<Operation>>) {
     }
 }
 
-/// Faults in calls of nvCOMP, nvJPEG2000 and nvJPEG, in their status of single blocks, and in their queries.
+/// Injects faults into calls of nvCOMP, nvJPEG2000 and nvJPEG, into the status and the size that nvCOMP reports for a
+/// single chunk, and into the queries of these libraries.
 fn decoders_and_encoders_fail(operations: Vec<Arc<Operation>>) {
     for operation in operations {
         // If the query of working memory fails during compression, the encoder uses fewer chunks at a time.

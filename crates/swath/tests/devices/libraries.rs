@@ -1,5 +1,5 @@
-//! NVIDIA's libraries on the simulator: they do the work, the pixels equal the CPU's with every decoder, and
-//! the report is correct.
+//! Tests of NVIDIA's libraries on the simulator: the libraries do the work, every decoder returns the same pixels
+//! as the CPU, and the report is correct.
 
 use swath::device::{CodecBackend, DeviceReport, Storage};
 use swath::tiff::{ByteOrder, Compression};

@@ -77,6 +77,7 @@ macro_rules! engine {
             batches::progress_reaches_its_total,
             batches::reads_at_the_same_time_do_not_mix,
             damage::blocks_outside_the_file_are_named_or_filled,
+            damage::first_corrupt_block_in_file_order_is_reported,
             damage::failing_source_gives_the_same_error_as_the_cpu,
             fallback::codec_without_a_kernel_is_reported_or_refused,
             fallback::samples_without_a_kernel_are_reported_or_refused,

@@ -99,11 +99,22 @@ _now = _Now()
 class Stream:
     """A stream of the current device."""
 
-    def __init__(self) -> None:
-        handle = _pointer()
-        with _Current(_now.device):
-            _check(_driver.cuStreamCreate(ctypes.byref(handle), 1))
+    def __init__(self, ptr: int | None = None) -> None:
+        handle = _pointer(ptr)
+        if ptr is None:
+            with _Current(_now.device):
+                _check(_driver.cuStreamCreate(ctypes.byref(handle), 1))
         self.ptr = handle.value or 0
+
+    @classmethod
+    def null(cls) -> Stream:
+        """The legacy default stream."""
+        return cls(1)
+
+    @classmethod
+    def ptds(cls) -> Stream:
+        """The default stream of the thread."""
+        return cls(2)
 
     def __enter__(self) -> Stream:
         self.before, _now.stream = _now.stream, self.ptr

@@ -75,6 +75,7 @@ functions! {
     upload, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, *const c_void, usize, CUstream);
     download, "cuMemcpyDtoHAsync_v2", (*mut c_void, CUdeviceptr, usize, CUstream);
     copy, "cuMemcpyDtoDAsync_v2", (CUdeviceptr, CUdeviceptr, usize, CUstream);
+    context_synchronize, "cuCtxSynchronize", ();
     stream_create, "cuStreamCreate", (*mut CUstream, c_uint);
     stream_synchronize, "cuStreamSynchronize", (CUstream);
     stream_destroy, "cuStreamDestroy_v2", (CUstream);

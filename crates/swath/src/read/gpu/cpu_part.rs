@@ -111,7 +111,8 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Reads blocks on the CPU and copies their pixels to the output. An error names the corrupt block.
+    /// Reads blocks on the CPU and copies their pixels to the output. The error of a corrupt block is kept until
+    /// all blocks before it were read.
     pub(super) fn read_on_cpu(
         &mut self,
         rect: &BlockRect,
@@ -127,7 +128,10 @@ impl Reading<'_> {
         let part = self.plan.part((rows.clone(), cols.clone()), rect.bands.clone(), layout)?;
         let part = source.map_or_else(|| part.clone(), |source| part.with_source(source));
         let mut pixels = vec![0; part.output_bytes()];
-        let report = cpu::execute(&part, &mut pixels)?;
+        let report = match cpu::execute(&part, &mut pixels) {
+            Ok(report) => report,
+            Err(error) => return self.note_error(rect, error),
+        };
         // These reads run one after another, so the working memory is that of the largest.
         let working_bytes = self.report.working_bytes.max(report.working_bytes);
         self.report.merge(report);

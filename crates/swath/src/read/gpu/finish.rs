@@ -49,6 +49,9 @@ impl Reading<'_> {
         let (Some(mut pending), Some(finished)) = (queue.in_flight.pop_front(), decoding.finish()?) else {
             return Ok(());
         };
+        if self.before_error(pending.rect.clone()).is_none() {
+            return Ok(());
+        }
         if let Sink::Host { out, geometry } = sink {
             self.hand_over(&pending.rect, finished.pixels, out, *geometry);
         }
@@ -153,6 +156,9 @@ impl Reading<'_> {
         let source = self.copy_back(decoding, pending, refused.iter().map(|block| block.index))?;
         let setback = Setback::BlocksRefused { refused: refused.len(), decoded: 0 };
         for RefusedBlock { coord, band, reported, .. } in refused {
+            if self.is_after_error(coord) {
+                continue;
+            }
             let bands = if self.plan.is_planar() { band..band + 1 } else { pending.rect.bands.clone() };
             let rect = BlockRect::single(coord.row, coord.col, bands);
             match reported {

@@ -5,6 +5,8 @@
 //! overview. So each level is one tick behind its parent, and the jobs of a tick do not depend on each other:
 //! encode all block rows that are complete, at every level, and compute the rows of every overview that can
 //! be computed.
+//!
+//! An array in memory needs no buffers for the full resolution: its rows are encoded where they are.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,6 +30,9 @@ pub(super) fn run(
     needs_pixels: bool,
 ) -> Result<()> {
     let plan = state.plan;
+    if needs_pixels && let Some(image) = in_place(plan, source) {
+        return run_strips(state, strips, FullResolution::InPlace(image));
+    }
     std::thread::scope(|scope| {
         let (empty_to, empty) = channel::<(Rows, Range<u64>)>();
         let (full_to, full) = channel::<Result<Rows>>();
@@ -35,19 +40,40 @@ pub(super) fn run(
             .name("swath-source".into())
             .spawn_scoped(scope, move || produce(plan, source, needs_pixels, &empty, &full_to))
             .map_err(|cause| Error::Thread { cause })?;
-        let mut pyramid = Pyramid::new(plan);
-        let last = strips.len() + pyramid.depths.iter().max().copied().unwrap_or(0);
-        let mut supply = Supply { strips: strips.iter(), room: pyramid.schedule.most_kept(0), empty: empty_to, full };
-        supply.ask(std::mem::take(&mut pyramid.next[0]))?;
-        for tick in 0..last {
-            let waiting = Instant::now();
-            pyramid.start_tick(strips.get(tick).cloned(), &mut supply)?;
-            state.streamed.report.source_wait += waiting.elapsed();
-            pyramid.do_tick(state)?;
-            state.note_progress(strips.get(tick).map_or(plan.height(), |strip| strip.end));
-        }
-        Ok(())
+        let room = Schedule::new(&plan.levels).most_kept(0);
+        let mut supply = Supply { strips: strips.iter(), room, empty: empty_to, full };
+        supply.ask(new_rows(plan, 0))?;
+        run_strips(state, strips, FullResolution::Copied(supply))
     })
+}
+
+/// Returns the rows of a source that is in memory in the form in which the file stores them.
+fn in_place<'a>(plan: &WritePlan, source: &'a dyn RowSource) -> Option<RowsView<'a>> {
+    let image = source.in_memory().filter(|_| !plan.changes_pixels())?;
+    let (mask, mask_bytes) =
+        if plan.has_mask() { (Some(image.mask?), plan.levels[0].grid.width as usize) } else { (None, 0) };
+    Some(RowsView { samples: image.pixels, mask, first: 0, row_bytes: plan.row_bytes(0), mask_bytes })
+}
+
+/// Encodes all strips, one tick for each, and then the rows that the overviews are behind.
+fn run_strips(state: &mut WriteState<'_>, strips: &[Range<u64>], mut full: FullResolution<'_>) -> Result<()> {
+    let plan = state.plan;
+    let mut pyramid = Pyramid::new(plan);
+    let last = strips.len() + pyramid.depths.iter().max().copied().unwrap_or(0);
+    for tick in 0..last {
+        let waiting = Instant::now();
+        pyramid.start_tick(strips.get(tick).cloned(), &mut full)?;
+        state.streamed.report.source_wait += waiting.elapsed();
+        pyramid.do_tick(state, &full)?;
+        state.note_progress(strips.get(tick).map_or(plan.height(), |strip| strip.end));
+    }
+    Ok(())
+}
+
+/// Returns an empty buffer for rows of a level.
+fn new_rows(plan: &WritePlan, level: usize) -> Rows {
+    let mask = if plan.has_mask() { plan.levels[level].grid.width as usize } else { 0 };
+    Rows::new(plan.row_bytes(level), mask)
 }
 
 /// The thread of the source: fills each buffer that it receives.
@@ -70,6 +96,14 @@ fn produce(
             return;
         }
     }
+}
+
+/// The rows of the full resolution.
+enum FullResolution<'a> {
+    /// All rows, in the memory of the caller.
+    InPlace(RowsView<'a>),
+    /// Strips that the thread of the source fills.
+    Copied(Supply<'a>),
 }
 
 /// Strips of rows from the thread of the source.
@@ -114,10 +148,7 @@ struct Pyramid<'a> {
 
 impl<'a> Pyramid<'a> {
     fn new(plan: &'a WritePlan) -> Pyramid<'a> {
-        let rows = |level: usize| {
-            let mask = if plan.has_mask() { plan.levels[level].grid.width as usize } else { 0 };
-            Rows::new(plan.row_bytes(level), mask)
-        };
+        let rows = |level: usize| new_rows(plan, level);
         let (schedule, levels) = (Schedule::new(&plan.levels), plan.levels.len());
         let depths = schedule.depths();
         let deepest = depths.iter().max().copied().unwrap_or(0);
@@ -142,10 +173,12 @@ impl<'a> Pyramid<'a> {
     }
 
     /// Moves every level to its next rows. `strip` holds the rows of the full resolution, if there are more.
-    fn start_tick(&mut self, strip: Option<Range<u64>>, supply: &mut Supply<'_>) -> Result<()> {
+    fn start_tick(&mut self, strip: Option<Range<u64>>, full: &mut FullResolution<'_>) -> Result<()> {
         self.steps.pop_back();
         self.steps.push_front(strip.map(|strip| self.schedule.step(strip)));
-        if let Some(keep_from) = self.current_step(0).map(|step| step.keep_from) {
+        if let FullResolution::Copied(supply) = full
+            && let Some(keep_from) = self.current_step(0).map(|step| step.keep_from)
+        {
             let mut rows = supply.next()?;
             rows.carry(&self.current[0], keep_from);
             let spent = std::mem::replace(&mut self.current[0], rows);
@@ -162,9 +195,12 @@ impl<'a> Pyramid<'a> {
     }
 
     /// Encodes the complete block rows, and computes the next rows of the overviews.
-    fn do_tick(&mut self, state: &mut WriteState<'_>) -> Result<()> {
+    fn do_tick(&mut self, state: &mut WriteState<'_>, full: &FullResolution<'_>) -> Result<()> {
         let mut next = std::mem::take(&mut self.next);
-        let views: Vec<RowsView<'_>> = self.current.iter().map(Rows::view).collect();
+        let mut views: Vec<RowsView<'_>> = self.current.iter().map(Rows::view).collect();
+        if let FullResolution::InPlace(image) = full {
+            views[0] = *image;
+        }
         let done = self.jobs(&mut next).and_then(|jobs| state.workers.work(jobs, &views, state.spools, state.streamed));
         self.next = next;
         let report = &mut state.streamed.report;

@@ -5,15 +5,19 @@ use std::ops::Range;
 use crate::write::plan::WritePlan;
 use crate::write::source::RowSource;
 
-/// The largest useful strip in bytes: a larger one does not keep threads busier.
+/// The largest strip in bytes that a source fills.
 const STRIP_BYTES: u64 = 16 << 20;
+/// The same for an array in memory, whose full resolution needs no buffer. Threads are idle at the end of a
+/// strip, so larger strips are faster.
+const STRIP_BYTES_IN_PLACE: u64 = 64 << 20;
 
 /// Returns the strips of an image: whole chunks of the source, at least a row of blocks if the source allows
 /// it, and no larger than useful.
 pub(super) fn of(plan: &WritePlan, source: &dyn RowSource, buffer_bytes: u64) -> Vec<Range<u64>> {
     let (height, row_bytes) = (plan.height(), plan.row_bytes(0) as u64);
     // Two strips and the rows of the overviews are in memory at once: together about four strips.
-    let most = (buffer_bytes / 4).min(STRIP_BYTES) / row_bytes.max(1);
+    let limit = if source.in_memory().is_some() { STRIP_BYTES_IN_PLACE } else { STRIP_BYTES };
+    let most = (buffer_bytes / 4).min(limit) / row_bytes.max(1);
     let most = most.max(plan.levels[0].grid.block_height);
     let chunk_end = |row: u64| source.chunk_end(row).clamp(row + 1, height);
     let mut strips = Vec::new();

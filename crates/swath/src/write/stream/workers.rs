@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use swath_gpu::Tiles;
 
@@ -20,6 +20,10 @@ use crate::write::statistics::{BandStatistics, Partial};
 /// Source bytes of a reduction or of statistics that are worth one job.
 const JOB_BYTES: u64 = 1 << 20;
 
+/// Jobs per thread that may be complete or in progress before an earlier one is appended. It bounds the
+/// memory of blocks that wait to be appended.
+const JOBS_AHEAD: usize = 8;
+
 /// One piece of work for one thread.
 pub(super) enum Job<'a> {
     /// Encodes or copies blocks of the rows in memory.
@@ -35,6 +39,8 @@ pub(super) enum Job<'a> {
 /// The result of a job.
 enum Done {
     Encoded(EncodedBatch),
+    /// The blocks are parts of the rows and are appended from there.
+    InRows(Run),
     Reduced,
     Measured(Vec<Vec<Partial>>),
 }
@@ -124,7 +130,7 @@ impl<'a> Workers<'a> {
     ) -> Result<()> {
         let Workers { context, scratch, partials } = self;
         let count = jobs.len();
-        let queue = JobQueue::new(jobs);
+        let queue = JobQueue::new(jobs, scratch.len() * JOBS_AHEAD);
         let (done_to, done) = channel::<(usize, Result<Done>)>();
         std::thread::scope(|scope| {
             let mut started = 0;
@@ -139,8 +145,8 @@ impl<'a> Workers<'a> {
                 }
             }
             drop(done_to);
-            let mut appender = Appender { context, partials, spools, streamed };
-            appender.append_in_order(count, &done).inspect_err(|_| queue.stop.store(true, Ordering::Relaxed))
+            let mut appender = Appender { context, views, partials, spools, streamed };
+            appender.append_in_order(&queue, &done).inspect_err(|_| queue.stop())
         })
     }
 }
@@ -150,12 +156,24 @@ struct JobQueue<'a> {
     jobs: Vec<Mutex<Option<Job<'a>>>>,
     taken: AtomicUsize,
     stop: AtomicBool,
+    /// The number of jobs whose results are appended.
+    appended: Mutex<usize>,
+    /// Signals a change of `appended` or `stop`.
+    changed: Condvar,
+    /// The number of jobs that may be taken before the first of them is appended.
+    ahead: usize,
 }
 
 impl<'a> JobQueue<'a> {
-    fn new(jobs: Vec<Job<'a>>) -> JobQueue<'a> {
-        let jobs = jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
-        JobQueue { jobs, taken: AtomicUsize::new(0), stop: AtomicBool::new(false) }
+    fn new(jobs: Vec<Job<'a>>, ahead: usize) -> JobQueue<'a> {
+        JobQueue {
+            jobs: jobs.into_iter().map(|job| Mutex::new(Some(job))).collect(),
+            taken: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            appended: Mutex::new(0),
+            changed: Condvar::new(),
+            ahead,
+        }
     }
 
     /// The loop of one thread: runs jobs until none is left or another thread failed.
@@ -166,11 +184,8 @@ impl<'a> JobQueue<'a> {
         scratch: &mut WorkerScratch,
         done_to: &Sender<(usize, Result<Done>)>,
     ) {
-        while !self.stop.load(Ordering::Relaxed) {
-            let at = self.taken.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = self.jobs.get(at) else { return };
-            let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(job) = job else { return };
+        let _on_panic = StopOnPanic(self);
+        while let Some((at, job)) = self.next() {
             let done = if context.cancel.is_some_and(Cancel::is_cancelled) {
                 Err(Error::Cancelled)
             } else {
@@ -181,12 +196,47 @@ impl<'a> JobQueue<'a> {
             }
         }
     }
+
+    /// Takes the next job. Waits until enough earlier jobs are appended.
+    fn next(&self) -> Option<(usize, Job<'a>)> {
+        let at = self.taken.fetch_add(1, Ordering::Relaxed);
+        let job = self.jobs.get(at)?.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let appended = self.appended.lock().unwrap_or_else(PoisonError::into_inner);
+        let must_wait = |appended: &mut usize| at >= *appended + self.ahead && !self.stop.load(Ordering::Relaxed);
+        drop(self.changed.wait_while(appended, must_wait));
+        (!self.stop.load(Ordering::Relaxed)).then_some((at, job))
+    }
+
+    /// Records that the results of `count` jobs are appended.
+    fn note_appended(&self, count: usize) {
+        *self.appended.lock().unwrap_or_else(PoisonError::into_inner) = count;
+        self.changed.notify_all();
+    }
+
+    /// Makes all threads end after their current job.
+    fn stop(&self) {
+        let _appended = self.appended.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stop.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+}
+
+/// Ends the other threads if a thread panics. Otherwise they would wait for its result.
+struct StopOnPanic<'a, 'b>(&'a JobQueue<'b>);
+
+impl Drop for StopOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
 }
 
 impl Context<'_> {
     fn do_job(&self, job: Job<'_>, views: &[RowsView<'_>], scratch: &mut WorkerScratch) -> Result<Done> {
         let plan = self.plan;
         match job {
+            Job::Encode(run) if self.copied.is_none() && plan.is_in_rows(&run) => Ok(Done::InRows(run)),
             Job::Encode(run) => {
                 let (view, mut encoded) = (&views[run.level], self.spare.take(run.level));
                 match self.copied.filter(|_| run.level == 0) {
@@ -213,22 +263,24 @@ impl Context<'_> {
 /// Stores the results of jobs.
 struct Appender<'a, 'b> {
     context: &'a Context<'b>,
+    views: &'a [RowsView<'a>],
     partials: &'a mut [Partial],
     spools: &'a mut Spools,
     streamed: &'a mut Streamed,
 }
 
 impl Appender<'_, '_> {
-    /// Stores the results of `count` jobs in the order of the jobs, each as soon as possible.
-    fn append_in_order(&mut self, count: usize, done: &Receiver<(usize, Result<Done>)>) -> Result<()> {
+    /// Stores the results of the jobs in the order of the jobs, each as soon as possible.
+    fn append_in_order(&mut self, queue: &JobQueue<'_>, done: &Receiver<(usize, Result<Done>)>) -> Result<()> {
         let mut early: Vec<Option<Done>> = Vec::new();
-        early.resize_with(count, || None);
+        early.resize_with(queue.jobs.len(), || None);
         let mut appended = 0;
         for (at, result) in done {
             early[at] = Some(result?);
             while let Some(result) = early.get_mut(appended).and_then(Option::take) {
                 appended += 1;
                 self.store(result)?;
+                queue.note_appended(appended);
             }
         }
         Ok(())
@@ -241,6 +293,10 @@ impl Appender<'_, '_> {
                 for row in rows {
                     self.partials.iter_mut().zip(row).for_each(|(partial, row)| partial.merge(&row));
                 }
+            }
+            Done::InRows(run) => {
+                let Streamed { index, report, .. } = &mut *self.streamed;
+                self.spools.append_rows(self.context.plan, &run, &self.views[run.level], index, report)?;
             }
             Done::Encoded(encoded) => {
                 let Streamed { index, report, .. } = &mut *self.streamed;

@@ -1,0 +1,10 @@
+//! `swath_fuzz::plan` describes the target.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use swath_fuzz::{plan, third_party};
+
+fuzz_target!(
+    init: third_party::ignore_panics(),
+    |data: &[u8]| third_party::contain(plan::run, data)
+);
