@@ -1,7 +1,7 @@
 //! JPEG XL (compression 50002, and 52546 in DNG 1.7).
 //!
-//! jxl-oxide parses each stream, and its limits and errors apply. Most streams are then decoded by jxl-rs, which is
-//! faster, and the others by jxl-oxide.
+//! jxl-oxide parses each stream, and its limits and errors apply. jxl-rs then decodes most lossless
+//! streams, because it is faster, and jxl-oxide the others.
 
 mod single_frame;
 
@@ -311,31 +311,25 @@ mod tests {
         let case = case!("u16", 20, 24, 3, 16, Uint);
         assert_eq!(decoded_by(false, case.stream, case.shape).unwrap(), case.pixels);
         assert_eq!(decoded_by(true, case.stream, case.shape).unwrap(), case.pixels);
-
-        let case = case!("lossy", 37, 27, 3, 8, Uint);
-        let (rs, oxide) = (decoded_by(false, case.stream, case.shape), decoded_by(true, case.stream, case.shape));
-        let differ = rs.unwrap().iter().zip(oxide.unwrap()).filter(|(a, b)| **a != *b).count();
-        assert!(differ < 10, "{differ} of {} samples", case.pixels.len());
     }
 
     #[test]
     fn jxl_rs_accepts_no_damaged_stream_that_jxl_oxide_refuses() {
-        for case in [case!("u16", 20, 24, 3, 16, Uint), case!("lossy", 37, 27, 3, 8, Uint)] {
-            let mut stream = case.stream.to_vec();
-            let (mut accepted, mut refused, mut other) = (0, 0, 0);
-            for bit in 0..stream.len() * 8 {
-                stream[bit / 8] ^= 1 << (bit % 8);
-                if let Some(rs) = decoded_by(false, &stream, case.shape) {
-                    accepted += 1;
-                    match decoded_by(true, &stream, case.shape) {
-                        None => refused += 1,
-                        Some(oxide) => other += usize::from(rs != oxide),
-                    }
-                }
-                stream[bit / 8] ^= 1 << (bit % 8);
+        let case = case!("u16", 20, 24, 3, 16, Uint);
+        let mut stream = case.stream.to_vec();
+        let (mut accepted, mut differ) = (0, 0);
+        for bit in (0..stream.len() * 8).step_by(5) {
+            stream[bit / 8] ^= 1 << (bit % 8);
+            if let Some(rs) = decoded_by(false, &stream, case.shape) {
+                accepted += 1;
+                let oxide = decoded_by(true, &stream, case.shape).expect("jxl-oxide must accept the stream");
+                differ += usize::from(rs != oxide);
             }
-            eprintln!("{} bits: accepted {accepted}, oxide refused {refused}, differ {other}", stream.len() * 8);
+            stream[bit / 8] ^= 1 << (bit % 8);
         }
+        // The pixels of a damaged stream have no meaning. They differ in one of all streams with one changed bit.
+        assert!(differ <= 1, "the pixels of {differ} streams differ");
+        assert!(accepted > 100, "the damage must get past the header, {accepted} did");
     }
 
     #[test]
