@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swath::read::Cancel;
-use swath::{Error, ReadRequest};
+use swath::{DType, Error, ReadRequest};
 
 use crate::array::Bytes;
 use crate::file::{CACHE, File, Window, window_of};
@@ -44,30 +44,7 @@ pub(crate) fn read_windows<'py>(
         return Err(PyValueError::new_err(format!("there are {} windows and room for {count}", jobs.len())));
     }
     let each = height * width * bytes.dtype.size();
-    let mut parts: Vec<Part<'_>> = Vec::with_capacity(count);
-    for (i, (file, window, band)) in jobs.iter().enumerate() {
-        let file = file.get();
-        let (rows, cols) = window_of(*window)?;
-        if (rows.end - rows.start, cols.end - cols.start) != (height as u64, width as u64) {
-            return Err(PyValueError::new_err(format!("window {i} is not {height} x {width} pixels")));
-        }
-        if file.dtype() != bytes.dtype {
-            let (found, wanted) = (file.dtype().name(), bytes.dtype.name());
-            return Err(PyValueError::new_err(format!(
-                "the file of window {i} has {found} samples, the array {wanted}"
-            )));
-        }
-        // Jobs that follow each other with other bands of the same window are one read: a block that holds all bands
-        // is decoded once.
-        match parts.last_mut() {
-            Some(Part { file: other, window: same, bands, .. })
-                if std::ptr::eq(*other, file) && *same == (rows.clone(), cols.clone()) =>
-            {
-                bands.push(*band);
-            }
-            _ => parts.push(Part { first: i, file, window: (rows, cols), bands: vec![*band] }),
-        }
-    }
+    let parts = parts_of(&jobs, (height as u64, width as u64), bytes.dtype)?;
     let threads = threads.unwrap_or_else(swath::read::default_threads).clamp(1, parts.len().max(1));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, Error)>));
     let cancel = Cancel::new();
@@ -107,13 +84,7 @@ pub(crate) fn read_windows<'py>(
         Ok(())
     })?;
     if let Some((i, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        let raised = crate::errors::to_python(error);
-        // What the system says has a number of its own and names the file.
-        if raised.is_instance_of::<PyOSError>(py) {
-            return Err(raised);
-        }
-        let message = format!("window {i}: {}", raised.value(py));
-        return Err(raised.get_type(py).call1((message,)).map_or_else(|error| error, PyErr::from_value));
+        return Err(named(py, i, error));
     }
     let report = PyDict::new(py);
     report.set_item("device", "cpu")?;
@@ -121,4 +92,45 @@ pub(crate) fn read_windows<'py>(
     report.set_item("windows", count)?;
     report.set_item("bytes_decoded", each * count)?;
     Ok(report)
+}
+
+/// Checks the windows and joins the jobs that are one read.
+fn parts_of(jobs: &[Job], shape: (u64, u64), dtype: DType) -> PyResult<Vec<Part<'_>>> {
+    let mut parts: Vec<Part<'_>> = Vec::with_capacity(jobs.len());
+    for (i, (file, window, band)) in jobs.iter().enumerate() {
+        let file = file.get();
+        let (rows, cols) = window_of(*window)?;
+        if (rows.end - rows.start, cols.end - cols.start) != shape {
+            let (height, width) = shape;
+            return Err(PyValueError::new_err(format!("window {i} is not {height} x {width} pixels")));
+        }
+        if file.dtype() != dtype {
+            let (found, wanted) = (file.dtype().name(), dtype.name());
+            return Err(PyValueError::new_err(format!(
+                "the file of window {i} has {found} samples, the array {wanted}"
+            )));
+        }
+        // Jobs that follow each other with other bands of the same window are one read: a block that holds all bands
+        // is decoded once.
+        match parts.last_mut() {
+            Some(Part { file: other, window: same, bands, .. })
+                if std::ptr::eq(*other, file) && *same == (rows.clone(), cols.clone()) =>
+            {
+                bands.push(*band);
+            }
+            _ => parts.push(Part { first: i, file, window: (rows, cols), bands: vec![*band] }),
+        }
+    }
+    Ok(parts)
+}
+
+/// Returns the exception for an error, with the index of the window. An exception of the system has its own number and
+/// names the file, so it does not change.
+fn named(py: Python<'_>, window: usize, error: Error) -> PyErr {
+    let raised = crate::errors::to_python(error);
+    if raised.is_instance_of::<PyOSError>(py) {
+        return raised;
+    }
+    let message = format!("window {window}: {}", raised.value(py));
+    raised.get_type(py).call1((message,)).map_or_else(|error| error, PyErr::from_value)
 }

@@ -65,6 +65,18 @@ def test_band_of_the_call_is_that_of_jobs_that_name_none(files):
     assert (got[0] == files[path][2, :5, :6]).all() and (got[1] == files[path][0, :5, :6]).all()
 
 
+def test_bands_of_one_window_in_any_order_are_one_read_with_the_right_pixels(files):
+    rng = np.random.default_rng(3)
+    jobs, expected = [], []
+    for path, pixels in files.items():
+        for top, left in ((0, 0), (0, 0), (31, 40), (80, 96)):
+            for band in rng.integers(0, len(pixels), 4).tolist():
+                jobs.append((path, (top, left, top + 20, left + 24), band))
+                expected.append(pixels[band, top : top + 20, left : left + 24])
+    for threads in (1, 3):
+        assert (read_windows(jobs, threads=threads) == np.array(expected)).all()
+
+
 def test_out_is_filled_and_returned(files):
     jobs, expected = random_jobs(files, 10)
     out = np.zeros(expected.shape, np.int16)
