@@ -377,6 +377,8 @@ impl<'out> Reading<'_, 'out> {
             is_stored && self.plan.decoder.gains(batch.get(i - *first), self.plan.level.block_bytes() as usize)
         };
         group.resize_with(self.group_blocks, Default::default);
+        // Blocks of an earlier group that were skipped after an error must not count as blocks of this one.
+        group.iter_mut().for_each(|(index, _)| *index = usize::MAX);
         let end = (from..*fetched).filter(gains).nth(self.group_blocks - 1).map_or(*fetched, |last| last + 1);
         let blocks = group.iter_mut().zip((from..end).filter(gains)).map(|((index, block), i)| {
             *index = i;
