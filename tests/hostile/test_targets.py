@@ -247,6 +247,12 @@ def test_concurrent_overwriters_leave_the_sidecar_of_the_remaining_file(tmp_path
         assert sorted(os.listdir(target.parent)) == ["out.tif", "out.tif.aux.xml"]
 
 
+def identity(path: Path) -> tuple[int, int, int]:
+    """What tells a file from another file that has had the same name."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
 def test_reader_does_not_combine_new_pixels_with_an_old_sidecar(tmp_path: Path) -> None:
     sources = [with_categories(tmp_path / f"in{number}.tif", number) for number in (1, 2)]
     target = tmp_path / "out" / "out.tif"
@@ -257,12 +263,13 @@ def test_reader_does_not_combine_new_pixels_with_an_old_sidecar(tmp_path: Path) 
 
     def watch() -> None:
         while not stop.is_set():
-            # The inode of the image is the same before and after, so the sidecar was read with this image.
+            # The image is the same before and after, so the sidecar was read with this image. The inode alone does not
+            # show that: a later image can get the inode of an earlier one.
             try:
-                before = target.stat().st_ino
+                before = identity(target)
                 number = value(target)
                 text = sidecar.read_text()
-                same = target.stat().st_ino == before
+                same = identity(target) == before
             except FileNotFoundError:
                 continue
             if same and f"class {number}<" not in text:
