@@ -1,5 +1,6 @@
 """rasterio with GDAL's default GeoTIFF driver, and GDAL's COG driver for COGs."""
 
+from functools import partial
 from typing import Any
 
 from contestants import gdal
@@ -7,30 +8,12 @@ from fresh_process import first_open as in_fresh_process
 
 version = gdal.version
 convert_cog = gdal.convert_cog
-
-
-def full_read(job: Any) -> Any:
-    return gdal.full_read(job, "GTiff")
-
-
-def windows(job: Any) -> Any:
-    return gdal.windows(job, "GTiff")
-
-
-def windows_reopened(job: Any) -> Any:
-    return gdal.windows_reopened(job, "GTiff")
-
-
-def open_window(job: Any) -> Any:
-    return gdal.open_window(job, "GTiff")
-
-
-def headers(job: Any) -> Any:
-    return gdal.headers(job, "GTiff")
-
-
-def small_files(job: Any) -> Any:
-    return gdal.small_files(job, "GTiff")
+full_read = partial(gdal.full_read, driver="GTiff")
+windows = partial(gdal.windows, driver="GTiff")
+windows_reopened = partial(gdal.windows_reopened, driver="GTiff")
+open_window = partial(gdal.open_window, driver="GTiff")
+headers = partial(gdal.headers, driver="GTiff")
+small_files = partial(gdal.small_files, driver="GTiff")
 
 
 def first_open(job: Any) -> dict:

@@ -7,8 +7,8 @@ use std::path::Path;
 /// Copies owner, group, mode, access control list and extended attributes of the file at `old` to `new`, as
 /// far as the system permits. Does nothing if `old` is not a regular file.
 ///
-/// Nobody gets more access than before: if the group cannot be kept, the new group gets only the permissions
-/// that everyone had.
+/// No user gets more access than before. If the system does not keep the group, the new group gets only the
+/// permissions that all users had.
 ///
 /// # Errors
 /// The system cannot set the mode. Everything else that it refuses is left out.
