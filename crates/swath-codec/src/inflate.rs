@@ -7,7 +7,7 @@
 
 mod interleave;
 mod lane;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
