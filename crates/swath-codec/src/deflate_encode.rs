@@ -11,6 +11,7 @@
 mod bits;
 mod huffman;
 mod parse;
+mod probe;
 #[cfg(test)]
 mod tests;
 
@@ -35,11 +36,25 @@ const MAX_STORED: usize = 65_535;
 /// The zlib header of a stream with the default compression level.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x9C];
 
+/// Data whose sample becomes smaller than this with short matches does not suit the encoder. Of the tiles that pass, the
+/// largest streams were 0.6 % larger than those of libdeflate at level 6.
+const LEAST_SHORT: Share = Share { part: 995, of: 1000 };
+
+/// A fraction of a size.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// The numerator.
+    pub part: usize,
+    /// The denominator.
+    pub of: usize,
+}
+
 /// A reusable encoder that uses only long matches.
 #[derive(Default)]
 pub struct LongMatchEncoder {
     parser: Parser,
     sequences: Vec<Sequence>,
+    probe: probe::Probe,
 }
 
 impl std::fmt::Debug for LongMatchEncoder {
@@ -52,6 +67,16 @@ impl LongMatchEncoder {
     /// Creates an encoder.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether the stream of `src` is likely to be as small as that of an encoder which also searches for short
+    /// matches. The estimate is made from a sample, which must take at least `smallest` of its size when encoded: in
+    /// data that compresses better, a more thorough search finds much longer matches.
+    pub fn suits(&mut self, src: &[u8], smallest: Share) -> bool {
+        let estimate = self.probe.estimate(src);
+        let sample = 8 * src.len().min(probe::SAMPLE);
+        estimate.long * smallest.of >= sample * smallest.part
+            && estimate.short * LEAST_SHORT.of >= estimate.long * LEAST_SHORT.part
     }
 
     /// Appends the zlib stream of `src` to `out`. The stream depends only on `src`.

@@ -17,7 +17,7 @@ const LONG_KEY: usize = 14;
 const HASH_BITS: u32 = 15;
 const TABLE: usize = 1 << HASH_BITS;
 /// The largest distance and the largest length of the format.
-const WINDOW: usize = 32 << 10;
+pub(super) const WINDOW: usize = 32 << 10;
 const MAX_LEN: usize = 258;
 /// Without a match, the distance to the next tested position grows by one after this number of positions.
 const SLOWNESS: usize = 32;
@@ -96,42 +96,56 @@ struct Match {
 const NO_MATCH: Match = Match { len: 0, distance: 0, saved: 0 };
 
 /// Estimates of the size of each symbol, with its extra bits.
-struct Sizes {
+pub(super) struct Sizes {
     literals: [i32; 256],
     lengths: [i32; MAX_LEN + 1],
     distances: [i32; 30],
 }
 
-/// The state of the search: the tables, and the sizes of symbols in the block before.
-pub(super) struct Parser {
-    /// The low 16 bits of the last position of each hash. An entry may be of another string, or older than the
-    /// window: the bytes are compared.
-    short: Box<[u16; TABLE]>,
-    long: Box<[u16; TABLE]>,
-    sizes: Sizes,
-}
+/// The low 32 bits of the last position of each hash. An entry may be of another string, or 4 GiB older: the caller
+/// compares the bytes. With 16 bits, more entries seem to be in the window, which makes the search for a DEM 1.25
+/// times as slow.
+struct Table(Box<[u32; TABLE]>);
 
-impl Default for Parser {
+impl Default for Table {
     fn default() -> Self {
-        let sizes = Sizes { literals: [0; 256], lengths: [0; MAX_LEN + 1], distances: [0; 30] };
-        Self { short: Box::new([0; TABLE]), long: Box::new([0; TABLE]), sizes }
+        Self(Box::new([0; TABLE]))
     }
 }
 
+impl Table {
+    fn clear(&mut self) {
+        self.0.fill(0);
+    }
+
+    /// Enters the position of a key and returns the one before.
+    #[inline(always)]
+    fn replace(&mut self, key: u64, at: usize) -> u32 {
+        std::mem::replace(&mut self.0[hash::<HASH_BITS>(key)], at as u32)
+    }
+}
+
+/// The distance from `at` to an earlier position, of which the low 32 bits are given; 0 if it is not in the window.
+#[inline(always)]
+fn distance(at: usize, position: u32) -> usize {
+    let distance = (at as u32).wrapping_sub(position) as usize;
+    if distance <= at.min(WINDOW) { distance } else { 0 }
+}
+
+/// The state of the search: the tables, and the sizes of symbols in the block before.
+#[derive(Default)]
+pub(super) struct Parser {
+    short: Table,
+    long: Table,
+    sizes: Sizes,
+}
+
 impl Parser {
-    /// Forgets everything and estimates sizes from the first bytes. Bytes of runs do not count, since they will be in
-    /// matches.
+    /// Forgets everything and estimates sizes from the first bytes.
     pub(super) fn start(&mut self, first: &[u8]) {
-        self.short.fill(0);
-        self.long.fill(0);
-        let mut counts = [1; 256];
-        for four in first.windows(4) {
-            counts[usize::from(four[3])] += u32::from(four.iter().any(|&byte| byte != four[3]));
-        }
-        let total = log2(counts.iter().sum());
-        self.sizes.literals = counts.map(|count| total - log2(count));
-        self.sizes.set_lengths(|_| FIRST_LENGTH);
-        self.sizes.set_distances(|_| FIRST_DISTANCE);
+        self.short.clear();
+        self.long.clear();
+        self.sizes = Sizes::first(first);
     }
 
     /// Uses the sizes of the codes of a block for the next one.
@@ -175,49 +189,67 @@ impl Parser {
             sequences.push(Sequence { literals, len: len as u16, distance: distance as u16 });
             let indexed_from = if len <= INDEXED_BELOW { indexed_from } else { end - INDEXED_END };
             for position in indexed_from..end.min(limit) {
-                self.enter(src, position);
+                self.enter(src, position, load(src, position));
             }
             (at, literals_from) = (end, end);
         }
     }
 
-    /// Enters a position in both tables and returns the distances to the positions that it replaces. A distance of 0
-    /// is none.
+    /// Enters a position, whose first eight bytes are `key`, in both tables. Returns the positions that it replaces,
+    /// of the long and the short key.
     #[inline(always)]
-    fn enter(&mut self, src: &[u8], at: usize) -> [usize; 2] {
-        let first = load(src, at);
-        let second = load(src, at + LONG_KEY - 8);
-        let short = hash(first);
-        let long = hash(first.wrapping_mul(HASH_FACTOR).rotate_left(23) ^ second);
-        let last = [&mut self.long[long], &mut self.short[short]].map(|entry| std::mem::replace(entry, at as u16));
-        last.map(|last| {
-            let distance = usize::from((at as u16).wrapping_sub(last));
-            if distance <= at.min(WINDOW) { distance } else { 0 }
-        })
+    fn enter(&mut self, src: &[u8], at: usize, key: u64) -> (u32, u32) {
+        let end = load(src, at + LONG_KEY - 8);
+        let long_key = key.wrapping_mul(HASH_FACTOR).rotate_left(23) ^ end;
+        (self.long.replace(long_key, at), self.short.replace(key, at))
     }
 
     /// Enters a position and returns the better of the two matches there. The match ends before `end`.
     #[inline(always)]
     fn find(&mut self, src: &[u8], at: usize, end: usize) -> Match {
-        let [long, short] = self.enter(src, at);
-        let mut best = NO_MATCH;
         let key = load(src, at);
+        let (long, short) = self.enter(src, at, key);
         let most = (end - at).min(MAX_LEN);
-        for distance in [long, if short == long { 0 } else { short }] {
-            if distance == 0 || load(src, at - distance) != key {
-                continue;
-            }
-            let len = match_len(src, at, distance, most);
-            let saved = self.sizes.saved(key, len, distance);
-            if saved > best.saved {
-                best = Match { len, distance, saved };
-            }
+        let best = self.candidate(src, at, key, long, most);
+        if short == long {
+            return best;
         }
-        best
+        let other = self.candidate(src, at, key, short, most);
+        if other.saved > best.saved { other } else { best }
+    }
+
+    /// Returns the match with the bytes at an earlier position, of which the low 32 bits are given.
+    #[inline(always)]
+    fn candidate(&self, src: &[u8], at: usize, key: u64, position: u32, most: usize) -> Match {
+        let distance = distance(at, position);
+        if distance == 0 || load(src, at - distance) != key {
+            return NO_MATCH;
+        }
+        let len = match_len(src, at, distance, 8, most);
+        Match { len, distance, saved: self.sizes.saved(key, len, distance) }
+    }
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { literals: [0; 256], lengths: [0; MAX_LEN + 1], distances: [0; 30] }
     }
 }
 
 impl Sizes {
+    /// Estimates sizes from the first bytes. Bytes of runs do not count, since they will be in matches.
+    pub(super) fn first(first: &[u8]) -> Self {
+        let mut counts = [1; 256];
+        for four in first.windows(4) {
+            counts[usize::from(four[3])] += u32::from(four.iter().any(|&byte| byte != four[3]));
+        }
+        let total = log2(counts.iter().sum());
+        let mut sizes = Self { literals: counts.map(|count| total - log2(count)), ..Self::default() };
+        sizes.set_lengths(|_| FIRST_LENGTH);
+        sizes.set_distances(|_| FIRST_DISTANCE);
+        sizes
+    }
+
     fn set_lengths(&mut self, size: impl Fn(usize) -> i32) {
         for (len, total) in self.lengths.iter_mut().enumerate().skip(3) {
             let symbol = usize::from(LENGTH_SYMBOLS[len]);
@@ -231,11 +263,12 @@ impl Sizes {
         }
     }
 
-    /// The size that a match of at least eight bytes, the first of which are `key`, saves.
+    /// The size that a match saves, whose first bytes are `key`.
     #[inline(always)]
-    fn saved(&self, key: u64, len: usize, distance: usize) -> i32 {
-        let literals: i32 = key.to_le_bytes().iter().map(|&byte| self.literals[usize::from(byte)]).sum();
-        let later = (len as i32 - 8) * LATER_LITERAL;
+    pub(super) fn saved(&self, key: u64, len: usize, distance: usize) -> i32 {
+        let bytes = key.to_le_bytes();
+        let literals: i32 = bytes[..len.min(8)].iter().map(|&byte| self.literals[usize::from(byte)]).sum();
+        let later = (len.max(8) as i32 - 8) * LATER_LITERAL;
         literals + later - self.lengths[len] - self.distances[distance_symbol(distance)]
     }
 }
@@ -243,24 +276,29 @@ impl Sizes {
 const HASH_FACTOR: u64 = 0x9E37_79B1_85EB_CA87;
 
 #[inline(always)]
-fn hash(key: u64) -> usize {
-    (key.wrapping_mul(HASH_FACTOR) >> (64 - HASH_BITS)) as usize
+pub(super) fn hash<const BITS: u32>(key: u64) -> usize {
+    (key.wrapping_mul(HASH_FACTOR) >> (64 - BITS)) as usize
 }
 
 /// The eight bytes at a position, on every machine as the same number.
 #[inline(always)]
-fn load(src: &[u8], at: usize) -> u64 {
+pub(super) fn load(src: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&src[at..at + 8]);
     u64::from_le_bytes(bytes)
 }
 
-/// The number of equal bytes at `at` and `distance` before it, of which eight are known, up to `most`.
+/// The number of equal bytes at `at` and `distance` before it, up to the end or the largest length.
+pub(super) fn common_len(src: &[u8], at: usize, distance: usize) -> usize {
+    match_len(src, at, distance, 0, (src.len() - at).min(MAX_LEN))
+}
+
+/// The number of equal bytes at `at` and `distance` before it, of which `known` are known, up to `most`.
 #[inline(always)]
-fn match_len(src: &[u8], at: usize, distance: usize, most: usize) -> usize {
+fn match_len(src: &[u8], at: usize, distance: usize, known: usize, most: usize) -> usize {
     let here = &src[at..at + most];
     let there = &src[at - distance..at - distance + most];
-    let mut len = 8;
+    let mut len = known;
     while len + 8 <= most {
         let different = load(here, len) ^ load(there, len);
         if different != 0 {
