@@ -146,9 +146,10 @@ fn corrupt<T>(what: &'static str) -> Result<T> {
 /// A reusable Deflate encoder with one compression level.
 pub struct Encoder {
     compressor: Compressor,
-    /// The encoder for blocks with few short matches, at the levels that have one, and the part of its size that a
-    /// sample of the block must at least take.
-    for_long: Option<(LongMatchEncoder, Share)>,
+    /// The part of its size that a sample of a block must at least take for [`LongMatchEncoder`], at the levels that
+    /// use it.
+    smallest_sample: Option<Share>,
+    for_long: Option<Box<LongMatchEncoder>>,
     /// The compressor for noisy blocks, at the levels that have one.
     for_noise: Option<Compressor>,
 }
@@ -186,7 +187,8 @@ impl Encoder {
                 let for_noise = LEVELS_WITH_SHORT_MATCHES.contains(&level).then(|| CompressionLvl::new(1).ok());
                 Ok(Self {
                     compressor: Compressor::new(lvl),
-                    for_long: smallest_sample(level).map(|smallest| (LongMatchEncoder::new(), smallest)),
+                    smallest_sample: smallest_sample(level),
+                    for_long: None,
                     for_noise: for_noise.flatten().map(Compressor::new),
                 })
             }
@@ -197,10 +199,12 @@ impl Encoder {
     /// Appends the zlib stream of `src` to `out`. The stream depends only on `src` and the level.
     pub fn encode(&mut self, src: &[u8], out: &mut Vec<u8>) {
         if src.len() >= SMALLEST_TESTED
-            && let Some((for_long, smallest)) = &mut self.for_long
-            && for_long.suits(src, *smallest)
+            && let Some(smallest) = self.smallest_sample
         {
-            return for_long.encode(src, out);
+            let for_long = self.for_long.get_or_insert_default();
+            if for_long.suits(src, smallest) {
+                return for_long.encode(src, out);
+            }
         }
         let start = out.len();
         out.resize(start + self.compressor.zlib_compress_bound(src.len()), 0);

@@ -73,9 +73,10 @@ impl LongMatchEncoder {
     /// matches. The estimate is made from a sample, which must take at least `smallest` of its size when encoded: in
     /// data that compresses better, a more thorough search finds much longer matches.
     pub fn suits(&mut self, src: &[u8], smallest: Share) -> bool {
-        let estimate = self.probe.estimate(src);
-        let sample = 8 * src.len().min(probe::SAMPLE);
-        estimate.long * smallest.of >= sample * smallest.part
+        let Some(sample) = probe::sample(src) else { return false };
+        let size = 8 * sample.len();
+        let estimate = self.probe.estimate(src, sample);
+        estimate.long * smallest.of >= size * smallest.part
             && estimate.short * LEAST_SHORT.of >= estimate.long * LEAST_SHORT.part
     }
 
@@ -92,7 +93,7 @@ impl LongMatchEncoder {
     /// Writes the Deflate blocks of `src` to the start of `out` and returns their length.
     fn encode_raw(&mut self, src: &[u8], out: &mut [u8]) -> usize {
         let mut writer = BitWriter::new(out);
-        self.parser.start(&src[..src.len().min(BLOCK)]);
+        self.parser.start(src);
         let mut start = 0;
         loop {
             // A short rest joins the last block.

@@ -74,8 +74,8 @@ fn code_lens<const N: usize>(counts: &[u32; N], max_bits: usize) -> [u8; N] {
         leaves[used] = u64::from(count) << 32 | symbol as u64;
         used += 1;
     }
-    for symbol in 0..2 {
-        if used < 2 && counts[symbol] == 0 {
+    for (symbol, _) in counts.iter().enumerate().take(2).filter(|&(_, &count)| count == 0) {
+        if used < 2 {
             leaves[used] = symbol as u64;
             used += 1;
         }
@@ -128,11 +128,8 @@ fn tree_depths(leaves: &[u64]) -> impl Iterator<Item = usize> {
     let (mut leaf, mut inner) = (0, count);
     for node in count..nodes {
         for _ in 0..2 {
-            let next = if leaf < count && (inner >= node || weights[leaf] <= weights[inner]) {
-                &mut leaf
-            } else {
-                &mut inner
-            };
+            let next =
+                if leaf < count && (inner >= node || weights[leaf] <= weights[inner]) { &mut leaf } else { &mut inner };
             parents[*next] = node as u16;
             weights[node] += weights[*next];
             *next += 1;

@@ -19,8 +19,11 @@ const TABLE: usize = 1 << HASH_BITS;
 /// The largest distance and the largest length of the format.
 pub(super) const WINDOW: usize = 32 << 10;
 const MAX_LEN: usize = 258;
-/// Without a match, the distance to the next tested position grows by one after this number of positions.
-const SLOWNESS: usize = 32;
+/// Without a match, the step to the next tested position grows by one after this number of tests, up to a limit. A
+/// match after a long time is found if both copies have a tested position, so if it has some 256 bytes. Without
+/// growing steps, a DEM takes 1.5 times as long and its stream is 0.3 % smaller.
+const TESTS_PER_STEP: usize = 32;
+const MAX_STEP: usize = 16;
 /// A match that is shorter is compared with the match at the next position.
 const LAZY_BELOW: usize = 32;
 /// Only the last positions of longer matches are entered in the tables.
@@ -35,7 +38,9 @@ const LATER_LITERAL: i32 = 2 * BIT;
 const UNUSED_LITERAL: i32 = 13 * BIT;
 const UNUSED_LENGTH: i32 = 11 * BIT;
 const UNUSED_DISTANCE: i32 = 9 * BIT;
-/// The size of symbols in the first block.
+/// The number of bytes from which the first sizes of literals are estimated.
+const FIRST_BYTES: usize = 32 << 10;
+/// The size of other symbols in the first block.
 const FIRST_LENGTH: i32 = 6 * BIT;
 const FIRST_DISTANCE: i32 = 5 * BIT;
 
@@ -167,7 +172,7 @@ impl Parser {
             let mut found = self.find(src, at, range.end);
             if found.saved <= 0 {
                 misses += 1;
-                at += 1 + misses / SLOWNESS;
+                at += (1 + misses / TESTS_PER_STEP).min(MAX_STEP);
                 continue;
             }
             misses = 0;
@@ -237,12 +242,14 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Estimates sizes from the first bytes. Bytes of runs do not count, since they will be in matches.
+    /// Estimates sizes from the first bytes. Four equal bytes do not count, since they will be in matches.
     pub(super) fn first(first: &[u8]) -> Self {
-        let mut counts = [1; 256];
-        for four in first.windows(4) {
-            counts[usize::from(four[3])] += u32::from(four.iter().any(|&byte| byte != four[3]));
+        let mut histogram = [[0; 256]; 4];
+        let first = &first[..first.len().min(FIRST_BYTES)];
+        for four in first.as_chunks::<4>().0.iter().filter(|four| **four != [four[0]; 4]) {
+            super::count_bytes(four, &mut histogram);
         }
+        let counts: [u32; 256] = std::array::from_fn(|byte| 1 + histogram.iter().map(|part| part[byte]).sum::<u32>());
         let total = log2(counts.iter().sum());
         let mut sizes = Self { literals: counts.map(|count| total - log2(count)), ..Self::default() };
         sizes.set_lengths(|_| FIRST_LENGTH);

@@ -1,10 +1,12 @@
 //! Estimates from a sample how well data compresses, and what a search for short matches would save.
 
+use std::ops::Range;
+
 use super::Block;
 use super::parse::{self, Sequence, Sizes, WINDOW};
 
-/// The number of bytes that are encoded for the estimate, in the middle of the data.
-pub(super) const SAMPLE: usize = 4 << 10;
+/// The number of bytes that are encoded for the estimate.
+const SAMPLE: usize = 8 << 10;
 /// The number of bytes of the strings in each table. Short matches of three and of four bytes are tried separately:
 /// the last string of three bytes is rarely the one that continues.
 const KEYS: [usize; 3] = [8, 4, 3];
@@ -32,14 +34,27 @@ pub(super) struct Estimate {
     pub(super) short: usize,
 }
 
+/// Returns the range of a sample that is not flat, in the middle of `src` or in the middle of one of its halves.
+/// `None` if all are flat, such as class maps and areas without data.
+pub(super) fn sample(src: &[u8]) -> Option<Range<usize>> {
+    let len = SAMPLE.min(src.len());
+    let rest = src.len() - len;
+    let ranges = [rest / 2, rest / 4, rest - rest / 4].map(|start| start..start + len);
+    ranges.into_iter().find(|range| !is_flat(&src[range.clone()]))
+}
+
+/// Whether seven of eight bytes are equal to the one before.
+fn is_flat(sample: &[u8]) -> bool {
+    let equal = sample.iter().zip(sample.iter().skip(1)).filter(|(a, b)| a == b).count();
+    equal * 8 >= sample.len() * 7
+}
+
 impl Probe {
-    /// Encodes a sample of `src`. Its matches may refer to all of the window before it: a small sample for itself
-    /// would have too few of them.
-    pub(super) fn estimate(&mut self, src: &[u8]) -> Estimate {
-        let sample = SAMPLE.min(src.len());
-        let start = (src.len() - sample) / 2;
-        let src = &src[start.saturating_sub(WINDOW)..start + sample];
-        let start = src.len() - sample;
+    /// Encodes the sample of `src` in this range. Its matches may refer to all of the window before it: a small sample
+    /// for itself would have too few of them.
+    pub(super) fn estimate(&mut self, src: &[u8], sample: Range<usize>) -> Estimate {
+        let src = &src[sample.start.saturating_sub(WINDOW)..sample.end];
+        let start = src.len() - sample.len();
         self.tables.iter_mut().for_each(|table| table.fill(0));
         for at in 0..start.min(src.len().saturating_sub(8)) {
             self.enter(parse::load(src, at), at);
@@ -73,16 +88,21 @@ impl Probe {
         for at in start..src.len().saturating_sub(8) {
             let key = parse::load(src, at);
             let distances = self.enter(key, at);
-            let found = std::array::from_fn(|which| match distances[which] {
-                0 => (0, 0, 0),
-                distance if distance > WINDOW => (0, 0, 0),
-                distance => {
-                    let len = parse::common_len(src, at, distance);
-                    let saved = if len < KEYS[which] { 0 } else { sizes.saved(key, len, distance) };
-                    (saved, len, distance)
+            if ends.iter().all(|&end| at < end) {
+                continue;
+            }
+            let [long, four, three] = std::array::from_fn(|which| {
+                let distance = distances[which];
+                let different = if distance > WINDOW { !0 } else { parse::load(src, at - distance) ^ key };
+                if distance == 0 || different << (64 - 8 * KEYS[which]) != 0 {
+                    return (0, 0, 0);
                 }
+                let len = match different {
+                    0 => parse::common_len(src, at, distance),
+                    _ => (different.trailing_zeros() / 8) as usize,
+                };
+                (sizes.saved(key, len, distance), len, distance)
             });
-            let [long, four, three] = found;
             let best = [long, long.max(four), long.max(three)];
             for ((sequences, end), (saved, len, distance)) in self.sequences.iter_mut().zip(&mut ends).zip(best) {
                 if at >= *end && saved > 0 {
