@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     """One-dimensional coordinates or their indexes, by dimension; scalar coordinates by name."""
 
 
-def index_of(values: npt.NDArray[Any], dim: str) -> PandasIndex:
-    """Returns the index of a coordinate. Taking a part of it (`isel`) is cheaper than making a new one."""
-    return _index(values, dim) if _direct_way_works() else _plain_index(values, dim)
-
-
 def _plain_index(values: npt.NDArray[Any], dim: str) -> PandasIndex:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
     from xarray.indexes import PandasIndex

@@ -107,7 +107,7 @@ def test_sidecars_of_a_listed_folder_are_seen_when_they_come_change_and_go(tmp_p
     text = '<PAMDataset><PAMRasterBand band="1"><NoDataValue>{}</NoDataValue></PAMRasterBand></PAMDataset>'
     last, pam = paths[-1], Path(f"{paths[-1]}.aux.xml")
     assert all("nodata" not in open_geotiff(path).attrs for path in paths)
-    assert header_module._folders.sidecars(str(tmp_path)) == frozenset()
+    assert header_module._folders.look(str(tmp_path))[1] == frozenset()
     pam.write_text(text.format(3))
     assert open_geotiff(last).attrs["nodata"] == 3
     before = time.time() - 50
@@ -115,7 +115,7 @@ def test_sidecars_of_a_listed_folder_are_seen_when_they_come_change_and_go(tmp_p
     os.utime(tmp_path, (before, before))
     for path in paths:
         open_geotiff(path)
-    assert header_module._folders.sidecars(str(tmp_path)) == frozenset([pam.name])
+    assert header_module._folders.look(str(tmp_path))[1] == frozenset([pam.name])
     assert open_geotiff(last).attrs["nodata"] == 3
     pam.write_text(text.format(4))  # Changed in place, so the folder does not change.
     assert open_geotiff(last).attrs["nodata"] == 4
