@@ -150,7 +150,9 @@ class _Kept:
             identity += _stat_or_missing(name)
         if S_ISDIR(stat.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        header = Header(File.open(os.path.abspath(path)))
+        absolute = os.path.abspath(path)
+        file = File.open(absolute)
+        header = Header(file, Handle.opened(absolute, identity[:4], file))
         if _settled(identity):
             with self._lock:
                 self._headers[path] = identity, beside, header
