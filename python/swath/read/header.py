@@ -120,9 +120,7 @@ class Header:
 
 
 @lru_cache(maxsize=KEPT)
-def _axes(
-    transform: Affine | None, point: bool, height: int, width: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _axes(transform: Affine | None, point: bool, height: int, width: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Files of a series have the same coordinates."""
     y, x = Georef(transform=transform, point=point).coords((0, 0, height, width))
     y.flags.writeable = x.flags.writeable = False
