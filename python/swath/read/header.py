@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._swath import File
 from .._warn import warn
 from ..remote.open import DEFAULT_LIMIT
 from ..remote.ranges import OVERVIEWS
@@ -27,6 +26,7 @@ from .source import Handle, is_remote, open_source
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from .._swath import File
     from .georef import Affine
     from .nodata import Number
 
@@ -148,9 +148,8 @@ class _Kept:
             identity += _stat_or_missing(name)
         if S_ISDIR(stat.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        absolute = os.path.abspath(path)
-        file = File.open(absolute)
-        header = Header(file, Handle.opened(absolute, identity[:4], file))
+        file = open_source(path)
+        header = Header(file, Handle.opened(os.path.abspath(path), identity[:4], file))
         if _settled(identity):
             with self._lock:
                 self._headers[path] = identity, beside, header
