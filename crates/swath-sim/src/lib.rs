@@ -80,6 +80,7 @@ mod nvjpeg;
 mod nvjpeg2k;
 mod opencl;
 mod picture;
+mod ptx;
 mod sim;
 mod slow_source;
 
