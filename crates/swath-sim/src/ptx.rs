@@ -4,9 +4,9 @@
 //! runs its blocks one after another. A thread is a position and its slots; it runs until a barrier, an
 //! instruction of its warp or its end, or until it is preempted.
 //!
-//! Checked at every access: it lies in a live allocation or in a variable of its space, it is aligned, shared
-//! memory was written by the block before it is read, and no access of another thread to the same byte races
-//! with it. Checked at barriers: all threads of the block reach the same one. Checked at warp instructions: all
+//! Checked at every access: it lies in a live allocation or in a variable of its space, it is aligned, the
+//! block has written the shared memory that it reads, unless the value is not used, and no access of another
+//! thread to the same byte races with it. Checked at barriers: all threads of the block reach the same one. Checked at warp instructions: all
 //! lanes of the mask execute them. An instruction that the simulator does not support is an error when the text
 //! is loaded.
 //!
@@ -28,6 +28,7 @@ mod race;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod taint;
 mod thread;
 mod warp;
 

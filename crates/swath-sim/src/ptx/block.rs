@@ -7,6 +7,7 @@ use super::lower::{Kernel, Special};
 use super::memory::Memory;
 use super::order::{Dice, Order};
 use super::race::{Now, WARP, Warps};
+use super::taint::Taints;
 use super::thread;
 
 /// The instructions after which the next thread runs, unless the order is random. Threads that wait for a value
@@ -52,6 +53,7 @@ pub(super) struct Block<'a> {
     pub(super) frames: Vec<u64>,
     pub(super) stride: usize,
     pub(super) warps: Warps,
+    pub(super) taints: Vec<Taints>,
     pub(super) now: Now,
     rules: Rules,
     dice: Dice,
@@ -107,6 +109,7 @@ impl<'a> Block<'a> {
             frames,
             stride,
             warps: Warps::new(threads),
+            taints: vec![Taints::default(); threads],
             now: Now { epoch: 0, block: 0, launch: 0, thread: 0, at: 0 },
             rules,
             dice: Dice::new(seed),
@@ -139,6 +142,7 @@ impl<'a> Block<'a> {
         self.next_epoch();
         self.now.block = self.now.epoch;
         self.memory.next_block();
+        self.taints.iter_mut().for_each(Taints::clear);
         self.threads.fill(Thread { pc: 0, state: State::Ready, executed: 0 });
         for (slot, _) in self.kernel.specials.iter().filter(|(_, special)| *special == Special::Block) {
             for frame in self.frames.chunks_exact_mut(self.stride) {
@@ -248,7 +252,7 @@ impl<'a> Block<'a> {
     }
 
     fn fault(&self, thread: usize, mut misdeed: Misdeed) -> Box<Fault> {
-        if let Misdeed::Race { place, .. } = &mut misdeed {
+        if let Misdeed::Race { place, .. } | Misdeed::Uninitialised { place } = &mut misdeed {
             place.source = self.sources.of(place.line);
         }
         Box::new(Fault {

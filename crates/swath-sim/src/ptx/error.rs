@@ -110,8 +110,8 @@ pub(crate) enum Misdeed {
     Bounds { space: Space, touch: Touch, address: u64, bytes: u64 },
     #[error("{touch} of {bytes} bytes at {space} address {address:#x}, which is not aligned")]
     Alignment { space: Space, touch: Touch, address: u64, bytes: u64 },
-    #[error("read of {bytes} bytes at shared address {address:#x}, which the block has not written")]
-    Uninitialised { address: u64, bytes: u64 },
+    #[error("use of a value from shared memory that the block has not written, loaded at {place}")]
+    Uninitialised { place: Place },
     #[error(
         "race at {space} address {address:#x}: this {touch} is not ordered after the {earlier} of {other} at {place}"
     )]

@@ -40,6 +40,8 @@ pub(crate) struct Kernel {
     /// The slots and the bytes of the parameters.
     pub(super) parameters: Vec<(u16, usize)>,
     pub(super) specials: Vec<(u16, Special)>,
+    /// Whether a slot holds a predicate.
+    pub(super) predicates: Vec<bool>,
     pub(super) shared: Segment,
     pub(super) local: Segment,
 }
@@ -81,6 +83,7 @@ pub(super) fn lower(entry: &Entry, symbols: &Symbols) -> Lowered<Kernel> {
         frame: Vec::new(),
         parameters: Vec::new(),
         specials: Vec::new(),
+        predicates: Vec::new(),
         shared: Segment::new(&entry.shared),
         local: Segment::new(&entry.local),
     };
@@ -110,6 +113,8 @@ pub(super) fn lower(entry: &Entry, symbols: &Symbols) -> Lowered<Kernel> {
 impl<'a> Lowering<'a> {
     /// Assigns slots to the registers and parameters.
     fn declare(&mut self) -> Lowered {
+        // Slot 0 is that of operands that an instruction does not have.
+        self.add_slot(0)?;
         for registers in &self.entry.registers {
             self.registers.insert(&registers.name, (self.kernel.frame.len(), registers.ty));
             let count = registers.count.unwrap_or(1) as usize;
@@ -148,6 +153,11 @@ impl<'a> Lowering<'a> {
         };
         if self.kernel.code.len() > usize::from(u16::MAX) {
             return Err(too_large("more than 65,535 instructions"));
+        }
+        self.kernel.predicates = vec![false; self.kernel.frame.len()];
+        for registers in entry.registers.iter().filter(|registers| registers.ty == super::PREDICATE) {
+            let (first, _) = self.registers[registers.name.as_str()];
+            self.kernel.predicates[first..][..registers.count.unwrap_or(1) as usize].fill(true);
         }
         self.kernel.specials = self.specials.iter().map(|(special, slot)| (*slot, *special)).collect();
         Ok(self.kernel)

@@ -63,7 +63,15 @@ pub(super) struct Memory<'a> {
 }
 
 /// An access that passed the checks.
-pub(super) type Located = Result<*mut u8, Box<Misdeed>>;
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Located {
+    /// The host address.
+    pub(super) at: *mut u8,
+    /// Whether it reads shared memory that the block has not written.
+    pub(super) unwritten: bool,
+}
+
+type Checked = Result<Located, Box<Misdeed>>;
 
 impl<'a> Memory<'a> {
     pub(super) fn new(
@@ -93,8 +101,8 @@ impl<'a> Memory<'a> {
         self.shared.fill(UNWRITTEN);
     }
 
-    /// Checks an access and returns its host address.
-    pub(super) fn locate(&mut self, access: Access, address: u64, now: &Now, warps: &Warps) -> Located {
+    /// Checks an access.
+    pub(super) fn locate(&mut self, access: Access, address: u64, now: &Now, warps: &Warps) -> Checked {
         let bytes = usize::from(access.bytes) * usize::from(access.count);
         let (space, offset) = match access.space {
             Space::Generic => match address {
@@ -123,25 +131,24 @@ impl<'a> Memory<'a> {
             Space::Constant => None,
             Space::Global | Space::Generic => return self.global(touch, offset, bytes, now, warps),
         };
-        found.ok_or_else(|| outside(space, touch, address, bytes))
+        let located = |at| Located { at, unwritten: false };
+        found.map(located).ok_or_else(|| outside(space, touch, address, bytes))
     }
 
-    fn shared(&mut self, touch: Touch, address: u64, bytes: usize, now: &Now, warps: &Warps) -> Located {
+    fn shared(&mut self, touch: Touch, address: u64, bytes: usize, now: &Now, warps: &Warps) -> Checked {
         let at = self.kernel.shared.range(address, bytes);
         let at = at.ok_or_else(|| outside(Space::Shared, touch, address, bytes))?;
         let cells = &mut self.shared_cells[at..at + bytes];
-        if touch != Touch::Write && cells.iter().any(|cell| cell.write_epoch < now.block) {
-            return Err(Box::new(Misdeed::Uninitialised { address, bytes: bytes as u64 }));
-        }
+        let unwritten = touch != Touch::Write && cells.iter().any(|cell| cell.write_epoch < now.block);
         // Other blocks have other shared memory.
         let now = &Now { launch: now.block, ..*now };
         match first_conflict(cells, touch, now, warps) {
             Some((index, conflict)) => Err(self.race(Space::Shared, address + index as u64, touch, conflict)),
-            None => Ok(self.shared[at..].as_mut_ptr()),
+            None => Ok(Located { at: self.shared[at..].as_mut_ptr(), unwritten }),
         }
     }
 
-    fn global(&mut self, touch: Touch, address: u64, bytes: usize, now: &Now, warps: &Warps) -> Located {
+    fn global(&mut self, touch: Touch, address: u64, bytes: usize, now: &Now, warps: &Warps) -> Checked {
         let hint = self.hints[usize::from(now.at)];
         let end = address.checked_add(bytes as u64);
         let end = end.ok_or_else(|| outside(Space::Global, touch, address, bytes))?;
@@ -161,7 +168,7 @@ impl<'a> Memory<'a> {
         let cells = &mut self.shadow.pages[cells][in_page..in_page + bytes];
         match first_conflict(cells, touch, now, warps) {
             Some((index, conflict)) => Err(self.race(Space::Global, address + index as u64, touch, conflict)),
-            None => Ok(place as *mut u8),
+            None => Ok(Located { at: place as *mut u8, unwritten: false }),
         }
     }
 

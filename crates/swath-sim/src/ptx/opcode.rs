@@ -14,6 +14,13 @@ struct MemoryForm<'m> {
     rest: Vec<&'m str>,
 }
 
+/// Returns an instruction that only computes, and its number.
+fn find_alu(name: &str, modifiers: &[&str], ty: Ty) -> Option<(Alu, i64)> {
+    // These move bits of any type.
+    let moves = matches!(name, "selp" | "slct" | "mov");
+    if ty.kind == Kind::Float && !moves { float::find(name, modifiers, ty) } else { integer::find(name, modifiers, ty) }
+}
+
 impl Lowering<'_> {
     /// Lowers the current instruction. An instruction with a guard becomes a branch around it.
     pub(super) fn instruction(&mut self) -> Lowered {
@@ -74,13 +81,7 @@ impl Lowering<'_> {
 
     /// Emits an instruction of `integer` or `float`.
     pub(super) fn alu(&mut self, name: &str, modifiers: &[&str], ty: Ty, slots: [u16; 6]) -> Lowered {
-        let found = match ty.kind {
-            // These move bits of any type.
-            Kind::Float if matches!(name, "selp" | "slct" | "mov") => integer::find(name, modifiers, ty),
-            Kind::Float => float::find(name, modifiers, ty),
-            _ => integer::find(name, modifiers, ty),
-        };
-        let Some((alu, number)) = found else { return self.unknown() };
+        let Some((alu, number)) = find_alu(name, modifiers, ty) else { return self.unknown() };
         self.emit(Code::Alu(alu), slots, number);
         Ok(())
     }
@@ -101,6 +102,9 @@ impl Lowering<'_> {
             let selector = modifiers.last().copied().unwrap_or("");
             (ty, rest) = self.typed(&rest)?;
             rest.push(selector);
+        }
+        if find_alu(name, &rest, ty).is_none() {
+            return self.unknown();
         }
         let Some((target, sources)) = self.now.operands.split_first() else { return self.bad_operands() };
         let count = match name {

@@ -173,8 +173,8 @@ impl<'a> Cursor<'a> {
         self.tokens.get(self.at).map_or("", |token| token.text)
     }
 
-    fn after(&self) -> &'a str {
-        self.tokens.get(self.at + 1).map_or("", |token| token.text)
+    fn after(&self, count: usize) -> &'a str {
+        self.tokens.get(self.at + count).map_or("", |token| token.text)
     }
 
     fn line(&self) -> u32 {
@@ -321,7 +321,7 @@ fn entry(cursor: &mut Cursor<'_>) -> Parsed<Entry> {
             ".reg" => registers(cursor, &mut entry)?,
             ".shared" => entry.shared.push(variable(cursor)?),
             ".local" => entry.local.push(variable(cursor)?),
-            _ if cursor.after() == ":" => label(cursor, &mut entry)?,
+            _ if cursor.after(1) == ":" && cursor.after(2) != ":" => label(cursor, &mut entry)?,
             _ => entry.instructions.push(instruction(cursor)?),
         }
     }
@@ -386,7 +386,7 @@ fn opcode(cursor: &mut Cursor<'_>) -> Parsed<String> {
         return Err(cursor.unexpected("an instruction"));
     }
     let mut opcode = cursor.next().to_owned();
-    while cursor.peek() == ":" && cursor.after() == ":" {
+    while cursor.peek() == ":" && cursor.after(1) == ":" {
         cursor.at += 2;
         let rest = cursor.next();
         // `shared::cta` is the space `shared`.

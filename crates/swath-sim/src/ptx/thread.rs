@@ -4,23 +4,56 @@ use super::block::{Block, State};
 use super::error::Misdeed;
 use super::inst::{Access, Code, Frame, Inst, Update};
 
+/// Why the instructions of a thread are not executed further for now.
+enum Stop {
+    State(State),
+    /// The thread has got its first tainted value, or lost its last.
+    Taint,
+}
+
 /// Runs a thread until it waits, exits or has executed this many instructions.
 pub(super) fn run(block: &mut Block<'_>, thread: usize, slice: u64) -> Result<(), Box<Misdeed>> {
-    let Block { kernel, memory, threads, frames, stride, warps, now, .. } = block;
+    let end = block.threads[thread].executed + slice;
+    loop {
+        let left = end - block.threads[thread].executed;
+        let tainted = !block.taints[thread].is_empty();
+        let stop = if tainted { steps::<true>(block, thread, left) } else { steps::<false>(block, thread, left) };
+        if let Stop::State(state) = stop? {
+            block.threads[thread].state = state;
+            return Ok(());
+        }
+    }
+}
+
+/// Executes at most `slice` instructions. `TAINTED` says whether the thread has tainted values.
+fn steps<const TAINTED: bool>(block: &mut Block<'_>, thread: usize, slice: u64) -> Result<Stop, Box<Misdeed>> {
+    let Block { kernel, memory, threads, frames, stride, warps, taints, now, .. } = block;
     let frame: &mut Frame = &mut frames[thread * *stride..(thread + 1) * *stride];
-    let this = &mut threads[thread];
+    let taints = &mut taints[thread];
     now.thread = thread as u16;
-    let mut pc = this.pc;
+    let mut pc = threads[thread].pc;
     let mut left = slice;
     let stopped = loop {
         if left == 0 {
-            break Ok(State::Ready);
+            break Ok(Stop::State(State::Ready));
+        }
+        if TAINTED {
+            if taints.is_empty() {
+                break Ok(Stop::Taint);
+            }
+            if let Err(misdeed) = taints.check(&kernel.code[pc], kernel) {
+                break Err(misdeed);
+            }
         }
         left -= 1;
         let inst = &kernel.code[pc];
         match inst.code {
             Code::Alu(alu) => {
-                alu(frame, inst);
+                if TAINTED {
+                    taints.compute(frame, inst, alu, kernel);
+                } else {
+                    alu(frame, inst);
+                }
                 pc += 1;
             }
             Code::Jump => pc = inst.number as usize,
@@ -37,24 +70,28 @@ pub(super) fn run(block: &mut Block<'_>, thread: usize, slice: u64) -> Result<()
             Code::Load(access) | Code::Store(access) | Code::Atomic(access, _) => {
                 now.at = pc as u16;
                 let address = frame[inst.slot(4)].wrapping_add_signed(inst.number);
-                match memory.locate(access, address, now, warps) {
-                    // SAFETY: `locate` returns the address of memory that is alive and has the bytes of the access.
-                    // It may change it: constants are only read.
-                    Ok(at) => unsafe { access_memory(frame, inst, access, at) },
+                let located = match memory.locate(access, address, now, warps) {
+                    Ok(located) => located,
                     Err(misdeed) => break Err(misdeed),
-                }
+                };
+                // SAFETY: `locate` returns the address of memory that is alive and has the bytes of the access, and
+                // refuses to write constants.
+                unsafe { access_memory(frame, inst, access, located.at) };
                 pc += 1;
+                if located.unwritten {
+                    taints.load(inst, access.count, pc - 1);
+                    break Ok(Stop::Taint);
+                }
             }
-            Code::Barrier(_) => break Ok(State::Barrier),
-            Code::Warp(_) => break Ok(State::Warp),
-            Code::Exit => break Ok(State::Exited),
+            Code::Barrier(_) => break Ok(Stop::State(State::Barrier)),
+            Code::Warp(_) => break Ok(Stop::State(State::Warp)),
+            Code::Exit => break Ok(Stop::State(State::Exited)),
             Code::Trap => break Err(Box::new(Misdeed::Trap)),
         }
     };
-    this.pc = pc;
-    this.executed += slice - left;
-    this.state = stopped?;
-    Ok(())
+    threads[thread].pc = pc;
+    threads[thread].executed += slice - left;
+    stopped
 }
 
 /// Moves the values of an access.

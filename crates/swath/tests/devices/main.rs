@@ -106,6 +106,10 @@ mod cuda {
     engine!(crate::subject::on_cuda);
 }
 
+mod ptx {
+    kernels!(crate::subject::on_ptx);
+}
+
 /// CUDA with NVIDIA's libraries: the results must equal the CPU's.
 mod nvidia {
     use crate::subject::{on_failing_nvidia, on_nvidia, on_nvidia_with};
