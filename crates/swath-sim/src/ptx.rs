@@ -26,9 +26,9 @@ mod order;
 mod parse;
 mod race;
 mod segment;
+mod taint;
 #[cfg(test)]
 mod tests;
-mod taint;
 mod thread;
 mod warp;
 
@@ -105,10 +105,10 @@ impl Program {
         });
         let words: Box<[u64]> = words.collect();
         let base = words.as_ptr() as u64;
-        let addresses = file.globals.iter().filter_map(|global| {
-            Some((global.name.clone(), base + globals.address(&global.name)?))
-        });
-        let symbols = Symbols { constants: Segment::new(&file.constants), globals: addresses.collect::<HashMap<_, _>>() };
+        let addresses =
+            file.globals.iter().filter_map(|global| Some((global.name.clone(), base + globals.address(&global.name)?)));
+        let symbols =
+            Symbols { constants: Segment::new(&file.constants), globals: addresses.collect::<HashMap<_, _>>() };
         let kernels = file.entries.iter().map(|entry| lower(entry, &symbols)).collect::<Result<_, _>>()?;
         Ok(Program {
             kernels,

@@ -142,8 +142,7 @@ fn shorten(frame: &mut Frame, inst: &Inst) {
     // A tiny error must not vanish when it becomes a float.
     let error = if error == 0.0 && value != f64::from(nearest) { f32::MIN_POSITIVE } else { error };
     let error = error.copysign((value - f64::from(nearest)) as f32);
-    let rounded =
-        if nearest.is_nan() { nearest } else { directed(nearest, error, mode.rounding, value.is_finite()) };
+    let rounded = if nearest.is_nan() { nearest } else { directed(nearest, error, mode.rounding, value.is_finite()) };
     let rounded = if mode.flush { rounded.flushed() } else { rounded };
     frame[inst.slot(0)] = if mode.saturate { rounded.clamped() } else { rounded }.put();
 }

@@ -147,10 +147,8 @@ impl<'a> Lowering<'a> {
             self.kernel.tables.push(targets);
         }
         let name = &entry.name;
-        let too_large = |what| LoadError {
-            line: entry.line,
-            problem: LoadProblem::TooLarge { kernel: name.clone(), what },
-        };
+        let too_large =
+            |what| LoadError { line: entry.line, problem: LoadProblem::TooLarge { kernel: name.clone(), what } };
         if self.kernel.code.len() > usize::from(u16::MAX) {
             return Err(too_large("more than 65,535 instructions"));
         }

@@ -4,7 +4,7 @@ use super::error::{Space, Touch};
 use super::inst::{Access, Alu, Code, Reduction, Update, WarpOp};
 use super::lower::{Lowered, Lowering, Special};
 use super::parse::{Kind, Operand, Ty};
-use super::{LOCAL_WINDOW, PREDICATE, SHARED_WINDOW, CONSTANT_WINDOW, convert, float, integer};
+use super::{CONSTANT_WINDOW, LOCAL_WINDOW, PREDICATE, SHARED_WINDOW, convert, float, integer};
 
 /// The operands and modifiers of `ld`, `st`, `atom` and `red`.
 struct MemoryForm<'m> {
@@ -122,15 +122,21 @@ impl Lowering<'_> {
             // The last operand of `mad.wide` has the width of the product; shift amounts and positions have 32
             // bits.
             let wide = name == "mad" && rest == ["wide"] && index == 2;
-            let amount = matches!(
-                (name, index),
-                ("shl" | "shr", 1) | ("shf" | "slct", 2) | ("bfe", 1 | 2) | ("bfi", 2 | 3)
-            );
-            let bytes = if amount { 4 } else if wide { 2 * ty.bytes } else { ty.bytes };
+            let amount =
+                matches!((name, index), ("shl" | "shr", 1) | ("shf" | "slct", 2) | ("bfe", 1 | 2) | ("bfi", 2 | 3));
+            let bytes = if amount {
+                4
+            } else if wide {
+                2 * ty.bytes
+            } else {
+                ty.bytes
+            };
             slots[index + 1] = self.source(source, bytes)?;
         }
         self.alu(name, &rest, ty, slots)?;
-        if let (true, Operand::Integer(table), Some(last)) = (name == "lop3", &sources[count - 1], self.kernel.code.last_mut()) {
+        if let (true, Operand::Integer(table), Some(last)) =
+            (name == "lop3", &sources[count - 1], self.kernel.code.last_mut())
+        {
             last.number = *table as i64;
         }
         Ok(())

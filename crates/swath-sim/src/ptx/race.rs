@@ -132,9 +132,8 @@ impl Cell {
         if self.write_epoch < now.block {
             return conflict(Other::AnotherBlock);
         }
-        let ordered = self.write_epoch < now.epoch
-            || writer == now.thread
-            || warps.orders(writer, self.write_clock, now.thread);
+        let ordered =
+            self.write_epoch < now.epoch || writer == now.thread || warps.orders(writer, self.write_clock, now.thread);
         if ordered { None } else { conflict(Other::Thread(writer.into())) }
     }
 

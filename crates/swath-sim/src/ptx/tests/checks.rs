@@ -45,7 +45,10 @@ fn address_that_is_not_a_multiple_of_the_size_is_found() {
     assert!(alignment("st.shared.u16 [s+1], %rs1;"));
     // A vector is aligned as a whole.
     assert!(alignment("ld.global.v2.u32 {%r2, %r3}, [%rd1+4];"));
-    assert_eq!(words("", "ld.const.u32 %r2, [table+4];\nadd.s64 %rd3, %rd1, %rd2;\nst.global.u32 [%rd3], %r2;")[63], 0x0807_0605);
+    assert_eq!(
+        words("", "ld.const.u32 %r2, [table+4];\nadd.s64 %rd3, %rd1, %rd2;\nst.global.u32 [%rd3], %r2;")[63],
+        0x0807_0605
+    );
 }
 
 #[test]
@@ -53,7 +56,9 @@ fn unwritten_shared_memory_may_be_loaded_but_not_used() {
     let used = |body: &str| matches!(fault(SHARED, &format!("{OWN}{body}")), Misdeed::Uninitialised { .. });
     assert!(used("ld.shared.u32 %r2, [%rd3];\nst.global.u32 [%rd1], %r2;"));
     assert!(used("ld.shared.u32 %r2, [%rd3];\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra L;\nL:"));
-    assert!(used("ld.shared.u32 %r2, [%rd3];\nadd.s32 %r2, %r2, 4;\ncvt.u64.u32 %rd4, %r2;\nld.global.u8 %r5, [%rd4];"));
+    assert!(used(
+        "ld.shared.u32 %r2, [%rd3];\nadd.s32 %r2, %r2, 4;\ncvt.u64.u32 %rd4, %r2;\nld.global.u8 %r5, [%rd4];"
+    ));
     // Half of the word is written.
     assert!(used("st.shared.u16 [%rd3], %r1;\nld.shared.u32 %r2, [%rd3];\nst.shared.u32 [%rd3], %r2;"));
     // The compiler loads early what the other operand makes unnecessary.
@@ -62,8 +67,13 @@ fn unwritten_shared_memory_may_be_loaded_but_not_used() {
         st.global.u32 [%rd4], %r1;";
     assert_eq!(words(SHARED, &format!("{OWN}{unused}"))[5], 5);
     // The next block does not see the shared memory of the one before.
-    let text = kernel(SHARED, &format!("{OWN}mov.u32 %r5, %ctaid.x;\nsetp.eq.u32 %p1, %r5, 1;\n@%p1 bra L;\n\
-        st.shared.u32 [%rd3], %r1;\nL:\nld.shared.u32 %r2, [%rd3];\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra M;\nM:"));
+    let text = kernel(
+        SHARED,
+        &format!(
+            "{OWN}mov.u32 %r5, %ctaid.x;\nsetp.eq.u32 %p1, %r5, 1;\n@%p1 bra L;\n\
+        st.shared.u32 [%rd3], %r1;\nL:\nld.shared.u32 %r2, [%rd3];\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra M;\nM:"
+        ),
+    );
     let mut memory = Vec::new();
     let fault = run(&text, 2, Order::Forward, aligned(&mut memory, 256)).expect_err("block 1 writes nothing");
     assert_eq!((fault.block, matches!(fault.misdeed, Misdeed::Uninitialised { .. })), (1, true));
@@ -95,7 +105,9 @@ fn missing_barrier_is_a_race_in_every_order() {
 fn threads_that_write_one_byte_race_also_in_global_memory_and_between_blocks() {
     let race = |body: &str| matches!(fault("", body), Misdeed::Race { space: Space::Global, .. });
     assert!(race("st.global.u8 [%rd1], %r1;"));
-    assert!(race("mul.wide.u32 %rd3, %r1, 2;\nadd.s64 %rd3, %rd1, %rd3;\nand.b64 %rd3, %rd3, -4;\nst.global.u32 [%rd3], %r1;"));
+    assert!(race(
+        "mul.wide.u32 %rd3, %r1, 2;\nadd.s64 %rd3, %rd1, %rd3;\nand.b64 %rd3, %rd3, -4;\nst.global.u32 [%rd3], %r1;"
+    ));
     // Threads of one block write words of their own, and the other block writes them again.
     let text = kernel("", "add.s64 %rd3, %rd1, %rd2;\nst.global.u32 [%rd3], %r1;");
     let mut memory = Vec::new();
@@ -136,7 +148,10 @@ fn generic_and_local_addresses_reach_their_spaces() {
          cvta.to.global.u64 %rd9, %rd1;\nadd.s64 %rd4, %rd9, %rd2;\nst.u32 [%rd4], %r3;"
     );
     assert_eq!(words(declarations, &body), (0..64).collect::<Vec<u32>>());
-    assert!(matches!(fault(declarations, "st.local.u32 [depot+16], %r1;"), Misdeed::Bounds { space: Space::Local, .. }));
+    assert!(matches!(
+        fault(declarations, "st.local.u32 [depot+16], %r1;"),
+        Misdeed::Bounds { space: Space::Local, .. }
+    ));
 }
 
 #[test]
@@ -145,5 +160,8 @@ fn fault_names_the_kernel_the_line_and_the_thread() {
     let mut memory = Vec::new();
     let fault = run(&text, 1, Order::Forward, aligned(&mut memory, 256)).expect_err("a load behind the buffer");
     let message = fault.to_string();
-    assert!(message.starts_with("k, block 0, thread 3, PTX line 23: read of 1 bytes at global address 0x"), "{message}");
+    assert!(
+        message.starts_with("k, block 0, thread 3, PTX line 23: read of 1 bytes at global address 0x"),
+        "{message}"
+    );
 }

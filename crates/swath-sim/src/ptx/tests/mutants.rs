@@ -7,9 +7,8 @@ use super::aligned;
 
 /// Runs the LZW kernel of a text on two blocks, and returns whether the bytes are right.
 fn decodes_lzw(text: &str, order: Order) -> Result<bool, LaunchError> {
-    let plain: Vec<Vec<u8>> = [3000_u32, 5000]
-        .map(|len| (0..len).map(|i| (i * i / 700 + i % 7 * (i / 100 % 2)) as u8).collect())
-        .to_vec();
+    let plain: Vec<Vec<u8>> =
+        [3000_u32, 5000].map(|len| (0..len).map(|i| (i * i / 700 + i % 7 * (i / 100 % 2)) as u8).collect()).to_vec();
     let (mut table, mut streams, mut src, mut dst) = (Vec::new(), Vec::new(), 2 * size_of::<Block>() as u64, 0);
     for bytes in &plain {
         let mut encoder = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);

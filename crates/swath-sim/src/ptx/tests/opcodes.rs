@@ -29,7 +29,8 @@ const VALUES: [u64; 18] = [
 
 /// Runs the instructions on all combinations of the values.
 fn check(cases: &[Case], values: &[u64]) {
-    let mut body = "ld.global.u64 %rd5, [%rd1];\nld.global.u64 %rd6, [%rd1+8];\nld.global.u64 %rd7, [%rd1+16];\n".to_owned();
+    let mut body =
+        "ld.global.u64 %rd5, [%rd1];\nld.global.u64 %rd6, [%rd1+8];\nld.global.u64 %rd7, [%rd1+16];\n".to_owned();
     for (index, (instruction, _)) in cases.iter().enumerate() {
         // The operands again before each, because the registers of the results are other ones.
         for n in 1..=3 {
@@ -58,7 +59,10 @@ fn check(cases: &[Case], values: &[u64]) {
         for &b in values {
             for c in [a ^ b, 5, b.rotate_left(32)] {
                 buffer.fill(0);
-                [a, b, c].iter().zip(buffer.chunks_exact_mut(8)).for_each(|(v, to)| to.copy_from_slice(&v.to_le_bytes()));
+                [a, b, c]
+                    .iter()
+                    .zip(buffer.chunks_exact_mut(8))
+                    .for_each(|(v, to)| to.copy_from_slice(&v.to_le_bytes()));
                 let range = buffer.as_mut_ptr_range();
                 let (start, end) = (range.start as u64, range.end as u64);
                 let launch = Launch {
@@ -186,9 +190,7 @@ fn comparisons_are_rusts() {
             ("set.lt.u32.s32 %r14, %r11, %r12", |a, b, _| if s32(a) < s32(b) { 0xFFFF_FFFF } else { 0 }),
             ("setp.lt.f64 %p14, %fd11, %fd12", |a, b, _| u64::from(f64::from_bits(a) < f64::from_bits(b))),
             ("setp.neu.f64 %p14, %fd11, %fd12", |a, b, _| u64::from(f64::from_bits(a) != f64::from_bits(b))),
-            ("setp.ge.f32 %p14, %f11, %f12", |a, b, _| {
-                u64::from(f32::from_bits(a as u32) >= f32::from_bits(b as u32))
-            }),
+            ("setp.ge.f32 %p14, %f11, %f12", |a, b, _| u64::from(f32::from_bits(a as u32) >= f32::from_bits(b as u32))),
             ("setp.nan.f32 %p14, %f11, %f12", |a, b, _| {
                 u64::from(f32::from_bits(a as u32).is_nan() || f32::from_bits(b as u32).is_nan())
             }),
@@ -206,22 +208,8 @@ fn singles(a: u64, b: u64) -> (f32, f32) {
     (f32::from_bits(a as u32), f32::from_bits(b as u32))
 }
 
-const FLOATS: [f64; 14] = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.5,
-    2.5,
-    0.1,
-    -0.3,
-    1e-40,
-    3e38,
-    1e300,
-    5e-324,
-    f64::INFINITY,
-    -2_147_483_649.0,
-    9.3e18,
-];
+const FLOATS: [f64; 14] =
+    [0.0, -0.0, 1.0, -1.5, 2.5, 0.1, -0.3, 1e-40, 3e38, 1e300, 5e-324, f64::INFINITY, -2_147_483_649.0, 9.3e18];
 
 #[test]
 fn float_arithmetic_is_rusts() {
@@ -274,7 +262,8 @@ fn float_arithmetic_is_rusts() {
 #[test]
 fn directed_rounding_encloses_the_exact_value() {
     // In double precision, sums and products of these singles are exact.
-    let values: Vec<u64> = [1.0_f32, -1.5, 0.1, -0.3, 12_345.678, 7e-3].map(|value| u64::from(value.to_bits())).to_vec();
+    let values: Vec<u64> =
+        [1.0_f32, -1.5, 0.1, -0.3, 12_345.678, 7e-3].map(|value| u64::from(value.to_bits())).to_vec();
     fn directed(exact: f64, up: bool) -> u64 {
         let nearest = exact as f32;
         let wrong = if up { f64::from(nearest) < exact } else { f64::from(nearest) > exact };

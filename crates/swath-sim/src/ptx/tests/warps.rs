@@ -31,7 +31,9 @@ fn shuffles_read_the_lane_that_the_manual_says() {
 fn votes_count_the_lanes_of_the_mask() {
     let odd = "and.b32 %r3, %r1, 1;\nsetp.eq.u32 %p1, %r3, 1;\n";
     assert_eq!(lanes(&format!("{odd}vote.sync.ballot.b32 %r5, %p1, -1;")), expected(|_| 0xAAAA_AAAA));
-    let predicate = |vote: &str| lanes(&format!("{odd}vote.sync.{vote}.pred %p2, {vote_of}, -1;\nselp.u32 %r5, 1, 0, %p2;", vote_of = "%p1"));
+    let predicate = |vote: &str| {
+        lanes(&format!("{odd}vote.sync.{vote}.pred %p2, {vote_of}, -1;\nselp.u32 %r5, 1, 0, %p2;", vote_of = "%p1"))
+    };
     assert_eq!([predicate("any")[0], predicate("all")[0], predicate("uni")[0]], [1, 0, 0]);
     assert_eq!(lanes("and.b32 %r3, %r1, 3;\nmatch.any.sync.b32 %r5, %r3, -1;"), expected(|t| 0x1111_1111 << (t & 3)));
     assert_eq!(lanes("activemask.b32 %r5;"), expected(|thread| 1 << (thread % 32)));
