@@ -2,8 +2,9 @@
 //! promised cost.
 //!
 //! Each test is a function that receives a device. It runs on OpenCL with PoCL, which is fast and real; on
-//! CUDA, with the simulator; and, if it tests kernels, under Oclgrind, which checks every access of every
-//! work item. Oclgrind takes a thousand times as long, so the inputs there are small.
+//! CUDA, with the simulator, which runs the kernels from their OpenCL source or executes the shipped PTX and
+//! checks every access; and, if it tests kernels, under Oclgrind, which checks every access of every work item.
+//! Oclgrind takes a thousand times as long, so the inputs there are small.
 
 mod admission;
 mod batches;
@@ -106,8 +107,18 @@ mod cuda {
     engine!(crate::subject::on_cuda);
 }
 
+/// CUDA with the simulator, which executes the PTX that Swath ships.
 mod ptx {
     kernels!(crate::subject::on_ptx);
+    engine!(crate::subject::on_ptx);
+
+    mod in_reverse {
+        kernels!(crate::subject::on_ptx_in_reverse);
+    }
+
+    mod in_warps {
+        kernels!(crate::subject::on_ptx_in_warps);
+    }
 }
 
 /// CUDA with NVIDIA's libraries: the results must equal the CPU's.
