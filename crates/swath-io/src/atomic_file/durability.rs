@@ -24,14 +24,14 @@ pub enum SyncPolicy {
 pub(super) fn reports_failures_late(file: &File) -> bool {
     use std::os::fd::AsRawFd;
     /// ZFS is not part of Linux, so `libc` does not have its number.
-    const ZFS_SUPER_MAGIC: i64 = 0x2fc1_2fc1;
+    const ZFS_SUPER_MAGIC: i128 = 0x2fc1_2fc1;
     let local = [
-        i64::from(libc::EXT4_SUPER_MAGIC),
-        i64::from(libc::XFS_SUPER_MAGIC),
-        i64::from(libc::BTRFS_SUPER_MAGIC),
-        i64::from(libc::F2FS_SUPER_MAGIC),
-        i64::from(libc::TMPFS_MAGIC),
-        i64::from(libc::OVERLAYFS_SUPER_MAGIC),
+        i128::from(libc::EXT4_SUPER_MAGIC),
+        i128::from(libc::XFS_SUPER_MAGIC),
+        i128::from(libc::BTRFS_SUPER_MAGIC),
+        i128::from(libc::F2FS_SUPER_MAGIC),
+        i128::from(libc::TMPFS_MAGIC),
+        i128::from(libc::OVERLAYFS_SUPER_MAGIC),
         ZFS_SUPER_MAGIC,
     ];
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
@@ -42,7 +42,7 @@ pub(super) fn reports_failures_late(file: &File) -> bool {
     }
     // SAFETY: the call succeeded, so it filled the structure.
     let kind = unsafe { found.assume_init() }.f_type;
-    !local.contains(&i64::from(kind))
+    !local.contains(&i128::from(kind))
 }
 
 /// This system does not tell which file systems are local.
