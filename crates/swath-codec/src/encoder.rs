@@ -134,7 +134,7 @@ impl Encoder {
         match (self.compress, scratch) {
             (Compress::Lzw, _) => lzw::encode(block, out),
             (Compress::Deflate { .. }, EncodeScratch { deflate: Some(deflate), .. }) => deflate.encode(block, out),
-            (Compress::Zstd { .. }, EncodeScratch { zstd: Some(zstd), .. }) => zstd.encode(block, out),
+            (Compress::Zstd { .. }, EncodeScratch { zstd: Some(zstd), .. }) => zstd.encode(block, out)?,
             (Compress::PackBits, _) => packbits::encode(block, shape.row_bytes(), out),
             (Compress::Lz4, _) => lz4::encode(block, out),
             (Compress::Lzma { preset }, _) => lzma::encode(block, preset, out)?,

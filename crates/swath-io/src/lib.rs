@@ -69,6 +69,13 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Removes and returns the error of the last read that the system or the server refused, if there was one. Reading past
+    /// the end is not such an error. Callers that ignore values they cannot read call this to tell a damaged file from
+    /// a file that could not be read.
+    fn take_failure(&self) -> Option<std::io::Error> {
+        None
+    }
+
     /// Opens a file beside this one, whose path is this path with `change` applied. Returns `None` if it does
     /// not exist.
     ///
