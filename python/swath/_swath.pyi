@@ -289,6 +289,12 @@ class WriteKeywords(RequiredWriteKeywords, total=False):
     rows_on_device: bool  # False
     mask: npt.NDArray[np.uint8] | bool | None
     progress: Callable[[int, int], object] | None
+    sidecars: Callable[
+        [Report],
+        tuple[
+            tuple[list[str], list[tuple[int, int, int, int]] | None] | None, list[tuple[str, str]], bytes | None
+        ],
+    ]
 
 def write(
     target: str | Any,
@@ -311,6 +317,9 @@ def write(
     report lists that as a fallback, and with `strict` it is an error.
 
     `progress` receives the rows done and the total; an exception that it raises stops the write.
+
+    `sidecars` receives the report when all pixels are written, and returns what is stored beside the file: classes
+    and statistics in `.aux.xml`, and the style in `.qml`. They get their names together with the file.
     """
 
 def has_window(window: tuple[int, int, int, int], height: int, width: int) -> bool:

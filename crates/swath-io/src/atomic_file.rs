@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use links::resolve_links;
+pub use publish::SidecarName;
 
 /// A new file that will replace or become the target. Until [`publish`](NewFile::publish) is called, it has
 /// no name, or, on systems without unnamed files, a temporary name beside the target. A file that is not

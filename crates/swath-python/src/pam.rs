@@ -21,6 +21,12 @@ pub(crate) fn names_and_colors(classes: Classes) -> NamesAndColors {
     (classes.names, colors)
 }
 
+/// The same classes as Python passes them.
+pub(crate) fn classes_of((names, colors): NamesAndColors) -> Classes {
+    let colors = colors.map(|colors| colors.into_iter().map(|(r, g, b, a)| [r, g, b, a]).collect());
+    Classes { names, colors }
+}
+
 /// The classes in the `.aux.xml` file of an image. A file that is missing, too large or not PAM has none.
 #[pyfunction]
 pub(crate) fn read_classes(py: Python<'_>, path: PathBuf) -> Option<NamesAndColors> {
@@ -41,8 +47,7 @@ pub(crate) fn write_classes(
     names: Vec<String>,
     colors: Option<Vec<(u8, u8, u8, u8)>>,
 ) -> PyResult<()> {
-    let colors = colors.map(|colors| colors.into_iter().map(|(r, g, b, a)| [r, g, b, a]).collect());
-    let classes = Classes { names, colors };
+    let classes = classes_of((names, colors));
     edit(py, &path, |document| with_classes(document, &classes))
 }
 

@@ -37,13 +37,15 @@ impl NewFile {
         }
         let lock = lock_folder(folder_of(&self.target));
         let mut old = OldFiles::default();
-        if overwrite {
-            if !fresh.is_empty() {
-                old.keep(&self.target)?;
-            }
-            for path in self.sidecar_paths(suffixes) {
-                old.set_aside(&path)?;
-            }
+        let replaced = self.sidecar_paths(suffixes);
+        if overwrite && !fresh.is_empty() {
+            old.keep(&self.target)?;
+        }
+        for other in fresh.iter().map(|sidecar| &sidecar.target).filter(|path| !replaced.contains(path)) {
+            old.keep(other)?;
+        }
+        for path in replaced.iter().filter(|_| overwrite) {
+            old.set_aside(path)?;
         }
         self.name(overwrite)?;
         old.added.push(self.target.clone());
@@ -57,14 +59,13 @@ impl NewFile {
         Ok(())
     }
 
-    /// Creates a file that becomes a sidecar of this one. Its name is the name of the real target plus `suffix`;
-    /// if that is a symbolic link, the link is replaced.
+    /// Creates a file that becomes a sidecar of this one, beside the real target. If its name is a symbolic link, the
+    /// link is replaced.
     ///
     /// # Errors
     /// The error of the system.
-    pub fn sidecar(&self, suffix: &str) -> io::Result<NewFile> {
-        let target = with_suffix(&self.target, suffix);
-        let mut new = NewFile::create_at(target)?;
+    pub fn sidecar(&self, name: SidecarName) -> io::Result<NewFile> {
+        let mut new = NewFile::create_at(name.beside(&self.target))?;
         // The contents of a private image must not become public in its sidecar.
         new.otherwise_like = Some(self.target.clone());
         Ok(new)
@@ -72,9 +73,9 @@ impl NewFile {
 
     /// Creates the same sidecar beside the link through which the file is written. Readers that open the link
     /// look for sidecars there. Returns `None` if there is no link, or if its folder is not writable.
-    pub fn sidecar_of_link(&self, suffix: &str) -> Option<NewFile> {
+    pub fn sidecar_of_link(&self, name: SidecarName) -> Option<NewFile> {
         let link = self.link.as_ref()?;
-        let mut new = NewFile::create_at(with_suffix(link, suffix)).ok()?;
+        let mut new = NewFile::create_at(name.beside(link)).ok()?;
         new.otherwise_like = Some(self.target.clone());
         Some(new)
     }
@@ -83,6 +84,25 @@ impl NewFile {
     pub fn sidecar_paths(&self, suffixes: &[&str]) -> Vec<PathBuf> {
         let owners = std::iter::once(&self.target).chain(&self.link);
         owners.flat_map(|path| suffixes.iter().map(|suffix| with_suffix(path, suffix))).collect()
+    }
+}
+
+/// How the name of a sidecar follows from the name of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SidecarName {
+    /// The name plus this suffix, such as `.aux.xml`.
+    Suffix(&'static str),
+    /// The name with this extension, such as `qml`.
+    Extension(&'static str),
+}
+
+impl SidecarName {
+    /// The path of the sidecar of the file at `path`.
+    fn beside(self, path: &Path) -> PathBuf {
+        match self {
+            SidecarName::Suffix(suffix) => with_suffix(path, suffix),
+            SidecarName::Extension(extension) => path.with_extension(extension),
+        }
     }
 }
 
