@@ -32,7 +32,7 @@ pub(crate) fn read<'py>(
     device: &str,
 ) -> PyResult<(DeviceArray, Bound<'py, PyDict>)> {
     let cancel = Cancel::new();
-    let request = keywords.on_device(keywords.request(&cancel)?)?;
+    let request = keywords.on_device(keywords.request(file, &cancel)?)?;
     let dtype = file.image().dtype();
     let (raster, done) = waiting::run(py, usize::MAX, &cancel, || {
         if dtype.widened() != dtype {
