@@ -292,9 +292,7 @@ class WriteKeywords(RequiredWriteKeywords, total=False):
     progress: Callable[[int, int], object] | None
     sidecars: Callable[
         [Report],
-        tuple[
-            tuple[list[str], list[tuple[int, int, int, int]] | None] | None, list[tuple[str, str]], bytes | None
-        ],
+        tuple[tuple[list[str], list[tuple[int, int, int, int]] | None] | None, list[tuple[str, str]], bytes | None],
     ]
 
 def write(

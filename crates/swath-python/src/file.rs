@@ -15,7 +15,7 @@ use swath::read::{BlockCache, Cancel};
 use swath::{DType, Dataset, Image, Layout, Limits, ReadReport, ReadRequest};
 use swath_codec::sample::widen_complex_int;
 
-use crate::array::Bytes;
+use crate::array::{Bytes, zeros};
 use crate::device::DeviceArray;
 use crate::errors::{exception_of, to_python};
 use crate::ranges::Ranges;
@@ -81,7 +81,7 @@ impl File {
         if stored == wanted {
             return self.image.read_bytes_into(request, out);
         }
-        let mut narrow = zeros(out.len() / wanted.size() * stored.size())?;
+        let mut narrow = zeros(out.len() / wanted.size() * stored.size(), "the stored samples of this read")?;
         let report = self.image.read_bytes_into(request, &mut narrow)?;
         if stored == DType::F16 {
             for (half, single) in narrow.as_chunks::<2>().0.iter().zip(out.as_chunks_mut::<4>().0) {
@@ -93,15 +93,6 @@ impl File {
             .map_err(|cause| swath::Error::Codec { file: self.dataset.name(), cause })?;
         Ok(report)
     }
-}
-
-/// Returns this many zeros for samples that are converted after the read.
-fn zeros(len: usize) -> swath::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let what = "the stored samples of this read";
-    bytes.try_reserve_exact(len).map_err(|_| swath::Error::OutOfMemory { bytes: len as u64, what })?;
-    bytes.resize(len, 0);
-    Ok(bytes)
 }
 
 /// Decoded blocks of all files that are open: 5 % of the memory, as GDAL has it, and at most 1 GiB. `SWATH_CACHE_BYTES` changes it.

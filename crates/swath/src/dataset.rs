@@ -149,7 +149,8 @@ impl Dataset {
         let sidecars = if number == 0 { &self.sidecars } else { &none };
         let mut image = Image::new(&self.source, roles, sidecars, &self.limits.metered())?;
         let beside = sidecars.overviews.iter().chain(&sidecars.masks).map(|(source, _)| source);
-        if let Some(error) = std::iter::once(&self.source).chain(beside).find_map(|source| failure_of(source.as_ref())) {
+        if let Some(error) = std::iter::once(&self.source).chain(beside).find_map(|source| failure_of(source.as_ref()))
+        {
             return Err(error);
         }
         image.limits = self.limits.clone();

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._report import remember
 from .._limits import default_max_pixels
+from .._report import remember
 from .._swath import MAX_PIXELS
 from ..errors import PixelSafetyLimitError
 from ..gpu.read import read_gpu

@@ -19,7 +19,10 @@ from .plan import Fault, numbers
 SECONDS = 30
 """A run takes less than a tenth of a second."""
 
-PAM = '<PAMDataset><PAMRasterBand band="1"><CategoryNames><Category>{}</Category></CategoryNames></PAMRasterBand></PAMDataset>'
+PAM = (
+    '<PAMDataset><PAMRasterBand band="1"><CategoryNames><Category>{}</Category></CategoryNames></PAMRasterBand>'
+    "</PAMDataset>"
+)
 
 
 def image(path: Path, seed: int, side: int = 700) -> None:

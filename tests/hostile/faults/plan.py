@@ -60,12 +60,12 @@ FAULTS = (
 
 def numbers(calls: int, most: int | None) -> Iterator[int]:
     """The calls to fail: all, or `most` of them spread from the first to the last."""
-    # The number of calls differs between runs, because threads share the work; a few more make sure that the last fails.
+    # The number of calls differs between runs, because threads share the work. Two more make sure that the last fails.
     last = calls + 2
     if most is None or last <= most:
         yield from range(1, last + 1)
         return
-    yield from sorted({1 + round(i * (last - 1) / (most - 1)) for i in range(most)})
+    yield from sorted({1 + round(i * (last - 1) / max(most - 1, 1)) for i in range(most)})
 
 
 def build(folder: Path) -> Path:

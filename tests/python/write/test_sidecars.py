@@ -190,7 +190,7 @@ class TestColorRamps:
         assert tags["STATISTICS_STDDEV"] == "0"
 
     def test_the_style_spans_the_range_with_all_colours(self, tmp_path):
-        write_color_ramp(str(tmp_path / "r.tif"), "terrain", (3.0, 10.5), (0.0, 63.0, 1.0, 1.0))
+        write_beside(str(tmp_path / "r.tif"), ramp_contents("terrain", (3.0, 10.5), (0.0, 63.0, 1.0, 1.0)))
         root = ElementTree.parse(tmp_path / "r.qml").getroot()
         renderer = root.find("pipe/rasterrenderer")
         assert renderer.get("type") == "singlebandpseudocolor"
@@ -201,11 +201,11 @@ class TestColorRamps:
         assert keys == ["STATISTICS_MINIMUM", "STATISTICS_MAXIMUM"]
 
     def test_one_value_has_no_style(self, tmp_path):
-        write_color_ramp(str(tmp_path / "r.tif"), "magma", None, (1.0, 1.0, 1.0, 0.0))
+        write_beside(str(tmp_path / "r.tif"), ramp_contents("magma", None, (1.0, 1.0, 1.0, 0.0)))
         assert sorted(os.listdir(tmp_path)) == ["r.tif.aux.xml"]
 
     def test_no_valid_pixel_has_no_sidecar(self, tmp_path):
-        write_color_ramp(str(tmp_path / "r.tif"), "magma", None, None)
+        write_beside(str(tmp_path / "r.tif"), ramp_contents("magma", None, None))
         assert os.listdir(tmp_path) == []
 
     def test_other_items_stay(self, tmp_path):
@@ -219,7 +219,7 @@ class TestColorRamps:
     def test_style_is_that_of_the_reference(self, tmp_path, reference):
         pixels = xr.DataArray(np.arange(12, dtype="f4").reshape(3, 4), dims=("y", "x"))
         reference.to_geotiff(pixels, str(tmp_path / "theirs.tif"), color_ramp="plasma", compression="none")
-        write_color_ramp(str(tmp_path / "ours.tif"), "plasma", None, (0.0, 11.0, 5.5, 3.45))
+        write_beside(str(tmp_path / "ours.tif"), ramp_contents("plasma", None, (0.0, 11.0, 5.5, 3.45)))
         ours, theirs = (
             ElementTree.canonicalize((tmp_path / name).read_text(), strip_text=True)
             for name in ("ours.qml", "theirs.qml")
