@@ -159,6 +159,9 @@ enum Target {
     Object(Py<PyAny>),
 }
 
+/// Classes, statistics (names and texts) and the style, as Python returns them.
+type SidecarContents = (Option<NamesAndColors>, Vec<(String, String)>, Option<Vec<u8>>);
+
 /// What the engine asks the calling thread.
 enum Ask {
     /// Fill the buffers, which are alive until the answer comes, with rows of pixels and of the mask.
@@ -365,8 +368,7 @@ impl<'py> Caller<'py> {
     fn make_sidecars(&self, py: Python<'py>, report: &WriteReport) -> PyResult<ExtraSidecars> {
         let Some(make) = &self.sidecars else { return Ok(ExtraSidecars::default()) };
         let made = make.call1((report::of_write(py, report)?,))?;
-        let (classes, statistics, style): (Option<NamesAndColors>, Vec<(String, String)>, Option<Vec<u8>>) =
-            made.extract()?;
+        let (classes, statistics, style): SidecarContents = made.extract()?;
         Ok(ExtraSidecars { classes: classes.map(classes_of), statistics, style })
     }
 

@@ -76,12 +76,16 @@ def _made(folder: Path) -> Path:
 
 def table(rows: list[Row]) -> str:
     """Returns the outcome of each kind of call in each scenario as Markdown."""
-    lines = ["| scenario | calls that failed | calls of the kind | runs | right result | error, old files |"]
-    lines.append("|---" * 6 + "|")
+    total: dict[tuple[str, str], Tally] = {}
     for scenario, fault, tally in rows:
+        kind = total.setdefault((scenario, fault.split()[0]), Tally())
+        kind.calls = max(kind.calls, tally.calls)
+        kind.runs += tally.runs
+    lines = ["| scenario | kind | calls | runs | right result | error, old files |", "|---" * 6 + "|"]
+    for (scenario, kind), tally in total.items():
         if tally.calls:
-            runs, right, error = sum(tally.runs.values()), tally.runs["right"], tally.runs["error"]
-            lines.append(f"| {scenario} | {fault} | {tally.calls} | {runs} | {right} | {error} |")
+            runs, right, error = tally.runs.total(), tally.runs["right"], tally.runs["error"]
+            lines.append(f"| {scenario} | {kind} | {tally.calls} | {runs} | {right} | {error} |")
     return "\n".join(lines)
 
 
