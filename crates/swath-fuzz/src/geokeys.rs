@@ -20,10 +20,10 @@ pub fn run(data: &[u8]) {
     }
     if let Some(crs) = Crs::from_keys(&keys) {
         let _ = (crs.epsg(), GeoKeys::from_crs(&crs, RasterType::Area));
-        for wkt in crs.to_wkt() {
-            if let Err(error) = Crs::from_wkt(&wkt) {
-                panic!("{error}: {wkt}");
-            }
+        if let Some(wkt) = crs.to_wkt()
+            && let Err(error) = Crs::from_wkt(&wkt)
+        {
+            panic!("{error}: {wkt}");
         }
     }
     place(&doubles);

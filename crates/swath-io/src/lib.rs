@@ -11,6 +11,7 @@ mod error;
 mod huge;
 mod local;
 mod memory;
+mod read_ahead;
 mod spool;
 
 pub use arenas::share_heap_if_limited;
@@ -20,6 +21,7 @@ pub use error::{Error, Result};
 pub use huge::advise_huge_pages;
 pub use local::LocalFile;
 pub use memory::Memory;
+pub use read_ahead::ReadAhead;
 pub use spool::{Output, Spool};
 pub use swath_tiff::{ReadAt, Span};
 
