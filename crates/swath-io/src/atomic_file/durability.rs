@@ -21,6 +21,7 @@ pub enum SyncPolicy {
 /// Whether the file system may report that a write failed only when the file is synced. Local file systems
 /// reserve the space when they accept the bytes.
 #[cfg(target_os = "linux")]
+#[allow(clippy::useless_conversion, reason = "the numbers have other types on other targets")]
 pub(super) fn reports_failures_late(file: &File) -> bool {
     use std::os::fd::AsRawFd;
     /// ZFS is not part of Linux, so `libc` does not have its number.
