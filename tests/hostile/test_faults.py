@@ -26,12 +26,13 @@ def check(rows: list[Row], kinds: set[str]) -> None:
 
 
 def test_fault_in_the_command_gives_an_error_or_the_right_file(tmp_path: Path) -> None:
-    rows = list(of_command(BINARY, tmp_path, MOST))
+    rows = list(of_command(BINARY, tmp_path, MOST, "convert, overwrite", "COG, overwrite", "read to .npy"))
     check(rows, {"read", "write", "sync", "name", "open", "space", "status", "attribute", "memory", "thread"})
 
 
 def test_fault_in_python_gives_an_exception_or_the_right_file(tmp_path: Path) -> None:
-    rows = list(of_python(tmp_path, MOST))
+    written = ("to_geotiff, overwrite", "to_geotiff, color ramp, overwrite", "to_geotiff, mosaic")
+    rows = list(of_python(tmp_path, MOST, *written, "open_geotiff", "open_geotiff, http"))
     check(rows, {"read", "write", "sync", "name", "open", "space", "status", "memory", "thread", "network"})
 
 

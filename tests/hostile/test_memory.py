@@ -8,6 +8,7 @@ import resource
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import imagecodecs
@@ -279,3 +280,35 @@ def test_limits_variable_applies_to_the_command(command: Command, source: Path) 
     for wrong in ("max_entries=2", "max_ifds", "max_ifds=0"):
         result = command.run("info", source, env={"SWATH_LIMITS": wrong})
         assert result.code == 2 and "SWATH_LIMITS" in result.stderr
+
+
+def bomb(codec: str) -> tuple[int, bytes]:
+    """The number of a codec, and a stream that decodes to much more than a tile of 64 x 64 bytes."""
+    zeros, picture = bytes(256 << 20), np.zeros((8192, 8192), "uint8")
+    encode = {
+        "deflate": (DEFLATE, lambda: imagecodecs.zlib_encode(zeros)),
+        "zstd": (ZSTD, lambda: imagecodecs.zstd_encode(zeros)),
+        "lzma": (34925, lambda: imagecodecs.lzma_encode(zeros[: 64 << 20])),
+        "lzw": (5, lambda: imagecodecs.lzw_encode(zeros[: 64 << 20])),
+        "packbits": (32773, lambda: b"\x81\x00" * 1_000_000),
+        "lerc": (LERC, lambda: imagecodecs.lerc_encode(picture)),
+        "jpeg": (7, lambda: imagecodecs.jpeg_encode(picture)),
+        "jpeg2000": (JPEG2000, lambda: imagecodecs.jpeg2k_encode(picture)),
+        "webp": (WEBP, lambda: imagecodecs.webp_encode(np.zeros((8192, 8192, 3), "uint8"))),
+        "jpegxl": (JPEG_XL, lambda: imagecodecs.jpegxl_encode(picture, effort=1)),
+    }
+    number, made = encode[codec]
+    return number, made()
+
+
+@pytest.mark.parametrize(
+    "codec", ["deflate", "zstd", "lzma", "lzw", "packbits", "lerc", "jpeg", "jpeg2000", "webp", "jpegxl"]
+)
+def test_stream_that_decodes_to_more_than_its_tile_costs_little(tmp_path: Path, codec: str) -> None:
+    number, stream = bomb(codec)
+    path = tmp_path / "bomb.tif"
+    one_tile(path, 64, 8, 1, number, stream, samples=3 if codec == "webp" else 1)
+    started = time.monotonic()
+    result = limited(200, "read", path, tmp_path / "out.npy", seconds=20)
+    assert result.code == 0 or is_one_sentence(result), result.stderr
+    assert time.monotonic() - started < 10

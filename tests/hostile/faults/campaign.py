@@ -29,24 +29,24 @@ HOSTILE = Path(__file__).resolve().parents[1]
 DOCUMENT = HOSTILE.parents[1] / "docs" / "faults.md"
 
 
-def of_command(binary: Path, folder: Path, most: int | None, only: str = "") -> Iterator[Row]:
-    """Yields scenario, fault and outcome of the command."""
+def of_command(binary: Path, folder: Path, most: int | None, *only: str) -> Iterator[Row]:
+    """Yields scenario, fault and outcome of the command, for all scenarios or only for these."""
     runner = command.Runner(binary, build(folder), _made(folder / "command"))
     for scenario in command.SCENARIOS:
-        if only and only != scenario.name:
+        if only and scenario.name not in only:
             continue
         for fault in FAULTS:
             if (scenario.name, fault.kind) not in command.EXCLUDED:
                 yield scenario.name, fault.name, runner.run(scenario, fault, most)
 
 
-def of_python(folder: Path, most: int | None, only: str = "") -> Iterator[Row]:
-    """Yields scenario, fault and outcome of the Python package."""
+def of_python(folder: Path, most: int | None, *only: str) -> Iterator[Row]:
+    """Yields scenario, fault and outcome of the Python package, for all scenarios or only for these."""
     library, source = build(folder), _made(folder / "source") / "in.tif"
     command.image(source, 1)
     with serving(source.parent) as url:
         work = _made(folder / "python")
-        arguments = [work, source, f"{url}/in.tif", most or 0, only]
+        arguments = [work, source, f"{url}/in.tif", most or 0, *only]
         variables = {"LD_PRELOAD": str(library), "SWATH_ALLOW_PRIVATE_HOSTS": "1", "OPENBLAS_NUM_THREADS": "1"}
         process = subprocess.Popen(
             [sys.executable, "-m", "faults.in_python", *map(str, arguments)],
@@ -92,14 +92,14 @@ def table(rows: list[Row]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, help="calls of each kind that fail; without it, all")
-    parser.add_argument("--only", default="", help="one scenario")
+    parser.add_argument("--only", action="append", default=[], help="a scenario; may be given several times")
     parser.add_argument("--binary", type=Path, default=os.environ.get("SWATH_BIN", "target/release/swath"))
     arguments = parser.parse_args()
     start, rows = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder:
         campaigns = (
-            of_command(arguments.binary.absolute(), _made(Path(folder, "c")), arguments.most, arguments.only),
-            of_python(_made(Path(folder, "p")), arguments.most, arguments.only),
+            of_command(arguments.binary.absolute(), _made(Path(folder, "c")), arguments.most, *arguments.only),
+            of_python(_made(Path(folder, "p")), arguments.most, *arguments.only),
         )
         for row in (row for campaign in campaigns for row in campaign):
             rows.append(row)

@@ -151,11 +151,11 @@ def _leak(before: int) -> str:
 
 
 def main() -> None:
-    folder, source, url, most, only = sys.argv[1:6]
+    folder, source, url, most, *only = sys.argv[1:]
     warnings.simplefilter("ignore")
     runner = Runner(Path(folder))
     for scenario in scenarios(source, url):
-        if only and only != scenario.name:
+        if only and scenario.name not in only:
             continue
         # Everything that the first call imports or opens is there before faults are counted.
         scenario.work(runner._fresh(scenario))
