@@ -529,12 +529,14 @@ FN u32 inflate_fit(LOCAL_PTR const InflateShared *s, u32 lanes, u32 limit, u32 *
   return i;
 }
 
-// A round in which all items decode symbols. `start` is the position of the first one in the output.
-FN void inflate_spread(LOCAL_PTR InflateShared *s, InflateReader *r, u32 start, u32 dst_len) {
+// A round in which all items decode symbols, in `lanes` segments from bit `bit` on. `start` is the position of the first symbol in the
+// output.
+// With 0 segments nothing happens: PoCL 3.1 compiled a branch with barriers wrongly whose other branch is only for item 0.
+FN void inflate_spread(LOCAL_PTR InflateShared *s, InflateReader *r, u32 bit, u32 lanes, u32 start, u32 dst_len) {
   LOCAL_PTR u8 *flags = (LOCAL_PTR u8 *)s->flags;
-  u32 bit = s->bit, lanes = s->lanes, first;
+  u32 first = 0u, going = lanes > 0u;
   u32 from = bit + LID * INFLATE_SEGMENT, stop = from + INFLATE_SEGMENT, moved = 1u, odd = LID >= lanes, made = 0u;
-  for (;;) {
+  while (going) {
     if (moved && LID < lanes) {
       u32 end = from;
       made = inflate_walk(s, &end, stop, 0u, 0u, 0u, 0u);
@@ -548,7 +550,7 @@ FN void inflate_spread(LOCAL_PTR InflateShared *s, InflateReader *r, u32 start, 
     flags[LID] = (u8)(moved ? INFLATE_MOVED : odd ? INFLATE_ODD : 0u);
     SYNC();
     first = inflate_first(s);
-    if (first >= INFLATE_ENOUGH || flags[first] != INFLATE_MOVED) break;
+    going = first < INFLATE_ENOUGH && flags[first] == INFLATE_MOVED;
   }
   u32 alone = first < 32u && flags[first] == INFLATE_ODD, before = 0u, all;
   s->made[LID] = made;
@@ -569,7 +571,7 @@ FN void inflate_spread(LOCAL_PTR InflateShared *s, InflateReader *r, u32 start, 
     alone = 1u;
     taken = inflate_fit(s, right, INFLATE_ROUND, &all, &before);
   }
-  if (LID == 0u) {
+  if (LID == 0u && lanes > 0u) {
     s->task = 0u;
     s->status = STATUS_OK;
     s->queued = all >> 18;
@@ -745,17 +747,26 @@ KERNEL(32) inflate(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *statu
   r.top = flags & BLOCK_TOP;
   r.state = INFLATE_HEADER;
   inflate_move(&r, 2u);
-  if (LID == 0u) s.bad = 0u;
+  if (LID == 0u) {
+    s.bad = 0u;
+    s.bit = 0u;
+    s.lanes = 0u;
+    s.flags[0] = 0u;
+  }
 
   u32 start = 0u, written = 0u, task = INFLATE_STAGE;  // the round's first byte, the first byte that only the ring has
+  u32 bit = 0u, lanes = 0u;                            // of the next round of all items
   u64 sum_a = 0u, sum_b = 0u;                          // this item's share of the Adler-32
   inflate_stage(src, src_len, &s, 2u);
   while ((task & INFLATE_DONE) == 0u) {
     SYNC();
-    if ((task & INFLATE_SPREAD) != 0u && s.bad == 0u) inflate_spread(&s, &r, start, dst_len);
-    else if (LID == 0u) inflate_step(src, &s, &r);
+    u32 spread = (task & INFLATE_SPREAD) != 0u && s.bad == 0u ? lanes : 0u;
+    if (LID == 0u && spread == 0u) inflate_step(src, &s, &r);
+    inflate_spread(&s, &r, bit, spread, start, dst_len);
     SYNC();
     task = s.task;
+    bit = s.bit;
+    lanes = s.lanes;
     u32 end = s.pos;
     inflate_copy(out, &s, start, written, s.queued);
     u32 to = task & (INFLATE_DONE | INFLATE_STORED) ? end : end & ~3u;
