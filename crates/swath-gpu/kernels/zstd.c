@@ -40,6 +40,7 @@
 #define ZSTD_QUEUE 128u
 #define ZSTD_WINDOW 256u             // words of the sequences' bit stream
 #define ZSTD_LONG 128u               // so many literals are copied by the whole group
+#define ZSTD_SHORT 16u               // so many bytes are copied by one item
 #define ZSTD_LEAD 256                // bits that an item decodes before its part of a stream of literals
 #define ZSTD_GOING 0xffffffffu      // no verdict yet
 
@@ -114,7 +115,8 @@ typedef struct {
   u32 scan[5][32];     // sums over the items; of literals: 0 the bits where they stopped, 1 their numbers of literals
   u32 flags[8];        // a byte for each item
   u32 queued;
-  u32 long_runs;       // whether a sequence of the queue has ZSTD_LONG literals or more
+  u32 medium;          // whether a sequence has more than ZSTD_SHORT literals
+  u32 long_lanes;      // bit i: one of the sequences 4 i to 4 i + 3 has ZSTD_LONG literals or more
   u16 huff_at[256];    // start of each symbol in `huff`
   u8 weight[256];
   u32 symbols, huff_log;
@@ -289,25 +291,32 @@ FN u32 zstd_entry(u32 kind, u32 symbol) {
   return symbol << ZSTD_SYMBOL | bits << ZSTD_ALL_BITS;
 }
 
-// Builds a state table from its probabilities, by one item.
-FN void zstd_states(LOCAL_PTR u32 *table, LOCAL_PTR const u16 *count, LOCAL_PTR u16 *next, u32 symbols, u32 log,
-                         u32 kind) {
+// The first part of building a state table from its probabilities, by one item: the symbol of each state, and above it the number of
+// the state among those of its symbol.
+FN void zstd_spread(LOCAL_PTR u32 *table, LOCAL_PTR const u16 *count, LOCAL_PTR u16 *next, u32 symbols, u32 log) {
   u32 size = 1u << log, mask = size - 1, step = (size >> 1) + (size >> 3) + 3, high = size, pos = 0;
   for (u32 s = 0; s < symbols; s++) {
     if (count[s] == 0) table[--high] = s;
     next[s] = (u16)(count[s] == 0 ? 1 : count[s] - 1);
   }
   for (u32 s = 0; s < symbols; s++) {
-    for (u32 i = 1; i < count[s]; i++) {
+    for (u32 i = count[s]; i > 1; i--) {
       table[pos] = s;
       do pos = (pos + step) & mask;
       while (pos >= high);
     }
   }
   for (u32 i = 0; i < size; i++) {
-    u32 s = table[i], x = next[s]++, bits = log - zstd_high(x);
-    table[i] = (((x << bits) - size) | bits << ZSTD_NEXT_BITS) + (bits << ZSTD_ALL_BITS) + zstd_entry(kind, s);
+    u32 s = table[i], x = next[s];
+    next[s] = (u16)(x + 1);
+    table[i] = s | x << 8;
   }
+}
+
+// The second part, for each state alone: its entry.
+FN u32 zstd_state(u32 found, u32 log, u32 kind) {
+  u32 x = found >> 8, bits = log - zstd_high(x);
+  return (((x << bits) - (1u << log)) | bits << ZSTD_NEXT_BITS) + (bits << ZSTD_ALL_BITS) + zstd_entry(kind, found & 255);
 }
 
 // Reads the weights of a Huffman table (4.2.1) and computes the position of each symbol in it. Returns the
@@ -330,7 +339,8 @@ FN u32 zstd_weights(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 en
     if (left < 0) return 0;
     ZstdBits b;
     zstd_seek(s, &b, bits_at, left);
-    zstd_states(z->u.c.states, z->u.c.count[ZSTD_LL], z->u.c.next[ZSTD_LL], 13, log, ZSTD_OF);
+    zstd_spread(z->u.c.states, z->u.c.count[ZSTD_LL], z->u.c.next[ZSTD_LL], 13, log);
+    for (u32 i = 0; i < 1u << log; i++) z->u.c.states[i] = zstd_state(z->u.c.states[i], log, ZSTD_OF);
     zstd_refill(s, &b);
     u32 now = zstd_bits(&b, log), other = zstd_bits(&b, log);
     if (b.left < 0) return 0;
@@ -844,7 +854,7 @@ FN void zstd_expand(LOCAL_PTR ZstdShared *z) {
     r0 = zstd_known(r0, rep0, rep1, rep2), r1 = zstd_known(r1, rep0, rep1, rep2), r2 = zstd_known(r2, rep0, rep1, rep2);
     rep0 = r0, rep1 = r1, rep2 = r2;
   }
-  u32 lit_size = z->lit_size, block_end = z->block_end, window = z->window, status = STATUS_OK, long_run = 0;
+  u32 lit_size = z->lit_size, block_end = z->block_end, window = z->window, status = STATUS_OK, longest = 0;
   for (u32 i = from; i < to; i++) {
     u32 lit = z->u.q.from[i], size = z->u.q.at[i], back = zstd_known(z->u.q.off[i], rep0, rep1, rep2);
     if (status == STATUS_OK) {
@@ -852,20 +862,27 @@ FN void zstd_expand(LOCAL_PTR ZstdShared *z) {
       else if (back == 0 || back > pos + lit) status = STATUS_CORRUPT;
       else if (back > window) status = STATUS_UNSUPPORTED;
     }
-    long_run |= lit >= ZSTD_LONG;
+    if (lit > longest) longest = lit;
     z->u.q.at[i] = pos;
     z->u.q.from[i] = done;
     z->u.q.off[i] = back;
     pos += size;
     done += lit;
   }
-  flags[LID] = (u8)(status | long_run << 7);
+  flags[LID] = (u8)(status | (longest > ZSTD_SHORT) << 6 | (longest >= ZSTD_LONG) << 7);
   SYNC();
   if (LID == 0) {
     u32 verdict = z->ends;
-    z->long_runs = (zstd_any(z) & 0x80808080u) != 0;
-    u32 failed = zstd_first(z, 0x7f7f7f7fu);
-    if (failed < 32) verdict = flags[failed] & 127;
+    u32 any = zstd_any(z), long_lanes = 0;
+    z->medium = (any & 0x40404040u) != 0;
+    if (any & 0x80808080u) {
+      for (u32 w = 0; w < 8; w++) {
+        u32 v = z->flags[w] >> 7 & 0x01010101u;
+        long_lanes |= ((v | v >> 7 | v >> 14 | v >> 21) & 15) << 4 * w;
+      }
+    }
+    u32 failed = zstd_first(z, 0x0f0f0f0fu);
+    if (failed < 32) verdict = flags[failed] & 15;
     u32 n = queued, tail = lit_size - all_lits;
     // If the tail is long, it is put into a separate queue, so that the whole group copies it.
     if (verdict == ZSTD_GOING && z->sequences == 0 && tail > 0 && (n == 0 || (n < ZSTD_QUEUE && tail < 128))) {
@@ -873,7 +890,8 @@ FN void zstd_expand(LOCAL_PTR ZstdShared *z) {
       z->u.q.at[n] = all_bytes;
       z->u.q.from[n] = all_lits;
       z->u.q.off[n] = 0;  // no match
-      z->long_runs |= tail >= ZSTD_LONG;
+      z->medium |= tail > ZSTD_SHORT;
+      if (tail >= ZSTD_LONG) long_lanes |= 1u << (n / 4);
       all_bytes += tail;
       all_lits += tail;
       n++;
@@ -883,6 +901,7 @@ FN void zstd_expand(LOCAL_PTR ZstdShared *z) {
     z->queued = n;
     z->pos = all_bytes;
     z->lit_done = all_lits;
+    z->long_lanes = long_lanes;
     z->rep[0] = rep[0], z->rep[1] = rep[1], z->rep[2] = rep[2];
     z->verdict = verdict;
   }
@@ -910,15 +929,18 @@ FN void zstd_move(GLOBAL u8 *to, GLOBAL const u8 *from, u32 n) {
 // Executes the queue. `lit` has the literals, or the one byte that all of them equal (step 0).
 FN void zstd_copy(LOCAL_PTR ZstdShared *z, GLOBAL u8 *out, u32 want, GLOBAL const u8 *lit, u32 step) {
   LOCAL_PTR u8 *flags = (LOCAL_PTR u8 *)z->flags;
-  u32 queued = z->queued, team = zstd_team(queued), longest = z->long_runs && step == 1 ? ZSTD_LONG : ~0u;
+  u32 queued = z->queued, team = z->medium ? zstd_team(queued) : 1, long_lanes = step == 1 ? z->long_lanes : 0;
+  u32 longest = long_lanes ? ZSTD_LONG : ~0u;
   for (u32 i = LID / team; i < queued; i += 32 / team) {
     u32 at = z->u.q.at[i], from = z->u.q.from[i], n = z->u.q.from[i + 1] - from;
     n = at >= want || n >= longest ? 0 : n < want - at ? n : want - at;
     for (u32 j = LID & (team - 1); j < n; j += team) out[at + j] = lit[(from + j) * step];
   }
-  for (u32 i = 0; i < queued && longest != ~0u; i++) {
-    u32 at = z->u.q.at[i], from = z->u.q.from[i], n = z->u.q.from[i + 1] - from;
-    if (n >= longest && at < want) zstd_move(out + at, lit + from, n < want - at ? n : want - at);
+  for (u32 i = 0; long_lanes != 0; i += 4, long_lanes >>= 1) {
+    for (u32 k = i; k < i + 4 && k < queued && (long_lanes & 1) != 0; k++) {
+      u32 at = z->u.q.at[k], from = z->u.q.from[k], n = z->u.q.from[k + 1] - from;
+      if (n >= longest && at < want) zstd_move(out + at, lit + from, n < want - at ? n : want - at);
+    }
   }
   for (u32 m = 0; m < queued;) {
     // A run ends before the first match that reads what one of the run writes.
@@ -926,12 +948,12 @@ FN void zstd_copy(LOCAL_PTR ZstdShared *z, GLOBAL u8 *out, u32 want, GLOBAL cons
     if (mine < queued) {
       u32 run = z->u.q.at[m] + z->u.q.from[m + 1] - z->u.q.from[m];
       u32 at = z->u.q.at[mine] + z->u.q.from[mine + 1] - z->u.q.from[mine], n = z->u.q.at[mine + 1] - at, back = z->u.q.off[mine];
-      ends = at - back + (n < back ? n : back) > run && mine > m;
+      ends = (at - back + (n < back ? n : back) > run && mine > m) | (n > ZSTD_SHORT) << 1;
     }
     flags[LID] = (u8)ends;
     SYNC();  // also after the literals
-    u32 end = m + zstd_first(z, ~0u);
-    team = zstd_team(end - m);
+    u32 end = m + zstd_first(z, 0x01010101u);
+    team = zstd_any(z) & 0x02020202u ? zstd_team(end - m) : end - m < 8 ? zstd_team(end - m) : 1;
     for (u32 i = m + LID / team; i < end; i += 32 / team) {
       u32 at = z->u.q.at[i] + z->u.q.from[i + 1] - z->u.q.from[i], n = z->u.q.at[i + 1] - at, back = z->u.q.off[i];
       n = at >= want ? 0 : n < want - at ? n : want - at;
@@ -1024,8 +1046,13 @@ KERNEL(32) zstd(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, 
     if (verdict != ZSTD_GOING) break;
     if (z.kind == ZSTD_COMPRESSED) {
       if (LID < 3 && z.build[LID])
-        zstd_states(z.fse + ZSTD_FSE_AT(LID), z.u.c.count[LID], z.u.c.next[LID], z.build[LID], z.log[LID], LID);
+        zstd_spread(z.fse + ZSTD_FSE_AT(LID), z.u.c.count[LID], z.u.c.next[LID], z.build[LID], z.log[LID]);
       SYNC();
+      for (u32 kind = 0; kind < 3; kind++) {
+        LOCAL_PTR u32 *table = z.fse + ZSTD_FSE_AT(kind);
+        if (z.build[kind])
+          for (u32 i = LID; i < 1u << z.log[kind]; i += 32) table[i] = zstd_state(table[i], z.log[kind], kind);
+      }
       if (z.streams > 0) {
         for (u32 i = LID; i < z.symbols; i += 32) {
           u32 weight = z.weight[i], entry = i | (z.huff_log + 1 - weight) << 8, n = 1u << weight >> 1;
