@@ -1,43 +1,44 @@
 // Inflate: Deflate (RFC 1951) in zlib framing (RFC 1950), one group of 32 per block.
 //
-// A Deflate stream has only one start, but the group can still decode it with all its items, because Huffman codes
-// synchronise: a decoder that starts at a wrong bit reads wrong symbols for a while, then happens to end a symbol where
-// a symbol of the stream ends, and from there on reads the right ones. In images that takes 4 to 20 symbols.
-// A round therefore goes like this (`inflate_spread`):
+// A Deflate stream has only one start, but the group can still decode it with all its items, because Huffman
+// codes synchronise: a decoder that starts at a wrong bit reads wrong symbols for a while, then happens to
+// end a symbol where a symbol of the stream ends, and from there on reads the right ones. In images that
+// takes 4 to 20 symbols. A round therefore goes like this (`inflate_spread`):
 //
-//   1. The next 32 x SEGMENT bits of the stream are in LOCAL memory. Item i guesses that a symbol starts at the first bit
-//      of segment i, and decodes from there to the first symbol that starts in the next segment. It writes nothing; it
-//      only counts. Item 0 does not guess.
-//   2. Each item compares its first bit with the bit where the item before it stopped. Where they differ, the item
-//      decodes its segment again from the other's bit. This is repeated until enough segments are right: all those
-//      before the first difference.
-//   3. The counts give the position of each segment in the output. Each item decodes its segment once more. It puts
-//      literals into `ring` (LOCAL, the bytes that are not written yet) and matches into a queue.
-//   4. The group copies the queued matches. Byte i of a match is byte i % distance of its source, so every byte can be
-//      copied without waiting for the previous one. Matches are copied in runs: no match of a run reads what
-//      another one of the run writes.
-//   5. The group writes whole words from the ring to the output, adds them up for the Adler-32, and fetches input.
+//   1. The next 32 x SEGMENT bits of the stream are in LOCAL memory. Item i guesses that a symbol starts at
+//      the first bit of segment i, and decodes from there to the first symbol that starts in the next
+//      segment. It writes nothing; it only counts. Item 0 does not guess.
+//   2. Each item compares its first bit with the bit where the item before it stopped. Where they differ, the
+//      item decodes its segment again from the other's bit. This is repeated until enough segments are right:
+//      all those before the first difference.
+//   3. The counts give the position of each segment in the output. Each item decodes its segment once more.
+//      It puts literals into `ring` (LOCAL, the bytes that are not written yet) and matches into a queue.
+//   4. The group copies the queued matches. Byte i of a match is byte i % distance of its source, so every
+//      byte can be copied without waiting for the previous one. Matches are copied in runs: no match of a run
+//      reads what another one of the run writes.
+//   5. The group writes whole words from the ring to the output, adds them up for the Adler-32, and fetches
+//      input.
 //
-// Everything that is not a plain symbol inside the block stays outside of this: the segment with the end of a Deflate
-// block, an invalid code, the last bits of the stream, and a segment whose output is larger than the ring. Item 0
-// decodes these alone (`inflate_step`), symbol by symbol, and it alone finds errors. So damage has the same status
-// wherever it is.
+// Everything that is not a plain symbol inside the block stays outside of this: the segment with the end of a
+// Deflate block, an invalid code, the last bits of the stream, and a segment whose output is larger than the
+// ring. Item 0 decodes these alone (`inflate_step`), symbol by symbol, and it alone finds errors. So damage
+// has the same status wherever it is.
 //
-// Sources that are no longer in the ring are read from the output, where an earlier round has written them before a
-// SYNC.
+// Sources that are no longer in the ring are read from the output, where an earlier round has written them
+// before a SYNC.
 //
-// The group builds the tables too. Item 16 t + l counts and sorts the codes of length l of table t (0 literals
-// and lengths, 1 distances), so no atomics are needed. Then all items fill the direct tables, each an equal
-// range of the code space. Codes longer than a direct table are found by comparison with the first code after
-// each length.
+// The group builds the tables too. Item 16 t + l counts and sorts the codes of length l of table t (0
+// literals and lengths, 1 distances), so no atomics are needed. Then all items fill the direct tables, each
+// an equal range of the code space. Codes longer than a direct table are found by comparison with the first
+// code after each length.
 //
-// Every SYNC is reached by all items: item 0 sets the task of the group in `InflateShared.task`, and all items
-// read it between two SYNCs. The LOCAL memory is 8.5 KB. It is small because decoding is a chain of
+// Every SYNC is reached by all items: item 0 sets the task of the group in `InflateShared.task`, and all
+// items read it between two SYNCs. The LOCAL memory is 8.5 KB. It is small because decoding is a chain of
 // latencies: many groups on a core keep a device busy, not much memory for one group.
 //
-// The kernel ends for every input: a round either decodes a symbol, at least one bit, or ends a Deflate block, or is
-// followed by one that does. A stream may have BLOCKS(dst_len) of them; the CPU decodes a stream with more, because a
-// stream of empty blocks would otherwise keep a group busy for seconds.
+// The kernel ends for every input: a round either decodes a symbol, at least one bit, or ends a Deflate
+// block, or is followed by one that does. A stream may have BLOCKS(dst_len) of them; the CPU decodes a stream
+// with more, because a stream of empty blocks would otherwise keep a group busy for seconds.
 
 #define INFLATE_RING 2048u                       // bytes: the round, and up to 3 bytes that did not fill a word
 #define INFLATE_ROUND (INFLATE_RING - 8u)        // decoded bytes per round, at most
@@ -45,7 +46,7 @@
 #define INFLATE_SEGMENT 256u                     // bits
 #define INFLATE_BEHIND 96u                       // bits that an item may look at after the end of its segment
 #define INFLATE_ENOUGH 24u                       // of 32 segments: so many right ones are not made more
-#define INFLATE_INPUT 260u                       // words of input in LOCAL memory: 32 segments, what is behind them, 31 bits
+#define INFLATE_INPUT 260u                       // words of input in LOCAL memory: 31 bits, 32 segments, BEHIND
 #define INFLATE_LIT_BITS 10u
 #define INFLATE_DIST_BITS 8u
 #define INFLATE_LIT 288u                         // start of the lengths of the distance codes
@@ -79,8 +80,8 @@ typedef struct {
   u32 input[INFLATE_INPUT];
   u32 limit[32];                       // first code after those of each length, in 15 bits; 16 entries per table
   u32 base[32];                        // index in `sorted` of a code of each length, minus the code
-  // Matches: start in the round | length << 16. Between rounds of symbols, code lengths as bytes (288 of literals and
-  // lengths, 32 of distances), and after them the number of codes of each length.
+  // Matches: start in the round | length << 16. Between rounds of symbols, code lengths as bytes (288 of
+  // literals and lengths, 32 of distances), and after them the number of codes of each length.
   u32 queue[INFLATE_QUEUE];
   u16 queue_dist[INFLATE_QUEUE];
   u16 sorted[INFLATE_LIT + 32u];       // symbols in the order of their codes
@@ -103,8 +104,8 @@ typedef struct {
   u32 adler;
 } InflateShared;
 
-// The state of item 0. Between rounds `bit` is the next bit of the stream, counted from byte `at`. In a step, the bits are
-// in a buffer.
+// The state of item 0. Between rounds `bit` is the next bit of the stream, counted from byte `at`. In a step,
+// the bits are in a buffer.
 typedef struct {
   u64 bits;       // the next bits of the stream, lowest first
   u32 held;       // the number of these bits
@@ -373,8 +374,8 @@ FN u32 inflate_lengths(LOCAL_PTR InflateShared *s, InflateReader *r) {
   return STATUS_OK;
 }
 
-// Plans the next round: how many segments all items can decode, and whether input must be fetched for it. A dynamic
-// header takes up to 144 words, which are available if at most 64 are used.
+// Plans the next round: how many segments all items can decode, and whether input must be fetched for it. A
+// dynamic header takes up to 144 words, which are available if at most 64 are used.
 FN void inflate_plan(LOCAL_PTR InflateShared *s, InflateReader *r) {
   u32 spread = r->state == INFLATE_SYMBOLS && r->pos < r->dst_len && !r->alone && (s->task & INFLATE_DONE) == 0u;
   if (!r->last && r->bit >> 5 > (spread ? 0u : 64u)) {
@@ -446,7 +447,7 @@ FN void inflate_stage(GLOBAL const u8 *src, u32 src_len, LOCAL_PTR InflateShared
 FN u32 inflate_first(LOCAL_PTR const InflateShared *s) {
   for (u32 w = 0u; w < 8u; w++) {
     u32 v = s->flags[w];
-    if (v != 0u) return 4u * w + ((v & 0xffffu) == 0u ? 2u : 0u) + ((v & 0xffffu) == 0u ? (v & 0xff0000u) == 0u : (v & 0xffu) == 0u);
+    if (v != 0u) return 4u * w + ((v & 0xffu) != 0u ? 0u : (v & 0xffffu) != 0u ? 1u : (v & 0xffffffu) != 0u ? 2u : 3u);
   }
   return 32u;
 }
@@ -457,9 +458,9 @@ FN u32 inflate_peek(LOCAL_PTR const InflateShared *s, u32 at) {
   return (u32)(((u64)s->input[w + 1u] << 32 | s->input[w]) >> (at & 31u));
 }
 
-// Decodes the symbols that start in [*at, stop). Returns what was decoded, bytes | matches << 18, and in *at the bit after
-// it; or 0xffffffff if item 0 must decode the segment. With `emit`, literals go to the ring from position `pos` of the output
-// on, and matches to the queue from `match` on.
+// Decodes the symbols that start in [*at, stop). Returns what was decoded, bytes | matches << 18, and in *at
+// the bit after it; or 0xffffffff if item 0 must decode the segment. With `emit`, literals go to the ring
+// from position `pos` of the output on, and matches to the queue from `match` on.
 FN u32 inflate_walk(LOCAL_PTR InflateShared *s, u32 *at_, u32 stop, u32 emit, u32 start, u32 pos, u32 match) {
   LOCAL_PTR u8 *ring = (LOCAL_PTR u8 *)s->ring;
   u32 at = *at_, made = 0u;
@@ -515,8 +516,8 @@ FN u32 inflate_walk(LOCAL_PTR InflateShared *s, u32 *at_, u32 stop, u32 emit, u3
   return made;
 }
 
-// The number of the first `lanes` segments that fit into a round, `limit` bytes; what they make together; and what those
-// before this item's make.
+// The number of the first `lanes` segments that fit into a round, `limit` bytes; what they make together; and
+// what those before this item's make.
 FN u32 inflate_fit(LOCAL_PTR const InflateShared *s, u32 lanes, u32 limit, u32 *all, u32 *before) {
   u32 total = 0u, i = 0u;
   for (; i < lanes; i++) {
@@ -529,9 +530,9 @@ FN u32 inflate_fit(LOCAL_PTR const InflateShared *s, u32 lanes, u32 limit, u32 *
   return i;
 }
 
-// A round in which all items decode symbols, in `lanes` segments from bit `bit` on. `start` is the position of the first symbol in the
-// output.
-// With 0 segments nothing happens: PoCL 3.1 compiled a branch with barriers wrongly whose other branch is only for item 0.
+// A round in which all items decode symbols, in `lanes` segments from bit `bit` on. `start` is the position
+// of the first symbol in the output. With 0 segments nothing happens: PoCL 3.1 compiled a branch with
+// barriers wrongly whose other branch is only for item 0.
 FN void inflate_spread(LOCAL_PTR InflateShared *s, InflateReader *r, u32 bit, u32 lanes, u32 start, u32 dst_len) {
   LOCAL_PTR u8 *flags = (LOCAL_PTR u8 *)s->flags;
   u32 first = 0u, going = lanes > 0u;
@@ -582,8 +583,8 @@ FN void inflate_spread(LOCAL_PTR InflateShared *s, InflateReader *r, u32 bit, u3
   }
 }
 
-// Copies `queued` matches of a round that begins at `start`. Bytes from `written` on are in the ring, those before in the
-// output.
+// Copies `queued` matches of a round that begins at `start`. Bytes from `written` on are in the ring, those
+// before in the output.
 FN void inflate_copy(GLOBAL const u8 *out, LOCAL_PTR InflateShared *s, u32 start, u32 written, u32 queued) {
   LOCAL_PTR u8 *ring = (LOCAL_PTR u8 *)s->ring, *flags = (LOCAL_PTR u8 *)s->flags;
   for (u32 m = 0u; m < queued;) {
@@ -595,7 +596,9 @@ FN void inflate_copy(GLOBAL const u8 *out, LOCAL_PTR InflateShared *s, u32 start
     }
     flags[LID] = (u8)stop;
     SYNC();
-    u32 n = inflate_first(s), share = n < 2u ? 5u : n < 4u ? 4u : n < 8u ? 3u : 2u, width = 1u << share, lane = LID & (width - 1u);
+    // The items of the group share the matches of the run.
+    u32 n = inflate_first(s), share = n < 2u ? 5u : n < 4u ? 4u : n < 8u ? 3u : 2u;
+    u32 width = 1u << share, lane = LID & (width - 1u);
     for (u32 k = m + (LID >> share); k < m + n; k += 32u >> share) {
       u32 pos = start + (s->queue[k] & 0xffffu), len = s->queue[k] >> 16, dist = s->queue_dist[k];
       u32 source = pos - dist, at = lane, step = width;
@@ -694,8 +697,8 @@ FN u64 inflate_weigh(u32 weight, u32 x, u32 y, u32 n) {
   return (u64)(weight % INFLATE_ADLER) * x + 32u * (u64)y + INFLATE_ADLER - 32u * (u64)n * x % INFLATE_ADLER;
 }
 
-// Writes [from, to) from the ring to the output, and adds it to the Adler-32. The second sum is dst_len + the sum of
-// (dst_len - i) d[i]. Weights are reduced by INFLATE_ADLER, so that 32 bits hold the sums of a round.
+// Writes [from, to) from the ring to the output, and adds it to the Adler-32. The second sum is dst_len + the
+// sum of (dst_len - i) d[i]. Weights are reduced by INFLATE_ADLER, so that 32 bits hold the sums of a round.
 FN void inflate_write(GLOBAL u8 *out, LOCAL_PTR const InflateShared *s, u32 from, u32 to, u32 dst_len, u64 *sum_a, u64 *sum_b) {
   u32 i = from + LID, words = (from + 3u) & ~3u, a = 0u, b = 0u;
   u32 whole = to > words ? to & ~3u : words;  // words are in [words, whole), bytes before and after

@@ -1,7 +1,8 @@
 // The sums that undo the differences of predictors 2 and 3, in place.
 //
-// A group processes a row, because a sum runs from one end of the row to the other. Integers of up to 4 bytes are summed as
-// 32 bits, others as 64 bits: the low bytes of a wrapping sum are the wrapping sum of the low bytes.
+// A group processes a row, because a sum runs from one end of the row to the other. Integers of up to 4 bytes
+// are summed as 32 bits, others as 64 bits: the low bytes of a wrapping sum are the wrapping sum of the low
+// bytes.
 //
 // For up to SUM_LANES integers per pixel, the row goes through local memory in tiles. Loads and stores are
 // coalesced, and in between each item owns a chunk of pixels of one lane (the integers at one position in the
@@ -9,8 +10,8 @@
 // carried to the next tile. Chunks have an odd number of pixels, so that items that step through them in
 // parallel access different banks.
 //
-// Local memory limits the number of groups that a GPU runs at once, so both kinds of integers use the same tile, and
-// the wide ones have half as many in it.
+// Local memory limits the number of groups that a GPU runs at once, so both kinds of integers use the same
+// tile, and the wide ones have half as many in it.
 //
 // With more integers per pixel, an item that follows a lane through the whole row is already coalesced.
 //
@@ -20,8 +21,8 @@
 #define SUM_CHUNK 17u       // pixels of a chunk, at most: of up to 4 bytes,
 #define SUM_CHUNK_WIDE 9u   // and of 8 bytes
 
-// Between global and local memory, `count` integers of a type that need no conversion: four are on the way at a time, and
-// one comparison serves four.
+// Between global and local memory, `count` integers of a type that need no conversion: four are on the way at
+// a time, and one comparison serves four.
 #define SUM_READ(type) \
   { \
     GLOBAL const type *from = (GLOBAL const type *)row + start + i; \
@@ -76,7 +77,8 @@ FN void sum_store(GLOBAL u8 *row, u64 i, u32 width, u32 typed, u64 value) {
   }
 }
 
-// Reads `count` integers of up to 4 bytes from integer `start` of the row on, and fills the tile up to `length` with zeros.
+// Reads `count` integers of up to 4 bytes from integer `start` of the row on, and fills the tile up to
+// `length` with zeros.
 FN void sum_read(LOCAL_PTR u32 *tile, GLOBAL const u8 *row, u64 start, u32 count, u32 length, u32 width, u32 typed, u32 swap) {
   u32 i = LID;
   LOCAL_PTR u32 *to = tile + i;

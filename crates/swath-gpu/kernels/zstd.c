@@ -2,31 +2,35 @@
 //
 // The distribution of work.
 //
-// Headers: item 0 reads them, with the counts of the entropy coders. Three items build the three state tables, and all
-// items fill in the Huffman table.
+// Headers: item 0 reads them, with the counts of the entropy coders. Three items build the three state
+// tables, and all items fill in the Huffman table.
 //
-// Literals (`zstd_huffman`): all items decode, 8 for each of four streams. Huffman codes synchronise: a decoder that starts
-// at a wrong bit soon ends a code word where a code word of the stream ends. So each item starts some bits before its
-// part of the stream, and counts the words of its part. If it did not start where the item before it stopped, it
-// counts again from there. The counts give the position of its literals, and it decodes its part once more.
+// Literals (`zstd_huffman`): all items decode, 8 for each of four streams. Huffman codes synchronise: a
+// decoder that starts at a wrong bit soon ends a code word where a code word of the stream ends. So each item
+// starts some bits before its part of the stream, and counts the words of its part. If it did not start where
+// the item before it stopped, it counts again from there. The counts give the position of its literals, and
+// it decodes its part once more.
 //
-// Sequences: each starts where the bits of the previous one end, and its states follow from those of the previous one. Item 0
-// follows only this chain (`zstd_chain`), for up to ZSTD_QUEUE sequences. It notes the first bit and the states of each. All
-// items then read the lengths and offsets (`zstd_expand`), four sequences each. The positions of a sequence, and the last
-// used offsets before it, are a scan over the items. Last, the whole group copies the literals of the sequences, which depend
-// on nothing, and then their matches, run by run (`zstd_copy`). No match of a run reads what another one of the run writes.
+// Sequences: each starts where the bits of the previous one end, and its states follow from those of the
+// previous one. Item 0 follows only this chain (`zstd_chain`), for up to ZSTD_QUEUE sequences. It notes the
+// first bit and the states of each. All items then read the lengths and offsets (`zstd_expand`), four
+// sequences each. The positions of a sequence, and the last used offsets before it, are a scan over the
+// items. Last, the whole group copies the literals of the sequences, which depend on nothing, and then their
+// matches, run by run (`zstd_copy`). No match of a run reads what another one of the run writes.
 //
-// Local memory. The Huffman table, the queue of sequences, and what the tables are built from are never needed at the same
-// time, and share one place. A block that uses the Huffman table of the previous one fills it in again.
+// Local memory. The Huffman table, the queue of sequences, and what the tables are built from are never
+// needed at the same time, and share one place. A block that uses the Huffman table of the previous one fills
+// it in again.
 //
 // Only item 0 writes scalars in local memory, between two barriers in which no other item reads them.
 //
 // Accepted streams. The kernel accepts nothing that `swath-codec/src/zstd.rs` refuses: libzstd's streaming
 // decoder checks the whole ZSTD block in which the requested bytes end, and also the next one if they end
-// exactly with a block. The kernel does the same, with and without BLOCK_TOP: positions continue after dst_len,
-// and only the writes stop there. Where libzstd is less strict than the RFC (matches from before the window,
-// Huffman codes of 12 bits, Huffman streams with unused bits), the kernel is strict. The CPU decodes streams
-// with dictionaries, with skippable frames, and with several frames that fill the block only together.
+// exactly with a block. The kernel does the same, with and without BLOCK_TOP: positions continue after
+// dst_len, and only the writes stop there. Where libzstd is less strict than the RFC (matches from before the
+// window, Huffman codes of 12 bits, Huffman streams with unused bits), the kernel is strict. The CPU decodes
+// streams with dictionaries, with skippable frames, and with several frames that fill the block only
+// together.
 //
 // The kernel ends for every input: a queue has at least one sequence or literal, and a frame may have
 // ZSTD_BLOCKS(dst_len) blocks; the CPU decodes a frame with more. Empty blocks, or tables for a byte each,
@@ -63,9 +67,10 @@
 #define ZSTD_ML 2u
 #define ZSTD_FSE_AT(kind) ((kind) == ZSTD_LL ? 0u : (kind) == ZSTD_OF ? 512u : 768u)
 
-// An entry of a state table: the smallest next state in the lowest 10 bits, then from bit 12 on the number of bits that a sequence
-// takes because of it (those added to its value, and those of the next state), the symbol, and the number of bits of the
-// next state. The gap makes room for a carry: the chain of sequences adds three entries to add the numbers of bits.
+// An entry of a state table: the smallest next state in the lowest 10 bits, then from bit 12 on the number of
+// bits that a sequence takes because of it (those added to its value, and those of the next state), the
+// symbol, and the number of bits of the next state. The gap makes room for a carry: the chain of sequences
+// adds three entries to add the numbers of bits.
 #define ZSTD_ALL_BITS 12
 #define ZSTD_SYMBOL 20
 #define ZSTD_NEXT_BITS 28
@@ -88,8 +93,9 @@ CONSTANT u8 zstd_of_default[29] = {2, 2, 2, 2, 2, 2, 3, 3, 3, 2, 2, 2, 2, 2, 2, 
 CONSTANT u8 zstd_ml_default[53] = {2, 5, 4, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
                                    2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0};
 
-// What sequences need: the words of their bit stream, and the queue, with one more entry that ends the last. Sequence i
-// writes from `at[i]` to `at[i + 1]`, first the literals from `from[i]` to `from[i + 1]`, then a match `off[i]` bytes back.
+// What sequences need: the words of their bit stream, and the queue, with one more entry that ends the last.
+// Sequence i writes from `at[i]` to `at[i + 1]`, first the literals from `from[i]` to `from[i + 1]`, then a
+// match `off[i]` bytes back.
 typedef struct {
   u32 window[ZSTD_WINDOW];
   u32 at[ZSTD_QUEUE + 1];
@@ -291,8 +297,8 @@ FN u32 zstd_entry(u32 kind, u32 symbol) {
   return symbol << ZSTD_SYMBOL | bits << ZSTD_ALL_BITS;
 }
 
-// The first part of building a state table from its probabilities, by one item: the symbol of each state, and above it the number of
-// the state among those of its symbol.
+// The first part of building a state table from its probabilities, by one item: the symbol of each state, and
+// above it the number of the state among those of its symbol.
 FN void zstd_spread(LOCAL_PTR u32 *table, LOCAL_PTR const u16 *count, LOCAL_PTR u16 *next, u32 symbols, u32 log) {
   u32 size = 1u << log, mask = size - 1, step = (size >> 1) + (size >> 3) + 3, high = size, pos = 0;
   for (u32 s = 0; s < symbols; s++) {
@@ -720,8 +726,8 @@ FN u32 zstd_open(LOCAL_PTR ZstdShared *z, const ZstdSource *s) {
   return ZSTD_GOING;
 }
 
-// The first word of the window for the next queue: the stream is read backwards, and `bit` is in the last word but one, so
-// that 32 bits from every bit before it are in the window.
+// The first word of the window for the next queue: the stream is read backwards, and `bit` is in the last
+// word but one, so that 32 bits from every bit before it are in the window.
 FN u32 zstd_window_from(LOCAL_PTR const ZstdShared *z) {
   u32 word = z->bit >> 5;
   return word < ZSTD_WINDOW - 2 ? 0 : word - (ZSTD_WINDOW - 2);
@@ -730,8 +736,9 @@ FN u32 zstd_window_from(LOCAL_PTR const ZstdShared *z) {
 // The bits that are added to the value of an entry's symbol.
 FN u32 zstd_added(u32 entry) { return (entry >> ZSTD_ALL_BITS & 127) - (entry >> ZSTD_NEXT_BITS); }
 
-// Follows the chain of states for the next sequences, as many as there are and fit in the queue and in the window. Notes for each
-// the bit where it ends in `at`, and the entries of its states in `from`, `off` and `match`. Item 0 only.
+// Follows the chain of states for the next sequences, as many as there are and fit in the queue and in the
+// window. Notes for each the bit where it ends in `at`, and the entries of its states in `from`, `off` and
+// `match`. Item 0 only.
 FN void zstd_chain(LOCAL_PTR ZstdShared *z) {
   LOCAL_PTR const u32 *ll_table = z->fse + ZSTD_FSE_AT(ZSTD_LL), *of_table = z->fse + ZSTD_FSE_AT(ZSTD_OF);
   LOCAL_PTR const u32 *ml_table = z->fse + ZSTD_FSE_AT(ZSTD_ML);
@@ -739,7 +746,6 @@ FN void zstd_chain(LOCAL_PTR ZstdShared *z) {
   u32 ll = z->state[ZSTD_LL], of = z->state[ZSTD_OF], ml = z->state[ZSTD_ML];
   i32 bit = (i32)(z->bit - window_bit), floor = (i32)(z->bit_from - window_bit), low = floor < 0 ? 0 : floor, next = 0;
   u32 most = todo - 1 < ZSTD_QUEUE ? todo - 1 : ZSTD_QUEUE;
-  z->ends = ZSTD_GOING;
   for (; n < most; n++) {
     u32 ll_entry = ll_table[ll], of_entry = of_table[of], ml_entry = ml_table[ml];
     next = bit - (i32)((ll_entry + of_entry + ml_entry) >> ZSTD_ALL_BITS & 127);
@@ -778,8 +784,9 @@ FN void zstd_chain(LOCAL_PTR ZstdShared *z) {
   z->queued = n;
 }
 
-// The last used offsets are computed before those of the previous sequences are known. A value with the highest bit is not an
-// offset: its lowest 2 bits say which of the offsets before the sequence is meant, and the others the number to subtract.
+// The last used offsets are computed before those of the previous sequences are known. A value with the
+// highest bit is not an offset: its lowest 2 bits say which of the offsets before the sequence is meant, and
+// the others the number to subtract.
 #define ZSTD_UNKNOWN 0x80000000u
 
 FN u32 zstd_known(u32 offset, u32 rep0, u32 rep1, u32 rep2) {
@@ -788,8 +795,8 @@ FN u32 zstd_known(u32 offset, u32 rep0, u32 rep1, u32 rep2) {
   return rep & ZSTD_UNKNOWN ? rep + minus : rep - (minus >> 2);
 }
 
-// Reads sequence i, whose end and entries the chain noted: its numbers of literals and of bytes go to `from` and `at`, its offset
-// to `off`, where it may be unknown.
+// Reads sequence i, whose end and entries the chain noted: its numbers of literals and of bytes go to `from`
+// and `at`, its offset to `off`, where it may be unknown.
 FN void zstd_sequence(LOCAL_PTR ZstdShared *z, u32 i, u32 *rep) {
   u32 ll_entry = z->u.q.from[i], of_entry = z->u.q.off[i], ml_entry = z->u.q.match[i];
   u32 bits = zstd_added(of_entry), bit = z->u.q.at[i] - bits;
@@ -808,7 +815,8 @@ FN void zstd_sequence(LOCAL_PTR ZstdShared *z, u32 i, u32 *rep) {
     // The last used offsets (3.1.1.5). Without literals the first one would only have made the last match
     // longer.
     u32 which = value - (lit != 0);
-    back = which == 0 ? rep[0] : which == 1 ? rep[1] : which == 2 ? rep[2] : rep[0] & ZSTD_UNKNOWN ? rep[0] + 4 : rep[0] - 1;
+    back = which == 1 ? rep[1] : which == 2 ? rep[2] : rep[0];
+    if (which == 3) back = back & ZSTD_UNKNOWN ? back + 4 : back - 1;
     if (which > 1) rep[2] = rep[1];
     if (which > 0) rep[1] = rep[0];
     rep[0] = back;
@@ -818,8 +826,8 @@ FN void zstd_sequence(LOCAL_PTR ZstdShared *z, u32 i, u32 *rep) {
   z->u.q.off[i] = back;
 }
 
-// Makes positions and offsets of what the chain noted, by all items, and checks them. Then adds the literals after the last
-// sequence. The status of the queue is in `verdict`.
+// Makes positions and offsets of what the chain noted, by all items, and checks them. Then adds the literals
+// after the last sequence. The status of the queue is in `verdict`.
 FN void zstd_expand(LOCAL_PTR ZstdShared *z) {
   LOCAL_PTR u8 *flags = (LOCAL_PTR u8 *)z->flags;
   u32 queued = z->queued, from = 4 * LID, to = from + 4 < queued ? from + 4 : queued;
@@ -912,7 +920,8 @@ FN void zstd_expand(LOCAL_PTR ZstdShared *z) {
 // because neighbouring items that access the same line of memory cost one access.
 FN u32 zstd_team(u32 n) { return n < 2 ? 32 : n < 4 ? 16 : n < 8 ? 8 : 4; }
 
-// Copies n bytes that do not overlap, by all items. Words are copied if both addresses have the same place in a word.
+// Copies n bytes that do not overlap, by all items. Words are copied if both addresses have the same place in
+// a word.
 FN void zstd_move(GLOBAL u8 *to, GLOBAL const u8 *from, u32 n) {
   u32 odd = (0u - (u32)(u64)to) & 3, words = 0;
   if (n >= 64 && (((u32)(u64)to ^ (u32)(u64)from) & 3) == 0) {
@@ -947,7 +956,8 @@ FN void zstd_copy(LOCAL_PTR ZstdShared *z, GLOBAL u8 *out, u32 want, GLOBAL cons
     u32 mine = m + LID, ends = 1;
     if (mine < queued) {
       u32 run = z->u.q.at[m] + z->u.q.from[m + 1] - z->u.q.from[m];
-      u32 at = z->u.q.at[mine] + z->u.q.from[mine + 1] - z->u.q.from[mine], n = z->u.q.at[mine + 1] - at, back = z->u.q.off[mine];
+      u32 at = z->u.q.at[mine] + z->u.q.from[mine + 1] - z->u.q.from[mine];
+      u32 n = z->u.q.at[mine + 1] - at, back = z->u.q.off[mine];
       ends = (at - back + (n < back ? n : back) > run && mine > m) | (n > ZSTD_SHORT) << 1;
     }
     flags[LID] = (u8)ends;
@@ -1033,6 +1043,7 @@ KERNEL(32) zstd(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, 
     z.check = 0;
     z.have_huff = 0;
     z.have_fse = 0;
+    z.bit = 0;
     z.rep[0] = 1, z.rep[1] = 4, z.rep[2] = 8;
     z.verdict = sparse ? STATUS_OK : large ? STATUS_UNSUPPORTED : zstd_frame(&z, &s);
   }
@@ -1067,17 +1078,15 @@ KERNEL(32) zstd(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, 
       GLOBAL const u8 *lit = z.lit_kind >= ZSTD_COMPRESSED ? scratch : s.src + z.lit_from;
       u32 step = z.lit_kind != ZSTD_RLE;
       while (verdict == ZSTD_GOING && (z.sequences > 0 || z.lit_done < z.lit_size)) {
-        if (z.sequences > 0) {
-          u32 from = zstd_window_from(&z);
+        u32 chain = z.sequences > 0, from = chain ? zstd_window_from(&z) : 0;
+        if (chain)
           for (u32 i = LID; i < ZSTD_WINDOW; i += 32) z.u.q.window[i] = zstd_word(&s, (i32)(from + i));
-          SYNC();
-          if (LID == 0) {
-            z.window_from = from;
-            zstd_chain(&z);
-          }
-        } else if (LID == 0) {
+        SYNC();
+        if (LID == 0) {
+          z.window_from = from;
           z.queued = 0;
           z.ends = ZSTD_GOING;
+          if (chain) zstd_chain(&z);
         }
         SYNC();
         zstd_expand(&z);
