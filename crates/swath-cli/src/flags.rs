@@ -171,7 +171,7 @@ pub(crate) struct OpenFlags {
 impl OpenFlags {
     /// Opens a file with the limits of the flags, or else of the environment.
     pub(crate) fn open(&self, path: &Path) -> Result<Dataset, Failure> {
-        let mut limits = Limits::from_env();
+        let mut limits = Limits::try_from_env().map_err(|error| Failure::Usage(error.to_string()))?;
         for (name, value) in &self.limits {
             limits.set(name, *value).map_err(|unknown| Failure::Usage(format!("--limit: {unknown}")))?;
         }

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swath::device::DeviceSettings;
+use swath::io::SyncPolicy;
 
 use crate::keywords::{self, missing};
 
@@ -17,12 +18,14 @@ pub(super) struct WriteKeywords<'py> {
     pub(super) threads: Option<usize>,
     pub(super) buffer_bytes: Option<u64>,
     pub(super) overwrite: bool,
+    pub(super) sync: SyncPolicy,
     pub(super) device: Option<String>,
     pub(super) strict: bool,
     pub(super) settings: DeviceSettings,
     pub(super) rows_on_device: bool,
     pub(super) mask: Option<Bound<'py, PyAny>>,
     pub(super) progress: Option<Bound<'py, PyAny>>,
+    pub(super) sidecars: Option<Bound<'py, PyAny>>,
 }
 
 impl<'py> WriteKeywords<'py> {
@@ -37,12 +40,14 @@ impl<'py> WriteKeywords<'py> {
             threads: None,
             buffer_bytes: None,
             overwrite: true,
+            sync: SyncPolicy::WhenReplacing,
             device: None,
             strict: false,
             settings: DeviceSettings::new(),
             rows_on_device: false,
             mask: None,
             progress: None,
+            sidecars: None,
         };
         keywords::for_each("write", keywords, |keyword| {
             match keyword.name {
@@ -54,6 +59,13 @@ impl<'py> WriteKeywords<'py> {
                 "threads" => write.threads = keyword.value()?,
                 "buffer_bytes" => write.buffer_bytes = keyword.value()?,
                 "overwrite" => write.overwrite = keyword.value()?,
+                "sync" => {
+                    write.sync = match keyword.value::<Option<bool>>()? {
+                        None => SyncPolicy::WhenReplacing,
+                        Some(true) => SyncPolicy::Always,
+                        Some(false) => SyncPolicy::Never,
+                    }
+                }
                 "device" => write.device = keyword.value()?,
                 "strict" => write.strict = keyword.value()?,
                 "encoder" => write.settings = write.settings.encoder(keyword.choice()?),
@@ -62,6 +74,7 @@ impl<'py> WriteKeywords<'py> {
                 "rows_on_device" => write.rows_on_device = keyword.value()?,
                 "mask" => write.mask = keyword.value()?,
                 "progress" => write.progress = keyword.value()?,
+                "sidecars" => write.sidecars = keyword.value()?,
                 _ => return Err(keyword.unknown()),
             }
             Ok(())

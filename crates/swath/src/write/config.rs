@@ -1,10 +1,12 @@
 //! The configuration of a write: how it runs.
 
 use swath_gpu::{CodecBackend, Storage};
+use swath_io::SyncPolicy;
 
 use crate::device::Device;
 use crate::fallback::FallbackPolicy;
 use crate::read::request::{Cancel, ProgressFn};
+use crate::write::sidecars::SidecarsFn;
 
 /// The default size of the row buffers of a write, in bytes.
 pub const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
@@ -22,6 +24,7 @@ pub const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
 #[derive(Clone, Default)]
 pub struct WriteConfig<'a> {
     pub(crate) overwrite: bool,
+    pub(crate) sync: SyncPolicy,
     pub(crate) threads: Option<usize>,
     pub(crate) buffer_bytes: Option<u64>,
     pub(crate) device: Device,
@@ -31,6 +34,7 @@ pub struct WriteConfig<'a> {
     pub(crate) gpu_memory_budget: Option<u64>,
     pub(crate) progress: Option<&'a ProgressFn<'a>>,
     pub(crate) cancel: Option<Cancel>,
+    pub(crate) sidecars: Option<&'a SidecarsFn<'a>>,
 }
 
 impl<'a> WriteConfig<'a> {
@@ -44,6 +48,14 @@ impl<'a> WriteConfig<'a> {
     #[must_use]
     pub fn overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
+        self
+    }
+
+    /// Sets when to wait until the file is on the disk. The default is
+    /// [`SyncPolicy::WhenReplacing`](crate::io::SyncPolicy::WhenReplacing).
+    #[must_use]
+    pub fn sync(mut self, policy: SyncPolicy) -> Self {
+        self.sync = policy;
         self
     }
 
@@ -106,6 +118,14 @@ impl<'a> WriteConfig<'a> {
     #[must_use]
     pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
         self.progress = Some(progress);
+        self
+    }
+
+    /// Sets a function that makes additional sidecar files. They appear together with the file, or not at all. A write to
+    /// something other than a file has no sidecars.
+    #[must_use]
+    pub fn sidecars(mut self, sidecars: &'a SidecarsFn<'a>) -> Self {
+        self.sidecars = Some(sidecars);
         self
     }
 

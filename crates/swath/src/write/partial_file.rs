@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use swath_io::{NewFile, Output, Span, Spool, folder_of, scratch_file};
+use swath_io::{NewFile, Output, Span, Spool, SyncPolicy, folder_of, scratch_file};
 
 use crate::error::{Error, Result};
 use crate::write::block_index::BlockIndex;
@@ -13,7 +13,7 @@ use crate::write::encode::{EncodedBatch, Run};
 use crate::write::plan::WritePlan;
 use crate::write::report::WriteReport;
 use crate::write::rows::RowsView;
-use crate::write::sidecars;
+use crate::write::sidecars::{self, SidecarsFn};
 use crate::write::stream::{Spools, Streamed};
 
 /// An unfinished file. [`add`](PartialFile::add) takes batches of [`WritePlan::encode`], and
@@ -23,13 +23,14 @@ pub struct PartialFile<'a> {
     plan: &'a WritePlan,
     path: PathBuf,
     overwrite: bool,
+    sync: SyncPolicy,
     new: NewFile,
     pub(crate) spools: Spools,
     pub(crate) streamed: Streamed,
 }
 
 impl WritePlan {
-    /// Starts a file. Only [`overwrite`](WriteConfig::overwrite) of `config` is used.
+    /// Starts a file. Only [`overwrite`](WriteConfig::overwrite) and [`sync`](WriteConfig::sync) of `config` are used.
     ///
     /// # Errors
     /// [`Error::Exists`] if the file or a sidecar file exists and overwriting is off, [`Error::Write`] if the
@@ -42,17 +43,20 @@ impl WritePlan {
         if !overwrite && path.exists() {
             return Err(Error::Exists { file });
         }
-        let new = NewFile::create(&path).map_err(failed)?;
+        let new = NewFile::create(&path).map_err(failed)?.sync(config.sync);
         if let Some(sidecar) = sidecars::existing(&new).filter(|_| !overwrite) {
             return Err(Error::Exists { file: sidecar.display().to_string() });
         }
         // The blocks of the full resolution go to the new file immediately. In a plain file this is their
         // final position; in a COG the file system later inserts the overviews before them.
         let start = if self.is_cog() { 0 } else { PLAIN_START };
-        let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
+        let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, new.waits_for_disk());
+        if let Some(bytes) = self.stored_bytes() {
+            full.expect(bytes);
+        }
         let overviews = Spool::in_file(scratch_file(folder_of(new.target())).map_err(failed)?, 0, false);
         let spools = Spools { full, overviews };
-        Ok(PartialFile { plan: self, path, overwrite, new, spools, streamed: Streamed::new(self) })
+        Ok(PartialFile { plan: self, path, overwrite, sync: config.sync, new, spools, streamed: Streamed::new(self) })
     }
 }
 
@@ -70,17 +74,23 @@ impl PartialFile<'_> {
     ///
     /// # Errors
     /// [`Error::BlockMissing`], [`Error::TooLarge`], [`Error::Exists`], [`Error::Write`]; in that case there is no new file.
-    pub fn commit(mut self) -> Result<WriteReport> {
+    pub fn commit(self) -> Result<WriteReport> {
+        self.commit_with(None)
+    }
+
+    /// Does the same with additional sidecar files.
+    pub(crate) fn commit_with(mut self, sidecars: Option<&SidecarsFn<'_>>) -> Result<WriteReport> {
         let start = Instant::now();
         let file = self.path.display().to_string();
         let failed = |cause| Error::Write { file: file.clone(), cause };
         let layout = lay_out(self.plan, &self.streamed)?;
         if !layout.complete(&mut self.spools, self.new.file()).map_err(failed)? {
-            self.new = NewFile::create(&self.path).map_err(failed)?;
+            self.new = NewFile::create(&self.path).map_err(failed)?.sync(self.sync);
             let mut output: Output<'_, std::io::Sink> = Output::File(self.new.file());
             layout.write(&mut self.spools, &mut output).map_err(failed)?;
         }
-        let published = sidecars::publish(self.new, &self.plan.options.metadata, self.overwrite);
+        let extra = sidecars.map(|make| make(&self.streamed.report)).transpose()?.unwrap_or_default();
+        let published = sidecars::publish(self.new, &self.plan.options.metadata, &extra, self.overwrite);
         published.map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::Exists { file: file.clone() },
             _ => failed(error),
