@@ -77,6 +77,8 @@ pub struct DeviceInfo {
     pub largest_buffer: u64,
     /// Whether the device computes in double precision.
     pub doubles: bool,
+    /// Multiprocessors (CUDA) or compute units (OpenCL).
+    pub multiprocessors: u32,
 }
 
 /// The memory of a device, in bytes.
@@ -161,6 +163,11 @@ pub unsafe trait Device: Debug + Send + Sync {
     /// [`Error::Build`] when the device cannot run it.
     fn prepare(&self, _kernel: Kernel) -> Result<()> {
         Ok(())
+    }
+
+    /// The number of groups of a kernel that one multiprocessor runs at the same time.
+    fn resident_groups(&self, kernel: Kernel) -> u32 {
+        kernel.usual_residency()
     }
 
     /// Creates a queue. Work in a queue runs in order, and in parallel to the work in other queues.

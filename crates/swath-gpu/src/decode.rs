@@ -34,6 +34,7 @@ use crate::memory::slot::Budget;
 use crate::storage::{DeviceFile, Transfer};
 
 pub(crate) use self::lane::Lane;
+pub use self::lane::LargestBatch;
 use self::layout::BatchLayout;
 pub(crate) use self::layout::PAYLOAD_ALIGN;
 use self::stages::{BatchRequest, Payload, PlannedBatch};
@@ -83,6 +84,8 @@ pub struct Decoding {
     /// Lanes with a batch in flight, the oldest first.
     busy: VecDeque<Lane>,
     budget: Budget,
+    /// What the largest batch is expected to need.
+    largest: LargestBatch,
 }
 
 impl Gpu {
@@ -99,7 +102,15 @@ impl Gpu {
         if budget.held > budget.limit {
             idle.iter_mut().for_each(|lane| lane.clear(&mut budget));
         }
-        Ok(Decoding { gpu: self.clone(), job, bands, idle, busy: VecDeque::new(), budget })
+        Ok(Decoding {
+            gpu: self.clone(),
+            job,
+            bands,
+            idle,
+            busy: VecDeque::new(),
+            budget,
+            largest: LargestBatch::default(),
+        })
     }
 }
 
@@ -119,6 +130,12 @@ impl Decoding {
     /// How the blocks are decoded.
     pub fn job(&self) -> &DecodeJob {
         &self.job
+    }
+
+    /// Announces the memory of the largest batch, so that the first batch of a lane allocates it and later ones allocate nothing. A batch
+    /// that needs more still gets it, and one that finds less memory takes what it needs itself.
+    pub fn expect(&mut self, largest: LargestBatch) {
+        self.largest = largest;
     }
 
     /// Bytes of host memory that the lanes hold.
@@ -228,7 +245,12 @@ impl Decoding {
             assert!(raster.gpu.is(&self.gpu), "the raster lies on another device");
         }
         let layout = self.layout(request.blocks.len(), request.payload)?;
-        PlannedBatch::new(&self.job, &self.bands, request, layout).enqueue(&self.gpu, lane, &mut self.budget)
+        PlannedBatch::new(&self.job, &self.bands, request, layout).enqueue(
+            &self.gpu,
+            lane,
+            self.largest,
+            &mut self.budget,
+        )
     }
 
     /// Copies decoded pixels into a rectangle of a raster, and waits for it. `pixels` has the order `(row, column, band)`.
@@ -262,6 +284,7 @@ impl Decoding {
         // This one batch has another job.
         let all = (0..bands.len() as u32).collect();
         let (job, bands) = (std::mem::replace(&mut self.job, job), std::mem::replace(&mut self.bands, all));
+        let largest = std::mem::take(&mut self.largest);
         let placed = self.stage(1, pixels.len()).map(|room| room.copy_from_slice(pixels)).and_then(|()| {
             let mut lane = self.idle.pop().expect("a batch was staged");
             let placed = self.enqueue(&mut lane, &mut request);
@@ -269,7 +292,7 @@ impl Decoding {
             self.idle.push(lane);
             placed.and(waited)
         });
-        (self.job, self.bands) = (job, bands);
+        (self.job, self.bands, self.largest) = (job, bands, largest);
         placed
     }
 

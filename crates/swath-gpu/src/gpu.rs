@@ -88,6 +88,11 @@ impl Gpu {
         self.shared.device.memory(self.shared.counters.current_bytes())
     }
 
+    /// Bytes of device memory that finished reads left for later ones.
+    pub fn kept_bytes(&self) -> u64 {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Lane::bytes).sum()
+    }
+
     /// Frees all memory that is kept for later operations. Returns whether there was any.
     pub fn trim(&self) -> bool {
         let kept = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));

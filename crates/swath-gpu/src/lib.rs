@@ -26,7 +26,7 @@ pub use decode::block::Block;
 pub use decode::job::{DecodeJob, DeviceCodec};
 pub use decode::outcome::{BatchFailure, BlockStatus, FinishedBatch, Unsupported};
 pub use decode::route::CodecBackend;
-pub use decode::{Decoding, LANES, Target};
+pub use decode::{Decoding, LANES, LargestBatch, Target};
 pub use encode::{
     Downsample, EncodeFailure, EncodeJob, EncodeLevel, InputRows, LevelStep, LevelTiles, PushError, TileCodec,
     TileEncoder, Tiles,

@@ -12,7 +12,7 @@ use crate::code::{Code, Done, describe};
 use crate::event::record;
 use crate::fail;
 use crate::opencl::Parameter;
-use crate::sim::{self, device_count, in_context, total_memory, with};
+use crate::sim::{self, device_count, in_context, multiprocessors, total_memory, with};
 
 /// The limits that GPUs of every generation have.
 const MOST_THREADS: u64 = 1024;
@@ -113,6 +113,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, 
             1 => MOST_THREADS as c_int,
             8 => MOST_SHARED as c_int,
             10 => 32,
+            16 => multiprocessors(),
             75 => CAPABILITY.0,
             76 => CAPABILITY.1,
             _ => return Err(Code::INVALID_VALUE),
@@ -229,6 +230,23 @@ unsafe extern "C" fn cuModuleGetFunction(
         }
         // SAFETY: by the manual.
         unsafe { give(function, sim.add_function(module as usize, name)? as *mut c_void) }
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    groups: *mut c_int,
+    function: *mut c_void,
+    threads: c_int,
+    _shared: usize,
+) -> c_uint {
+    answer(in_context(|sim, device| {
+        let kernel = sim.function(device, function as usize)?;
+        if i64::from(threads) != i64::from(kernel.group()) {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: by the manual.
+        unsafe { give(groups, kernel.usual_residency() as c_int) }
     }))
 }
 

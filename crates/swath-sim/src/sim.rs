@@ -131,6 +131,11 @@ pub(crate) fn total_memory() -> u64 {
     fail::number("SWATH_SIM_MEMORY", 8 << 30)
 }
 
+/// The number of multiprocessors of each device.
+pub(crate) fn multiprocessors() -> i32 {
+    i32::try_from(fail::number("SWATH_SIM_MULTIPROCESSORS", 28)).unwrap_or(i32::MAX)
+}
+
 impl Sim {
     fn handle(&mut self) -> usize {
         self.last_handle += 16;

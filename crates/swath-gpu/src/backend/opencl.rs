@@ -188,6 +188,7 @@ fn find() -> Result<Vec<Found>> {
                 memory,
                 largest_buffer: device.max_mem_alloc_size().unwrap_or(memory),
                 doubles: device.double_fp_config().unwrap_or(0) != 0,
+                multiprocessors: device.max_compute_units().unwrap_or(1).max(1),
             };
             let is_cpu = kind & CL_DEVICE_TYPE_CPU != 0;
             found.push(Found { device, info, platform: name.clone(), is_cpu });

@@ -8,6 +8,7 @@ use crate::memory::slot::{Budget, PinnedSlot, Slot};
 use crate::stream::Stream;
 
 /// Bytes of device memory that a batch needs.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Needs {
     pub(super) batch: u64,
     /// `None` where blocks are placed from the batch itself.
@@ -15,6 +16,30 @@ pub(super) struct Needs {
     pub(super) scratch: u64,
     /// `None` when the number does not fit in 64 bits.
     pub(super) out: Option<u64>,
+}
+
+impl Needs {
+    /// At least as much as the largest batch of a read is expected to need, so that later batches allocate nothing.
+    pub(super) fn at_least(self, largest: LargestBatch) -> Needs {
+        let LargestBatch { compressed, decoded, pixels } = largest;
+        Needs {
+            batch: self.batch.max(compressed),
+            decoded: self.decoded.map(|bytes| bytes.max(decoded)),
+            scratch: self.scratch,
+            out: self.out.map(|bytes| bytes.max(pixels)),
+        }
+    }
+}
+
+/// The device memory that the largest batch of a read is expected to need, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LargestBatch {
+    /// The table of the blocks, and their compressed bytes.
+    pub compressed: u64,
+    /// The decoded blocks.
+    pub decoded: u64,
+    /// The pixels, if they go to the host, and the status of each block.
+    pub pixels: u64,
 }
 
 /// The stream and the memory of one batch in flight.

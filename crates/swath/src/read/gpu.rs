@@ -32,12 +32,12 @@ use crate::read::plan::{BlockCoord, BlockRect, BlockRequest, ReadPlan};
 use crate::read::request::{Cancel, Layout, Progress};
 use crate::report::{DeviceReport, ReadReport};
 
+use self::batches::Batches;
+pub use self::batches::MAX_DEFAULT_GPU_MEMORY;
+pub(crate) use self::batches::budget;
 use self::cpu_part::Refusal;
 pub(crate) use self::direct_file::DirectFile;
 use self::direct_file::DirectReadError;
-
-/// Device memory that the batches of a read hold at most, unless the request sets another budget.
-pub const DEFAULT_GPU_MEMORY_BUDGET: u64 = 256 << 20;
 
 /// Executes a plan into host memory of the exact size.
 pub(crate) fn execute(plan: &ReadPlan<'_>, gpu: &Gpu, out: &mut [u8]) -> Result<ReadReport> {
@@ -204,16 +204,16 @@ impl<'a> Reading<'a> {
     }
 
     fn read_batches(&mut self, job: DecodeJob, sink: &mut Sink<'_>) -> Result<()> {
-        // A budget above what the guard allows would only make batches that have to be split.
-        let budget = self.plan.request.gpu_memory_budget.unwrap_or(DEFAULT_GPU_MEMORY_BUDGET);
-        let budget = budget.min(self.gpu.memory()?.total / 10 * 9);
+        let budget = budget(self.plan.request.gpu_memory_budget, self.gpu)?;
         self.total = self.plan.count(&self.plan.all_blocks());
-        let waiting = batches::batches(self.plan, &job, budget / LANES as u64);
+        let stays = matches!(sink, Sink::Device(_));
+        let Batches { waiting, largest } = batches::batches(self.plan, &job, budget / LANES as u64, stays);
         let mut queue = Queue { waiting, in_flight: VecDeque::with_capacity(LANES), tried_alone: None };
         let bands = if self.plan.is_planar() { &[][..] } else { self.plan.bands() };
         self.open_file(&job)?;
         self.device.decoded_by = job.decoded_by();
         let mut decoding = self.gpu.decode(job, bands, budget)?;
+        decoding.expect(largest);
         loop {
             let Some(rect) = queue.waiting.pop_front() else {
                 if decoding.in_flight() == 0 {

@@ -184,8 +184,8 @@ impl<'a> ReadRequest<'a> {
         self
     }
 
-    /// Sets the most device memory that the batches of a read may use together. The default is
-    /// [`DEFAULT_GPU_MEMORY_BUDGET`](crate::device::DEFAULT_GPU_MEMORY_BUDGET). A
+    /// Sets the most device memory that the batches of a read may use together. The default is a quarter of the
+    /// free memory, up to [`MAX_DEFAULT_GPU_MEMORY`](crate::device::MAX_DEFAULT_GPU_MEMORY). A
     /// [`DeviceRaster`](crate::device::DeviceRaster) that receives the pixels does not count.
     #[must_use]
     pub fn gpu_memory_budget(mut self, bytes: u64) -> Self {

@@ -65,6 +65,7 @@ functions! {
     context_pop, "cuCtxPopCurrent_v2", (*mut CUcontext);
     module_load, "cuModuleLoadDataEx", (*mut CUmodule, *const c_void, c_uint, *mut CUjit_option_enum, *mut *mut c_void);
     module_function, "cuModuleGetFunction", (*mut CUfunction, CUmodule, *const c_char);
+    occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (*mut c_int, CUfunction, c_int, usize);
     module_unload, "cuModuleUnload", (CUmodule);
     memory_info, "cuMemGetInfo_v2", (*mut usize, *mut usize);
     memory_alloc, "cuMemAlloc_v2", (*mut CUdeviceptr, usize);

@@ -23,6 +23,8 @@ use super::{Streamed, WriteState};
 use crate::error::{Error, Result};
 use crate::fallback::write::{NextPush, Unsupported, after_push_error};
 use crate::nodata::to_nan::nan_to_nodata;
+use crate::read;
+use crate::write::config::WriteConfig;
 use crate::write::plan::{PlannedLevel, WritePlan};
 use crate::write::rows::RowsView;
 use crate::write::schedule::{self, Schedule};
@@ -31,6 +33,17 @@ use crate::write::source::RowSource;
 /// Strips that are in use at the same time: one is filled, one is on the device, and the statistics of one
 /// are computed.
 const STRIPS_IN_USE: usize = 3;
+
+/// The row buffers of a write with a device, unless the caller sets their size: a strip is a quarter, which is hundreds of tiles.
+pub(super) const DEFAULT_BUFFER_BYTES: u64 = 512 << 20;
+
+/// The device memory of a write, in strips: rows of all levels, tiles, and the memory of an encoder, which is up to 2.3 times the tiles.
+const STRIPS_ON_DEVICE: u64 = 10;
+
+/// The largest strip whose encoding fits in the caller's budget, or in the share of the free memory that a write takes without one.
+pub(super) fn strip_bytes(config: &WriteConfig<'_>, gpu: &Gpu) -> Result<u64> {
+    Ok(read::gpu::budget(config.gpu_memory_budget, gpu)? / STRIPS_ON_DEVICE)
+}
 
 /// A strip of rows of the full resolution.
 struct Strip {
