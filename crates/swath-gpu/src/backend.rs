@@ -97,7 +97,7 @@ pub type Handle = u64;
 ///
 /// # Safety
 /// `allocate` returns memory of at least the requested size that stays valid until `release`, and `pin` returns host memory that may be read
-/// and written until `unpin`. Buffers rely on that.
+/// and written until `unpin`, and whose bytes have a value. Buffers rely on that.
 pub unsafe trait Device: Debug + Send + Sync {
     /// Properties of the device.
     fn info(&self) -> &DeviceInfo;

@@ -172,6 +172,11 @@ impl Decoding {
         Ok(&mut lane.staging.room(&self.gpu, layout.payload_end)?[layout.payload_at..])
     }
 
+    /// The offset of the compressed bytes in the memory of a batch of `blocks` blocks, which begins at a page.
+    pub fn payload_offset(&self, blocks: usize) -> usize {
+        BatchLayout::new(&self.job, self.bands.len(), blocks, 0).map_or(0, |layout| layout.payload_at)
+    }
+
     /// The layout of a batch, if the budget allows it.
     fn layout(&self, blocks: usize, payload: usize) -> Result<BatchLayout> {
         let layout = BatchLayout::new(&self.job, self.bands.len(), blocks, payload);

@@ -22,7 +22,12 @@ pub struct Gpu {
 impl Gpu {
     /// Wraps a device.
     pub fn new(device: impl Device + 'static) -> Gpu {
-        let shared = Shared { device: Box::new(device), counters: Default::default(), profile: Default::default() };
+        let shared = Shared {
+            device: Box::new(device),
+            counters: Default::default(),
+            profile: Default::default(),
+            transfers: Default::default(),
+        };
         Gpu { shared: Arc::new(shared), spare: Arc::default(), passed_over: None }
     }
 
@@ -147,16 +152,27 @@ impl Gpu {
         self.shared.device.wait_for_context()
     }
 
-    /// Allocates pinned host memory, which the device copies from and to by itself.
+    /// Allocates pinned host memory, which the device copies from and to by itself. Its content is arbitrary.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] when the system has too little.
     pub fn pin(&self, bytes: usize) -> Result<Pinned> {
         let bytes = bytes.max(1);
         let (handle, memory) = self.shared.device.pin(bytes)?;
-        // SAFETY: `pin` returned this many bytes; zeroed, they are initialised.
-        unsafe { memory.write_bytes(0, bytes) };
         Ok(Pinned { shared: Arc::clone(&self.shared), handle, memory, bytes })
+    }
+
+    /// Reads ranges of a file into memory on several threads, which wait between calls: all reads are submitted before the first is
+    /// waited for. A range is an offset and the memory for its bytes.
+    ///
+    /// # Errors
+    /// The error of a read that failed.
+    pub fn read_ranges(
+        &self,
+        read: Arc<dyn Fn(u64, &mut [u8]) -> std::io::Result<()> + Send + Sync>,
+        ranges: Vec<(u64, &mut [u8])>,
+    ) -> std::io::Result<()> {
+        self.shared.transfers.read(read, ranges)
     }
 
     /// A queue of the device itself. Work in it is not counted.
@@ -285,15 +301,15 @@ mod tests {
     fn empty_buffers_are_buffers() {
         let gpu = Gpu::new(sim());
         assert_eq!(gpu.alloc("test", Some(0)).unwrap().bytes(), 1);
-        assert_eq!(*gpu.pin(0).unwrap(), [0]);
+        assert_eq!(gpu.pin(0).unwrap().len(), 1);
     }
 
     #[test]
-    fn pinned_memory_is_zeroed_and_no_device_memory() {
+    fn pinned_memory_is_no_device_memory_and_not_written_before_its_use() {
         let sim = sim();
         let gpu = Gpu::new(sim.clone());
         let mut pinned = gpu.pin(20_000).unwrap();
-        assert!(pinned.len() == 20_000 && pinned.iter().all(|&byte| byte == 0));
+        assert!(pinned.len() == 20_000 && pinned.iter().all(|&byte| byte == 0xA5), "the poison of the device");
         pinned.fill(7);
         assert_eq!((gpu.stats().current_bytes, sim.held()), (0, 0));
     }

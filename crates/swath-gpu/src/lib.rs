@@ -18,6 +18,7 @@ mod profile;
 mod stats;
 mod storage;
 mod stream;
+mod transfer_pool;
 pub mod vendor;
 
 pub use backend::kernel::{Arg, Kernel, PTX};

@@ -19,6 +19,12 @@ pub(super) struct Needs {
 }
 
 impl Needs {
+    /// Bytes of all buffers together.
+    pub(super) fn total(&self) -> u64 {
+        let (decoded, out) = (self.decoded.unwrap_or(0), self.out.unwrap_or(u64::MAX));
+        self.batch.saturating_add(decoded).saturating_add(self.scratch).saturating_add(out)
+    }
+
     /// At least as much as the largest batch of a read is expected to need, so that later batches allocate nothing.
     pub(super) fn at_least(self, largest: LargestBatch) -> Needs {
         let LargestBatch { compressed, decoded, pixels } = largest;
@@ -102,6 +108,14 @@ impl Lane {
             self.scratch.room(gpu, "working memory of the decoder", Some(needs.scratch), budget)?;
         }
         Ok(())
+    }
+
+    /// As [`make_room`](Lane::make_room), without a reserve for larger batches.
+    pub(super) fn make_exact_room(&mut self, gpu: &Gpu, needs: &Needs, budget: &mut Budget) -> Result<()> {
+        budget.exact = true;
+        let made = self.make_room(gpu, needs, budget);
+        budget.exact = false;
+        made
     }
 
     pub(crate) fn bytes(&self) -> u64 {

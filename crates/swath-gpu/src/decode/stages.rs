@@ -142,13 +142,16 @@ impl<'a> PlannedBatch<'a> {
             scratch: wave.scratch,
             out: self.out_bytes,
         };
-        lane.make_room(gpu, &needs.at_least(largest), budget).or_else(|_| {
+        // Memory for later batches too, if the other lanes still get their share.
+        let for_later = needs.at_least(largest);
+        if for_later.total() > needs.total() && for_later.total() <= budget.limit / LANES as u64 {
+            // The size has a reserve already. If this fails, less is enough below.
+            let _ = lane.make_exact_room(gpu, &for_later, budget);
+        }
+        lane.make_room(gpu, &needs, budget).or_else(|_| {
             // The lane may hold memory for other batches, and more than this batch needs.
             lane.clear(budget);
-            budget.exact = true;
-            let made = lane.make_room(gpu, &needs, budget);
-            budget.exact = false;
-            made
+            lane.make_exact_room(gpu, &needs, budget)
         })?;
         lane.result.room(gpu, self.result_bytes())?;
         Ok(wave)

@@ -75,7 +75,7 @@ impl Operation {
         let gpu = Gpu::cuda(0).expect("the simulator opens");
         // A little more than the smallest sufficient budget. With the smallest, memory kept from one batch
         // always blocks the next.
-        let mut budget = 20_000;
+        let mut budget = 8_000;
         while image.read(&ReadRequest::new().device(&gpu).gpu_memory_budget(budget)).is_err() {
             budget = budget * 3 / 2;
         }
