@@ -177,6 +177,10 @@ pub unsafe trait Device: Debug + Send + Sync {
     fn queue(&self) -> Result<Box<dyn Queue>>;
 }
 
+/// The end of some work of a queue: an event of the driver.
+#[derive(Debug)]
+pub struct Mark(pub(crate) u64);
+
 /// An in-order queue of work for a device. Every call returns before the work is done.
 pub trait Queue: Debug + Send {
     /// Copies to the device.
@@ -210,6 +214,23 @@ pub trait Queue: Debug + Send {
     /// `None` when this is not a CUDA stream.
     fn in_cuda_stream(&mut self, _call: &mut dyn FnMut(*mut c_void) -> Result<()>) -> Option<Result<()>> {
         None
+    }
+
+    /// Marks the end of the work so far, for [`wait_for_mark`](Queue::wait_for_mark) of another queue of the device. A queue without marks
+    /// waits for its work here.
+    ///
+    /// # Errors
+    /// The driver's error.
+    fn mark(&mut self) -> Result<Mark> {
+        self.synchronize().map(|()| Mark(0))
+    }
+
+    /// Lets later work of this queue wait for the work before a mark of another queue, which is used up.
+    ///
+    /// # Errors
+    /// The driver's error.
+    fn wait_for_mark(&mut self, _mark: Mark) -> Result<()> {
+        Ok(())
     }
 
     /// Lets the device begin with the queued work, without waiting for it.

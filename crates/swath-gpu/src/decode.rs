@@ -1,8 +1,8 @@
 //! Decodes batches of compressed blocks to pixels: one upload, one kernel per stage over the whole batch, at most one download, one
 //! synchronisation.
 //!
-//! Two batches are in flight at a time, each in its own lane: while the device decodes one, the host fetches and uploads the next. Lanes
-//! keep their memory, so a steady sequence of batches allocates nothing.
+//! Three batches are in flight at a time, each in its own lane: while the device decodes one, the host fetches and uploads the next, and the
+//! pixels of the one before come back. Lanes keep their memory, so a steady sequence of batches allocates nothing.
 //!
 //! [`DecodeJob`] decides once how every block of an image is decoded. [`Decoding`] takes batches of blocks; `stages.rs` enqueues the
 //! stages of one batch; [`FinishedBatch`] and [`BatchFailure`](outcome::BatchFailure) report the outcome.
@@ -39,8 +39,8 @@ use self::layout::BatchLayout;
 pub(crate) use self::layout::PAYLOAD_ALIGN;
 use self::stages::{BatchRequest, Payload, PlannedBatch};
 
-/// Batches in flight at a time.
-pub const LANES: usize = 2;
+/// Batches in flight at a time: one is uploaded, one decoded and one downloaded.
+pub const LANES: usize = 3;
 
 /// The most groups of one launch: the limit of CUDA.
 pub(crate) const MAX_GROUPS: u64 = i32::MAX as u64;

@@ -22,7 +22,7 @@ mod transfer_pool;
 pub mod vendor;
 
 pub use backend::kernel::{Arg, Kernel, PTX};
-pub use backend::{Api, Cuda, Device, DeviceInfo, Handle, MemoryInfo, OpenCl, Queue};
+pub use backend::{Api, Cuda, Device, DeviceInfo, Handle, Mark, MemoryInfo, OpenCl, Queue};
 pub use decode::block::Block;
 pub use decode::job::{DecodeJob, DeviceCodec};
 pub use decode::outcome::{BatchFailure, BlockStatus, FinishedBatch, Unsupported};

@@ -82,8 +82,10 @@ mod opencl;
 mod picture;
 mod sim;
 mod slow_source;
+mod timeline;
 
 pub use child::{folder, inside, inside_with, rerun, without};
 pub use copy_device::CopyDevice;
-pub use event::{device_bytes, events, forget, pinned_bytes, reset};
+pub use event::{device_bytes, events, forget, pinned_bytes, reset, timeline};
 pub use slow_source::SlowSource;
+pub use timeline::TimedWork;

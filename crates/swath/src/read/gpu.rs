@@ -1,7 +1,7 @@
 //! The GPU executor of a [`ReadPlan`]: blocks are taken in rectangles that fit the device's memory, fetched into pinned memory or read by
 //! the device itself, decoded and placed there as one batch, and copied back as one.
 //!
-//! Two batches are in flight at a time, so that one is fetched while the device decodes the other. The steps of a batch are in
+//! Three batches are in flight at a time: one is fetched while the device decodes another and the pixels of the third come back. The steps of a batch are in
 //! `batches.rs` (its size), `submit.rs` (on its way in) and `finish.rs` (on its way out). `cpu_part.rs` reads what the device cannot, and
 //! `crate::fallback` decides when.
 

@@ -7,6 +7,7 @@
 
 mod back;
 mod fullness;
+mod overlap;
 mod pool;
 mod reads;
 mod strips;
@@ -44,6 +45,9 @@ promised! {
         with "SWATH_SIM_MULTIPROCESSORS" = "108" with "SWATH_SIM_MEMORY" = "80000000000";
     batches_of_a_long_read_wait_once_and_allocate_once in fullness
         with "SWATH_SIM_MULTIPROCESSORS" = "108" with "SWATH_SIM_MEMORY" = "80000000000";
+
+    transfers_of_batches_overlap_the_decoding_of_others in overlap;
+    upload_of_a_strip_overlaps_the_compression_of_the_one_before in overlap;
 
     seed1_blocks_come_back_by_one_gather_and_one_copy in back;
     seed1_guard_refuses_before_anything_is_allocated in back;
