@@ -135,11 +135,11 @@ impl TileEncoder {
         let mut memory = room_on_host(&self.gpu, memory, steps.tiles_bytes).map_err(PushError::before_start)?;
         // From here on nothing allocates device memory that could be missing, so `OutOfMemory` always means that nothing was started.
         let made = self.enqueue(&steps.levels, rows).and_then(|()| self.fetch(&steps, &mut memory));
-        self.start_ahead();
+        let started = self.start_ahead();
         // Also after an error: the enqueued work uses the rows and the memory.
         let waited = self.stream.synchronize();
         let (data, failure) = made.map_err(PushError::after_start)?;
-        waited.map_err(PushError::Failed)?;
+        waited.and(started).map_err(PushError::Failed)?;
         if matches!(rows, InputRows::Ahead { .. }) {
             self.ahead[0].was_waited_for();
         }
@@ -160,8 +160,8 @@ impl TileEncoder {
 
     /// Begins the upload of later rows. A device copies in the order of the calls, so this comes after all copies that the present push
     /// needs before it computes, and before the host waits for it.
-    fn start_ahead(&mut self) {
-        self.ahead.iter_mut().for_each(|ahead| ahead.start(&self.gpu, &mut self.budget));
+    fn start_ahead(&mut self) -> Result<()> {
+        self.ahead.iter_mut().try_for_each(|ahead| ahead.start(&self.gpu, &mut self.budget))
     }
 
     /// Returns the memory of the oldest rows that [`upload_ahead`](TileEncoder::upload_ahead) got, after their push.

@@ -28,12 +28,15 @@ impl RowsAhead {
         self.waits = true;
     }
 
-    /// Enqueues the upload of the rows that wait, if the budget has room for them. If not, or if it fails, they are uploaded when they are
-    /// pushed.
-    pub(super) fn start(&mut self, gpu: &Gpu, budget: &mut Budget) {
+    /// Enqueues the upload of the rows that wait, if there is memory for them. If not, they are uploaded when they are pushed.
+    pub(super) fn start(&mut self, gpu: &Gpu, budget: &mut Budget) -> Result<()> {
         if std::mem::take(&mut self.waits) {
-            self.enqueued = self.enqueue(gpu, budget).unwrap_or(false);
+            self.enqueued = match self.enqueue(gpu, budget) {
+                Err(error) if error.is_memory() => false,
+                enqueued => enqueued?,
+            };
         }
+        Ok(())
     }
 
     fn enqueue(&mut self, gpu: &Gpu, budget: &mut Budget) -> Result<bool> {

@@ -167,7 +167,7 @@ pub(super) fn batches(plan: &ReadPlan<'_>, job: &DecodeJob, lane_bytes: u64, sta
 
 /// The compressed bytes of a block, as far as they are known before the tables are read: a quarter more than the average if the file held
 /// nothing else, and seldom more than the decoded bytes.
-fn compressed_bytes(plan: &ReadPlan<'_>) -> u64 {
+pub(super) fn compressed_bytes(plan: &ReadPlan<'_>) -> u64 {
     let stored = plan.level.block_bytes();
     let blocks = plan.level.blocks.grid.count().unwrap_or(1).max(1);
     let average = plan.level.source.size() / blocks;
