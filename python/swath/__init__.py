@@ -52,6 +52,7 @@ from .read.georef import STATUS_FULL as GEOREF_STATUS_FULL
 from .read.georef import STATUS_NONE as GEOREF_STATUS_NONE
 from .read.georef import STATUS_ROTATED_DROPPED as GEOREF_STATUS_ROTATED_DROPPED
 from .read.georef import STATUS_TRANSFORM_ONLY as GEOREF_STATUS_TRANSFORM_ONLY
+from .read.info import read_info
 from .read.open_geotiff import open_geotiff
 from .read.windows import read_windows
 from .rioxarray.open_rasterio import open_rasterio
@@ -105,6 +106,7 @@ __all__ = [
     "open_geotiff",
     "open_rasterio",
     "read_device",
+    "read_info",
     "read_windows",
     "to_geotiff",
 ]

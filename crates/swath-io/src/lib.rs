@@ -11,15 +11,17 @@ mod error;
 mod huge;
 mod local;
 mod memory;
+mod read_ahead;
 mod spool;
 
 pub use arenas::share_heap_if_limited;
-pub use atomic_file::{NewFile, folder_of, insert_front, resolve_links, scratch_file};
+pub use atomic_file::{NewFile, SyncPolicy, folder_of, insert_front, resolve_links, scratch_file};
 pub use coalesce::{Batch, Fetch, MergeRule, MergedRange, coalesce};
 pub use error::{Error, Result};
 pub use huge::advise_huge_pages;
 pub use local::LocalFile;
 pub use memory::Memory;
+pub use read_ahead::ReadAhead;
 pub use spool::{Output, Spool};
 pub use swath_tiff::{ReadAt, Span};
 

@@ -16,7 +16,7 @@ pub use self::sidecar::UnreadableSidecar;
 use std::path::Path;
 use std::sync::Arc;
 
-use swath_io::{LocalFile, Memory, Source};
+use swath_io::{LocalFile, Memory, ReadAhead, Source};
 use swath_tiff::pam::Pam;
 use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
@@ -78,8 +78,7 @@ impl Dataset {
     /// [`Error::Container`] when the source does not hold a valid TIFF.
     pub fn from_source(source: Arc<dyn Source>, limits: Limits) -> Result<Dataset> {
         let container_error = |error| Error::Container { file: source.name(), cause: error };
-        let header = Header::read(source.as_ref()).map_err(container_error)?;
-        let chain = read_chain(source.as_ref(), header, &limits.metered()).map_err(container_error)?;
+        let (header, chain) = read_directories(source.as_ref(), &limits.metered()).map_err(container_error)?;
         let sidecars = Sidecars::find(source.as_ref(), &limits);
         Ok(Dataset { source, limits, header, chain, sidecars })
     }
@@ -167,4 +166,16 @@ impl Dataset {
         self.source.read_at(start + 43, &mut text).ok()?;
         String::from_utf8(text).ok()
     }
+}
+
+/// Reads the header and all IFDs of a source. A local file is read ahead: its IFDs and their values usually follow each
+/// other, so one system call reads them all.
+fn read_directories(source: &dyn Source, limits: &Limits) -> swath_tiff::Result<(Header, Chain)> {
+    if source.file().is_none() {
+        let header = Header::read(source)?;
+        return Ok((header, read_chain(source, header, limits)?));
+    }
+    let ahead = ReadAhead::new(source);
+    let header = Header::read(&ahead)?;
+    Ok((header, read_chain(&ahead, header, limits)?))
 }

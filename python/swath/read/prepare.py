@@ -141,10 +141,7 @@ class Prepared:
         coords: dict[str, Any] = self.coords(parse_coordinates and axes is None)
         if axes is not None:
             top, left, bottom, right = plan.window
-            coords = {
-                "y": axes[0].isel({"y": slice(top, bottom)}),
-                "x": axes[1].isel({"x": slice(left, right)}),
-            } | coords
+            coords = {"y": axes[0][top:bottom], "x": axes[1][left:right], **coords}
         encoding = encoding_of(self.state(), plan.finish)
         return data_array(data, plan.dims, coords, self.attrs(seen), self.name, encoding)
 

@@ -157,6 +157,13 @@ class Handle:
         self.name = self.source if isinstance(self.source, str) else str(getattr(source, "name", "bytes"))
         self._process = os.getpid()
 
+    @classmethod
+    def opened(cls, path: str, identity: Identity, file: File) -> Handle:
+        """Returns the handle of a local file with this absolute path that had this identity before it was opened."""
+        handle = _restore(path, identity, (), {})
+        handle._file, handle._process = file, os.getpid()
+        return handle
+
     def file(self) -> File:
         """Returns the file and opens it if this process has not done so.
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use swath_io::Source;
 use swath_tiff::pam::Pam;
 use swath_tiff::world_file::{GeorefSource, TabFile};
-use swath_tiff::{Header, Ifd, Limits, read_chain, world_file};
+use swath_tiff::{Ifd, Limits, world_file};
 
+use crate::dataset::read_directories;
 use crate::error::{Error, Result};
 
 /// Maximum size of a world file or MapInfo table, in bytes. A larger file has some other content and is
@@ -98,9 +99,8 @@ fn bytes(source: &dyn Source, change: &dyn Fn(&Path) -> PathBuf, max: u64) -> Op
 fn directories(source: &dyn Source, suffix: &str, limits: &Limits) -> Result<Vec<(Arc<dyn Source>, Ifd)>> {
     let Some(sibling) = source.sibling(&|path| with_suffix(path, suffix))? else { return Ok(Vec::new()) };
     let sibling: Arc<dyn Source> = sibling.into();
-    let chain = Header::read(sibling.as_ref())
-        .and_then(|header| read_chain(sibling.as_ref(), header, limits))
-        .map_err(|cause| Error::Container { file: sibling.name(), cause })?;
+    let (_, chain) =
+        read_directories(sibling.as_ref(), limits).map_err(|cause| Error::Container { file: sibling.name(), cause })?;
     // A pyramid or mask that is only a part of what was written is not used.
     if let Some(cause) = chain.broken.and_then(Arc::into_inner) {
         return Err(Error::Container { file: sibling.name(), cause });
