@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory::buffer::{Buffer, Pinned, Shared};
 use crate::stats::DeviceStats;
 use crate::stream::Stream;
+use crate::transfer_pool::RangeReader;
 
 /// A device to decode and encode on. Clones are the same device and share its memory.
 #[derive(Debug, Clone)]
@@ -167,11 +168,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The error of a read that failed.
-    pub fn read_ranges(
-        &self,
-        read: Arc<dyn Fn(u64, &mut [u8]) -> std::io::Result<()> + Send + Sync>,
-        ranges: Vec<(u64, &mut [u8])>,
-    ) -> std::io::Result<()> {
+    pub fn read_ranges(&self, read: RangeReader, ranges: Vec<(u64, &mut [u8])>) -> std::io::Result<()> {
         self.shared.transfers.read(read, ranges)
     }
 

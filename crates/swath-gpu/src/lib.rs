@@ -39,6 +39,7 @@ pub use memory::raster::{DeviceRaster, Geometry};
 pub use profile::Stage;
 pub use stats::DeviceStats;
 pub use storage::{DeviceFile, Storage, Transfer};
+pub use transfer_pool::RangeReader;
 
 // Unit tests run on the simulator's copy device. That crate depends on this one, so its types do not fit here: the tests include its
 // source instead.

@@ -17,6 +17,9 @@ const PAGE: u64 = 4096;
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// Reads bytes of a file from an offset on.
+pub type RangeReader = Arc<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>;
+
 /// Threads for the transfers of a device.
 #[derive(Debug, Default)]
 pub(crate) struct TransferPool(Arc<Shared>);
@@ -89,11 +92,7 @@ impl TransferPool {
     ///
     /// # Errors
     /// The error of the first part in the order of `ranges` that failed.
-    pub(crate) fn read(
-        &self,
-        read: Arc<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>,
-        ranges: Vec<(u64, &mut [u8])>,
-    ) -> io::Result<()> {
+    pub(crate) fn read(&self, read: RangeReader, ranges: Vec<(u64, &mut [u8])>) -> io::Result<()> {
         let parts: Vec<Part> = ranges.into_iter().flat_map(|(offset, out)| divide(offset, out)).collect();
         // A thread that has to be woken costs more than a small read.
         if parts.len() < 2 {
@@ -164,7 +163,7 @@ fn divide(mut offset: u64, out: &mut [u8]) -> Vec<Part> {
 
 /// Reads that were submitted.
 struct Reading {
-    read: Arc<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>,
+    read: RangeReader,
     parts: Vec<Part>,
     /// The next part.
     next: AtomicUsize,
@@ -263,7 +262,7 @@ mod tests {
         (offset ^ (offset >> 8)) as u8
     }
 
-    fn file() -> Arc<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync> {
+    fn file() -> RangeReader {
         Arc::new(|offset, out| {
             out.iter_mut().zip(offset..).for_each(|(out, offset)| *out = byte(offset));
             Ok(())
