@@ -125,7 +125,7 @@ class ReadKeywords(TypedDict, total=False):
     strict: bool  # False
     decoder: str | None  # None: SWATH_DECODER, or else "auto"
     storage: str | None  # None: SWATH_STORAGE, or else "auto"
-    gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else 256 MiB; in millions of bytes
+    gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else a quarter of the free memory; in millions of bytes
 
 @final
 class File:

@@ -211,6 +211,7 @@ pub(crate) fn print_device(report: Option<&DeviceReport>) {
     let Some(device) = report else { return };
     eprintln!("{}: {}", device.name, device.stats);
     for (what, by) in [
+        ("placed on", &device.placement),
         ("read by", &device.read_by),
         ("decoded by", &device.decoded_by),
         ("compressed by", &device.compressed_by),

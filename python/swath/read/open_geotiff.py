@@ -124,7 +124,7 @@ def open_geotiff(
         With gpu=True, how bytes reach the GPU. None uses SWATH_STORAGE, or "auto".
     gpu_memory : int, optional
         With gpu=True, limit of the GPU memory that decoding needs beside the result, in millions of bytes. None uses
-        SWATH_GPU_MEMORY, or 256 MiB.
+        SWATH_GPU_MEMORY, or a quarter of the free memory, up to 4 GiB.
     missing_sources : {"raise", "warn"}, default "raise"
         Action if a file of a mosaic is missing: "warn" leaves a hole and lists it in attrs["vrt_holes"].
     allow_rotated : bool, default False

@@ -15,6 +15,7 @@ use crate::read::cpu;
 use crate::read::plan::{BlockCoord, BlockRect};
 use crate::read::prefetched_source::PrefetchedSource;
 use crate::read::request::Layout;
+use crate::report::ReadReport;
 
 /// The reason why the CPU reads something.
 #[derive(Debug, Clone)]
@@ -40,7 +41,14 @@ impl Reading<'_> {
     /// Reads everything on the CPU, as one batch.
     pub(super) fn read_all_on_cpu(&mut self, reason: &str, sink: &mut Sink<'_>) -> Result<()> {
         self.permit(Setback::Unsupported, Alternatives::default(), stage::DECODING, reason)?;
-        self.report = match sink {
+        self.report = self.execute_on_cpu(sink)?;
+        self.device.note_fallback(stage::DECODING, reason, self.report.blocks);
+        Ok(())
+    }
+
+    /// Executes the plan on the CPU. Pixels for the device are uploaded.
+    pub(super) fn execute_on_cpu(&self, sink: &mut Sink<'_>) -> Result<ReadReport> {
+        Ok(match sink {
             Sink::Host { out, .. } => cpu::execute(self.plan, out)?,
             Sink::Device(raster) => {
                 let (rows, cols) = (self.plan.window().height(), self.plan.window().width());
@@ -57,9 +65,7 @@ impl Reading<'_> {
                 }
                 report
             }
-        };
-        self.device.note_fallback(stage::DECODING, reason, self.report.blocks);
-        Ok(())
+        })
     }
 
     /// Returns a source that holds the compressed bytes of some blocks of a batch, copied back from the
