@@ -85,8 +85,9 @@ impl Decoder {
     /// decoded at once: the more streams the better, as long as they fit into the cache.
     pub fn decode_batch(&mut self, streams: &mut [Stream<'_>]) -> Vec<Result<usize>> {
         let gains = |stream: &Stream<'_>| inflate::gains(stream.src.len(), stream.dst.len());
-        if streams.iter().filter(|stream| gains(stream)).count() >= FEWEST {
-            let several = self.several.get_or_insert_default();
+        if streams.iter().filter(|stream| gains(stream)).count() >= FEWEST
+            && let Some(several) = self.several()
+        {
             several.decode(streams.iter_mut().filter(|stream| gains(stream)));
         }
         let decode = |Stream { src, dst, len, .. }: &mut Stream<'_>| match len.take() {
@@ -114,13 +115,23 @@ impl Decoder {
             Err(_) => {
                 // As in a batch: damage after the requested bytes is no error, whichever way the block is decoded.
                 let mut top = [Stream::top(src, &mut dst[..want])];
-                self.several.get_or_insert_default().decode(&mut top);
+                if let Some(several) = self.several() {
+                    several.decode(&mut top);
+                }
                 match top {
                     [Stream { len: Some(len), .. }] => Ok(len),
                     _ => self.decode_partly(src, &mut dst[..want]),
                 }
             }
         }
+    }
+
+    /// The decoder of several streams, or `None` if there is no memory for its tables: each stream is then decoded alone.
+    fn several(&mut self) -> Option<&mut Inflater> {
+        if self.several.is_none() {
+            self.several = Inflater::try_new();
+        }
+        self.several.as_mut()
     }
 
     fn decode_partly(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {

@@ -74,6 +74,14 @@ impl Inflater {
         Self { tables: Box::new(std::array::from_fn(|_| Tables::new())) }
     }
 
+    /// Creates a decoder, or returns `None` if the system does not have the memory.
+    pub(crate) fn try_new() -> Option<Self> {
+        let mut tables = Vec::new();
+        tables.try_reserve_exact(LANES).ok()?;
+        tables.extend((0..LANES).map(|_| Tables::new()));
+        Some(Self { tables: tables.into_boxed_slice().try_into().ok()? })
+    }
+
     /// Decodes `streams` independently: a damaged stream does not affect the others. Sets [`Stream::len`] of
     /// each.
     pub fn decode<'a, 's: 'a>(&mut self, streams: impl IntoIterator<Item = &'a mut Stream<'s>>) {
