@@ -214,6 +214,9 @@ impl Entry {
     }
 }
 
+/// An entry and the bytes of all its values.
+type EntryBytes<'a> = (&'a Entry, Cow<'a, [u8]>);
+
 /// The values of the tags of one IFD, read from `source` on demand.
 #[derive(Clone, Copy)]
 pub struct Fields<'a, R: ReadAt + ?Sized> {
@@ -332,7 +335,7 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
         values.map(Some).ok_or(Error::TagType { ifd: self.ifd, tag, found: entry.field_type, wanted })
     }
 
-    fn load(&self, tag: Tag) -> Result<Option<(&'a Entry, Cow<'a, [u8]>)>> {
+    fn load(&self, tag: Tag) -> Result<Option<EntryBytes<'a>>> {
         let Some(entry) = self.entry(tag) else { return Ok(None) };
         let len = entry.byte_len().unwrap_or(u64::MAX);
         if len > self.limits.max_tag_bytes && entry.field_type.size().is_some() {
