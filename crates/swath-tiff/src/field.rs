@@ -214,9 +214,6 @@ impl Entry {
     }
 }
 
-/// An entry and the bytes of all its values.
-type EntryBytes<'a> = (&'a Entry, Cow<'a, [u8]>);
-
 /// The values of the tags of one IFD, read from `source` on demand.
 #[derive(Clone, Copy)]
 pub struct Fields<'a, R: ReadAt + ?Sized> {
@@ -225,6 +222,9 @@ pub struct Fields<'a, R: ReadAt + ?Sized> {
     pub(crate) source: &'a R,
     pub(crate) limits: &'a Limits,
 }
+
+/// An entry and the bytes of its values.
+type Loaded<'a> = (&'a Entry, Cow<'a, [u8]>);
 
 impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
     /// Returns the entry of a tag.
@@ -335,7 +335,7 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
         values.map(Some).ok_or(Error::TagType { ifd: self.ifd, tag, found: entry.field_type, wanted })
     }
 
-    fn load(&self, tag: Tag) -> Result<Option<EntryBytes<'a>>> {
+    fn load(&self, tag: Tag) -> Result<Option<Loaded<'a>>> {
         let Some(entry) = self.entry(tag) else { return Ok(None) };
         let len = entry.byte_len().unwrap_or(u64::MAX);
         if len > self.limits.max_tag_bytes && entry.field_type.size().is_some() {
