@@ -66,6 +66,7 @@ fn on_device(dict: &Bound<'_, PyDict>, report: Option<&DeviceReport>) -> PyResul
     let fallbacks = PyList::empty(py);
     if let Some(report) = report {
         dict.set_item("device_name", &report.name)?;
+        dict.set_item("placement", &report.placement)?;
         dict.set_item("read_by", &report.read_by)?;
         dict.set_item("decoded_by", &report.decoded_by)?;
         dict.set_item("compressed_by", &report.compressed_by)?;

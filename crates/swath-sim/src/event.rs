@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_LAZY, Symbol};
 
+use crate::timeline::TimedWork;
 use crate::{fail, sim};
 
 static EVENTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -39,6 +40,7 @@ unsafe extern "C" fn swath_sim_events(buffer: *mut c_char, room: usize) -> usize
 
 #[unsafe(no_mangle)]
 extern "C" fn swath_sim_forget() {
+    crate::timeline::forget();
     EVENTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
@@ -68,10 +70,24 @@ extern "C" fn swath_sim_pinned_bytes() -> u64 {
 /// # Panics
 /// Panics if the process does not have the simulator.
 pub fn events() -> Vec<String> {
+    lines(b"swath_sim_events\0")
+}
+
+/// Returns the work of all streams since [`forget`] was called, in the order of submission, with the times at which a
+/// GPU would do it. The module `timeline` describes how they are computed.
+///
+/// # Panics
+/// Panics as [`events`] does.
+pub fn timeline() -> Vec<TimedWork> {
+    lines(b"swath_sim_timeline\0").iter().filter_map(|line| TimedWork::parse(line)).collect()
+}
+
+/// Returns the lines that an exported function copies to a buffer.
+fn lines(function: &[u8]) -> Vec<String> {
     let library = library();
-    // SAFETY: the type is that of the function above.
+    // SAFETY: the type is that of both functions.
     let ask: Symbol<unsafe extern "C" fn(*mut c_char, usize) -> usize> =
-        unsafe { library.get(b"swath_sim_events\0") }.expect("the simulator");
+        unsafe { library.get(function) }.expect("the simulator");
     let mut text = Vec::new();
     // Other threads may add events in the meantime.
     loop {

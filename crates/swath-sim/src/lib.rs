@@ -27,8 +27,8 @@
 //!   needs it: that call and all later ones fail, in new contexts too. `wrong:2` flips a bit in the middle of
 //!   the second download, as a device that computes wrongly would. Each failure is a line among the [`events`]
 //!   that starts with `injected failure: `; [`reset`] restarts the counts.
-//! * `SWATH_SIM_MEMORY=bytes` sets the memory of a device (8 GiB), `SWATH_SIM_DEVICES=n` the number of devices
-//!   (1).
+//! * `SWATH_SIM_MEMORY=bytes` sets the memory of a device (8 GiB), `SWATH_SIM_MULTIPROCESSORS=n` its
+//!   multiprocessors (28), `SWATH_SIM_DEVICES=n` the number of devices (1).
 //! * cuFile (`libcufile.so.0`) reads and writes ordinary files. Wherever the behaviour of version 1.19 could be
 //!   observed, the simulator has the same behaviour. `SWATH_SIM_CUFILE` is `direct`, `p2p` (the kernel copies
 //!   without NVIDIA's kernel module), `compat` (the kernel module is missing, which the properties report),
@@ -92,8 +92,10 @@ mod picture;
 mod ptx;
 mod sim;
 mod slow_source;
+mod timeline;
 
 pub use child::{folder, inside, inside_with, rerun, without};
 pub use copy_device::CopyDevice;
-pub use event::{device_bytes, events, forget, pinned_bytes, reset};
+pub use event::{device_bytes, events, forget, pinned_bytes, reset, timeline};
 pub use slow_source::SlowSource;
+pub use timeline::TimedWork;

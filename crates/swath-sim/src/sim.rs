@@ -47,6 +47,8 @@ pub(crate) struct Sim {
     dead: BTreeMap<i32, Code>,
     /// The lost devices: a new context fails too.
     lost: BTreeSet<i32>,
+    /// The events, with the stream in which each was recorded last.
+    events: BTreeMap<usize, Option<usize>>,
     last_handle: usize,
 }
 
@@ -81,6 +83,7 @@ pub(crate) fn start() -> Done {
             streams: BTreeMap::new(),
             dead: BTreeMap::new(),
             lost: BTreeSet::new(),
+            events: BTreeMap::new(),
             last_handle: 0x1000,
         });
     }
@@ -124,6 +127,11 @@ pub(crate) fn device_count() -> i32 {
 /// The memory of each device in bytes.
 pub(crate) fn total_memory() -> u64 {
     fail::number("SWATH_SIM_MEMORY", 8 << 30)
+}
+
+/// The number of multiprocessors of each device.
+pub(crate) fn multiprocessors() -> i32 {
+    i32::try_from(fail::number("SWATH_SIM_MULTIPROCESSORS", 28)).unwrap_or(i32::MAX)
 }
 
 impl Sim {
@@ -207,6 +215,28 @@ impl Sim {
         let handle = self.handle();
         self.streams.insert(handle, Stream { device, work: VecDeque::new() });
         handle
+    }
+
+    pub(crate) fn add_event(&mut self) -> usize {
+        let handle = self.handle();
+        self.events.insert(handle, None);
+        handle
+    }
+
+    /// Records an event in a stream.
+    pub(crate) fn record_event(&mut self, event: usize, stream: usize) -> Done {
+        self.streams.get(&stream).ok_or(Code::INVALID_HANDLE)?;
+        *self.events.get_mut(&event).ok_or(Code::INVALID_HANDLE)? = Some(stream);
+        Ok(())
+    }
+
+    /// Returns the stream in which an event was recorded.
+    pub(crate) fn event(&self, event: usize) -> Done<Option<usize>> {
+        self.events.get(&event).copied().ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(crate) fn remove_event(&mut self, event: usize) -> Done {
+        self.events.remove(&event).map(|_| ()).ok_or(Code::INVALID_HANDLE)
     }
 
     /// Removes a stream. A real driver finishes its work later; the simulator does it now.

@@ -20,6 +20,7 @@ mod libraries;
 mod limits;
 mod pictures;
 mod pixels;
+mod placement;
 mod promises;
 mod resident;
 #[path = "../support/seeds.rs"]
