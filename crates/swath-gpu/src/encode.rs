@@ -6,7 +6,9 @@
 //! compresses them if the device can, and brings the tiles of all levels to the host in one download with one synchronisation. The
 //! device holds one strip of rows of each level and their tiles: the memory does not grow with the height of the image.
 
+mod choice;
 mod compress;
+mod deflate;
 mod device_write;
 mod input;
 mod job;
@@ -27,6 +29,7 @@ use crate::memory::slot::{Budget, Slot};
 use crate::storage::DeviceFile;
 use crate::stream::Stream;
 
+pub use self::choice::EncoderBackend;
 use self::device_write::DirectWriter;
 pub use self::input::InputRows;
 pub use self::job::{Downsample, EncodeJob, EncodeLevel};

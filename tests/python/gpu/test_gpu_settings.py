@@ -119,7 +119,7 @@ def test_unknown_values_are_errors_that_list_the_values(tmp_path: Path) -> None:
         swath.open_geotiff(path, gpu=True, decoder="own")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"storage must be one of auto\|cufile\|posix, not 'disk'"):
         swath.read_device(path, storage="disk")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"encoder must be one of auto\|builtin\|nvcomp, not ''"):
+    with pytest.raises(ValueError, match=r"encoder must be one of auto\|builtin\|nvcomp\|cpu, not ''"):
         swath.to_geotiff(cupy.asarray(pixels), path, encoder="")  # type: ignore[arg-type]
     for name, values in [
         ("SWATH_DECODER", "one of auto|builtin|nvcomp"),
