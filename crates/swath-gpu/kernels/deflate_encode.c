@@ -5,11 +5,13 @@
 // which fills up the last byte. The result depends only on the bytes of the tile, not on the order in which
 // items run: there are no atomics, and where several items want to store to the same place, a rule selects one.
 //
-// 1. Matches. A round looks at 32 positions, one for each item. A table in local memory has the last position
-//    of each hash of 4 bytes. An item compares the bytes at its position with those at the position in the
-//    table and with those of the nearest item before it that has the same hash. Then item 0 selects matches,
-//    from left to right, and stores sequences: a few literals and the match after them. The last item with a
-//    hash stores its position in the table.
+// 1. Matches. A round looks at 32 positions, one for each item: those of all bytes, or of every second byte in
+//    samples of several bytes, where it finds better matches, because the table then reaches twice as far, in half
+//    the rounds. A table in local memory has the last position of each hash of 4 bytes. An item compares the
+//    bytes at its position with those at the position in the table, with those of the nearest item before it that
+//    has the same hash, and with those at the distance of the last match. Then item 0 selects matches, from left
+//    to right, and stores sequences: a few literals and the match after them. The last item with a hash stores its
+//    position in the table.
 // 2. Codes. Each item counts the symbols of its sequences in its own counters, which replace the table. The
 //    items sort the symbols by their counts, and item 0 computes the lengths of the codes.
 // 3. Bits. The block is dynamic, fixed or stored, whichever is smallest. 32 sequences at a time, each item
@@ -21,13 +23,15 @@
 #define DEFLATE_MAX_MATCH 258u
 #define DEFLATE_WINDOW 32768u
 #define DEFLATE_HASH_BITS 13u
-#define DEFLATE_PRIOR 1024u     // bytes of the part before that matches may use: a multiple of 32
+#define DEFLATE_PRIOR 1024u     // bytes of the part before that matches may use: a multiple of 64
 #define DEFLATE_LITERALS 31u    // the most literals of a sequence
 #define DEFLATE_CODES 288u      // codes of literals and lengths; those of distances follow
-#define DEFLATE_SYMBOLS 320u
+#define DEFLATE_DISTANCES 32u
+#define DEFLATE_SYMBOLS (DEFLATE_CODES + DEFLATE_DISTANCES)
 #define DEFLATE_END 256u
 #define DEFLATE_LONGEST 15u     // bits of a code
 #define DEFLATE_ADLER 65521u
+#define DEFLATE_OWN 0xFFFFFFFFu // no word is shared
 #define DEFLATE_STORED 65535u
 // Words of the buffer for bits: 32 sequences of 31 literals of 15 bits and a match of 48 bits.
 #define DEFLATE_WORDS 520u
@@ -56,7 +60,7 @@ typedef struct {
   u32 hashes[DEFLATE_ITEMS];   // in rounds of matching; the first bits of items later
   u32 found[DEFLATE_ITEMS];    // matches: length | distance << 16; numbers of bits later
   u32 starts[DEFLATE_ITEMS];   // the position of the first bit of each item
-  u32 number[DEFLATE_LONGEST + 1u];
+  u32 number[2u * (DEFLATE_LONGEST + 1u)];
   u32 run_codes[DEFLATE_RUNS];
   u8 run_lengths[DEFLATE_RUNS];
   u32 next;       // the next position that is neither in a sequence nor known to be a literal
@@ -152,6 +156,13 @@ FN void deflate_put(DeflateBits *to, LOCAL_PTR DeflateShared *s, u32 value, u32 
   }
 }
 
+// Writes a symbol with the bits after it, as `deflate_length` returns them.
+FN void deflate_code(DeflateBits *to, LOCAL_PTR DeflateShared *s, u32 packed) {
+  u32 code = s->codes[DEFLATE_SYMBOL(packed)];
+  u32 bits = code >> 16u;
+  deflate_put(to, s, (code & 0xFFFFu) | DEFLATE_BITS(packed) << bits, bits + DEFLATE_EXTRA(packed));
+}
+
 // All items: sorts the symbols that occur by their counts. Returns their number. `sorted` gets them.
 FN u32 deflate_sort(LOCAL_PTR const u32 *counts, u32 symbols, LOCAL_PTR u16 *sorted) {
   u32 used = 0u;
@@ -172,8 +183,8 @@ FN u32 deflate_sort(LOCAL_PTR const u32 *counts, u32 symbols, LOCAL_PTR u16 *sor
 // One item: computes the lengths of the codes of sorted symbols (at least 2), at most `longest` bits: Moffat
 // and Katajainen's algorithm, then the longest codes are shortened and others made longer until all fit. `tree`
 // has room for a word for each symbol.
-FN void deflate_lengths(LOCAL_PTR const u32 *counts, LOCAL_PTR const u16 *sorted, u32 used, u32 longest, LOCAL_PTR u32 *tree,
-                        LOCAL_PTR u32 *number, LOCAL_PTR u8 *lengths) {
+FN void deflate_lengths(LOCAL_PTR const u32 *counts, LOCAL_PTR const u16 *sorted, u32 used, u32 longest,
+                        LOCAL_PTR u32 *tree, LOCAL_PTR u32 *number, LOCAL_PTR u8 *lengths) {
   for (u32 i = 0u; i <= DEFLATE_LONGEST; i++) number[i] = 0u;
   for (u32 i = 0u; i < used; i++) tree[i] = counts[sorted[i]];
   // An inner node replaces leaves that are no longer needed: first its count, then its parent, then its depth.
@@ -251,7 +262,9 @@ FN void deflate_emit(LOCAL_PTR DeflateShared *s, u32 prior, u32 end, u32 match, 
                      GLOBAL u16 *distances) {
   u32 at = s->literals;
   u32 index = s->sequences;
-  for (; end - at > DEFLATE_LITERALS; at += DEFLATE_LITERALS) sequences[index++] = (at - prior) | DEFLATE_LITERALS << 16u;
+  for (; end - at > DEFLATE_LITERALS; at += DEFLATE_LITERALS) {
+    sequences[index++] = (at - prior) | DEFLATE_LITERALS << 16u;
+  }
   sequences[index] = (at - prior) | (end - at) << 16u | (match & 0xFFFFu) << 21u;
   distances[index] = (u16)(match >> 16u);
   s->sequences = index + 1u;
@@ -284,12 +297,13 @@ FN u32 deflate_best(GLOBAL const u32 *words, u32 len, u32 at, u32 four, u32 befo
 }
 
 // Item 0: selects matches of a round and stores sequences.
-FN void deflate_select(LOCAL_PTR DeflateShared *s, u32 prior, u32 base, u32 end, GLOBAL u32 *sequences,
+FN void deflate_select(LOCAL_PTR DeflateShared *s, u32 prior, u32 base, u32 end, u32 unit, GLOBAL u32 *sequences,
                        GLOBAL u16 *distances) {
   while (s->next < end) {
-    u32 found = s->found[s->next - base];
-    u32 after = s->next + 1u < end ? s->found[s->next + 1u - base] : 0u;
-    // A literal is better than a match if the match after it is longer: class maps become 0.75 times as large.
+    u32 item = (s->next - base) / unit;
+    u32 found = s->next % unit == 0u ? s->found[item] : 0u;
+    u32 after = s->next + unit < end ? s->found[item + 1u] : 0u;
+    // Literals are better than a match if the match after them is longer: class maps become 0.75 times as large.
     if (found != 0u && (found & 0xFFFFu) >= (after & 0xFFFFu)) {
       deflate_emit(s, prior, s->next, found, sequences, distances);
     } else {
@@ -299,38 +313,40 @@ FN void deflate_select(LOCAL_PTR DeflateShared *s, u32 prior, u32 base, u32 end,
 }
 
 // All items: divides the bytes from `prior` to `len` into sequences.
-FN void deflate_find(LOCAL_PTR DeflateShared *s, GLOBAL const u32 *words, u32 prior, u32 len, GLOBAL u32 *sequences,
-                     GLOBAL u16 *distances) {
+FN void deflate_find(LOCAL_PTR DeflateShared *s, GLOBAL const u32 *words, u32 prior, u32 len, u32 unit,
+                     GLOBAL u32 *sequences, GLOBAL u16 *distances) {
   for (u32 i = LID; i < 1u << DEFLATE_HASH_BITS; i += DEFLATE_ITEMS) s->table[i] = 0u;
   if (LID == 0u) {
     s->next = s->literals = prior;
     s->sequences = s->distance = 0u;
   }
   SYNC();
+  u32 round = DEFLATE_ITEMS * unit;
   for (u32 base = 0u; base < len;) {
-    u32 at = base + LID;
+    u32 at = base + LID * unit;
     u32 usable = at + DEFLATE_MIN_MATCH <= len ? 1u : 0u;
     u32 four = usable != 0u ? deflate_load(words, at) : 0u;
     u32 hash = usable != 0u ? (four * 0x1E35A7BDu) >> (32u - DEFLATE_HASH_BITS) : (1u << 16u) + LID;
     s->hashes[LID] = hash;
     SYNC();
-    u32 before = at;
+    u32 before = LID;
     u32 last = usable;
     for (u32 item = 0u; item < DEFLATE_ITEMS; item++) {
       u32 equal = s->hashes[item] == hash ? 1u : 0u;
-      if (equal != 0u && item < LID) before = base + item;
+      if (equal != 0u && item < LID) before = item;
       if (equal != 0u && item > LID) last = 0u;
     }
+    before = base + before * unit;
     u32 wanted = usable != 0u && at >= s->next ? 1u : 0u;
     s->found[LID] = wanted != 0u ? deflate_best(words, len, at, four, before, s->table[hash], s->distance) : 0u;
     SYNC();
     if (last != 0u) s->table[hash] = (u16)at;
-    u32 end = base + DEFLATE_ITEMS < len ? base + DEFLATE_ITEMS : len;
-    if (LID == 0u) deflate_select(s, prior, base, end, sequences, distances);
+    u32 end = base + round < len ? base + round : len;
+    if (LID == 0u) deflate_select(s, prior, base, end, unit, sequences, distances);
     SYNC();
     // Rounds that lie in a match are skipped.
-    u32 following = s->next & ~(DEFLATE_ITEMS - 1u);
-    base = base < prior || following <= base ? base + DEFLATE_ITEMS : following;
+    u32 following = s->next / round * round;
+    base = base < prior || following <= base ? base + round : following;
   }
   if (LID == 0u && s->literals < len) deflate_emit(s, prior, len, 0u, sequences, distances);
   SYNC();
@@ -380,12 +396,13 @@ FN u32 deflate_size(LOCAL_PTR DeflateShared *s, u32 fixed) {
 // as symbol | bits after it << 5, and counted. Returns the number of symbols.
 FN u32 deflate_runs(LOCAL_PTR const u8 *lengths, u32 literals, u32 number, LOCAL_PTR u16 *runs, LOCAL_PTR u32 *counts) {
   u32 made = 0u;
+  u32 gap = DEFLATE_CODES - literals;
   for (u32 i = 0u; i < DEFLATE_RUNS; i++) counts[i] = 0u;
   for (u32 i = 0u; i < number;) {
     // The codes of distances come right after the used ones of literals and lengths.
-    u32 length = lengths[i < literals ? i : DEFLATE_CODES + i - literals];
+    u32 length = lengths[i < literals ? i : i + gap];
     u32 run = 1u;
-    while (i + run < number && run < 138u && lengths[i + run < literals ? i + run : DEFLATE_CODES + i + run - literals] == length) run++;
+    while (i + run < number && run < 138u && lengths[i + run < literals ? i + run : i + run + gap] == length) run++;
     i += run;
     if (length != 0u) {
       counts[length]++;
@@ -429,7 +446,7 @@ FN void deflate_build(LOCAL_PTR DeflateShared *s, LOCAL_PTR const u32 *counts, u
 // All items: computes the codes and describes them in a header. Returns the size of the header in bits.
 FN u32 deflate_header(LOCAL_PTR DeflateShared *s) {
   deflate_build(s, s->counts, DEFLATE_CODES, DEFLATE_LONGEST, s->lengths);
-  deflate_build(s, s->counts + DEFLATE_CODES, DEFLATE_SYMBOLS - DEFLATE_CODES, DEFLATE_LONGEST, s->lengths + DEFLATE_CODES);
+  deflate_build(s, s->counts + DEFLATE_CODES, DEFLATE_DISTANCES, DEFLATE_LONGEST, s->lengths + DEFLATE_CODES);
   u32 literals = 286u;
   u32 distances = 30u;
   while (literals > 257u && s->lengths[literals - 1u] == 0u) literals--;
@@ -443,7 +460,7 @@ FN u32 deflate_header(LOCAL_PTR DeflateShared *s) {
     u32 orders = DEFLATE_RUNS;
     while (orders > 4u && s->run_lengths[deflate_order[orders - 1u]] == 0u) orders--;
     deflate_codes(s->run_lengths, DEFLATE_RUNS, s->number, s->run_codes);
-    DeflateBits to = {0u, 0u, 0u, 0xFFFFFFFFu};
+    DeflateBits to = {0u, 0u, 0u, DEFLATE_OWN};
     deflate_put(&to, s, (literals - 257u) | (distances - 1u) << 5u | (orders - 4u) << 10u, 14u);
     for (u32 i = 0u; i < orders; i++) deflate_put(&to, s, s->run_lengths[deflate_order[i]], 3u);
     for (u32 i = 0u; i < s->runs; i++) {
@@ -458,19 +475,17 @@ FN u32 deflate_header(LOCAL_PTR DeflateShared *s) {
   return s->bits;
 }
 
-// All items: puts `bits` bits, less than 32, before those in the buffer.
+// One item: puts `bits` bits, less than 32, before those in the buffer.
 FN void deflate_prepend(LOCAL_PTR DeflateShared *s, u32 value, u32 bits) {
-  if (LID == 0u) {
-    u32 end = (s->bits + 31u) / 32u;
-    u32 low = 0u;
-    s->words[end] = 0u;
-    for (u32 i = 0u; i <= end; i++) {
-      u32 word = s->words[i];
-      s->words[i] = word << bits | (i == 0u ? value : low >> (32u - bits));
-      low = word;
-    }
-    s->bits += bits;
+  u32 end = (s->bits + 31u) / 32u;
+  u32 low = 0u;
+  s->words[end] = 0u;
+  for (u32 i = 0u; i <= end; i++) {
+    u32 word = s->words[i];
+    s->words[i] = word << bits | (i == 0u ? value : low >> (32u - bits));
+    low = word;
   }
+  s->bits += bits;
 }
 
 // All items: copies the whole words of the buffer to `out`, and returns the bits that are left, which the next
@@ -483,9 +498,9 @@ FN u32 deflate_flush(LOCAL_PTR DeflateShared *s, GLOBAL u32 *out, u32 bits) {
 }
 
 // All items: writes all sequences after the bits in the buffer, and the end of the block. Returns the number of
-// bytes.
+// bytes. Does nothing if the part is stored.
 FN u32 deflate_write(LOCAL_PTR DeflateShared *s, GLOBAL const u8 *bytes, GLOBAL const u32 *sequences,
-                     GLOBAL const u16 *distances, GLOBAL u32 *out, u32 last) {
+                     GLOBAL const u16 *distances, GLOBAL u32 *out, u32 last, u32 stored) {
   u32 done = 0u;
   u32 total = s->bits;
   u32 rest = deflate_flush(s, out, total);
@@ -514,27 +529,28 @@ FN u32 deflate_write(LOCAL_PTR DeflateShared *s, GLOBAL const u8 *bytes, GLOBAL 
       total += s->found[item];
     }
     s->starts[LID] = start;
-    DeflateBits to = {LID == 0u ? rest : 0u, start % 32u, start / 32u, LID > 0u && start % 32u != 0u ? start / 32u : 0xFFFFFFFFu};
-    for (u32 i = at; i < end; i++) deflate_put(&to, s, s->codes[bytes[i]] & 0xFFFFu, s->codes[bytes[i]] >> 16u);
+    u32 shared = LID > 0u && start % 32u != 0u ? start / 32u : DEFLATE_OWN;
+    DeflateBits to = {LID == 0u ? rest : 0u, start % 32u, start / 32u, shared};
+    for (u32 i = at; i < end; i++) deflate_code(&to, s, bytes[i]);
     if (length != 0u) {
-      u32 code = s->codes[DEFLATE_SYMBOL(length)];
-      deflate_put(&to, s, (code & 0xFFFFu) | DEFLATE_BITS(length) << (code >> 16u), (code >> 16u) + DEFLATE_EXTRA(length));
-      code = s->codes[DEFLATE_SYMBOL(distance)];
-      deflate_put(&to, s, (code & 0xFFFFu) | DEFLATE_BITS(distance) << (code >> 16u), (code >> 16u) + DEFLATE_EXTRA(distance));
+      deflate_code(&to, s, length);
+      deflate_code(&to, s, distance);
     }
     if (to.at == to.shared) s->hashes[LID] = (u32)to.value;
     SYNC();
     if (to.bits > 0u && to.at != to.shared) {
       u32 word = (u32)to.value;
-      for (u32 item = LID + 1u; item < DEFLATE_ITEMS && s->starts[item] / 32u == to.at; item++) word |= s->hashes[item];
+      for (u32 item = LID + 1u; item < DEFLATE_ITEMS && s->starts[item] / 32u == to.at; item++) {
+        word |= s->hashes[item];
+      }
       s->words[to.at] = word;
     }
     SYNC();
     rest = deflate_flush(s, out + done, total);
   }
   done += total / 32u;
-  if (LID == 0u) {
-    DeflateBits to = {rest, total % 32u, 0u, 0xFFFFFFFFu};
+  if (LID == 0u && stored == 0u) {
+    DeflateBits to = {rest, total % 32u, 0u, DEFLATE_OWN};
     deflate_put(&to, s, s->codes[DEFLATE_END] & 0xFFFFu, s->codes[DEFLATE_END] >> 16u);
     // The part ends with a whole byte: an empty stored block has zeros up to there.
     if (last == 0u) deflate_put(&to, s, 0u, 3u);
@@ -553,6 +569,10 @@ FN u32 deflate_write(LOCAL_PTR DeflateShared *s, GLOBAL const u8 *bytes, GLOBAL 
 
 // All items: writes the part as stored blocks after `before` bytes. Returns the number of bytes.
 FN u32 deflate_store(GLOBAL const u8 *bytes, u32 len, GLOBAL u8 *out, u32 before, u32 last) {
+  if (LID == 0u && before > 0u) {
+    out[0] = 0x78u;
+    out[1] = 0x01u;
+  }
   for (u32 at = 0u; at < len; at += DEFLATE_STORED) {
     u32 here = len - at < DEFLATE_STORED ? len - at : DEFLATE_STORED;
     if (LID == 0u) {
@@ -595,61 +615,62 @@ FN void deflate_sum(LOCAL_PTR DeflateShared *s, GLOBAL const u8 *bytes, u32 len,
 }
 
 // Group i encodes part `from + i` of tiles at `tiles_at + n * stride` of `len` bytes each, which are divided
-// into parts of `part_len` bytes: a multiple of 4, at most 65532. The result is at `out_at + part * slot`, and
-// its size at `sizes[first + part]`. A slot has `part_len + 32` bytes at least and is aligned to 8 bytes; its
-// last 8 bytes are for the checksum. `scratch` has 6 bytes for every 4 bytes of a part and 16 more, for each
-// group.
-KERNEL(32) deflate_encode(GLOBAL const u8 *tiles, u64 tiles_at, u64 stride, u64 len, u32 part_len, GLOBAL u8 *out, u64 out_at,
-                          u64 slot, GLOBAL u32 *sizes, u32 first, u32 from, GLOBAL u8 *scratch) {
+// into parts of `part_len` bytes: a multiple of 16, at most 65536. Matches begin at multiples of `unit` bytes: 1
+// or 2. The result is at `out_at + part * slot`, and its size at `sizes[first + part]`. A slot has `part_len +
+// 32` bytes at least and is aligned to 16 bytes; its last 8 bytes are for the sums of the checksum. `scratch` has
+// 6 bytes for every 4 bytes of a part and 28 more, for each group.
+KERNEL(32) deflate_encode(GLOBAL const u8 *tiles, u64 tiles_at, u64 stride, u64 len, u32 part_len, u32 unit,
+                          GLOBAL u8 *out, u64 out_at, u64 slot, GLOBAL u32 *sizes, u32 first, u32 from,
+                          GLOBAL u8 *scratch) {
   LOCAL DeflateShared s;
   u32 parts = (u32)((len + part_len - 1u) / part_len);
   u32 part = from + GRP;
-  u64 begin = (u64)(part % parts) * part_len;
-  u32 here = len - begin < part_len ? (u32)(len - begin) : part_len;
+  u64 part_at = (u64)(part % parts) * part_len;
+  u32 here = len - part_at < part_len ? (u32)(len - part_at) : part_len;
   u32 last = part % parts + 1u == parts ? 1u : 0u;
-  GLOBAL const u8 *bytes = tiles + tiles_at + part / parts * stride + begin;
+  GLOBAL const u8 *bytes = tiles + tiles_at + part / parts * stride + part_at;
   u32 most = part_len / 4u + 2u;
   GLOBAL u32 *sequences = (GLOBAL u32 *)(scratch + (u64)GRP * ((most * 6u + 15u) / 16u * 16u));
   GLOBAL u16 *distances = (GLOBAL u16 *)(sequences + most);
   out += out_at + part * slot;
 
   deflate_sum(&s, bytes, here, (GLOBAL u32 *)(out + slot) - 2);
-  u32 prior = begin == 0u ? 0u : DEFLATE_PRIOR;
-  deflate_find(&s, (GLOBAL const u32 *)(bytes - prior), prior, prior + here, sequences, distances);
+  u32 prior = part_at == 0u ? 0u : DEFLATE_PRIOR;
+  deflate_find(&s, (GLOBAL const u32 *)(bytes - prior), prior, prior + here, unit, sequences, distances);
   deflate_count(&s, bytes, sequences, distances);
   u32 header = deflate_header(&s);
   u32 dynamic = header + deflate_size(&s, 0u);
   u32 fixed = deflate_size(&s, 1u);
   u32 smallest = dynamic < fixed ? dynamic : fixed;
   // The header of the stream is before the first part.
-  u32 before = begin == 0u ? 2u : 0u;
-  u32 size;
-  if (here * 8u + 37u <= smallest) {
-    if (LID == 0u && before > 0u) {
-      out[0] = 0x78u;
-      out[1] = 0x01u;
-    }
-    size = deflate_store(bytes, here, out, before, last);
-  } else {
-    u32 kind = last | (fixed <= dynamic ? 1u : 2u) << 1u;
-    if (fixed <= dynamic) {
-      for (u32 i = LID; i < DEFLATE_SYMBOLS; i += DEFLATE_ITEMS) s.lengths[i] = (u8)deflate_fixed(i);
-      if (LID == 0u) s.bits = 0u;
-      SYNC();
-    }
-    if (before > 0u) deflate_prepend(&s, 0x0178u | kind << 16u, 19u);
-    else deflate_prepend(&s, kind, 3u);
-    if (LID == 0u) deflate_codes(s.lengths, DEFLATE_CODES, s.number, s.codes);
-    SYNC();
-    if (LID == 0u) deflate_codes(s.lengths + DEFLATE_CODES, DEFLATE_SYMBOLS - DEFLATE_CODES, s.number, s.codes + DEFLATE_CODES);
-    SYNC();
-    size = deflate_write(&s, bytes, sequences, distances, (GLOBAL u32 *)out, last);
+  u32 before = part_at == 0u ? 2u : 0u;
+  // All items pass the same barriers in either case: PoCL 3.1 computes wrong results if they do not.
+  u32 stored = here * 8u + 37u <= smallest ? 1u : 0u;
+  u32 size = stored != 0u ? deflate_store(bytes, here, out, before, last) : 0u;
+  if (fixed <= dynamic) {
+    for (u32 i = LID; i < DEFLATE_SYMBOLS; i += DEFLATE_ITEMS) s.lengths[i] = (u8)deflate_fixed(i);
+    if (LID == 0u) s.bits = 0u;
   }
-  if (LID == 0u) sizes[first + part] = size;
+  SYNC();
+  // Item 1 computes the codes of distances.
+  if (LID < 2u) {
+    u32 begin = LID * DEFLATE_CODES;
+    u32 symbols = LID == 0u ? DEFLATE_CODES : DEFLATE_DISTANCES;
+    deflate_codes(s.lengths + begin, symbols, s.number + LID * (DEFLATE_LONGEST + 1u), s.codes + begin);
+  }
+  if (LID == 0u) {
+    u32 kind = last | (fixed <= dynamic ? 1u : 2u) << 1u;
+    deflate_prepend(&s, before > 0u ? 0x0178u | kind << 16u : kind, before > 0u ? 19u : 3u);
+    if (stored != 0u) s.sequences = s.bits = 0u;
+  }
+  SYNC();
+  u32 written = deflate_write(&s, bytes, sequences, distances, (GLOBAL u32 *)out, last, stored);
+  if (LID == 0u) sizes[first + part] = stored != 0u ? size : written;
 }
 
 // Each item computes the checksum of a tile and writes it behind the last part.
-KERNEL(32) deflate_finish(u64 len, u32 part_len, u32 tiles, GLOBAL u8 *out, u64 out_at, u64 slot, GLOBAL u32 *sizes, u32 first) {
+KERNEL(32) deflate_finish(u64 len, u32 part_len, u32 tiles, GLOBAL u8 *out, u64 out_at, u64 slot, GLOBAL u32 *sizes,
+                          u32 first) {
   u32 tile = GRP * DEFLATE_ITEMS + LID;
   if (tile >= tiles) return;
   u32 parts = (u32)((len + part_len - 1u) / part_len);

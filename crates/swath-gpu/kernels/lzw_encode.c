@@ -121,8 +121,8 @@ KERNEL(32) lzw_encode(GLOBAL const u8 *tiles, u64 tiles_at, u64 stride, u64 len,
       if (full != 0u) {
         for (u32 i = LID; i < LZW_ENCODE_SLOTS; i += LZW_ENCODE_ITEMS) s.table[i] = LZW_ENCODE_FREE;
         if (LID == 0u) s.next = LZW_ENCODE_FIRST;
-        SYNC();
       }
+      SYNC();
       if (end != 0u) break;
     }
     for (u32 i = LID; i < s.count; i += LZW_ENCODE_ITEMS) to[done + i] = s.words[i];

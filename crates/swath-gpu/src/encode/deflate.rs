@@ -50,6 +50,8 @@ impl TileEncoder {
     /// at `slots_at` in the pool, and `first` is the index of the first of them.
     pub(super) fn deflate(&mut self, run: &TileRun, slots_at: u64, first: u64) -> Result<()> {
         let parts = Parts::new(run.bytes);
+        // Samples repeat at whole samples. Predictor 3 separates their bytes.
+        let unit = if self.job.size > 1 && self.job.predictor != 3 { 2 } else { 1 };
         let (pool, total) = (self.pool.slots.get(), run.tiles * parts.count);
         for from in (0..total).step_by(self.pool.wave.max(1) as usize) {
             let args = [
@@ -58,6 +60,7 @@ impl TileEncoder {
                 Arg::U64(run.stride),
                 Arg::U64(run.bytes),
                 Arg::U32(parts.bytes as u32),
+                Arg::U32(unit),
                 Arg::Buffer(pool),
                 Arg::U64(slots_at),
                 Arg::U64(parts.slot()),

@@ -289,6 +289,7 @@ pub(crate) fn little_memory_encodes_fewer_tiles_at_a_time_and_then_none(subject:
     let mut seen = [false; 2];
     for budget in (1..).map(|step| most / 24 * step).take_while(|&budget| budget < most) {
         let small = config(subject).gpu_memory_budget(budget);
+        subject.gpu.reset_peak();
         let Ok((bytes, report)) = picture.write(&plan, &small.clone().fallback(FallbackPolicy::Auto)) else { continue };
         let DeviceReport { stats, fallbacks, .. } = report.gpu.expect("a device");
         assert!(stats.peak_bytes <= budget, "{budget}: {stats}");
