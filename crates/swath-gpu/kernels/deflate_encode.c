@@ -233,6 +233,12 @@ FN void deflate_lengths(LOCAL_PTR const u32 *counts, LOCAL_PTR const u16 *sorted
   }
 }
 
+// The lowest 4 bits in reverse order. With shifts and masks instead, the compiler of Oclgrind 21.10 would use an
+// instruction that Oclgrind does not have.
+FN u32 deflate_reverse(u32 bits) {
+  return (u32)(0xF7B3D591E6A2C480ull >> (4u * (bits & 15u))) & 15u;
+}
+
 // One item: computes canonical codes from their lengths, as code | length << 16. The bits are in the order of
 // the stream, the first bit of a code lowest.
 FN void deflate_codes(LOCAL_PTR const u8 *lengths, u32 symbols, LOCAL_PTR u32 *next, LOCAL_PTR u32 *codes) {
@@ -248,11 +254,9 @@ FN void deflate_codes(LOCAL_PTR const u8 *lengths, u32 symbols, LOCAL_PTR u32 *n
   for (u32 i = 0u; i < symbols; i++) {
     u32 length = lengths[i];
     u32 bits = length > 0u ? next[length]++ : 0u;
-    bits = (bits & 0x5555u) << 1u | ((bits >> 1u) & 0x5555u);
-    bits = (bits & 0x3333u) << 2u | ((bits >> 2u) & 0x3333u);
-    bits = (bits & 0x0F0Fu) << 4u | ((bits >> 4u) & 0x0F0Fu);
-    bits = (bits & 0x00FFu) << 8u | ((bits >> 8u) & 0x00FFu);
-    codes[i] = (bits >> (16u - length)) | length << 16u;
+    u32 reversed = 0u;
+    for (u32 k = 0u; k < 16u; k += 4u) reversed = reversed << 4u | deflate_reverse(bits >> k);
+    codes[i] = reversed >> (16u - length) | length << 16u;
   }
 }
 
@@ -625,10 +629,12 @@ KERNEL(32) deflate_encode(GLOBAL const u8 *tiles, u64 tiles_at, u64 stride, u64 
   LOCAL DeflateShared s;
   u32 parts = (u32)((len + part_len - 1u) / part_len);
   u32 part = from + GRP;
-  u64 part_at = (u64)(part % parts) * part_len;
+  u32 tile = part / parts;
+  u32 index = part - tile * parts;
+  u64 part_at = (u64)index * part_len;
   u32 here = len - part_at < part_len ? (u32)(len - part_at) : part_len;
-  u32 last = part % parts + 1u == parts ? 1u : 0u;
-  GLOBAL const u8 *bytes = tiles + tiles_at + part / parts * stride + part_at;
+  u32 last = index + 1u == parts ? 1u : 0u;
+  GLOBAL const u8 *bytes = tiles + tiles_at + tile * stride + part_at;
   u32 most = part_len / 4u + 2u;
   GLOBAL u32 *sequences = (GLOBAL u32 *)(scratch + (u64)GRP * ((most * 6u + 15u) / 16u * 16u));
   GLOBAL u16 *distances = (GLOBAL u16 *)(sequences + most);
