@@ -281,6 +281,7 @@ class WriteKeywords(RequiredWriteKeywords, total=False):
     threads: int | None
     buffer_bytes: int | None
     overwrite: bool  # True
+    sync: bool | None  # None: if the file replaces another one
     device: str | None  # None: the CPU, or the device that holds the pixels
     strict: bool  # False
     encoder: str | None  # None: SWATH_ENCODER, or else "auto"

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
+use swath::io::SyncPolicy;
 use swath::tiff::nodata::NoData;
 use swath::tiff::{Compression, Photometric, Planar};
 use swath::write::{BigTiff, BlockSize, Overviews, PredictorChoice, Resampling, Statistics};
@@ -143,9 +144,24 @@ pub(crate) struct Convert {
     #[arg(long)]
     overwrite: bool,
 
+    /// When to wait until OUT is on the disk.
+    ///
+    /// A file that Swath did not wait for may be lost if the power fails within the next seconds. Nothing is lost
+    /// if only Swath is killed.
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "replacing")]
+    sync: Sync,
+
     /// Print timings, counts and fallbacks to stderr.
     #[arg(long)]
     timings: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Sync {
+    /// If OUT replaces a file.
+    Replacing,
+    Always,
+    Never,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -194,6 +210,11 @@ impl Convert {
         let show = |progress| bar.show(progress);
         let config = WriteConfig::new()
             .overwrite(self.overwrite)
+            .sync(match self.sync {
+                Sync::Replacing => SyncPolicy::WhenReplacing,
+                Sync::Always => SyncPolicy::Always,
+                Sync::Never => SyncPolicy::Never,
+            })
             .threads(self.selection.threads.threads)
             .buffer_bytes(self.memory)
             .device(device.clone())

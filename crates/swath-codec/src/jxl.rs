@@ -1,7 +1,7 @@
 //! JPEG XL (compression 50002, and 52546 in DNG 1.7).
 //!
-//! jxl-oxide parses each stream, and its limits and errors apply. jxl-rs then decodes most lossless
-//! streams, because it is faster, and jxl-oxide the others.
+//! jxl-oxide parses each stream, and its limits and errors apply. jxl-rs then decodes most streams, because
+//! it is faster, and jxl-oxide the others.
 
 mod single_frame;
 
@@ -330,6 +330,24 @@ mod tests {
         // The pixels of a damaged stream have no meaning. They differ in one of all streams with one changed bit.
         assert!(differ <= 1, "the pixels of {differ} streams differ");
         assert!(accepted > 100, "the damage must get past the header, {accepted} did");
+    }
+
+    #[test]
+    fn damaged_lossy_stream_that_jxl_rs_accepts_is_rarely_refused_by_jxl_oxide() {
+        let case = case!("lossy", 37, 27, 3, 8, Uint);
+        let mut stream = case.stream.to_vec();
+        let (mut accepted, mut refused) = (0, 0);
+        for bit in (0..stream.len() * 8).step_by(7) {
+            stream[bit / 8] ^= 1 << (bit % 8);
+            if decoded_by(false, &stream, case.shape).is_some() {
+                accepted += 1;
+                refused += usize::from(decoded_by(true, &stream, case.shape).is_none());
+            }
+            stream[bit / 8] ^= 1 << (bit % 8);
+        }
+        // 2 of 979 with every bit of the stream.
+        assert!(refused <= 2, "{refused} of {accepted}");
+        assert!(accepted > 50, "the damage must get past the header, {accepted} did");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Files that appear complete or not at all.
 
 mod attributes;
+mod durability;
 mod links;
 mod publish;
 
@@ -9,6 +10,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use durability::SyncPolicy;
 pub use links::resolve_links;
 
 /// A new file that will replace or become the target. Until [`publish`](NewFile::publish) is called, it has
@@ -23,6 +25,7 @@ pub struct NewFile {
     link: Option<PathBuf>,
     /// The file whose attributes the new one gets if the target does not exist.
     otherwise_like: Option<PathBuf>,
+    sync: SyncPolicy,
 }
 
 impl NewFile {
@@ -46,7 +49,7 @@ impl NewFile {
             Some(file) => (file, None),
             None => create_beside(&target).map(|(file, temporary)| (file, Some(temporary)))?,
         };
-        Ok(NewFile { file, temporary, target, link: None, otherwise_like: None })
+        Ok(NewFile { file, temporary, target, link: None, otherwise_like: None, sync: SyncPolicy::default() })
     }
 
     /// The file to write to.
@@ -59,27 +62,49 @@ impl NewFile {
         &self.target
     }
 
-    /// Makes the file durable and gives it the target's name atomically: at every moment, a reader of the
-    /// target sees either the old file or the new one. Without `overwrite`, an existing target stays
-    /// unchanged. With it, the new file keeps the mode of the old one, and its owner, access control list and
+    /// Sets when to wait until the file is on the disk.
+    #[must_use]
+    pub fn sync(mut self, policy: SyncPolicy) -> NewFile {
+        self.sync = policy;
+        self
+    }
+
+    /// Whether publishing waits until the file is on the disk.
+    pub fn waits_for_disk(&self) -> bool {
+        match self.sync {
+            SyncPolicy::Always => true,
+            SyncPolicy::Never => false,
+            SyncPolicy::WhenReplacing => self.target.exists() || durability::reports_failures_late(&self.file),
+        }
+    }
+
+    /// Gives the file the target's name atomically: at every moment, a reader of the target sees either the old
+    /// file or the new one. Before that, it waits for the disk if the [`SyncPolicy`] says so. Without
+    /// `overwrite`, an existing target stays unchanged. With it, the new file keeps the mode of the old one, and its owner, access control list and
     /// extended attributes as far as the system permits.
     ///
     /// # Errors
     /// The error of the system; [`io::ErrorKind::AlreadyExists`] if the target exists and `overwrite` is
     /// false.
     pub fn publish(mut self, overwrite: bool) -> io::Result<()> {
-        self.stage(overwrite)?;
+        let is_synced = self.stage(overwrite)?;
         self.name(overwrite)?;
-        sync_folder(&self.target);
+        if is_synced {
+            sync_folder(&self.target);
+        }
         Ok(())
     }
 
-    /// Does everything that can fail or take time before the file gets its name.
-    fn stage(&mut self, overwrite: bool) -> io::Result<()> {
+    /// Does everything that can fail or take time before the file gets its name. Returns whether the file is on
+    /// the disk.
+    fn stage(&mut self, overwrite: bool) -> io::Result<bool> {
         if overwrite {
             self.keep_attributes()?;
         }
-        self.file.sync_all()?;
+        let is_synced = self.waits_for_disk();
+        if is_synced {
+            self.file.sync_all()?;
+        }
         if overwrite && self.temporary.is_none() {
             // No system call can give an unnamed file a name that is in use. So the file first gets a temporary
             // name and is then renamed.
@@ -92,7 +117,7 @@ impl NewFile {
                 }
             }
         }
-        Ok(())
+        Ok(is_synced)
     }
 
     /// Gives the file the attributes of the file that it replaces, if there is one.
@@ -126,7 +151,9 @@ impl NewFile {
         self.temporary = Some(temporary);
         (&self.file).seek(SeekFrom::Start(0))?;
         io::copy(&mut &self.file, &mut &file)?;
-        file.sync_all()?;
+        if self.waits_for_disk() {
+            file.sync_all()?;
+        }
         self.file = file;
         Ok(())
     }
@@ -292,6 +319,19 @@ mod tests {
     }
 
     #[test]
+    fn only_a_file_that_replaces_another_one_waits_for_the_disk() {
+        let folder = folder("durable");
+        let target = folder.join("a.tif");
+        let waits = |policy| NewFile::create(&target).unwrap().sync(policy).waits_for_disk();
+        let policies = [SyncPolicy::WhenReplacing, SyncPolicy::Always, SyncPolicy::Never];
+        // Other systems cannot tell whether the folder is on a network file system.
+        assert_eq!(policies.map(waits), [!cfg!(target_os = "linux"), true, false]);
+        std::fs::write(&target, "old").unwrap();
+        assert_eq!(policies.map(waits), [true, true, false]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn dropped_file_leaves_the_old_one_and_nothing_else() {
         let folder = folder("dropped");
         let target = folder.join("a.tif");
@@ -338,7 +378,8 @@ mod tests {
         let target = folder.join("a.tif");
         let named = || {
             let (file, temporary) = create_beside(&target).unwrap();
-            NewFile { file, temporary: Some(temporary), target: target.clone(), link: None, otherwise_like: None }
+            let (sync, target) = (SyncPolicy::default(), target.clone());
+            NewFile { file, temporary: Some(temporary), target, link: None, otherwise_like: None, sync }
         };
         named().publish(false).unwrap();
         assert_eq!(named().publish(false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);

@@ -14,7 +14,7 @@ mod memory;
 mod spool;
 
 pub use arenas::share_heap_if_limited;
-pub use atomic_file::{NewFile, folder_of, insert_front, resolve_links, scratch_file};
+pub use atomic_file::{NewFile, SyncPolicy, folder_of, insert_front, resolve_links, scratch_file};
 pub use coalesce::{Batch, Fetch, MergeRule, MergedRange, coalesce};
 pub use error::{Error, Result};
 pub use huge::advise_huge_pages;

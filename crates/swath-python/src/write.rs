@@ -65,6 +65,7 @@ pub(crate) fn write<'py>(
     let write_device = py.detach(|| device.map_or(Ok(Device::Cpu), device::named)).map_err(to_python)?;
     let mut config = WriteConfig::new()
         .overwrite(keywords.overwrite)
+        .sync(keywords.sync)
         .threads(keywords.threads)
         .buffer_bytes(keywords.buffer_bytes)
         .device(&write_device)

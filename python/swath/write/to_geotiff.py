@@ -79,6 +79,7 @@ def to_geotiff(
     keep_rotation: bool = False,
     mask: Any = None,
     overwrite: bool = True,
+    sync: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     report: dict[str, Any] | None = None,
 ) -> Any:
@@ -182,6 +183,9 @@ def to_geotiff(
         pixels as invalid. None writes a mask if the array was read with one (masked=True).
     overwrite : bool, default True
         Whether to replace an existing file. False raises FileExistsError if the file exists.
+    sync : bool, optional
+        Whether to wait until the file is on the disk. A file that was not waited for may be lost if the power fails
+        within the next seconds. None waits if the file replaces another one, or is on a network file system.
     storage_options : mapping, optional
         Options for the fsspec filesystem of a URI.
     report : dict, optional
@@ -272,6 +276,7 @@ def to_geotiff(
             threads=threads_of(threads),
             buffer_bytes=_bytes(streaming_buffer_bytes),
             overwrite=bool(overwrite),
+            sync=None if sync is None else bool(sync),
             progress=progress,
             storage_options=storage_options,
             report=None if report is None else report_of(report),
@@ -338,6 +343,7 @@ class Job:
     threads: int | None
     buffer_bytes: int
     overwrite: bool
+    sync: bool | None
     progress: bool | Progress | None
     storage_options: Mapping[str, Any] | None
     report: dict[str, Any] | None
@@ -393,6 +399,7 @@ class Job:
             "threads": self.threads,
             "buffer_bytes": self.buffer_bytes,
             "overwrite": self.overwrite,
+            "sync": self.sync,
             "progress": progress,
             **self.on_device,
         }

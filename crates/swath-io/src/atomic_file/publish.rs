@@ -16,7 +16,7 @@ impl NewFile {
     /// Publishes the file as [`publish`](NewFile::publish) does, and replaces its sidecars: the files beside the
     /// real target, and beside the link that led to it, whose names end in one of `suffixes`.
     ///
-    /// Everything is written and durable before the first name changes. Then the old sidecars get temporary
+    /// Everything is written, and on the disk if the write waits for it, before the first name changes. Then the old sidecars get temporary
     /// names, the file gets its name, and the files of `fresh`, which [`sidecar`](NewFile::sidecar) created, get
     /// theirs. So a reader finds old pixels without sidecars for the time of these renames, but never new pixels
     /// with old sidecars. A lock on the folder makes concurrent writers of one target wait for each other: the
@@ -30,7 +30,7 @@ impl NewFile {
         suffixes: &[&str],
         mut fresh: Vec<NewFile>,
     ) -> io::Result<()> {
-        self.stage(overwrite)?;
+        let is_synced = self.stage(overwrite)?;
         for sidecar in &mut fresh {
             sidecar.stage(true)?;
         }
@@ -45,7 +45,9 @@ impl NewFile {
         let named = fresh.iter_mut().try_for_each(|sidecar| sidecar.name(true));
         drop(lock);
         old.remove();
-        sync_folder(&self.target);
+        if is_synced {
+            sync_folder(&self.target);
+        }
         named
     }
 
@@ -59,6 +61,7 @@ impl NewFile {
         let mut new = NewFile::create_at(target)?;
         // The contents of a private image must not become public in its sidecar.
         new.otherwise_like = Some(self.target.clone());
+        new.sync = self.sync;
         Ok(new)
     }
 
@@ -68,6 +71,7 @@ impl NewFile {
         let link = self.link.as_ref()?;
         let mut new = NewFile::create_at(with_suffix(link, suffix)).ok()?;
         new.otherwise_like = Some(self.target.clone());
+        new.sync = self.sync;
         Some(new)
     }
 

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swath::device::DeviceSettings;
+use swath::io::SyncPolicy;
 
 use crate::keywords::{self, missing};
 
@@ -17,6 +18,7 @@ pub(super) struct WriteKeywords<'py> {
     pub(super) threads: Option<usize>,
     pub(super) buffer_bytes: Option<u64>,
     pub(super) overwrite: bool,
+    pub(super) sync: SyncPolicy,
     pub(super) device: Option<String>,
     pub(super) strict: bool,
     pub(super) settings: DeviceSettings,
@@ -37,6 +39,7 @@ impl<'py> WriteKeywords<'py> {
             threads: None,
             buffer_bytes: None,
             overwrite: true,
+            sync: SyncPolicy::WhenReplacing,
             device: None,
             strict: false,
             settings: DeviceSettings::new(),
@@ -54,6 +57,13 @@ impl<'py> WriteKeywords<'py> {
                 "threads" => write.threads = keyword.value()?,
                 "buffer_bytes" => write.buffer_bytes = keyword.value()?,
                 "overwrite" => write.overwrite = keyword.value()?,
+                "sync" => {
+                    write.sync = match keyword.value::<Option<bool>>()? {
+                        None => SyncPolicy::WhenReplacing,
+                        Some(true) => SyncPolicy::Always,
+                        Some(false) => SyncPolicy::Never,
+                    }
+                }
                 "device" => write.device = keyword.value()?,
                 "strict" => write.strict = keyword.value()?,
                 "encoder" => write.settings = write.settings.encoder(keyword.choice()?),

@@ -1,6 +1,7 @@
 //! The configuration of a write: how it runs.
 
 use swath_gpu::{EncoderBackend, Storage};
+use swath_io::SyncPolicy;
 
 use crate::device::Device;
 use crate::fallback::FallbackPolicy;
@@ -22,6 +23,7 @@ pub const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
 #[derive(Clone, Default)]
 pub struct WriteConfig<'a> {
     pub(crate) overwrite: bool,
+    pub(crate) sync: SyncPolicy,
     pub(crate) threads: Option<usize>,
     pub(crate) buffer_bytes: Option<u64>,
     pub(crate) device: Device,
@@ -44,6 +46,14 @@ impl<'a> WriteConfig<'a> {
     #[must_use]
     pub fn overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
+        self
+    }
+
+    /// Sets when to wait until the file is on the disk. The default is
+    /// [`SyncPolicy::WhenReplacing`](crate::io::SyncPolicy::WhenReplacing).
+    #[must_use]
+    pub fn sync(mut self, policy: SyncPolicy) -> Self {
+        self.sync = policy;
         self
     }
 

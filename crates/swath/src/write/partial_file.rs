@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use swath_io::{NewFile, Output, Span, Spool, folder_of, scratch_file};
+use swath_io::{NewFile, Output, Span, Spool, SyncPolicy, folder_of, scratch_file};
 
 use crate::error::{Error, Result};
 use crate::write::block_index::BlockIndex;
@@ -23,13 +23,14 @@ pub struct PartialFile<'a> {
     plan: &'a WritePlan,
     path: PathBuf,
     overwrite: bool,
+    sync: SyncPolicy,
     new: NewFile,
     pub(crate) spools: Spools,
     pub(crate) streamed: Streamed,
 }
 
 impl WritePlan {
-    /// Starts a file. Only [`overwrite`](WriteConfig::overwrite) of `config` is used.
+    /// Starts a file. Only [`overwrite`](WriteConfig::overwrite) and [`sync`](WriteConfig::sync) of `config` are used.
     ///
     /// # Errors
     /// [`Error::Exists`] if the file or a sidecar file exists and overwriting is off, [`Error::Write`] if the
@@ -42,17 +43,20 @@ impl WritePlan {
         if !overwrite && path.exists() {
             return Err(Error::Exists { file });
         }
-        let new = NewFile::create(&path).map_err(failed)?;
+        let new = NewFile::create(&path).map_err(failed)?.sync(config.sync);
         if let Some(sidecar) = sidecars::existing(&new).filter(|_| !overwrite) {
             return Err(Error::Exists { file: sidecar.display().to_string() });
         }
         // The blocks of the full resolution go to the new file immediately. In a plain file this is their
         // final position; in a COG the file system later inserts the overviews before them.
         let start = if self.is_cog() { 0 } else { PLAIN_START };
-        let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, true);
+        let full = Spool::in_file(new.file().try_clone().map_err(failed)?, start, new.waits_for_disk());
+        if let Some(bytes) = self.stored_bytes() {
+            full.expect(bytes);
+        }
         let overviews = Spool::in_file(scratch_file(folder_of(new.target())).map_err(failed)?, 0, false);
         let spools = Spools { full, overviews };
-        Ok(PartialFile { plan: self, path, overwrite, new, spools, streamed: Streamed::new(self) })
+        Ok(PartialFile { plan: self, path, overwrite, sync: config.sync, new, spools, streamed: Streamed::new(self) })
     }
 }
 
@@ -76,7 +80,7 @@ impl PartialFile<'_> {
         let failed = |cause| Error::Write { file: file.clone(), cause };
         let layout = lay_out(self.plan, &self.streamed)?;
         if !layout.complete(&mut self.spools, self.new.file()).map_err(failed)? {
-            self.new = NewFile::create(&self.path).map_err(failed)?;
+            self.new = NewFile::create(&self.path).map_err(failed)?.sync(self.sync);
             let mut output: Output<'_, std::io::Sink> = Output::File(self.new.file());
             layout.write(&mut self.spools, &mut output).map_err(failed)?;
         }

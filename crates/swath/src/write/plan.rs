@@ -259,6 +259,19 @@ impl WritePlan {
         self.options.layout == FileLayout::Cog
     }
 
+    /// The number of bytes of the blocks of a plain, uncompressed file; `None` for other files, where it is not
+    /// known before the blocks are encoded.
+    pub(crate) fn stored_bytes(&self) -> Option<u64> {
+        let options = &self.options;
+        if self.is_cog() || self.compression() != Compress::None || options.mask || options.skip_empty {
+            return None;
+        }
+        let grid = &self.levels[0].grid;
+        let rows = if grid.tiled { grid.down() * grid.block_height } else { grid.height };
+        let row_of_block = self.block_shape(0, 1).row_bytes() as u64;
+        rows.checked_mul(grid.across() * grid.planes)?.checked_mul(row_of_block)
+    }
+
     /// The tables that all JPEG blocks share; `None` for other codecs.
     pub(crate) fn jpeg_tables(&self) -> std::result::Result<Option<Vec<u8>>, PlanError> {
         let samples = self.block_shape(0, 1).samples;
