@@ -352,7 +352,10 @@ FN void deflate_find(LOCAL_PTR DeflateShared *s, GLOBAL const u32 *words, u32 pr
     u32 following = s->next / round * round;
     base = base < prior || following <= base ? base + round : following;
   }
-  if (LID == 0u && s->literals < len) deflate_emit(s, prior, len, 0u, sequences, distances);
+  // Items may still read the position of item 0, which the last sequence changes.
+  u32 rest = s->literals;
+  SYNC();
+  if (LID == 0u && rest < len) deflate_emit(s, prior, len, 0u, sequences, distances);
   SYNC();
 }
 
