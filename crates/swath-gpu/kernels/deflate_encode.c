@@ -273,7 +273,6 @@ FN void deflate_emit(LOCAL_PTR DeflateShared *s, u32 prior, u32 end, u32 match, 
   distances[index] = (u16)(match >> 16u);
   s->sequences = index + 1u;
   s->literals = end + (match & 0xFFFFu);
-  s->next = s->literals;
   s->distance = match >> 16u;
 }
 
@@ -300,20 +299,20 @@ FN u32 deflate_best(GLOBAL const u32 *words, u32 len, u32 at, u32 four, u32 befo
   return best;
 }
 
-// Item 0: selects matches of a round and stores sequences.
-FN void deflate_select(LOCAL_PTR DeflateShared *s, u32 prior, u32 base, u32 end, u32 unit, GLOBAL u32 *sequences,
-                       GLOBAL u16 *distances) {
-  while (s->next < end) {
-    u32 item = (s->next - base) / unit;
-    u32 found = s->next % unit == 0u ? s->found[item] : 0u;
-    u32 after = s->next + unit < end ? s->found[item + 1u] : 0u;
+// Item 0: selects matches of a round from position `next` on and stores sequences. Returns the position after
+// them.
+FN u32 deflate_select(LOCAL_PTR DeflateShared *s, u32 next, u32 prior, u32 base, u32 end, u32 unit,
+                      GLOBAL u32 *sequences, GLOBAL u16 *distances) {
+  while (next < end) {
+    u32 item = (next - base) / unit;
+    u32 found = next % unit == 0u ? s->found[item] : 0u;
+    u32 after = next + unit < end ? s->found[item + 1u] : 0u;
     // Literals are better than a match if the match after them is longer: class maps become 0.75 times as large.
-    if (found != 0u && (found & 0xFFFFu) >= (after & 0xFFFFu)) {
-      deflate_emit(s, prior, s->next, found, sequences, distances);
-    } else {
-      s->next++;
-    }
+    u32 taken = found != 0u && (found & 0xFFFFu) >= (after & 0xFFFFu) ? 1u : 0u;
+    if (taken != 0u) deflate_emit(s, prior, next, found, sequences, distances);
+    next += taken != 0u ? found & 0xFFFFu : 1u;
   }
+  return next;
 }
 
 // All items: divides the bytes from `prior` to `len` into sequences.
@@ -341,18 +340,20 @@ FN void deflate_find(LOCAL_PTR DeflateShared *s, GLOBAL const u32 *words, u32 pr
       if (equal != 0u && item > LID) last = 0u;
     }
     before = base + before * unit;
-    u32 wanted = usable != 0u && at >= s->next ? 1u : 0u;
+    // Read here, because the compiler may let all items read what only item 0 needs.
+    u32 next = s->next;
+    u32 wanted = usable != 0u && at >= next ? 1u : 0u;
     s->found[LID] = wanted != 0u ? deflate_best(words, len, at, four, before, s->table[hash], s->distance) : 0u;
     SYNC();
     if (last != 0u) s->table[hash] = (u16)at;
     u32 end = base + round < len ? base + round : len;
-    if (LID == 0u) deflate_select(s, prior, base, end, unit, sequences, distances);
+    if (LID == 0u) s->next = deflate_select(s, next, prior, base, end, unit, sequences, distances);
     SYNC();
     // Rounds that lie in a match are skipped.
     u32 following = s->next / round * round;
     base = base < prior || following <= base ? base + round : following;
   }
-  // Items may still read the position of item 0, which the last sequence changes.
+  // The last sequence changes what the other items may still read.
   u32 rest = s->literals;
   SYNC();
   if (LID == 0u && rest < len) deflate_emit(s, prior, len, 0u, sequences, distances);
