@@ -19,6 +19,7 @@ from segments import segments
 SIZE = 203, 331
 DTYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64", "complex64"]
 KERNELS = {"deflate": "kernel deflate_encode", "lzw": "kernel lzw_encode"}
+LAYOUTS = [("--tile", 512), ("--strips", 7), ("--interleave", "band", "--tile", 48), ("--cog",)]
 PREDICTORS = [
     (dtype, predictor)
     for dtype in DTYPES
@@ -81,7 +82,7 @@ def test_readers_agree_on_every_type_and_predictor(codec, dtype, predictor, tmp_
 
 @pytest.mark.parametrize("codec", KERNELS)
 @pytest.mark.parametrize("kind", ["smooth", "constant", "classes", "noise"])
-@pytest.mark.parametrize("flags", [("--tile", 512), ("--strips", 7), ("--interleave", "band", "--tile", 48), ("--cog",)])
+@pytest.mark.parametrize("flags", LAYOUTS)
 def test_readers_agree_on_every_layout_and_content(codec, kind, flags, tmp_path):
     source, target = tmp_path / "source.tif", tmp_path / "target.tif"
     array = picture("uint8", 3, kind)
