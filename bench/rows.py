@@ -11,6 +11,7 @@ from job import Job
 from race import Row
 
 CORES = len(os.sched_getaffinity(0))
+STRONG = ["Swath", "GTiff", "LIBERTIFF", "tifffile", "limit"]
 CRATES = ["tiff crate", "geotiff-rust"]
 READERS = ["Swath", "GTiff", "LIBERTIFF", "tifffile", "async-geotiff", "xrspatial", *CRATES, "limit"]
 WINDOW_READERS = ["Swath", "Swath read_windows", *READERS[1:5], "geotiff-rust", "limit"]
@@ -116,8 +117,8 @@ class Rows:
         checked = {"raster": file.raster_key, "overviews": op != "write"}
         return Row(kind, file.title, job, names, file.decoded_bytes, fresh=fresh, files=files, **checked)
 
-    def plain_write(self, file: File, threads: int) -> Row:
-        return self.write("write", "write", file, threads, WRITERS)
+    def plain_write(self, file: File, threads: int, names: list[str] = WRITERS) -> Row:
+        return self.write("write", "write", file, threads, names)
 
     def cog(self, file: File, threads: int, names: list[str] = COG_WRITERS) -> Row:
         return self.write("cog", "write a COG", file, threads, names, fresh=True)
@@ -180,16 +181,18 @@ def quick(rows: Rows) -> list[Row]:
     both = list(dict.fromkeys((1, CORES)))
     found = rows.machine()
     files = [rows.file(raster, codec) for raster in ("dem", "scene") for codec in MAIN]
-    slow = ("async-geotiff", *CRATES)
-    strong = [name for name in READERS if name not in slow]
-    found += [rows.full_read(file, threads, READERS if threads > 1 else strong) for file in files for threads in both]
+    # Everyone reads the terrain with all threads. The other rows leave out those who were never near the best.
+    for file in files:
+        everyone = file.raster == "dem"
+        found += [rows.full_read(file, threads, READERS if everyone and threads > 1 else STRONG) for threads in both]
     found += [rows.full_read(rows.file(*which), CORES) for which in EXTRA]
-    found += [rows.full_read(rows.file(*which), 1) for which in SLOW_CODECS]
+    found += [rows.full_read(rows.file(*which), 1, STRONG) for which in SLOW_CODECS]
     found += [rows.windows(rows.file(*which), 1, uncached=True) for which in WINDOW_FILES]
     found += [rows.windows(rows.file(*which), 1) for which in WINDOW_FILES[1:2]]
     found += rows.opens()
     found += [rows.plain_write(rows.file("dem", codec), CORES) for codec in MAIN]
-    found += [rows.plain_write(rows.file("scene", codec), CORES) for codec in ("none", "deflate")]
+    strong = ["Swath", "GTiff", "tifffile", "limit"]
+    found += [rows.plain_write(rows.file("scene", codec), CORES, strong) for codec in ("none", "deflate")]
     found.append(rows.cog(rows.file("dem", "deflate"), CORES))
     found.append(rows.cog(rows.file("scene", "deflate"), CORES, ["Swath", "GTiff", "limit"]))
     return [*found, rows.stream_cog(rows.file("dem", "deflate"))]

@@ -36,13 +36,9 @@ def open_window(job: Any) -> Iterator[Any]:
         yield swath.open_geotiff(path, window=window, threads=job.threads).values
 
 
-def prepare_headers(job: Any) -> None:
-    import dask.array  # noqa: F401
-
-
 def headers(job: Any) -> Iterator[None]:
     for path in job.paths:
-        yield swath.open_geotiff(path, chunks="auto").sizes and None
+        yield swath.read_info(path) and None
 
 
 def small_files(job: Any) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._features import SUPPORTED_FEATURES
+from ._limits import get_limits, limits, set_limits
 from ._report import last_report
 from ._swath import DeviceArray, __version__, devices
 from .errors import (
@@ -52,6 +53,7 @@ from .read.georef import STATUS_FULL as GEOREF_STATUS_FULL
 from .read.georef import STATUS_NONE as GEOREF_STATUS_NONE
 from .read.georef import STATUS_ROTATED_DROPPED as GEOREF_STATUS_ROTATED_DROPPED
 from .read.georef import STATUS_TRANSFORM_ONLY as GEOREF_STATUS_TRANSFORM_ONLY
+from .read.info import read_info
 from .read.open_geotiff import open_geotiff
 from .read.windows import read_windows
 from .rioxarray.open_rasterio import open_rasterio
@@ -101,11 +103,15 @@ __all__ = [
     "VRTUnsupportedError",
     "__version__",
     "devices",
+    "get_limits",
     "last_report",
+    "limits",
     "open_geotiff",
     "open_rasterio",
     "read_device",
+    "read_info",
     "read_windows",
+    "set_limits",
     "to_geotiff",
 ]
 

@@ -89,7 +89,7 @@ pub(crate) struct DeviceFlags {
 
     /// Limit of device memory, in millions of bytes. Default: SWATH_GPU_MEMORY, or else as below.
     ///
-    /// Without a limit: 256 MiB for a read; for a write, what one row of tiles needs.
+    /// Without a limit: a quarter of the free memory for a read, up to 4 GiB; for a write, what a strip of rows needs.
     #[arg(long, value_name = "MB", value_parser = number::<u64>)]
     gpu_memory: Option<u64>,
 }
@@ -173,7 +173,7 @@ pub(crate) struct OpenFlags {
 impl OpenFlags {
     /// Opens a file with the limits of the flags, or else of the environment.
     pub(crate) fn open(&self, path: &Path) -> Result<Dataset, Failure> {
-        let mut limits = Limits::from_env();
+        let mut limits = Limits::try_from_env().map_err(|error| Failure::Usage(error.to_string()))?;
         for (name, value) in &self.limits {
             limits.set(name, *value).map_err(|unknown| Failure::Usage(format!("--limit: {unknown}")))?;
         }

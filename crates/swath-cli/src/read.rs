@@ -161,7 +161,7 @@ pub(crate) fn write_file(
 ) -> Result<(), Failure> {
     let attempt = || {
         let new = NewFile::create(path)?;
-        let mut writer = BufWriter::with_capacity(1 << 20, new.file());
+        let mut writer = BufWriter::with_capacity(32 << 10, new.file());
         write(&mut writer)?;
         writer.flush()?;
         drop(writer);
@@ -211,6 +211,7 @@ pub(crate) fn print_device(report: Option<&DeviceReport>) {
     let Some(device) = report else { return };
     eprintln!("{}: {}", device.name, device.stats);
     for (what, by) in [
+        ("placed on", &device.placement),
         ("read by", &device.read_by),
         ("decoded by", &device.decoded_by),
         ("compressed by", &device.compressed_by),

@@ -77,6 +77,8 @@ pub struct DeviceInfo {
     pub largest_buffer: u64,
     /// Whether the device computes in double precision.
     pub doubles: bool,
+    /// Multiprocessors (CUDA) or compute units (OpenCL).
+    pub multiprocessors: u32,
 }
 
 /// The memory of a device, in bytes.
@@ -95,7 +97,7 @@ pub type Handle = u64;
 ///
 /// # Safety
 /// `allocate` returns memory of at least the requested size that stays valid until `release`, and `pin` returns host memory that may be read
-/// and written until `unpin`. Buffers rely on that.
+/// and written until `unpin`, and whose bytes have a value. Buffers rely on that.
 pub unsafe trait Device: Debug + Send + Sync {
     /// Properties of the device.
     fn info(&self) -> &DeviceInfo;
@@ -163,12 +165,21 @@ pub unsafe trait Device: Debug + Send + Sync {
         Ok(())
     }
 
+    /// The number of groups of a kernel that one multiprocessor runs at the same time.
+    fn resident_groups(&self, kernel: Kernel) -> u32 {
+        kernel.usual_residency()
+    }
+
     /// Creates a queue. Work in a queue runs in order, and in parallel to the work in other queues.
     ///
     /// # Errors
     /// The driver's error.
     fn queue(&self) -> Result<Box<dyn Queue>>;
 }
+
+/// The end of some work of a queue: an event of the driver.
+#[derive(Debug)]
+pub struct Mark(pub(crate) u64);
 
 /// An in-order queue of work for a device. Every call returns before the work is done.
 pub trait Queue: Debug + Send {
@@ -203,6 +214,23 @@ pub trait Queue: Debug + Send {
     /// `None` when this is not a CUDA stream.
     fn in_cuda_stream(&mut self, _call: &mut dyn FnMut(*mut c_void) -> Result<()>) -> Option<Result<()>> {
         None
+    }
+
+    /// Marks the end of the work so far, for [`wait_for_mark`](Queue::wait_for_mark) of another queue of the device. A queue without marks
+    /// waits for its work here.
+    ///
+    /// # Errors
+    /// The driver's error.
+    fn mark(&mut self) -> Result<Mark> {
+        self.synchronize().map(|()| Mark(0))
+    }
+
+    /// Lets later work of this queue wait for the work before a mark of another queue, which is used up.
+    ///
+    /// # Errors
+    /// The driver's error.
+    fn wait_for_mark(&mut self, _mark: Mark) -> Result<()> {
+        Ok(())
     }
 
     /// Lets the device begin with the queued work, without waiting for it.

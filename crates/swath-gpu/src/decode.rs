@@ -1,8 +1,8 @@
 //! Decodes batches of compressed blocks to pixels: one upload, one kernel per stage over the whole batch, at most one download, one
 //! synchronisation.
 //!
-//! Two batches are in flight at a time, each in its own lane: while the device decodes one, the host fetches and uploads the next. Lanes
-//! keep their memory, so a steady sequence of batches allocates nothing.
+//! Three batches are in flight at a time, each in its own lane: while the device decodes one, the host fetches and uploads the next, and the
+//! pixels of the one before come back. Lanes keep their memory, so a steady sequence of batches allocates nothing.
 //!
 //! [`DecodeJob`] decides once how every block of an image is decoded. [`Decoding`] takes batches of blocks; `stages.rs` enqueues the
 //! stages of one batch; [`FinishedBatch`] and [`BatchFailure`](outcome::BatchFailure) report the outcome.
@@ -34,12 +34,13 @@ use crate::memory::slot::Budget;
 use crate::storage::{DeviceFile, Transfer};
 
 pub(crate) use self::lane::Lane;
+pub use self::lane::LargestBatch;
 use self::layout::BatchLayout;
 pub(crate) use self::layout::PAYLOAD_ALIGN;
 use self::stages::{BatchRequest, Payload, PlannedBatch};
 
-/// Batches in flight at a time.
-pub const LANES: usize = 2;
+/// Batches in flight at a time: one is uploaded, one decoded and one downloaded.
+pub const LANES: usize = 3;
 
 /// The most groups of one launch: the limit of CUDA.
 pub(crate) const MAX_GROUPS: u64 = i32::MAX as u64;
@@ -83,6 +84,8 @@ pub struct Decoding {
     /// Lanes with a batch in flight, the oldest first.
     busy: VecDeque<Lane>,
     budget: Budget,
+    /// What the largest batch is expected to need.
+    largest: LargestBatch,
 }
 
 impl Gpu {
@@ -99,7 +102,15 @@ impl Gpu {
         if budget.held > budget.limit {
             idle.iter_mut().for_each(|lane| lane.clear(&mut budget));
         }
-        Ok(Decoding { gpu: self.clone(), job, bands, idle, busy: VecDeque::new(), budget })
+        Ok(Decoding {
+            gpu: self.clone(),
+            job,
+            bands,
+            idle,
+            busy: VecDeque::new(),
+            budget,
+            largest: LargestBatch::default(),
+        })
     }
 }
 
@@ -119,6 +130,12 @@ impl Decoding {
     /// How the blocks are decoded.
     pub fn job(&self) -> &DecodeJob {
         &self.job
+    }
+
+    /// Announces the memory of the largest batch, so that the first batch of a lane allocates it and later ones allocate nothing. A batch
+    /// that needs more still gets it, and one that finds less memory takes what it needs itself.
+    pub fn expect(&mut self, largest: LargestBatch) {
+        self.largest = largest;
     }
 
     /// Bytes of host memory that the lanes hold.
@@ -153,6 +170,11 @@ impl Decoding {
         let lane = self.idle.last_mut().expect("a lane has room");
         lane.staged = layout.payload_end;
         Ok(&mut lane.staging.room(&self.gpu, layout.payload_end)?[layout.payload_at..])
+    }
+
+    /// The offset of the compressed bytes in the memory of a batch of `blocks` blocks, which begins at a page.
+    pub fn payload_offset(&self, blocks: usize) -> usize {
+        BatchLayout::new(&self.job, self.bands.len(), blocks, 0).map_or(0, |layout| layout.payload_at)
     }
 
     /// The layout of a batch, if the budget allows it.
@@ -228,7 +250,12 @@ impl Decoding {
             assert!(raster.gpu.is(&self.gpu), "the raster lies on another device");
         }
         let layout = self.layout(request.blocks.len(), request.payload)?;
-        PlannedBatch::new(&self.job, &self.bands, request, layout).enqueue(&self.gpu, lane, &mut self.budget)
+        PlannedBatch::new(&self.job, &self.bands, request, layout).enqueue(
+            &self.gpu,
+            lane,
+            self.largest,
+            &mut self.budget,
+        )
     }
 
     /// Copies decoded pixels into a rectangle of a raster, and waits for it. `pixels` has the order `(row, column, band)`.
@@ -262,6 +289,7 @@ impl Decoding {
         // This one batch has another job.
         let all = (0..bands.len() as u32).collect();
         let (job, bands) = (std::mem::replace(&mut self.job, job), std::mem::replace(&mut self.bands, all));
+        let largest = std::mem::take(&mut self.largest);
         let placed = self.stage(1, pixels.len()).map(|room| room.copy_from_slice(pixels)).and_then(|()| {
             let mut lane = self.idle.pop().expect("a batch was staged");
             let placed = self.enqueue(&mut lane, &mut request);
@@ -269,7 +297,7 @@ impl Decoding {
             self.idle.push(lane);
             placed.and(waited)
         });
-        (self.job, self.bands) = (job, bands);
+        (self.job, self.bands, self.largest) = (job, bands, largest);
         placed
     }
 

@@ -6,6 +6,7 @@
 //! compresses them if the device can, and brings the tiles of all levels to the host in one download with one synchronisation. The
 //! device holds one strip of rows of each level and their tiles: the memory does not grow with the height of the image.
 
+mod ahead;
 mod choice;
 mod compress;
 mod deflate;
@@ -29,6 +30,7 @@ use crate::memory::slot::{Budget, Slot};
 use crate::storage::DeviceFile;
 use crate::stream::Stream;
 
+use self::ahead::RowsAhead;
 pub use self::choice::EncoderBackend;
 use self::device_write::DirectWriter;
 pub use self::input::InputRows;
@@ -70,6 +72,8 @@ pub struct TileEncoder {
     /// Why compression was disabled, until it is reported.
     disabled: Option<EncodeFailure>,
     budget: Budget,
+    /// Rows that were uploaded before their push: those that are pushed now, and those of the push after that.
+    ahead: [RowsAhead; 2],
 }
 
 impl Gpu {
@@ -105,6 +109,7 @@ impl Gpu {
             direct: None,
             disabled: None,
             budget: Budget::new(budget),
+            ahead: Default::default(),
         })
     }
 }
@@ -128,18 +133,45 @@ impl TileEncoder {
         let progress: Vec<Progress> = self.levels.iter().map(|level| level.progress.clone()).collect();
         let steps = PlacedSteps::new(&self.job, &progress, steps);
         let full = &steps.levels[0].new;
-        rows.check(&self.job, &self.gpu, full.end - full.start);
+        rows.check(&self.job, &self.gpu, self.ahead[0].on_host(), full.end - full.start);
         self.make_all_room(&steps).map_err(PushError::before_start)?;
         let mut memory = room_on_host(&self.gpu, memory, steps.tiles_bytes).map_err(PushError::before_start)?;
         // From here on nothing allocates device memory that could be missing, so `OutOfMemory` always means that nothing was started.
         let made = self.enqueue(&steps.levels, rows).and_then(|()| self.fetch(&steps, &mut memory));
+        let started = self.start_ahead();
         // Also after an error: the enqueued work uses the rows and the memory.
         let waited = self.stream.synchronize();
         let (data, failure) = made.map_err(PushError::after_start)?;
-        waited.map_err(PushError::Failed)?;
+        waited.and(started).map_err(PushError::Failed)?;
+        if matches!(rows, InputRows::Ahead { .. }) {
+            self.ahead[0].was_waited_for();
+        }
         let failure = self.disabled.take().or(failure);
         let levels = self.finish(steps);
         Ok(Tiles { memory, levels, data, failure })
+    }
+
+    /// Takes the rows of a later push and uploads them during the next one. That push then names them as [`InputRows::Ahead`]: the copy runs while the device
+    /// works on the pushes before it. `rows` has `bytes` bytes of rows.
+    ///
+    /// # Panics
+    /// If the rows of two calls were not taken back, or the memory is smaller.
+    pub fn upload_ahead(&mut self, rows: Pinned, bytes: usize) {
+        let free = self.ahead.iter_mut().find(|ahead| ahead.on_host().is_empty());
+        free.expect("rows were taken back").give(rows, bytes);
+    }
+
+    /// Begins the upload of later rows. A device copies in the order of the calls, so this comes after all copies that the present push
+    /// needs before it computes, and before the host waits for it.
+    fn start_ahead(&mut self) -> Result<()> {
+        self.ahead.iter_mut().try_for_each(|ahead| ahead.start(&self.gpu, &mut self.budget))
+    }
+
+    /// Returns the memory of the oldest rows that [`upload_ahead`](TileEncoder::upload_ahead) got, after their push.
+    pub fn take_ahead(&mut self) -> Option<Pinned> {
+        let rows = self.ahead[0].take();
+        self.ahead.swap(0, 1);
+        rows
     }
 
     /// Records that the steps are done, and describes their tiles.
@@ -263,6 +295,7 @@ impl TileEncoder {
 
     /// Frees all memory but that of rows that are still needed, so that fewer rows find room.
     fn shrink(&mut self, steps: &PlacedSteps) {
+        self.ahead.iter_mut().for_each(|ahead| ahead.cancel(&mut self.budget));
         self.tiles.clear(&mut self.budget);
         self.pool.clear(&mut self.budget);
         self.encoders.clear();

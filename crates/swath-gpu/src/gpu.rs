@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory::buffer::{Buffer, Pinned, Shared};
 use crate::stats::DeviceStats;
 use crate::stream::Stream;
+use crate::transfer_pool::RangeReader;
 
 /// A device to decode and encode on. Clones are the same device and share its memory.
 #[derive(Debug, Clone)]
@@ -22,7 +23,12 @@ pub struct Gpu {
 impl Gpu {
     /// Wraps a device.
     pub fn new(device: impl Device + 'static) -> Gpu {
-        let shared = Shared { device: Box::new(device), counters: Default::default(), profile: Default::default() };
+        let shared = Shared {
+            device: Box::new(device),
+            counters: Default::default(),
+            profile: Default::default(),
+            transfers: Default::default(),
+        };
         Gpu { shared: Arc::new(shared), spare: Arc::default(), passed_over: None }
     }
 
@@ -88,6 +94,11 @@ impl Gpu {
         self.shared.device.memory(self.shared.counters.current_bytes())
     }
 
+    /// Bytes of device memory that finished reads left for later ones.
+    pub fn kept_bytes(&self) -> u64 {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Lane::bytes).sum()
+    }
+
     /// Frees all memory that is kept for later operations. Returns whether there was any.
     pub fn trim(&self) -> bool {
         let kept = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
@@ -142,16 +153,23 @@ impl Gpu {
         self.shared.device.wait_for_context()
     }
 
-    /// Allocates pinned host memory, which the device copies from and to by itself.
+    /// Allocates pinned host memory, which the device copies from and to by itself. Its content is arbitrary.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] when the system has too little.
     pub fn pin(&self, bytes: usize) -> Result<Pinned> {
         let bytes = bytes.max(1);
         let (handle, memory) = self.shared.device.pin(bytes)?;
-        // SAFETY: `pin` returned this many bytes; zeroed, they are initialised.
-        unsafe { memory.write_bytes(0, bytes) };
         Ok(Pinned { shared: Arc::clone(&self.shared), handle, memory, bytes })
+    }
+
+    /// Reads ranges of a file into memory on several threads, which wait between calls: all reads are submitted before the first is
+    /// waited for. A range is an offset and the memory for its bytes.
+    ///
+    /// # Errors
+    /// The error of a read that failed.
+    pub fn read_ranges(&self, read: RangeReader, ranges: Vec<(u64, &mut [u8])>) -> std::io::Result<()> {
+        self.shared.transfers.read(read, ranges)
     }
 
     /// A queue of the device itself. Work in it is not counted.
@@ -280,15 +298,15 @@ mod tests {
     fn empty_buffers_are_buffers() {
         let gpu = Gpu::new(sim());
         assert_eq!(gpu.alloc("test", Some(0)).unwrap().bytes(), 1);
-        assert_eq!(*gpu.pin(0).unwrap(), [0]);
+        assert_eq!(gpu.pin(0).unwrap().len(), 1);
     }
 
     #[test]
-    fn pinned_memory_is_zeroed_and_no_device_memory() {
+    fn pinned_memory_is_no_device_memory_and_not_written_before_its_use() {
         let sim = sim();
         let gpu = Gpu::new(sim.clone());
         let mut pinned = gpu.pin(20_000).unwrap();
-        assert!(pinned.len() == 20_000 && pinned.iter().all(|&byte| byte == 0));
+        assert!(pinned.len() == 20_000 && pinned.iter().all(|&byte| byte == 0xA5), "the poison of the device");
         pinned.fill(7);
         assert_eq!((gpu.stats().current_bytes, sim.held()), (0, 0));
     }

@@ -18,15 +18,16 @@ mod profile;
 mod stats;
 mod storage;
 mod stream;
+mod transfer_pool;
 pub mod vendor;
 
 pub use backend::kernel::{Arg, Kernel, PTX};
-pub use backend::{Api, Cuda, Device, DeviceInfo, Handle, MemoryInfo, OpenCl, Queue};
+pub use backend::{Api, Cuda, Device, DeviceInfo, Handle, Mark, MemoryInfo, OpenCl, Queue};
 pub use decode::block::Block;
 pub use decode::job::{DecodeJob, DeviceCodec};
 pub use decode::outcome::{BatchFailure, BlockStatus, FinishedBatch, Unsupported};
 pub use decode::route::CodecBackend;
-pub use decode::{Decoding, LANES, Target};
+pub use decode::{Decoding, LANES, LargestBatch, Target};
 pub use encode::{
     Downsample, EncodeFailure, EncodeJob, EncodeLevel, EncoderBackend, InputRows, LevelStep, LevelTiles, PushError,
     TileCodec, TileEncoder, Tiles,
@@ -38,6 +39,7 @@ pub use memory::raster::{DeviceRaster, Geometry};
 pub use profile::Stage;
 pub use stats::DeviceStats;
 pub use storage::{DeviceFile, Storage, Transfer};
+pub use transfer_pool::RangeReader;
 
 // Unit tests run on the simulator's copy device. That crate depends on this one, so its types do not fit here: the tests include its
 // source instead.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, UnknownName};
 use crate::gpu::Gpu;
 use crate::memory::buffer::{Buffer, Shared};
 pub use crate::vendor::cufile::Transfer;
-use crate::vendor::cufile::{CuFile, FileHandle, Inside, Mode, PAGE};
+use crate::vendor::cufile::{CuFile, FileHandle, Inside, Mode, PAGE, Threads};
 
 /// How the compressed bytes of a file move between storage and the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -130,9 +130,9 @@ impl DeviceFile {
     /// Reads pieces of the file into a buffer, starting at `at`. All reads are submitted before the first is waited for.
     pub(crate) fn read(&self, to: &Buffer, at: u64, transfers: &[Transfer]) -> Result<()> {
         let begun = self.shared.profile.begin();
-        let bytes = self.transfer(to, at, transfers, |handle, pieces, inside| {
+        let bytes = self.transfer(to, at, transfers, |handle, pieces, threads| {
             // SAFETY: all pieces lie in the buffer, which lives until the call returns; if the read stalls, the caller never frees it.
-            unsafe { handle.read(to.handle, pieces, inside) }
+            unsafe { handle.read(to.handle, pieces, threads) }
         })?;
         self.shared.profile.end(begun, "cuFile read", bytes);
         self.shared.counters.read_file(transfers.len() as u64, bytes);
@@ -146,9 +146,9 @@ impl DeviceFile {
         if transfers.iter().any(|piece| piece.file_offset % PAGE != 0 || piece.len % PAGE != 0) {
             self.parts_written.store(true, Ordering::Relaxed);
         }
-        let bytes = self.transfer(from, at, transfers, |handle, pieces, inside| {
+        let bytes = self.transfer(from, at, transfers, |handle, pieces, threads| {
             // SAFETY: as for reads.
-            unsafe { handle.write(from.handle, pieces, inside) }
+            unsafe { handle.write(from.handle, pieces, threads) }
         })?;
         self.shared.profile.end(begun, "cuFile write", bytes);
         self.shared.counters.wrote_file(transfers.len() as u64, bytes);
@@ -161,7 +161,7 @@ impl DeviceFile {
         buffer: &Buffer,
         at: u64,
         transfers: &[Transfer],
-        work: impl Fn(&FileHandle, &[Transfer], &Inside) -> Result<()>,
+        work: impl Fn(&FileHandle, &[Transfer], Threads<'_>) -> Result<()>,
     ) -> Result<u64> {
         assert!(Arc::ptr_eq(&self.shared, &buffer.shared), "the buffer lies on another device");
         // `nvidia-fs` finds a registered buffer by its first address only.
@@ -186,6 +186,6 @@ impl DeviceFile {
         let inside: Inside = Arc::new(move |work| {
             shared.device.in_cuda_context(work);
         });
-        work(&self.handle, &pieces, &inside).map(|()| bytes)
+        work(&self.handle, &pieces, (&self.shared.transfers, &inside)).map(|()| bytes)
     }
 }

@@ -117,6 +117,20 @@ impl Stream {
         })
     }
 
+    /// Lets later work of this stream wait for the work of another one. The host waits for nothing.
+    pub(crate) fn follow(&mut self, other: &mut Stream) -> Result<()> {
+        if !other.busy {
+            return Ok(());
+        }
+        self.busy = true;
+        self.queue.wait_for_mark(other.queue.mark()?)
+    }
+
+    /// Notes that all work is done, because a stream that follows this one was synchronised.
+    pub(crate) fn was_waited_for(&mut self) {
+        self.busy = false;
+    }
+
     /// Lets the device begin, without waiting for it.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.queue.flush()

@@ -141,6 +141,23 @@ impl Fetch {
     /// # Errors
     /// If the buffer does not fit in memory.
     pub fn plan(spans: &[Span]) -> io::Result<Fetch> {
+        Fetch::with_starts(spans, |bytes, _| bytes)
+    }
+
+    /// Plans to fetch `spans` so that each read lies in its page as it lies in a page of the file: a disk can
+    /// then copy whole pages. The buffer begins `phase` bytes after a multiple of `page`.
+    ///
+    /// # Errors
+    /// If the buffer does not fit in memory.
+    pub fn congruent(spans: &[Span], page: usize, phase: usize) -> io::Result<Fetch> {
+        Fetch::with_starts(spans, |bytes, offset| {
+            let (at, wanted) = ((bytes + phase) % page, (offset % page as u64) as usize);
+            bytes + (wanted + page - at) % page
+        })
+    }
+
+    /// Plans the reads. `start` returns the position of a read in the buffer: the bytes so far, or a few more.
+    fn with_starts(spans: &[Span], start: impl Fn(usize, u64) -> usize) -> io::Result<Fetch> {
         let mut fetch = Fetch { ranges: Vec::with_capacity(spans.len()), ..Fetch::default() };
         for span in spans {
             let merged = match fetch.reads.last_mut() {
@@ -153,11 +170,11 @@ impl Fetch {
             let len = usize::try_from(span.len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
             let start = match merged {
                 Some(start) => start,
+                None if span.is_sparse() => fetch.bytes,
                 None => {
-                    if !span.is_sparse() {
-                        fetch.reads.push((*span, fetch.bytes));
-                    }
-                    fetch.bytes
+                    let start = start(fetch.bytes, span.offset);
+                    fetch.reads.push((*span, start));
+                    start
                 }
             };
             fetch.bytes = start + len;
@@ -307,5 +324,24 @@ mod tests {
     #[test]
     fn overlapping_blocks_each_get_their_own_bytes() {
         fill(&[(100, 50), (120, 50), (100, 50)]);
+    }
+
+    #[test]
+    fn congruent_reads_lie_in_their_page_as_in_the_file() {
+        let spans: Vec<Span> = [(100, 50), (150, 5000), (1 << 20, 10), (0, 0), (9_000_001, 4096)]
+            .map(|(offset, len)| Span { offset, len })
+            .to_vec();
+        for phase in [0, 16, 4095] {
+            let fetch = Fetch::congruent(&spans, 4096, phase).unwrap();
+            assert_eq!(fetch.reads().len(), 3, "neighbours are one read");
+            let mut end = 0;
+            for (span, range) in fetch.reads() {
+                assert_eq!((range.start + phase) % 4096, span.offset as usize % 4096, "phase {phase}");
+                assert!(range.start >= end && range.start < end + 4096);
+                end = range.end;
+            }
+            assert_eq!(fetch.bytes(), end);
+            assert!(fetch.ranges().iter().zip(&spans).all(|(range, span)| range.len() as u64 == span.len));
+        }
     }
 }

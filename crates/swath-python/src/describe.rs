@@ -1,8 +1,11 @@
 //! The description of a file, as a dictionary.
 
-use pyo3::IntoPyObjectExt;
+use std::sync::{Arc, Mutex};
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::{IntoPyObjectExt, intern};
+use swath::dataset::ImageMetadata;
 use swath::tiff::gdal_metadata::GdalMetadata;
 use swath::tiff::geo::{GeoKeys, GeoTransform, KeyValue};
 use swath::tiff::nodata::NoData;
@@ -19,72 +22,114 @@ pub(crate) fn describe<'py>(py: Python<'py>, file: &File) -> PyResult<Bound<'py,
     let (dataset, image) = (file.dataset(), file.image());
     let (about, layout) = (image.metadata(), image.layout());
     let dict = PyDict::new(py);
-    dict.set_item("name", dataset.name())?;
-    dict.set_item("file_bytes", dataset.source().size())?;
-    dict.set_item("big_tiff", dataset.header().big)?;
-    dict.set_item("byte_order", if dataset.header().order == ByteOrder::Little { "little" } else { "big" })?;
-    dict.set_item("images", dataset.image_count())?;
-    dict.set_item("width", image.width())?;
-    dict.set_item("height", image.height())?;
-    dict.set_item("bands", image.bands())?;
-    dict.set_item("dtype", file.dtype().name())?;
-    dict.set_item("bits", layout.bits)?;
-    dict.set_item("sample_format", layout.sample_format)?;
-    dict.set_item("compression", layout.compression.name())?;
-    dict.set_item("compression_code", layout.compression.0)?;
-    dict.set_item("predictor", layout.predictor)?;
-    dict.set_item("planar", if layout.planar == Planar::Chunky { "chunky" } else { "separate" })?;
-    dict.set_item("photometric", layout.photometric.0)?;
-    dict.set_item("orientation", layout.orientation)?;
-    dict.set_item("extra_samples", &layout.extra_samples)?;
-    dict.set_item("tiled", layout.grid.tiled)?;
-    dict.set_item("block", (layout.grid.block_height, layout.grid.block_width))?;
-    dict.set_item("levels", file.levels())?;
+    dict.set_item(intern!(py, "name"), dataset.name())?;
+    dict.set_item(intern!(py, "file_bytes"), dataset.source().size())?;
+    dict.set_item(intern!(py, "big_tiff"), dataset.header().big)?;
+    dict.set_item(
+        intern!(py, "byte_order"),
+        if dataset.header().order == ByteOrder::Little { "little" } else { "big" },
+    )?;
+    dict.set_item(intern!(py, "images"), dataset.image_count())?;
+    dict.set_item(intern!(py, "width"), image.width())?;
+    dict.set_item(intern!(py, "height"), image.height())?;
+    dict.set_item(intern!(py, "bands"), image.bands())?;
+    dict.set_item(intern!(py, "dtype"), file.dtype().name())?;
+    dict.set_item(intern!(py, "bits"), layout.bits)?;
+    dict.set_item(intern!(py, "sample_format"), layout.sample_format)?;
+    dict.set_item(intern!(py, "compression"), layout.compression.name())?;
+    dict.set_item(intern!(py, "compression_code"), layout.compression.0)?;
+    dict.set_item(intern!(py, "predictor"), layout.predictor)?;
+    dict.set_item(intern!(py, "planar"), if layout.planar == Planar::Chunky { "chunky" } else { "separate" })?;
+    dict.set_item(intern!(py, "photometric"), layout.photometric.0)?;
+    dict.set_item(intern!(py, "orientation"), layout.orientation)?;
+    dict.set_item(intern!(py, "extra_samples"), &layout.extra_samples)?;
+    dict.set_item(intern!(py, "tiled"), layout.grid.tiled)?;
+    dict.set_item(intern!(py, "block"), (layout.grid.block_height, layout.grid.block_width))?;
+    dict.set_item(intern!(py, "levels"), file.levels())?;
 
-    dict.set_item("transform", about.transform.map(affine))?;
-    dict.set_item("raw_transform", about.raw_transform.map(affine))?;
-    dict.set_item("transform_source", about.georef_source.map(source_name))?;
-    dict.set_item("raster_type", if about.is_point() { "point" } else { "area" })?;
+    dict.set_item(intern!(py, "transform"), about.transform.map(affine))?;
+    dict.set_item(intern!(py, "raw_transform"), about.raw_transform.map(affine))?;
+    dict.set_item(intern!(py, "transform_source"), about.georef_source.map(source_name))?;
+    dict.set_item(intern!(py, "raster_type"), if about.is_point() { "point" } else { "area" })?;
     let gcps: Vec<_> = about.gcps.iter().map(|gcp| (gcp.pixel, gcp.line, gcp.x, gcp.y, gcp.z)).collect();
-    dict.set_item("gcps", gcps)?;
-    dict.set_item("epsg", about.epsg().or(about.gcp_epsg()))?;
-    dict.set_item("horizontal_epsg", about.crs().and_then(|crs| crs.horizontal))?;
-    dict.set_item("wkt", about.wkt())?;
-    dict.set_item("crs_from_pam", about.crs_text.is_some())?;
-    dict.set_item("geo_keys", geo_keys(py, about.geo_keys.as_ref())?)?;
-    dict.set_item("nodata", about.nodata.map(|nodata| nodata::to_python(py, nodata)).transpose()?)?;
+    dict.set_item(intern!(py, "gcps"), gcps)?;
+    let crs = CrsCodes::of(about);
+    dict.set_item(intern!(py, "epsg"), crs.epsg)?;
+    dict.set_item(intern!(py, "horizontal_epsg"), crs.horizontal)?;
+    dict.set_item(intern!(py, "wkt"), crs.wkt.as_deref())?;
+    dict.set_item(intern!(py, "crs_from_pam"), about.crs_text.is_some())?;
+    dict.set_item(intern!(py, "geo_keys"), geo_keys(py, about.geo_keys.as_ref())?)?;
+    dict.set_item(intern!(py, "nodata"), about.nodata.map(|nodata| nodata::to_python(py, nodata)).transpose()?)?;
 
     let items: Vec<_> =
         about.metadata.iter().map(|item| (&item.name, &item.value, item.sample, &item.domain, &item.role)).collect();
-    dict.set_item("metadata", items)?;
-    dict.set_item("metadata_xml", about.metadata_xml.as_deref())?;
+    dict.set_item(intern!(py, "metadata"), items)?;
+    dict.set_item(intern!(py, "metadata_xml"), about.metadata_xml.as_deref())?;
     let texts = PyDict::new(py);
     for (tag, text) in &about.texts {
         texts.set_item(tag.0, text)?;
     }
-    dict.set_item("texts", texts)?;
-    dict.set_item("resolution", about.resolution.map(|resolution| (resolution.x, resolution.y, resolution.unit)))?;
+    dict.set_item(intern!(py, "texts"), texts)?;
+    dict.set_item(
+        intern!(py, "resolution"),
+        about.resolution.map(|resolution| (resolution.x, resolution.y, resolution.unit)),
+    )?;
     let bands = PyList::empty(py);
     for band in &about.bands {
         let entry = PyDict::new(py);
-        entry.set_item("description", band.description.as_deref())?;
-        entry.set_item("units", band.units.as_deref())?;
-        entry.set_item("scale", band.scale)?;
-        entry.set_item("offset", band.offset)?;
-        entry.set_item("color", band.color)?;
-        entry.set_item("categories", &band.categories)?;
+        entry.set_item(intern!(py, "description"), band.description.as_deref())?;
+        entry.set_item(intern!(py, "units"), band.units.as_deref())?;
+        entry.set_item(intern!(py, "scale"), band.scale)?;
+        entry.set_item(intern!(py, "offset"), band.offset)?;
+        entry.set_item(intern!(py, "color"), band.color)?;
+        entry.set_item(intern!(py, "categories"), &band.categories)?;
         bands.append(entry)?;
     }
-    dict.set_item("band_info", bands)?;
+    dict.set_item(intern!(py, "band_info"), bands)?;
     let classes = dataset.pam().and_then(Pam::classes).map(names_and_colors);
     let (names, colors) = classes.unzip();
-    dict.set_item("category_names", names)?;
-    dict.set_item("category_colors", colors.flatten())?;
+    dict.set_item(intern!(py, "category_names"), names)?;
+    dict.set_item(intern!(py, "category_colors"), colors.flatten())?;
     tags(&dict, file)?;
-    dict.set_item("mask", image.mask_origin().name())?;
-    dict.set_item("warnings", &about.warnings)?;
-    dict.set_item("broken_chain", dataset.broken_chain().map(|why| format!("{}: {why}", dataset.name())))?;
+    dict.set_item(intern!(py, "mask"), image.mask_origin().name())?;
+    dict.set_item(intern!(py, "warnings"), &about.warnings)?;
+    dict.set_item(intern!(py, "broken_chain"), dataset.broken_chain().map(|why| format!("{}: {why}", dataset.name())))?;
     Ok(dict)
+}
+
+/// The codes and the text of a coordinate reference system.
+struct CrsCodes {
+    epsg: Option<u32>,
+    horizontal: Option<u16>,
+    wkt: Option<String>,
+}
+
+/// The system of the last file whose GeoKeys define it. Most files of a folder have the same keys, and to find the code
+/// and to write the text takes as long as to read the header.
+static LAST_CRS: Mutex<Option<(GeoKeys, Arc<CrsCodes>)>> = Mutex::new(None);
+
+impl CrsCodes {
+    fn of(about: &ImageMetadata) -> Arc<CrsCodes> {
+        // A sidecar can define the system too. A busy lock counts as another system: it may have been held at a fork.
+        let keys = about.geo_keys.as_ref().filter(|_| about.crs_text.is_none());
+        let (Some(keys), Ok(mut last)) = (keys, LAST_CRS.try_lock()) else { return Arc::new(CrsCodes::found(about)) };
+        match &*last {
+            Some((same, crs)) if same == keys => Arc::clone(crs),
+            _ => {
+                let crs = Arc::new(CrsCodes::found(about));
+                *last = Some((keys.clone(), Arc::clone(&crs)));
+                crs
+            }
+        }
+    }
+
+    fn found(about: &ImageMetadata) -> CrsCodes {
+        CrsCodes {
+            epsg: about.epsg().or(about.gcp_epsg()),
+            horizontal: about.crs().and_then(|crs| crs.horizontal),
+            wkt: about.wkt(),
+        }
+    }
 }
 
 /// In rasterio's order.
@@ -160,11 +205,11 @@ fn tags(dict: &Bound<'_, PyDict>, file: &File) -> PyResult<()> {
         Some(text) if !(is_wide && is_whole(text)) => NoData::number(text),
         _ => known,
     };
-    dict.set_item("nodata_text", text)?;
-    dict.set_item("nodata_stated", stated.map(|nodata| nodata::to_python(py, nodata)).transpose()?)?;
+    dict.set_item(intern!(py, "nodata_text"), text)?;
+    dict.set_item(intern!(py, "nodata_stated"), stated.map(|nodata| nodata::to_python(py, nodata)).transpose()?)?;
     gdal_metadata(dict, file, fields.bytes(Tag::GDAL_METADATA).ok().flatten())?;
-    dict.set_item("colormap", colors)?;
-    dict.set_item("tags", list)
+    dict.set_item(intern!(py, "colormap"), colors)?;
+    dict.set_item(intern!(py, "tags"), list)
 }
 
 /// The text of GDAL_METADATA, with items for what a sidecar or the height system says of bands, and the items of that text.
@@ -174,8 +219,8 @@ fn gdal_metadata(dict: &Bound<'_, PyDict>, file: &File, tag: Option<Vec<u8>>) ->
     let parsed = tag.as_deref().map_or_else(|| Ok(GdalMetadata::default()), |tag| GdalMetadata::parse(tag, &xml));
     let text = tag.as_deref().map(text_of);
     let Ok(mut metadata) = parsed else {
-        dict.set_item("gdal_metadata_xml", text)?;
-        return dict.set_item("gdal_metadata", py.None());
+        dict.set_item(intern!(py, "gdal_metadata_xml"), text)?;
+        return dict.set_item(intern!(py, "gdal_metadata"), py.None());
     };
     let bands = file.image().metadata().bands.iter().map(|band| (band.scale, band.offset, band.units.as_deref()));
     let text = if metadata.state_bands(bands) { Some(metadata.xml) } else { text };
@@ -186,8 +231,8 @@ fn gdal_metadata(dict: &Bound<'_, PyDict>, file: &File, tag: Option<Vec<u8>>) ->
             Some(band) => items.set_item((&item.name, band), &item.value)?,
         }
     }
-    dict.set_item("gdal_metadata_xml", text)?;
-    dict.set_item("gdal_metadata", items)
+    dict.set_item(intern!(py, "gdal_metadata_xml"), text)?;
+    dict.set_item(intern!(py, "gdal_metadata"), items)
 }
 
 /// A text without the zeros at its end; what is not UTF-8 is Latin-1.

@@ -1,5 +1,6 @@
 //! Reports as dictionaries.
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use swath::device::DeviceReport;
@@ -9,19 +10,19 @@ use swath::{ReadReport, WriteReport};
 /// What a read did.
 pub(crate) fn of_read<'py>(py: Python<'py>, report: &ReadReport) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("device", report.device)?;
-    dict.set_item("codec", report.codec)?;
-    dict.set_item("threads", report.threads)?;
-    dict.set_item("blocks", report.blocks)?;
-    dict.set_item("sparse_blocks", report.sparse_blocks)?;
-    dict.set_item("kept_blocks", report.kept_blocks)?;
-    dict.set_item("batches", report.batches)?;
-    dict.set_item("bytes_fetched", report.bytes_fetched)?;
-    dict.set_item("bytes_decoded", report.bytes_decoded)?;
-    dict.set_item("fetch_seconds", report.fetch_time.as_secs_f64())?;
-    dict.set_item("decode_seconds", report.decode_time.as_secs_f64())?;
-    dict.set_item("seconds", report.wall_time.as_secs_f64())?;
-    dict.set_item("working_bytes", report.working_bytes)?;
+    dict.set_item(intern!(py, "device"), report.device)?;
+    dict.set_item(intern!(py, "codec"), report.codec)?;
+    dict.set_item(intern!(py, "threads"), report.threads)?;
+    dict.set_item(intern!(py, "blocks"), report.blocks)?;
+    dict.set_item(intern!(py, "sparse_blocks"), report.sparse_blocks)?;
+    dict.set_item(intern!(py, "kept_blocks"), report.kept_blocks)?;
+    dict.set_item(intern!(py, "batches"), report.batches)?;
+    dict.set_item(intern!(py, "bytes_fetched"), report.bytes_fetched)?;
+    dict.set_item(intern!(py, "bytes_decoded"), report.bytes_decoded)?;
+    dict.set_item(intern!(py, "fetch_seconds"), report.fetch_time.as_secs_f64())?;
+    dict.set_item(intern!(py, "decode_seconds"), report.decode_time.as_secs_f64())?;
+    dict.set_item(intern!(py, "seconds"), report.wall_time.as_secs_f64())?;
+    dict.set_item(intern!(py, "working_bytes"), report.working_bytes)?;
     on_device(&dict, report.gpu.as_ref())?;
     Ok(dict)
 }
@@ -65,6 +66,7 @@ fn on_device(dict: &Bound<'_, PyDict>, report: Option<&DeviceReport>) -> PyResul
     let fallbacks = PyList::empty(py);
     if let Some(report) = report {
         dict.set_item("device_name", &report.name)?;
+        dict.set_item("placement", &report.placement)?;
         dict.set_item("read_by", &report.read_by)?;
         dict.set_item("decoded_by", &report.decoded_by)?;
         dict.set_item("compressed_by", &report.compressed_by)?;
@@ -92,5 +94,5 @@ fn on_device(dict: &Bound<'_, PyDict>, report: Option<&DeviceReport>) -> PyResul
             fallbacks.append(entry)?;
         }
     }
-    dict.set_item("fallbacks", fallbacks)
+    dict.set_item(intern!(py, "fallbacks"), fallbacks)
 }

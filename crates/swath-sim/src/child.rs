@@ -151,7 +151,12 @@ pub fn rerun(test: &str, libraries: &Path, variables: &[(&str, &str)]) -> bool {
     let program = env::current_exe().expect("the path of the running program is known");
     let mut child = Command::new(program);
     child.args(["--exact", test, "--nocapture", "--test-threads", "1"]);
-    child.env(CHILD, test).env("LD_LIBRARY_PATH", path).envs(variables.iter().copied());
+    // Tests read small images, which a real GPU would leave to the CPU.
+    child
+        .env(CHILD, test)
+        .env("LD_LIBRARY_PATH", path)
+        .env("SWATH_PLACEMENT", "device")
+        .envs(variables.iter().copied());
     let output = child.output().expect("the program of the test can be started again");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(

@@ -56,6 +56,7 @@ impl CopyDevice {
             memory,
             largest_buffer: memory,
             doubles: true,
+            multiprocessors: 1,
         };
         CopyDevice { info, latency: Duration::from_millis(1), failing: None, memory: Arc::default() }
     }

@@ -10,9 +10,11 @@ use swath_gpu::PTX;
 
 use crate::code::{Code, Done, describe};
 use crate::event::record;
+use crate::executor::executes_ptx;
 use crate::fail;
 use crate::opencl::Parameter;
-use crate::sim::{self, device_count, in_context, total_memory, with};
+use crate::sim::{self, device_count, in_context, multiprocessors, total_memory, with};
+use crate::timeline::{self, Engine};
 
 /// The limits that GPUs of every generation have.
 const MOST_THREADS: u64 = 1024;
@@ -94,7 +96,8 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, room: c_int, device: c_i
     answer(with(|_| {
         known_device(device)?;
         let room = usize::try_from(room).ok().filter(|room| *room > 0 && !name.is_null()).ok_or(Code::INVALID_VALUE)?;
-        let text = format!("Swath's simulated GPU {device}");
+        let executor = if executes_ptx() { ", executing PTX" } else { "" };
+        let text = format!("Swath's simulated GPU {device}{executor}");
         let length = text.len().min(room - 1);
         // SAFETY: by the manual there is space for that many bytes. The last one is for the zero.
         unsafe {
@@ -113,6 +116,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, 
             1 => MOST_THREADS as c_int,
             8 => MOST_SHARED as c_int,
             10 => 32,
+            16 => multiprocessors(),
             75 => CAPABILITY.0,
             76 => CAPABILITY.1,
             _ => return Err(Code::INVALID_VALUE),
@@ -233,6 +237,23 @@ unsafe extern "C" fn cuModuleGetFunction(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    groups: *mut c_int,
+    function: *mut c_void,
+    threads: c_int,
+    _shared: usize,
+) -> c_uint {
+    answer(in_context(|sim, device| {
+        let kernel = sim.function(device, function as usize)?;
+        if i64::from(threads) != i64::from(kernel.group()) {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: by the manual.
+        unsafe { give(groups, kernel.usual_residency() as c_int) }
+    }))
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn cuModuleUnload(module: *mut c_void) -> c_uint {
     answer(in_context(|sim, device| sim.drain_device(device).and_then(|()| sim.remove_module(module as usize))))
 }
@@ -261,7 +282,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_uint {
         }
         record(format!("alloc {bytes}"));
         // SAFETY: by the manual.
-        unsafe { give(address, sim.memory.allocate(&sim.opencl, device, bytes)? as u64) }
+        unsafe { give(address, sim.memory.allocate(&sim.executor, device, bytes)? as u64) }
     }))
 }
 
@@ -270,7 +291,7 @@ extern "C" fn cuMemFree_v2(address: u64) -> c_uint {
     answer(in_context(|sim, device| {
         sim.drain_device(device)?;
         record("free");
-        sim.memory.free(&sim.opencl, device, address as usize)
+        sim.memory.free(&sim.executor, device, address as usize)
     }))
 }
 
@@ -313,6 +334,7 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: u
     answer(in_context(|sim, device| {
         fail::point("upload", Code::UNKNOWN)?;
         record(format!("upload {bytes}"));
+        timeline::copy(Engine::Upload, stream as usize, bytes);
         let to = sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?.start;
         if from.is_null() {
             return Err(Code::INVALID_VALUE);
@@ -340,6 +362,7 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usi
     answer(in_context(|sim, device| {
         fail::point("download", Code::UNKNOWN)?;
         record(format!("download {bytes}"));
+        timeline::copy(Engine::Download, stream as usize, bytes);
         let from = sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?.start;
         if to.is_null() {
             return Err(Code::INVALID_VALUE);
@@ -366,6 +389,7 @@ extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mu
     answer(in_context(|sim, device| {
         fail::point("copy", Code::UNKNOWN)?;
         record(format!("copy {bytes}"));
+        timeline::compute("copy", stream as usize, 0);
         let from = sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?;
         let to = sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?;
         // Overlapping ranges are undefined on real devices.
@@ -395,6 +419,7 @@ unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, _flags: c_uint) ->
 extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_uint {
     answer(in_context(|sim, device| {
         record("synchronize");
+        timeline::wait(Some(stream as usize));
         fail::point("synchronize", Code::ILLEGAL_ADDRESS).or_else(|code| sim.kill(device, code))?;
         sim.drain(device, stream as usize)
     }))
@@ -404,13 +429,47 @@ extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_uint {
 extern "C" fn cuCtxSynchronize() -> c_uint {
     answer(in_context(|sim, device| {
         record("synchronize context");
+        timeline::wait(None);
         fail::point("synchronize", Code::ILLEGAL_ADDRESS).or_else(|code| sim.kill(device, code))?;
         sim.drain_device(device)
     }))
 }
 
-/// Makes a stream wait for the work that another one has, as `cuEventRecord` and `cuStreamWaitEvent` do. Swath has
-/// no events; the tests need them to act as a library that has.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuEventCreate(event: *mut *mut c_void, _flags: c_uint) -> c_uint {
+    // SAFETY: by the manual.
+    answer(in_context(|sim, _| unsafe { give(event, sim.add_event() as *mut c_void) }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuEventRecord(event: *mut c_void, stream: *mut c_void) -> c_uint {
+    answer(in_context(|sim, _| {
+        timeline::record(event as usize, stream as usize);
+        sim.record_event(event as usize, stream as usize)
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, flags: c_uint) -> c_uint {
+    answer(in_context(|sim, device| {
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        record("stream wait");
+        timeline::wait_for_event(stream as usize, event as usize);
+        // An event that was never recorded has nothing to wait for.
+        let Some(other) = sim.event(event as usize)? else { return Ok(()) };
+        sim.later(device, stream as usize, Box::new(move |sim, device| sim.drain(device, other)))
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuEventDestroy_v2(event: *mut c_void) -> c_uint {
+    answer(in_context(|sim, _| sim.remove_event(event as usize)))
+}
+
+/// Makes a stream wait for the work that another one has, as `cuEventRecord` and `cuStreamWaitEvent` do, for tests that act as
+/// another library.
 #[unsafe(no_mangle)]
 extern "C" fn swath_sim_stream_wait(stream: *mut c_void, other: *mut c_void) -> c_uint {
     let other = other as usize;
@@ -443,17 +502,18 @@ unsafe extern "C" fn cuLaunchKernel(
         fail::point("launch", Code::LAUNCH_OUT_OF_RESOURCES)?;
         let kernel = sim.function(device, function as usize)?;
         record(format!("launch {} {grid_x}", kernel.name()));
+        timeline::compute(kernel.name(), stream as usize, grid_x.into());
         let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
         // Swath's kernels have one dimension, and blocks of the declared size.
         let shape = (grid_y, grid_z, block_x, block_y, block_z) == (1, 1, kernel.group(), 1, 1);
         if !shape || grid_x == 0 || grid_x > MOST_GROUPS || threads > MOST_THREADS || !extra.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        let compiled = sim.opencl.kernel(kernel)?;
-        if compiled.shared + u64::from(shared) > MOST_SHARED {
+        let signature = sim.executor.signature(kernel)?;
+        if signature.shared + u64::from(shared) > MOST_SHARED {
             return Err(Code::LAUNCH_OUT_OF_RESOURCES);
         }
-        if parameters.is_null() && !compiled.parameters.is_empty() {
+        if parameters.is_null() && !signature.parameters.is_empty() {
             return Err(Code::INVALID_VALUE);
         }
         // The values are read now and not when the stream reaches the launch.
@@ -469,8 +529,8 @@ unsafe extern "C" fn cuLaunchKernel(
                 }
             }
         };
-        let values: Vec<u64> = compiled.parameters.iter().enumerate().map(read).collect();
-        let work = move |sim: &mut sim::Sim, device| sim.run(device, kernel, grid_x as usize, &values);
+        let values: Vec<u64> = signature.parameters.iter().enumerate().map(read).collect();
+        let work = move |sim: &mut sim::Sim, device| sim.run(device, kernel, grid_x, &values);
         sim.later(device, stream as usize, Box::new(work))
     }))
 }

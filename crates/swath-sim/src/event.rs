@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_LAZY, Symbol};
 
+use crate::timeline::TimedWork;
 use crate::{fail, sim};
 
 static EVENTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -15,6 +16,12 @@ static EVENTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Records a call: one line with its name and with numbers that distinguish it from other calls.
 pub(crate) fn record(event: impl Into<String>) {
     EVENTS.lock().unwrap_or_else(PoisonError::into_inner).push(event.into());
+}
+
+/// Reports misuse that the return value does not show, on standard error and among the events.
+pub(crate) fn report(what: &str) {
+    eprintln!("swath-sim: {what}");
+    record(format!("reported: {what}"));
 }
 
 /// Copies the lines to `buffer` if there is space for them, and returns their size in bytes.
@@ -33,6 +40,7 @@ unsafe extern "C" fn swath_sim_events(buffer: *mut c_char, room: usize) -> usize
 
 #[unsafe(no_mangle)]
 extern "C" fn swath_sim_forget() {
+    crate::timeline::forget();
     EVENTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
@@ -62,10 +70,24 @@ extern "C" fn swath_sim_pinned_bytes() -> u64 {
 /// # Panics
 /// Panics if the process does not have the simulator.
 pub fn events() -> Vec<String> {
+    lines(b"swath_sim_events\0")
+}
+
+/// Returns the work of all streams since [`forget`] was called, in the order of submission, with the times at which a
+/// GPU would do it. The module `timeline` describes how they are computed.
+///
+/// # Panics
+/// Panics as [`events`] does.
+pub fn timeline() -> Vec<TimedWork> {
+    lines(b"swath_sim_timeline\0").iter().filter_map(|line| TimedWork::parse(line)).collect()
+}
+
+/// Returns the lines that an exported function copies to a buffer.
+fn lines(function: &[u8]) -> Vec<String> {
     let library = library();
-    // SAFETY: the type is that of the function above.
+    // SAFETY: the type is that of both functions.
     let ask: Symbol<unsafe extern "C" fn(*mut c_char, usize) -> usize> =
-        unsafe { library.get(b"swath_sim_events\0") }.expect("the simulator");
+        unsafe { library.get(function) }.expect("the simulator");
     let mut text = Vec::new();
     // Other threads may add events in the meantime.
     loop {

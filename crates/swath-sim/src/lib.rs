@@ -8,6 +8,14 @@
 //! caller loads is only compared with the PTX of `swath-gpu`. The driver rejects launches that GPUs do not
 //! allow (blocks of more than 1,024 threads, more than 48 KB of shared memory).
 //!
+//! `SWATH_SIM_KERNELS=ptx` executes that PTX instead, without PoCL, and checks every access: its bounds and
+//! alignment, shared memory that the block has not written, and races; also barriers that not all threads of a
+//! block reach, and warp instructions that not all lanes of the mask execute. `SWATH_SIM_ORDER` is the order of
+//! the threads: `forward`, `reverse`, `warp` (lanes in lockstep) or `random:SEED` (with preemption). A thread
+//! with more than `SWATH_SIM_INSTRUCTIONS` (1,000,000,000) counts as endless. A fault ends the context, and is a
+//! line among the [`events`] that starts with `reported: ` and names the kernel, the line of the PTX and the line
+//! of the C source.
+//!
 //! [`CopyDevice`] and [`SlowSource`] are simpler: a device that only copies bytes, and a source with latency.
 //! The bench `seeds` uses both.
 //!
@@ -19,8 +27,8 @@
 //!   needs it: that call and all later ones fail, in new contexts too. `wrong:2` flips a bit in the middle of
 //!   the second download, as a device that computes wrongly would. Each failure is a line among the [`events`]
 //!   that starts with `injected failure: `; [`reset`] restarts the counts.
-//! * `SWATH_SIM_MEMORY=bytes` sets the memory of a device (8 GiB), `SWATH_SIM_DEVICES=n` the number of devices
-//!   (1).
+//! * `SWATH_SIM_MEMORY=bytes` sets the memory of a device (8 GiB), `SWATH_SIM_MULTIPROCESSORS=n` its
+//!   multiprocessors (28), `SWATH_SIM_DEVICES=n` the number of devices (1).
 //! * cuFile (`libcufile.so.0`) reads and writes ordinary files. Wherever the behaviour of version 1.19 could be
 //!   observed, the simulator has the same behaviour. `SWATH_SIM_CUFILE` is `direct`, `p2p` (the kernel copies
 //!   without NVIDIA's kernel module), `compat` (the kernel module is missing, which the properties report),
@@ -61,8 +69,8 @@
 //!   `jpeg-info:2`, `jpeg-interpolate:1` (a handle with that flag), `jpeg-state:3`, `jpeg-decode:1` (counted by
 //!   picture, also in batches), `jpeg-encode:2`.
 //!
-//! The simulator does not model speed or warps: between two barriers PoCL runs the threads of a block one after
-//! another.
+//! The simulator does not model speed. Between two barriers PoCL runs the threads of a block one after another;
+//! only PTX is executed in other orders.
 //!
 //! [`inside`] runs a test in a process that loads this library in place of NVIDIA's.
 
@@ -73,6 +81,7 @@ mod cudart;
 mod cufile;
 mod driver;
 mod event;
+mod executor;
 mod fail;
 mod memory;
 mod nvcomp;
@@ -80,10 +89,13 @@ mod nvjpeg;
 mod nvjpeg2k;
 mod opencl;
 mod picture;
+mod ptx;
 mod sim;
 mod slow_source;
+mod timeline;
 
 pub use child::{folder, inside, inside_with, rerun, without};
 pub use copy_device::CopyDevice;
-pub use event::{device_bytes, events, forget, pinned_bytes, reset};
+pub use event::{device_bytes, events, forget, pinned_bytes, reset, timeline};
 pub use slow_source::SlowSource;
+pub use timeline::TimedWork;

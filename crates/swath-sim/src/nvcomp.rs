@@ -174,6 +174,7 @@ fn enqueue(batch: Batch, stream: *mut c_void) -> Result<(), Status> {
         return Err(INTERNAL);
     }
     record(format!("{call} {count}"));
+    crate::timeline::compute(call, stream as usize, count as u64);
     if fail::now("nvcomp-idle") || count == 0 {
         return Ok(());
     }

@@ -1,5 +1,7 @@
 //! Random access to the bytes of a file, and the byte order of its numbers.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Location, Result};
 
 /// Random access to the bytes of a file.
@@ -15,6 +17,12 @@ pub trait ReadAt {
     /// # Errors
     /// Returns the error of the source, or `UnexpectedEof` if the range is not inside the file.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()>;
+
+    /// Returns a range of bytes if the source has it in a buffer, without reading the file. Most sources have no
+    /// buffer.
+    fn buffered(&self, _offset: u64, _len: usize) -> Option<Arc<[u8]>> {
+        None
+    }
 }
 
 impl ReadAt for [u8] {

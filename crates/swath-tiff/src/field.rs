@@ -1,5 +1,8 @@
 //! One IFD entry: a tag, a type, a count and the position of the values.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::build::Value;
 use crate::bytes::{ByteOrder, ReadAt, read_vec};
 use crate::error::{Error, Location, Result};
@@ -82,7 +85,10 @@ impl std::fmt::Display for FieldType {
     }
 }
 
-/// One entry of an IFD. Its values are read on demand.
+/// The size in bytes of the longest values that an entry keeps in memory.
+const MAX_LOADED: usize = 4 << 10;
+
+/// One entry of an IFD. Its values are read on demand, unless they are short and the source had them in its buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
@@ -97,6 +103,8 @@ pub struct Entry {
     /// The number of bytes of `raw` in the file (4 or 8).
     pub(crate) inline: u64,
     pub(crate) order: ByteOrder,
+    /// The bytes of the values, if the IFD was read from a source that had them in its buffer.
+    pub(crate) loaded: Option<Arc<[u8]>>,
 }
 
 impl Entry {
@@ -125,16 +133,36 @@ impl Entry {
         ifd: Location,
         first: u64,
         count: u64,
-    ) -> Result<Vec<u8>> {
+    ) -> Result<Cow<'_, [u8]>> {
         let wrong = || Error::TagType { ifd, tag: self.tag, found: self.field_type, wanted: "values" };
         let size = self.field_type.size().ok_or_else(wrong)?;
         let (skip, len) = (first.checked_mul(size).ok_or_else(wrong)?, count.checked_mul(size).ok_or_else(wrong)?);
         if self.is_inline() {
             let (skip, len) = (skip as usize, len as usize);
-            return self.raw.get(skip..skip + len).map(<[u8]>::to_vec).ok_or_else(wrong);
+            return self.raw.get(skip..skip + len).map(Cow::Borrowed).ok_or_else(wrong);
+        }
+        if let Some(bytes) = self.loaded_part(skip, len) {
+            return Ok(Cow::Borrowed(bytes));
         }
         let Location::Ifd(ifd_offset) = ifd else { return Err(wrong()) };
-        read_vec(source, Location::Value(ifd_offset, self.tag), self.offset().saturating_add(skip), len)
+        let what = Location::Value(ifd_offset, self.tag);
+        read_vec(source, what, self.offset().saturating_add(skip), len).map(Cow::Owned)
+    }
+
+    /// Keeps the values in memory if they are outside the entry, short, and in the buffer of the source. `room` is the
+    /// number of bytes that all entries together may still keep.
+    pub(crate) fn load<R: ReadAt + ?Sized>(&mut self, source: &R, room: &mut usize) {
+        let len = self.byte_len().and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX);
+        if self.is_inline() || len > MAX_LOADED.min(*room) {
+            return;
+        }
+        self.loaded = source.buffered(self.offset(), len);
+        *room -= self.loaded.as_ref().map_or(0, |bytes| bytes.len());
+    }
+
+    fn loaded_part(&self, skip: u64, len: u64) -> Option<&[u8]> {
+        let start = usize::try_from(skip).ok()?;
+        self.loaded.as_ref()?.get(start..start.checked_add(usize::try_from(len).ok()?)?)
     }
 
     /// Returns value `i` of `bytes` as an unsigned number; `None` if the type is not an integer or the value is
@@ -195,6 +223,9 @@ pub struct Fields<'a, R: ReadAt + ?Sized> {
     pub(crate) limits: &'a Limits,
 }
 
+/// An entry and the bytes of its values.
+type Loaded<'a> = (&'a Entry, Cow<'a, [u8]>);
+
 impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
     /// Returns the entry of a tag.
     pub fn entry(&self, tag: Tag) -> Option<&'a Entry> {
@@ -209,7 +240,7 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
     /// # Errors
     /// The same errors as [`Fields::uints`].
     pub fn bytes(&self, tag: Tag) -> Result<Option<Vec<u8>>> {
-        Ok(self.load(tag)?.map(|(_, bytes)| bytes))
+        Ok(self.load(tag)?.map(|(_, bytes)| bytes.into_owned()))
     }
 
     /// Returns the values of a tag without change, for a little-endian file.
@@ -217,7 +248,8 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
     /// # Errors
     /// The same errors as [`Fields::uints`].
     pub fn value(&self, tag: Tag) -> Result<Option<Value>> {
-        let Some((entry, mut bytes)) = self.load(tag)? else { return Ok(None) };
+        let Some((entry, bytes)) = self.load(tag)? else { return Ok(None) };
+        let mut bytes = bytes.into_owned();
         let unit = match entry.field_type {
             FieldType::RATIONAL | FieldType::SRATIONAL => 4,
             other => other.size().unwrap_or(1) as usize,
@@ -303,7 +335,7 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
         values.map(Some).ok_or(Error::TagType { ifd: self.ifd, tag, found: entry.field_type, wanted })
     }
 
-    fn load(&self, tag: Tag) -> Result<Option<(&'a Entry, Vec<u8>)>> {
+    fn load(&self, tag: Tag) -> Result<Option<Loaded<'a>>> {
         let Some(entry) = self.entry(tag) else { return Ok(None) };
         let len = entry.byte_len().unwrap_or(u64::MAX);
         if len > self.limits.max_tag_bytes && entry.field_type.size().is_some() {

@@ -10,7 +10,12 @@ use crate::header::Header;
 use crate::limits::Limits;
 use crate::tag::Tag;
 
-/// One image file directory: its entries, sorted by tag. The values stay in the file.
+/// The size in bytes of all values that the entries of one chain keep in memory. Entries can share their values, so the
+/// size of the file is no bound.
+const MAX_LOADED: usize = 64 << 10;
+
+/// One image file directory: its entries, sorted by tag. The values stay in the file, except short ones that were in the
+/// buffer of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ifd {
@@ -95,6 +100,7 @@ fn parse_entry(header: Header, bytes: &[u8]) -> Entry {
         raw,
         inline: value.len() as u64,
         order,
+        loaded: None,
     }
 }
 
@@ -132,7 +138,7 @@ pub struct Chain {
 /// [`Error::NoIfd`]; [`Error::Limit`] if there are too many IFDs; [`Error::Read`]; and all errors of
 /// [`Ifd::read`] for the first IFD.
 pub fn read_chain<R: ReadAt + ?Sized>(source: &R, header: Header, limits: &Limits) -> Result<Chain> {
-    let mut reader = ChainReader { source, header, limits, seen: HashSet::new(), broken: None };
+    let mut reader = ChainReader { source, header, limits, seen: HashSet::new(), broken: None, room: MAX_LOADED };
     let mut links = Vec::new();
     let mut offset = header.first_ifd;
     while offset != 0 {
@@ -156,6 +162,8 @@ struct ChainReader<'a, R: ReadAt + ?Sized> {
     limits: &'a Limits,
     seen: HashSet<u64>,
     broken: Option<Error>,
+    /// The number of bytes of values that the entries may still keep.
+    room: usize,
 }
 
 impl<R: ReadAt + ?Sized> ChainReader<'_, R> {
@@ -171,7 +179,10 @@ impl<R: ReadAt + ?Sized> ChainReader<'_, R> {
             Ok(ifd) if !first && ifd.entries.iter().all(|entry| entry.field_type.size().is_none()) => {
                 self.ends_with(Error::NotAnIfd { offset })
             }
-            Ok(ifd) => Ok(Some(ifd)),
+            Ok(mut ifd) => {
+                ifd.entries.iter_mut().for_each(|entry| entry.load(self.source, &mut self.room));
+                Ok(Some(ifd))
+            }
             Err(error) if first => Err(error),
             Err(error) => self.ends_with(error),
         }

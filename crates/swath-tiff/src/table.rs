@@ -1,5 +1,7 @@
 //! The block table: the offset and size of each block. It is read by index and never as a whole.
 
+use std::borrow::Cow;
+
 use crate::bytes::ReadAt;
 use crate::error::{Location, Result};
 use crate::field::Entry;
@@ -85,7 +87,13 @@ impl BlockTable {
 }
 
 /// Reads the raw values `first .. first + count` of a table column. The result ends where the column ends.
-fn column<R: ReadAt + ?Sized>(entry: &Entry, source: &R, ifd: Location, first: u64, count: u64) -> Result<Vec<u8>> {
+fn column<'a, R: ReadAt + ?Sized>(
+    entry: &'a Entry,
+    source: &R,
+    ifd: Location,
+    first: u64,
+    count: u64,
+) -> Result<Cow<'a, [u8]>> {
     let first = first.min(entry.count);
     entry.slice(source, ifd, first, count.min(entry.count - first))
 }

@@ -16,11 +16,11 @@ pub use self::sidecar::UnreadableSidecar;
 use std::path::Path;
 use std::sync::Arc;
 
-use swath_io::{LocalFile, Memory, Source};
+use swath_io::{LocalFile, Memory, ReadAhead, Source};
 use swath_tiff::pam::Pam;
 use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
-use crate::dataset::sidecar::Sidecars;
+use crate::dataset::sidecar::{Sidecars, failure_of};
 use crate::error::{Error, Result};
 
 /// An opened file. Opening reads headers only. A `Dataset` can be shared between threads, and all of them can
@@ -78,9 +78,12 @@ impl Dataset {
     /// [`Error::Container`] when the source does not hold a valid TIFF.
     pub fn from_source(source: Arc<dyn Source>, limits: Limits) -> Result<Dataset> {
         let container_error = |error| Error::Container { file: source.name(), cause: error };
-        let header = Header::read(source.as_ref()).map_err(container_error)?;
-        let chain = read_chain(source.as_ref(), header, &limits.metered()).map_err(container_error)?;
-        let sidecars = Sidecars::find(source.as_ref(), &limits);
+        let (header, chain) = read_directories(source.as_ref(), &limits.metered()).map_err(container_error)?;
+        // The chain may have ended where a read failed.
+        if let Some(error) = failure_of(source.as_ref()) {
+            return Err(error);
+        }
+        let sidecars = Sidecars::find(source.as_ref(), &limits)?;
         Ok(Dataset { source, limits, header, chain, sidecars })
     }
 
@@ -136,12 +139,19 @@ impl Dataset {
     /// [`Error::Image`] when the image does not exist; [`Error::Container`] or [`Error::SampleType`] when its
     /// directory is invalid.
     pub fn image(&self, number: usize) -> Result<Image> {
+        // Values that cannot be understood are ignored; values that cannot be read are an error.
+        self.source.take_failure();
         let roles = Roles::of(&self.chain, self.source.as_ref(), &self.limits);
         let count = roles.images.len();
         let roles = roles.images.get(number).ok_or(Error::Image { image: number, count })?;
         let none = Sidecars::default();
         let sidecars = if number == 0 { &self.sidecars } else { &none };
         let mut image = Image::new(&self.source, roles, sidecars, &self.limits.metered())?;
+        let beside = sidecars.overviews.iter().chain(&sidecars.masks).map(|(source, _)| source);
+        if let Some(error) = std::iter::once(&self.source).chain(beside).find_map(|source| failure_of(source.as_ref()))
+        {
+            return Err(error);
+        }
         image.limits = self.limits.clone();
         image.warn(self.broken_chain());
         Ok(image)
@@ -167,4 +177,16 @@ impl Dataset {
         self.source.read_at(start + 43, &mut text).ok()?;
         String::from_utf8(text).ok()
     }
+}
+
+/// Reads the header and all IFDs of a source. A local file is read ahead: its IFDs and their values usually follow each
+/// other, so one system call reads them all.
+fn read_directories(source: &dyn Source, limits: &Limits) -> swath_tiff::Result<(Header, Chain)> {
+    if source.file().is_none() {
+        let header = Header::read(source)?;
+        return Ok((header, read_chain(source, header, limits)?));
+    }
+    let ahead = ReadAhead::new(source);
+    let header = Header::read(&ahead)?;
+    Ok((header, read_chain(&ahead, header, limits)?))
 }

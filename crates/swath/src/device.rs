@@ -8,7 +8,7 @@ use swath_gpu::OpenCl;
 pub use swath_gpu::{CodecBackend, DeviceRaster, EncoderBackend, Gpu, Storage};
 
 use crate::error::{Error, Result};
-pub use crate::read::gpu::DEFAULT_GPU_MEMORY_BUDGET;
+pub use crate::read::gpu::MAX_DEFAULT_GPU_MEMORY;
 pub use crate::report::{DeviceReport, Fallback};
 
 pub use self::settings::DeviceSettings;

@@ -22,7 +22,7 @@ pub(crate) mod request;
 
 pub use self::cache::BlockCache;
 pub use self::pixels::{Pixels, Sample};
-pub use self::request::{Cancel, Layout, OnCorrupt, Progress, ReadRequest, default_threads};
+pub use self::request::{Cancel, Layout, OnCorrupt, Placement, Progress, ReadRequest, default_threads};
 pub use crate::error::BlockName;
 pub use crate::nodata::to_nan::nodata_to_nan;
 pub use crate::report::ReadReport;

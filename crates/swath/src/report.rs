@@ -32,6 +32,8 @@ impl std::fmt::Display for Fallback {
 pub struct DeviceReport {
     /// The name of the device.
     pub name: String,
+    /// Why the CPU or the device did a read, if the cost model chose: the estimated times.
+    pub placement: String,
     /// How compressed bytes reached the device, if it read any.
     pub read_by: String,
     /// The decoder that ran on the device.

@@ -55,7 +55,7 @@ class DevicePixels(Pixels):
         super().__init__(handle, plan)
         self.strict, self.on_device = strict, on_device
 
-    def _empty(self, shape: tuple[int, ...]) -> Any:
+    def empty(self, shape: tuple[int, ...]) -> Any:
         return require_gpu().empty(shape, self.dtype)
 
     def _decode(self, plan: ReadPlan, file: File, window: Window) -> Any:

@@ -190,15 +190,15 @@ def placed(place: Georef, transform: Affine | None, source: str, z: tuple[float,
         return place
     a, b, c, d, e, f = map(float, transform)
     tolerance = SHEAR * max(abs(a), abs(e), 1.0)
-    if any(abs(term) > tolerance for term in (b, d, *z)):
-        return replace(place, rotated=(a, b, c, d, e, f))
+    if abs(b) > tolerance or abs(d) > tolerance or abs(z[0]) > tolerance or abs(z[1]) > tolerance:
+        return Georef(None, (a, b, c, d, e, f), place.point, place.epsg, place.wkt)
     for name, size in (("pixel_width", a), ("pixel_height", e)):
         if size == 0 or not math.isfinite(size):
             raise DegeneratePixelSizeError(
                 f"{source} yields a degenerate {name}={size!r}: coordinates cannot be made from a size that is zero "
                 "or not finite. Write the file again with the size of its pixels."
             )
-    return replace(place, transform=(a, 0.0, c, 0.0, e, f))
+    return Georef((a, 0.0, c, 0.0, e, f), None, place.point, place.epsg, place.wkt)
 
 
 def _numbers(value: Any) -> tuple[float, ...]:

@@ -7,7 +7,9 @@ import os
 import threading
 import time
 from collections import OrderedDict
+from functools import lru_cache
 from itertools import islice
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +17,6 @@ import numpy as np
 from .._warn import warn
 from ..remote.open import DEFAULT_LIMIT
 from ..remote.ranges import OVERVIEWS
-from ..xarray.dataarray import index_of
 from .attrs import file_attrs
 from .georef import Georef, georef_of
 from .request import check_level_type, level_of
@@ -23,9 +24,10 @@ from .sidecars import class_attrs
 from .source import Handle, is_remote, open_source
 
 if TYPE_CHECKING:
-    from xarray.indexes import PandasIndex
+    import numpy.typing as npt
 
     from .._swath import File
+    from .georef import Affine
     from .nodata import Number
 
 KEPT = 32
@@ -47,6 +49,9 @@ LONGEST_LISTING = 20_000
 
 Identity = tuple[int, ...]
 
+_MISSING: Identity = (-1, -1, -1, -1)
+"""The identity of a file that does not exist."""
+
 
 class Header:
     """An opened file and its metadata. It is shared: callers must not change it."""
@@ -65,7 +70,6 @@ class Header:
         self.attrs.update(class_attrs(description["category_names"], description["category_colors"]))
         self.unreadable = file.unreadable_sidecars()
         """Overview and mask files that exist but cannot be read, with the reasons."""
-        self._axes: dict[int, tuple[PandasIndex, PandasIndex]] = {}
         self._georefs: dict[tuple[bool, int], Georef] = {}
 
     def level_of(self, overview_level: Any) -> int:
@@ -107,21 +111,20 @@ class Header:
             self._georefs[key] = place
         return place
 
-    def axes(self, level: int, place: Georef) -> tuple[PandasIndex, PandasIndex] | None:
+    def axes(self, level: int, place: Georef) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
         """Returns y and x of a whole level, from which windows take their parts; None if that costs too much for a
-        small window.
+        small window. The arrays are read-only and shared.
         """
         height, width = self.levels[level][:2]
-        if height + width > LONG_AXES:
-            return None
-        axes = self._axes.get(level)
-        if axes is None:
-            values = place.coords((0, 0, height, width))
-            for part in values:
-                part.flags.writeable = False
-            axes = index_of(values[0], "y"), index_of(values[1], "x")
-            self._axes[level] = axes
-        return axes
+        return None if height + width > LONG_AXES else _axes(place.transform, place.point, height, width)
+
+
+@lru_cache(maxsize=KEPT)
+def _axes(transform: Affine | None, point: bool, height: int, width: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Files of a series have the same coordinates."""
+    y, x = Georef(transform=transform, point=point).coords((0, 0, height, width))
+    y.flags.writeable = x.flags.writeable = False
+    return y, x
 
 
 class _Kept:
@@ -137,11 +140,16 @@ class _Kept:
             if kept is not None and kept[0] == _identity(path, kept[1]):
                 self._headers[path] = kept
                 return kept[2]
-        beside = _beside(path)
-        identity = _identity(path, beside)
-        if os.path.isdir(path):
+        folder, listed = _folders.look(_folder(path))
+        beside = _beside(path, listed)
+        stat = os.stat(path)
+        identity = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, *folder)
+        for name in beside:
+            identity += _stat_or_missing(name)
+        if S_ISDIR(stat.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        header = Header(open_source(path))
+        file = open_source(path)
+        header = Header(file, Handle.opened(os.path.abspath(path), identity[:4], file))
         if _settled(identity):
             with self._lock:
                 self._headers[path] = identity, beside, header
@@ -156,11 +164,15 @@ def _identity(path: str, beside: tuple[str, ...]) -> Identity:
     """
     identity = _stat(path)
     for name in (_folder(path), *beside):
-        try:
-            identity += _stat(name)
-        except OSError:
-            identity += (-1, -1, -1, -1)
+        identity += _stat_or_missing(name)
     return identity
+
+
+def _stat_or_missing(path: str) -> Identity:
+    try:
+        return _stat(path)
+    except OSError:
+        return _MISSING
 
 
 def _stat(path: str) -> Identity:
@@ -175,8 +187,10 @@ def _folder(path: str) -> str:
 def _settled(identity: Identity) -> bool:
     """Whether a later change of any of the files would show in its modification time."""
     now = time.time_ns()
-    times = identity[3::4]
-    return all(now - t > (COARSE_FRESH_NS if t % 1_000_000_000 == 0 else FRESH_NS) for t in times)
+    for changed in identity[3::4]:
+        if now - changed <= (COARSE_FRESH_NS if changed % 1_000_000_000 == 0 else FRESH_NS):
+            return False
+    return True
 
 
 class _Folders:
@@ -189,12 +203,13 @@ class _Folders:
         """The identity of a folder, the number of files opened since, and its sidecars in lower case."""
         self._lock = threading.Lock()
 
-    def sidecars(self, folder: str) -> frozenset[str] | None:
-        """Returns the names of all sidecars of a folder in lower case; None if they are not known."""
-        try:
-            identity = _stat(folder)
-        except OSError:
-            return None
+    def look(self, folder: str) -> tuple[Identity, frozenset[str] | None]:
+        """Returns the identity of a folder, and the names of all its sidecars in lower case or None if they are not
+        known.
+        """
+        identity = _stat_or_missing(folder)
+        if identity == _MISSING:
+            return identity, None
         with self._lock:
             known, opened, names = self._known.pop(folder, (identity, 0, None))
             if known != identity:
@@ -205,7 +220,7 @@ class _Folders:
             self._known[folder] = identity, opened + 1, names
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
-        return names
+        return identity, names
 
 
 def _listed(folder: str) -> frozenset[str] | None:
@@ -219,14 +234,15 @@ def _listed(folder: str) -> frozenset[str] | None:
     return frozenset(name for name in names if name.endswith(SIDECAR_SUFFIXES))
 
 
-def _beside(path: str) -> tuple[str, ...]:
-    """Returns the sidecars of a file that exist."""
+def _beside(path: str, listed: frozenset[str] | None) -> tuple[str, ...]:
+    """Returns the sidecars of a file that exist; `listed` has those of its folder, or is None."""
+    if listed is not None and not listed:
+        return ()
     stem = os.path.splitext(path)[0]
     names = [path + suffix for suffix in BESIDE] + [stem + suffix for suffix in IN_PLACE_OF_SUFFIX]
-    listed = _folders.sidecars(_folder(path))
     if listed is not None:
         # On some file systems a name exists in any case.
-        names = [name for name in names if os.path.basename(name).lower() in listed] if listed else []
+        names = [name for name in names if os.path.basename(name).lower() in listed]
     return tuple(name for name in names if os.path.exists(name))
 
 
@@ -244,8 +260,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def header_of(source: Any, **remote: Any) -> Header:
-    """Opens a source or returns its cached header."""
+def forget() -> None:
+    """Drops all cached headers."""
+    global _kept
+    _kept = _Kept()
+
+
+def header_of(source: Any, limits: dict[str, int] | None = None, **remote: Any) -> Header:
+    """Opens a source or returns its cached header. Headers that are read with limits of their own are not cached."""
+    if limits is not None:
+        if is_remote(source):
+            remote = {"max_cloud_bytes": DEFAULT_LIMIT, **remote}
+        handle = Handle(source, limits=limits, **remote)
+        return Header(handle.file(), handle)
     if isinstance(source, str) and "://" not in source:
         return _kept.get(source)
     if is_remote(source):

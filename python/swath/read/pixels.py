@@ -54,7 +54,7 @@ class Pixels:
         axes = [_Axis(k, size) for k, size in zip(keys, self.shape, strict=True)]
         counts = tuple(len(axis.indices) for axis in axes)
         if 0 in counts:
-            pixels = self._empty(counts)
+            pixels = self.empty(counts)
         else:
             with _share_of_threads(self.plan.threads) as threads:
                 pixels = self._read(axes, replace(self.plan, threads=threads))
@@ -70,13 +70,13 @@ class Pixels:
         if last - first <= 2 * len(rows.indices):
             return columns.pick(rows.pick(self._decode(plan, file, plan.part(rows.span, columns.span)), y), x)
         # For rows far apart, reads one row of blocks at a time, so that memory is needed only for the selected rows.
-        out = self._empty(tuple(len(axis.indices) for axis in axes))
+        out = self.empty(tuple(len(axis.indices) for axis in axes))
         for place, near in rows.by_block(plan.window[0], file.levels[plan.level][2]):
             part = self._decode(plan, file, plan.part(near.span, columns.span))
             out[(slice(None),) * y + (place,)] = columns.pick(near.pick(part, y), x)
         return out
 
-    def _empty(self, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    def empty(self, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         """Returns an uninitialized array for pixels, in the memory where this object puts them."""
         return np.empty(shape, self.dtype)
 
@@ -85,10 +85,7 @@ class Pixels:
         return plan.read(file, window)
 
     def __dask_tokenize__(self) -> object:
-        from dask.base import normalize_token
-
-        # The number of threads does not change the result.
-        return "swath.Pixels", normalize_token(self.handle), repr(replace(self.plan, threads=None))
+        return "swath.Pixels", self.handle.__dask_tokenize__(), repr(self.plan)
 
 
 class _Axis:

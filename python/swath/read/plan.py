@@ -6,7 +6,7 @@ Plans are pickled for workers; files are not.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +45,8 @@ class ReadPlan:
     """
     max_pixels: float = MAX_PIXELS
     """The limit for height * width * samples of one read."""
-    threads: int | None = None
+    threads: int | None = field(default=None, repr=False)
+    """Not in the text of the plan, which identifies the result."""
     bands_last: bool = True
     """(y, x, band), or (band, y, x) if False."""
     alpha: int | None = None

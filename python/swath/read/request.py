@@ -149,7 +149,9 @@ class DeviceSettings(TypedDict):
 
 def check_device_settings(settings: DeviceSettings, gpu: bool, vrt: bool) -> None:
     """Checks that settings of the GPU are given for reads on it only. The engine checks the values."""
-    for name in (name for name, value in settings.items() if value is not None):
+    for name, value in settings.items():
+        if value is None:
+            continue
         if not gpu:
             raise ValueError(f"{name} only applies when gpu=True.")
         if vrt:
@@ -157,9 +159,11 @@ def check_device_settings(settings: DeviceSettings, gpu: bool, vrt: bool) -> Non
 
 
 def _check_vrt_only(vrt: bool, missing_sources: Any, band_nodata: Any) -> None:
+    if vrt or (band_nodata is None and isinstance(missing_sources, Unset)):
+        return
     given_of = {"missing_sources": not isinstance(missing_sources, Unset), "band_nodata": band_nodata is not None}
     for name, given in given_of.items():
-        if given and not vrt:
+        if given:
             raise ValueError(
                 f"{name} only applies to VRT sources. Pass a .vrt path to enable the VRT pipeline, or drop {name} to "
                 "keep the default GeoTIFF path."

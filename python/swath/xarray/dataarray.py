@@ -10,13 +10,8 @@ if TYPE_CHECKING:
     import xarray as xr
     from xarray.indexes import PandasIndex
 
-    Coords = dict[str, npt.NDArray[Any] | PandasIndex]
-    """One-dimensional coordinates or their indexes, by dimension; scalar coordinates by name."""
-
-
-def index_of(values: npt.NDArray[Any], dim: str) -> PandasIndex:
-    """Returns the index of a coordinate. Taking a part of it (`isel`) is cheaper than making a new one."""
-    return _index(values, dim) if _direct_way_works() else _plain_index(values, dim)
+    Coords = dict[str, npt.NDArray[Any]]
+    """One-dimensional coordinates by dimension; scalar coordinates by name."""
 
 
 def _plain_index(values: npt.NDArray[Any], dim: str) -> PandasIndex:
@@ -57,29 +52,23 @@ def data_array(
 
 
 def _plainly(data: Any, dims: tuple[str, ...], coords: Coords, attrs: dict[str, Any], name: Any) -> xr.DataArray:
-    import numpy as np
     import xarray as xr
 
-    plain: dict[str, Any] = {}
-    for dim, part in coords.items():
-        values = part if isinstance(part, np.ndarray) else part.index
-        plain[dim] = (dim if values.ndim else (), values)
+    plain = {dim: (dim if part.ndim else (), part) for dim, part in coords.items()}
     return xr.DataArray(data, dims=dims, coords=plain, attrs=attrs, name=name)
 
 
 def _directly(data: Any, dims: tuple[str, ...], coords: Coords, attrs: dict[str, Any], name: Any) -> xr.DataArray:
-    import numpy as np
     import xarray as xr
 
     indexes: dict[Any, Any] = {}
     variables: dict[Any, Any] = {}
     for dim, part in coords.items():
-        if isinstance(part, np.ndarray) and part.ndim == 0:
+        if part.ndim == 0:
             # Without `fastpath`, xarray imports dask.
             variables[dim] = xr.Variable((), part, fastpath=True)
             continue
-        index = _index(part, dim) if isinstance(part, np.ndarray) else part
-        indexes[dim] = index
+        indexes[dim] = index = _index(part, dim)
         variables.update(index.create_variables())
     variable = xr.Variable(dims, data, attrs, fastpath=True)
     return xr.DataArray(variable, coords=variables, indexes=indexes, name=name, fastpath=True)

@@ -25,4 +25,5 @@ def environment(folder: Path, *libraries: str, **variables: str) -> dict[str, st
         (folder / name).symlink_to(simulator)
     others = {name: value for name, value in os.environ.items() if not name.startswith("SWATH_")}
     hidden = {variable: "none" for name, (variable, _) in LIBRARIES.items() if name not in libraries}
-    return {**others, "LD_LIBRARY_PATH": str(folder), **hidden, **variables}
+    # Tests read small images, which a real GPU would leave to the CPU.
+    return {**others, "LD_LIBRARY_PATH": str(folder), "SWATH_PLACEMENT": "device", **hidden, **variables}

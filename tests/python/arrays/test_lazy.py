@@ -14,6 +14,7 @@ import tifffile
 
 import swath
 from swath import SourceChangedError, open_geotiff
+from swath.xarray import dask as swath_dask
 from swath.xarray.dask import on_grid
 
 
@@ -194,6 +195,26 @@ def test_graph_is_one_layer_that_does_not_grow_with_the_chunks(tiled):
         assert type(next(iter(array.dask.layers.values()))).__name__ == "Blockwise"
     assert len(pickle.dumps(many)) < len(pickle.dumps(few)) + 1000
     assert len(pickle.dumps(few)) < 5000
+
+
+def test_direct_way_makes_the_array_of_from_array(tiled, monkeypatch):
+    assert swath_dask._direct_way_works(), "this dask has no direct way any more: lazy arrays are slow to open again"
+    direct = open_geotiff(tiled[0], chunks=64)
+    monkeypatch.setattr(swath_dask, "_direct_way_works", lambda: False)
+    plain = open_geotiff(tiled[0], chunks=64)
+    for one, other in ((direct, plain), (direct[70:90, 3:], plain[70:90, 3:])):
+        assert one.data.name == other.data.name and one.chunks == other.chunks
+        assert list(one.data.dask) == list(other.data.dask)
+        assert [*map(type, one.data.dask.layers.values())] == [*map(type, other.data.dask.layers.values())]
+        np.testing.assert_array_equal(one.values, other.values)
+
+
+def test_direct_way_is_not_taken_if_dask_makes_another_array(monkeypatch):
+    swath_dask._direct_way_works.cache_clear()
+    monkeypatch.setattr("dask.array.core.getter_nofancy", lambda array, key, **_: array[key])
+    monkeypatch.setattr(dask.array, "from_array", lambda *_, **__: dask.array.zeros((3, 3), chunks=2))
+    assert not swath_dask._direct_way_works()
+    swath_dask._direct_way_works.cache_clear()
 
 
 def test_only_the_header_is_read_when_the_graph_is_built(tmp_path):

@@ -43,7 +43,7 @@ def test_import_takes_less_than_a_tenth_of_a_second() -> None:
 def test_every_public_name_exists_and_is_documented() -> None:
     for name in swath.__all__:
         assert getattr(swath, name) is not None, name
-    for name in ("open_geotiff", "to_geotiff", "read_windows", "read_device", "last_report"):
+    for name in ("open_geotiff", "to_geotiff", "read_windows", "read_info", "read_device", "last_report"):
         assert getattr(swath, name).__doc__, name
     with pytest.raises(AttributeError, match="no attribute 'read_geotiff'"):
         _ = swath.read_geotiff  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from open_files import PIXELS, by_gdal, tagged
 from swath import open_geotiff
 from swath.read import header as header_module
 from swath.read.open_geotiff import prepare
-from swath.xarray.dataarray import _direct_way_works, _directly, _plainly, data_array, index_of
+from swath.xarray.dataarray import _direct_way_works, _directly, _plainly, data_array
 
 
 def settle(path: Path) -> None:
@@ -107,7 +107,7 @@ def test_sidecars_of_a_listed_folder_are_seen_when_they_come_change_and_go(tmp_p
     text = '<PAMDataset><PAMRasterBand band="1"><NoDataValue>{}</NoDataValue></PAMRasterBand></PAMDataset>'
     last, pam = paths[-1], Path(f"{paths[-1]}.aux.xml")
     assert all("nodata" not in open_geotiff(path).attrs for path in paths)
-    assert header_module._folders.sidecars(str(tmp_path)) == frozenset()
+    assert header_module._folders.look(str(tmp_path))[1] == frozenset()
     pam.write_text(text.format(3))
     assert open_geotiff(last).attrs["nodata"] == 3
     before = time.time() - 50
@@ -115,7 +115,7 @@ def test_sidecars_of_a_listed_folder_are_seen_when_they_come_change_and_go(tmp_p
     os.utime(tmp_path, (before, before))
     for path in paths:
         open_geotiff(path)
-    assert header_module._folders.sidecars(str(tmp_path)) == frozenset([pam.name])
+    assert header_module._folders.look(str(tmp_path))[1] == frozenset([pam.name])
     assert open_geotiff(last).attrs["nodata"] == 3
     pam.write_text(text.format(4))  # Changed in place, so the folder does not change.
     assert open_geotiff(last).attrs["nodata"] == 4
@@ -213,8 +213,7 @@ def test_the_direct_way_makes_the_same_arrays() -> None:
         assert (direct + plain).identical(plain + plain)
         assert direct.to_dataset().identical(plain.to_dataset())
         assert pickle.loads(pickle.dumps(direct)).identical(plain)
-    part = index_of(np.arange(10.0), "y").isel({"y": slice(2, 5)})
-    made = data_array(np.zeros(3), ("y",), {"y": part}, {}, None)
+    made = data_array(np.zeros(3), ("y",), {"y": np.arange(10.0)[2:5]}, {}, None)
     assert made.y.values.tolist() == [2, 3, 4]
 
 

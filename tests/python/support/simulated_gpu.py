@@ -50,7 +50,9 @@ def environment(folder: Path, *libraries: str) -> dict[str, str]:
     others = {name: value for name, value in os.environ.items() if not name.startswith("SWATH_")}
     path = os.pathsep.join([str(HERE / "standin"), str(HERE), *filter(None, [others.get("PYTHONPATH")])])
     hidden = {variable: "none" for name, variable in NVIDIA.items() if name not in libraries}
-    return {**others, **hidden, "LD_LIBRARY_PATH": str(folder), "PYTHONPATH": path, CHILD: "1"}
+    # Tests read small images, which a real GPU would leave to the CPU.
+    placement = {"SWATH_PLACEMENT": "device"}
+    return {**others, **hidden, **placement, "LD_LIBRARY_PATH": str(folder), "PYTHONPATH": path, CHILD: "1"}
 
 
 @functools.cache

@@ -19,6 +19,7 @@ use cudarc::driver::sys::{
 use self::context::Context;
 use self::driver::{Driver, no_device, visible_devices};
 use self::queue::CudaQueue;
+use crate::backend::kernel::Kernel;
 use crate::backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
 use crate::error::{Error, Result};
 
@@ -156,6 +157,11 @@ unsafe impl Device for Cuda {
         self.driver.check("cuCtxSynchronize", code)
     }
 
+    fn resident_groups(&self, kernel: Kernel) -> u32 {
+        // A driver that does not answer has no influence on pixels: batches get their usual size.
+        self.context.resident_groups(kernel).unwrap_or_else(|_| kernel.usual_residency())
+    }
+
     fn queue(&self) -> Result<Box<dyn Queue>> {
         Ok(Box::new(CudaQueue::new(Arc::clone(&self.context))?))
     }
@@ -199,6 +205,8 @@ fn describe(driver: &Driver, index: usize, count: usize) -> Result<(CUdevice, De
     let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
     let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
 
+    let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+
     let (mut version, mut memory) = (0, 0);
     // SAFETY: a number is written where there is room for it.
     driver.check("cuDriverGetVersion", unsafe { (driver.driver_version)(&mut version) })?;
@@ -214,6 +222,7 @@ fn describe(driver: &Driver, index: usize, count: usize) -> Result<(CUdevice, De
         memory: memory as u64,
         largest_buffer: memory as u64,
         doubles: true,
+        multiprocessors: u32::try_from(multiprocessors).unwrap_or(1).max(1),
     };
     Ok((device, info, major))
 }

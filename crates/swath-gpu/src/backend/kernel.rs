@@ -92,6 +92,20 @@ kernels! {
     Reduce, "reduce", "reduce.c", 256;
 }
 
+impl Kernel {
+    /// The number of groups that one multiprocessor runs at the same time, for devices that do not report it: what the registers and
+    /// the shared memory of compute capability 8.0 allow.
+    pub fn usual_residency(self) -> u32 {
+        match self {
+            Kernel::PackBits => 32,
+            Kernel::Inflate => 18,
+            Kernel::Lzw => 14,
+            Kernel::Zstd => 12,
+            _ => 4,
+        }
+    }
+}
+
 /// An argument of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub enum Arg<'a> {

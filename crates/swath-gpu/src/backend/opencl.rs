@@ -6,8 +6,9 @@ use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use opencl3::command_queue::{
-    CommandQueue, enqueue_copy_buffer, enqueue_map_buffer, enqueue_nd_range_kernel, enqueue_read_buffer,
-    enqueue_unmap_mem_object, enqueue_write_buffer, finish, flush,
+    CommandQueue, enqueue_barrier_with_wait_list, enqueue_copy_buffer, enqueue_map_buffer,
+    enqueue_marker_with_wait_list, enqueue_nd_range_kernel, enqueue_read_buffer, enqueue_unmap_mem_object,
+    enqueue_write_buffer, finish, flush,
 };
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, Device as ClDevice};
@@ -25,7 +26,7 @@ use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, CL_NON_BLOCKING, cl_event, cl_int, cl_mem};
 
 use crate::backend::kernel::{Arg, Kernel, PRELUDE};
-use crate::backend::{Api, Device, DeviceInfo, Handle, MemoryInfo, Queue};
+use crate::backend::{Api, Device, DeviceInfo, Handle, Mark, MemoryInfo, Queue};
 use crate::error::{Error, Result};
 
 /// The environment variable that selects a device: its number in `swath devices`, `gpu` or `cpu`, or a part of the name of the device or its
@@ -188,6 +189,7 @@ fn find() -> Result<Vec<Found>> {
                 memory,
                 largest_buffer: device.max_mem_alloc_size().unwrap_or(memory),
                 doubles: device.double_fp_config().unwrap_or(0) != 0,
+                multiprocessors: device.max_compute_units().unwrap_or(1).max(1),
             };
             let is_cpu = kind & CL_DEVICE_TYPE_CPU != 0;
             found.push(Found { device, info, platform: name.clone(), is_cpu });
@@ -385,6 +387,23 @@ impl Queue for ClQueue {
         unsafe { enqueue_nd_range_kernel(self.queue.get(), compiled, 1, ptr::null(), &global, &local, 0, ptr::null()) }
             .map(forget)
             .map_err(refused("clEnqueueNDRangeKernel", kernel.stage(), bytes))
+    }
+
+    fn mark(&mut self) -> Result<Mark> {
+        // SAFETY: the queue is alive, and the list of events is empty.
+        let event = unsafe { enqueue_marker_with_wait_list(self.queue.get(), 0, ptr::null()) };
+        let event = event.map_err(failed_code("clEnqueueMarkerWithWaitList"))?;
+        // A queue that waits for another one waits forever if the other was not flushed.
+        self.flush()?;
+        Ok(Mark(event as u64))
+    }
+
+    fn wait_for_mark(&mut self, Mark(event): Mark) -> Result<()> {
+        let event = event as cl_event;
+        // SAFETY: the mark came from a queue of this device and is used once.
+        let waits = unsafe { enqueue_barrier_with_wait_list(self.queue.get(), 1, &event) };
+        forget(event);
+        waits.map(forget).map_err(failed_code("clEnqueueBarrierWithWaitList"))
     }
 
     fn flush(&mut self) -> Result<()> {

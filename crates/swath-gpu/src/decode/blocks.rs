@@ -61,7 +61,7 @@ impl Wave {
         match job.route {
             Route::Stored | Route::NvJpeg2000(_) | Route::NvJpeg { .. } => Ok(Wave { blocks: count, scratch: 0 }),
             Route::Kernel(Kernel::Zstd) => {
-                let groups = zstd_groups(count, lane_bytes).max(1);
+                let groups = zstd_groups(count, lane_bytes, job.wave).max(1);
                 Ok(Wave { blocks: groups, scratch: groups * zstd_scratch() })
             }
             Route::Kernel(_) => Ok(Wave { blocks: count, scratch: 0 }),

@@ -11,11 +11,17 @@ use crate::decode::route::{CodecBackend, Route};
 use crate::vendor::nvcomp::Chunked;
 use crate::vendor::nvjpeg2k::PixelType;
 
-/// Groups that decode ZSTD at a time. Each needs its own working memory; together they take at most a quarter of a lane's memory. The limit
-/// of 2048 is about what the largest GPUs run at once: 130 to 150 cores, whose shared memory has room for 16 groups each.
-pub(crate) fn zstd_groups(blocks: u64, lane_bytes: u64) -> u64 {
-    (scratch_share(lane_bytes) / zstd_scratch().max(1)).clamp(1, 2048).min(blocks)
+/// Groups that decode ZSTD at a time. Each needs its own working memory; together they take at most a quarter of a lane's memory. More than
+/// the device runs at once would only need more memory, but a device with few multiprocessors would have to be launched often.
+pub(crate) fn zstd_groups(blocks: u64, lane_bytes: u64, wave: u64) -> u64 {
+    (scratch_share(lane_bytes) / zstd_scratch().max(1)).clamp(1, wave.max(LEAST_ZSTD_GROUPS)).min(blocks)
 }
+
+/// Groups of one launch that decode ZSTD, at least, if there is memory for them.
+const LEAST_ZSTD_GROUPS: u64 = 256;
+
+/// Blocks that a multiprocessor decodes at the same time where no kernel of Swath decodes them.
+const LIBRARY_RESIDENCY: u32 = 16;
 
 /// The part of a lane's memory that may be working memory.
 pub(crate) fn scratch_share(lane_bytes: u64) -> u64 {
@@ -136,6 +142,8 @@ pub struct DecodeJob {
     pub(crate) fill: [u8; 16],
     /// The tables that all blocks of JPEG share.
     pub(crate) tables: Vec<u8>,
+    /// Blocks that the device decodes at the same time.
+    pub(crate) wave: u64,
 }
 
 impl DecodeJob {
@@ -156,7 +164,8 @@ impl DecodeJob {
         if matches!(codec, DeviceCodec::Jpeg2000 | DeviceCodec::Jpeg) {
             let route = picture(&decoder.codec, shape, dtype).ok_or(Unsupported::Codec(decoder.name))?;
             let route = route.picture(gpu, decoder.name, choice)?;
-            return DecodeJob::of_pictures(codec, route, decoder, shape, dtype, planar, fill);
+            let job = DecodeJob::of_pictures(codec, route, decoder, shape, dtype, planar, fill)?;
+            return Ok(DecodeJob { wave: wave(gpu, codec), ..job });
         }
         let route = Route::new(gpu, codec, decoder.name, choice)?;
         if decoder.subsampling != (1, 1) {
@@ -208,6 +217,7 @@ impl DecodeJob {
             planar,
             fill: sample(fill),
             tables: Vec::new(),
+            wave: wave(gpu, codec),
         })
     }
 
@@ -247,6 +257,7 @@ impl DecodeJob {
             planar,
             fill: sample(fill),
             tables,
+            wave: 1,
         })
     }
 
@@ -259,6 +270,11 @@ impl DecodeJob {
     /// The largest number of blocks of a batch.
     pub fn most_blocks(&self) -> usize {
         self.route.most_blocks()
+    }
+
+    /// The number of blocks that the device decodes at the same time: its multiprocessors times the blocks that each of them holds.
+    pub fn wave(&self) -> u64 {
+        self.wave
     }
 
     /// Whether the decoder takes compressed bytes from host memory, so that the device cannot read the file by itself.
@@ -289,6 +305,7 @@ impl DecodeJob {
             planar: false,
             fill: [0; 16],
             tables: Vec::new(),
+            wave: 1,
         })
     }
 
@@ -320,12 +337,18 @@ impl DecodeJob {
     /// Bytes of working memory that a batch may need, in a lane of `lane_bytes`.
     pub fn scratch_bytes(&self, blocks: u64, lane_bytes: u64) -> u64 {
         match self.route {
-            Route::Kernel(Kernel::Zstd) => zstd_groups(blocks, lane_bytes) * zstd_scratch(),
+            Route::Kernel(Kernel::Zstd) => zstd_groups(blocks, lane_bytes, self.wave) * zstd_scratch(),
             // Of nvCOMP's codecs only ZSTD needs working memory. If another one did, batches would be halved.
             Route::NvComp(Chunked::Zstd, _) => scratch_share(lane_bytes),
             _ => 0,
         }
     }
+}
+
+/// The number of blocks of a codec that a device decodes at the same time.
+fn wave(gpu: &Gpu, codec: DeviceCodec) -> u64 {
+    let resident = codec.kernel().map_or(LIBRARY_RESIDENCY, |kernel| gpu.shared.device.resident_groups(kernel));
+    u64::from(gpu.info().multiprocessors) * u64::from(resident)
 }
 
 /// The route of a codec for pictures, if the library supports such samples.

@@ -8,6 +8,7 @@ use crate::memory::slot::{Budget, PinnedSlot, Slot};
 use crate::stream::Stream;
 
 /// Bytes of device memory that a batch needs.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Needs {
     pub(super) batch: u64,
     /// `None` where blocks are placed from the batch itself.
@@ -15,6 +16,36 @@ pub(super) struct Needs {
     pub(super) scratch: u64,
     /// `None` when the number does not fit in 64 bits.
     pub(super) out: Option<u64>,
+}
+
+impl Needs {
+    /// Bytes of all buffers together.
+    pub(super) fn total(&self) -> u64 {
+        let (decoded, out) = (self.decoded.unwrap_or(0), self.out.unwrap_or(u64::MAX));
+        self.batch.saturating_add(decoded).saturating_add(self.scratch).saturating_add(out)
+    }
+
+    /// At least as much as the largest batch of a read is expected to need, so that later batches allocate nothing.
+    pub(super) fn at_least(self, largest: LargestBatch) -> Needs {
+        let LargestBatch { compressed, decoded, pixels } = largest;
+        Needs {
+            batch: self.batch.max(compressed),
+            decoded: self.decoded.map(|bytes| bytes.max(decoded)),
+            scratch: self.scratch,
+            out: self.out.map(|bytes| bytes.max(pixels)),
+        }
+    }
+}
+
+/// The device memory that the largest batch of a read is expected to need, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LargestBatch {
+    /// The table of the blocks, and their compressed bytes.
+    pub compressed: u64,
+    /// The decoded blocks.
+    pub decoded: u64,
+    /// The pixels, if they go to the host, and the status of each block.
+    pub pixels: u64,
 }
 
 /// The stream and the memory of one batch in flight.
@@ -77,6 +108,14 @@ impl Lane {
             self.scratch.room(gpu, "working memory of the decoder", Some(needs.scratch), budget)?;
         }
         Ok(())
+    }
+
+    /// As [`make_room`](Lane::make_room), without a reserve for larger batches.
+    pub(super) fn make_exact_room(&mut self, gpu: &Gpu, needs: &Needs, budget: &mut Budget) -> Result<()> {
+        budget.exact = true;
+        let made = self.make_room(gpu, needs, budget);
+        budget.exact = false;
+        made
     }
 
     pub(crate) fn bytes(&self) -> u64 {

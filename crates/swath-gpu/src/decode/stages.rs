@@ -4,7 +4,7 @@
 
 use super::blocks::{BatchBuffers, Chunks, Wave};
 use super::check::check;
-use super::lane::{Lane, Needs};
+use super::lane::{Lane, LargestBatch, Needs};
 use super::layout::{BatchLayout, status_bytes};
 use super::{LANES, MAX_GROUPS, Target};
 use crate::backend::kernel::{Arg, Kernel};
@@ -103,12 +103,12 @@ impl<'a> PlannedBatch<'a> {
     }
 
     /// Runs all stages that follow the layout.
-    pub(super) fn enqueue(&self, gpu: &Gpu, lane: &mut Lane, budget: &mut Budget) -> Result<()> {
+    pub(super) fn enqueue(&self, gpu: &Gpu, lane: &mut Lane, largest: LargestBatch, budget: &mut Budget) -> Result<()> {
         lane.target = match self.target {
             Target::Host { .. } => None,
             Target::Raster { raster, .. } => Some(raster.clone()),
         };
-        let wave = self.make_room(gpu, lane, budget)?;
+        let wave = self.make_room(gpu, lane, largest, budget)?;
         self.upload(gpu, lane)?;
         self.decode(lane, wave)?;
         self.undo_predictor(lane)?;
@@ -134,7 +134,7 @@ impl<'a> PlannedBatch<'a> {
     }
 
     /// Memory: makes sure that the lane has room for every stage, before anything is enqueued.
-    fn make_room(&self, gpu: &Gpu, lane: &mut Lane, budget: &mut Budget) -> Result<Wave> {
+    fn make_room(&self, gpu: &Gpu, lane: &mut Lane, largest: LargestBatch, budget: &mut Budget) -> Result<Wave> {
         let wave = Wave::new(self.job, self.blocks, budget.limit / LANES as u64, &mut lane.stream)?;
         let needs = Needs {
             batch: self.layout.total as u64,
@@ -142,13 +142,16 @@ impl<'a> PlannedBatch<'a> {
             scratch: wave.scratch,
             out: self.out_bytes,
         };
+        // Memory for later batches too, if the other lanes still get their share.
+        let for_later = needs.at_least(largest);
+        if for_later.total() > needs.total() && for_later.total() <= budget.limit / LANES as u64 {
+            // The size has a reserve already. If this fails, less is enough below.
+            let _ = lane.make_exact_room(gpu, &for_later, budget);
+        }
         lane.make_room(gpu, &needs, budget).or_else(|_| {
             // The lane may hold memory for other batches, and more than this batch needs.
             lane.clear(budget);
-            budget.exact = true;
-            let made = lane.make_room(gpu, &needs, budget);
-            budget.exact = false;
-            made
+            lane.make_exact_room(gpu, &needs, budget)
         })?;
         lane.result.room(gpu, self.result_bytes())?;
         Ok(wave)

@@ -284,6 +284,7 @@ impl TileEncoder {
         }
         // SAFETY: nothing reads the memory before the stream is synchronised, which happens next.
         unsafe { self.stream.download(self.pool.slots.get(), 0, &mut memory[..bytes])? };
+        self.start_ahead()?;
         self.stream.synchronize()?;
         Ok(memory[..bytes].as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word)).collect())
     }

@@ -20,6 +20,11 @@ pub enum InputRows<'a> {
         /// The row of the raster that is the first pushed row.
         first: u64,
     },
+    /// The rows that [`upload_ahead`](super::TileEncoder::upload_ahead) got.
+    Ahead {
+        /// The first pushed row among them.
+        first: u64,
+    },
 }
 
 impl<'a> InputRows<'a> {
@@ -30,6 +35,7 @@ impl<'a> InputRows<'a> {
             InputRows::Host(pixels) => InputRows::Host(&pixels[count as usize * row_bytes..]),
             InputRows::Image(raster) => InputRows::Image(raster),
             InputRows::Strip { raster, first } => InputRows::Strip { raster, first: first + count },
+            InputRows::Ahead { first } => InputRows::Ahead { first: first + count },
         }
     }
 
@@ -37,12 +43,16 @@ impl<'a> InputRows<'a> {
     ///
     /// # Panics
     /// Panics if the raster is on another device or has another shape than the job.
-    pub(super) fn check(&self, job: &EncodeJob, gpu: &Gpu, count: u64) {
+    pub(super) fn check(&self, job: &EncodeJob, gpu: &Gpu, ahead: &[u8], count: u64) {
         let full = &job.levels[0];
         match *self {
             InputRows::Host(pixels) => {
                 let needed = count * job.row_bytes(0);
                 assert!(pixels.len() as u64 >= needed, "the buffer contains the rows");
+            }
+            InputRows::Ahead { first } => {
+                let needed = (first + count) * job.row_bytes(0);
+                assert!(ahead.len() as u64 >= needed, "the rows were uploaded");
             }
             InputRows::Image(raster) => {
                 let found = (raster.cols(), raster.rows(), raster.bands(), raster.dtype().size());

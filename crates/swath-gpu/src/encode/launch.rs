@@ -59,6 +59,14 @@ impl TileEncoder {
                 // SAFETY: the rows are borrowed until `push` has synchronised the stream.
                 unsafe { self.stream.upload(&pixels[..bytes as usize], to, at)? };
             }
+            InputRows::Ahead { first } => match self.ahead[0].on_device(&mut self.stream)? {
+                Some(from) => self.stream.copy(from, first * row_bytes, to, at, bytes)?,
+                None => {
+                    let first = (first * row_bytes) as usize;
+                    // SAFETY: the encoder owns the rows until the caller takes them back, after `push` has synchronised the stream.
+                    unsafe { self.stream.upload(&self.ahead[0].on_host()[first..first + bytes as usize], to, at)? };
+                }
+            },
             InputRows::Strip { raster, first } => {
                 self.stream.copy(&raster.buffer, first * row_bytes, to, at, bytes)?;
             }

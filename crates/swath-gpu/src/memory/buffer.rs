@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::backend::{Device, Handle};
 use crate::profile::Profile;
 use crate::stats::Counters;
+use crate::transfer_pool::TransferPool;
 use crate::vendor::cufile::Registration;
 
 /// The state that a device shares with its buffers.
@@ -16,6 +17,8 @@ pub(crate) struct Shared {
     pub(crate) device: Box<dyn Device>,
     pub(crate) counters: Counters,
     pub(crate) profile: Profile,
+    /// Threads for transfers between files and memory.
+    pub(crate) transfers: TransferPool,
 }
 
 /// The owner of memory that another library allocated. The memory stays valid while this value lives.
@@ -92,7 +95,7 @@ impl Pinned {
     /// When the memory is smaller.
     pub(crate) fn head_mut(&mut self, bytes: usize) -> &mut [u8] {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
-        // SAFETY: `pin` returned at least this many bytes, `Gpu::pin` zeroed them, and `self` is borrowed for writing.
+        // SAFETY: `pin` returned at least this many bytes, which have a value, and `self` is borrowed for writing.
         unsafe { std::slice::from_raw_parts_mut(self.memory, bytes) }
     }
 }
@@ -101,7 +104,7 @@ impl Deref for Pinned {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `pin` returned this many bytes, `Gpu::pin` zeroed them, and they stay valid until the drop.
+        // SAFETY: `pin` returned this many bytes, which have a value and stay valid until the drop.
         unsafe { std::slice::from_raw_parts(self.memory, self.bytes) }
     }
 }

@@ -193,6 +193,6 @@ mod tests {
         let first = slot.get(5_000).as_ptr();
         slot.room(&gpu, 4_000).unwrap();
         assert_eq!((slot.get(5_000).as_ptr(), slot.get(5_000)), (first, &[7; 5_000][..]));
-        assert_eq!(slot.room(&gpu, 50_000).unwrap(), [0; 50_000]);
+        assert_eq!(slot.room(&gpu, 50_000).unwrap().len(), 50_000);
     }
 }

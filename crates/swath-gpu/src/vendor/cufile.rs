@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Found, Library, Loaded, Missing, Reason, Refusal, functions};
 use crate::backend::Cuda;
 use crate::error::{Error, Result};
+use crate::transfer_pool::TransferPool;
 
 mod descriptor;
 mod pool;
@@ -20,6 +21,9 @@ use pool::{Direction, Patience};
 use status::{ALREADY_OPEN, Code, SUCCESS, check, describe, failed};
 
 pub(crate) use pool::{Inside, PAGE};
+
+/// The threads of the device, and how they enter the context of its buffers.
+pub(crate) type Threads<'a> = (&'a TransferPool, &'a Inside);
 
 /// A `CUfileHandle_t`.
 type Handle = *mut c_void;
@@ -276,7 +280,7 @@ impl FileHandle {
         self.stalled.load(Ordering::Relaxed)
     }
 
-    /// Reads ranges of the file into a buffer. All reads are submitted before the first is waited for. `inside` enters the buffer's context.
+    /// Reads ranges of the file into a buffer. All reads are submitted before the first is waited for. `threads` enter the buffer's context.
     ///
     /// # Errors
     /// When a range could not be read completely; the content of the buffer is then undefined. Only after [`Error::Stalled`] may cuFile
@@ -285,9 +289,9 @@ impl FileHandle {
     /// # Safety
     /// The ranges of the buffer are device memory that lives until this returns, or forever after [`Error::Stalled`], and nothing else uses
     /// them.
-    pub(crate) unsafe fn read(&self, buffer: u64, transfers: &[Transfer], inside: &Inside) -> Result<()> {
+    pub(crate) unsafe fn read(&self, buffer: u64, transfers: &[Transfer], threads: Threads<'_>) -> Result<()> {
         // SAFETY: as the caller says.
-        unsafe { self.transfer(Direction::Read, buffer, transfers, inside) }
+        unsafe { self.transfer(Direction::Read, buffer, transfers, threads) }
     }
 
     /// Writes ranges of a buffer to the file, as [`read`](FileHandle::read) reads them.
@@ -297,9 +301,9 @@ impl FileHandle {
     ///
     /// # Safety
     /// As for [`read`](FileHandle::read), except that other code may read the ranges.
-    pub(crate) unsafe fn write(&self, buffer: u64, transfers: &[Transfer], inside: &Inside) -> Result<()> {
+    pub(crate) unsafe fn write(&self, buffer: u64, transfers: &[Transfer], threads: Threads<'_>) -> Result<()> {
         // SAFETY: as the caller says.
-        unsafe { self.transfer(Direction::Write, buffer, transfers, inside) }
+        unsafe { self.transfer(Direction::Write, buffer, transfers, threads) }
     }
 
     /// # Safety
@@ -309,12 +313,12 @@ impl FileHandle {
         direction: Direction,
         buffer: u64,
         transfers: &[Transfer],
-        inside: &Inside,
+        threads: Threads<'_>,
     ) -> Result<()> {
         let CuFile { functions, patience, .. } = self.cufile;
         // SAFETY: as the caller says; the handle is registered, and stays registered while a transfer may still be running.
         let submitted =
-            unsafe { pool::submit(*functions, (self.handle, direction), buffer, transfers, inside, *patience) };
+            unsafe { pool::submit(*functions, (self.handle, direction), buffer, transfers, threads, *patience) };
         let done = submitted.and_then(pool::Submitted::wait);
         if matches!(done, Err(Error::Stalled { .. })) {
             self.stalled.store(true, Ordering::Relaxed);

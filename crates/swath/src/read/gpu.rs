@@ -1,12 +1,13 @@
 //! The GPU executor of a [`ReadPlan`]: blocks are taken in rectangles that fit the device's memory, fetched into pinned memory or read by
 //! the device itself, decoded and placed there as one batch, and copied back as one.
 //!
-//! Two batches are in flight at a time, so that one is fetched while the device decodes the other. The steps of a batch are in
+//! Three batches are in flight at a time: one is fetched while the device decodes another and the pixels of the third come back. The steps of a batch are in
 //! `batches.rs` (its size), `submit.rs` (on its way in) and `finish.rs` (on its way out). `cpu_part.rs` reads what the device cannot, and
 //! `crate::fallback` decides when.
 
 mod batches;
 mod copy_out;
+mod cost;
 mod cpu_part;
 mod direct_file;
 mod finish;
@@ -26,18 +27,20 @@ use swath_gpu::{
 use swath_io::Span;
 
 use crate::error::{Error, Result};
+use crate::fallback::FallbackPolicy;
 use crate::fallback::read::{Alternatives, Decision, Setback, Step};
 use crate::fallback::stage;
 use crate::read::plan::{BlockCoord, BlockRect, BlockRequest, ReadPlan};
-use crate::read::request::{Cancel, Layout, Progress};
+use crate::read::request::{Cancel, Layout, Placement, Progress};
 use crate::report::{DeviceReport, ReadReport};
 
+use self::batches::Batches;
+pub use self::batches::MAX_DEFAULT_GPU_MEMORY;
+pub(crate) use self::batches::budget;
+use self::cost::Estimate;
 use self::cpu_part::Refusal;
 pub(crate) use self::direct_file::DirectFile;
 use self::direct_file::DirectReadError;
-
-/// Device memory that the batches of a read hold at most, unless the request sets another budget.
-pub const DEFAULT_GPU_MEMORY_BUDGET: u64 = 256 << 20;
 
 /// Executes a plan into host memory of the exact size.
 pub(crate) fn execute(plan: &ReadPlan<'_>, gpu: &Gpu, out: &mut [u8]) -> Result<ReadReport> {
@@ -125,6 +128,7 @@ impl<'a> Reading<'a> {
         let start = Instant::now();
         if self.plan.selection.samples > 0 {
             match self.job_or_builtin()? {
+                Ok(job) if self.is_faster_on_cpu(&job, &sink)? => self.report = self.execute_on_cpu(&mut sink)?,
                 Ok(job) => match self.read_batches(job, &mut sink) {
                     Err(Error::Device(error)) => match BatchFailure::try_from(error)? {
                         // The compiler of kernels is a part of the driver, and some drivers cannot compile ours.
@@ -141,6 +145,21 @@ impl<'a> Reading<'a> {
         self.report.gpu = Some(self.device);
         self.report.wall_time = start.elapsed();
         Ok(self.report)
+    }
+
+    /// Whether the cost model prefers the CPU, unless the caller wants the device. The report has the estimate.
+    fn is_faster_on_cpu(&mut self, job: &DecodeJob, sink: &Sink<'_>) -> Result<bool> {
+        let request = self.plan.request;
+        let forced =
+            request.fallback == FallbackPolicy::Strict || Placement::chosen(request.placement)? == Placement::Device;
+        // OpenCL on a CPU is used only if the caller names it. The libraries for pictures have no costs.
+        if forced || !self.gpu.info().is_gpu || job.is_fed_by_host() {
+            return Ok(false);
+        }
+        let stays = matches!(sink, Sink::Device(_));
+        let estimate = Estimate::of(self.plan, job, batches::compressed_bytes(self.plan), stays)?;
+        self.device.placement = estimate.map(|estimate| estimate.to_string()).unwrap_or_default();
+        Ok(estimate.is_some_and(|estimate| !estimate.prefers_device()))
     }
 
     /// Asks the fallback policy for the next step.
@@ -204,16 +223,16 @@ impl<'a> Reading<'a> {
     }
 
     fn read_batches(&mut self, job: DecodeJob, sink: &mut Sink<'_>) -> Result<()> {
-        // A budget above what the guard allows would only make batches that have to be split.
-        let budget = self.plan.request.gpu_memory_budget.unwrap_or(DEFAULT_GPU_MEMORY_BUDGET);
-        let budget = budget.min(self.gpu.memory()?.total / 10 * 9);
+        let budget = budget(self.plan.request.gpu_memory_budget, self.gpu)?;
         self.total = self.plan.count(&self.plan.all_blocks());
-        let waiting = batches::batches(self.plan, &job, budget / LANES as u64);
+        let stays = matches!(sink, Sink::Device(_));
+        let Batches { waiting, largest } = batches::batches(self.plan, &job, budget / LANES as u64, stays);
         let mut queue = Queue { waiting, in_flight: VecDeque::with_capacity(LANES), tried_alone: None };
         let bands = if self.plan.is_planar() { &[][..] } else { self.plan.bands() };
         self.open_file(&job)?;
         self.device.decoded_by = job.decoded_by();
         let mut decoding = self.gpu.decode(job, bands, budget)?;
+        decoding.expect(largest);
         loop {
             let Some(rect) = queue.waiting.pop_front() else {
                 if decoding.in_flight() == 0 {
@@ -222,13 +241,11 @@ impl<'a> Reading<'a> {
                 self.finish_oldest(&mut decoding, &mut queue, sink)?;
                 continue;
             };
-            if self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
-                return Err(Error::Cancelled);
-            }
             let Some(rect) = self.before_error(rect) else { continue };
             if !decoding.has_room() {
                 self.finish_oldest(&mut decoding, &mut queue, sink)?;
             }
+            self.check_cancelled()?;
             let failure = match self.submit(&rect, &mut decoding, sink) {
                 Ok(submitted) => {
                     queue.in_flight.extend(submitted);
@@ -329,6 +346,12 @@ impl<'a> Reading<'a> {
         self.device.note_fallback(stage::LIBRARY_DECODE, reason, 0);
         self.device.decoded_by = decoding.job().decoded_by();
         Ok(())
+    }
+
+    /// Returns an error if the caller has cancelled the read.
+    fn check_cancelled(&self) -> Result<()> {
+        let cancelled = self.plan.request.cancel.as_ref().is_some_and(Cancel::is_cancelled);
+        if cancelled { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     fn note_progress(&mut self, blocks: u64) {

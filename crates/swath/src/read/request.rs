@@ -8,6 +8,7 @@ use swath_gpu::{CodecBackend, Storage};
 use swath_tiff::Limits;
 
 use crate::device::Device;
+use crate::error::{Error, Result};
 use crate::fallback::FallbackPolicy;
 use crate::read::cache::BlockCache;
 
@@ -63,6 +64,33 @@ pub struct Progress {
 
 pub(crate) type ProgressFn<'a> = dyn Fn(Progress) + Send + Sync + 'a;
 
+/// Which processor decodes a read that names a GPU. With [`FallbackPolicy::Strict`] it is always the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Placement {
+    /// The one that a model of their costs prefers: a few blocks go to the CPU. The report has the estimate.
+    #[default]
+    Fastest,
+    /// The GPU.
+    Device,
+}
+
+impl Placement {
+    /// The placement of a request: its own, or that of the environment.
+    pub(crate) fn chosen(requested: Option<Placement>) -> Result<Placement> {
+        const VARIABLE: &str = "SWATH_PLACEMENT";
+        match (requested, std::env::var(VARIABLE).unwrap_or_default().trim()) {
+            (Some(placement), _) => Ok(placement),
+            (None, "" | "fastest") => Ok(Placement::Fastest),
+            (None, "device") => Ok(Placement::Device),
+            (None, other) => {
+                let expected = "one of fastest|device".into();
+                Err(Error::Setting { name: VARIABLE, value: other.to_owned(), expected })
+            }
+        }
+    }
+}
+
 /// What to read (window, bands, level) and how (layout, threads, limits, progress, cancellation).
 ///
 /// ```
@@ -86,6 +114,7 @@ pub struct ReadRequest<'a> {
     pub(crate) storage: Storage,
     pub(crate) gpu_memory_budget: Option<u64>,
     pub(crate) cache: Option<BlockCache>,
+    pub(crate) placement: Option<Placement>,
 }
 
 impl<'a> ReadRequest<'a> {
@@ -184,12 +213,20 @@ impl<'a> ReadRequest<'a> {
         self
     }
 
-    /// Sets the most device memory that the batches of a read may use together. The default is
-    /// [`DEFAULT_GPU_MEMORY_BUDGET`](crate::device::DEFAULT_GPU_MEMORY_BUDGET). A
+    /// Sets the most device memory that the batches of a read may use together. The default is a quarter of the
+    /// free memory, up to [`MAX_DEFAULT_GPU_MEMORY`](crate::device::MAX_DEFAULT_GPU_MEMORY). A
     /// [`DeviceRaster`](crate::device::DeviceRaster) that receives the pixels does not count.
     #[must_use]
     pub fn gpu_memory_budget(mut self, bytes: u64) -> Self {
         self.gpu_memory_budget = Some(bytes);
+        self
+    }
+
+    /// Sets whether a GPU decodes even if the CPU is estimated to be faster. The default is the environment variable
+    /// `SWATH_PLACEMENT`, or else [`Placement::Fastest`].
+    #[must_use]
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.placement = Some(placement);
         self
     }
 

@@ -6,6 +6,7 @@ use swath_io::SyncPolicy;
 use crate::device::Device;
 use crate::fallback::FallbackPolicy;
 use crate::read::request::{Cancel, ProgressFn};
+use crate::write::sidecars::SidecarsFn;
 
 /// The default size of the row buffers of a write, in bytes.
 pub const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
@@ -33,6 +34,7 @@ pub struct WriteConfig<'a> {
     pub(crate) gpu_memory_budget: Option<u64>,
     pub(crate) progress: Option<&'a ProgressFn<'a>>,
     pub(crate) cancel: Option<Cancel>,
+    pub(crate) sidecars: Option<&'a SidecarsFn<'a>>,
 }
 
 impl<'a> WriteConfig<'a> {
@@ -116,6 +118,14 @@ impl<'a> WriteConfig<'a> {
     #[must_use]
     pub fn progress(mut self, progress: &'a ProgressFn<'a>) -> Self {
         self.progress = Some(progress);
+        self
+    }
+
+    /// Sets a function that makes additional sidecar files. They appear together with the file, or not at all. A write to
+    /// something other than a file has no sidecars.
+    #[must_use]
+    pub fn sidecars(mut self, sidecars: &'a SidecarsFn<'a>) -> Self {
+        self.sidecars = Some(sidecars);
         self
     }
 

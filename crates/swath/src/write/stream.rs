@@ -99,11 +99,15 @@ pub(crate) fn stream(
     }
     let copied = source.stored(plan);
     let threads = config.threads.unwrap_or_else(default_threads).clamp(1, MAX_THREADS);
-    let buffer_bytes = config.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES);
-    let Budget { threads, strips } = Budget::fit(plan, source, threads, buffer_bytes, memory::is_available);
     let pixels = PixelsOn::of(source, &config.device);
     let mut fallbacks = Fallbacks::new(config.fallback);
     let executor = choose_executor(plan, config, copied.is_some(), pixels, &mut fallbacks)?;
+    let (buffer_bytes, on_device) = match &executor {
+        Executor::Cpu => (DEFAULT_BUFFER_BYTES, None),
+        Executor::Gpu(gpu, _) => (gpu::DEFAULT_BUFFER_BYTES, Some(gpu::strip_bytes(config, gpu)?)),
+    };
+    let rooms = (config.buffer_bytes.unwrap_or(buffer_bytes), strips::largest(source, on_device));
+    let Budget { threads, strips } = Budget::fit(plan, source, threads, rooms, memory::is_available);
     let device_report = config.device.gpu().map(DeviceReport::begin);
     let mut state = WriteState {
         plan,

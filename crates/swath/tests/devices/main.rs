@@ -2,8 +2,9 @@
 //! promised cost.
 //!
 //! Each test is a function that receives a device. It runs on OpenCL with PoCL, which is fast and real; on
-//! CUDA, with the simulator; and, if it tests kernels, under Oclgrind, which checks every access of every
-//! work item. Oclgrind takes a thousand times as long, so the inputs there are small.
+//! CUDA, with the simulator, which runs the kernels from their OpenCL source or executes the shipped PTX and
+//! checks every access; and, if it tests kernels, under Oclgrind, which checks every access of every work item.
+//! Oclgrind takes a thousand times as long, so the inputs there are small.
 
 mod admission;
 mod batches;
@@ -20,6 +21,7 @@ mod libraries;
 mod limits;
 mod pictures;
 mod pixels;
+mod placement;
 mod promises;
 mod resident;
 #[path = "../support/seeds.rs"]
@@ -112,6 +114,29 @@ mod pocl {
 mod cuda {
     kernels!(crate::subject::on_cuda);
     engine!(crate::subject::on_cuda);
+}
+
+/// CUDA with the simulator, which executes the PTX that Swath ships.
+mod ptx {
+    kernels!(crate::subject::on_ptx);
+    // The other tests of the engine have larger images, and no kernels that these do not run.
+    tests! { crate::subject::on_ptx:
+        batches::empty_window_single_block_and_sparse_blocks,
+        batches::reads_at_the_same_time_do_not_mix,
+        damage::blocks_outside_the_file_are_named_or_filled,
+        pixels::files_of_every_kind_are_the_cpus,
+        pixels::overviews_and_masks_are_the_cpus,
+        pixels::windows_that_cut_blocks_are_the_cpus,
+        writing::image_is_converted_without_its_pixels_passing_through_the_host,
+    }
+
+    mod in_reverse {
+        kernels!(crate::subject::on_ptx_in_reverse);
+    }
+
+    mod in_warps {
+        kernels!(crate::subject::on_ptx_in_warps);
+    }
 }
 
 /// CUDA with NVIDIA's libraries: the results must equal the CPU's.

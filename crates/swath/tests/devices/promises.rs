@@ -6,6 +6,8 @@
 //! compressed in one pool (`seed3`), a file is written strip by strip (`seed5`).
 
 mod back;
+mod fullness;
+mod overlap;
 mod pool;
 mod reads;
 mod strips;
@@ -39,6 +41,14 @@ macro_rules! promised {
 }
 
 promised! {
+    all_tiles_of_a_large_image_are_in_flight in fullness
+        with "SWATH_SIM_MULTIPROCESSORS" = "108" with "SWATH_SIM_MEMORY" = "80000000000";
+    batches_of_a_long_read_wait_once_and_allocate_once in fullness
+        with "SWATH_SIM_MULTIPROCESSORS" = "108" with "SWATH_SIM_MEMORY" = "80000000000";
+
+    transfers_of_batches_overlap_the_decoding_of_others in overlap;
+    upload_of_a_strip_overlaps_the_compression_of_the_one_before in overlap;
+
     seed1_blocks_come_back_by_one_gather_and_one_copy in back;
     seed1_guard_refuses_before_anything_is_allocated in back;
     seed1_guard_of_the_device_refuses_before_anything_is_allocated in back with "SWATH_SIM_MEMORY" = "400000";

@@ -324,7 +324,7 @@ pub(crate) fn peak_of_device_memory_is_a_band_and_not_the_image(subject: &Subjec
         .write_file(
             &path,
             &mut source,
-            &config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict).clone().overwrite(true),
+            &config(Device::Gpu(gpu.clone()), FallbackPolicy::Strict).overwrite(true).gpu_memory_budget(128_000_000),
         )
         .unwrap();
     let stats = report.gpu.unwrap().stats;

@@ -1,6 +1,6 @@
 //! The primary context of a device and the kernels in it.
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -54,6 +54,17 @@ impl Context {
     pub(super) fn function(&self, kernel: Kernel) -> CUfunction {
         // `new` found all of `Kernel::ALL`, which has every variant in its order.
         self.functions[kernel as usize]
+    }
+
+    /// The number of groups of a kernel that one multiprocessor holds: the limit is its registers, its shared memory or its slots.
+    pub(super) fn resident_groups(&self, kernel: Kernel) -> Result<u32> {
+        let mut groups = 0;
+        let current = self.enter()?;
+        // SAFETY: the function belongs to a module of this context, and a number is written where there is room for it.
+        let code =
+            unsafe { (current.driver.occupancy)(&mut groups, self.function(kernel), kernel.group() as c_int, 0) };
+        current.driver.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)?;
+        Ok(u32::try_from(groups).unwrap_or(1).max(1))
     }
 
     /// Lets the driver compile the kernels for its device. The driver caches the result.

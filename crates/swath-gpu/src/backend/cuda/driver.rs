@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUdevice_attribute_enum, CUdeviceptr, CUfunction, CUjit_option_enum, CUmodule,
+    self, CUcontext, CUdevice, CUdevice_attribute_enum, CUdeviceptr, CUevent, CUfunction, CUjit_option_enum, CUmodule,
     CUpointer_attribute_enum, CUstream,
 };
 
@@ -65,6 +65,7 @@ functions! {
     context_pop, "cuCtxPopCurrent_v2", (*mut CUcontext);
     module_load, "cuModuleLoadDataEx", (*mut CUmodule, *const c_void, c_uint, *mut CUjit_option_enum, *mut *mut c_void);
     module_function, "cuModuleGetFunction", (*mut CUfunction, CUmodule, *const c_char);
+    occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (*mut c_int, CUfunction, c_int, usize);
     module_unload, "cuModuleUnload", (CUmodule);
     memory_info, "cuMemGetInfo_v2", (*mut usize, *mut usize);
     memory_alloc, "cuMemAlloc_v2", (*mut CUdeviceptr, usize);
@@ -78,6 +79,10 @@ functions! {
     context_synchronize, "cuCtxSynchronize", ();
     stream_create, "cuStreamCreate", (*mut CUstream, c_uint);
     stream_synchronize, "cuStreamSynchronize", (CUstream);
+    event_create, "cuEventCreate", (*mut CUevent, c_uint);
+    event_record, "cuEventRecord", (CUevent, CUstream);
+    event_wait, "cuStreamWaitEvent", (CUstream, CUevent, c_uint);
+    event_destroy, "cuEventDestroy_v2", (CUevent);
     stream_destroy, "cuStreamDestroy_v2", (CUstream);
     launch, "cuLaunchKernel", (
         CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void

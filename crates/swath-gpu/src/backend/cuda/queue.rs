@@ -4,11 +4,11 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUdeviceptr, CUstream, CUstream_flags_enum};
+use cudarc::driver::sys::{CUdeviceptr, CUevent_flags_enum, CUstream, CUstream_flags_enum};
 
 use super::context::Context;
 use crate::backend::kernel::{Arg, Kernel};
-use crate::backend::{Handle, Queue};
+use crate::backend::{Handle, Mark, Queue};
 use crate::error::Result;
 
 /// A stream that waits for no other stream, not even for the legacy default stream, which other libraries of the process may use.
@@ -91,6 +91,35 @@ impl Queue for CudaQueue {
 
     fn in_cuda_stream(&mut self, call: &mut dyn FnMut(*mut c_void) -> Result<()>) -> Option<Result<()>> {
         Some(self.context.enter().and_then(|_current| call(self.stream.cast())))
+    }
+
+    fn mark(&mut self) -> Result<Mark> {
+        let mut event = ptr::null_mut();
+        let current = self.context.enter()?;
+        // SAFETY: the event is written where there is room for it.
+        let code =
+            unsafe { (current.driver.event_create)(&mut event, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING as u32) };
+        current.driver.check("cuEventCreate", code)?;
+        // SAFETY: the event was just created in the context of the stream.
+        let code = unsafe { (current.driver.event_record)(event, self.stream) };
+        let recorded = current.driver.check("cuEventRecord", code);
+        if recorded.is_err() {
+            // SAFETY: nothing waits for the event.
+            unsafe { (current.driver.event_destroy)(event) };
+        }
+        recorded.map(|()| Mark(event.expose_provenance() as u64))
+    }
+
+    fn wait_for_mark(&mut self, Mark(event): Mark) -> Result<()> {
+        let event = ptr::with_exposed_provenance_mut(event as usize);
+        let current = self.context.enter()?;
+        // SAFETY: the mark came from a queue of this device and is used once. The driver keeps the event until the work behind it is done.
+        let code = unsafe {
+            let code = (current.driver.event_wait)(self.stream, event, 0);
+            (current.driver.event_destroy)(event);
+            code
+        };
+        current.driver.check("cuStreamWaitEvent", code)
     }
 
     fn synchronize(&mut self) -> Result<()> {

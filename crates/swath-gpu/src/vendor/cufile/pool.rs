@@ -10,15 +10,12 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::status::{failed, name};
 use super::{Functions, Handle, Transfer};
 use crate::error::{Error, Result};
-
-/// Transfers that run at the same time: about as many as keep a disk busy.
-const THREADS: usize = 16;
+use crate::transfer_pool::{THREADS, TransferPool};
 
 /// The most bytes of one call, so that all threads share a large transfer. Larger calls gain nothing.
 const PIECE: u64 = 4 << 20;
@@ -110,7 +107,7 @@ pub(super) unsafe fn submit(
     (file, direction): (Handle, Direction),
     buffer: u64,
     transfers: &[Transfer],
-    inside: &Inside,
+    (pool, inside): (&TransferPool, &Inside),
     patience: Patience,
 ) -> Result<Submitted> {
     let pieces: Vec<Transfer> = transfers.iter().flat_map(split).collect();
@@ -123,8 +120,7 @@ pub(super) unsafe fn submit(
     for number in 0..most.min(work.pieces.len()) {
         work.state().threads += 1;
         let (shared, inside) = (Arc::clone(&work), Arc::clone(inside));
-        let begun = thread::Builder::new().name("swath-cufile".into()).spawn(move || shared.run(inside));
-        if let Err(error) = begun {
+        if let Err(error) = pool.run(move || shared.run(inside)) {
             work.state().threads -= 1;
             // The threads that started do all the work.
             if number == 0 {

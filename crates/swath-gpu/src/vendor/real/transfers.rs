@@ -23,6 +23,7 @@ use super::super::cufile::{self, CuFile, Mode, Transfer};
 use super::super::{Library, Loaded};
 use super::wheel;
 use crate::error::Error;
+use crate::transfer_pool::TransferPool;
 
 const TEST: &str = "vendor::real::transfers::cufile_moves_bytes_by_our_code";
 const CHILD: &str = "SWATH_REAL_CUFILE_TRANSFERS";
@@ -178,7 +179,7 @@ fn inside() -> cufile::Inside {
 fn read(file: &cufile::FileHandle, memory: &mut [u8], pieces: &[Transfer]) -> crate::Result<()> {
     memory.fill(0xA5);
     // SAFETY: the pieces lie in the memory, and nothing here goes on after an error that says that something is under way.
-    unsafe { file.read(memory.as_mut_ptr().expose_provenance() as u64, pieces, &inside()) }
+    unsafe { file.read(memory.as_mut_ptr().expose_provenance() as u64, pieces, (&TransferPool::default(), &inside())) }
 }
 
 /// Read pieces, and see that those bytes are there and no others.
@@ -212,7 +213,7 @@ fn transfers(library: &Path) {
     for (seed, pieces) in [(1, &pieces), (2, &pages)] {
         memory.copy_from_slice(&noise(FILE_BYTES, seed << 24));
         // SAFETY: the pieces lie in the memory.
-        unsafe { handle.write(address, pieces, &inside()) }.unwrap();
+        unsafe { handle.write(address, pieces, (&TransferPool::default(), &inside())) }.unwrap();
         for piece in pieces {
             let from = range(piece.buffer_offset, piece.len);
             stored[range(piece.file_offset, piece.len)].copy_from_slice(&memory[from]);
@@ -255,7 +256,7 @@ fn transfers(library: &Path) {
     let unnamed = library.register_file(&nameless, true).unwrap();
     assert_eq!(names(), before, "it still has none");
     // SAFETY: as above.
-    unsafe { unnamed.write(address, &large, &inside()) }.unwrap();
+    unsafe { unnamed.write(address, &large, (&TransferPool::default(), &inside())) }.unwrap();
     let mut written = vec![0; BAD_BYTE - 10];
     nameless.read_exact_at(&mut written, 3).unwrap();
     assert!(written == memory[5..][..BAD_BYTE - 10]);

@@ -10,10 +10,12 @@ use super::{Pending, Reading, Sink};
 use crate::error::Result;
 use crate::fallback::read::{Alternatives, Setback};
 use crate::fallback::stage;
+use crate::memory;
 use crate::read::cpu;
 use crate::read::plan::{BlockCoord, BlockRect};
 use crate::read::prefetched_source::PrefetchedSource;
 use crate::read::request::Layout;
+use crate::report::ReadReport;
 
 /// The reason why the CPU reads something.
 #[derive(Debug, Clone)]
@@ -39,7 +41,14 @@ impl Reading<'_> {
     /// Reads everything on the CPU, as one batch.
     pub(super) fn read_all_on_cpu(&mut self, reason: &str, sink: &mut Sink<'_>) -> Result<()> {
         self.permit(Setback::Unsupported, Alternatives::default(), stage::DECODING, reason)?;
-        self.report = match sink {
+        self.report = self.execute_on_cpu(sink)?;
+        self.device.note_fallback(stage::DECODING, reason, self.report.blocks);
+        Ok(())
+    }
+
+    /// Executes the plan on the CPU. Pixels for the device are uploaded.
+    pub(super) fn execute_on_cpu(&self, sink: &mut Sink<'_>) -> Result<ReadReport> {
+        Ok(match sink {
             Sink::Host { out, .. } => cpu::execute(self.plan, out)?,
             Sink::Device(raster) => {
                 let (rows, cols) = (self.plan.window().height(), self.plan.window().width());
@@ -48,7 +57,7 @@ impl Reading<'_> {
                 if !whole {
                     plan.layout = Layout::BandsLast;
                 }
-                let mut pixels = vec![0; plan.output_bytes()];
+                let mut pixels = memory::zeros(plan.output_bytes(), "the pixels of this read")?;
                 let report = cpu::execute(&plan, &mut pixels)?;
                 match whole {
                     true => raster.fill(&pixels)?,
@@ -56,9 +65,7 @@ impl Reading<'_> {
                 }
                 report
             }
-        };
-        self.device.note_fallback(stage::DECODING, reason, self.report.blocks);
-        Ok(())
+        })
     }
 
     /// Returns a source that holds the compressed bytes of some blocks of a batch, copied back from the
@@ -127,7 +134,7 @@ impl Reading<'_> {
         };
         let part = self.plan.part((rows.clone(), cols.clone()), rect.bands.clone(), layout)?;
         let part = source.map_or_else(|| part.clone(), |source| part.with_source(source));
-        let mut pixels = vec![0; part.output_bytes()];
+        let mut pixels = memory::zeros(part.output_bytes(), "the pixels of this read")?;
         let report = match cpu::execute(&part, &mut pixels) {
             Ok(report) => report,
             Err(error) => return self.note_error(rect, error),

@@ -45,6 +45,7 @@ impl Reading<'_> {
         queue: &mut Queue,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
+        self.check_cancelled()?;
         let begun = Instant::now();
         let (Some(mut pending), Some(finished)) = (queue.in_flight.pop_front(), decoding.finish()?) else {
             return Ok(());

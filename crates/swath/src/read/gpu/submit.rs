@@ -1,6 +1,7 @@
 //! The start of a batch: locates its blocks, fetches them and submits them to the device.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use swath_codec::{Extent, RowAccess};
@@ -13,6 +14,12 @@ use crate::error::{Error, Result};
 use crate::fallback::read::Setback;
 use crate::fallback::stage;
 use crate::read::plan::{BlockRect, BlockRequest};
+
+/// The size of a page of memory and of most disks.
+const PAGE: usize = 4096;
+
+/// The least compressed bytes of a batch whose reads lie in pages as they do in the file.
+const CONGRUENT_BYTES: u64 = 1 << 20;
 
 impl Reading<'_> {
     /// Fetches a batch and submits it to the device. Returns `None` if the CPU read the batch instead.
@@ -32,12 +39,10 @@ impl Reading<'_> {
             self.note_progress(blocks);
             return Ok(None);
         }
-        let (align, phase) = decoding.job().alignment();
-        let fetch =
-            Fetch::aligned(&spans, align, phase).map_err(|source| self.fetch_error(&requests, &spans, source))?;
+        let fetch = plan_fetch(&spans, decoding).map_err(|source| self.fetch_error(&requests, &spans, source))?;
         if self.file.is_none() {
             let payload = decoding.stage(requests.len(), fetch.bytes())?;
-            if let Err(source) = self.plan.source.fetch_into(&fetch, payload) {
+            if let Err(source) = self.fetch(&fetch, payload) {
                 // The CPU finds the block that fails, and fills it if the request allows that.
                 let reason = source.to_string();
                 self.read_refused_on_cpu(
@@ -81,6 +86,23 @@ impl Reading<'_> {
             spans,
             ranges: fetch.ranges().to_vec(),
         }))
+    }
+
+    /// Reads the compressed bytes of a batch into pinned memory. All reads are submitted before the first is waited for: to the threads of
+    /// the device, or by the source itself if it has latency.
+    fn fetch(&self, fetch: &Fetch, payload: &mut [u8]) -> std::io::Result<()> {
+        let source = Arc::clone(&self.plan.source);
+        if source.is_high_latency() {
+            return source.fetch_into(fetch, payload);
+        }
+        let (mut ranges, mut rest, mut at) = (Vec::with_capacity(fetch.reads().len()), payload, 0);
+        // The reads lie in the payload one after another.
+        for (span, range) in fetch.reads() {
+            let (out, after) = rest.split_at_mut(range.end - at);
+            ranges.push((span.offset, &mut out[range.start - at..]));
+            (rest, at) = (after, range.end);
+        }
+        self.gpu.read_ranges(Arc::new(move |offset, out: &mut [u8]| source.read_at(offset, out)), ranges)
     }
 
     /// Finds the blocks of a batch and their byte ranges.
@@ -171,6 +193,17 @@ impl Reading<'_> {
             cause: source,
         }
     }
+}
+
+/// Plans where the compressed bytes of a batch go in its memory.
+fn plan_fetch(spans: &[Span], decoding: &Decoding) -> std::io::Result<Fetch> {
+    let (align, phase) = decoding.job().alignment();
+    let bytes = spans.iter().fold(0_u64, |sum, span| sum.saturating_add(span.len));
+    // Decoders that require aligned blocks get each block alone, and a small batch is not worth the padding.
+    if align > 1 || bytes < CONGRUENT_BYTES {
+        return Fetch::aligned(spans, align, phase);
+    }
+    Fetch::congruent(spans, PAGE, decoding.payload_offset(spans.len()))
 }
 
 /// Converts a range of the file and its destination to a transfer.

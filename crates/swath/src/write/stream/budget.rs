@@ -20,17 +20,17 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Returns the largest budget within `threads` and `buffer_bytes` whose estimated memory the system has, or the
+    /// Returns the largest budget within `threads`, `buffer_bytes` and strips of `limit` bytes whose estimated memory the system has, or the
     /// smallest one: if that is still too large, the write fails with an error when an allocation fails.
     pub(super) fn fit(
         plan: &WritePlan,
         source: &dyn RowSource,
         mut threads: usize,
-        mut buffer_bytes: u64,
+        (mut buffer_bytes, limit): (u64, u64),
         is_available: impl Fn(u64) -> bool,
     ) -> Budget {
         loop {
-            let budget = Budget { threads, strips: strips::of(plan, source, buffer_bytes) };
+            let budget = Budget { threads, strips: strips::of(plan, source, buffer_bytes, limit) };
             let is_least = buffer_bytes <= LEAST_BUFFER_BYTES && threads == 1;
             if is_least || is_available(budget.estimate(plan)) {
                 return budget;
@@ -72,7 +72,7 @@ mod tests {
         let plan = WritePlan::new(shape, WriteOptions::new().cog()).unwrap();
         let source = RowFn::new(shape, 16, |_, _, _| Ok(()));
         let fit = |memory: u64| {
-            let budget = Budget::fit(&plan, &source, 8, 256 << 20, |bytes| bytes <= memory);
+            let budget = Budget::fit(&plan, &source, 8, (256 << 20, 16 << 20), |bytes| bytes <= memory);
             assert_eq!((budget.strips[0].start, budget.strips.last().unwrap().end), (0, 20_000));
             (budget.threads, budget.strips[0].end, budget.estimate(&plan))
         };

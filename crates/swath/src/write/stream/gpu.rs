@@ -23,6 +23,8 @@ use super::{Streamed, WriteState};
 use crate::error::{Error, Result};
 use crate::fallback::write::{NextPush, Unsupported, after_push_error};
 use crate::nodata::to_nan::nan_to_nodata;
+use crate::read;
+use crate::write::config::WriteConfig;
 use crate::write::plan::{PlannedLevel, WritePlan};
 use crate::write::rows::RowsView;
 use crate::write::schedule::{self, Schedule};
@@ -31,6 +33,17 @@ use crate::write::source::RowSource;
 /// Strips that are in use at the same time: one is filled, one is on the device, and the statistics of one
 /// are computed.
 const STRIPS_IN_USE: usize = 3;
+
+/// The row buffers of a write with a device, unless the caller sets their size: a strip is a quarter, which is hundreds of tiles.
+pub(super) const DEFAULT_BUFFER_BYTES: u64 = 512 << 20;
+
+/// The device memory of a write, in strips: rows of all levels, tiles, and the memory of an encoder, which is up to 2.3 times the tiles.
+const STRIPS_ON_DEVICE: u64 = 10;
+
+/// The largest strip whose encoding fits in the caller's budget, or in the share of the free memory that a write takes without one.
+pub(super) fn strip_bytes(config: &WriteConfig<'_>, gpu: &Gpu) -> Result<u64> {
+    Ok(read::gpu::budget(config.gpu_memory_budget, gpu)? / STRIPS_ON_DEVICE)
+}
 
 /// A strip of rows of the full resolution.
 struct Strip {
@@ -67,6 +80,14 @@ impl StripMemory {
             StripMemory::Image(raster) | StripMemory::ImageAndHost(raster, _) => InputRows::Image(raster),
         }
     }
+}
+
+/// A strip on its way to the device.
+enum InputStrip {
+    /// With its memory.
+    Here(Strip),
+    /// These rows, whose memory the encoder has while it uploads them.
+    Ahead(Range<u64>),
 }
 
 /// The tiles that the device made from a strip, and the strip.
@@ -171,7 +192,8 @@ pub(super) fn run(
     let memory = state.strip_memory(gpu, source, tallest, strips.len())?;
     std::thread::scope(|scope| {
         let (empty_to, empty) = channel::<StripMemory>();
-        let (full_to, full) = sync_channel::<Result<Strip>>(1);
+        // A strip that is ready is uploaded while the device works on the one before it. The memory limits their number.
+        let (full_to, full) = sync_channel::<Result<Strip>>(STRIPS_IN_USE);
         let (encoded_to, encoded) = sync_channel::<Result<EncodedStrip>>(1);
         let (spent_to, spent) = channel::<Pinned>();
         // The receiver exists, so this cannot fail.
@@ -378,16 +400,54 @@ struct Pusher<'a> {
 impl Pusher<'_> {
     /// Encodes each strip that it receives.
     fn run(&mut self, full: &Receiver<Result<Strip>>, encoded: &SyncSender<Result<EncodedStrip>>) {
-        for strip in full {
-            let made = strip.and_then(|strip| {
-                let mut tiles = Vec::new();
-                self.push(strip.memory.input(), strip.rows.clone(), &mut tiles)?;
-                Ok(EncodedStrip { tiles, strip })
-            });
+        let mut next = full.recv().ok().map(|strip| strip.map(InputStrip::Here));
+        let mut pushed = false;
+        while let Some(strip) = next.take() {
+            // The first push allocates what all of them need; what is left is for rows that are uploaded ahead.
+            let ready = if pushed { full.try_recv().ok() } else { None };
+            let made = strip.and_then(|strip| self.encode(strip, ready, &mut next));
+            pushed = true;
             let failed = made.is_err();
             if encoded.send(made).is_err() || failed {
                 return;
             }
+            if next.is_none() {
+                next = full.recv().ok().map(|strip| strip.map(InputStrip::Here));
+            }
+        }
+    }
+
+    /// Encodes a strip. The upload of the one after it, `ready`, begins before; it becomes `next`.
+    fn encode(
+        &mut self,
+        strip: InputStrip,
+        ready: Option<Result<Strip>>,
+        next: &mut Option<Result<InputStrip>>,
+    ) -> Result<EncodedStrip> {
+        let mut tiles = Vec::new();
+        *next = ready.map(|ready| ready.map(|ready| self.upload_ahead(ready)));
+        match strip {
+            InputStrip::Here(strip) => {
+                self.push(strip.memory.input(), strip.rows.clone(), &mut tiles)?;
+                Ok(EncodedStrip { tiles, strip })
+            }
+            InputStrip::Ahead(rows) => {
+                self.push(InputRows::Ahead { first: 0 }, rows.clone(), &mut tiles)?;
+                let memory = self.encoder.take_ahead().expect("the rows were uploaded ahead");
+                Ok(EncodedStrip { tiles, strip: Strip { rows, memory: StripMemory::Host(memory) } })
+            }
+        }
+    }
+
+    /// Begins to upload a strip, if it is in host memory.
+    fn upload_ahead(&mut self, strip: Strip) -> InputStrip {
+        match strip.memory {
+            StripMemory::Host(memory) => {
+                let bytes = (strip.rows.end - strip.rows.start) as usize * self.plan.row_bytes(0);
+                self.encoder.upload_ahead(memory, bytes);
+                InputStrip::Ahead(strip.rows)
+            }
+            memory => InputStrip::Here(Strip { memory, ..strip }),
         }
     }
 

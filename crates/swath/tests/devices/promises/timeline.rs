@@ -33,6 +33,11 @@ impl Timeline {
         self.lines(words).next().map(|(at, _)| at)
     }
 
+    /// The position of the call of this kind with this number, counted from 0.
+    pub(super) fn nth(&self, words: &str, n: usize) -> Option<usize> {
+        self.lines(words).nth(n).map(|(at, _)| at)
+    }
+
     /// The position of the last call of this kind.
     pub(super) fn last(&self, words: &str) -> Option<usize> {
         self.lines(words).last().map(|(at, _)| at)

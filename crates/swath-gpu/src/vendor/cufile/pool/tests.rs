@@ -103,8 +103,9 @@ fn moved_inside(fake: Fake, direction: Direction, transfers: &[Transfer], inside
     let file = Arc::as_ptr(&fake).cast_mut().cast::<c_void>();
     FAKES.lock().unwrap().insert(file.addr(), Arc::clone(&fake));
     let patience = Patience(Duration::from_millis(300));
+    let pool = TransferPool::default();
     // SAFETY: the functions above touch no buffer.
-    let submitted = unsafe { submit(FUNCTIONS, (file, direction), BUFFER, transfers, &inside, patience) };
+    let submitted = unsafe { submit(FUNCTIONS, (file, direction), BUFFER, transfers, (&pool, &inside), patience) };
     (submitted.and_then(Submitted::wait), fake)
 }
 
