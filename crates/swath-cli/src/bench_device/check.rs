@@ -164,7 +164,7 @@ pub(super) fn check(bench: &Bench, case: &Case, picture: &Picture) -> Result<Che
 #[cfg(test)]
 mod tests {
     use swath::Predictor;
-    use swath::device::Storage;
+    use swath::device::{CodecBackend, Storage};
 
     use super::*;
 
