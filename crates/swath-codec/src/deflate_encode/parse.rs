@@ -2,7 +2,7 @@
 //!
 //! Two hash tables hold the last position of each string of 8 and of 14 bytes. The second finds the longer matches
 //! that the first forgets: in the high bytes of a float raster, where almost all strings of 8 bytes occur often, the
-//! most recent one is rarely the longest. With the second table the stream of a DEM is 0.9 % smaller.
+//! most recent one is rarely the longest. With the second table the stream of a DEM was 0.8 % smaller.
 
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ const TABLE: usize = 1 << HASH_BITS;
 pub(super) const WINDOW: usize = 32 << 10;
 const MAX_LEN: usize = 258;
 /// Without a match, the step to the next tested position grows by one after this number of tests, up to a limit. A
-/// match after a long time is found if both copies have a tested position, so if it has some 256 bytes. Without
-/// growing steps, a DEM takes 1.5 times as long and its stream is 0.3 % smaller.
+/// match after a long time is found if both copies have a tested position, so if it has some 256 bytes. With
+/// twice the number of tests, a DEM takes 1.1 times as long and its stream is 0.2 % smaller.
 const TESTS_PER_STEP: usize = 32;
 const MAX_STEP: usize = 16;
 /// A match that is shorter is compared with the match at the next position.
@@ -108,8 +108,8 @@ pub(super) struct Sizes {
 }
 
 /// The low 32 bits of the last position of each hash. An entry may be of another string, or 4 GiB older: the caller
-/// compares the bytes. With 16 bits, more entries seem to be in the window, which makes the search for a DEM 1.25
-/// times as slow.
+/// compares the bytes. With 16 bits, more entries seem to be in the window, which makes encoding a DEM 1.2 times
+/// as slow.
 struct Table(Box<[u32; TABLE]>);
 
 impl Default for Table {
