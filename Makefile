@@ -5,6 +5,7 @@
 # make bench-quick  the same with smaller images and fewer rows, in 3 minutes
 # make bench-seeds  compare tiles moved one by one with one batch, on a simulated device
 # make fuzz         run the fuzzer for FUZZ_SECONDS
+# make faults       let every call of the system fail once, and write docs/faults.md (Linux)
 # make features     check the Cargo features one by one
 # make licences     write THIRD-PARTY-LICENSES.txt; run it after a change of Cargo.lock
 # make sbom         list the linked crates and C libraries in target/sbom.cdx.json
@@ -16,7 +17,7 @@ BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint features supply-chain licences sbom test rust-test ptx ptx-check corpus interop hostile wheel python python-lint python-test demo bench bench-quick bench-setup bench-seeds docs clean
+.PHONY: all setup opencl nvidia-wheels build lint features supply-chain licences sbom test rust-test ptx ptx-check corpus interop hostile faults wheel python python-lint python-test demo bench bench-quick bench-setup bench-seeds docs clean
 
 all: build
 
@@ -83,6 +84,10 @@ interop: build setup
 # Files, addresses and targets that try to do harm: each ends in an error or the right result, in bounded time and memory.
 hostile: build setup python
 	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) -m pytest tests/hostile -q
+
+# Every call of the system fails once: an error or the right file. `make hostile` tries a few calls of each kind.
+faults: build setup python
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) tests/hostile/faults/campaign.py
 
 # The Python package. maturin reuses what cargo has built.
 wheel: $(VENV)/.ready

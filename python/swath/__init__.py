@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._features import SUPPORTED_FEATURES
+from ._limits import get_limits, limits, set_limits
 from ._report import last_report
 from ._swath import DeviceArray, __version__, devices
 from .errors import (
@@ -102,12 +103,15 @@ __all__ = [
     "VRTUnsupportedError",
     "__version__",
     "devices",
+    "get_limits",
     "last_report",
+    "limits",
     "open_geotiff",
     "open_rasterio",
     "read_device",
     "read_info",
     "read_windows",
+    "set_limits",
     "to_geotiff",
 ]
 

@@ -132,11 +132,11 @@ class File:
     """An opened TIFF. Opening reads only headers. All threads may read at the same time."""
 
     @staticmethod
-    def open(path: str) -> File: ...
+    def open(path: str, limits: dict[str, int] | None = None) -> File: ...
     @staticmethod
-    def from_bytes(data: bytes) -> File: ...
+    def from_bytes(data: bytes, limits: dict[str, int] | None = None) -> File: ...
     @staticmethod
-    def from_ranges(ranges: Ranges) -> File: ...
+    def from_ranges(ranges: Ranges, limits: dict[str, int] | None = None) -> File: ...
     @property
     def width(self) -> int: ...
     @property
@@ -290,6 +290,10 @@ class WriteKeywords(RequiredWriteKeywords, total=False):
     rows_on_device: bool  # False
     mask: npt.NDArray[np.uint8] | bool | None
     progress: Callable[[int, int], object] | None
+    sidecars: Callable[
+        [Report],
+        tuple[tuple[list[str], list[tuple[int, int, int, int]] | None] | None, list[tuple[str, str]], bytes | None],
+    ]
 
 def write(
     target: str | Any,
@@ -312,6 +316,9 @@ def write(
     report lists that as a fallback, and with `strict` it is an error.
 
     `progress` receives the rows done and the total; an exception that it raises stops the write.
+
+    `sidecars` receives the report when all pixels are written, and returns what is stored beside the file: classes
+    and statistics in `.aux.xml`, and the style in `.qml`. They get their names together with the file.
     """
 
 def has_window(window: tuple[int, int, int, int], height: int, width: int) -> bool:
@@ -319,6 +326,12 @@ def has_window(window: tuple[int, int, int, int], height: int, width: int) -> bo
 
 def within_max_pixels(height: int, width: int, samples: int, max_pixels: int) -> bool:
     """Whether a read of this many samples of each pixel is within a limit."""
+
+def set_limits(limits: dict[str, int] | None) -> dict[str, int]:
+    """Replaces the limits that this process has set, and returns those that it had set before. None removes them."""
+
+def get_limits(limits: dict[str, int] | None = None) -> list[tuple[str, int]]:
+    """Returns all limits that are in force for a file that is opened with these limits."""
 
 def coalesce(spans: Sequence[tuple[int, int]], gap: int, max_bytes: int) -> list[tuple[int, int, list[int]]]:
     """Returns ranges (start, stop) that contain all (offset, length) spans, and the indices of the spans in each range.

@@ -9,7 +9,7 @@ from contextlib import suppress
 from xml.etree.ElementTree import Element, TreeBuilder, tostring
 from xml.parsers import expat
 
-from ._settings import number
+from ._settings import limit
 
 # Characters that XML 1.0 cannot represent, not even escaped.
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -26,7 +26,7 @@ def parse_xml(data: bytes) -> Element:
     parser = expat.ParserCreate()
     parser.buffer_text = True
     builder = TreeBuilder()
-    max_depth, max_nodes = number("MAX_XML_DEPTH", MAX_DEPTH), number("MAX_XML_NODES", MAX_NODES)
+    max_depth, max_nodes = limit("max_xml_depth", MAX_DEPTH), limit("max_xml_nodes", MAX_NODES)
     depth = nodes = 0
     too_many = f"the XML has more than {max_nodes} elements and attributes (SWATH_MAX_XML_NODES)"
     # The parser reads all attributes of an element before it reports the element. An element has one or two "<", an

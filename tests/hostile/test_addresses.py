@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 import tifffile
 
 import swath
 from swath.errors import SourceChangedError, UnsafeURLError
+from swath.remote.ranges import HEAD_BYTES
 
 Answer = Callable[[socket.socket, str], None]
 """Answers a request, whose head is the text."""
@@ -289,3 +291,21 @@ def test_validator_that_a_proxy_weakens_or_drops_is_no_change(local: None, image
         lazy = swath.open_geotiff(f"{address}/a.tif", chunks=128)
         later.set()
         assert lazy.compute().shape == (256, 512)
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed", "same"])
+def test_object_that_changes_between_requests_is_an_error(change: str, image: bytes) -> None:
+    """A store without requests of its own to compare: the object gets other bytes of the same size."""
+    store = fsspec.filesystem("memory")
+    assert len(image) > 2 * HEAD_BYTES, "the pixels are not in the first request"
+    store.pipe_file("/changing.tif", image)
+    lazy = swath.open_geotiff("memory://changing.tif", chunks=64)
+    if change == "removed":
+        store.rm("/changing.tif")
+    elif change == "replaced":
+        store.pipe_file("/changing.tif", image[:-1] + b"x")
+    if change == "same":
+        assert lazy.compute().shape == lazy.shape
+        return
+    with pytest.raises((swath.SourceChangedError, FileNotFoundError)):
+        lazy.compute()

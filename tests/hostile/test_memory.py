@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import imagecodecs
@@ -14,6 +16,8 @@ import numpy as np
 import pytest
 import tifffile
 from conftest import BINARY, Command, Result
+
+import swath
 
 SHORT, LONG = 3, 4
 ZSTD, DEFLATE, LERC, JPEG2000, WEBP, JPEG_XL = 50000, 8, 34887, 34712, 50001, 50002
@@ -205,3 +209,106 @@ def test_python_raises_a_memory_error(tmp_path: Path) -> None:
         [sys.executable, "-W", "ignore", "-c", PYTHON, str(path)], capture_output=True, text=True, timeout=60
     )
     assert done.stdout == "OutOfMemoryError\n", done.stderr
+
+
+def sparse(path: Path, side: int, tile: int, padding: int) -> None:
+    """Writes a file of tiles that are not stored, with this many bytes of padding."""
+    count = (-(-side // tile)) ** 2
+    tail = bytes(count * 8 + padding)
+    place = (LONG, count, 8)
+    entries = {256: (LONG, 1, side), 257: (LONG, 1, side), 258: (SHORT, 1, 8), 259: (SHORT, 1, DEFLATE)}
+    entries |= {262: (SHORT, 1, 1), 277: (SHORT, 1, 1), 322: (LONG, 1, tile), 323: (LONG, 1, tile)}
+    tiff(path, entries | {324: place, 325: place}, tail)
+
+
+def test_padding_does_not_make_a_tiny_file_worth_converting(command: Command, tmp_path: Path) -> None:
+    """16 x 10^9 pixels in 64 tiles that are not stored, and 244 KB that no tile uses."""
+    path = tmp_path / "padded.tif"
+    sparse(path, 126_464, 15_808, 244_000)
+    result = command.run("convert", path, tmp_path / "out.tif", seconds=10)
+    assert is_one_sentence(result) and "--limit max_pixels=" in result.stderr
+
+
+def test_honest_sparse_file_is_converted(command: Command, tmp_path: Path) -> None:
+    """More pixels than a read may have, in as many tiles as GDAL would write."""
+    path = tmp_path / "sparse.tif"
+    sparse(path, 32_768, 256, 0)
+    result = command.run("convert", path, tmp_path / "out.tif", "--compression", "keep", "--tile", 256, seconds=120)
+    assert result.code == 0, result.stderr
+
+
+def test_limits_of_python_have_the_same_names(source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = str(source)
+    assert set(swath.get_limits()) >= {"max_pixels", "max_block_memory", "max_xml_nodes"}
+    for limits in ({"max_pixels": 9}, {"max_ifd_entries": 2}):
+        with pytest.raises(ValueError, match=next(iter(limits))):
+            swath.open_geotiff(path, limits=limits)
+        with swath.limits(**limits), pytest.raises(ValueError, match=next(iter(limits))):
+            swath.open_geotiff(path)
+        with swath.limits(**limits):
+            assert swath.open_geotiff(path, limits={next(iter(limits)): 5000}).shape == (32, 32)
+        assert swath.open_geotiff(path).shape == (32, 32)
+    lazy = swath.open_geotiff(path, chunks=16, limits={"max_pixels": 9})
+    with pytest.raises(ValueError, match="max_pixels"):
+        pickle.loads(pickle.dumps(lazy)).compute()
+    mistakes = (({"max_pixel": 9}, ValueError), ({"max_pixels": 0}, ValueError), ({"max_pixels": "9"}, TypeError))
+    for wrong, error in mistakes:
+        with pytest.raises(error, match="max_pixels"):
+            swath.open_geotiff(path, limits=wrong)
+        with pytest.raises(error, match="max_pixels"):
+            swath.set_limits(wrong)
+    assert swath.set_limits(None) == {}
+    monkeypatch.setenv("SWATH_LIMITS", "max_ifd_entries=2, max_ifds=9")
+    with pytest.raises(ValueError, match="max_ifd_entries"):
+        swath.open_geotiff(str(_copy(source, tmp_path)))
+    monkeypatch.setenv("SWATH_LIMITS", "max_entries=2")
+    with pytest.raises(ValueError, match="'max_entries' is not a limit"):
+        swath.open_geotiff(str(_copy(source, tmp_path)))
+
+
+def _copy(source: Path, folder: Path) -> Path:
+    """A file whose header is not kept."""
+    path = folder / f"{len(list(folder.iterdir()))}.tif"
+    path.write_bytes(source.read_bytes())
+    return path
+
+
+def test_limits_variable_applies_to_the_command(command: Command, source: Path) -> None:
+    result = command.run("info", source, env={"SWATH_LIMITS": "max_ifds=9,max_ifd_entries=2"})
+    assert result.code == 1 and "max_ifd_entries" in result.stderr
+    command.succeed("info", source, "--limit", "max_ifd_entries=99", env={"SWATH_LIMITS": "max_ifd_entries=2"})
+    for wrong in ("max_entries=2", "max_ifds", "max_ifds=0"):
+        result = command.run("info", source, env={"SWATH_LIMITS": wrong})
+        assert result.code == 2 and "SWATH_LIMITS" in result.stderr
+
+
+def bomb(codec: str) -> tuple[int, bytes]:
+    """The number of a codec, and a stream that decodes to much more than a tile of 64 x 64 bytes."""
+    zeros, picture = bytes(256 << 20), np.zeros((8192, 8192), "uint8")
+    encode = {
+        "deflate": (DEFLATE, lambda: imagecodecs.zlib_encode(zeros)),
+        "zstd": (ZSTD, lambda: imagecodecs.zstd_encode(zeros)),
+        "lzma": (34925, lambda: imagecodecs.lzma_encode(zeros[: 64 << 20])),
+        "lzw": (5, lambda: imagecodecs.lzw_encode(zeros[: 64 << 20])),
+        "packbits": (32773, lambda: b"\x81\x00" * 1_000_000),
+        "lerc": (LERC, lambda: imagecodecs.lerc_encode(picture)),
+        "jpeg": (7, lambda: imagecodecs.jpeg_encode(picture)),
+        "jpeg2000": (JPEG2000, lambda: imagecodecs.jpeg2k_encode(picture)),
+        "webp": (WEBP, lambda: imagecodecs.webp_encode(np.zeros((8192, 8192, 3), "uint8"))),
+        "jpegxl": (JPEG_XL, lambda: imagecodecs.jpegxl_encode(picture, effort=1)),
+    }
+    number, made = encode[codec]
+    return number, made()
+
+
+@pytest.mark.parametrize(
+    "codec", ["deflate", "zstd", "lzma", "lzw", "packbits", "lerc", "jpeg", "jpeg2000", "webp", "jpegxl"]
+)
+def test_stream_that_decodes_to_more_than_its_tile_costs_little(tmp_path: Path, codec: str) -> None:
+    number, stream = bomb(codec)
+    path = tmp_path / "bomb.tif"
+    one_tile(path, 64, 8, 1, number, stream, samples=3 if codec == "webp" else 1)
+    started = time.monotonic()
+    result = limited(200, "read", path, tmp_path / "out.npy", seconds=20)
+    assert result.code == 0 or is_one_sentence(result), result.stderr
+    assert time.monotonic() - started < 10

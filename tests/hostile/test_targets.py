@@ -247,6 +247,54 @@ def test_concurrent_overwriters_leave_the_sidecar_of_the_remaining_file(tmp_path
         assert sorted(os.listdir(target.parent)) == ["out.tif", "out.tif.aux.xml"]
 
 
+def classed(number: int) -> Callable[[str], object]:
+    array = xarray.DataArray(np.full((32, 32), number, "uint8"), dims=("y", "x"))
+    array.attrs["category_names"] = [f"class {number}"]
+    return lambda path: swath.to_geotiff(array, path)
+
+
+def styled(number: int) -> Callable[[str], object]:
+    array = xarray.DataArray(np.full((32, 32), number, "float32"), dims=("y", "x"))
+    array[0, 1] = number + 10
+    return lambda path: swath.to_geotiff(array, path, color_ramp="viridis")
+
+
+@pytest.mark.parametrize("kind", [classed, styled])
+def test_concurrent_overwriters_in_python_do_not_mix_their_sidecars(
+    tmp_path: Path, kind: Callable[[int], Callable[[str], object]]
+) -> None:
+    target = tmp_path / "out.tif"
+    writes = [kind(number) for number in (1, 2)]
+    writes[0](str(target))
+    names = sorted(os.listdir(tmp_path))
+    for _ in range(40):
+        threads = [threading.Thread(target=write, args=(str(target),)) for write in writes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        number, text = value(target), Path(f"{target}.aux.xml").read_text()
+        if kind is classed:
+            assert f"class {number}<" in text
+        else:
+            assert f">{number}</MDI>" in text and f">{number + 10}</MDI>" in text
+            assert f'minimumValue="{number}"' in target.with_suffix(".qml").read_text()
+        assert sorted(os.listdir(tmp_path)) == names
+
+
+def test_failed_style_leaves_the_old_image_and_its_sidecars(tmp_path: Path) -> None:
+    target = tmp_path / "out.tif"
+    styled(1)(str(target))
+    style = target.with_suffix(".qml")
+    style.unlink()
+    # A folder cannot be replaced by a style file.
+    style.mkdir()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    with pytest.raises(OSError, match="out.tif"):
+        styled(2)(str(target))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
 def identity(path: Path) -> tuple[int, int, int]:
     """What tells a file from another file that has had the same name."""
     status = path.stat()

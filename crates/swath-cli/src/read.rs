@@ -161,7 +161,7 @@ pub(crate) fn write_file(
 ) -> Result<(), Failure> {
     let attempt = || {
         let new = NewFile::create(path)?;
-        let mut writer = BufWriter::with_capacity(1 << 20, new.file());
+        let mut writer = BufWriter::with_capacity(32 << 10, new.file());
         write(&mut writer)?;
         writer.flush()?;
         drop(writer);

@@ -55,7 +55,13 @@ fn bench(data: &str, block: &[u8]) {
         let mut encoder = zstd::Encoder::new(level).unwrap();
         let mut decoder = zstd::Decoder::new();
         let name = format!("ZSTD {level}");
-        row(data, &name, block, |src, out| encoder.encode(src, out), |src, dst| decoder.decode(src, dst).unwrap());
+        row(
+            data,
+            &name,
+            block,
+            |src, out| encoder.encode(src, out).unwrap(),
+            |src, dst| decoder.decode(src, dst).unwrap(),
+        );
     }
     row(data, "LZ4", block, lz4::encode, |src, dst| lz4::decode(src, dst).unwrap());
     row(data, "LZMA", block, lzma_encode, |src, dst| lzma::decode(src, dst).unwrap());

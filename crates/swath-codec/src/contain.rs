@@ -29,6 +29,11 @@ pub(crate) fn encoding<T>(codec: &'static str, work: impl FnOnce() -> Result<T>)
     contain(work).unwrap_or(Err(Error::EncoderPanicked { codec }))
 }
 
+/// Creates a context of a C library whose wrapper panics if the library cannot allocate its `bytes` bytes.
+pub(crate) fn allocating<T>(codec: &'static str, bytes: usize, work: impl FnOnce() -> T) -> Result<T> {
+    contain(work).ok_or_else(|| crate::memory::out_of_memory(codec, bytes))
+}
+
 /// Returns `None` if the work panics.
 #[cfg(not(fuzzing))]
 fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {

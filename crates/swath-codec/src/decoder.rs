@@ -477,7 +477,10 @@ impl Decoder {
                 if extent == Extent::Top { decoder.decode_top(src, dst, want)? } else { decoder.decode(src, dst)? }
             }
             Codec::Zstd => {
-                let decoder = scratch.zstd.get_or_insert_with(zstd::Decoder::new);
+                let decoder = match &mut scratch.zstd {
+                    Some(decoder) => decoder,
+                    empty => empty.insert(zstd::Decoder::try_new()?),
+                };
                 if extent == Extent::Top { decoder.decode_top(src, dst)? } else { decoder.decode(src, dst)? }
             }
             Codec::Lzma => lzma::decode(src, dst)?,

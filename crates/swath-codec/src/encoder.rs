@@ -27,6 +27,9 @@ pub struct EncodeScratch {
     rows: Vec<u8>,
 }
 
+/// The memory that libdeflate needs for the tables of most levels, for messages.
+const DEFLATE_BYTES: usize = 1 << 20;
+
 impl EncodeScratch {
     /// Creates the contexts that a codec needs.
     fn make(&mut self, compress: Compress) -> Result<()> {
@@ -35,11 +38,15 @@ impl EncodeScratch {
         }
         self.made_for = None;
         match compress {
-            Compress::Deflate { level } => self.deflate = Some(deflate::Encoder::new(level)?),
+            Compress::Deflate { level } => {
+                let new = || deflate::Encoder::new(level);
+                self.deflate = Some(contain::allocating(compress.name(), DEFLATE_BYTES, new)??);
+            }
             Compress::Zstd { level } => self.zstd = Some(zstd::Encoder::new(level)?),
             Compress::Lerc { wrapped, max_z_error, level } => {
                 let params = lerc::Params { version: lerc::VERSION, compression: wrapped };
-                self.lerc = Some(lerc::Encoder::new(&params, max_z_error, level)?);
+                let new = || lerc::Encoder::new(&params, max_z_error, level);
+                self.lerc = Some(contain::allocating(compress.name(), DEFLATE_BYTES, new)??);
             }
             _ => {}
         }
@@ -134,7 +141,7 @@ impl Encoder {
         match (self.compress, scratch) {
             (Compress::Lzw, _) => lzw::encode(block, out),
             (Compress::Deflate { .. }, EncodeScratch { deflate: Some(deflate), .. }) => deflate.encode(block, out),
-            (Compress::Zstd { .. }, EncodeScratch { zstd: Some(zstd), .. }) => zstd.encode(block, out),
+            (Compress::Zstd { .. }, EncodeScratch { zstd: Some(zstd), .. }) => zstd.encode(block, out)?,
             (Compress::PackBits, _) => packbits::encode(block, shape.row_bytes(), out),
             (Compress::Lz4, _) => lz4::encode(block, out),
             (Compress::Lzma { preset }, _) => lzma::encode(block, preset, out)?,

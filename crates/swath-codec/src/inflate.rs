@@ -7,7 +7,7 @@
 
 mod interleave;
 mod lane;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
@@ -72,6 +72,14 @@ impl Inflater {
     /// Creates a decoder.
     pub fn new() -> Self {
         Self { tables: Box::new(std::array::from_fn(|_| Tables::new())) }
+    }
+
+    /// Creates a decoder, or returns `None` if the system does not have the memory.
+    pub(crate) fn try_new() -> Option<Self> {
+        let mut tables = Vec::new();
+        tables.try_reserve_exact(LANES).ok()?;
+        tables.extend((0..LANES).map(|_| Tables::new()));
+        Some(Self { tables: tables.into_boxed_slice().try_into().ok()? })
     }
 
     /// Decodes `streams` independently: a damaged stream does not affect the others. Sets [`Stream::len`] of

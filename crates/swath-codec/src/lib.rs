@@ -11,6 +11,7 @@ mod compress;
 mod contain;
 mod decoder;
 pub mod deflate;
+pub mod deflate_encode;
 mod encoder;
 mod error;
 mod excluded;

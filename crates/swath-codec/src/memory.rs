@@ -31,7 +31,8 @@ pub(crate) fn reserve(codec: &'static str, out: &mut Vec<u8>, len: usize) -> Res
     out.try_reserve(len).map_err(|_| out_of_memory(codec, len))
 }
 
-fn out_of_memory(codec: &'static str, len: usize) -> Error {
+/// The error of a codec that could not get `len` bytes.
+pub(crate) fn out_of_memory(codec: &'static str, len: usize) -> Error {
     Error::OutOfMemory { codec, bytes: len as u64 }
 }
 

@@ -4,11 +4,24 @@ use std::fmt;
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 
 const NAME: &str = "ZSTD";
 /// The largest window that the streaming decoder may allocate, 2^27 bytes: the default limit of zstd.
 const WINDOW_LOG_MAX: u32 = 27;
+
+/// The memory that a context needs at least, for messages. zstd does not report how much it could not get.
+const CONTEXT_BYTES: usize = 128 << 10;
+/// The code with which zstd reports that it could not allocate memory (`ZSTD_error_memory_allocation`, a stable number).
+const NO_MEMORY: usize = 64_usize.wrapping_neg();
+
+/// Returns the error that zstd reports with a code.
+fn error(code: usize) -> Error {
+    match code {
+        NO_MEMORY => memory::out_of_memory(NAME, CONTEXT_BYTES),
+        code => Error::Corrupt { codec: NAME, what: zstd_safe::get_error_name(code) },
+    }
+}
 
 /// A reusable ZSTD decoder.
 pub struct Decoder {
@@ -29,8 +42,17 @@ impl fmt::Debug for Decoder {
 
 impl Decoder {
     /// Creates a decoder.
+    ///
+    /// # Panics
+    /// If the system does not have the memory.
     pub fn new() -> Self {
         Self { context: DCtx::create() }
+    }
+
+    /// Creates a decoder, or returns [`Error::OutOfMemory`].
+    pub(crate) fn try_new() -> Result<Self> {
+        let context = DCtx::try_create().ok_or(memory::out_of_memory(NAME, CONTEXT_BYTES))?;
+        Ok(Self { context })
     }
 
     /// Decodes the frames of `src` until they end or `dst` is full, and returns the number of decoded bytes in
@@ -49,15 +71,14 @@ impl Decoder {
     /// Decodes until `dst` is full, without first trying to decode the whole stream. Use it for a stream that
     /// contains more than `dst` has space for, that is truncated, or that is followed by other data.
     pub fn decode_top(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        let corrupt = |code| Error::Corrupt { codec: NAME, what: zstd_safe::get_error_name(code) };
-        self.context.reset(ResetDirective::SessionAndParameters).map_err(corrupt)?;
-        self.context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(corrupt)?;
+        self.context.reset(ResetDirective::SessionAndParameters).map_err(error)?;
+        self.context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(error)?;
         let want = dst.len();
         let mut input = InBuffer::around(src);
         let mut output = OutBuffer::around(dst);
         loop {
             let before = (input.pos(), output.pos());
-            self.context.decompress_stream(&mut output, &mut input).map_err(corrupt)?;
+            self.context.decompress_stream(&mut output, &mut input).map_err(error)?;
             // Without progress in either direction, the stream is truncated, or `dst` has no space for the
             // rest.
             if output.pos() == want || (input.pos(), output.pos()) == before {
@@ -96,25 +117,33 @@ impl Encoder {
         if !(1..=22).contains(&level) {
             return Err(Error::Unsuited { codec: NAME, what: "a compression level outside 1 to 22" });
         }
+        let context = || CCtx::try_create().ok_or(memory::out_of_memory(NAME, CONTEXT_BYTES));
         let small_hash = LEVELS_WITH_LARGER_HASH.contains(&level).then(|| {
-            let mut context = CCtx::create();
-            let set = [CParameter::CompressionLevel(level), CParameter::HashLog(HASH_LOG)];
-            set.into_iter().try_for_each(|parameter| context.set_parameter(parameter).map(drop)).ok().map(|()| context)
+            let mut context = context()?;
+            for parameter in [CParameter::CompressionLevel(level), CParameter::HashLog(HASH_LOG)] {
+                context.set_parameter(parameter).map_err(error)?;
+            }
+            Ok(context)
         });
-        Ok(Self { context: CCtx::create(), small_hash: small_hash.flatten(), level })
+        Ok(Self { context: context()?, small_hash: small_hash.transpose()?, level })
     }
 
     /// Appends one frame to `out` that contains `src` and its size.
-    pub fn encode(&mut self, src: &[u8], out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] if zstd cannot get its working memory. `out` is then as it was.
+    pub fn encode(&mut self, src: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
-        out.resize(start + zstd_safe::compress_bound(src.len()), 0);
+        let bound = zstd_safe::compress_bound(src.len());
+        memory::reserve(NAME, out, bound)?;
+        out.resize(start + bound, 0);
         let made = match &mut self.small_hash {
             Some(context) if src.len() > LARGE_BLOCK => context.compress2(&mut out[start..], src),
             _ => self.context.compress(&mut out[start..], src, self.level),
         };
-        // This cannot fail: the bound is large enough for any content.
-        let len = made.unwrap_or_default();
-        out.truncate(start + len);
+        // The bound is large enough for any content, but zstd allocates its tables when it compresses.
+        out.truncate(start + made.as_ref().map_or(0, |len| *len));
+        made.map(drop).map_err(error)
     }
 }
 
@@ -125,7 +154,7 @@ mod tests {
 
     fn encoded(src: &[u8], level: i32) -> Vec<u8> {
         let mut out = Vec::new();
-        Encoder::new(level).unwrap().encode(src, &mut out);
+        Encoder::new(level).unwrap().encode(src, &mut out).unwrap();
         out
     }
 
@@ -146,7 +175,7 @@ mod tests {
         let mut encoder = Encoder::new(9).unwrap();
         for plain in [ramp(LARGE_BLOCK + 1), ramp(5000), noise(LARGE_BLOCK * 3, 16), classes(LARGE_BLOCK + 7)] {
             let mut stream = Vec::new();
-            encoder.encode(&plain, &mut stream);
+            encoder.encode(&plain, &mut stream).unwrap();
             assert!(stream == encoded(&plain, 9));
             let mut dst = vec![0; plain.len()];
             assert_eq!(Decoder::new().decode(&stream, &mut dst), Ok(plain.len()));

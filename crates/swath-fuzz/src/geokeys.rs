@@ -20,8 +20,11 @@ pub fn run(data: &[u8]) {
     }
     if let Some(crs) = Crs::from_keys(&keys) {
         let _ = (crs.epsg(), GeoKeys::from_crs(&crs, RasterType::Area));
-        // The text states the numbers of the keys. They may make no ellipsoid, and then the text is refused.
-        let _ = crs.to_wkt().map(|wkt| Crs::from_wkt(&wkt).is_ok());
+        if let Some(wkt) = crs.to_wkt()
+            && let Err(error) = Crs::from_wkt(&wkt)
+        {
+            panic!("{error}: {wkt}");
+        }
     }
     place(&doubles);
     if let Ok(rpc) = Rpc::from_tag(&doubles) {

@@ -1,10 +1,11 @@
 //! Encodes a block of any samples and decodes it again.
 
-use swath_codec::lerc;
+use swath_codec::deflate_encode::LongMatchEncoder;
 use swath_codec::{
     Codec, CodecInfo, CodecOptions, Compress, Decoder, EncodeScratch, Encoder, Extent, Predictor, SampleFormat,
     Scratch, jpeg, jpeg2000,
 };
+use swath_codec::{deflate, lerc};
 
 use crate::block::{Block, PREFIX};
 
@@ -24,6 +25,9 @@ pub fn run(data: &[u8]) {
     let original: Vec<u8> = samples.iter().copied().cycle().take(shape.len()).collect();
     // A write plan allows a predictor only with these codecs, so the encoders of others ignore it.
     let predictor = if compress.takes_predictor() { block.predictor } else { Predictor::None };
+    if matches!(compress, Compress::Deflate { .. }) {
+        long_matches(&original);
+    }
     let encoder = Encoder { compress, predictor };
     let mut scratch = EncodeScratch::default();
     let mut stored = vec![7];
@@ -47,6 +51,15 @@ pub fn run(data: &[u8]) {
     if is_exact(compress, shape.format) {
         assert!(decoded == original, "{compress:?} {shape:?}: the samples changed");
     }
+}
+
+/// Encodes samples with the encoder that Deflate only chooses for larger blocks.
+fn long_matches(samples: &[u8]) {
+    let mut stream = Vec::new();
+    LongMatchEncoder::new().encode(samples, &mut stream);
+    let mut out = vec![0; samples.len()];
+    assert_eq!(deflate::Decoder::new().decode(&stream, &mut out), Ok(samples.len()));
+    assert!(out == samples, "the encoder for long matches changed the samples");
 }
 
 /// Returns a codec with settings. Levels are low, because high ones are slow and differ only in how hard they

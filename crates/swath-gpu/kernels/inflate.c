@@ -1,38 +1,52 @@
 // Inflate: Deflate (RFC 1951) in zlib framing (RFC 1950), one group of 32 per block.
 //
-// A Deflate stream has only one start, so item 0 alone reads symbols. The group does everything else, in
-// rounds:
+// A Deflate stream has only one start, but the group can still decode it with all its items, because Huffman
+// codes synchronise: a decoder that starts at a wrong bit reads wrong symbols for a while, then happens to
+// end a symbol where a symbol of the stream ends, and from there on reads the right ones. In images that
+// takes 4 to 20 symbols. A round therefore goes like this (`inflate_spread`):
 //
-//   1. Item 0 decodes up to ROUND bytes. It puts literals into `ring` (LOCAL, the last bytes of the output) and matches into a
-//      queue. It reads from `input`, a piece of the stream that the group has copied to LOCAL memory, so that the serial
-//      part never waits for global memory.
-//   2. The group copies the queued matches. Byte i of a match is byte i % distance of its source, so every byte can be copied
-//      without waiting for the previous one. Item 0 groups matches in batches: no source in a batch overlaps a
-//      destination in that batch, and there is a SYNC between batches. A run that continues with the same distance is
-//      one match; otherwise the matches of a constant tile would be a chain of batches.
-//   3. The group writes the round from the ring to the output, coalesced, adds it up for the Adler-32, and fetches input.
+//   1. The next 32 x SEGMENT bits of the stream are in LOCAL memory. Item i guesses that a symbol starts at
+//      the first bit of segment i, and decodes from there to the first symbol that starts in the next
+//      segment. It writes nothing; it only counts. Item 0 does not guess.
+//   2. Each item compares its first bit with the bit where the item before it stopped. Where they differ, the
+//      item decodes its segment again from the other's bit. This is repeated until enough segments are right:
+//      all those before the first difference.
+//   3. The counts give the position of each segment in the output. Each item decodes its segment once more.
+//      It puts literals into `ring` (LOCAL, the bytes that are not written yet) and matches into a queue.
+//   4. The group copies the queued matches. Byte i of a match is byte i % distance of its source, so every
+//      byte can be copied without waiting for the previous one. Matches are copied in runs: no match of a run
+//      reads what another one of the run writes.
+//   5. The group writes whole words from the ring to the output, adds them up for the Adler-32, and fetches
+//      input.
 //
-// The ring holds two rounds: while item 0 writes round n+1, the other items may still be writing round n.
-// Sources that are older than the ring are read from the output, where an earlier round has written them before
-// a SYNC.
+// Everything that is not a plain symbol inside the block stays outside of this: the segment with the end of a
+// Deflate block, an invalid code, the last bits of the stream, and a segment whose output is larger than the
+// ring. Item 0 decodes these alone (`inflate_step`), symbol by symbol, and it alone finds errors. So damage
+// has the same status wherever it is.
 //
-// The group builds the tables too. Item 16 t + l counts and sorts the codes of length l of table t (0 literals
-// and lengths, 1 distances), so no atomics are needed. Then all items fill the direct tables, each an equal
-// range of the code space. Codes longer than a direct table are found by comparison with the first code after
-// each length.
+// Sources that are no longer in the ring are read from the output, where an earlier round has written them
+// before a SYNC.
 //
-// Every SYNC is reached by all items: item 0 sets the task of the group in `InflateShared.task`, and all items
-// read it between two SYNCs. The LOCAL memory is 8 KB. It is small because the serial part is a chain of
+// The group builds the tables too. Item 16 t + l counts and sorts the codes of length l of table t (0
+// literals and lengths, 1 distances), so no atomics are needed. Then all items fill the direct tables, each
+// an equal range of the code space. Codes longer than a direct table are found by comparison with the first
+// code after each length.
+//
+// Every SYNC is reached by all items: item 0 sets the task of the group in `InflateShared.task`, and all
+// items read it between two SYNCs. The LOCAL memory is 8.5 KB. It is small because decoding is a chain of
 // latencies: many groups on a core keep a device busy, not much memory for one group.
 //
-// The kernel ends for every input: a round either decodes a symbol, at least one bit, or ends a Deflate block.
-// A stream may have BLOCKS(dst_len) of them; the CPU decodes a stream with more, because a stream of empty
-// blocks would otherwise keep a group busy for seconds.
+// The kernel ends for every input: a round either decodes a symbol, at least one bit, or ends a Deflate
+// block, or is followed by one that does. A stream may have BLOCKS(dst_len) of them; the CPU decodes a stream
+// with more, because a stream of empty blocks would otherwise keep a group busy for seconds.
 
-#define INFLATE_ROUND 1024u                      // decoded bytes per round, at most
-#define INFLATE_RING (2u * INFLATE_ROUND)
-#define INFLATE_QUEUE 128u                       // matches per round
-#define INFLATE_INPUT 256u                       // words of input in LOCAL memory
+#define INFLATE_RING 2048u                       // bytes: the round, and up to 3 bytes that did not fill a word
+#define INFLATE_ROUND (INFLATE_RING - 8u)        // decoded bytes per round, at most
+#define INFLATE_QUEUE 256u                       // matches per round
+#define INFLATE_SEGMENT 256u                     // bits
+#define INFLATE_BEHIND 96u                       // bits that an item may look at after the end of its segment
+#define INFLATE_ENOUGH 24u                       // of 32 segments: so many right ones are not made more
+#define INFLATE_INPUT 260u                       // words of input in LOCAL memory: 31 bits, 32 segments, BEHIND
 #define INFLATE_LIT_BITS 10u
 #define INFLATE_DIST_BITS 8u
 #define INFLATE_LIT 288u                         // start of the lengths of the distance codes
@@ -49,6 +63,7 @@
 #define INFLATE_BUILD_CODES 16u  // build the table of the code length code, in the place of the distances
 #define INFLATE_DONE 32u
 #define INFLATE_CHECK 64u     // the stream has a checksum to compare with
+#define INFLATE_SPREAD 128u   // all items decode the next round
 
 // The next step of item 0.
 #define INFLATE_HEADER 0u     // a block header
@@ -57,22 +72,30 @@
 #define INFLATE_END 3u        // the last block has ended
 #define INFLATE_MORE 4u       // the block is full and the stream continues
 
+// What an item found in its segment, if not only plain symbols.
+#define INFLATE_MOVED 1u      // it began at a wrong bit
+#define INFLATE_ODD 2u        // item 0 must decode it alone
+
 typedef struct {
   u32 input[INFLATE_INPUT];
-  u32 lens[80];                        // code lengths as bytes: 288 of literals and lengths, 32 of distances
   u32 limit[32];                       // first code after those of each length, in 15 bits; 16 entries per table
   u32 base[32];                        // index in `sorted` of a code of each length, minus the code
-  u32 count[32];
-  u32 queue[INFLATE_QUEUE];            // start in the round | length << 16
+  // Matches: start in the round | length << 16. Between rounds of symbols, code lengths as bytes (288 of
+  // literals and lengths, 32 of distances), and after them the number of codes of each length.
+  u32 queue[INFLATE_QUEUE];
   u16 queue_dist[INFLATE_QUEUE];
   u16 sorted[INFLATE_LIT + 32u];       // symbols in the order of their codes
   u16 lit[1u << INFLATE_LIT_BITS];     // symbol << 4 | code length, 0 where the code is longer or there is none
   u16 dist[1u << INFLATE_DIST_BITS];
-  u8 ring[INFLATE_RING];
-  u8 batch_end[INFLATE_QUEUE];
-  u32 batches;
+  u32 ring[INFLATE_RING / 4u];
+  u32 end[32];                         // the bit where each item stopped
+  u32 made[32];                        // what it decoded: bytes | matches << 18
+  u32 flags[8];                        // a byte for each item
+  u32 queued;
   u32 task;
   u32 pos;                             // end of this round's symbols
+  u32 bit;                             // of a round of all items: first bit,
+  u32 lanes;                           // and number of segments
   u32 stored_from;
   u32 stored_len;
   u32 input_from;
@@ -81,16 +104,19 @@ typedef struct {
   u32 adler;
 } InflateShared;
 
-// The state of item 0 between rounds.
+// The state of item 0. Between rounds `bit` is the next bit of the stream, counted from byte `at`. In a step,
+// the bits are in a buffer.
 typedef struct {
   u64 bits;       // the next bits of the stream, lowest first
   u32 held;       // the number of these bits
   u32 spare;      // the number of them after the end of the stream
-  u32 at;         // the byte of the stream that is the first of `input`
-  u32 next;       // the next word of `input`
-  u32 words;      // the number of whole words of the stream in `input`,
-  u32 odd;        // the number of bytes after them,
-  u32 last;       // and whether the stream ends there
+  u32 next;       // next word of the input
+  u32 words;      // whole words of it
+  u32 odd;        // bytes of the stream in the word after them
+  u32 last;       // the stream ends in the input
+  u32 at;         // byte of the stream that the input starts with
+  u32 bit;
+  u32 alone;      // the next round is item 0's
   u32 src_len;
   u32 pos;        // bytes decoded
   u32 dst_len;
@@ -134,10 +160,21 @@ FN void inflate_refill(LOCAL_PTR const InflateShared *s, InflateReader *r) {
 FN void inflate_move(InflateReader *r, u32 at) {
   u32 left = r->src_len - at;
   r->at = at;
+  r->bit = 0u;
   r->next = 0u;
   r->last = left <= 4u * INFLATE_INPUT;
   r->words = r->last ? left / 4u : INFLATE_INPUT;
   r->odd = r->last ? left & 3u : 0u;
+}
+
+// Fills the buffer from bit `bit`.
+FN void inflate_seek(LOCAL_PTR const InflateShared *s, InflateReader *r) {
+  r->bits = 0u;
+  r->held = r->spare = 0u;
+  r->next = r->bit >> 5;
+  inflate_refill(s, r);
+  r->bits >>= r->bit & 31u;
+  r->held -= r->bit & 31u;
 }
 
 FN u32 inflate_take(InflateReader *r, u32 count) {
@@ -187,15 +224,15 @@ FN u32 inflate_distance(LOCAL_PTR const InflateShared *s, InflateReader *r) {
   return e == 0u || symbol > 29u ? 0u : dist;
 }
 
-// Decodes one round of symbols. The group receives nothing unless all symbols are valid.
+// Decodes one round of symbols by item 0. The group receives nothing unless all symbols are valid.
 FN u32 inflate_symbols(LOCAL_PTR InflateShared *s, InflateReader *r) {
+  LOCAL_PTR u8 *ring = (LOCAL_PTR u8 *)s->ring;
   u32 start = r->pos, pos = start;
   u32 stop = start + inflate_min(r->dst_len - start, INFLATE_ROUND - INFLATE_LONGEST);
   // A symbol takes up to two words. If there is more input outside LOCAL memory, the last words are decoded
   // after it is fetched.
   u32 words = r->last ? 0xffffffffu : INFLATE_INPUT - 1u;
-  u32 queued = 0u, batches = 0u, batch = 0u;          // matches, closed batches, first match of the open batch
-  u32 open_from = start, open_to = start;             // the range of the destinations of the open batch
+  u32 queued = 0u;
   u32 last_start = 0u, last_len = 0u, last_dist = 0u; // the last match queued
   while (pos < stop && queued < INFLATE_QUEUE && r->next < words) {
     inflate_refill(s, r);
@@ -204,7 +241,7 @@ FN u32 inflate_symbols(LOCAL_PTR InflateShared *s, InflateReader *r) {
     if (e == 0u) return STATUS_CORRUPT;
     if (symbol < 256u) {
       if (inflate_overrun(r)) return STATUS_TRUNCATED;
-      s->ring[pos & (INFLATE_RING - 1u)] = (u8)symbol;
+      ring[pos & (INFLATE_RING - 1u)] = (u8)symbol;
       pos += 1u;
       continue;
     }
@@ -222,17 +259,12 @@ FN u32 inflate_symbols(LOCAL_PTR InflateShared *s, InflateReader *r) {
       len = r->dst_len - pos;
       r->state = INFLATE_MORE;
     }
+    // A match that continues the last one with the same distance makes it longer; otherwise the matches of a
+    // constant tile would be a chain of runs.
     if (dist == last_dist && pos == last_start + last_len && dist <= last_len) {
       last_len += len;
       s->queue[queued - 1u] = (last_start - start) | last_len << 16;
     } else {
-      u32 source = pos - dist, source_end = inflate_min(pos, source + len);
-      if (queued > batch && source < open_to && source_end > open_from) {
-        s->batch_end[batches] = (u8)queued;
-        batches += 1u;
-        batch = queued;
-      }
-      if (queued == batch) open_from = pos;
       s->queue[queued] = (pos - start) | len << 16;
       s->queue_dist[queued] = (u16)dist;
       queued += 1u;
@@ -241,14 +273,9 @@ FN u32 inflate_symbols(LOCAL_PTR InflateShared *s, InflateReader *r) {
       last_dist = dist;
     }
     pos += len;
-    open_to = pos;
     if (r->state == INFLATE_MORE) break;
   }
-  if (queued > batch) {
-    s->batch_end[batches] = (u8)queued;
-    batches += 1u;
-  }
-  s->batches = batches;
+  s->queued = queued;
   s->pos = pos;
   r->pos = pos;
   return STATUS_OK;
@@ -288,7 +315,7 @@ FN u32 inflate_header(LOCAL_PTR InflateShared *s, InflateReader *r) {
     r->dists = 1u + inflate_take(r, 5u);
     u32 codes = 4u + inflate_take(r, 4u);
     if (r->lits > 286u || r->dists > 30u) return STATUS_CORRUPT;
-    LOCAL_PTR u8 *lens = (LOCAL_PTR u8 *)s->lens + INFLATE_LIT;
+    LOCAL_PTR u8 *lens = (LOCAL_PTR u8 *)s->queue + INFLATE_LIT;
     for (u32 i = 0u; i < 19u; i++) {
       inflate_refill(s, r);
       lens[inflate_order[i]] = (u8)(i < codes ? inflate_take(r, 3u) : 0u);
@@ -309,7 +336,6 @@ FN u32 inflate_header(LOCAL_PTR InflateShared *s, InflateReader *r) {
     s->stored_len = copy;
     inflate_move(r, from + copy);
     r->held = r->spare = 0u;
-    r->bits = 0u;
     r->pos += copy;
     if (len > copy) r->state = INFLATE_MORE;
     else if (r->final) r->state = INFLATE_END;
@@ -318,7 +344,7 @@ FN u32 inflate_header(LOCAL_PTR InflateShared *s, InflateReader *r) {
 }
 
 FN u32 inflate_lengths(LOCAL_PTR InflateShared *s, InflateReader *r) {
-  LOCAL_PTR u8 *lens = (LOCAL_PTR u8 *)s->lens;
+  LOCAL_PTR u8 *lens = (LOCAL_PTR u8 *)s->queue;
   u32 total = r->lits + r->dists, i = 0u, previous = 0u;
   if (s->bad & 2u) return STATUS_CORRUPT;
   while (i < total) {
@@ -348,12 +374,33 @@ FN u32 inflate_lengths(LOCAL_PTR InflateShared *s, InflateReader *r) {
   return STATUS_OK;
 }
 
+// Plans the next round: how many segments all items can decode, and whether input must be fetched for it. A
+// dynamic header takes up to 144 words, which are available if at most 64 are used.
+FN void inflate_plan(LOCAL_PTR InflateShared *s, InflateReader *r) {
+  u32 spread = r->state == INFLATE_SYMBOLS && r->pos < r->dst_len && !r->alone && (s->task & INFLATE_DONE) == 0u;
+  if (!r->last && r->bit >> 5 > (spread ? 0u : 64u)) {
+    u32 bit = r->bit & 31u;
+    inflate_move(r, r->at + 4u * (r->bit >> 5));
+    r->bit = bit;
+    s->task |= INFLATE_STAGE;
+  }
+  u32 bits = 32u * r->words;
+  if (spread && bits >= r->bit + INFLATE_BEHIND + 2u * INFLATE_SEGMENT) {
+    s->task |= INFLATE_SPREAD;
+    s->bit = r->bit;
+    s->lanes = inflate_min(32u, (bits - r->bit - INFLATE_BEHIND) / INFLATE_SEGMENT);
+  }
+  s->input_from = r->at;
+}
+
 // Item 0's part of a round: everything up to the point where the group is needed.
 FN void inflate_step(GLOBAL const u8 *src, LOCAL_PTR InflateShared *s, InflateReader *r) {
   u32 status = STATUS_OK;
   s->task = 0u;
-  s->batches = 0u;
+  s->queued = 0u;
   s->pos = r->pos;
+  r->alone = 0u;
+  inflate_seek(s, r);
   if (r->state == INFLATE_HEADER) {
     status = inflate_header(s, r);
   } else if (r->state == INFLATE_LENGTHS) {
@@ -376,12 +423,8 @@ FN void inflate_step(GLOBAL const u8 *src, LOCAL_PTR InflateShared *s, InflateRe
   if (r->state == INFLATE_MORE) s->task |= INFLATE_DONE;
   if (status != STATUS_OK) s->task = INFLATE_DONE;
   s->status = status;
-  // A dynamic header takes up to 144 words, which are available if at most a quarter is used.
-  if (r->next > INFLATE_INPUT / 4u && !r->last) {
-    inflate_move(r, r->at + 4u * r->next);
-    s->task |= INFLATE_STAGE;
-  }
-  s->input_from = r->at;
+  r->bit = 32u * r->next - r->held;
+  inflate_plan(s, r);
 }
 
 // The group's part.
@@ -400,29 +443,183 @@ FN void inflate_stage(GLOBAL const u8 *src, u32 src_len, LOCAL_PTR InflateShared
   }
 }
 
-// Copies the matches [m, to) of the queue; none of them reads bytes that another writes. If there are many,
-// they share the items.
-FN void inflate_copy(GLOBAL const u8 *out, LOCAL_PTR InflateShared *s, u32 start, u32 ring_valid, u32 m, u32 to) {
-  u32 share = to - m < 4u ? 5u : 3u, width = 1u << share, lane = LID & (width - 1u);
-  for (m += LID >> share; m < to; m += 32u >> share) {
-    u32 pos = start + (s->queue[m] & 0xffffu), len = s->queue[m] >> 16, dist = s->queue_dist[m];
-    u32 source = pos - dist, at = lane, step = width;
-    if (dist < len) {
-      at = lane % dist;
-      step = width % dist;
+// The index of the first byte of `flags` that is not 0, or 32.
+FN u32 inflate_first(LOCAL_PTR const InflateShared *s) {
+  for (u32 w = 0u; w < 8u; w++) {
+    u32 v = s->flags[w];
+    if (v != 0u) return 4u * w + ((v & 0xffu) != 0u ? 0u : (v & 0xffffu) != 0u ? 1u : (v & 0xffffffu) != 0u ? 2u : 3u);
+  }
+  return 32u;
+}
+
+// The 32 bits of the input from bit `at` on.
+FN u32 inflate_peek(LOCAL_PTR const InflateShared *s, u32 at) {
+  u32 w = at >> 5;
+  return (u32)(((u64)s->input[w + 1u] << 32 | s->input[w]) >> (at & 31u));
+}
+
+// Decodes the symbols that start in [*at, stop). Returns what was decoded, bytes | matches << 18, and in *at
+// the bit after it; or 0xffffffff if item 0 must decode the segment. With `emit`, literals go to the ring
+// from position `pos` of the output on, and matches to the queue from `match` on.
+FN u32 inflate_walk(LOCAL_PTR InflateShared *s, u32 *at_, u32 stop, u32 emit, u32 start, u32 pos, u32 match) {
+  LOCAL_PTR u8 *ring = (LOCAL_PTR u8 *)s->ring;
+  u32 at = *at_, made = 0u;
+  while (at < stop) {
+    // A lookup needs 10 of the 32 bits.
+    u32 bits = inflate_peek(s, at), until = inflate_min(stop, at + 23u), e;
+    for (;;) {
+      e = s->lit[bits & ((1u << INFLATE_LIT_BITS) - 1u)];
+      if (e - 1u >= 0xfffu) break;  // not a literal with a short code
+      if (emit) ring[(pos + made) & (INFLATE_RING - 1u)] = (u8)(e >> 4);
+      made += 1u;
+      bits >>= e & 15u;
+      at += e & 15u;
+      if (at >= until) break;
     }
-    for (u32 i = lane; i < len; i += width) {
-      u32 p = source + at;
-      u32 near = p >= ring_valid && (i32)(start - p) <= (i32)INFLATE_ROUND;
-      s->ring[(pos + i) & (INFLATE_RING - 1u)] = near ? s->ring[p & (INFLATE_RING - 1u)] : out[p];
-      at += step;
-      if (dist < len && at >= dist) at -= dist;
+    if (e - 1u < 0xfffu) continue;
+    if (e == 0u) {
+      e = inflate_long_code(s, inflate_peek(s, at), 0u, INFLATE_LIT_BITS);
+      if (e == 0u) return 0xffffffffu;
+      if (e < 0x1000u) {
+        if (emit) ring[(pos + made) & (INFLATE_RING - 1u)] = (u8)(e >> 4);
+        made += 1u;
+        at += e & 15u;
+        continue;
+      }
     }
+    u32 i = (e >> 4) - 257u;
+    at += e & 15u;
+    if (i > 28u) return 0xffffffffu;  // the end of the block, or a symbol that is not defined
+    u32 extra = i < 8u || i == 28u ? 0u : (i >> 2) - 1u;
+    bits = inflate_peek(s, at);
+    u32 len = (i < 8u ? i : (4u + (i & 3u)) << extra) + 3u + (bits & ((1u << extra) - 1u));
+    if (i == 28u) len = INFLATE_LONGEST;
+    at += extra;
+    bits = inflate_peek(s, at);
+    e = s->dist[bits & ((1u << INFLATE_DIST_BITS) - 1u)];
+    if (e == 0u) e = inflate_long_code(s, bits, 1u, INFLATE_DIST_BITS);
+    u32 symbol = e >> 4;
+    if (e == 0u || symbol > 29u) return 0xffffffffu;
+    extra = symbol < 4u ? 0u : (symbol >> 1) - 1u;
+    at += (e & 15u) + extra;
+    if (emit) {
+      u32 dist = (symbol < 4u ? symbol : (2u + (symbol & 1u)) << extra) + 1u + (bits >> (e & 15u) & ((1u << extra) - 1u));
+      u32 to = pos + (made & 0x3ffffu), m = match + (made >> 18);
+      if (dist > to) return 0xffffffffu;
+      s->queue[m] = (to - start) | len << 16;
+      s->queue_dist[m] = (u16)dist;
+    }
+    made += len + (1u << 18);
+    if ((made & 0x3ffffu) > INFLATE_ROUND) return 0xffffffffu;
+  }
+  *at_ = at;
+  return made;
+}
+
+// The number of the first `lanes` segments that fit into a round, `limit` bytes; what they make together; and
+// what those before this item's make.
+FN u32 inflate_fit(LOCAL_PTR const InflateShared *s, u32 lanes, u32 limit, u32 *all, u32 *before) {
+  u32 total = 0u, i = 0u;
+  for (; i < lanes; i++) {
+    u32 sum = total + s->made[i];
+    if (i == LID) *before = total;
+    if ((sum & 0x3ffffu) > limit || sum >> 18 > INFLATE_QUEUE) break;
+    total = sum;
+  }
+  *all = total;
+  return i;
+}
+
+// A round in which all items decode symbols, in `lanes` segments from bit `bit` on. `start` is the position
+// of the first symbol in the output. With 0 segments nothing happens: PoCL 3.1 compiled a branch with
+// barriers wrongly whose other branch is only for item 0.
+FN void inflate_spread(LOCAL_PTR InflateShared *s, InflateReader *r, u32 bit, u32 lanes, u32 start, u32 dst_len) {
+  LOCAL_PTR u8 *flags = (LOCAL_PTR u8 *)s->flags;
+  u32 first = 0u, going = lanes > 0u;
+  u32 from = bit + LID * INFLATE_SEGMENT, stop = from + INFLATE_SEGMENT, moved = 1u, odd = LID >= lanes, made = 0u;
+  while (going) {
+    if (moved && LID < lanes) {
+      u32 end = from;
+      made = inflate_walk(s, &end, stop, 0u, 0u, 0u, 0u);
+      odd = made == 0xffffffffu;
+      s->end[LID] = odd ? 0xffffffffu : end;
+    }
+    SYNC();
+    u32 before = LID == 0u || LID >= lanes ? from : s->end[LID - 1u];
+    moved = before != from && before != 0xffffffffu;
+    if (moved) from = before;
+    flags[LID] = (u8)(moved ? INFLATE_MOVED : odd ? INFLATE_ODD : 0u);
+    SYNC();
+    first = inflate_first(s);
+    going = first < INFLATE_ENOUGH && flags[first] == INFLATE_MOVED;
+  }
+  u32 alone = first < 32u && flags[first] == INFLATE_ODD, before = 0u, all;
+  s->made[LID] = made;
+  SYNC();
+  // Item 0 decodes the last byte, because special rules apply after it.
+  u32 taken = inflate_fit(s, first, inflate_min(INFLATE_ROUND, dst_len - start - 1u), &all, &before);
+  if (taken < first) alone = taken == 0u;
+  odd = 0u;
+  if (LID < taken) {
+    u32 end = from;
+    made = inflate_walk(s, &end, stop, 1u, start, start + (before & 0x3ffffu), before >> 18);
+    odd = made == 0xffffffffu;
+  }
+  flags[LID] = (u8)odd;  // a match from before the start of the output
+  SYNC();
+  u32 right = inflate_first(s);
+  if (right < taken) {
+    alone = 1u;
+    taken = inflate_fit(s, right, INFLATE_ROUND, &all, &before);
+  }
+  if (LID == 0u && lanes > 0u) {
+    s->task = 0u;
+    s->status = STATUS_OK;
+    s->queued = all >> 18;
+    r->pos = s->pos = start + (all & 0x3ffffu);
+    r->bit = taken > 0u ? s->end[taken - 1u] : bit;
+    r->alone = alone || taken == 0u;
+    inflate_plan(s, r);
+  }
+}
+
+// Copies `queued` matches of a round that begins at `start`. Bytes from `written` on are in the ring, those
+// before in the output.
+FN void inflate_copy(GLOBAL const u8 *out, LOCAL_PTR InflateShared *s, u32 start, u32 written, u32 queued) {
+  LOCAL_PTR u8 *ring = (LOCAL_PTR u8 *)s->ring, *flags = (LOCAL_PTR u8 *)s->flags;
+  for (u32 m = 0u; m < queued;) {
+    // A run ends before the first match that reads what one of the run writes.
+    u32 mine = m + LID, stop = 1u;
+    if (mine < queued) {
+      u32 pos = s->queue[mine] & 0xffffu, len = s->queue[mine] >> 16, dist = s->queue_dist[mine];
+      stop = (i32)(pos - dist + inflate_min(len, dist)) > (i32)(s->queue[m] & 0xffffu);
+    }
+    flags[LID] = (u8)stop;
+    SYNC();
+    // The items of the group share the matches of the run.
+    u32 n = inflate_first(s), share = n < 2u ? 5u : n < 4u ? 4u : n < 8u ? 3u : 2u;
+    u32 width = 1u << share, lane = LID & (width - 1u);
+    for (u32 k = m + (LID >> share); k < m + n; k += 32u >> share) {
+      u32 pos = start + (s->queue[k] & 0xffffu), len = s->queue[k] >> 16, dist = s->queue_dist[k];
+      u32 source = pos - dist, at = lane, step = width;
+      if (dist < len) {
+        at = lane % dist;
+        step = width % dist;
+      }
+      for (u32 i = lane; i < len; i += width) {
+        u32 p = source + at;
+        ring[(pos + i) & (INFLATE_RING - 1u)] = p >= written ? ring[p & (INFLATE_RING - 1u)] : out[p];
+        at += step;
+        if (dist < len && at >= dist) at -= dist;
+      }
+    }
+    m += n;
+    SYNC();
   }
 }
 
 FN void inflate_fixed_lengths(LOCAL_PTR InflateShared *s) {
-  LOCAL_PTR u8 *lens = (LOCAL_PTR u8 *)s->lens;
+  LOCAL_PTR u8 *lens = (LOCAL_PTR u8 *)s->queue;
   for (u32 i = LID; i < INFLATE_LIT + 32u; i += 32u)
     lens[i] = (u8)(i < 144u ? 8u : i < 256u ? 9u : i < 280u ? 7u : i < INFLATE_LIT ? 8u : 5u);
 }
@@ -430,20 +627,21 @@ FN void inflate_fixed_lengths(LOCAL_PTR InflateShared *s) {
 // Builds the tables of the code lengths in `lens`: both, or that of the code length code (19 codes in place of
 // the distances).
 FN void inflate_build(LOCAL_PTR InflateShared *s, u32 both) {
-  LOCAL_PTR const u8 *lens = (LOCAL_PTR const u8 *)s->lens;
+  LOCAL_PTR const u8 *lens = (LOCAL_PTR const u8 *)s->queue;
+  LOCAL_PTR u32 *counts = s->queue + 80;
   u32 table = LID >> 4, mine = LID & 15u;
   u32 from = table == 0u ? 0u : INFLATE_LIT, codes = table == 0u ? (both ? INFLATE_LIT : 0u) : both ? 32u : 19u;
   u32 count = 0u;
   for (u32 i = 0u; i < codes; i++) count += lens[from + i] == mine;
-  s->count[LID] = mine == 0u ? 0u : count;
+  counts[LID] = mine == 0u ? 0u : count;
   SYNC();
 
   // Every item visits all lengths and keeps its own.
   u32 code = 0u, index = 0u, my_code = 0u, my_index = 0u, longest = 0u;
   i32 free_codes = 1;
   for (u32 l = 1u; l < 16u; l++) {
-    u32 c = s->count[16u * table + l];
-    code = (code + s->count[16u * table + l - 1u]) << 1;
+    u32 c = counts[16u * table + l];
+    code = (code + counts[16u * table + l - 1u]) << 1;
     if (l == mine) {
       my_code = code;
       my_index = index;
@@ -499,6 +697,33 @@ FN u64 inflate_weigh(u32 weight, u32 x, u32 y, u32 n) {
   return (u64)(weight % INFLATE_ADLER) * x + 32u * (u64)y + INFLATE_ADLER - 32u * (u64)n * x % INFLATE_ADLER;
 }
 
+// Writes [from, to) from the ring to the output, and adds it to the Adler-32. The second sum is dst_len + the
+// sum of (dst_len - i) d[i]. Weights are reduced by INFLATE_ADLER, so that 32 bits hold the sums of a round.
+FN void inflate_write(GLOBAL u8 *out, LOCAL_PTR const InflateShared *s, u32 from, u32 to, u32 dst_len, u64 *sum_a, u64 *sum_b) {
+  u32 i = from + LID, words = (from + 3u) & ~3u, a = 0u, b = 0u;
+  u32 whole = to > words ? to & ~3u : words;  // words are in [words, whole), bytes before and after
+  u32 byte = i < words ? i : whole + LID - (words - from);
+  if (byte < to && (i < words || byte >= whole)) {
+    u32 d = ((LOCAL_PTR const u8 *)s->ring)[byte & (INFLATE_RING - 1u)];
+    out[byte] = (u8)d;
+    a = d;
+    b = (dst_len - byte) % INFLATE_ADLER * d;
+  }
+  i = words + 4u * LID;
+  u32 weight = (dst_len - i) % INFLATE_ADLER + INFLATE_ADLER;
+  for (; i < whole; i += 128u) {
+    u32 v = s->ring[(i & (INFLATE_RING - 1u)) >> 2];
+    *(GLOBAL u32 *)(out + i) = v;
+    u32 odd = v >> 8 & 0xff00ffu, pairs = (v & 0xff00ffu) + odd;
+    u32 sum = (pairs & 0xffffu) + (pairs >> 16);
+    a += sum;
+    b += weight * sum - ((odd & 0xffffu) + (odd >> 16) + 2u * (pairs >> 16));
+    weight -= 128u;
+  }
+  *sum_a += a;
+  *sum_b += b;
+}
+
 KERNEL(32) inflate(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status) {
   LOCAL InflateShared s;
   GLOBAL const u8 *src = batch + BLOCK(batch, GRP).src;
@@ -519,45 +744,41 @@ KERNEL(32) inflate(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *statu
   }
 
   InflateReader r;
-  r.bits = 0u;
-  r.held = r.spare = r.pos = r.final = r.fixed = r.blocks = r.lits = r.dists = 0u;
+  r.pos = r.final = r.fixed = r.blocks = r.lits = r.dists = r.alone = 0u;
   r.src_len = src_len;
   r.dst_len = dst_len;
   r.top = flags & BLOCK_TOP;
   r.state = INFLATE_HEADER;
   inflate_move(&r, 2u);
-  if (LID == 0u) s.bad = 0u;
+  if (LID == 0u) {
+    s.bad = 0u;
+    s.bit = 0u;
+    s.lanes = 0u;
+    s.flags[0] = 0u;
+  }
 
-  u32 start = 0u, ring_valid = 0u, task = INFLATE_STAGE;  // the round's first byte, the first byte that is in the ring
-  u64 sum_a = 0u, sum_b = 0u;                             // this item's share of the Adler-32
+  u32 start = 0u, written = 0u, task = INFLATE_STAGE;  // the round's first byte, the first byte that only the ring has
+  u32 bit = 0u, lanes = 0u;                            // of the next round of all items
+  u64 sum_a = 0u, sum_b = 0u;                          // this item's share of the Adler-32
   inflate_stage(src, src_len, &s, 2u);
   while ((task & INFLATE_DONE) == 0u) {
     SYNC();
-    if (LID == 0u) inflate_step(src, &s, &r);
+    u32 spread = (task & INFLATE_SPREAD) != 0u && s.bad == 0u ? lanes : 0u;
+    if (LID == 0u && spread == 0u) inflate_step(src, &s, &r);
+    inflate_spread(&s, &r, bit, spread, start, dst_len);
     SYNC();
     task = s.task;
-    u32 batches = s.batches, end = s.pos, m = 0u;
-    for (u32 b = 0u; b < batches; b++) {
-      u32 to = s.batch_end[b];
-      inflate_copy(out, &s, start, ring_valid, m, to);
-      m = to;
-      SYNC();
-    }
-
-    u32 x = 0u, y = 0u, n = 0u;
-    for (u32 i = start + LID; i < end; i += 32u, n++) {
-      u32 d = s.ring[i & (INFLATE_RING - 1u)];
-      out[i] = (u8)d;
-      x += d;
-      y += x;
-    }
-    sum_a += x;
-    sum_b += inflate_weigh(dst_len - start - LID, x, y, n);
+    bit = s.bit;
+    lanes = s.lanes;
+    u32 end = s.pos;
+    inflate_copy(out, &s, start, written, s.queued);
+    u32 to = task & (INFLATE_DONE | INFLATE_STORED) ? end : end & ~3u;
+    inflate_write(out, &s, written, to, dst_len, &sum_a, &sum_b);
+    if (to > written) written = to;
     start = end;
     if (task & INFLATE_STORED) {
       GLOBAL const u8 *stored = src + s.stored_from;
-      u32 len = s.stored_len;  // at most 65535, so that 32 bits hold the sums
-      x = y = n = 0u;
+      u32 len = s.stored_len, x = 0u, y = 0u, n = 0u;  // at most 65535 bytes, so that 32 bits hold the sums
       for (u32 i = LID; i < len; i += 32u, n++) {
         u32 d = stored[i];
         out[start + i] = (u8)d;
@@ -567,7 +788,7 @@ KERNEL(32) inflate(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *statu
       sum_a += x;
       sum_b += inflate_weigh(dst_len - start - LID, x, y, n);
       start += len;
-      ring_valid = start;
+      written = start;
     }
 
     if (task & INFLATE_STAGE) inflate_stage(src, src_len, &s, s.input_from);

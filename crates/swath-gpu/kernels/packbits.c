@@ -87,11 +87,22 @@ KERNEL(32) packbits(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *stat
       u32 i = 0u;
       for (u32 step = PACKBITS_QUEUE / 2u; step > 0u; step /= 2u) i += begins[i + step] + shift <= first ? step : 0u;
       u32 values = 0u;
-      for (u32 p = first; p < end; p++) {
-        while (begins[i + 1u] + shift <= p) i++;
+      if (end - first == 4u && begins[i + 1u] + shift >= end) {
+        // A whole word from one packet.
         u32 place = places[i];
-        u32 from = (place & PACKBITS_RUN) != 0u ? place & ~PACKBITS_RUN : place + p - shift - begins[i];
-        values |= (u32)src[at + from] << (8u * (p - word));
+        if ((place & PACKBITS_RUN) != 0u) {
+          values = src[at + (place & ~PACKBITS_RUN)] * 0x01010101u;
+        } else {
+          GLOBAL const u8 *from = src + (at + place + first - shift - begins[i]);
+          values = from[0] | (u32)from[1] << 8 | (u32)from[2] << 16 | (u32)from[3] << 24;
+        }
+      } else {
+        for (u32 p = first; p < end; p++) {
+          while (begins[i + 1u] + shift <= p) i++;
+          u32 place = places[i];
+          u32 from = (place & PACKBITS_RUN) != 0u ? place & ~PACKBITS_RUN : place + p - shift - begins[i];
+          values |= (u32)src[at + from] << (8u * (p - word));
+        }
       }
       if (end - first == 4u) *(GLOBAL u32 *)(dst + (out + word - shift)) = values;
       else for (u32 p = first; p < end; p++) dst[out + p - shift] = (u8)(values >> (8u * (p - word)));

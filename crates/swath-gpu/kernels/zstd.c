@@ -1,22 +1,36 @@
 // Zstandard (RFC 8878): one group of 32 decodes one frame.
 //
-// The distribution of work. Item 0 does the serial part: headers, the counts of the entropy coders, and the
-// sequences, each of which starts where the bits of the previous one end. It puts up to ZSTD_QUEUE sequences,
-// already checked, into a queue in local memory. Then the whole group copies their literals, which depend on
-// nothing, and then their matches, run by run. A run is as many matches as read only bytes before the first
-// match of the run, so the order within a run does not matter and one barrier per run is enough. Four items
-// decode the four streams of Huffman-coded literals, three items build the three state tables, and all items
-// fill in the symbols of the Huffman table. The group is one warp on NVIDIA's hardware: decoding the next
-// sequences while the last ones are copied would gain nothing, and barriers cost little.
+// The distribution of work.
+//
+// Headers: item 0 reads them, with the counts of the entropy coders. Three items build the three state
+// tables, and all items fill in the Huffman table.
+//
+// Literals (`zstd_huffman`): all items decode, 8 for each of four streams. Huffman codes synchronise: a
+// decoder that starts at a wrong bit soon ends a code word where a code word of the stream ends. So each item
+// starts some bits before its part of the stream, and counts the words of its part. If it did not start where
+// the item before it stopped, it counts again from there. The counts give the position of its literals, and
+// it decodes its part once more.
+//
+// Sequences: each starts where the bits of the previous one end, and its states follow from those of the
+// previous one. Item 0 follows only this chain (`zstd_chain`), for up to ZSTD_QUEUE sequences. It notes the
+// first bit and the states of each. All items then read the lengths and offsets (`zstd_expand`), four
+// sequences each. The positions of a sequence, and the last used offsets before it, are a scan over the
+// items. Last, the whole group copies the literals of the sequences, which depend on nothing, and then their
+// matches, run by run (`zstd_copy`). No match of a run reads what another one of the run writes.
+//
+// Local memory. The Huffman table, the queue of sequences, and what the tables are built from are never
+// needed at the same time, and share one place. A block that uses the Huffman table of the previous one fills
+// it in again.
 //
 // Only item 0 writes scalars in local memory, between two barriers in which no other item reads them.
 //
 // Accepted streams. The kernel accepts nothing that `swath-codec/src/zstd.rs` refuses: libzstd's streaming
 // decoder checks the whole ZSTD block in which the requested bytes end, and also the next one if they end
-// exactly with a block. The kernel does the same, with and without BLOCK_TOP: positions continue after dst_len,
-// and only the writes stop there. Where libzstd is less strict than the RFC (matches from before the window,
-// Huffman codes of 12 bits, Huffman streams with unused bits), the kernel is strict. The CPU decodes streams
-// with dictionaries, with skippable frames, and with several frames that fill the block only together.
+// exactly with a block. The kernel does the same, with and without BLOCK_TOP: positions continue after
+// dst_len, and only the writes stop there. Where libzstd is less strict than the RFC (matches from before the
+// window, Huffman codes of 12 bits, Huffman streams with unused bits), the kernel is strict. The CPU decodes
+// streams with dictionaries, with skippable frames, and with several frames that fill the block only
+// together.
 //
 // The kernel ends for every input: a queue has at least one sequence or literal, and a frame may have
 // ZSTD_BLOCKS(dst_len) blocks; the CPU decodes a frame with more. Empty blocks, or tables for a byte each,
@@ -28,6 +42,10 @@
 #define ZSTD_BLOCKS(dst_len) (1024u + (dst_len) / 256u)
 #define ZSTD_WINDOW_MAX 0x8000000u  // 128 MB, as in the CPU's decoder
 #define ZSTD_QUEUE 128u
+#define ZSTD_WINDOW 256u             // words of the sequences' bit stream
+#define ZSTD_LONG 128u               // so many literals are copied by the whole group
+#define ZSTD_SHORT 16u               // so many bytes are copied by one item
+#define ZSTD_LEAD 256                // bits that an item decodes before its part of a stream of literals
 #define ZSTD_GOING 0xffffffffu      // no verdict yet
 
 // OpenCL has its own rotation, and Oclgrind does not support the instruction that the compiler makes of two
@@ -49,6 +67,14 @@
 #define ZSTD_ML 2u
 #define ZSTD_FSE_AT(kind) ((kind) == ZSTD_LL ? 0u : (kind) == ZSTD_OF ? 512u : 768u)
 
+// An entry of a state table: the smallest next state in the lowest 10 bits, then from bit 12 on the number of
+// bits that a sequence takes because of it (those added to its value, and those of the next state), the
+// symbol, and the number of bits of the next state. The gap makes room for a carry: the chain of sequences
+// adds three entries to add the numbers of bits.
+#define ZSTD_ALL_BITS 12
+#define ZSTD_SYMBOL 20
+#define ZSTD_NEXT_BITS 28
+
 // Codes of literal and match lengths: the smallest value, and the number of added bits.
 CONSTANT u32 zstd_ll_base[36] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,   10,  11,  12,   13,   14,   15,    16,    18,
                                  20, 22, 24, 28, 32, 40, 48, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
@@ -67,26 +93,41 @@ CONSTANT u8 zstd_of_default[29] = {2, 2, 2, 2, 2, 2, 3, 3, 3, 2, 2, 2, 2, 2, 2, 
 CONSTANT u8 zstd_ml_default[53] = {2, 5, 4, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
                                    2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0};
 
+// What sequences need: the words of their bit stream, and the queue, with one more entry that ends the last.
+// Sequence i writes from `at[i]` to `at[i + 1]`, first the literals from `from[i]` to `from[i + 1]`, then a
+// match `off[i]` bytes back.
 typedef struct {
-  u16 huff[2048];      // next bits -> symbol | length << 8
-  u32 fse[1280];       // state -> next state 10 bits | bits of it 4 | symbol 6 | added bits 5
-  // The queue, with one more entry that ends the last: sequence i writes from q_at[i] to q_at[i + 1], first the
-  // literals from q_from[i] to q_from[i + 1], then a match q_off[i] bytes back. Between queues, q_at holds the
-  // states of Huffman weights.
-  u32 q_at[ZSTD_QUEUE + 1];
-  u32 q_from[ZSTD_QUEUE + 1];
-  u32 q_off[ZSTD_QUEUE];
-  u16 q_run[ZSTD_QUEUE + 1];
-  u32 queued, runs;
+  u32 window[ZSTD_WINDOW];
+  u32 at[ZSTD_QUEUE + 1];
+  u32 from[ZSTD_QUEUE + 1];
+  u32 off[ZSTD_QUEUE];
+  u32 match[ZSTD_QUEUE];
+} ZstdQueue;
 
+// What the tables are built from.
+typedef struct {
   u16 count[3][53];    // probability + 1 of each code
   u16 next[3][53];
+  u32 states[64];      // of Huffman weights
+} ZstdCounts;
+
+typedef struct {
+  union {
+    u16 huff[2048];    // next bits -> symbol | length << 8
+    ZstdQueue q;
+    ZstdCounts c;
+  } u;
+  u32 fse[1280];       // the state tables
+  u32 scan[5][32];     // sums over the items; of literals: 0 the bits where they stopped, 1 their numbers of literals
+  u32 flags[8];        // a byte for each item
+  u32 queued;
+  u32 medium;          // whether a sequence has more than ZSTD_SHORT literals
+  u32 long_lanes;      // bit i: one of the sequences 4 i to 4 i + 3 has ZSTD_LONG literals or more
   u16 huff_at[256];    // start of each symbol in `huff`
   u8 weight[256];
   u32 symbols, huff_log;
   u32 log[3];
   u32 build[3];        // number of codes of a table to build, 0: keep the existing one
-  u32 build_huff;
   u32 have_huff, have_fse;
 
   u32 verdict;         // ZSTD_GOING or a status
@@ -106,11 +147,13 @@ typedef struct {
   u32 streams, stream_at[4], stream_len[4];
   u32 bad[4];          // set by the item of each stream
   u32 sequences;       // remaining
-  u32 seq_at, seq_len, begun;
+  u32 seq_at, seq_len;
   u32 state[3], rep[3];
-  u64 acc;             // the sequences' bit reader, between queues
-  u32 ahead;
-  i32 have, left, word;
+  // The sequences' bit stream. Bits are counted from the start of the source, rounded down to a word.
+  u32 bit;             // the next sequence ends here
+  u32 bit_from;        // the stream starts here
+  u32 window_from;     // first word in the window
+  u32 ends;            // the status if all sequences of the queue are valid
   u64 lane[4];
 } ZstdShared;
 
@@ -185,17 +228,22 @@ FN void zstd_refill(const ZstdSource *s, ZstdBits *b) {
   }
 }
 
-// The highest set bit of the last byte ends the stream. Without a set bit the stream is invalid.
-FN u32 zstd_begin(const ZstdSource *s, ZstdBits *b, u32 at, u32 len) {
-  if (len == 0 || s->src[at + len - 1] == 0) return 0;
-  u32 high = zstd_high(s->src[at + len - 1]), top = at + len - 1 + s->shift, bits = (top & 3) * 8 + high;
-  b->left = (i32)((len - 1) * 8 + high);
-  b->word = (i32)(top >> 2);
+// The highest set bit of the last byte ends a stream. Without a set bit the stream is invalid.
+// Returns the number of bits before it, -1: invalid.
+FN i32 zstd_length(const ZstdSource *s, u32 at, u32 len) {
+  if (len == 0 || s->src[at + len - 1] == 0) return -1;
+  return (i32)((len - 1) * 8 + zstd_high(s->src[at + len - 1]));
+}
+
+// Starts to read the stream at byte `at` with the last of its first `left` bits.
+FN void zstd_seek(const ZstdSource *s, ZstdBits *b, u32 at, i32 left) {
+  u32 bit = (at + s->shift) * 8 + (u32)left, bits = bit & 31;
+  b->left = left;
+  b->word = (i32)(bit >> 5);
   b->have = (i32)bits;
   b->acc = bits ? (u64)zstd_word(s, b->word) << (64 - bits) : 0;
   b->word--;
   b->ahead = zstd_word(s, b->word);
-  return 1;
 }
 
 // Up to 31 bits. Between two refills the caller may read at most 33 bits.
@@ -243,30 +291,38 @@ FN u32 zstd_counts(GLOBAL const u8 *src, u32 at, u32 end, u32 max_log, u32 symbo
   return at < end && bytes <= end - at ? at + bytes : 0;
 }
 
+// The part of an entry that depends only on the symbol: the symbol, and the bits that are added to its value.
 FN u32 zstd_entry(u32 kind, u32 symbol) {
   u32 bits = kind == ZSTD_LL ? zstd_ll_bits[symbol] : kind == ZSTD_ML ? zstd_ml_bits[symbol] : symbol;
-  return symbol << 14 | bits << 20;
+  return symbol << ZSTD_SYMBOL | bits << ZSTD_ALL_BITS;
 }
 
-// Builds a state table from its probabilities, by one item.
-FN void zstd_states(LOCAL_PTR u32 *table, LOCAL_PTR const u16 *count, LOCAL_PTR u16 *next, u32 symbols, u32 log,
-                         u32 kind) {
+// The first part of building a state table from its probabilities, by one item: the symbol of each state, and
+// above it the number of the state among those of its symbol.
+FN void zstd_spread(LOCAL_PTR u32 *table, LOCAL_PTR const u16 *count, LOCAL_PTR u16 *next, u32 symbols, u32 log) {
   u32 size = 1u << log, mask = size - 1, step = (size >> 1) + (size >> 3) + 3, high = size, pos = 0;
   for (u32 s = 0; s < symbols; s++) {
     if (count[s] == 0) table[--high] = s;
     next[s] = (u16)(count[s] == 0 ? 1 : count[s] - 1);
   }
   for (u32 s = 0; s < symbols; s++) {
-    for (u32 i = 1; i < count[s]; i++) {
+    for (u32 i = count[s]; i > 1; i--) {
       table[pos] = s;
       do pos = (pos + step) & mask;
       while (pos >= high);
     }
   }
   for (u32 i = 0; i < size; i++) {
-    u32 s = table[i], x = next[s]++, bits = log - zstd_high(x);
-    table[i] = ((x << bits) - size) | bits << 10 | zstd_entry(kind, s);
+    u32 s = table[i], x = next[s];
+    next[s] = (u16)(x + 1);
+    table[i] = s | x << 8;
   }
+}
+
+// The second part, for each state alone: its entry.
+FN u32 zstd_state(u32 found, u32 log, u32 kind) {
+  u32 x = found >> 8, bits = log - zstd_high(x);
+  return (((x << bits) - (1u << log)) | bits << ZSTD_NEXT_BITS) + (bits << ZSTD_ALL_BITS) + zstd_entry(kind, found & 255);
 }
 
 // Reads the weights of a Huffman table (4.2.1) and computes the position of each symbol in it. Returns the
@@ -282,11 +338,15 @@ FN u32 zstd_weights(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 en
     at += (n + 1) / 2;
   } else {
     if (head > end - at) return 0;
-    u32 log, bits_at = zstd_counts(src, at, at + head, 6, 13, z->count[ZSTD_LL], &log);
+    u32 log, bits_at = zstd_counts(src, at, at + head, 6, 13, z->u.c.count[ZSTD_LL], &log);
     end = at + head;
+    if (bits_at == 0) return 0;
+    i32 left = zstd_length(s, bits_at, end - bits_at);
+    if (left < 0) return 0;
     ZstdBits b;
-    if (bits_at == 0 || !zstd_begin(s, &b, bits_at, end - bits_at)) return 0;
-    zstd_states(z->q_at, z->count[ZSTD_LL], z->next[ZSTD_LL], 13, log, ZSTD_OF);
+    zstd_seek(s, &b, bits_at, left);
+    zstd_spread(z->u.c.states, z->u.c.count[ZSTD_LL], z->u.c.next[ZSTD_LL], 13, log);
+    for (u32 i = 0; i < 1u << log; i++) z->u.c.states[i] = zstd_state(z->u.c.states[i], log, ZSTD_OF);
     zstd_refill(s, &b);
     u32 now = zstd_bits(&b, log), other = zstd_bits(&b, log);
     if (b.left < 0) return 0;
@@ -294,15 +354,15 @@ FN u32 zstd_weights(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 en
     for (;;) {
       if (n > 253) return 0;
       zstd_refill(s, &b);
-      u32 e = z->q_at[now];
-      z->weight[n++] = (u8)(e >> 14 & 63);
-      now = (e & 1023) + zstd_bits(&b, e >> 10 & 15);
+      u32 e = z->u.c.states[now];
+      z->weight[n++] = (u8)(e >> ZSTD_SYMBOL & 63);
+      now = (e & 1023) + zstd_bits(&b, e >> ZSTD_NEXT_BITS);
       if (b.left < 0) break;
       u32 swap = now;
       now = other;
       other = swap;
     }
-    z->weight[n++] = (u8)(z->q_at[other] >> 14 & 63);
+    z->weight[n++] = (u8)(z->u.c.states[other] >> ZSTD_SYMBOL & 63);
     at = end;
   }
 
@@ -333,39 +393,138 @@ FN u32 zstd_weights(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 en
   }
   z->symbols = n;
   z->huff_log = log;
-  z->build_huff = 1;
   z->have_huff = 1;
   return at;
 }
 
-// Decodes one stream of literals, by one item. Returns whether it is valid.
-FN u32 zstd_huffman(LOCAL_PTR const ZstdShared *z, const ZstdSource *s, u32 at, u32 len, GLOBAL u8 *out, u32 n) {
-  ZstdBits b;
-  if (!zstd_begin(s, &b, at, len)) return 0;
-  u32 unused = 64 - z->huff_log, i = 0;
+// Counts the code words that start before only `stop` bits of the stream are left.
+FN u32 zstd_count(LOCAL_PTR const ZstdShared *z, const ZstdSource *s, ZstdBits *b, i32 stop) {
+  u32 unused = 64 - z->huff_log, n = 0;
   // Three words of at most 11 bits fit between two refills.
-  for (; i + 3 <= n; i += 3) {
-    zstd_refill(s, &b);
-    u32 e0 = z->huff[b.acc >> unused];
-    b.acc <<= e0 >> 8;
-    u32 e1 = z->huff[b.acc >> unused];
-    b.acc <<= e1 >> 8;
-    u32 e2 = z->huff[b.acc >> unused];
-    b.acc <<= e2 >> 8;
-    i32 bits = (i32)((e0 >> 8) + (e1 >> 8) + (e2 >> 8));
-    b.have -= bits;
-    b.left -= bits;
-    out[i] = (u8)e0;
-    out[i + 1] = (u8)e1;
-    out[i + 2] = (u8)e2;
+  while (b->left > stop + 33) {
+    zstd_refill(s, b);
+    u32 e0 = z->u.huff[b->acc >> unused] >> 8;
+    b->acc <<= e0;
+    u32 e1 = z->u.huff[b->acc >> unused] >> 8;
+    b->acc <<= e1;
+    u32 e2 = z->u.huff[b->acc >> unused] >> 8;
+    b->acc <<= e2;
+    i32 bits = (i32)(e0 + e1 + e2);
+    b->have -= bits;
+    b->left -= bits;
+    n += 3;
   }
-  for (; i < n; i++) {
-    zstd_refill(s, &b);
-    u32 e = z->huff[b.acc >> unused];
-    zstd_bits(&b, e >> 8);
-    out[i] = (u8)e;
+  while (b->left > stop) {
+    zstd_refill(s, b);
+    zstd_bits(b, z->u.huff[b->acc >> unused] >> 8);
+    n++;
   }
-  return b.left == 0;
+  return n;
+}
+
+// Decodes n literals.
+FN void zstd_write(LOCAL_PTR const ZstdShared *z, const ZstdSource *s, ZstdBits *b, GLOBAL u8 *out, u32 n) {
+  u32 unused = 64 - z->huff_log, i = 0, four = 0;
+  // Bytes up to a whole word, then words, then bytes.
+  u32 odd = (0u - (u32)(u64)out) & 3;
+  if (odd > n) odd = n;
+  for (u32 end = odd;;) {
+    for (; i < end; i++) {
+      zstd_refill(s, b);
+      u32 e = z->u.huff[b->acc >> unused];
+      zstd_bits(b, e >> 8);
+      out[i] = (u8)e;
+    }
+    if (i == n) return;
+    for (; i + 4 <= n; i += 4) {
+      zstd_refill(s, b);
+      u32 e0 = z->u.huff[b->acc >> unused];
+      b->acc <<= e0 >> 8;
+      u32 e1 = z->u.huff[b->acc >> unused];
+      b->acc <<= e1 >> 8;
+      b->have -= (i32)((e0 >> 8) + (e1 >> 8));
+      zstd_refill(s, b);
+      u32 e2 = z->u.huff[b->acc >> unused];
+      b->acc <<= e2 >> 8;
+      u32 e3 = z->u.huff[b->acc >> unused];
+      b->acc <<= e3 >> 8;
+      b->have -= (i32)((e2 >> 8) + (e3 >> 8));
+      four = (e0 & 255) | (e1 & 255) << 8 | (e2 & 255) << 16 | e3 << 24;
+      *(GLOBAL u32 *)(out + i) = four;
+    }
+    end = n;
+  }
+}
+
+// Every byte of `flags`, combined.
+FN u32 zstd_any(LOCAL_PTR const ZstdShared *z) {
+  u32 any = 0;
+  for (u32 i = 0; i < 8; i++) any |= z->flags[i];
+  return any;
+}
+
+// The index of the first byte of `flags` with a bit of the mask, or 32.
+FN u32 zstd_first(LOCAL_PTR const ZstdShared *z, u32 mask) {
+  for (u32 w = 0; w < 8; w++) {
+    u32 v = z->flags[w] & mask;
+    if (v != 0) return 4 * w + ((v & 255) != 0 ? 0 : (v & 0xffff) != 0 ? 1 : (v & 0xffffff) != 0 ? 2 : 3);
+  }
+  return 32;
+}
+
+// Decodes the Huffman-coded literals, by all items. Afterwards `bad` is set for streams that are invalid.
+FN void zstd_huffman(LOCAL_PTR ZstdShared *z, const ZstdSource *s, GLOBAL u8 *out) {
+  LOCAL_PTR u8 *flags = (LOCAL_PTR u8 *)z->flags;
+  u32 team = 32 / z->streams, stream = LID / team, lane = LID & (team - 1);
+  // All streams but the last have the same number of literals, a quarter rounded up. With 6 or more
+  // literals, these do not exceed the total.
+  u32 part = z->streams == 1 ? z->lit_size : (z->lit_size + 3) / 4, first = part * stream;
+  u32 n = z->streams == 1 || stream < 3 ? part : z->lit_size - first, at = z->stream_at[stream];
+  i32 bits = zstd_length(s, at, z->stream_len[stream]), invalid = bits < 0;
+  if (invalid) bits = 0;
+  i32 share = (i32)(((u32)bits + team - 1) / team);
+  // The item's part are the words that start with more than `stop` and at most `begin` bits left.
+  i32 begin = bits - (i32)lane * share, stop = begin - share, from = begin;
+  if (stop < 0) stop = 0;
+  ZstdBits b;
+  if (lane > 0 && begin > 0) {
+    zstd_seek(s, &b, at, begin + ZSTD_LEAD < bits ? begin + ZSTD_LEAD : bits);
+    zstd_count(z, s, &b, begin);
+    from = b.left;
+  }
+  u32 moved = 1, count = 0;
+  do {
+    if (moved) {
+      count = 0;
+      i32 end = from;
+      if (from > stop) {
+        zstd_seek(s, &b, at, from);
+        count = zstd_count(z, s, &b, stop);
+        end = b.left;
+      }
+      z->scan[0][LID] = (u32)end;
+      z->scan[1][LID] = count;
+    }
+    SYNC();
+    i32 before = lane == 0 ? from : (i32)z->scan[0][LID - 1];
+    moved = before != from;
+    from = before;
+    flags[LID] = (u8)moved;
+    SYNC();
+  } while (zstd_any(z) != 0);
+  u32 ahead = 0, all = 0;
+  for (u32 i = 0; i < team; i++) {
+    if (i == lane) ahead = all;
+    all += z->scan[1][stream * team + i];
+  }
+  // The stream must end exactly with its last literal.
+  u32 bad = invalid || all != n || z->scan[0][stream * team + team - 1] != 0;
+  if (lane == 0) z->bad[stream] = bad;
+  if (!bad && count > 0) {
+    zstd_seek(s, &b, at, from);
+    zstd_write(z, s, &b, out + first + ahead, count);
+  }
+  SYNC();
 }
 
 // Reads the frame header (3.1.1.1).
@@ -473,7 +632,7 @@ FN u32 zstd_sequences(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 
       if (mode == ZSTD_RAW) {
         if (kind == ZSTD_OF) symbols = 29;
         for (u32 i = 0; i < symbols; i++)
-          z->count[kind][i] = kind == ZSTD_LL ? zstd_ll_default[i] : kind == ZSTD_OF ? zstd_of_default[i] : zstd_ml_default[i];
+          z->u.c.count[kind][i] = kind == ZSTD_LL ? zstd_ll_default[i] : kind == ZSTD_OF ? zstd_of_default[i] : zstd_ml_default[i];
         z->log[kind] = kind == ZSTD_OF ? 5 : 6;
         z->build[kind] = symbols;
       } else {
@@ -483,7 +642,7 @@ FN u32 zstd_sequences(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 at, u32 
       }
     } else if (mode == ZSTD_COMPRESSED) {
       u32 log;
-      at = zstd_counts(src, at, end, kind == ZSTD_OF ? 8 : 9, symbols, z->count[kind], &log);
+      at = zstd_counts(src, at, end, kind == ZSTD_OF ? 8 : 9, symbols, z->u.c.count[kind], &log);
       if (at == 0) return 0;
       z->log[kind] = log;
       z->build[kind] = symbols;
@@ -535,132 +694,278 @@ FN u32 zstd_next(LOCAL_PTR ZstdShared *z, const ZstdSource *s, u32 want) {
 
   u32 end = at + size;
   z->streams = 0;
-  z->build_huff = 0;
   for (u32 i = 0; i < 3; i++) z->build[i] = 0;
   if (size < 2) return STATUS_CORRUPT;
   at = zstd_literals(z, s, at, end);
   if (at == 0 || !zstd_sequences(z, s, at, end)) return STATUS_CORRUPT;
   z->block_end = z->pos + z->block_max;
   z->lit_done = 0;
-  z->begun = 0;
   return ZSTD_GOING;
 }
 
-// Fills the queue with the next sequences, and with the literals after the last one. Item 0 only.
-FN u32 zstd_fill(LOCAL_PTR ZstdShared *z, const ZstdSource *s) {
-  u32 todo = z->sequences, n = 0, runs = 0, run_at = 0;
-  u32 pos = z->pos, done = z->lit_done, lit_size = z->lit_size, block_end = z->block_end, window = z->window;
+// The 32 bits of the window from bit `bit` on.
+FN u32 zstd_window(LOCAL_PTR const ZstdShared *z, u32 bit) {
+  u32 w = bit >> 5;
+  return (u32)(((u64)z->u.q.window[w + 1] << 32 | z->u.q.window[w]) >> (bit & 31));
+}
+
+// Begins the sequences of a block. Item 0 only.
+FN u32 zstd_open(LOCAL_PTR ZstdShared *z, const ZstdSource *s) {
+  for (u32 i = 0; i < z->streams; i++)
+    if (z->bad[i]) return STATUS_CORRUPT;
+  if (z->sequences == 0) return ZSTD_GOING;
+  i32 left = zstd_length(s, z->seq_at, z->seq_len);
+  if (left < 0) return STATUS_CORRUPT;
+  ZstdBits b;
+  zstd_seek(s, &b, z->seq_at, left);
+  zstd_refill(s, &b);
+  for (u32 i = 0; i < 3; i++) z->state[i] = zstd_bits(&b, z->log[i]);
+  // A negative number is found in the first queue.
+  z->bit_from = (z->seq_at + s->shift) * 8;
+  z->bit = z->bit_from + (u32)b.left;
+  return ZSTD_GOING;
+}
+
+// The first word of the window for the next queue: the stream is read backwards, and `bit` is in the last
+// word but one, so that 32 bits from every bit before it are in the window.
+FN u32 zstd_window_from(LOCAL_PTR const ZstdShared *z) {
+  u32 word = z->bit >> 5;
+  return word < ZSTD_WINDOW - 2 ? 0 : word - (ZSTD_WINDOW - 2);
+}
+
+// The bits that are added to the value of an entry's symbol.
+FN u32 zstd_added(u32 entry) { return (entry >> ZSTD_ALL_BITS & 127) - (entry >> ZSTD_NEXT_BITS); }
+
+// Follows the chain of states for the next sequences, as many as there are and fit in the queue and in the
+// window. Notes for each the bit where it ends in `at`, and the entries of its states in `from`, `off` and
+// `match`. Item 0 only.
+FN void zstd_chain(LOCAL_PTR ZstdShared *z) {
   LOCAL_PTR const u32 *ll_table = z->fse + ZSTD_FSE_AT(ZSTD_LL), *of_table = z->fse + ZSTD_FSE_AT(ZSTD_OF);
   LOCAL_PTR const u32 *ml_table = z->fse + ZSTD_FSE_AT(ZSTD_ML);
-  z->queued = 0;
-  if (todo > 0) {
-    ZstdBits b;
-    u32 ll_state, of_state, ml_state;
-    if (z->begun) {
-      b.acc = z->acc, b.ahead = z->ahead, b.have = z->have, b.left = z->left, b.word = z->word;
-      ll_state = z->state[ZSTD_LL], of_state = z->state[ZSTD_OF], ml_state = z->state[ZSTD_ML];
-    } else {
-      for (u32 i = 0; i < z->streams; i++)
-        if (z->bad[i]) return STATUS_CORRUPT;
-      if (!zstd_begin(s, &b, z->seq_at, z->seq_len)) return STATUS_CORRUPT;
-      zstd_refill(s, &b);
-      ll_state = zstd_bits(&b, z->log[ZSTD_LL]);
-      of_state = zstd_bits(&b, z->log[ZSTD_OF]);
-      ml_state = zstd_bits(&b, z->log[ZSTD_ML]);
-      z->begun = 1;
+  u32 todo = z->sequences, n = 0, window_bit = z->window_from * 32;
+  u32 ll = z->state[ZSTD_LL], of = z->state[ZSTD_OF], ml = z->state[ZSTD_ML];
+  i32 bit = (i32)(z->bit - window_bit), floor = (i32)(z->bit_from - window_bit), low = floor < 0 ? 0 : floor, next = 0;
+  u32 most = todo - 1 < ZSTD_QUEUE ? todo - 1 : ZSTD_QUEUE;
+  for (; n < most; n++) {
+    u32 ll_entry = ll_table[ll], of_entry = of_table[of], ml_entry = ml_table[ml];
+    next = bit - (i32)((ll_entry + of_entry + ml_entry) >> ZSTD_ALL_BITS & 127);
+    if (next < low) break;
+    z->u.q.at[n] = (u32)bit;
+    z->u.q.from[n] = ll_entry;
+    z->u.q.off[n] = of_entry;
+    z->u.q.match[n] = ml_entry;
+    // The bits of the next states, that of the offset lowest.
+    u32 of_bits = zstd_window(z, (u32)next), ml_bits = of_bits >> (of_entry >> ZSTD_NEXT_BITS);
+    u32 ll_bits = ml_bits >> (ml_entry >> ZSTD_NEXT_BITS), none = ll_bits >> (ll_entry >> ZSTD_NEXT_BITS);
+    of = (of_entry & 1023) + of_bits - (ml_bits << (of_entry >> ZSTD_NEXT_BITS));
+    ml = (ml_entry & 1023) + ml_bits - (ll_bits << (ml_entry >> ZSTD_NEXT_BITS));
+    ll = (ll_entry & 1023) + ll_bits - (none << (ll_entry >> ZSTD_NEXT_BITS));
+    bit = next;
+  }
+  // The last sequence has no states after it, and must end with the stream.
+  if (n < ZSTD_QUEUE && n + 1 == todo) {
+    u32 ll_entry = ll_table[ll], of_entry = of_table[of], ml_entry = ml_table[ml];
+    next = bit - (i32)(zstd_added(ll_entry) + zstd_added(of_entry) + zstd_added(ml_entry));
+    if (next >= low) {
+      z->u.q.at[n] = (u32)bit;
+      z->u.q.from[n] = ll_entry;
+      z->u.q.off[n] = of_entry;
+      z->u.q.match[n] = ml_entry;
+      n++;
+      bit = next;
+      if (bit != floor) z->ends = STATUS_CORRUPT;
     }
-    u32 rep0 = z->rep[0], rep1 = z->rep[1], rep2 = z->rep[2];
-    while (todo > 0 && n < ZSTD_QUEUE) {
-      u32 ll_entry = ll_table[ll_state], of_entry = of_table[of_state], ml_entry = ml_table[ml_state];
-      u32 of_code = of_entry >> 20;
-      zstd_refill(s, &b);
-      u32 value = (1u << of_code) + zstd_bits(&b, of_code);
-      zstd_refill(s, &b);
-      u32 match = zstd_ml_base[ml_entry >> 14 & 63] + zstd_bits(&b, ml_entry >> 20);
-      u32 lit = zstd_ll_base[ll_entry >> 14 & 63] + zstd_bits(&b, ll_entry >> 20);
-      todo--;
-      if (todo > 0) {
-        zstd_refill(s, &b);
-        ll_state = (ll_entry & 1023) + zstd_bits(&b, ll_entry >> 10 & 15);
-        ml_state = (ml_entry & 1023) + zstd_bits(&b, ml_entry >> 10 & 15);
-        of_state = (of_entry & 1023) + zstd_bits(&b, of_entry >> 10 & 15);
+  }
+  // The window may end before the queue is full, but not before the stream.
+  if (floor >= 0 && n < todo && n < ZSTD_QUEUE) z->ends = STATUS_CORRUPT;
+  z->state[ZSTD_LL] = ll, z->state[ZSTD_OF] = of, z->state[ZSTD_ML] = ml;
+  z->bit = window_bit + (u32)bit;
+  z->sequences = todo - n;
+  z->queued = n;
+}
+
+// The last used offsets are computed before those of the previous sequences are known. A value with the
+// highest bit is not an offset: its lowest 2 bits say which of the offsets before the sequence is meant, and
+// the others the number to subtract.
+#define ZSTD_UNKNOWN 0x80000000u
+
+FN u32 zstd_known(u32 offset, u32 rep0, u32 rep1, u32 rep2) {
+  if ((offset & ZSTD_UNKNOWN) == 0) return offset;
+  u32 which = offset & 3, minus = offset << 1 >> 1 & ~3u, rep = which == 0 ? rep0 : which == 1 ? rep1 : rep2;
+  return rep & ZSTD_UNKNOWN ? rep + minus : rep - (minus >> 2);
+}
+
+// Reads sequence i, whose end and entries the chain noted: its numbers of literals and of bytes go to `from`
+// and `at`, its offset to `off`, where it may be unknown.
+FN void zstd_sequence(LOCAL_PTR ZstdShared *z, u32 i, u32 *rep) {
+  u32 ll_entry = z->u.q.from[i], of_entry = z->u.q.off[i], ml_entry = z->u.q.match[i];
+  u32 bits = zstd_added(of_entry), bit = z->u.q.at[i] - bits;
+  u32 value = (1u << bits) + (zstd_window(z, bit) & ((1u << bits) - 1));
+  // At most 16 bits each: both are in one window.
+  u32 ml_bits = zstd_added(ml_entry), ll_bits = zstd_added(ll_entry);
+  bits = zstd_window(z, bit - ml_bits - ll_bits);
+  u32 lit = zstd_ll_base[ll_entry >> ZSTD_SYMBOL & 63] + (bits & ((1u << ll_bits) - 1));
+  u32 match = zstd_ml_base[ml_entry >> ZSTD_SYMBOL & 63] + (bits >> ll_bits & ((1u << ml_bits) - 1));
+  u32 back;
+  if (value > 3) {
+    // An offset that has the highest bit is larger than every window.
+    back = value - 3 < ZSTD_UNKNOWN ? value - 3 : ZSTD_UNKNOWN - 1;
+    rep[2] = rep[1], rep[1] = rep[0], rep[0] = back;
+  } else {
+    // The last used offsets (3.1.1.5). Without literals the first one would only have made the last match
+    // longer.
+    u32 which = value - (lit != 0);
+    back = which == 1 ? rep[1] : which == 2 ? rep[2] : rep[0];
+    if (which == 3) back = back & ZSTD_UNKNOWN ? back + 4 : back - 1;
+    if (which > 1) rep[2] = rep[1];
+    if (which > 0) rep[1] = rep[0];
+    rep[0] = back;
+  }
+  z->u.q.from[i] = lit;
+  z->u.q.at[i] = lit + match;
+  z->u.q.off[i] = back;
+}
+
+// Makes positions and offsets of what the chain noted, by all items, and checks them. Then adds the literals
+// after the last sequence. The status of the queue is in `verdict`.
+FN void zstd_expand(LOCAL_PTR ZstdShared *z) {
+  LOCAL_PTR u8 *flags = (LOCAL_PTR u8 *)z->flags;
+  u32 queued = z->queued, from = 4 * LID, to = from + 4 < queued ? from + 4 : queued;
+  u32 rep[3] = {ZSTD_UNKNOWN, ZSTD_UNKNOWN | 1, ZSTD_UNKNOWN | 2}, lits = 0, bytes = 0;
+  for (u32 i = from; i < to; i++) {
+    zstd_sequence(z, i, rep);
+    lits += z->u.q.from[i];
+    bytes += z->u.q.at[i];
+  }
+  // A scan: each item combines what it has with what the items before it have.
+  for (u32 step = 1;; step *= 2) {
+    z->scan[0][LID] = lits;
+    z->scan[1][LID] = bytes;
+    for (u32 i = 0; i < 3; i++) z->scan[2 + i][LID] = rep[i];
+    SYNC();
+    if (step == 32) break;
+    if (LID >= step) {
+      u32 other = LID - step, rep0 = z->scan[2][other], rep1 = z->scan[3][other], rep2 = z->scan[4][other];
+      lits += z->scan[0][other];
+      bytes += z->scan[1][other];
+      for (u32 i = 0; i < 3; i++) rep[i] = zstd_known(rep[i], rep0, rep1, rep2);
+    }
+    SYNC();
+  }
+  u32 rep0 = z->rep[0], rep1 = z->rep[1], rep2 = z->rep[2], pos = z->pos, done = z->lit_done;
+  u32 all_lits = done + z->scan[0][31], all_bytes = pos + z->scan[1][31];
+  for (u32 i = 0; i < 3; i++) rep[i] = zstd_known(z->scan[2 + i][31], rep0, rep1, rep2);
+  if (LID > 0) {
+    u32 other = LID - 1, r0 = z->scan[2][other], r1 = z->scan[3][other], r2 = z->scan[4][other];
+    done += z->scan[0][other];
+    pos += z->scan[1][other];
+    r0 = zstd_known(r0, rep0, rep1, rep2), r1 = zstd_known(r1, rep0, rep1, rep2), r2 = zstd_known(r2, rep0, rep1, rep2);
+    rep0 = r0, rep1 = r1, rep2 = r2;
+  }
+  u32 lit_size = z->lit_size, block_end = z->block_end, window = z->window, status = STATUS_OK, longest = 0;
+  for (u32 i = from; i < to; i++) {
+    u32 lit = z->u.q.from[i], size = z->u.q.at[i], back = zstd_known(z->u.q.off[i], rep0, rep1, rep2);
+    if (status == STATUS_OK) {
+      if (lit > lit_size - done || size > block_end - pos) status = STATUS_CORRUPT;
+      else if (back == 0 || back > pos + lit) status = STATUS_CORRUPT;
+      else if (back > window) status = STATUS_UNSUPPORTED;
+    }
+    if (lit > longest) longest = lit;
+    z->u.q.at[i] = pos;
+    z->u.q.from[i] = done;
+    z->u.q.off[i] = back;
+    pos += size;
+    done += lit;
+  }
+  flags[LID] = (u8)(status | (longest > ZSTD_SHORT) << 6 | (longest >= ZSTD_LONG) << 7);
+  SYNC();
+  if (LID == 0) {
+    u32 verdict = z->ends;
+    u32 any = zstd_any(z), long_lanes = 0;
+    z->medium = (any & 0x40404040u) != 0;
+    if (any & 0x80808080u) {
+      for (u32 w = 0; w < 8; w++) {
+        u32 v = z->flags[w] >> 7 & 0x01010101u;
+        long_lanes |= ((v | v >> 7 | v >> 14 | v >> 21) & 15) << 4 * w;
       }
-      u32 back;
-      if (value > 3) {
-        back = value - 3;
-        rep2 = rep1, rep1 = rep0, rep0 = back;
-      } else {
-        // The last used offsets (3.1.1.5). Without literals the first one would only have made the last match
-        // longer.
-        u32 which = value - (lit != 0);
-        back = which == 0 ? rep0 : which == 1 ? rep1 : which == 2 ? rep2 : rep0 - 1;
-        if (which > 1) rep2 = rep1;
-        if (which > 0) rep1 = rep0;
-        rep0 = back;
-      }
-      if (b.left < 0 || lit > lit_size - done || lit + match > block_end - pos) return STATUS_CORRUPT;
-      u32 to = pos + lit;
-      if (back == 0 || back > to) return STATUS_CORRUPT;
-      if (back > window) return STATUS_UNSUPPORTED;
-      if (n == 0 || to - back + (match < back ? match : back) > run_at) {
-        z->q_run[runs++] = (u16)n;
-        run_at = to;
-      }
-      z->q_at[n] = pos;
-      z->q_from[n] = done;
-      z->q_off[n] = back;
-      pos = to + match;
-      done += lit;
+    }
+    u32 failed = zstd_first(z, 0x0f0f0f0fu);
+    if (failed < 32) verdict = flags[failed] & 15;
+    u32 n = queued, tail = lit_size - all_lits;
+    // If the tail is long, it is put into a separate queue, so that the whole group copies it.
+    if (verdict == ZSTD_GOING && z->sequences == 0 && tail > 0 && (n == 0 || (n < ZSTD_QUEUE && tail < 128))) {
+      if (tail > block_end - all_bytes) verdict = STATUS_CORRUPT;
+      z->u.q.at[n] = all_bytes;
+      z->u.q.from[n] = all_lits;
+      z->u.q.off[n] = 0;  // no match
+      z->medium |= tail > ZSTD_SHORT;
+      if (tail >= ZSTD_LONG) long_lanes |= 1u << (n / 4);
+      all_bytes += tail;
+      all_lits += tail;
       n++;
     }
-    if (todo == 0 && b.left != 0) return STATUS_CORRUPT;
-    z->acc = b.acc, z->ahead = b.ahead, z->have = b.have, z->left = b.left, z->word = b.word;
-    z->state[ZSTD_LL] = ll_state, z->state[ZSTD_OF] = of_state, z->state[ZSTD_ML] = ml_state;
-    z->rep[0] = rep0, z->rep[1] = rep1, z->rep[2] = rep2;
-    z->sequences = todo;
-  } else if (done == 0) {
-    for (u32 i = 0; i < z->streams; i++)
-      if (z->bad[i]) return STATUS_CORRUPT;
+    z->u.q.at[n] = all_bytes;
+    z->u.q.from[n] = all_lits;
+    z->queued = n;
+    z->pos = all_bytes;
+    z->lit_done = all_lits;
+    z->long_lanes = long_lanes;
+    z->rep[0] = rep[0], z->rep[1] = rep[1], z->rep[2] = rep[2];
+    z->verdict = verdict;
   }
-  z->runs = runs;
-  // If the tail is long, it is put into a separate queue, so that the whole group copies it.
-  u32 tail = lit_size - done;
-  if (todo == 0 && tail > 0 && (n == 0 || (n < ZSTD_QUEUE && tail < 128))) {
-    if (tail > block_end - pos) return STATUS_CORRUPT;
-    z->q_at[n] = pos;
-    z->q_from[n] = done;
-    z->q_off[n] = 1;
-    pos += tail;
-    done += tail;
-    n++;
-  }
-  z->q_at[n] = pos;
-  z->q_from[n] = done;
-  z->q_run[runs] = (u16)n;
-  z->queued = n;
-  z->pos = pos;
-  z->lit_done = done;
-  return ZSTD_GOING;
+  SYNC();
 }
 
 // The number of items that work together on one of n pieces: as many as there are for it, but at least 4,
 // because neighbouring items that access the same line of memory cost one access.
 FN u32 zstd_team(u32 n) { return n < 2 ? 32 : n < 4 ? 16 : n < 8 ? 8 : 4; }
 
+// Copies n bytes that do not overlap, by all items. Words are copied if both addresses have the same place in
+// a word.
+FN void zstd_move(GLOBAL u8 *to, GLOBAL const u8 *from, u32 n) {
+  u32 odd = (0u - (u32)(u64)to) & 3, words = 0;
+  if (n >= 64 && (((u32)(u64)to ^ (u32)(u64)from) & 3) == 0) {
+    words = (n - odd) / 4;
+    GLOBAL u32 *to_words = (GLOBAL u32 *)(to + odd);
+    GLOBAL const u32 *from_words = (GLOBAL const u32 *)(from + odd);
+    for (u32 i = LID; i < words; i += 32) to_words[i] = from_words[i];
+    if (LID < odd) to[LID] = from[LID];
+    words = odd + 4 * words;
+  }
+  for (u32 i = words + LID; i < n; i += 32) to[i] = from[i];
+}
+
 // Executes the queue. `lit` has the literals, or the one byte that all of them equal (step 0).
-FN void zstd_copy(LOCAL_PTR const ZstdShared *z, GLOBAL u8 *out, u32 want, GLOBAL const u8 *lit, u32 step) {
-  u32 queued = z->queued, runs = z->runs, team = zstd_team(queued);
+FN void zstd_copy(LOCAL_PTR ZstdShared *z, GLOBAL u8 *out, u32 want, GLOBAL const u8 *lit, u32 step) {
+  LOCAL_PTR u8 *flags = (LOCAL_PTR u8 *)z->flags;
+  u32 queued = z->queued, team = z->medium ? zstd_team(queued) : 1, long_lanes = step == 1 ? z->long_lanes : 0;
+  u32 longest = long_lanes ? ZSTD_LONG : ~0u;
   for (u32 i = LID / team; i < queued; i += 32 / team) {
-    u32 at = z->q_at[i], from = z->q_from[i], n = z->q_from[i + 1] - from;
-    n = at >= want ? 0 : n < want - at ? n : want - at;
+    u32 at = z->u.q.at[i], from = z->u.q.from[i], n = z->u.q.from[i + 1] - from;
+    n = at >= want || n >= longest ? 0 : n < want - at ? n : want - at;
     for (u32 j = LID & (team - 1); j < n; j += team) out[at + j] = lit[(from + j) * step];
   }
-  SYNC();
-  for (u32 r = 0; r < runs; r++) {
-    u32 first = z->q_run[r], end = z->q_run[r + 1];
-    team = zstd_team(end - first);
-    for (u32 i = first + LID / team; i < end; i += 32 / team) {
-      u32 at = z->q_at[i] + z->q_from[i + 1] - z->q_from[i], n = z->q_at[i + 1] - at, back = z->q_off[i];
+  for (u32 i = 0; long_lanes != 0; i += 4, long_lanes >>= 1) {
+    for (u32 k = i; k < i + 4 && k < queued && (long_lanes & 1) != 0; k++) {
+      u32 at = z->u.q.at[k], from = z->u.q.from[k], n = z->u.q.from[k + 1] - from;
+      if (n >= longest && at < want) zstd_move(out + at, lit + from, n < want - at ? n : want - at);
+    }
+  }
+  for (u32 m = 0; m < queued;) {
+    // A run ends before the first match that reads what one of the run writes.
+    u32 mine = m + LID, ends = 1;
+    if (mine < queued) {
+      u32 run = z->u.q.at[m] + z->u.q.from[m + 1] - z->u.q.from[m];
+      u32 at = z->u.q.at[mine] + z->u.q.from[mine + 1] - z->u.q.from[mine];
+      u32 n = z->u.q.at[mine + 1] - at, back = z->u.q.off[mine];
+      ends = (at - back + (n < back ? n : back) > run && mine > m) | (n > ZSTD_SHORT) << 1;
+    }
+    flags[LID] = (u8)ends;
+    SYNC();  // also after the literals
+    u32 end = m + zstd_first(z, 0x01010101u);
+    team = zstd_any(z) & 0x02020202u ? zstd_team(end - m) : end - m < 8 ? zstd_team(end - m) : 1;
+    for (u32 i = m + LID / team; i < end; i += 32 / team) {
+      u32 at = z->u.q.at[i] + z->u.q.from[i + 1] - z->u.q.from[i], n = z->u.q.at[i + 1] - at, back = z->u.q.off[i];
       n = at >= want ? 0 : n < want - at ? n : want - at;
       GLOBAL const u8 *from = out + (at - back);
       // A match that overlaps itself repeats its existing part, so no item waits for another.
@@ -669,6 +974,7 @@ FN void zstd_copy(LOCAL_PTR const ZstdShared *z, GLOBAL u8 *out, u32 want, GLOBA
       else
         for (u32 j = LID & (team - 1); j < n; j += team) out[at + j] = from[j];
     }
+    m = end;
     SYNC();
   }
 }
@@ -737,6 +1043,7 @@ KERNEL(32) zstd(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, 
     z.check = 0;
     z.have_huff = 0;
     z.have_fse = 0;
+    z.bit = 0;
     z.rep[0] = 1, z.rep[1] = 4, z.rep[2] = 8;
     z.verdict = sparse ? STATUS_OK : large ? STATUS_UNSUPPORTED : zstd_frame(&z, &s);
   }
@@ -749,36 +1056,50 @@ KERNEL(32) zstd(GLOBAL const u8 *batch, GLOBAL u8 *decoded, GLOBAL u32 *status, 
     verdict = z.verdict;
     if (verdict != ZSTD_GOING) break;
     if (z.kind == ZSTD_COMPRESSED) {
-      if (z.build_huff) {
+      if (LID < 3 && z.build[LID])
+        zstd_spread(z.fse + ZSTD_FSE_AT(LID), z.u.c.count[LID], z.u.c.next[LID], z.build[LID], z.log[LID]);
+      SYNC();
+      for (u32 kind = 0; kind < 3; kind++) {
+        LOCAL_PTR u32 *table = z.fse + ZSTD_FSE_AT(kind);
+        if (z.build[kind])
+          for (u32 i = LID; i < 1u << z.log[kind]; i += 32) table[i] = zstd_state(table[i], z.log[kind], kind);
+      }
+      if (z.streams > 0) {
         for (u32 i = LID; i < z.symbols; i += 32) {
           u32 weight = z.weight[i], entry = i | (z.huff_log + 1 - weight) << 8, n = 1u << weight >> 1;
-          for (u32 j = 0; j < n; j++) z.huff[z.huff_at[i] + j] = (u16)entry;
+          for (u32 j = 0; j < n; j++) z.u.huff[z.huff_at[i] + j] = (u16)entry;
         }
+        SYNC();
+        zstd_huffman(&z, &s, scratch);
       }
-      if (LID < 3 && z.build[LID])
-        zstd_states(z.fse + ZSTD_FSE_AT(LID), z.count[LID], z.next[LID], z.build[LID], z.log[LID], LID);
+      if (LID == 0) z.verdict = zstd_open(&z, &s);
       SYNC();
-      if (LID < z.streams) {
-        // All streams but the last have the same number of literals, a quarter rounded up. With 6 or more
-        // literals, these do not exceed the total.
-        u32 part = z.streams == 1 ? z.lit_size : (z.lit_size + 3) / 4, from = part * LID;
-        u32 n = z.streams == 1 || LID < 3 ? part : z.lit_size - from;
-        z.bad[LID] = !zstd_huffman(&z, &s, z.stream_at[LID], z.stream_len[LID], scratch + from, n);
-      }
-      SYNC();
+      verdict = z.verdict;
       GLOBAL const u8 *lit = z.lit_kind >= ZSTD_COMPRESSED ? scratch : s.src + z.lit_from;
       u32 step = z.lit_kind != ZSTD_RLE;
-      for (;;) {
-        if (LID == 0) z.verdict = zstd_fill(&z, &s);
+      while (verdict == ZSTD_GOING && (z.sequences > 0 || z.lit_done < z.lit_size)) {
+        u32 chain = z.sequences > 0, from = chain ? zstd_window_from(&z) : 0;
+        if (chain)
+          for (u32 i = LID; i < ZSTD_WINDOW; i += 32) z.u.q.window[i] = zstd_word(&s, (i32)(from + i));
         SYNC();
+        if (LID == 0) {
+          z.window_from = from;
+          z.queued = 0;
+          z.ends = ZSTD_GOING;
+          if (chain) zstd_chain(&z);
+        }
+        SYNC();
+        zstd_expand(&z);
         verdict = z.verdict;
-        if (verdict != ZSTD_GOING || z.queued == 0) break;
-        zstd_copy(&z, out, want, lit, step);
+        if (verdict == ZSTD_GOING) zstd_copy(&z, out, want, lit, step);
+        SYNC();
       }
     } else {
       u32 step = z.kind == ZSTD_RAW, pos = z.begins, n = z.size < want - pos ? z.size : want - pos;
       GLOBAL const u8 *from = s.src + z.lit_from;
-      for (u32 i = LID; i < n; i += 32) out[pos + i] = from[i * step];
+      if (step == 1) zstd_move(out + pos, from, n);
+      else
+        for (u32 i = LID; i < n; i += 32) out[pos + i] = from[0];
     }
   }
 

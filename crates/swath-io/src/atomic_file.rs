@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use durability::SyncPolicy;
 pub use links::resolve_links;
+pub use publish::SidecarName;
 
 /// A new file that will replace or become the target. Until [`publish`](NewFile::publish) is called, it has
 /// no name, or, on systems without unnamed files, a temporary name beside the target. A file that is not
@@ -122,8 +123,16 @@ impl NewFile {
 
     /// Gives the file the attributes of the file that it replaces, if there is one.
     fn keep_attributes(&self) -> io::Result<()> {
-        let mut old = [Some(&self.target), self.otherwise_like.as_ref()].into_iter().flatten();
-        old.find(|old| old.is_file()).map_or(Ok(()), |old| attributes::keep(old, &self.file))
+        for old in [Some(&self.target), self.otherwise_like.as_ref()].into_iter().flatten() {
+            match std::fs::metadata(old) {
+                Ok(metadata) if metadata.is_file() => return attributes::keep(old, &self.file),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // Without the old mode, the new file could be open to more users than the old one.
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Gives a staged file the target's name.
@@ -163,9 +172,15 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             // No caller is left that could receive an error, and the name shows what the file is.
-            let _ = std::fs::remove_file(temporary);
+            let _ = remove(temporary);
         }
     }
+}
+
+/// Removes a temporary name. The system can refuse that for a moment, for example on a network drive, so a second
+/// attempt follows the first.
+fn remove(temporary: &Path) -> io::Result<()> {
+    std::fs::remove_file(temporary).or_else(|_| std::fs::remove_file(temporary))
 }
 
 /// Gives a file a name that must not be in use. Creating a link fails if the target exists, without a race

@@ -15,7 +15,7 @@ mod read_ahead;
 mod spool;
 
 pub use arenas::share_heap_if_limited;
-pub use atomic_file::{NewFile, SyncPolicy, folder_of, insert_front, resolve_links, scratch_file};
+pub use atomic_file::{NewFile, SidecarName, SyncPolicy, folder_of, insert_front, resolve_links, scratch_file};
 pub use coalesce::{Batch, Fetch, MergeRule, MergedRange, coalesce};
 pub use error::{Error, Result};
 pub use huge::advise_huge_pages;
@@ -68,6 +68,13 @@ pub trait Source: ReadAt + Send + Sync + std::fmt::Debug {
 
     /// The local file behind this source, if there is one. A device may be able to read it directly.
     fn file(&self) -> Option<&std::fs::File> {
+        None
+    }
+
+    /// Removes and returns the error of the last read that the system or the server refused, if there was one. Reading past
+    /// the end is not such an error. Callers that ignore values they cannot read call this to tell a damaged file from
+    /// a file that could not be read.
+    fn take_failure(&self) -> Option<std::io::Error> {
         None
     }
 

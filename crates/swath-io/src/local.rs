@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::{Error, ReadAt, Result, Source};
 
@@ -15,6 +16,8 @@ pub struct LocalFile {
     file: File,
     path: PathBuf,
     size: u64,
+    /// The number of the system's last error, or 0.
+    failure: AtomicI32,
 }
 
 impl LocalFile {
@@ -32,7 +35,17 @@ impl LocalFile {
             return Err(Error::NotAFile { path: path.to_owned(), kind });
         }
         let file = File::open(path).map_err(open_error)?;
-        Ok(LocalFile { file, path: path.to_owned(), size: metadata.len() })
+        Ok(LocalFile { file, path: path.to_owned(), size: metadata.len(), failure: AtomicI32::new(0) })
+    }
+
+    /// Remembers an error of the system. Errors without a number, such as the end of the file, are no failures.
+    fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(code) = result.as_ref().map_err(io::Error::raw_os_error)
+            && let Some(code) = code
+        {
+            self.failure.store(code, Ordering::Relaxed);
+        }
+        result
     }
 
     /// The path that was opened.
@@ -78,13 +91,13 @@ impl ReadAt for LocalFile {
 
     #[cfg(unix)]
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::read_exact_at(&self.file, out, offset)
+        self.note(std::os::unix::fs::FileExt::read_exact_at(&self.file, out, offset))
     }
 
     #[cfg(windows)]
     fn read_at(&self, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
         while !out.is_empty() {
-            match std::os::windows::fs::FileExt::seek_read(&self.file, out, offset)? {
+            match self.note(std::os::windows::fs::FileExt::seek_read(&self.file, out, offset))? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 n => {
                     offset += n as u64;
@@ -126,6 +139,13 @@ impl Source for LocalFile {
 
     fn file(&self) -> Option<&File> {
         Some(&self.file)
+    }
+
+    fn take_failure(&self) -> Option<io::Error> {
+        match self.failure.swap(0, Ordering::Relaxed) {
+            0 => None,
+            code => Some(io::Error::from_raw_os_error(code)),
+        }
     }
 
     fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> Result<Option<Box<dyn Source>>> {

@@ -96,3 +96,14 @@ pub(crate) fn named(name: &str) -> PyResult<DType> {
         .find(|dtype| dtype.name() == name)
         .ok_or_else(|| PyTypeError::new_err(format!("samples of type {name} cannot be in a TIFF file")))
 }
+
+/// Returns this many zeros.
+///
+/// # Errors
+/// [`swath::Error::OutOfMemory`], where `what` names the contents in the plural.
+pub(crate) fn zeros(len: usize, what: &'static str) -> swath::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|_| swath::Error::OutOfMemory { bytes: len as u64, what })?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}

@@ -15,7 +15,7 @@ use swath::read::Cancel;
 use swath::{DType, Error, FallbackPolicy, RowSource};
 use swath_gpu::Api;
 
-use crate::array::{Bytes, named as dtype_named};
+use crate::array::{Bytes, named as dtype_named, zeros};
 use crate::errors::to_python;
 use crate::file::{File, ReadKeywords};
 use crate::{report, waiting};
@@ -32,7 +32,7 @@ pub(crate) fn read<'py>(
     device: &str,
 ) -> PyResult<(DeviceArray, Bound<'py, PyDict>)> {
     let cancel = Cancel::new();
-    let request = keywords.on_device(keywords.request(&cancel)?)?;
+    let request = keywords.on_device(keywords.request(file, &cancel)?)?;
     let dtype = file.image().dtype();
     let (raster, done) = waiting::run(py, usize::MAX, &cancel, || {
         if dtype.widened() != dtype {
@@ -81,7 +81,7 @@ pub(crate) fn put_rows(
             py.detach(|| raster.copy_rows_from(&from)).map_err(|error| to_python(error.into()))
         }
         Some(from) => {
-            let mut pixels = vec![0; from.bytes() as usize];
+            let mut pixels = zeros(from.bytes() as usize, "the rows of the producer").map_err(to_python)?;
             download(py, from, &mut pixels)?;
             put(&pixels)
         }

@@ -52,6 +52,9 @@ pub(crate) fn exception_of(error: &Error) -> PyErr {
 
 /// The exception for a write that cannot be planned.
 pub(crate) fn plan_to_python(error: PlanError) -> PyErr {
+    if matches!(&error, PlanError::Codec(swath_codec::Error::OutOfMemory { .. })) {
+        return Python::attach(|py| of_class(py, "OutOfMemoryError", error.to_string()));
+    }
     PyValueError::new_err(error.to_string())
 }
 

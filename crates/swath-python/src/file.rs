@@ -10,16 +10,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swath::dataset::MaskOrigin;
 use swath::device::DeviceSettings;
-use swath::io::{LocalFile, Memory};
+use swath::io::{LocalFile, Memory, Source};
 use swath::read::{BlockCache, Cancel};
 use swath::{DType, Dataset, Image, Layout, Limits, ReadReport, ReadRequest};
 use swath_codec::sample::widen_complex_int;
 
-use crate::array::Bytes;
+use crate::array::{Bytes, zeros};
 use crate::device::DeviceArray;
 use crate::errors::{exception_of, to_python};
 use crate::ranges::Ranges;
-use crate::{describe, device, keywords, report, waiting};
+use crate::{describe, device, keywords, limits, report, waiting};
 
 /// Row start, column start, row stop, column stop.
 pub(crate) type Window = (i64, i64, i64, i64);
@@ -39,12 +39,24 @@ pub(crate) fn window_of((row, col, row_stop, col_stop): Window) -> PyResult<(Ran
 pub(crate) struct File {
     dataset: Dataset,
     image: Image,
+    /// The limits with which the file was opened, if they are not those of the process.
+    limits: Option<Limits>,
 }
 
 impl File {
-    fn new(dataset: Dataset) -> swath::Result<File> {
-        let image = dataset.image(0)?;
-        Ok(File { dataset, image })
+    /// Opens a source with the given limits, or with those of the process.
+    fn with_limits(
+        py: Python<'_>,
+        limits: Option<&Bound<'_, PyDict>>,
+        source: impl FnOnce() -> swath::Result<Arc<dyn Source>> + Send,
+    ) -> PyResult<File> {
+        let (own, limits) = (limits.is_some(), limits::of_file(limits)?);
+        let open = || {
+            let dataset = Dataset::from_source(source()?, limits.clone())?;
+            let image = dataset.image(0)?;
+            Ok(File { dataset, image, limits: own.then_some(limits) })
+        };
+        py.detach(open).map_err(to_python)
     }
 
     pub(crate) fn dataset(&self) -> &Dataset {
@@ -69,7 +81,7 @@ impl File {
         if stored == wanted {
             return self.image.read_bytes_into(request, out);
         }
-        let mut narrow = vec![0; out.len() / wanted.size() * stored.size()];
+        let mut narrow = zeros(out.len() / wanted.size() * stored.size(), "the stored samples of this read")?;
         let report = self.image.read_bytes_into(request, &mut narrow)?;
         if stored == DType::F16 {
             for (half, single) in narrow.as_chunks::<2>().0.iter().zip(out.as_chunks_mut::<4>().0) {
@@ -156,7 +168,7 @@ impl ReadKeywords {
     }
 
     /// The request for the engine.
-    pub(crate) fn request(&self, cancel: &Cancel) -> PyResult<ReadRequest<'static>> {
+    pub(crate) fn request(&self, file: &File, cancel: &Cancel) -> PyResult<ReadRequest<'static>> {
         let mut request = ReadRequest::new().level(self.level).cancel(cancel).cache(&CACHE);
         request = request.layout(if self.bands_last { Layout::BandsLast } else { Layout::BandsFirst });
         if let Some(window) = self.window {
@@ -169,8 +181,8 @@ impl ReadKeywords {
         if let Some(threads) = self.threads {
             request = request.threads(threads.max(1));
         }
-        // As the environment is now: files stay open.
-        let mut limits = Limits::from_env();
+        // As they are now: files stay open.
+        let mut limits = file.limits.clone().map_or_else(limits::current, Ok)?;
         limits.max_pixels = self.max_pixels.unwrap_or(limits.max_pixels);
         request = request.limits(limits);
         if let Some(name) = &self.device {
@@ -196,23 +208,24 @@ impl ReadKeywords {
 impl File {
     /// Open a file of this machine.
     #[staticmethod]
-    fn open(py: Python<'_>, path: std::path::PathBuf) -> PyResult<File> {
-        py.detach(|| File::new(Dataset::from_source(Arc::new(LocalFile::open(path)?), Limits::from_env())?))
-            .map_err(to_python)
+    #[pyo3(signature = (path, limits = None))]
+    fn open(py: Python<'_>, path: std::path::PathBuf, limits: Option<&Bound<'_, PyDict>>) -> PyResult<File> {
+        File::with_limits(py, limits, || Ok(Arc::new(LocalFile::open(path)?)))
     }
 
     /// Open a file that is in memory.
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<File> {
-        py.detach(|| File::new(Dataset::from_source(Arc::new(Memory::new(data)), Limits::from_env())?))
-            .map_err(to_python)
+    #[pyo3(signature = (data, limits = None))]
+    fn from_bytes(py: Python<'_>, data: &[u8], limits: Option<&Bound<'_, PyDict>>) -> PyResult<File> {
+        File::with_limits(py, limits, || Ok(Arc::new(Memory::new(data))))
     }
 
     /// Open what an object of Python reads.
     #[staticmethod]
-    fn from_ranges(py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<File> {
+    #[pyo3(signature = (ranges, limits = None))]
+    fn from_ranges(py: Python<'_>, ranges: &Bound<'_, PyAny>, limits: Option<&Bound<'_, PyDict>>) -> PyResult<File> {
         let ranges = Ranges::new(ranges)?;
-        py.detach(|| File::new(Dataset::from_source(Arc::new(ranges), Limits::from_env())?)).map_err(to_python)
+        File::with_limits(py, limits, || Ok(Arc::new(ranges)))
     }
 
     #[getter]
@@ -268,7 +281,7 @@ impl File {
             return Err(PyValueError::new_err(format!("the array holds {found}, the file has {wanted} samples")));
         }
         let cancel = Cancel::new();
-        let request = keywords.request(&cancel)?;
+        let request = keywords.request(self, &cancel)?;
         let done = waiting::run(py, bytes.len, &cancel, || {
             // SAFETY: the array is alive and writable until the call ends. That nobody else uses it meanwhile is for the caller to see to,
             // as with every function that fills an array without the GIL.
@@ -304,7 +317,7 @@ impl File {
         }
         let cancel = Cancel::new();
         let keywords = ReadKeywords { window, level, ..ReadKeywords::default() };
-        let request = keywords.request(&cancel)?;
+        let request = keywords.request(self, &cancel)?;
         let mask = waiting::run(py, bytes.len, &cancel, || self.image.read_mask(&request))?;
         if bytes.dtype != DType::U8 || bytes.len != mask.values.len() {
             return Err(PyValueError::new_err(format!("the mask has {} bytes, out {}", mask.values.len(), bytes.len)));

@@ -13,6 +13,7 @@ mod errors;
 mod features;
 mod file;
 mod keywords;
+mod limits;
 mod metadata;
 mod nodata;
 mod options;
@@ -36,6 +37,8 @@ fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::has_window, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::within_max_pixels, module)?)?;
+    module.add_function(wrap_pyfunction!(limits::set_limits, module)?)?;
+    module.add_function(wrap_pyfunction!(limits::get_limits, module)?)?;
     module.add_function(wrap_pyfunction!(ranges::coalesce, module)?)?;
     module.add_function(wrap_pyfunction!(windows::read_windows, module)?)?;
     module.add_function(wrap_pyfunction!(pixels::unpack, module)?)?;

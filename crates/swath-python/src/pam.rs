@@ -5,12 +5,12 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
-use swath::Limits;
 use swath::io::{NewFile, resolve_links};
 use swath::tiff::pam::{Classes, Pam, with_classes, with_statistics};
 use swath::tiff::xml::XmlLimits;
 
 use crate::errors::of_io;
+use crate::limits;
 
 /// Names of classes by value, and their colours.
 pub(crate) type NamesAndColors = (Vec<String>, Option<Vec<(u8, u8, u8, u8)>>);
@@ -21,11 +21,17 @@ pub(crate) fn names_and_colors(classes: Classes) -> NamesAndColors {
     (classes.names, colors)
 }
 
+/// The same classes as Python passes them.
+pub(crate) fn classes_of((names, colors): NamesAndColors) -> Classes {
+    let colors = colors.map(|colors| colors.into_iter().map(|(r, g, b, a)| [r, g, b, a]).collect());
+    Classes { names, colors }
+}
+
 /// The classes in the `.aux.xml` file of an image. A file that is missing, too large or not PAM has none.
 #[pyfunction]
 pub(crate) fn read_classes(py: Python<'_>, path: PathBuf) -> Option<NamesAndColors> {
+    let limits = limits::current().ok()?;
     py.detach(|| {
-        let limits = Limits::from_env();
         let xml = limits.xml();
         let pam = Pam::parse(&read(&beside(&path), limits.max_xml_bytes)?, &xml).ok()?;
         pam.classes().map(names_and_colors)
@@ -41,8 +47,7 @@ pub(crate) fn write_classes(
     names: Vec<String>,
     colors: Option<Vec<(u8, u8, u8, u8)>>,
 ) -> PyResult<()> {
-    let colors = colors.map(|colors| colors.into_iter().map(|(r, g, b, a)| [r, g, b, a]).collect());
-    let classes = Classes { names, colors };
+    let classes = classes_of((names, colors));
     edit(py, &path, |document| with_classes(document, &classes))
 }
 

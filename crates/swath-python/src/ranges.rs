@@ -1,6 +1,7 @@
 //! A place to read from that Python knows: a file object, a URL.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -12,20 +13,26 @@ pub(crate) struct Ranges {
     object: Py<PyAny>,
     name: String,
     size: u64,
+    /// The last exception of `fetch`.
+    failure: Mutex<Option<PyErr>>,
 }
 
 impl Ranges {
     pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Ranges> {
         let name = object.getattr("name")?.extract()?;
         let size = object.getattr("size")?.extract()?;
-        Ok(Ranges { object: object.clone().unbind(), name, size })
+        Ok(Ranges { object: object.clone().unbind(), name, size, failure: Mutex::default() })
     }
 
     /// Ask for all spans at once and hand each to `take`.
     fn ask(&self, spans: Vec<(u64, usize)>, mut take: impl FnMut(usize, &[u8])) -> std::io::Result<()> {
+        if spans.iter().any(|&(offset, len)| offset.checked_add(len as u64).is_none_or(|end| end > self.size)) {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
         Python::attach(|py| {
             let wanted = spans.clone();
-            let parts = self.object.bind(py).call_method1("fetch", (spans,))?;
+            let fetched = self.object.bind(py).call_method1("fetch", (spans,));
+            let parts = fetched.inspect_err(|error| self.note(error.clone_ref(py)))?;
             let mut count = 0;
             for (part, &(offset, len)) in parts.try_iter()?.zip(&wanted) {
                 let part = part?;
@@ -54,6 +61,12 @@ impl Ranges {
     }
 }
 
+impl Ranges {
+    fn note(&self, error: PyErr) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+}
+
 impl ReadAt for Ranges {
     fn size(&self) -> u64 {
         self.size
@@ -77,6 +90,10 @@ impl Source for Ranges {
 
     fn is_high_latency(&self) -> bool {
         true
+    }
+
+    fn take_failure(&self) -> Option<std::io::Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map(std::io::Error::other)
     }
 
     fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> swath::io::Result<Option<Box<dyn Source>>> {

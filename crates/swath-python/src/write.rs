@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use swath::device::{DeviceRaster, Gpu};
 use swath::read::{Cancel, Progress};
-use swath::write::ImageShape;
+use swath::write::{ExtraSidecars, ImageShape};
 use swath::{ArraySource, Device, Error, Layout, RowSource, WriteConfig, WritePlan, WriteReport};
 use swath_gpu::Api;
 
@@ -25,6 +25,7 @@ use crate::array::{Bytes, named};
 use crate::device::{Expected, raster_of};
 use crate::errors::{plan_to_python, to_python};
 use crate::options::options;
+use crate::pam::{NamesAndColors, classes_of};
 use crate::waiting::{Failure, LOOK, contained};
 use crate::{device, report};
 
@@ -77,12 +78,22 @@ pub(crate) fn write<'py>(
     if keywords.progress.is_some() {
         config = config.progress(&show);
     }
+    let beside = |report: &WriteReport| {
+        let (answer, answered) = channel();
+        let sent = shared.lock().is_ok_and(|ask| ask.send(Ask::Sidecars(Box::new(report.clone()), answer)).is_ok());
+        // What Python raised is with the calling thread.
+        sent.then(|| answered.recv().ok()).flatten().ok_or(Error::Cancelled)
+    };
+    if keywords.sidecars.is_some() {
+        config = config.sidecars(&beside);
+    }
     let target = match target.extract::<std::path::PathBuf>() {
         Ok(path) => Target::Path(path),
         Err(_) => Target::Object(target.clone().unbind()),
     };
     let image = Expected { dtype, bands, rows: height, cols: width, bands_last: keywords.bands_last };
-    let caller = Caller { image, producer: None, target: None, progress: keywords.progress };
+    let (progress, sidecars) = (keywords.progress, keywords.sidecars);
+    let caller = Caller { image, producer: None, target: None, progress, sidecars };
     let job = Job { plan: &plan, target: &target, config: &config, ask, asked, cancel: &cancel };
     let report = if let Ok(array) = source.cast::<PyUntypedArray>() {
         caller.serve(py, job, array_source(array, &image, mask.for_array()?)?)?
@@ -148,6 +159,9 @@ enum Target {
     Object(Py<PyAny>),
 }
 
+/// Classes, statistics (names and texts) and the style, as Python returns them.
+type SidecarContents = (Option<NamesAndColors>, Vec<(String, String)>, Option<Vec<u8>>);
+
 /// What the engine asks the calling thread.
 enum Ask {
     /// Fill the buffers, which are alive until the answer comes, with rows of pixels and of the mask.
@@ -161,6 +175,8 @@ enum Ask {
     RowsOn(Range<u64>, DeviceRaster, Sender<bool>),
     /// Write the bytes, which are alive until the answer comes.
     Bytes(Address, Sender<bool>),
+    /// Make the sidecars of a file with this report.
+    Sidecars(Box<WriteReport>, Sender<ExtraSidecars>),
     /// Tell how far it is. The answer comes when this is dropped.
     Progress(Progress, Sender<()>),
     Done(Box<Result<WriteReport, Failure>>),
@@ -265,6 +281,8 @@ struct Caller<'py> {
     producer: Option<Bound<'py, PyAny>>,
     target: Option<Bound<'py, PyAny>>,
     progress: Option<Bound<'py, PyAny>>,
+    /// A function that makes the contents of sidecars from the report.
+    sidecars: Option<Bound<'py, PyAny>>,
 }
 
 impl<'py> Caller<'py> {
@@ -338,8 +356,20 @@ impl<'py> Caller<'py> {
                 answer.send(written.is_ok()).ok();
                 written
             }
+            Ask::Sidecars(report, answer) => {
+                // Without an answer, the engine stops.
+                answer.send(self.make_sidecars(py, &report)?).ok();
+                Ok(())
+            }
             Ask::Progress(..) | Ask::Done(_) => Ok(()),
         }
+    }
+
+    fn make_sidecars(&self, py: Python<'py>, report: &WriteReport) -> PyResult<ExtraSidecars> {
+        let Some(make) = &self.sidecars else { return Ok(ExtraSidecars::default()) };
+        let made = make.call1((report::of_write(py, report)?,))?;
+        let (classes, statistics, style): SidecarContents = made.extract()?;
+        Ok(ExtraSidecars { classes: classes.map(classes_of), statistics, style })
     }
 
     fn rows(&self, py: Python<'py>, rows: &Range<u64>, pixels: Address, mask: Option<Address>) -> PyResult<()> {

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::code::Code;
-use crate::event::record;
+use crate::event::{record, report};
 use crate::fail;
 use transfer::{Direction, Failure, Target, Transfer};
 
@@ -70,12 +70,6 @@ impl Status {
 
 fn answer(done: Answer) -> Status {
     done.err().unwrap_or(Status::SUCCESS)
-}
-
-/// Reports misuse that the return value does not show, on standard error and among the events.
-pub(crate) fn report(what: &str) {
-    eprintln!("swath-sim: {what}");
-    record(format!("reported: {what}"));
 }
 
 /// The kind of GPUDirect Storage support.

@@ -10,6 +10,7 @@ use swath_gpu::PTX;
 
 use crate::code::{Code, Done, describe};
 use crate::event::record;
+use crate::executor::executes_ptx;
 use crate::fail;
 use crate::opencl::Parameter;
 use crate::sim::{self, device_count, in_context, multiprocessors, total_memory, with};
@@ -95,7 +96,8 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, room: c_int, device: c_i
     answer(with(|_| {
         known_device(device)?;
         let room = usize::try_from(room).ok().filter(|room| *room > 0 && !name.is_null()).ok_or(Code::INVALID_VALUE)?;
-        let text = format!("Swath's simulated GPU {device}");
+        let executor = if executes_ptx() { ", executing PTX" } else { "" };
+        let text = format!("Swath's simulated GPU {device}{executor}");
         let length = text.len().min(room - 1);
         // SAFETY: by the manual there is space for that many bytes. The last one is for the zero.
         unsafe {
@@ -280,7 +282,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_uint {
         }
         record(format!("alloc {bytes}"));
         // SAFETY: by the manual.
-        unsafe { give(address, sim.memory.allocate(&sim.opencl, device, bytes)? as u64) }
+        unsafe { give(address, sim.memory.allocate(&sim.executor, device, bytes)? as u64) }
     }))
 }
 
@@ -289,7 +291,7 @@ extern "C" fn cuMemFree_v2(address: u64) -> c_uint {
     answer(in_context(|sim, device| {
         sim.drain_device(device)?;
         record("free");
-        sim.memory.free(&sim.opencl, device, address as usize)
+        sim.memory.free(&sim.executor, device, address as usize)
     }))
 }
 
@@ -507,11 +509,11 @@ unsafe extern "C" fn cuLaunchKernel(
         if !shape || grid_x == 0 || grid_x > MOST_GROUPS || threads > MOST_THREADS || !extra.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        let compiled = sim.opencl.kernel(kernel)?;
-        if compiled.shared + u64::from(shared) > MOST_SHARED {
+        let signature = sim.executor.signature(kernel)?;
+        if signature.shared + u64::from(shared) > MOST_SHARED {
             return Err(Code::LAUNCH_OUT_OF_RESOURCES);
         }
-        if parameters.is_null() && !compiled.parameters.is_empty() {
+        if parameters.is_null() && !signature.parameters.is_empty() {
             return Err(Code::INVALID_VALUE);
         }
         // The values are read now and not when the stream reaches the launch.
@@ -527,8 +529,8 @@ unsafe extern "C" fn cuLaunchKernel(
                 }
             }
         };
-        let values: Vec<u64> = compiled.parameters.iter().enumerate().map(read).collect();
-        let work = move |sim: &mut sim::Sim, device| sim.run(device, kernel, grid_x as usize, &values);
+        let values: Vec<u64> = signature.parameters.iter().enumerate().map(read).collect();
+        let work = move |sim: &mut sim::Sim, device| sim.run(device, kernel, grid_x, &values);
         sim.later(device, stream as usize, Box::new(work))
     }))
 }

@@ -18,6 +18,12 @@ pub(crate) fn record(event: impl Into<String>) {
     EVENTS.lock().unwrap_or_else(PoisonError::into_inner).push(event.into());
 }
 
+/// Reports misuse that the return value does not show, on standard error and among the events.
+pub(crate) fn report(what: &str) {
+    eprintln!("swath-sim: {what}");
+    record(format!("reported: {what}"));
+}
+
 /// Copies the lines to `buffer` if there is space for them, and returns their size in bytes.
 ///
 /// # Safety

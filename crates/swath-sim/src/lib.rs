@@ -8,6 +8,14 @@
 //! caller loads is only compared with the PTX of `swath-gpu`. The driver rejects launches that GPUs do not
 //! allow (blocks of more than 1,024 threads, more than 48 KB of shared memory).
 //!
+//! `SWATH_SIM_KERNELS=ptx` executes that PTX instead, without PoCL, and checks every access: its bounds and
+//! alignment, shared memory that the block has not written, and races; also barriers that not all threads of a
+//! block reach, and warp instructions that not all lanes of the mask execute. `SWATH_SIM_ORDER` is the order of
+//! the threads: `forward`, `reverse`, `warp` (lanes in lockstep) or `random:SEED` (with preemption). A thread
+//! with more than `SWATH_SIM_INSTRUCTIONS` (1,000,000,000) counts as endless. A fault ends the context, and is a
+//! line among the [`events`] that starts with `reported: ` and names the kernel, the line of the PTX and the line
+//! of the C source.
+//!
 //! [`CopyDevice`] and [`SlowSource`] are simpler: a device that only copies bytes, and a source with latency.
 //! The bench `seeds` uses both.
 //!
@@ -61,8 +69,8 @@
 //!   `jpeg-info:2`, `jpeg-interpolate:1` (a handle with that flag), `jpeg-state:3`, `jpeg-decode:1` (counted by
 //!   picture, also in batches), `jpeg-encode:2`.
 //!
-//! The simulator does not model speed or warps: between two barriers PoCL runs the threads of a block one after
-//! another.
+//! The simulator does not model speed. Between two barriers PoCL runs the threads of a block one after another;
+//! only PTX is executed in other orders.
 //!
 //! [`inside`] runs a test in a process that loads this library in place of NVIDIA's.
 
@@ -73,6 +81,7 @@ mod cudart;
 mod cufile;
 mod driver;
 mod event;
+mod executor;
 mod fail;
 mod memory;
 mod nvcomp;
@@ -80,6 +89,7 @@ mod nvjpeg;
 mod nvjpeg2k;
 mod opencl;
 mod picture;
+mod ptx;
 mod sim;
 mod slow_source;
 mod timeline;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::{Code, Done};
 use crate::cufile;
-use crate::opencl::OpenCl;
+use crate::event::report;
+use crate::executor::Executor;
 
 /// The content of memory that was never written.
 pub(crate) const POISON: u8 = 0xA5;
@@ -21,7 +22,7 @@ const GUARD_BYTES: usize = 256;
 struct Piece {
     device: i32,
     bytes: usize,
-    /// The OpenCL allocation that holds the piece and its guards.
+    /// The allocation of the executor that holds the piece and its guards.
     whole: usize,
     serial: u64,
 }
@@ -50,9 +51,9 @@ impl DeviceMemory {
         self.0.values().map(|piece| piece.bytes as u64).sum()
     }
 
-    pub(crate) fn allocate(&mut self, opencl: &OpenCl, device: i32, bytes: usize) -> Done<usize> {
+    pub(crate) fn allocate(&mut self, executor: &Executor, device: i32, bytes: usize) -> Done<usize> {
         let size = bytes.checked_add(3 * GUARD_BYTES).ok_or(Code::OUT_OF_MEMORY)?;
-        let whole = opencl.allocate(size).ok_or(Code::OUT_OF_MEMORY)?;
+        let whole = executor.allocate(size).ok_or(Code::OUT_OF_MEMORY)?;
         let start = (whole + GUARD_BYTES).next_multiple_of(GUARD_BYTES);
         // SAFETY: `start` is at most two guards after the beginning, so the allocation and the guard after it
         // end inside.
@@ -68,14 +69,14 @@ impl DeviceMemory {
         Ok(start)
     }
 
-    pub(crate) fn free(&mut self, opencl: &OpenCl, device: i32, start: usize) -> Done {
+    pub(crate) fn free(&mut self, executor: &Executor, device: i32, start: usize) -> Done {
         match self.0.get(&start) {
             Some(piece) if piece.device == device => {
                 if cufile::is_registered(start..start + piece.bytes) {
-                    cufile::report("the caller frees memory that is registered with cuFile");
+                    report("the caller frees memory that is registered with cuFile");
                     return Err(Code::INVALID_VALUE);
                 }
-                opencl.free(piece.whole);
+                executor.free(piece.whole);
                 self.0.remove(&start);
                 Ok(())
             }
@@ -84,12 +85,12 @@ impl DeviceMemory {
     }
 
     /// Frees all memory of a device.
-    pub(crate) fn clear(&mut self, opencl: &OpenCl, device: i32) {
+    pub(crate) fn clear(&mut self, executor: &Executor, device: i32) {
         for (start, piece) in self.0.extract_if(.., |_, piece| piece.device == device) {
             if cufile::is_registered(start..start + piece.bytes) {
-                cufile::report("a context is destroyed with memory that is registered with cuFile");
+                report("a context is destroyed with memory that is registered with cuFile");
             }
-            opencl.free(piece.whole);
+            executor.free(piece.whole);
         }
     }
 
@@ -105,6 +106,12 @@ impl DeviceMemory {
         let (start, piece) = self.0.range(..=at).next_back()?;
         let end = start + piece.bytes;
         (piece.device == device && at < end).then_some(Allocation { end, serial: piece.serial })
+    }
+
+    /// Returns the live allocations of a device in ascending order: first address and address after the last.
+    pub(crate) fn live(&self, device: i32) -> Vec<(u64, u64)> {
+        let pieces = self.0.iter().filter(|(_, piece)| piece.device == device);
+        pieces.map(|(start, piece)| (*start as u64, (*start + piece.bytes) as u64)).collect()
     }
 
     /// Returns the device whose live memory contains an address.

@@ -150,7 +150,7 @@ impl Room {
             if ROOM_BYTES as u64 > total_memory().saturating_sub(sim.memory.used(device)) {
                 return Err(Status::ALLOCATOR_FAILURE);
             }
-            Ok(Room { device, at: sim.memory.allocate(&sim.opencl, device, ROOM_BYTES)? })
+            Ok(Room { device, at: sim.memory.allocate(&sim.executor, device, ROOM_BYTES)? })
         })
     }
 
@@ -164,7 +164,7 @@ impl Room {
         here(|sim, device| {
             self.must_be_on(device, call)?;
             sim.drain_device(device)?;
-            Ok(sim.memory.free(&sim.opencl, device, self.at)?)
+            Ok(sim.memory.free(&sim.executor, device, self.at)?)
         })
     }
 }

@@ -9,9 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use swath_gpu::Kernel;
 
 use crate::code::{Code, Done};
+use crate::executor::Executor;
 use crate::fail;
 use crate::memory::{DeviceMemory, PinnedMemory};
-use crate::opencl::{OpenCl, Parameter};
+use crate::opencl::Parameter;
 
 /// A work item of a stream. Its argument is the device of the stream.
 pub(crate) type Work = Box<dyn FnOnce(&mut Sim, i32) -> Done + Send>;
@@ -32,7 +33,7 @@ impl fmt::Debug for Stream {
 /// lock.
 #[derive(Debug)]
 pub(crate) struct Sim {
-    pub(crate) opencl: OpenCl,
+    pub(crate) executor: Executor,
     pub(crate) memory: DeviceMemory,
     pub(crate) pinned: PinnedMemory,
     /// The number of references to the primary context of each device.
@@ -72,14 +73,8 @@ fn lock() -> MutexGuard<'static, Option<Sim>> {
 pub(crate) fn start() -> Done {
     let mut sim = lock();
     if sim.is_none() {
-        let opencl = OpenCl::open().map_err(|missing| {
-            eprintln!(
-                "swath-sim: {missing}; the simulator needs PoCL (packages pocl-opencl-icd and ocl-icd-libopencl1)"
-            );
-            Code::SYSTEM_NOT_READY
-        })?;
         *sim = Some(Sim {
-            opencl,
+            executor: Executor::open()?,
             memory: DeviceMemory::default(),
             pinned: PinnedMemory::default(),
             retained: BTreeMap::new(),
@@ -180,7 +175,7 @@ impl Sim {
             self.streams.retain(|_, stream| stream.device != device);
             self.modules.retain(|_, of| *of != device);
             self.functions.retain(|_, (module, _)| self.modules.contains_key(module));
-            self.memory.clear(&self.opencl, device);
+            self.memory.clear(&self.executor, device);
             self.dead.remove(&device);
             if self.retained.is_empty() {
                 self.pinned.clear();
@@ -305,17 +300,17 @@ impl Sim {
     }
 
     /// Runs a kernel to its end, and checks whether it wrote outside its buffers.
-    pub(crate) fn run(&mut self, device: i32, kernel: Kernel, groups: usize, values: &[u64]) -> Done {
-        let parameters = self.opencl.kernel(kernel)?.parameters.iter();
+    pub(crate) fn run(&mut self, device: i32, kernel: Kernel, groups: u32, values: &[u64]) -> Done {
+        let parameters = self.executor.signature(kernel)?.parameters;
         for (index, (_, &value)) in
-            parameters.zip(values).enumerate().filter(|(_, (p, _))| matches!(p, Parameter::Pointer))
+            parameters.iter().zip(values).enumerate().filter(|(_, (p, _))| matches!(p, Parameter::Pointer))
         {
             if value != 0 && self.memory.range(device, value, 1).is_none() {
                 eprintln!("swath-sim: argument {index} of {} does not point to live device memory", kernel.name());
                 return Err(Code::ILLEGAL_ADDRESS);
             }
         }
-        self.opencl.run(kernel, groups, values)?;
+        self.executor.run(kernel, groups, values, &self.memory.live(device))?;
         if let Some((at, bytes)) = self.memory.trampled() {
             eprintln!("swath-sim: {} wrote outside the {bytes} bytes at {at:#x}", kernel.name());
             return Err(Code::ILLEGAL_ADDRESS);

@@ -223,6 +223,9 @@ pub struct Fields<'a, R: ReadAt + ?Sized> {
     pub(crate) limits: &'a Limits,
 }
 
+/// An entry and the bytes of its values.
+type Loaded<'a> = (&'a Entry, Cow<'a, [u8]>);
+
 impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
     /// Returns the entry of a tag.
     pub fn entry(&self, tag: Tag) -> Option<&'a Entry> {
@@ -332,7 +335,7 @@ impl<'a, R: ReadAt + ?Sized> Fields<'a, R> {
         values.map(Some).ok_or(Error::TagType { ifd: self.ifd, tag, found: entry.field_type, wanted })
     }
 
-    fn load(&self, tag: Tag) -> Result<Option<(&'a Entry, Cow<'a, [u8]>)>> {
+    fn load(&self, tag: Tag) -> Result<Option<Loaded<'a>>> {
         let Some(entry) = self.entry(tag) else { return Ok(None) };
         let len = entry.byte_len().unwrap_or(u64::MAX);
         if len > self.limits.max_tag_bytes && entry.field_type.size().is_some() {

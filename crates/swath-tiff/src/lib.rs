@@ -28,7 +28,7 @@ pub use grid::{BlockGrid, Window};
 pub use header::Header;
 pub use ifd::{Chain, ChainLink, Ifd, read_chain};
 pub use image::{Compression, ImageLayout, Photometric, Planar};
-pub use limits::{LimitInfo, Limits, UnknownLimit};
+pub use limits::{LIMITS_VARIABLE, LimitInfo, Limits, LimitsVariableError, UnknownLimit};
 pub use roles::{ImageRoles, Roles};
 pub use sample_format::SampleFormat;
 pub use table::{BlockTable, Span};

@@ -28,6 +28,24 @@ pub struct UnknownLimit {
     pub name: String,
 }
 
+/// The variable that sets several limits, as `NAME=VALUE,NAME=VALUE`.
+pub const LIMITS_VARIABLE: &str = "SWATH_LIMITS";
+
+/// `SWATH_LIMITS` cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitsVariableError {
+    /// An entry has a name that no limit has.
+    #[error("{LIMITS_VARIABLE}: {0}")]
+    Name(#[source] UnknownLimit),
+    /// An entry is not `NAME=VALUE`, or its value is not a positive whole number.
+    #[error("{LIMITS_VARIABLE}: expected NAME=VALUE with a whole number of at least 1, found '{entry}'")]
+    Entry {
+        /// The entry.
+        entry: String,
+    },
+}
+
 /// The one table of the limits: the struct, the defaults, the variables and the help come from it.
 macro_rules! limits {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr, $variable:literal;)*) => {
@@ -68,6 +86,14 @@ macro_rules! limits {
                 }
                 Ok(())
             }
+
+            /// Returns the limit of this name.
+            fn get(&self, name: &str) -> Option<u64> {
+                match name {
+                    $(stringify!($name) => Some(self.$name as u64),)*
+                    _ => None,
+                }
+            }
         }
     };
 }
@@ -87,9 +113,10 @@ limits! {
     max_blocks: u64 = 100_000_000, "SWATH_MAX_BLOCKS";
     /// The number of pixels times bands of one read, or of a conversion of a file that is small for its pixels.
     max_pixels: u64 = 1_000_000_000, "SWATH_MAX_PIXELS";
-    /// The number of pixels times bands for each byte of the file. A conversion, which does not hold all pixels in
-    /// memory, may exceed max_pixels if the file has a byte for each so many pixels.
-    max_pixels_per_byte: u64 = 1 << 16, "SWATH_MAX_PIXELS_PER_BYTE";
+    /// The number of pixels times bands for each byte that the file uses for them: its blocks and its block table, not
+    /// other contents. A conversion, which does not hold all pixels in memory, may exceed max_pixels if the file has a
+    /// byte for each so many pixels. Sparse files of many blocks stay below it.
+    max_pixels_per_byte: u64 = 1 << 14, "SWATH_MAX_PIXELS_PER_BYTE";
     /// The number of pixels times samples of one block.
     max_block_pixels: u64 = 1_000_000_000, "SWATH_MAX_BLOCK_PIXELS";
     /// The size in bytes of the rows of one compressed block that are decoded at once. Blocks without compression do not
@@ -100,7 +127,7 @@ limits! {
     /// The size in bytes of an XML document, such as GDAL metadata or PAM.
     max_xml_bytes: usize = 64 << 20, "SWATH_MAX_XML_BYTES";
     /// The number of elements and attributes of an XML document.
-    max_xml_nodes: usize = 1 << 20, "SWATH_MAX_XML_NODES";
+    max_xml_nodes: usize = 1 << 19, "SWATH_MAX_XML_NODES";
     /// The depth of nested elements of an XML document.
     max_xml_depth: usize = 64, "SWATH_MAX_XML_DEPTH";
 }
@@ -118,8 +145,32 @@ impl PartialEq for Meter {
 impl Eq for Meter {}
 
 impl Limits {
-    /// Returns the defaults, changed by the environment variables of [`Limits::TABLE`] that are positive numbers.
+    /// Returns the defaults, changed by the environment variables of [`Limits::TABLE`] that are positive numbers, then by
+    /// [`LIMITS_VARIABLE`]. Entries of that variable that cannot be used are ignored.
     pub fn from_env() -> Limits {
+        let mut limits = Limits::from_single_variables();
+        let text = std::env::var(LIMITS_VARIABLE).unwrap_or_default();
+        for (name, value) in entries(&text).filter_map(std::result::Result::ok) {
+            let _ = limits.set(name, value);
+        }
+        limits
+    }
+
+    /// Returns the same limits, or the reason why [`LIMITS_VARIABLE`] cannot be used.
+    ///
+    /// # Errors
+    /// An entry of the variable has an unknown name or no positive whole number.
+    pub fn try_from_env() -> std::result::Result<Limits, LimitsVariableError> {
+        let mut limits = Limits::from_single_variables();
+        let text = std::env::var(LIMITS_VARIABLE).unwrap_or_default();
+        for entry in entries(&text) {
+            let (name, value) = entry?;
+            limits.set(name, value).map_err(LimitsVariableError::Name)?;
+        }
+        Ok(limits)
+    }
+
+    fn from_single_variables() -> Limits {
         let mut limits = Limits::default();
         for LimitInfo { name, variable, .. } in Limits::TABLE {
             let value = std::env::var(variable).ok().and_then(|text| text.trim().parse().ok());
@@ -131,6 +182,11 @@ impl Limits {
         limits
     }
 
+    /// Returns the limits in the order of [`Limits::TABLE`].
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        Limits::TABLE.iter().map(|limit| (limit.name, self.get(limit.name).unwrap_or(limit.default)))
+    }
+
     /// Returns the number of samples of a read: `height` x `width` pixels times the samples of each pixel.
     ///
     /// # Errors
@@ -140,20 +196,21 @@ impl Limits {
         count.filter(|&count| count <= self.max_pixels).ok_or(count.unwrap_or(u64::MAX))
     }
 
-    /// Returns the number of samples of a conversion, which streams the pixels of a file of `file_bytes` bytes.
+    /// Returns the number of samples of a conversion, which streams the pixels of a file that uses `used_bytes` bytes for
+    /// them.
     ///
     /// # Errors
-    /// The number if it is above `max_pixels` and above `max_pixels_per_byte` for each byte of the file; `u64::MAX` if it
+    /// The number if it is above `max_pixels` and above `max_pixels_per_byte` for each of these bytes; `u64::MAX` if it
     /// does not fit 64 bits.
     pub fn samples_of_conversion(
         &self,
         height: u64,
         width: u64,
         samples: u64,
-        file_bytes: u64,
+        used_bytes: u64,
     ) -> std::result::Result<u64, u64> {
         match self.samples_of_read(height, width, samples) {
-            Err(count) if count < u64::MAX && count <= file_bytes.saturating_mul(self.max_pixels_per_byte) => Ok(count),
+            Err(count) if count < u64::MAX && count <= used_bytes.saturating_mul(self.max_pixels_per_byte) => Ok(count),
             other => other,
         }
     }
@@ -184,6 +241,14 @@ impl Limits {
             Err(before) => Err(Error::Limit { what, name, value: before.saturating_add(bytes), limit }),
         }
     }
+}
+
+/// The entries of [`LIMITS_VARIABLE`].
+fn entries(text: &str) -> impl Iterator<Item = std::result::Result<(&str, u64), LimitsVariableError>> {
+    text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(|entry| {
+        let pair = entry.split_once('=').and_then(|(name, value)| Some((name.trim(), value.trim().parse().ok()?)));
+        pair.filter(|(_, value)| *value > 0).ok_or_else(|| LimitsVariableError::Entry { entry: entry.to_owned() })
+    })
 }
 
 #[cfg(test)]
@@ -221,6 +286,18 @@ mod tests {
         assert_eq!(limits.max_xml_depth, 3);
         let unknown = limits.set("max_pixel", 3).unwrap_err();
         assert!(unknown.to_string().contains("max_pixels, "), "{unknown}");
+    }
+
+    #[test]
+    fn list_of_limits_is_read_entry_by_entry() {
+        let found: std::result::Result<Vec<_>, _> = entries(" max_ifds = 3,, max_blocks=9 ").collect();
+        assert_eq!(found, Ok(vec![("max_ifds", 3), ("max_blocks", 9)]));
+        for wrong in ["max_ifds", "max_ifds=", "max_ifds=0", "max_ifds=-1", "max_ifds=1e9"] {
+            assert_eq!(entries(wrong).next(), Some(Err(LimitsVariableError::Entry { entry: wrong.into() })));
+        }
+        let limits = Limits { max_ifds: 3, ..Limits::default() };
+        assert_eq!(limits.values().next(), Some(("max_ifds", 3)));
+        assert_eq!(limits.values().count(), Limits::TABLE.len());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use swath_io::{LocalFile, Memory, ReadAhead, Source};
 use swath_tiff::pam::Pam;
 use swath_tiff::{Chain, Header, Limits, Roles, read_chain};
 
-use crate::dataset::sidecar::Sidecars;
+use crate::dataset::sidecar::{Sidecars, failure_of};
 use crate::error::{Error, Result};
 
 /// An opened file. Opening reads headers only. A `Dataset` can be shared between threads, and all of them can
@@ -79,7 +79,11 @@ impl Dataset {
     pub fn from_source(source: Arc<dyn Source>, limits: Limits) -> Result<Dataset> {
         let container_error = |error| Error::Container { file: source.name(), cause: error };
         let (header, chain) = read_directories(source.as_ref(), &limits.metered()).map_err(container_error)?;
-        let sidecars = Sidecars::find(source.as_ref(), &limits);
+        // The chain may have ended where a read failed.
+        if let Some(error) = failure_of(source.as_ref()) {
+            return Err(error);
+        }
+        let sidecars = Sidecars::find(source.as_ref(), &limits)?;
         Ok(Dataset { source, limits, header, chain, sidecars })
     }
 
@@ -135,12 +139,19 @@ impl Dataset {
     /// [`Error::Image`] when the image does not exist; [`Error::Container`] or [`Error::SampleType`] when its
     /// directory is invalid.
     pub fn image(&self, number: usize) -> Result<Image> {
+        // Values that cannot be understood are ignored; values that cannot be read are an error.
+        self.source.take_failure();
         let roles = Roles::of(&self.chain, self.source.as_ref(), &self.limits);
         let count = roles.images.len();
         let roles = roles.images.get(number).ok_or(Error::Image { image: number, count })?;
         let none = Sidecars::default();
         let sidecars = if number == 0 { &self.sidecars } else { &none };
         let mut image = Image::new(&self.source, roles, sidecars, &self.limits.metered())?;
+        let beside = sidecars.overviews.iter().chain(&sidecars.masks).map(|(source, _)| source);
+        if let Some(error) = std::iter::once(&self.source).chain(beside).find_map(|source| failure_of(source.as_ref()))
+        {
+            return Err(error);
+        }
         image.limits = self.limits.clone();
         image.warn(self.broken_chain());
         Ok(image)

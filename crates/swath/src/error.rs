@@ -300,6 +300,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the system could not open or read a file that exists and that the user may read, for example because of a
+    /// broken disk or too many open files.
+    pub(crate) fn is_refused_by_system(&self) -> bool {
+        let (Error::Source(swath_io::Error::Open { cause, .. })
+        | Error::Container { cause: swath_tiff::Error::Read { cause, .. }, .. }) = self
+        else {
+            return false;
+        };
+        cause.raw_os_error().is_some()
+            && !matches!(cause.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotADirectory)
+    }
+
     /// Whether the system did not provide enough memory. The file is not the reason.
     pub fn is_out_of_memory(&self) -> bool {
         match self {

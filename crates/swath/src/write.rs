@@ -43,6 +43,7 @@ pub use plan::{ImageShape, WritePlan};
 pub use plan_document::PlanDocument;
 pub use reduce::Resampling;
 pub use report::WriteReport;
+pub use sidecars::{ExtraSidecars, SidecarsFn};
 pub use source::{ArraySource, ImageSource, InMemory, RowFn, RowSource};
 pub use statistics::BandStatistics;
 
@@ -77,7 +78,7 @@ impl WritePlan {
         }
         let mut file = self.begin_file(path, config)?;
         stream(self, source, config, &mut file.spools, &mut file.streamed).map_err(|error| named(error, path))?;
-        file.commit()
+        file.commit_with(config.sidecars)
     }
 
     /// Writes the rows of `source` to any writer, from the first byte to the last. Blocks wait in a temporary

@@ -64,6 +64,10 @@ METADATA_DOMAIN, POINT_TRANSFORM = "SWATH", "POINT_TRANSFORM"
 """The metadata item in which a mosaic of points written by Swath stores the transform of the pixel centres."""
 
 
+MAX_COORDINATE = 1 << 53
+"""Larger numbers of pixels are not exact in XML readers that use floats, such as GDAL."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rect:
     """A part of a source or of the mosaic, in pixels; gdalbuildvrt writes fractions if grids differ."""
@@ -357,6 +361,8 @@ class _Parser:
         if element is None:
             return None
         rect = Rect(*(self._number(element.get(name, "0"), tag, float) for name in ("xOff", "yOff", "xSize", "ySize")))
+        if max(map(abs, (rect.x, rect.y, rect.width, rect.height))) > MAX_COORDINATE:
+            raise VRTUnsupportedError(f"{about} {tag} {rect} is larger than any image.")
         if rect.width < 0 or rect.height < 0:
             raise VRTUnsupportedError(f"{about} {tag} has negative size {rect}; {tag} sizes must be non-negative.")
         if tag == "SrcRect" and (rect.x < 0 or rect.y < 0):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _swath
+from .._limits import default_max_pixels
 from .._report import remember
 from .._settings import is_strict
-from .._swath import MAX_PIXELS
 from ..errors import (
     GeoTIFFFallbackWarning,
     MixedBandMetadataError,
@@ -86,7 +86,7 @@ def open_vrt(
         flat=not has_axis,
         finish=finish,
         samples=len(bands),
-        max_pixels=check_max_pixels(max_pixels, MAX_PIXELS),
+        max_pixels=check_max_pixels(max_pixels, default_max_pixels()),
         threads=threads,
     )
     data, seen, holes = _pixels(mosaic, plan, chunks, {} if report is None else report)

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -18,7 +19,7 @@ from .._swath import File, default_threads
 from .._xml import add, replace_file, to_bytes
 from ..gpu.arrays import is_on_device, to_host
 from ..read.crs import crs_of
-from ..write.sidecars import STATISTICS, number_text
+from ..write.sidecars import STATISTICS, number_text, qml_path, write_beside
 from ..write.stream import as_announced, finish, make_parent
 from ..write.to_geotiff import write_array
 from .document import DTYPES, METADATA_DOMAIN, POINT_TRANSFORM
@@ -66,9 +67,9 @@ def write_vrt(job: Job, progress: Progress | None) -> Report:
         raise FileExistsError(f"{path} already exists; pass overwrite=True to replace it")
     make_parent(path)
     staged = f"{folder}.tmp-{os.urandom(16).hex()}"
+    tiles = _tiles(job.raster, job.tile_size)
     os.mkdir(staged)
     try:
-        tiles = _tiles(job.raster, job.tile_size)
         reports = _write_tiles(job, tiles, staged, progress)
         report = _merged(reports)
         index = _index(job, tiles, os.path.basename(folder), staged, report)
@@ -76,16 +77,43 @@ def write_vrt(job: Job, progress: Progress | None) -> Report:
         # tiles.
         os.rename(staged, folder)
         try:
-            # A stale sidecar would be read as that of the new mosaic.
-            Path(f"{path}.aux.xml").unlink(missing_ok=True)
-            replace_file(path, index)
+            with _replaced_sidecars(path):
+                write_beside(path, job.sidecars.contents(report))
+                replace_file(path, index)
         except BaseException:
             os.rename(folder, staged)
             raise
     except BaseException:
+        # This needs no descriptor; listing the folder does.
+        for tile in tiles:
+            with suppress(OSError):
+                os.unlink(os.path.join(staged, tile.name))
+        with suppress(OSError):
+            os.rmdir(staged)
         shutil.rmtree(staged, ignore_errors=True)
         raise
     return report | {"seconds": time.perf_counter() - start}
+
+
+@contextmanager
+def _replaced_sidecars(path: str) -> Iterator[None]:
+    """Removes the old sidecars, which would be read as those of the new mosaic. An error brings them back."""
+    old: dict[str, bytes] = {}
+    names = (f"{path}.aux.xml", qml_path(path))
+    for name in names:
+        with suppress(FileNotFoundError):
+            old[name] = Path(name).read_bytes()
+    try:
+        Path(names[0]).unlink(missing_ok=True)
+        yield
+    except BaseException:
+        for name in names:
+            with suppress(OSError):
+                if name in old:
+                    replace_file(name, old[name])
+                else:
+                    os.unlink(name)
+        raise
 
 
 def _tiles(raster: Raster, size: int) -> list[Tile]:

@@ -260,8 +260,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def header_of(source: Any, **remote: Any) -> Header:
-    """Opens a source or returns its cached header."""
+def forget() -> None:
+    """Drops all cached headers."""
+    global _kept
+    _kept = _Kept()
+
+
+def header_of(source: Any, limits: dict[str, int] | None = None, **remote: Any) -> Header:
+    """Opens a source or returns its cached header. Headers that are read with limits of their own are not cached."""
+    if limits is not None:
+        if is_remote(source):
+            remote = {"max_cloud_bytes": DEFAULT_LIMIT, **remote}
+        handle = Handle(source, limits=limits, **remote)
+        return Header(handle.file(), handle)
     if isinstance(source, str) and "://" not in source:
         return _kept.get(source)
     if is_remote(source):

@@ -77,6 +77,7 @@ def open_geotiff(
     report: dict[str, Any] | None = None,
     spatial_ref: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> xr.DataArray:
     """Read a GeoTIFF, COG or VRT mosaic as a DataArray.
 
@@ -161,6 +162,9 @@ def open_geotiff(
         Add the coordinate `spatial_ref`, from which rioxarray takes the CRS.
     storage_options : mapping, optional
         Options for the fsspec filesystem of a URL.
+    limits : mapping of str to int, optional
+        Limits against hostile files for this file, such as {"max_block_memory": 64 << 20}; docs/limits.md lists them.
+        `set_limits` sets them for the process. Not for mosaics.
 
     Returns
     -------
@@ -189,6 +193,10 @@ def open_geotiff(
         parse_coordinates=parse_coordinates,
     )
     on_device: DeviceSettings = {"decoder": decoder, "storage": storage, "gpu_memory": gpu_memory}
+    if limits is not None:
+        limits = dict(limits)
+        if is_vrt(asked):
+            raise ValueError("limits= does not apply to mosaics: use swath.set_limits() or `with swath.limits(...)`.")
     check_device_settings(on_device, bool(gpu), is_vrt(asked))
     if stable_only and not allow_experimental_codecs:
         check_stable(asked)
@@ -246,6 +254,7 @@ def open_geotiff(
             unpack=unpack,
             threads=threads,
             remote=remote,
+            limits=limits,
         )
         data, seen = prepared.pixels(
             chunks, bool(gpu), "auto" if isinstance(on_gpu_failure, Unset) else on_gpu_failure, done, on_device

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._limits import default_max_pixels
 from .._report import remember
 from .._swath import MAX_PIXELS
 from ..errors import PixelSafetyLimitError
@@ -163,10 +164,11 @@ def prepare(
     unpack: object = False,
     threads: int | None = None,
     remote: dict[str, Any] | None = None,
+    limits: dict[str, int] | None = None,
 ) -> Prepared:
     """Opens a TIFF and plans a read. It reads only headers."""
     source = coerce(source)
-    header = header_of(source, **(remote or {}))
+    header = header_of(source, limits, **(remote or {}))
     level = header.level_of(overview_level)
     height, width = header.levels[level][:2]
     georef = header.georef(level, allow_unparseable_crs)
@@ -194,7 +196,7 @@ def prepare(
         flat=not has_axis,
         finish=finish,
         samples=header.bands,
-        max_pixels=check_max_pixels(max_pixels, MAX_PIXELS),
+        max_pixels=check_max_pixels(max_pixels, (limits or {}).get("max_pixels") or default_max_pixels()),
         threads=threads,
     )
     return Prepared(

@@ -67,21 +67,21 @@ def _path_of_uri(uri: str) -> str:
     return unquote(path)
 
 
-def open_source(source: Source, **remote: Any) -> File:
+def open_source(source: Source, limits: dict[str, int] | None = None, **remote: Any) -> File:
     """Opens a TIFF and reads only its headers.
 
     `remote` holds the arguments for `open_remote` if the source is a URL.
     """
     if is_content(source):
-        return File.from_bytes(bytes(source))  # type: ignore[arg-type]
+        return File.from_bytes(bytes(source), limits)  # type: ignore[arg-type]
     if isinstance(source, str) and is_remote(source):
-        return open_remote(source, **remote)
+        return open_remote(source, limits=limits, **remote)
     path = local_path(source)
     if path is not None:
-        return File.open(path)
+        return File.open(path, limits)
     if type(source) is io.BytesIO:
-        return File.from_bytes(source.getvalue())
-    return File.from_ranges(FileObject(source))  # type: ignore[arg-type]
+        return File.from_bytes(source.getvalue(), limits)
+    return File.from_ranges(FileObject(source), limits)  # type: ignore[arg-type]
 
 
 class FileObject:
@@ -146,13 +146,13 @@ class Handle:
         if path is not None:
             # The identity is taken before the file is opened, so that a replacement in between is detected.
             self.source, self.identity = path, identity_of(path)
-            self._file = File.open(path) if file is None else file
+            self._file = File.open(path, remote.get("limits")) if file is None else file
         elif isinstance(source, str):
             self.source = source
             self._file, self.identity = open_identified(source, file, **remote)
         else:
             self.source = None if is_file_like(source) else bytes(source)  # type: ignore[arg-type]
-            self._file = open_source(source) if file is None else file
+            self._file = open_source(source, remote.get("limits")) if file is None else file
             self.identity = (0 if self.source is None else len(self.source),)
         self.name = self.source if isinstance(self.source, str) else str(getattr(source, "name", "bytes"))
         self._process = os.getpid()
@@ -177,7 +177,7 @@ class Handle:
         if self.source is None:
             raise TypeError(f"{self.name} is a file object of another process: open it by path to read it here")
         if isinstance(self.source, bytes):
-            return File.from_bytes(self.source)
+            return File.from_bytes(self.source, self.remote.get("limits"))
         return _opened.get(self.source, self.identity, self.beside, self.remote)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -223,11 +223,11 @@ class _Opened:
     """Files that this process has opened for handles from other processes, least recently used first."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[tuple[str, Identity, Beside], File] = OrderedDict()
+        self._files: OrderedDict[tuple[Any, ...], File] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, source: str, identity: Identity, beside: Beside, remote: dict[str, Any]) -> File:
-        key = source, identity, beside
+        key = source, identity, beside, tuple(sorted(remote.get("limits", {}).items()))
         with self._lock:
             file = self._files.pop(key, None)
             if file is None:
@@ -241,7 +241,7 @@ class _Opened:
     @staticmethod
     def _open(source: str, identity: Identity, remote: dict[str, Any]) -> File:
         if not is_remote(source):
-            return File.open(source)
+            return File.open(source, remote.get("limits"))
         file, now = open_identified(source, **remote)
         if now != identity:
             raise SourceChangedError(source)

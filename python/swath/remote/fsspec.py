@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO, TypeVar
 
 from .._settings import words
-from ..errors import CloudSizeLimitError, UnsafeURLError
+from ..errors import CloudSizeLimitError, SourceChangedError, UnsafeURLError
 from .ranges import HEAD_BYTES
 
 T = TypeVar("T")
@@ -35,6 +35,10 @@ _MARKS = (
 """The names under which filesystems report values that change with the content."""
 _STREAMED = {"s3", "s3a", "gs", "gcs"}
 """Filesystems on which an object appears when its upload is complete, and not at all if the upload is aborted."""
+
+
+def _marks(info: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(info[mark]) for mark in _MARKS if info.get(mark) is not None)
 
 
 def check_scheme(url: str) -> None:
@@ -101,7 +105,7 @@ class ObjectFile:
                 "max_cloud_bytes (or set SWATH_MAX_CLOUD_BYTES) if the file is legitimate, pass max_cloud_bytes=None "
                 "to disable the check, or use chunks=... for a lazy read."
             )
-        self._marks = tuple(str(info[mark]) for mark in _MARKS if info.get(mark) is not None)
+        self._marks = _marks(info)
         # The end of an object of unknown size is found only by reading it, so it is fetched whole.
         self.head: bytes = self._fs.cat_file(self._path, 0, None if size is None else min(HEAD_BYTES, size))
         self.size: int = len(self.head) if size is None else int(size)
@@ -126,7 +130,22 @@ class ObjectFile:
                 raise data
             if len(data) != stop - start:
                 raise OSError(f"{self.name}: {len(data):,} bytes were received for the range {start}-{stop - 1}")
+        self._check_unchanged()
         return found
+
+    def _check_unchanged(self) -> None:
+        """Raises SourceChangedError if the object is another one than at the start.
+
+        fsspec does not return what identifies the object together with its bytes, so this is a request of its own.
+        """
+        if not self._marks:
+            return
+        try:
+            info = self._fs.info(self._path)
+        except FileNotFoundError:
+            raise SourceChangedError(self.name, "was removed") from None
+        if (info.get("size"), *_marks(info)) != (self.size, *self._marks):
+            raise SourceChangedError(self.name)
 
     def beside(self, suffix: str) -> ObjectFile | None:
         """Returns the object whose name is this one plus a suffix, or None if it cannot be read."""

@@ -65,6 +65,7 @@ def open_remote(
     *,
     max_cloud_bytes: int | None | Default = DEFAULT_LIMIT,
     storage_options: Mapping[str, Any] | None = None,
+    limits: dict[str, int] | None = None,
 ) -> File:
     """Opens a remote TIFF and fetches only its headers.
 
@@ -73,7 +74,7 @@ def open_remote(
     that server only, not to targets of redirects.
     """
     store = open_store(url, max_cloud_bytes=max_cloud_bytes, storage_options=storage_options)
-    file = File.from_ranges(RemoteFile(store))
+    file = File.from_ranges(RemoteFile(store), limits)
     _identities[file] = store.identity
     return file
 

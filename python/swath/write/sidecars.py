@@ -17,6 +17,10 @@ from .ramps import RAMPS
 
 Numbers = tuple[float | int, float | int, float, float]
 
+Contents = tuple[tuple[list[str], list[Color] | None] | None, list[tuple[str, str]], bytes | None]
+"""Classes, statistics (names and texts) and the style of a sidecar."""
+NO_CONTENTS: Contents = (None, [], None)
+
 STATISTICS = ("STATISTICS_MINIMUM", "STATISTICS_MAXIMUM", "STATISTICS_MEAN", "STATISTICS_STDDEV")
 
 
@@ -65,12 +69,9 @@ def _color(row: Any) -> Color:
     return r, g, b, a
 
 
-def write_categories(path: str, names: list[str], colors: list[Color] | None) -> None:
-    """Writes the names and colours of the first band's values, checked by `categories_of`, to the sidecar of an
-    image.
-    """
-    if names:
-        _swath.write_classes(path, names, colors)
+def class_contents(names: list[str], colors: list[Color] | None) -> Contents:
+    """Returns the sidecars for the names and colours of the first band's values, checked by `categories_of`."""
+    return ((names, colors) if names else None), [], None
 
 
 def color_component(value: Any) -> int:
@@ -78,20 +79,29 @@ def color_component(value: Any) -> int:
     return min(max(int(float(value)), 0), 255)
 
 
-def write_color_ramp(path: str, ramp: str, span: tuple[float, float] | None, statistics: Numbers | None) -> None:
-    """Writes a style for a band: over a range of values, or from the minimum to the maximum of `statistics`.
+def ramp_contents(ramp: str, span: tuple[float, float] | None, statistics: Numbers | None) -> Contents:
+    """Returns a style for a band: over a range of values, or from the minimum to the maximum of `statistics`.
 
     The statistics go into the `.aux.xml` file, the style into the `.qml` file. A single value gets no ramp, and an
     image without valid pixels gets no statistics.
     """
     numbers = span or statistics
     if numbers is None:
-        return
+        return NO_CONTENTS
     items = [(key, number_text(value)) for key, value in zip(STATISTICS, numbers, strict=False)]
-    _swath.write_statistics(path, items)
     low, high = float(numbers[0]), float(numbers[1])
-    if low < high:
-        replace_file(qml_path(path), _style(ramp, low, high))
+    return None, items, _style(ramp, low, high) if low < high else None
+
+
+def write_beside(path: str, contents: Contents) -> None:
+    """Writes the sidecars of a mosaic. The engine writes those of a file."""
+    classes, items, style = contents
+    if classes is not None:
+        _swath.write_classes(path, *classes)
+    if items:
+        _swath.write_statistics(path, items)
+    if style is not None:
+        replace_file(qml_path(path), style)
 
 
 def number_text(value: float | int) -> str:

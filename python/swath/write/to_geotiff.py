@@ -31,7 +31,7 @@ from .placement import raster_type_of, transform_of
 from .progress import Progress, shown
 from .ramps import ramp_of, ramp_range_of
 from .raster import Raster, Step, is_data_array, is_dataset, raster_of, upright
-from .sidecars import categories_of, write_categories, write_color_ramp
+from .sidecars import NO_CONTENTS, Contents, categories_of, class_contents, ramp_contents
 from .storage import Storage, storage_of
 from .stream import delayed, make_parent, source_of
 
@@ -57,7 +57,7 @@ def to_geotiff(
     overview_resampling: str = "mean",
     bigtiff: bool | None = None,
     gpu: bool | None = None,
-    encoder: Literal["auto", "builtin", "nvcomp"] | None = None,
+    encoder: Literal["auto", "builtin", "nvcomp", "cpu"] | None = None,
     storage: Literal["auto", "cufile", "posix"] | None = None,
     gpu_memory: int | None = None,
     streaming_buffer_bytes: int = _BUFFER,
@@ -134,9 +134,10 @@ def to_geotiff(
         Whether to write a BigTIFF. None writes one if the file would be too large for a classic TIFF.
     gpu : bool, optional
         Whether to encode on a GPU. None encodes on a GPU if the array is on one.
-    encoder : {"auto", "builtin", "nvcomp"}, optional
-        On a GPU, the encoder: NVIDIA's libraries where they are installed, never, or required. None uses
-        SWATH_ENCODER, or "auto".
+    encoder : {"auto", "builtin", "nvcomp", "cpu"}, optional
+        On a GPU, what compresses tiles. "auto": NVIDIA's libraries where they are installed, else the CPU. "builtin":
+        Swath's kernels for deflate (about as large as level 1), lzw and packbits. "nvcomp": NVIDIA's libraries,
+        required. "cpu": the CPU. None uses SWATH_ENCODER, or "auto".
     storage : {"auto", "cufile", "posix"}, optional
         On a GPU, how compressed tiles reach the file. None uses SWATH_STORAGE, or "auto".
     gpu_memory : int, optional
@@ -314,11 +315,17 @@ class _Sidecars:
     def needs_statistics(self) -> bool:
         return self.categories is None and self.ramp is not None and self.span is None
 
-    def write(self, path: str, report: Mapping[str, Any]) -> None:
+    @property
+    def is_empty(self) -> bool:
+        return self.categories is None and self.ramp is None
+
+    def contents(self, report: Mapping[str, Any]) -> Contents:
+        """Returns what the engine stores beside the file when all pixels are written."""
         if self.categories is not None:
-            write_categories(path, *self.categories)
-        elif self.ramp is not None:
-            write_color_ramp(path, self.ramp, self.span, _measured(report))
+            return class_contents(*self.categories)
+        if self.ramp is not None:
+            return ramp_contents(self.ramp, self.span, _measured(report))
+        return NO_CONTENTS
 
 
 def _measured(report: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
@@ -383,7 +390,6 @@ class Job:
             if self.raster.is_dask:
                 make_parent(self.target)
             made = self.into(self.target, progress)
-        self.sidecars.write(self.target, made)
         return made
 
     def into(self, target: str | Any, progress: Progress | None) -> dict[str, Any]:
@@ -406,6 +412,8 @@ class Job:
         stays = self.on_gpu and self.raster.is_on_device and self.raster.valid is None
         pixels, bands_last, chunk_rows, has_mask = source_of(self.raster, on_device=stays)
         keywords |= {"bands_last": bands_last, "chunk_rows": chunk_rows, "mask": has_mask or None}
+        if isinstance(target, str) and not self.sidecars.is_empty:
+            keywords["sidecars"] = self.sidecars.contents
         if self.on_gpu:
             return write_gpu(target, pixels, rows_on_device=stays and self.raster.is_dask, **keywords)
         return _swath.write(target, pixels, **keywords)

@@ -16,7 +16,7 @@ from mosaics import tif
 from swath import _swath, _xml, open_geotiff
 from swath.read.sidecars import pam_attrs
 from swath.write.ramps import RAMPS, ramp_of, ramp_range_of
-from swath.write.sidecars import categories_of, write_categories, write_color_ramp
+from swath.write.sidecars import categories_of, class_contents, ramp_contents, write_beside
 
 NAMES = "<CategoryNames><Category>water</Category><Category>land</Category></CategoryNames>"
 FIELDS = {"value": 5, "name": 2, "red": 6, "green": 7, "blue": 8, "alpha": 9, "count": 1}
@@ -105,7 +105,7 @@ class TestCategoriesOfAFile:
     def test_deep_nesting_ends(self, tmp_path):
         path = pam(tmp_path, NAMES + "<a>" * 100_000 + "</a>" * 100_000)
         assert pam_attrs(path) == {}
-        write_categories(path, ["x"], None)
+        write_beside(path, class_contents(["x"], None))
         assert pam_attrs(path) == {"category_names": ["x"]}
 
     def test_only_local_paths_have_sidecars(self, tmp_path):
@@ -117,21 +117,21 @@ class TestWritingCategories:
     def test_gdal_and_swath_read_them(self, tmp_path):
         path = str(tmp_path / tif(tmp_path / "c.tif", np.zeros((2, 2), "u1")))
         names, colors = ["a<b", 'ü & "q"', ""], [(1, 2, 3, 255), (4, 5, 6, 0), (0, 0, 0, 0)]
-        write_categories(path, *categories_of(names, colors))
+        write_beside(path, class_contents(*categories_of(names, colors)))
         assert pam_attrs(path) == {"category_names": names, "category_colors": colors}
         root = ElementTree.parse(f"{path}.aux.xml").getroot()
         assert [each.text or "" for each in root.iter("Category")] == names
 
     def test_other_content_of_the_sidecar_is_kept(self, tmp_path):
         path = pam(tmp_path, f"{NAMES}<Histograms>kept</Histograms>")
-        write_categories(path, *categories_of(["x"], None))
+        write_beside(path, class_contents(*categories_of(["x"], None)))
         text = (tmp_path / "image.tif.aux.xml").read_text()
         assert "kept" in text and "water" not in text
         assert pam_attrs(path) == {"category_names": ["x"]}
 
     def test_characters_that_xml_has_not_are_left_out(self, tmp_path):
         path = str(tmp_path / "c.tif")
-        write_categories(path, *categories_of(["a\x00b\x1fc\ud800", "d\t"], None))
+        write_beside(path, class_contents(*categories_of(["a\x00b\x1fc\ud800", "d\t"], None)))
         assert pam_attrs(path)["category_names"] == ["abc", "d\t"]
 
     def test_a_mapping_has_gaps(self):
@@ -181,7 +181,7 @@ class TestColorRamps:
 
     def test_statistics_are_those_that_gdal_reads(self, tmp_path):
         path = str(tmp_path / tif(tmp_path / "r.tif", np.zeros((2, 2), "f4")))
-        write_color_ramp(path, "magma", None, (-0.1, 2**60 + 1, 1 / 3, 0.0))
+        write_beside(path, ramp_contents("magma", None, (-0.1, 2**60 + 1, 1 / 3, 0.0)))
         with rasterio.open(path) as file:
             tags = file.tags(1)
         assert tags["STATISTICS_MINIMUM"] == "-0.1"
@@ -190,7 +190,7 @@ class TestColorRamps:
         assert tags["STATISTICS_STDDEV"] == "0"
 
     def test_the_style_spans_the_range_with_all_colours(self, tmp_path):
-        write_color_ramp(str(tmp_path / "r.tif"), "terrain", (3.0, 10.5), (0.0, 63.0, 1.0, 1.0))
+        write_beside(str(tmp_path / "r.tif"), ramp_contents("terrain", (3.0, 10.5), (0.0, 63.0, 1.0, 1.0)))
         root = ElementTree.parse(tmp_path / "r.qml").getroot()
         renderer = root.find("pipe/rasterrenderer")
         assert renderer.get("type") == "singlebandpseudocolor"
@@ -201,16 +201,16 @@ class TestColorRamps:
         assert keys == ["STATISTICS_MINIMUM", "STATISTICS_MAXIMUM"]
 
     def test_one_value_has_no_style(self, tmp_path):
-        write_color_ramp(str(tmp_path / "r.tif"), "magma", None, (1.0, 1.0, 1.0, 0.0))
+        write_beside(str(tmp_path / "r.tif"), ramp_contents("magma", None, (1.0, 1.0, 1.0, 0.0)))
         assert sorted(os.listdir(tmp_path)) == ["r.tif.aux.xml"]
 
     def test_no_valid_pixel_has_no_sidecar(self, tmp_path):
-        write_color_ramp(str(tmp_path / "r.tif"), "magma", None, None)
+        write_beside(str(tmp_path / "r.tif"), ramp_contents("magma", None, None))
         assert os.listdir(tmp_path) == []
 
     def test_other_items_stay(self, tmp_path):
         path = pam(tmp_path, '<Metadata><MDI key="a">b</MDI><MDI key="STATISTICS_MEAN">9</MDI></Metadata>' + NAMES)
-        write_color_ramp(path, "magma", (0.0, 1.0), None)
+        write_beside(path, ramp_contents("magma", (0.0, 1.0), None))
         root = ElementTree.parse(f"{path}.aux.xml").getroot()
         found = {item.get("key"): item.text for item in root.iter("MDI")}
         assert found == {"a": "b", "STATISTICS_MINIMUM": "0", "STATISTICS_MAXIMUM": "1"}
@@ -219,7 +219,7 @@ class TestColorRamps:
     def test_style_is_that_of_the_reference(self, tmp_path, reference):
         pixels = xr.DataArray(np.arange(12, dtype="f4").reshape(3, 4), dims=("y", "x"))
         reference.to_geotiff(pixels, str(tmp_path / "theirs.tif"), color_ramp="plasma", compression="none")
-        write_color_ramp(str(tmp_path / "ours.tif"), "plasma", None, (0.0, 11.0, 5.5, 3.45))
+        write_beside(str(tmp_path / "ours.tif"), ramp_contents("plasma", None, (0.0, 11.0, 5.5, 3.45)))
         ours, theirs = (
             ElementTree.canonicalize((tmp_path / name).read_text(), strip_text=True)
             for name in ("ours.qml", "theirs.qml")

@@ -32,7 +32,7 @@ const SUBTABLE: u32 = 0x2000;
 const INVALID: u32 = 1 << 16;
 
 /// Lengths of symbols 257 to 285: the smallest length, and the number of extra bits.
-const LENGTHS: [(u16, u8); 29] = {
+pub(crate) const LENGTHS: [(u16, u8); 29] = {
     let mut lengths = [(0, 0); 29];
     let (mut i, mut base) = (0, 3);
     while i < 28 {
@@ -46,7 +46,7 @@ const LENGTHS: [(u16, u8); 29] = {
 };
 
 /// Distances of symbols 0 to 29: the smallest distance, and the number of extra bits.
-const DISTANCES: [(u16, u8); 30] = {
+pub(crate) const DISTANCES: [(u16, u8); 30] = {
     let mut distances = [(0, 0); 30];
     let (mut i, mut base) = (0, 1);
     while i < 30 {

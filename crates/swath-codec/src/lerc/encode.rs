@@ -87,7 +87,7 @@ impl Encoder {
         match &mut self.wrapper {
             Wrapper::None => out.extend_from_slice(&blob),
             Wrapper::Deflate(encoder) => encoder.encode(&blob, out),
-            Wrapper::Zstd(encoder) => encoder.encode(&blob, out),
+            Wrapper::Zstd(encoder) => encoder.encode(&blob, out)?,
         }
         Ok(())
     }

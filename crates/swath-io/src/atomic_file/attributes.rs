@@ -11,13 +11,16 @@ use std::path::Path;
 /// permissions that all users had.
 ///
 /// # Errors
-/// The system cannot set the mode. Everything else that it refuses is left out.
+/// The system cannot read or set the mode. Everything else that it refuses is left out.
 #[cfg(unix)]
 pub(super) fn keep(old: &Path, new: &File) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 
     const SET_USER_AND_GROUP_ID: u32 = 0o6000;
-    let Ok(before) = std::fs::symlink_metadata(old) else { return Ok(()) };
+    let before = match std::fs::symlink_metadata(old) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
     if !before.is_file() {
         return Ok(());
     }

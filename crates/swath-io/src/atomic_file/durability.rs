@@ -21,17 +21,18 @@ pub enum SyncPolicy {
 /// Whether the file system may report that a write failed only when the file is synced. Local file systems
 /// reserve the space when they accept the bytes.
 #[cfg(target_os = "linux")]
+#[allow(clippy::useless_conversion, reason = "the numbers have other types on other targets")]
 pub(super) fn reports_failures_late(file: &File) -> bool {
     use std::os::fd::AsRawFd;
     /// ZFS is not part of Linux, so `libc` does not have its number.
-    const ZFS_SUPER_MAGIC: i64 = 0x2fc1_2fc1;
+    const ZFS_SUPER_MAGIC: i128 = 0x2fc1_2fc1;
     let local = [
-        i64::from(libc::EXT4_SUPER_MAGIC),
-        i64::from(libc::XFS_SUPER_MAGIC),
-        i64::from(libc::BTRFS_SUPER_MAGIC),
-        i64::from(libc::F2FS_SUPER_MAGIC),
-        i64::from(libc::TMPFS_MAGIC),
-        i64::from(libc::OVERLAYFS_SUPER_MAGIC),
+        i128::from(libc::EXT4_SUPER_MAGIC),
+        i128::from(libc::XFS_SUPER_MAGIC),
+        i128::from(libc::BTRFS_SUPER_MAGIC),
+        i128::from(libc::F2FS_SUPER_MAGIC),
+        i128::from(libc::TMPFS_MAGIC),
+        i128::from(libc::OVERLAYFS_SUPER_MAGIC),
         ZFS_SUPER_MAGIC,
     ];
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
@@ -42,7 +43,7 @@ pub(super) fn reports_failures_late(file: &File) -> bool {
     }
     // SAFETY: the call succeeded, so it filled the structure.
     let kind = unsafe { found.assume_init() }.f_type;
-    !local.contains(&i64::from(kind))
+    !local.contains(&i128::from(kind))
 }
 
 /// This system does not tell which file systems are local.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{NewFile, folder_of, name_beside, sync_folder};
+use super::{NewFile, folder_of, name_beside, remove, sync_folder};
 
 /// The time to wait for another process that replaces files in the same folder. It needs the lock for a few
 /// renames only, so a lock that is held for longer belongs to a program that hangs.
@@ -23,7 +23,8 @@ impl NewFile {
     /// sidecars that remain are those of the file that remains.
     ///
     /// # Errors
-    /// As [`publish`](NewFile::publish). If the file does not get its name, the old sidecars get theirs back.
+    /// As [`publish`](NewFile::publish). If the file or a sidecar does not get its name, the old file and its sidecars get
+    /// theirs back. Where the file system has no hard links, the old file is lost if only a sidecar fails.
     pub fn publish_with_sidecars(
         mut self,
         overwrite: bool,
@@ -35,30 +36,38 @@ impl NewFile {
             sidecar.stage(true)?;
         }
         let lock = lock_folder(folder_of(&self.target));
-        let mut old = OldSidecars::default();
-        if overwrite {
-            for path in self.sidecar_paths(suffixes) {
-                old.set_aside(&path)?;
-            }
+        let mut old = OldFiles::default();
+        let replaced = self.sidecar_paths(suffixes);
+        if overwrite && !fresh.is_empty() {
+            old.keep(&self.target)?;
+        }
+        for other in fresh.iter().map(|sidecar| &sidecar.target).filter(|path| !replaced.contains(path)) {
+            old.keep(other)?;
+        }
+        for path in replaced.iter().filter(|_| overwrite) {
+            old.set_aside(path)?;
         }
         self.name(overwrite)?;
-        let named = fresh.iter_mut().try_for_each(|sidecar| sidecar.name(true));
+        old.added.push(self.target.clone());
+        for sidecar in &mut fresh {
+            sidecar.name(true)?;
+            old.added.push(sidecar.target.clone());
+        }
         drop(lock);
         old.remove();
         if is_synced {
             sync_folder(&self.target);
         }
-        named
+        Ok(())
     }
 
-    /// Creates a file that becomes a sidecar of this one. Its name is the name of the real target plus `suffix`;
-    /// if that is a symbolic link, the link is replaced.
+    /// Creates a file that becomes a sidecar of this one, beside the real target. If its name is a symbolic link, the
+    /// link is replaced.
     ///
     /// # Errors
     /// The error of the system.
-    pub fn sidecar(&self, suffix: &str) -> io::Result<NewFile> {
-        let target = with_suffix(&self.target, suffix);
-        let mut new = NewFile::create_at(target)?;
+    pub fn sidecar(&self, name: SidecarName) -> io::Result<NewFile> {
+        let mut new = NewFile::create_at(name.beside(&self.target))?;
         // The contents of a private image must not become public in its sidecar.
         new.otherwise_like = Some(self.target.clone());
         new.sync = self.sync;
@@ -67,9 +76,9 @@ impl NewFile {
 
     /// Creates the same sidecar beside the link through which the file is written. Readers that open the link
     /// look for sidecars there. Returns `None` if there is no link, or if its folder is not writable.
-    pub fn sidecar_of_link(&self, suffix: &str) -> Option<NewFile> {
+    pub fn sidecar_of_link(&self, name: SidecarName) -> Option<NewFile> {
         let link = self.link.as_ref()?;
-        let mut new = NewFile::create_at(with_suffix(link, suffix)).ok()?;
+        let mut new = NewFile::create_at(name.beside(link)).ok()?;
         new.otherwise_like = Some(self.target.clone());
         new.sync = self.sync;
         Some(new)
@@ -82,20 +91,51 @@ impl NewFile {
     }
 }
 
+/// How the name of a sidecar follows from the name of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SidecarName {
+    /// The name plus this suffix, such as `.aux.xml`.
+    Suffix(&'static str),
+    /// The name with this extension, such as `qml`.
+    Extension(&'static str),
+}
+
+impl SidecarName {
+    /// The path of the sidecar of the file at `path`.
+    fn beside(self, path: &Path) -> PathBuf {
+        match self {
+            SidecarName::Suffix(suffix) => with_suffix(path, suffix),
+            SidecarName::Extension(extension) => path.with_extension(extension),
+        }
+    }
+}
+
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Sidecars of the old file under temporary names. Dropping this gives them their names back.
+/// The old file and its sidecars under temporary names. Dropping this gives them their names back.
 #[derive(Default)]
-struct OldSidecars {
-    /// The name of each sidecar, and its temporary name.
+struct OldFiles {
+    /// The name of each file, and its temporary name.
     renamed: Vec<(PathBuf, PathBuf)>,
+    /// The new files that have their names already.
+    added: Vec<PathBuf>,
 }
 
-impl OldSidecars {
+impl OldFiles {
+    /// Gives a file a second, temporary name, so that it can come back. Does nothing if there is no such file, or if the
+    /// file system has no links.
+    fn keep(&mut self, path: &Path) -> io::Result<()> {
+        let temporary = name_beside(path)?;
+        if std::fs::hard_link(path, &temporary).is_ok() {
+            self.renamed.push((path.to_owned(), temporary));
+        }
+        Ok(())
+    }
+
     fn set_aside(&mut self, path: &Path) -> io::Result<()> {
         match std::fs::symlink_metadata(path) {
             // Most files have no sidecars.
@@ -115,20 +155,28 @@ impl OldSidecars {
         }
     }
 
-    /// Deletes the sidecars.
+    /// Deletes the old files.
     fn remove(mut self) {
+        self.added.clear();
         for (_, temporary) in self.renamed.drain(..) {
             // Readers do not look for this name, and the new file is complete.
-            let _ = std::fs::remove_file(temporary);
+            let _ = remove(&temporary);
         }
     }
 }
 
-impl Drop for OldSidecars {
+impl Drop for OldFiles {
     fn drop(&mut self) {
+        // The error that prevented the replacement is reported. Files that come back replace the new ones.
+        for path in self.added.drain(..).filter(|path| self.renamed.iter().all(|(old, _)| old != path)) {
+            let _ = remove(&path);
+        }
         for (path, temporary) in self.renamed.drain(..) {
-            // The error that prevented the replacement is reported.
-            let _ = std::fs::rename(temporary, path);
+            let renamed = std::fs::rename(&temporary, &path).or_else(|_| std::fs::rename(&temporary, &path));
+            // Renaming does nothing if both names belong to one file.
+            if renamed.is_ok() && temporary.exists() {
+                let _ = remove(&temporary);
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use swath::DType;
 use swath::device::DeviceRaster;
 
+use crate::array::zeros;
 use crate::errors::to_python;
 
 /// Kinds of devices.
@@ -94,12 +95,12 @@ impl Kept {
     pub(super) fn host(py: Python<'_>, raster: &DeviceRaster) -> PyResult<Kept> {
         py.detach(|| {
             let bytes = raster.bytes() as usize;
-            let mut memory = vec![0; bytes + Kept::ALIGNMENT];
+            let mut memory = zeros(bytes + Kept::ALIGNMENT, "the pixels of the array")?;
             let at = memory.as_ptr().align_offset(Kept::ALIGNMENT);
             raster.download(&mut memory[at..at + bytes])?;
             Ok(Kept::Host(memory, at))
         })
-        .map_err(|error: swath_gpu::Error| to_python(error.into()))
+        .map_err(to_python)
     }
 
     fn data(&mut self) -> *mut c_void {

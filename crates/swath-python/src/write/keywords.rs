@@ -25,6 +25,7 @@ pub(super) struct WriteKeywords<'py> {
     pub(super) rows_on_device: bool,
     pub(super) mask: Option<Bound<'py, PyAny>>,
     pub(super) progress: Option<Bound<'py, PyAny>>,
+    pub(super) sidecars: Option<Bound<'py, PyAny>>,
 }
 
 impl<'py> WriteKeywords<'py> {
@@ -46,6 +47,7 @@ impl<'py> WriteKeywords<'py> {
             rows_on_device: false,
             mask: None,
             progress: None,
+            sidecars: None,
         };
         keywords::for_each("write", keywords, |keyword| {
             match keyword.name {
@@ -72,6 +74,7 @@ impl<'py> WriteKeywords<'py> {
                 "rows_on_device" => write.rows_on_device = keyword.value()?,
                 "mask" => write.mask = keyword.value()?,
                 "progress" => write.progress = keyword.value()?,
+                "sidecars" => write.sidecars = keyword.value()?,
                 _ => return Err(keyword.unknown()),
             }
             Ok(())

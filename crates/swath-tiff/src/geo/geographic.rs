@@ -183,7 +183,11 @@ fn ellipsoid(keys: &GeoKeys, known: Option<GeographicRow>, name: Option<&str>) -
     let Some(a) = positive(2057) else { return base };
     let unit = linear_unit(keys, 2052, 2053).unwrap_or(Unit::METRE);
     let semi_major = a * unit.factor;
-    let inverse_flattening = match (positive(2059), positive(2058)) {
+    if !(semi_major.is_finite() && semi_major > 0.0) {
+        return base;
+    }
+    // With an inverse flattening of 1 or less, the other axis would not be positive, so the number is ignored.
+    let inverse_flattening = match (positive(2059).filter(|inverse| *inverse > 1.0), positive(2058)) {
         (Some(inverse), _) => inverse,
         (None, Some(b)) if b < a => a / (a - b),
         (None, Some(_)) => 0.0,

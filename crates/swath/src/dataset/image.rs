@@ -50,7 +50,7 @@ impl Image {
     ) -> Result<Image> {
         let role = LevelRole::Image { number: 0 };
         let full = Level::new(Arc::clone(source), roles.full.clone(), role, limits)?;
-        let metadata = ImageMetadata::gather(&full, sidecars, limits);
+        let metadata = ImageMetadata::gather(&full, sidecars, limits)?;
         let fill = fill_bytes(metadata.nodata, full.dtype);
         let mut levels = vec![full.filled_with(fill.clone())];
         // An overview that cannot be used is skipped, because the full resolution does not depend on it.

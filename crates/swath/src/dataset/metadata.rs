@@ -15,6 +15,7 @@ use swath_tiff::{Fields, Limits, Photometric, ReadAt, Tag};
 use crate::dataset::band_color;
 use crate::dataset::level::Level;
 use crate::dataset::sidecar::{Sidecars, placed_beside};
+use crate::error::Result;
 use crate::nodata::is_nodata::{nearest_sample, with_number};
 
 /// Everything known about an image except its pixels, sidecar files included. Where several sources give the
@@ -80,15 +81,15 @@ pub struct BandMetadata {
 }
 
 impl ImageMetadata {
-    pub(crate) fn gather(level: &Level, sidecars: &Sidecars, limits: &Limits) -> ImageMetadata {
+    pub(crate) fn gather(level: &Level, sidecars: &Sidecars, limits: &Limits) -> Result<ImageMetadata> {
         let fields = level.ifd.fields(level.source.as_ref(), limits);
         let mut about = ImageMetadata::default();
-        about.place(level, &fields, sidecars.pam.as_ref());
+        about.place(level, &fields, sidecars.pam.as_ref())?;
         about.describe(level, &fields, sidecars.pam.as_ref(), limits);
         about.color(level, &fields, sidecars.pam.as_ref());
         let unreadable = sidecars.unreadable.iter();
         about.warnings.extend(unreadable.map(|sidecar| format!("ignoring unreadable sidecar: {}", sidecar.error)));
-        about
+        Ok(about)
     }
 
     /// Returns the value of a tag. A tag that cannot be read gives a warning and counts as absent.
@@ -100,7 +101,7 @@ impl ImageMetadata {
     }
 
     /// Fills in the georeferencing.
-    fn place<R: ReadAt + ?Sized>(&mut self, level: &Level, fields: &Fields<'_, R>, pam: Option<&Pam>) {
+    fn place<R: ReadAt + ?Sized>(&mut self, level: &Level, fields: &Fields<'_, R>, pam: Option<&Pam>) -> Result<()> {
         let directory = self.tag(fields.uints(Tag::GEO_KEY_DIRECTORY)).unwrap_or_default();
         let doubles = self.tag(fields.floats(Tag::GEO_DOUBLE_PARAMS)).unwrap_or_default();
         let ascii = self.tag(fields.bytes(Tag::GEO_ASCII_PARAMS)).unwrap_or_default();
@@ -131,7 +132,7 @@ impl ImageMetadata {
             self.transform = Some(transform);
             self.raw_transform = inside.raw;
             self.georef_source = Some(GeorefSource::Internal);
-        } else if let Some((transform, from)) = placed_beside(level.source.as_ref()) {
+        } else if let Some((transform, from)) = placed_beside(level.source.as_ref())? {
             self.transform = Some(GeoTransform(transform));
             self.georef_source = Some(from);
         }
@@ -144,6 +145,7 @@ impl ImageMetadata {
         self.raw_transform = self.raw_transform.or(self.transform);
         self.crs_text = pam.and_then(Pam::srs_text).map(str::to_owned);
         self.rpc = self.tag(fields.floats(Tag::RPC_COEFFICIENT)).and_then(|values| Rpc::from_tag(&values).ok());
+        Ok(())
     }
 
     /// Fills in nodata, metadata items, names and scales.

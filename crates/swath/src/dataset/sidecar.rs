@@ -11,6 +11,7 @@ use swath_tiff::{Ifd, Limits, world_file};
 
 use crate::dataset::read_directories;
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// Maximum size of a world file or MapInfo table, in bytes. A larger file has some other content and is
 /// ignored.
@@ -42,39 +43,54 @@ pub(crate) struct Sidecars {
 
 impl Sidecars {
     /// Looks for sidecar files of `source`.
-    pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Sidecars {
+    ///
+    /// # Errors
+    /// The system could not read a sidecar. Without it, pixels could be read as valid that its mask excludes.
+    pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<Sidecars> {
         let xml = limits.xml();
         let mut unreadable = Vec::new();
-        let mut directories = |suffix: &str| {
-            directories(source, suffix, limits).unwrap_or_else(|error| {
+        let mut directories = |suffix: &str| match directories(source, suffix, limits) {
+            Err(error) if error.is_refused_by_system() => Err(error),
+            Err(error) => {
                 let name = with_suffix(Path::new(&source.name()), suffix).to_string_lossy().into_owned();
                 unreadable.push(UnreadableSidecar { name, error });
-                Vec::new()
-            })
+                Ok(Vec::new())
+            }
+            found => found,
         };
-        Sidecars {
-            overviews: directories(".ovr"),
-            masks: directories(".msk"),
-            pam: bytes(source, &|path| with_suffix(path, ".aux.xml"), limits.max_xml_bytes as u64)
+        Ok(Sidecars {
+            overviews: directories(".ovr")?,
+            masks: directories(".msk")?,
+            pam: bytes(source, &|path| with_suffix(path, ".aux.xml"), limits.max_xml_bytes as u64)?
                 .and_then(|bytes| Pam::parse(&bytes, &xml).ok()),
             unreadable,
-        }
+        })
     }
 }
 
 /// Returns the transform of a MapInfo table or a world file beside `source`. The caller uses it only if
 /// nothing else locates the image. The table has priority over the world file, as in GDAL.
-pub(crate) fn placed_beside(source: &dyn Source) -> Option<([f64; 6], GeorefSource)> {
-    let name = PathBuf::from(source.name()).file_name()?.to_string_lossy().into_owned();
+///
+/// # Errors
+/// The system could not read a file that may locate the image.
+pub(crate) fn placed_beside(source: &dyn Source) -> Result<Option<([f64; 6], GeorefSource)>> {
+    let path = PathBuf::from(source.name());
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { return Ok(None) };
     let text = |change: &dyn Fn(&Path) -> PathBuf| bytes(source, change, MAX_TEXT);
-    let table = ["tab", "TAB"].iter().find_map(|extension| text(&|path| path.with_extension(extension)));
-    if let Some(transform) = table.and_then(|bytes| TabFile::parse(&bytes)?.geo_transform()) {
-        return Some((transform, GeorefSource::TabFile));
+    for extension in ["tab", "TAB"] {
+        let Some(table) = text(&|path| path.with_extension(extension))? else { continue };
+        if let Some(transform) = TabFile::parse(&table).and_then(|table| table.geo_transform()) {
+            return Ok(Some((transform, GeorefSource::TabFile)));
+        }
+        break;
     }
-    world_file::candidates(&name).into_iter().find_map(|candidate| {
-        let transform = world_file::parse(&text(&|path| path.with_file_name(&candidate))?).ok()?;
-        Some((transform, GeorefSource::WorldFile))
-    })
+    for candidate in world_file::candidates(&name) {
+        let Some(bytes) = text(&|path| path.with_file_name(&candidate))? else { continue };
+        if let Ok(transform) = world_file::parse(&bytes) {
+            return Ok(Some((transform, GeorefSource::WorldFile)));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns `path` with `suffix` appended to the file name.
@@ -84,15 +100,28 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Returns the contents of a file beside `source`, if it exists and has at most `max` bytes.
-fn bytes(source: &dyn Source, change: &dyn Fn(&Path) -> PathBuf, max: u64) -> Option<Vec<u8>> {
-    let sibling = source.sibling(change).ok().flatten()?;
-    if sibling.size() > max {
-        return None;
+/// Returns the contents of a file beside `source`, if it exists, has at most `max` bytes and may be read.
+///
+/// # Errors
+/// The system could not read the file.
+fn bytes(source: &dyn Source, change: &dyn Fn(&Path) -> PathBuf, max: u64) -> Result<Option<Vec<u8>>> {
+    let sibling = match source.sibling(change).map_err(Error::from) {
+        Ok(Some(sibling)) if sibling.size() <= max => sibling,
+        Err(error) if error.is_refused_by_system() => return Err(error),
+        _ => return Ok(None),
+    };
+    let Ok(len) = usize::try_from(sibling.size()) else { return Ok(None) };
+    let mut bytes = memory::zeros(len, "the sidecar files")?;
+    match sibling.read_at(0, &mut bytes) {
+        Ok(()) => Ok(Some(bytes)),
+        Err(_) => failure_of(sibling.as_ref()).map_or(Ok(None), Err),
     }
-    let mut bytes = vec![0; usize::try_from(sibling.size()).ok()?];
-    sibling.read_at(0, &mut bytes).ok()?;
-    Some(bytes)
+}
+
+/// Returns the error of a read that the system refused, and that the reader of a value ignored.
+pub(crate) fn failure_of(source: &dyn Source) -> Option<Error> {
+    let cause = source.take_failure()?;
+    Some(swath_io::Error::Open { path: source.name().into(), cause }.into())
 }
 
 /// Returns the directories of a TIFF beside `source`, or none if there is no such file.

@@ -13,7 +13,7 @@ use crate::write::encode::{EncodedBatch, Run};
 use crate::write::plan::WritePlan;
 use crate::write::report::WriteReport;
 use crate::write::rows::RowsView;
-use crate::write::sidecars;
+use crate::write::sidecars::{self, SidecarsFn};
 use crate::write::stream::{Spools, Streamed};
 
 /// An unfinished file. [`add`](PartialFile::add) takes batches of [`WritePlan::encode`], and
@@ -74,7 +74,12 @@ impl PartialFile<'_> {
     ///
     /// # Errors
     /// [`Error::BlockMissing`], [`Error::TooLarge`], [`Error::Exists`], [`Error::Write`]; in that case there is no new file.
-    pub fn commit(mut self) -> Result<WriteReport> {
+    pub fn commit(self) -> Result<WriteReport> {
+        self.commit_with(None)
+    }
+
+    /// Does the same with additional sidecar files.
+    pub(crate) fn commit_with(mut self, sidecars: Option<&SidecarsFn<'_>>) -> Result<WriteReport> {
         let start = Instant::now();
         let file = self.path.display().to_string();
         let failed = |cause| Error::Write { file: file.clone(), cause };
@@ -84,7 +89,8 @@ impl PartialFile<'_> {
             let mut output: Output<'_, std::io::Sink> = Output::File(self.new.file());
             layout.write(&mut self.spools, &mut output).map_err(failed)?;
         }
-        let published = sidecars::publish(self.new, &self.plan.options.metadata, self.overwrite);
+        let extra = sidecars.map(|make| make(&self.streamed.report)).transpose()?.unwrap_or_default();
+        let published = sidecars::publish(self.new, &self.plan.options.metadata, &extra, self.overwrite);
         published.map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::Exists { file: file.clone() },
             _ => failed(error),

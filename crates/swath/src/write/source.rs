@@ -7,6 +7,7 @@ use swath_codec::place::{Every, copy};
 use swath_gpu::{DeviceRaster, Gpu};
 
 use crate::dataset::image::Image;
+use crate::dataset::level::Level;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::read::pixels::Sample;
@@ -197,6 +198,27 @@ impl RowSource for DeviceRaster {
     }
 }
 
+/// Returns the number of bytes that a file uses for the pixels of a level: its blocks and the entries of its block table.
+/// Counting ends when they are more than `enough`, because the table can be large.
+fn used_bytes(level: &Level, enough: u64) -> Result<u64> {
+    /// An offset and a byte count, with 32 bits each.
+    const ENTRY_BYTES: u64 = 8;
+    const ENTRIES_AT_ONCE: u64 = 1 << 16;
+    let count = level.layout.grid.count().unwrap_or(u64::MAX);
+    let mut used = count.saturating_mul(ENTRY_BYTES);
+    let (mut start, mut spans) = (0, Vec::new());
+    while start < count && used <= enough {
+        let entries = ENTRIES_AT_ONCE.min(count - start);
+        spans.clear();
+        let table = level.layout.table.spans(level.source.as_ref(), start, entries, &mut spans);
+        table.map_err(|cause| level.container_error(cause))?;
+        used = spans.iter().fold(used, |used, span| used.saturating_add(span.len));
+        start += entries;
+    }
+    // Blocks may overlap.
+    Ok(used.min(level.source.size()))
+}
+
 /// An image of a file, or a window and some bands of it.
 #[derive(Debug)]
 pub struct ImageSource<'a> {
@@ -220,14 +242,17 @@ impl<'a> ImageSource<'a> {
         let level = image.level(request.level)?;
         let (window, bands) = Selection::window_and_bands(level, &request)?;
         let limits = request.limits.as_ref().unwrap_or(&image.limits);
-        let (height, width, file_bytes) = (window.height(), window.width(), level.source.size());
-        limits.samples_of_conversion(height, width, bands.len() as u64, file_bytes).map_err(|value| Error::Limit {
-            file: level.file.clone(),
-            what: "pixels times bands of this conversion of a small file",
-            name: "max_pixels",
-            value,
-            limit: limits.max_pixels,
-        })?;
+        let (height, width, samples) = (window.height(), window.width(), bands.len() as u64);
+        if let Err(count) = limits.samples_of_read(height, width, samples) {
+            let used = used_bytes(level, count / limits.max_pixels_per_byte.max(1))?;
+            limits.samples_of_conversion(height, width, samples, used).map_err(|value| Error::Limit {
+                file: level.file.clone(),
+                what: "pixels times bands of this conversion of a small file",
+                name: "max_pixels",
+                value,
+                limit: limits.max_pixels,
+            })?;
+        }
         let request = request.layout(Layout::BandsLast);
         Ok(ImageSource {
             image,

@@ -164,7 +164,7 @@ pub(crate) fn frames_around_encoded_chunks_are_read_by_the_cpu(subject: &Subject
         let encoded = |tile: &[u8]| {
             let mut bytes = Vec::new();
             match codec {
-                ZSTD => zstd::Encoder::new(3).unwrap().encode(tile, &mut bytes),
+                ZSTD => zstd::Encoder::new(3).unwrap().encode(tile, &mut bytes).unwrap(),
                 ZLIB => {
                     deflate::Encoder::new(6).unwrap().encode(tile, &mut bytes);
                     bytes = bytes[2..bytes.len() - 4].to_vec();

@@ -219,7 +219,7 @@ pub(crate) fn compress(compression: Compression, level: i32, row_bytes: usize, b
         Compression::LZW => lzw::encode(block, &mut out),
         Compression::DEFLATE => deflate::Encoder::new(level).expect("a level").encode(block, &mut out),
         Compression::PACKBITS => packbits::encode(block, row_bytes, &mut out),
-        Compression::ZSTD => zstd::Encoder::new(level).expect("a level").encode(block, &mut out),
+        Compression::ZSTD => zstd::Encoder::new(level).expect("a level").encode(block, &mut out).expect("memory"),
         Compression::LZ4 => lz4::encode(block, &mut out),
         Compression::LZMA => lzma::encode(block, 6, &mut out).expect("a preset"),
         other => panic!("no files of {} are made here", other.name()),

@@ -90,7 +90,7 @@ pub(crate) fn streams() -> Vec<Stream> {
 
     let sized = |len: usize, level| {
         let mut bytes = Vec::new();
-        zstd::Encoder::new(level).unwrap().encode(&plain(len), &mut bytes);
+        zstd::Encoder::new(level).unwrap().encode(&plain(len), &mut bytes).unwrap();
         bytes
     };
     add("a frame with a size of 1 byte", ZSTD, sized(200, 3), 200, OK);

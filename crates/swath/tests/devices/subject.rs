@@ -36,8 +36,8 @@ impl Subject {
     /// Opens the same device again, with its own memory pool. Oclgrind can be opened only once.
     pub(crate) fn another(&self) -> Option<Gpu> {
         match self.gpu.info().api {
-            _ if self.slow => None,
             Api::Cuda => Some(Gpu::cuda(0).expect("it opened before")),
+            _ if self.slow => None,
             _ => Some(Gpu::new(OpenCl::choose(Some(&self.gpu.info().index.to_string())).expect("it opened before"))),
         }
     }
@@ -91,6 +91,34 @@ pub(crate) fn on_cuda(test: &str, hazard: Hazard) {
         let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
         assert!(gpu.info().name.contains("simulated"), "this runs on {}", gpu.info().name);
         hazard(&Subject { gpu, slow: false, nvidia: false });
+    }
+}
+
+/// Runs on CUDA with the simulator, which executes the PTX that Swath ships and checks every access. The threads
+/// run in random order.
+pub(crate) fn on_ptx(test: &str, hazard: Hazard) {
+    on_ptx_in_order(test, "random:7", hazard);
+}
+
+/// As [`on_ptx`], but the last thread runs first.
+pub(crate) fn on_ptx_in_reverse(test: &str, hazard: Hazard) {
+    on_ptx_in_order(test, "reverse", hazard);
+}
+
+/// As [`on_ptx`], but the lanes of a warp run together.
+pub(crate) fn on_ptx_in_warps(test: &str, hazard: Hazard) {
+    on_ptx_in_order(test, "warp", hazard);
+}
+
+fn on_ptx_in_order(test: &str, order: &str, hazard: Hazard) {
+    if swath_sim::inside(short_name(test), &[("SWATH_SIM_KERNELS", "ptx"), ("SWATH_SIM_ORDER", order)]) {
+        let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
+        assert!(gpu.info().name.contains("executing PTX"), "this runs on {}", gpu.info().name);
+        hazard(&Subject { gpu, slow: true, nvidia: false });
+        // The engine may have used the CPU where a kernel failed.
+        let faults: Vec<String> =
+            swath_sim::events().into_iter().filter(|event| event.starts_with("reported: ")).collect();
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 }
 

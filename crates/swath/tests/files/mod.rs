@@ -86,7 +86,7 @@ impl Plan {
         match self.compression {
             Compression::LZW => lzw::encode(&block, &mut out),
             Compression::DEFLATE => deflate::Encoder::new(6).unwrap().encode(&block, &mut out),
-            Compression::ZSTD => zstd::Encoder::new(3).unwrap().encode(&block, &mut out),
+            Compression::ZSTD => zstd::Encoder::new(3).unwrap().encode(&block, &mut out).unwrap(),
             Compression::PACKBITS => packbits::encode(&block, shape.row_bytes(), &mut out),
             _ => out = block,
         }

@@ -87,7 +87,7 @@ fn encode(recipe: Recipe, row_bytes: usize, block: &[u8]) -> Vec<u8> {
         Compression::LZW => lzw::encode(block, &mut out),
         Compression::DEFLATE => deflate::Encoder::new(6).unwrap().encode(block, &mut out),
         Compression::PACKBITS => packbits::encode(block, row_bytes, &mut out),
-        Compression::ZSTD => zstd::Encoder::new(3).unwrap().encode(block, &mut out),
+        Compression::ZSTD => zstd::Encoder::new(3).unwrap().encode(block, &mut out).unwrap(),
         Compression::LZ4 => lz4::encode(block, &mut out),
         _ => out.extend(block),
     }

@@ -10,6 +10,7 @@ use super::{Pending, Reading, Sink};
 use crate::error::Result;
 use crate::fallback::read::{Alternatives, Setback};
 use crate::fallback::stage;
+use crate::memory;
 use crate::read::cpu;
 use crate::read::plan::{BlockCoord, BlockRect};
 use crate::read::prefetched_source::PrefetchedSource;
@@ -56,7 +57,7 @@ impl Reading<'_> {
                 if !whole {
                     plan.layout = Layout::BandsLast;
                 }
-                let mut pixels = vec![0; plan.output_bytes()];
+                let mut pixels = memory::zeros(plan.output_bytes(), "the pixels of this read")?;
                 let report = cpu::execute(&plan, &mut pixels)?;
                 match whole {
                     true => raster.fill(&pixels)?,
@@ -133,7 +134,7 @@ impl Reading<'_> {
         };
         let part = self.plan.part((rows.clone(), cols.clone()), rect.bands.clone(), layout)?;
         let part = source.map_or_else(|| part.clone(), |source| part.with_source(source));
-        let mut pixels = vec![0; part.output_bytes()];
+        let mut pixels = memory::zeros(part.output_bytes(), "the pixels of this read")?;
         let report = match cpu::execute(&part, &mut pixels) {
             Ok(report) => report,
             Err(error) => return self.note_error(rect, error),
