@@ -15,7 +15,7 @@ use crate::read::plan::{BlockRect, ReadPlan};
 pub const MAX_DEFAULT_GPU_MEMORY: u64 = 4 << 30;
 
 /// The same for an OpenCL device that is not a GPU: its few cores are busy with few blocks, and its memory is that of the host.
-const MAX_DEFAULT_HOST_MEMORY: u64 = 256 << 20;
+const MAX_DEFAULT_HOST_MEMORY: u64 = 384 << 20;
 
 /// The most blocks in one batch. More blocks do not keep a device busier, and their table needs memory.
 const BATCH_BLOCKS: u64 = 1 << 16;
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(default_budget(80 * GIB, 0, true), 4 * GIB);
         assert_eq!(default_budget(GIB, GIB, true), GIB / 2, "memory that an earlier read left is free for this one");
         assert_eq!(default_budget(u64::MAX, u64::MAX, true), 4 * GIB);
-        assert_eq!(default_budget(16 * GIB, 0, false), 256 * MIB, "the memory of a CPU is that of the host");
+        assert_eq!(default_budget(16 * GIB, 0, false), 384 * MIB, "the memory of a CPU is that of the host");
     }
 
     #[test]
