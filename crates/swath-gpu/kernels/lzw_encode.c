@@ -109,7 +109,14 @@ KERNEL(32) lzw_encode(GLOBAL const u8 *tiles, u64 tiles_at, u64 stride, u64 len,
   SYNC();
   for (u64 from = 0u; from < len; from += LZW_ENCODE_PIECE) {
     u32 here = len - from < LZW_ENCODE_PIECE ? (u32)(len - from) : LZW_ENCODE_PIECE;
-    for (u32 i = LID; i < (here + 3u) / 4u; i += LZW_ENCODE_ITEMS) s.piece[i] = tile[from / 4u + i];
+    for (u32 i = LID; i < here / 4u; i += LZW_ENCODE_ITEMS) s.piece[i] = tile[from / 4u + i];
+    if (LID == 0u && here % 4u != 0u) {
+      // The bytes after the tile are not initialised.
+      GLOBAL const u8 *rest = (GLOBAL const u8 *)(tile + from / 4u + here / 4u);
+      u32 word = 0u;
+      for (u32 k = 0u; k < here % 4u; k++) word |= (u32)rest[k] << (8u * k);
+      s.piece[here / 4u] = word;
+    }
     SYNC();
     for (;;) {
       if (LID == 0u) lzw_encode_piece(&s, here);

@@ -266,11 +266,12 @@ pub(crate) fn batch_of_encoded_tiles_is_one_pool_and_one_compacting_copy(subject
         // The rows and the table of spans go up, the sizes and the tiles come down.
         assert_eq!((once.uploads, once.downloads, once.synchronisations), (2, 2, 2), "{compress:?}: {once}");
         assert!(once.downloaded_bytes < whole.len() as u64 + 256 * 4, "{compress:?}: {once}");
-        // Sixteen batches allocate as often as one.
+        // Sixteen batches allocate hardly more often than one.
         let (streamed, often) = stats(&config(subject).buffer_bytes(1));
         assert!(streamed == whole, "{compress:?}: the bytes do not depend on the batches");
         assert_eq!((often.uploads, often.downloads, often.synchronisations), (32, 32, 32), "{compress:?}: {often}");
-        assert_eq!(often.allocations, allocations, "{compress:?}: {often}");
+        // Two more are for rows that are uploaded ahead.
+        assert!(often.allocations <= allocations + 2, "{compress:?}: {often}");
         assert_eq!(subject.gpu.stats().current_bytes, 0, "everything was given back");
     }
 }
