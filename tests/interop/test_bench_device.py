@@ -68,7 +68,10 @@ def test_opencl_is_compared_in_every_codec_and_predictor_and_then_timed(tmp_path
     assert run.returncode == 0, run.stderr
     check_schema(result)
     assert found(result) == sorted(cases_of("builtin", OWN))
-    assert all(case["same_pixels"] and case["same_bytes"] and not case["fallbacks"] for case in result["cases"])
+    for case in result["cases"]:
+        assert case["same_pixels"] and not case["fallbacks"], case
+        # The Deflate kernel makes other bytes than the CPU.
+        assert case["same_bytes"] is (None if case["codec"] == "deflate" else True), case
     assert result["libraries"] is None and result["api"] == "opencl"
     assert [case["codec"] for case in result["cases"] if case["seconds"]] == OWN
     assert {"upload", "kernel inflate", "kernel sum", "kernel place", "download", "kernel cut"} <= stages_of(
@@ -85,7 +88,8 @@ def test_all_of_nvidias_libraries_are_compared_and_timed(simulated, tmp_path):
     assert found(result) == sorted(cases_of("builtin", OWN) + theirs)
     for case in result["cases"]:
         assert case["same_pixels"] and not case["fallbacks"], case
-        assert case["same_bytes"] is (True if case["decoder"] == "builtin" else None), case
+        same = case["decoder"] == "builtin" and case["codec"] != "deflate"
+        assert case["same_bytes"] is (True if same else None), case
     assert {name: entry["version"] is not None for name, entry in result["libraries"].items()} == {
         name: True for _, name in LIBRARIES.values()
     }

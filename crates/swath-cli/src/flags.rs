@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use swath::device::{CodecBackend, DeviceSettings, Storage};
+use swath::device::{CodecBackend, DeviceSettings, EncoderBackend, Storage};
 use swath::io::LocalFile;
 use swath::{Dataset, Device, FallbackPolicy, Limits, ReadRequest};
 use swath_gpu::UnknownName;
@@ -146,16 +146,18 @@ impl DeviceFlags {
 
 #[derive(Args)]
 pub(crate) struct Encoder {
-    /// Encoder on a CUDA device. Default: SWATH_ENCODER, or else auto.
+    /// Encoder with --device. Default: SWATH_ENCODER, or else auto.
     ///
-    /// "nvcomp" uses NVIDIA's libraries: same pixels, different bytes. "builtin" uses Swath's encoders.
-    /// "auto" uses NVIDIA's libraries where they are installed.
-    #[arg(long, value_parser = names::<CodecBackend>(CodecBackend::NAMES))]
-    encoder: Option<CodecBackend>,
+    /// "auto" uses NVIDIA's libraries on a CUDA device where they are installed, or else the CPU. "nvcomp" requires
+    /// NVIDIA's libraries. "builtin" uses Swath's kernels for deflate (any level is compressed as level 1), lzw and
+    /// packbits. "cpu" compresses on the CPU. The pixels are always the same; "nvcomp" and "builtin" deflate give other
+    /// bytes than the CPU.
+    #[arg(long, value_parser = names::<EncoderBackend>(EncoderBackend::NAMES))]
+    encoder: Option<EncoderBackend>,
 }
 
 impl Encoder {
-    pub(crate) fn choice(&self) -> Result<CodecBackend, Failure> {
+    pub(crate) fn choice(&self) -> Result<EncoderBackend, Failure> {
         Ok(DeviceSettings::new().encoder(self.encoder).chosen_encoder()?)
     }
 }

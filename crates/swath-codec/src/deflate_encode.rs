@@ -39,6 +39,8 @@ const ZLIB_HEADER: [u8; 2] = [0x78, 0x9C];
 /// Data whose sample becomes smaller than this with short matches does not suit the encoder. Of the tiles that pass, the
 /// largest streams were 0.6 % larger than those of libdeflate at level 6.
 const LEAST_SHORT: Share = Share { part: 995, of: 1000 };
+/// If the first sample is between this and [`LEAST_SHORT`], a second one is added to it.
+const LEAST_SHORT_OF_FIRST: Share = Share { part: 990, of: 1000 };
 
 /// A fraction of a size.
 #[derive(Debug, Clone, Copy)]
@@ -70,14 +72,19 @@ impl LongMatchEncoder {
     }
 
     /// Whether the stream of `src` is likely to be as small as that of an encoder which also searches for short
-    /// matches. The estimate is made from a sample, which must take at least `smallest` of its size when encoded: in
+    /// matches. The estimate is made from one or two samples, which must take at least `smallest` of their size when encoded: in
     /// data that compresses better, a more thorough search finds much longer matches.
     pub fn suits(&mut self, src: &[u8], smallest: Share) -> bool {
-        let Some(sample) = probe::sample(src) else { return false };
-        let size = 8 * sample.len();
-        let estimate = self.probe.estimate(src, sample);
-        estimate.long * smallest.of >= size * smallest.part
-            && estimate.short * LEAST_SHORT.of >= estimate.long * LEAST_SHORT.part
+        let mut samples = probe::samples(src);
+        let Some(first) = samples.next() else { return false };
+        let mut estimate = self.probe.estimate(src, first);
+        if !estimate.is_short_at_least(LEAST_SHORT)
+            && estimate.is_short_at_least(LEAST_SHORT_OF_FIRST)
+            && let Some(second) = samples.next()
+        {
+            estimate += self.probe.estimate(src, second);
+        }
+        estimate.long * smallest.of >= estimate.bits * smallest.part && estimate.is_short_at_least(LEAST_SHORT)
     }
 
     /// Appends the zlib stream of `src` to `out`. The stream depends only on `src`.

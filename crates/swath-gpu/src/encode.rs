@@ -7,7 +7,9 @@
 //! device holds one strip of rows of each level and their tiles: the memory does not grow with the height of the image.
 
 mod ahead;
+mod choice;
 mod compress;
+mod deflate;
 mod device_write;
 mod input;
 mod job;
@@ -29,6 +31,7 @@ use crate::storage::DeviceFile;
 use crate::stream::Stream;
 
 use self::ahead::RowsAhead;
+pub use self::choice::EncoderBackend;
 use self::device_write::DirectWriter;
 pub use self::input::InputRows;
 pub use self::job::{Downsample, EncodeJob, EncodeLevel};

@@ -29,8 +29,8 @@ pub use decode::outcome::{BatchFailure, BlockStatus, FinishedBatch, Unsupported}
 pub use decode::route::CodecBackend;
 pub use decode::{Decoding, LANES, LargestBatch, Target};
 pub use encode::{
-    Downsample, EncodeFailure, EncodeJob, EncodeLevel, InputRows, LevelStep, LevelTiles, PushError, TileCodec,
-    TileEncoder, Tiles,
+    Downsample, EncodeFailure, EncodeJob, EncodeLevel, EncoderBackend, InputRows, LevelStep, LevelTiles, PushError,
+    TileCodec, TileEncoder, Tiles,
 };
 pub use error::{Error, Result, UnknownName};
 pub use gpu::Gpu;

@@ -19,6 +19,7 @@ pub(crate) mod stage {
     pub(crate) const COPYING_BACK: &str = "copying blocks back from the device";
     pub(crate) const WRITING: &str = "writing";
     pub(crate) const CUTTING: &str = "cutting";
+    pub(crate) const COMPRESSING: &str = "compressing";
     pub(crate) const LIBRARY_ENCODE: &str = "compressing by NVIDIA's library";
     pub(crate) const CUFILE_WRITE: &str = "writing by cuFile";
     pub(crate) const MEASURING: &str = "measuring";

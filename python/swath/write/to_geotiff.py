@@ -57,7 +57,7 @@ def to_geotiff(
     overview_resampling: str = "mean",
     bigtiff: bool | None = None,
     gpu: bool | None = None,
-    encoder: Literal["auto", "builtin", "nvcomp"] | None = None,
+    encoder: Literal["auto", "builtin", "nvcomp", "cpu"] | None = None,
     storage: Literal["auto", "cufile", "posix"] | None = None,
     gpu_memory: int | None = None,
     streaming_buffer_bytes: int = _BUFFER,
@@ -134,9 +134,10 @@ def to_geotiff(
         Whether to write a BigTIFF. None writes one if the file would be too large for a classic TIFF.
     gpu : bool, optional
         Whether to encode on a GPU. None encodes on a GPU if the array is on one.
-    encoder : {"auto", "builtin", "nvcomp"}, optional
-        On a GPU, the encoder: NVIDIA's libraries where they are installed, never, or required. None uses
-        SWATH_ENCODER, or "auto".
+    encoder : {"auto", "builtin", "nvcomp", "cpu"}, optional
+        On a GPU, what compresses tiles. "auto": NVIDIA's libraries where they are installed, else the CPU. "builtin":
+        Swath's kernels for deflate (about as large as level 1), lzw and packbits. "nvcomp": NVIDIA's libraries,
+        required. "cpu": the CPU. None uses SWATH_ENCODER, or "auto".
     storage : {"auto", "cufile", "posix"}, optional
         On a GPU, how compressed tiles reach the file. None uses SWATH_STORAGE, or "auto".
     gpu_memory : int, optional

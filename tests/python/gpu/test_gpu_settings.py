@@ -69,9 +69,12 @@ def test_encoder_is_chosen_by_keyword_then_environment(tmp_path: Path) -> None:
     def encoded(**keywords: Any) -> bool:
         swath.to_geotiff(cupy.asarray(pixels), path, compression="deflate", tile_size=32, **keywords)
         np.testing.assert_array_equal(tifffile.imread(path), pixels)
-        return "nvCOMP" in str(swath.last_report()["compressed_by"])
+        by = str(swath.last_report()["compressed_by"])
+        assert by == {"builtin": "kernel deflate_encode", "cpu": "the CPU"}.get(keywords.get("encoder"), by)
+        return "nvCOMP" in by
 
-    assert encoded() and encoded(encoder="nvcomp") and not encoded(encoder="builtin")
+    assert encoded() and encoded(encoder="nvcomp")
+    assert not encoded(encoder="builtin") and not encoded(encoder="cpu")
     with environment(SWATH_ENCODER="builtin"):
         assert not encoded() and encoded(encoder="auto")
 
@@ -119,7 +122,7 @@ def test_unknown_values_are_errors_that_list_the_values(tmp_path: Path) -> None:
         swath.open_geotiff(path, gpu=True, decoder="own")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"storage must be one of auto\|cufile\|posix, not 'disk'"):
         swath.read_device(path, storage="disk")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"encoder must be one of auto\|builtin\|nvcomp, not ''"):
+    with pytest.raises(ValueError, match=r"encoder must be one of auto\|builtin\|nvcomp\|cpu, not ''"):
         swath.to_geotiff(cupy.asarray(pixels), path, encoder="")  # type: ignore[arg-type]
     for name, values in [
         ("SWATH_DECODER", "one of auto|builtin|nvcomp"),

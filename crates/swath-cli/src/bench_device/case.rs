@@ -39,6 +39,11 @@ impl Case {
     pub(super) fn is_lossy(&self) -> bool {
         self.codec == "jpeg"
     }
+
+    /// Whether a file has the same bytes as one that the CPU wrote. Swath's Deflate kernel makes other bytes.
+    pub(super) fn has_bytes_of_cpu(&self) -> bool {
+        self.by == CodecBackend::Builtin && self.codec != "deflate"
+    }
 }
 
 impl fmt::Display for Case {

@@ -1,6 +1,6 @@
 //! Compares the pixels and files of a device with those of the CPU.
 
-use swath::device::{CodecBackend, DeviceReport};
+use swath::device::DeviceReport;
 use swath::{Dataset, Layout};
 
 use super::Bench;
@@ -18,7 +18,7 @@ pub(super) struct Checked {
     read: bool,
     /// Whether the files of the device and of the CPU have the same pixels, both read by the CPU.
     written: bool,
-    /// Whether both wrote the same bytes. Only compared with our own encoders, which must write the same bytes.
+    /// Whether both wrote the same bytes. Only compared for kernels that must write the bytes of the CPU.
     pub(super) same_bytes: Option<bool>,
     /// The largest difference of samples of a lossy codec.
     pub(super) largest_difference: Option<u8>,
@@ -36,7 +36,7 @@ impl Checked {
         Checked {
             read: true,
             written: true,
-            same_bytes: (case.by == CodecBackend::Builtin).then_some(true),
+            same_bytes: case.has_bytes_of_cpu().then_some(true),
             largest_difference: case.is_lossy().then_some(0),
             read_by: String::new(),
             decoded_by: String::new(),
@@ -164,7 +164,7 @@ pub(super) fn check(bench: &Bench, case: &Case, picture: &Picture) -> Result<Che
 #[cfg(test)]
 mod tests {
     use swath::Predictor;
-    use swath::device::Storage;
+    use swath::device::{CodecBackend, Storage};
 
     use super::*;
 

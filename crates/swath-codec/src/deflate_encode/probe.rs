@@ -1,9 +1,9 @@
 //! Estimates from a sample how well data compresses, and what a search for short matches would save.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
-use super::Block;
 use super::parse::{self, Sequence, Sizes, WINDOW};
+use super::{Block, Share};
 
 /// The number of bytes that are encoded for the estimate.
 const SAMPLE: usize = 8 << 10;
@@ -25,22 +25,39 @@ impl Default for Probe {
     }
 }
 
-/// The sizes of a sample in bits.
+/// The sizes of samples in bits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
+    /// Before encoding.
+    pub(super) bits: usize,
     /// With long matches only.
     pub(super) long: usize,
     /// With short matches too.
     pub(super) short: usize,
 }
 
-/// Returns the range of a sample that is not flat, in the middle of `src` or in the middle of one of its halves.
-/// `None` if all are flat, such as class maps and areas without data.
-pub(super) fn sample(src: &[u8]) -> Option<Range<usize>> {
+impl Estimate {
+    /// Whether the size with short matches is at least this part of the size without.
+    pub(super) fn is_short_at_least(&self, least: Share) -> bool {
+        self.short * least.of >= self.long * least.part
+    }
+}
+
+impl AddAssign for Estimate {
+    fn add_assign(&mut self, other: Self) {
+        self.bits += other.bits;
+        self.long += other.long;
+        self.short += other.short;
+    }
+}
+
+/// Returns the ranges of samples that are not flat, in the middle of `src` and in the middle of its halves. Class maps and
+/// areas without data are flat.
+pub(super) fn samples(src: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let len = SAMPLE.min(src.len());
     let rest = src.len() - len;
     let ranges = [rest / 2, rest / 4, rest - rest / 4].map(|start| start..start + len);
-    ranges.into_iter().find(|range| !is_flat(&src[range.clone()]))
+    ranges.into_iter().filter(|range| !is_flat(&src[range.clone()]))
 }
 
 /// Whether seven of eight bytes are equal to the one before.
@@ -64,7 +81,7 @@ impl Probe {
             let codes = Block { src, start, sequences }.codes();
             codes.bits - codes.header.bits
         });
-        Estimate { long, short: four.min(three) }
+        Estimate { bits: 8 * sample.len(), long, short: four.min(three) }
     }
 
     /// Enters a position in the tables and returns the distances to the positions that it replaces.

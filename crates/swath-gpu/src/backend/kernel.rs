@@ -56,6 +56,12 @@ kernels! {
     PackBits, "packbits", "packbits.c", 32;
     /// Encode PackBits.
     PackBitsEncode, "packbits_encode", "packbits.c", 32;
+    /// Encode LZW.
+    LzwEncode, "lzw_encode", "lzw_encode.c", 32;
+    /// Encode Deflate in zlib framing.
+    DeflateEncode, "deflate_encode", "deflate_encode.c", 32;
+    /// Write the checksums of encoded Deflate streams.
+    DeflateFinish, "deflate_finish", "deflate_encode.c", 32;
     /// Decode Deflate in zlib framing.
     Inflate, "inflate", "inflate.c", 32;
     /// Decode ZSTD.

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::outcome::EncodeFailure;
-use super::pool::{ARRAYS, FRAME_ROOM, Pool, PoolLayout, TileRun, failed, tiles_of};
+use super::pool::{ARRAYS, FRAME_ROOM, Pool, PoolLayout, TileRun, failed, slots_of};
 use super::tile_codec::{NvCompCodec, TileCodec};
 use super::tiles::TileData;
 use super::{Fetched, TileEncoder, room_on_host};
@@ -17,7 +17,7 @@ use crate::vendor::nvcomp::{self, NvComp};
 /// The tiles that are compressed together, and their slots in the pool.
 struct Batch<'a> {
     runs: &'a [TileRun],
-    /// The offset of the slot of each tile in the pool.
+    /// The offset of each slot in the pool. A tile has one slot, or one for each of its parts.
     slots: Vec<u64>,
     /// The offset of the arrays of nvCOMP in the pool.
     arrays_at: u64,
@@ -27,13 +27,14 @@ struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     fn new(codec: &TileCodec, runs: &'a [TileRun], pool: &Pool) -> Batch<'a> {
-        let count = tiles_of(runs);
+        let count = slots_of(codec, runs);
         let layout = PoolLayout::new(codec, count);
         let mut slots: Vec<u64> = Vec::with_capacity(count as usize);
         let mut at = layout.slots_at;
         for (run, &slot) in runs.iter().zip(&pool.slot_bytes) {
-            slots.extend((0..run.tiles).map(|tile| at + tile * slot));
-            at += run.tiles * slot;
+            let number = run.tiles * codec.slots(run.bytes);
+            slots.extend((0..number).map(|index| at + index * slot));
+            at += number * slot;
         }
         let frame_gap = match codec {
             TileCodec::NvComp(codec) => FRAME_ROOM - codec.before(),
@@ -86,12 +87,26 @@ impl TileEncoder {
             total += u64::from(size);
         }
         self.download(&spans, total, memory)?;
-        let places = spans.iter().map(|[_, to, len]| *to as usize..(to + len) as usize).collect();
-        Ok((TileData::Compressed(places), failure))
+        Ok((TileData::Compressed(self.places(runs, &spans)), failure))
     }
 
-    /// Compresses all tiles into the pool. Returns their sizes, followed by the status of the checked tile, if
-    /// one is checked.
+    /// Returns the range of each tile in host memory. The parts of a tile follow one another.
+    fn places(&self, runs: &[TileRun], spans: &[[u64; 3]]) -> Vec<Range<usize>> {
+        let mut spans = spans.iter();
+        let mut place = |slots: u64| {
+            let mut tile = 0..0;
+            for (index, [_, to, len]) in spans.by_ref().take(slots as usize).enumerate() {
+                let start = if index == 0 { *to as usize } else { tile.start };
+                tile = start..(to + len) as usize;
+            }
+            tile
+        };
+        let slots = |run: &TileRun| std::iter::repeat_n(self.job.compress.slots(run.bytes), run.tiles as usize);
+        runs.iter().flat_map(slots).map(&mut place).collect()
+    }
+
+    /// Compresses all tiles into the pool. Returns the sizes of the contents of the slots, followed by the status
+    /// of the checked tile, if one is checked.
     fn compress_to_pool(
         &mut self,
         batch: &Batch<'_>,
@@ -122,9 +137,10 @@ impl TileEncoder {
 
     /// Checks that every tile was compressed and fits in its slot.
     fn check_sizes(&self, batch: &Batch<'_>, sizes: &[u32]) -> Result<()> {
-        let slots = batch.runs.iter().zip(&self.pool.slot_bytes);
+        let runs = batch.runs.iter().zip(&self.pool.slot_bytes);
         let gap = batch.frame_gap;
-        let mut rooms = slots.flat_map(|(run, &slot)| std::iter::repeat_n(slot - gap, run.tiles as usize));
+        let slots = |run: &TileRun| (run.tiles * self.job.compress.slots(run.bytes)) as usize;
+        let mut rooms = runs.flat_map(|(run, &slot)| std::iter::repeat_n(slot - gap, slots(run)));
         match sizes.iter().all(|&size| rooms.next().is_some_and(|room| u64::from(size) <= room)) {
             true => Ok(()),
             false => Err(failed("it did not compress a tile".to_owned())),
@@ -164,24 +180,47 @@ impl TileEncoder {
     }
 
     fn compress_by_kernel(&mut self, batch: &Batch<'_>) -> Result<()> {
-        for (run, &slot) in batch.runs.iter().zip(&self.pool.slot_bytes) {
-            let args = [
-                Arg::Buffer(self.tiles.get()),
-                Arg::U64(run.at),
-                Arg::U64(run.stride),
-                Arg::U64(run.bytes),
-                Arg::Buffer(self.pool.slots.get()),
-                Arg::U64(batch.slots[run.first as usize]),
-                Arg::U64(slot),
-                Arg::Buffer(self.pool.slots.get()),
-                Arg::U32(run.first as u32),
-                Arg::U32(run.row_bytes as u32),
-            ];
-            // SAFETY: the arguments are those of the kernel; the pool has a slot for every tile, and the kernel
-            // stops at its end.
-            unsafe { self.stream.launch(Kernel::PackBitsEncode, run.tiles as u32, &args)? };
+        // The index of the first slot of a run.
+        let mut first = 0;
+        for (index, run) in batch.runs.iter().enumerate() {
+            let (slots_at, slot) = (batch.slots[first as usize], self.pool.slot_bytes[index]);
+            match self.job.compress {
+                TileCodec::Deflate => self.deflate(run, slots_at, first)?,
+                TileCodec::Lzw => self.encode_run(Kernel::LzwEncode, run, (slots_at, slot), &[])?,
+                _ => {
+                    let row_bytes = Arg::U32(run.row_bytes as u32);
+                    self.encode_run(Kernel::PackBitsEncode, run, (slots_at, slot), &[row_bytes])?;
+                }
+            }
+            first += run.tiles * self.job.compress.slots(run.bytes);
         }
         Ok(())
+    }
+
+    /// Enqueues a kernel that compresses a run with one group for each tile. The slots begin at `slots_at` in the
+    /// pool and have `slot` bytes.
+    fn encode_run(
+        &mut self,
+        kernel: Kernel,
+        run: &TileRun,
+        (slots_at, slot): (u64, u64),
+        more: &[Arg<'_>],
+    ) -> Result<()> {
+        let mut args = vec![
+            Arg::Buffer(self.tiles.get()),
+            Arg::U64(run.at),
+            Arg::U64(run.stride),
+            Arg::U64(run.bytes),
+            Arg::Buffer(self.pool.slots.get()),
+            Arg::U64(slots_at),
+            Arg::U64(slot),
+            Arg::Buffer(self.pool.slots.get()),
+            Arg::U32(run.first as u32),
+        ];
+        args.extend(more);
+        // SAFETY: the arguments are those of the kernel; the pool has a slot for every tile, and the kernel stops
+        // at its end, or a slot has space for every possible result.
+        unsafe { self.stream.launch(kernel, run.tiles as u32, &args) }
     }
 
     /// The caller keeps `arrays` until the stream is synchronised.

@@ -1,5 +1,6 @@
 //! Device memory for tiles that are compressed on the device.
 
+use super::deflate::Parts;
 use super::nvcomp_check::Check;
 use super::tile_codec::{NvCompCodec, TileCodec};
 use crate::error::{Error, Result};
@@ -12,8 +13,8 @@ use crate::vendor::nvcomp::NvComp;
 /// The alignment of compressed tiles and of the arrays of nvCOMP in the pool.
 pub(super) const POOL_ALIGN: u64 = 16;
 
-/// The working memory of nvCOMP, so that one call compresses many tiles: Deflate needs 5 to 34 times the size
-/// of a tile for each tile.
+/// The working memory, so that one call compresses many tiles: Deflate by nvCOMP needs 5 to 34 times the size of
+/// a tile for each tile, Swath's kernel one and a half times.
 const SCRATCH_BYTES: u64 = 256 << 20;
 
 /// The largest number of spans from which a tile is gathered: the size before it in a COG, the tile itself, and
@@ -51,24 +52,25 @@ impl TileRun {
 /// Memory for tiles that are compressed on the device.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The sizes, the arrays of nvCOMP, and a slot for each tile with space for the largest possible result.
+    /// The sizes, the arrays of nvCOMP, and a slot for each tile, or for each part of a tile, with space for the
+    /// largest possible result.
     pub(super) slots: Slot,
     /// The table of spans for the kernel that gathers tiles.
     pub(super) spans: Slot,
-    /// Working memory of nvCOMP.
+    /// Working memory of nvCOMP or of the Deflate kernel.
     pub(super) scratch: Slot,
     pub(super) check: Check,
     /// The number of bytes of each slot, by run.
     pub(super) slot_bytes: Vec<u64>,
     /// The largest number of bytes that nvCOMP may produce for a tile.
     pub(super) bound: u64,
-    /// The number of tiles that are compressed at a time.
+    /// The number of tiles that nvCOMP compresses at a time, or of parts for the Deflate kernel.
     pub(super) wave: u64,
     pub(super) scratch_bytes: u64,
 }
 
-/// The offsets of the arrays of nvCOMP and of the slots in the pool, for a number of tiles. The sizes of the
-/// compressed tiles come first.
+/// The offsets of the arrays of nvCOMP and of the slots in the pool, for a number of slots. The sizes of their
+/// contents come first.
 pub(super) struct PoolLayout {
     pub(super) arrays_at: u64,
     pub(super) slots_at: u64,
@@ -82,8 +84,13 @@ impl PoolLayout {
     }
 }
 
-pub(super) fn tiles_of(runs: &[TileRun]) -> u64 {
+fn tiles_of(runs: &[TileRun]) -> u64 {
     runs.iter().map(|run| run.tiles).sum()
+}
+
+/// The number of slots of all tiles.
+pub(super) fn slots_of(codec: &TileCodec, runs: &[TileRun]) -> u64 {
+    runs.iter().map(|run| run.tiles * codec.slots(run.bytes)).sum()
 }
 
 /// The tiles for which memory is reserved.
@@ -111,17 +118,34 @@ impl Pool {
         budget: &mut Budget,
     ) -> Result<u64> {
         let RoomFor { codec, runs, .. } = room;
-        let count = tiles_of(runs);
+        let count = slots_of(codec, runs);
         self.plan(room)?;
-        let mut slots = runs.iter().zip(&self.slot_bytes).map(|(run, slot)| run.tiles.checked_mul(*slot));
+        let slots = |run: &TileRun| run.tiles * codec.slots(run.bytes);
+        let mut slots = runs.iter().zip(&self.slot_bytes).map(|(run, slot)| slots(run).checked_mul(*slot));
         let bytes = slots.try_fold(PoolLayout::new(codec, count).slots_at, |sum, bytes| sum.checked_add(bytes?));
         self.slots.room(gpu, "the pool of compressed tiles", bytes, budget)?;
         self.spans.room(gpu, "the table of compressed tiles", Some(count * SPANS * 24), budget)?;
         self.check.make_room(codec, runs, gpu, budget)?;
-        if let TileCodec::NvComp(nvcomp) = codec {
-            self.make_scratch(*nvcomp, room, gpu, stream, budget)?;
+        match codec {
+            TileCodec::NvComp(nvcomp) => self.make_scratch(*nvcomp, room, gpu, stream, budget)?,
+            TileCodec::Deflate => self.make_deflate_scratch(runs, gpu, budget)?,
+            _ => {}
         }
         Ok(self.slot_bytes.iter().copied().max().unwrap_or(0))
+    }
+
+    /// Allocates the working memory of the Deflate kernel. If the device has too little, fewer parts are
+    /// compressed at a time.
+    fn make_deflate_scratch(&mut self, runs: &[TileRun], gpu: &Gpu, budget: &mut Budget) -> Result<()> {
+        let part = runs.iter().map(|run| Parts::new(run.bytes).scratch()).max().unwrap_or(0).max(1);
+        let most = SCRATCH_BYTES.min(budget.limit / 4);
+        self.wave = slots_of(&TileCodec::Deflate, runs).min(most / part).max(1);
+        loop {
+            match self.scratch.room(gpu, "working memory of Deflate", Some(self.wave * part), budget) {
+                Err(error) if error.is_memory() && self.wave > 1 => self.wave /= 2,
+                made => return made.map(|_| ()),
+            }
+        }
     }
 
     /// Allocates the working memory of nvCOMP. If the device has too little, fewer tiles are compressed at a
@@ -152,8 +176,13 @@ impl Pool {
         (self.wave, self.scratch_bytes) = (tiles_of(runs), 0);
         self.slot_bytes.clear();
         let TileCodec::NvComp(nvcomp) = codec else {
-            // One more byte for every 128 bytes of a row.
-            let bound = |run: &TileRun| run.bytes + run.bytes / run.row_bytes * run.row_bytes.div_ceil(128);
+            let bound = |run: &TileRun| match codec {
+                TileCodec::Deflate => Parts::new(run.bytes).slot(),
+                // At most 12 bits for each byte, a Clear after 3836 codes, and the last codes.
+                TileCodec::Lzw => run.bytes + run.bytes.div_ceil(2) + run.bytes / 2048 + 16,
+                // One more byte for every 128 bytes of a row.
+                _ => run.bytes + run.bytes / run.row_bytes * run.row_bytes.div_ceil(128),
+            };
             self.slot_bytes.extend(runs.iter().map(|run| bound(run).next_multiple_of(POOL_ALIGN)));
             return Ok(());
         };

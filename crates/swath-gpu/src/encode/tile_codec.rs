@@ -4,15 +4,20 @@ use std::fmt;
 
 use swath_codec::{Compress, Shape};
 
+use super::choice::EncoderBackend;
+use super::deflate::Parts;
 use super::pictures::PictureCodec;
 use super::pool::POOL_ALIGN;
 use crate::backend::Api;
 use crate::backend::kernel::Kernel;
-use crate::decode::route::CodecBackend;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::vendor::nvcomp::{Chunked, NvComp};
 use crate::vendor::{Library, version_of};
+
+/// The number of bytes of the largest tile that Swath's LZW and Deflate kernels receive: sizes have 32 bits, and
+/// LZW may make one and a half times the bytes.
+const LARGEST_FOR_KERNELS: u64 = 1 << 31;
 
 /// The compression of tiles on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +27,10 @@ pub enum TileCodec {
     None,
     /// PackBits, with Swath's kernel.
     PackBits,
+    /// LZW, with Swath's kernel.
+    Lzw,
+    /// Deflate, with Swath's kernel.
+    Deflate,
     /// nvCOMP.
     NvComp(NvCompCodec),
     /// nvJPEG2000 or nvJPEG.
@@ -44,11 +53,32 @@ impl TileCodec {
     ///
     /// # Errors
     /// If `choice` requires NVIDIA's library: [`Error::NotCuda`], [`Error::NoLibrary`], or the error of the
-    /// library.
-    pub fn new(gpu: &Gpu, compress: &Compress, shape: Shape, choice: CodecBackend) -> Result<TileCodec> {
+    /// library. [`Error::Build`] if the device cannot compile a kernel that `choice` requires.
+    pub fn new(gpu: &Gpu, compress: &Compress, shape: Shape, choice: EncoderBackend) -> Result<TileCodec> {
+        match (choice, compress) {
+            (EncoderBackend::Cpu, _) => Ok(TileCodec::None),
+            (_, Compress::PackBits) => Ok(TileCodec::PackBits),
+            (EncoderBackend::Builtin, Compress::Lzw) => TileCodec::Lzw.with_kernel(gpu, shape, Kernel::LzwEncode),
+            (EncoderBackend::Builtin, Compress::Deflate { .. }) => {
+                TileCodec::Deflate.with_kernel(gpu, shape, Kernel::DeflateEncode)
+            }
+            (EncoderBackend::Builtin, _) => Ok(TileCodec::None),
+            (EncoderBackend::Auto | EncoderBackend::NvComp, _) => TileCodec::with_library(gpu, compress, shape, choice),
+        }
+    }
+
+    /// Returns the codec if the kernel can compress tiles of this shape, or else [`TileCodec::None`].
+    fn with_kernel(self, gpu: &Gpu, shape: Shape, kernel: Kernel) -> Result<TileCodec> {
+        if shape.len() as u64 > LARGEST_FOR_KERNELS {
+            return Ok(TileCodec::None);
+        }
+        gpu.shared.device.prepare(kernel).map(|()| self)
+    }
+
+    /// Returns the codec of NVIDIA's libraries.
+    fn with_library(gpu: &Gpu, compress: &Compress, shape: Shape, choice: EncoderBackend) -> Result<TileCodec> {
         let nvcomp = |codec, algorithm, header| TileCodec::NvComp(NvCompCodec { codec, algorithm, header });
         let codec = match *compress {
-            Compress::PackBits => return Ok(TileCodec::PackBits),
             Compress::Deflate { level } => {
                 let (algorithm, header) = deflate_algorithm(level);
                 nvcomp(Chunked::Deflate, algorithm, header)
@@ -57,14 +87,12 @@ impl TileCodec {
             Compress::Lz4 => nvcomp(Chunked::Lz4, 0, 0),
             _ => PictureCodec::new(compress, shape).map_or(TileCodec::None, TileCodec::Picture),
         };
-        let available = match choice {
-            CodecBackend::Builtin => return Ok(TileCodec::None),
-            _ if codec == TileCodec::None => return Ok(codec),
-            _ => codec.available(gpu),
-        };
-        match available {
+        if codec == TileCodec::None {
+            return Ok(codec);
+        }
+        match codec.available(gpu) {
             Ok(()) => Ok(codec),
-            Err(_) if choice == CodecBackend::Auto => Ok(TileCodec::None),
+            Err(_) if choice == EncoderBackend::Auto => Ok(TileCodec::None),
             Err(reason) => Err(reason),
         }
     }
@@ -77,15 +105,30 @@ impl TileCodec {
         match self {
             TileCodec::NvComp(codec) => codec.available(),
             TileCodec::Picture(codec) => codec.available(),
-            TileCodec::None | TileCodec::PackBits => Ok(()),
+            TileCodec::None | TileCodec::PackBits | TileCodec::Lzw | TileCodec::Deflate => Ok(()),
         }
+    }
+
+    /// Whether a library of NVIDIA compresses.
+    pub fn is_by_library(&self) -> bool {
+        matches!(self, TileCodec::NvComp(_) | TileCodec::Picture(_))
+    }
+
+    /// Whether the compressed tiles have the bytes that the CPU's encoder makes.
+    pub fn has_bytes_of_cpu(&self) -> bool {
+        matches!(self, TileCodec::None | TileCodec::PackBits | TileCodec::Lzw)
+    }
+
+    /// The number of slots of the pool for a tile of `bytes` bytes.
+    pub(super) fn slots(&self, bytes: u64) -> u64 {
+        if *self == TileCodec::Deflate { Parts::new(bytes).count } else { 1 }
     }
 
     /// The smallest number of rows and columns of a tile.
     pub fn least_side(&self) -> u64 {
         match self {
             TileCodec::Picture(codec) => codec.least_side(),
-            TileCodec::None | TileCodec::PackBits | TileCodec::NvComp(_) => 1,
+            TileCodec::None | TileCodec::PackBits | TileCodec::Lzw | TileCodec::Deflate | TileCodec::NvComp(_) => 1,
         }
     }
 }
@@ -95,6 +138,8 @@ impl fmt::Display for TileCodec {
         match self {
             TileCodec::None => write!(f, "the CPU"),
             TileCodec::PackBits => write!(f, "kernel {}", Kernel::PackBitsEncode.name()),
+            TileCodec::Lzw => write!(f, "kernel {}", Kernel::LzwEncode.name()),
+            TileCodec::Deflate => write!(f, "kernel {}", Kernel::DeflateEncode.name()),
             TileCodec::NvComp(_) => write!(f, "{}", version_of(Library::NvComp)),
             TileCodec::Picture(codec) => write!(f, "{}", codec.name()),
         }

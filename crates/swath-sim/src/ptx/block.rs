@@ -252,8 +252,16 @@ impl<'a> Block<'a> {
     }
 
     fn fault(&self, thread: usize, mut misdeed: Misdeed) -> Box<Fault> {
-        if let Misdeed::Race { place, .. } | Misdeed::Uninitialised { place } = &mut misdeed {
-            place.source = self.sources.of(place.line);
+        let name = |place: &mut Place| place.source = self.sources.of(place.line);
+        match &mut misdeed {
+            Misdeed::Race { place, .. } | Misdeed::Uninitialised { place } => name(place),
+            Misdeed::RacingValue { place, race } => {
+                name(place);
+                if let Misdeed::Race { place, .. } = &mut **race {
+                    name(place);
+                }
+            }
+            _ => {}
         }
         Box::new(Fault {
             kernel: self.kernel.name.clone(),

@@ -116,6 +116,8 @@ pub(crate) enum Misdeed {
         "race at {space} address {address:#x}: this {touch} is not ordered after the {earlier} of {other} at {place}"
     )]
     Race { space: Space, address: u64, touch: Touch, earlier: Touch, other: Other, place: Place },
+    #[error("use of the value that was loaded at {place}: {race}")]
+    RacingValue { place: Place, race: Box<Misdeed> },
     #[error("barrier that thread {other} does not reach: it has exited")]
     BarrierAfterExit { other: u32 },
     #[error("barrier that thread {other} does not reach: it waits at {place}")]

@@ -60,6 +60,8 @@ pub(super) struct Access {
     /// The bytes that a loaded value is sign-extended to, or 0.
     pub(super) extend: u8,
     pub(super) signed: bool,
+    /// Whether the compiler may have moved the load before the condition that makes it necessary.
+    pub(super) early: bool,
 }
 
 /// The new value of an atomic operation.

@@ -157,6 +157,7 @@ impl<'a> Lowering<'a> {
             let (first, _) = self.registers[registers.name.as_str()];
             self.kernel.predicates[first..][..registers.count.unwrap_or(1) as usize].fill(true);
         }
+        super::taint::mark_early_loads(&mut self.kernel);
         self.kernel.specials = self.specials.iter().map(|(special, slot)| (*slot, *special)).collect();
         Ok(self.kernel)
     }

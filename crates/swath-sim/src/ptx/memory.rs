@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::error::{Misdeed, Space, Touch};
+use super::error::{Misdeed, Place, Space, Touch};
 use super::inst::Access;
 use super::lower::Kernel;
 use super::race::{Cell, Conflict, Now, Warps};
@@ -63,12 +63,12 @@ pub(super) struct Memory<'a> {
 }
 
 /// An access that passed the checks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Located {
     /// The host address.
     pub(super) at: *mut u8,
-    /// Whether it reads shared memory that the block has not written.
-    pub(super) unwritten: bool,
+    /// Why the value that it reads must not be used.
+    pub(super) doubt: Option<Box<Misdeed>>,
 }
 
 type Checked = Result<Located, Box<Misdeed>>;
@@ -120,7 +120,7 @@ impl<'a> Memory<'a> {
             return Err(Box::new(Misdeed::Alignment { space, touch, address, bytes: bytes as u64 }));
         }
         let found = match space {
-            Space::Shared => return self.shared(touch, offset, bytes, now, warps),
+            Space::Shared => return self.shared(access, offset, bytes, now, warps),
             Space::Local => self.kernel.local.range(offset, bytes).map(|at| {
                 let thread = usize::from(now.thread) * self.kernel.local.initial.len();
                 self.local[thread + at..].as_mut_ptr()
@@ -129,26 +129,28 @@ impl<'a> Memory<'a> {
                 self.constants.range(offset, bytes).map(|at| self.constants.initial[at..].as_ptr().cast_mut())
             }
             Space::Constant => None,
-            Space::Global | Space::Generic => return self.global(touch, offset, bytes, now, warps),
+            Space::Global | Space::Generic => return self.global(access, offset, bytes, now, warps),
         };
-        let located = |at| Located { at, unwritten: false };
+        let located = |at| Located { at, doubt: None };
         found.map(located).ok_or_else(|| outside(space, touch, address, bytes))
     }
 
-    fn shared(&mut self, touch: Touch, address: u64, bytes: usize, now: &Now, warps: &Warps) -> Checked {
+    fn shared(&mut self, access: Access, address: u64, bytes: usize, now: &Now, warps: &Warps) -> Checked {
+        let touch = access.touch;
         let at = self.kernel.shared.range(address, bytes);
         let at = at.ok_or_else(|| outside(Space::Shared, touch, address, bytes))?;
         let cells = &mut self.shared_cells[at..at + bytes];
         let unwritten = touch != Touch::Write && cells.iter().any(|cell| cell.write_epoch < now.block);
         // Other blocks have other shared memory.
         let now = &Now { launch: now.block, ..*now };
-        match first_conflict(cells, touch, now, warps) {
-            Some((index, conflict)) => Err(self.race(Space::Shared, address + index as u64, touch, conflict)),
-            None => Ok(Located { at: self.shared[at..].as_mut_ptr(), unwritten }),
-        }
+        let conflict = first_conflict(cells, access, now, warps);
+        let doubt = unwritten.then(|| Box::new(Misdeed::Uninitialised { place: self.place(now.at) }));
+        self.judge(Space::Shared, access, address, conflict, now)
+            .map(|race| Located { at: self.shared[at..].as_mut_ptr(), doubt: race.or(doubt) })
     }
 
-    fn global(&mut self, touch: Touch, address: u64, bytes: usize, now: &Now, warps: &Warps) -> Checked {
+    fn global(&mut self, access: Access, address: u64, bytes: usize, now: &Now, warps: &Warps) -> Checked {
+        let touch = access.touch;
         let hint = self.hints[usize::from(now.at)];
         let end = address.checked_add(bytes as u64);
         let end = end.ok_or_else(|| outside(Space::Global, touch, address, bytes))?;
@@ -166,23 +168,41 @@ impl<'a> Memory<'a> {
         // Aligned accesses of at most 16 bytes lie in one page.
         let in_page = place % PAGE;
         let cells = &mut self.shadow.pages[cells][in_page..in_page + bytes];
-        match first_conflict(cells, touch, now, warps) {
-            Some((index, conflict)) => Err(self.race(Space::Global, address + index as u64, touch, conflict)),
-            None => Ok(Located { at: place as *mut u8, unwritten: false }),
-        }
+        let conflict = first_conflict(cells, access, now, warps);
+        self.judge(Space::Global, access, address, conflict, now).map(|doubt| Located { at: place as *mut u8, doubt })
     }
 
-    fn race(&self, space: Space, address: u64, touch: Touch, conflict: Conflict) -> Box<Misdeed> {
-        let Conflict { earlier, other, at } = conflict;
-        let line = self.kernel.lines[usize::from(at)];
-        let place = super::error::Place { line, source: None };
-        Box::new(Misdeed::Race { space, address, touch, earlier, other, place })
+    /// Returns the race of an access as an error, or as a doubt about the value of an early load.
+    fn judge(
+        &self,
+        space: Space,
+        access: Access,
+        address: u64,
+        conflict: Option<(usize, Conflict)>,
+        now: &Now,
+    ) -> Result<Option<Box<Misdeed>>, Box<Misdeed>> {
+        let Some((index, Conflict { earlier, other, at })) = conflict else { return Ok(None) };
+        let (touch, address) = (access.touch, address + index as u64);
+        let race = Box::new(Misdeed::Race { space, address, touch, earlier, other, place: self.place(at) });
+        if !access.early {
+            return Err(race);
+        }
+        Ok(Some(Box::new(Misdeed::RacingValue { place: self.place(now.at), race })))
+    }
+
+    fn place(&self, at: u16) -> Place {
+        Place { line: self.kernel.lines[usize::from(at)], source: None }
     }
 }
 
+/// An early load is not recorded, because its value may not be used. If it is used, the race is found in the
+/// orders of threads in which the write comes first.
 #[inline]
-fn first_conflict(cells: &mut [Cell], touch: Touch, now: &Now, warps: &Warps) -> Option<(usize, Conflict)> {
-    cells.iter_mut().enumerate().find_map(|(index, cell)| Some((index, cell.touch(touch, now, warps)?)))
+fn first_conflict(cells: &mut [Cell], access: Access, now: &Now, warps: &Warps) -> Option<(usize, Conflict)> {
+    cells.iter_mut().enumerate().find_map(|(index, cell)| {
+        let conflict = if access.early { cell.peek(now, warps) } else { cell.touch(access.touch, now, warps) };
+        Some((index, conflict?))
+    })
 }
 
 #[cold]

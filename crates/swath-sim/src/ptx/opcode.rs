@@ -338,8 +338,15 @@ impl Lowering<'_> {
     /// Reads the modifiers of an access.
     fn access<'m>(&self, modifiers: &[&'m str], touch: Touch) -> Lowered<MemoryForm<'m>> {
         let (ty, names) = self.typed(modifiers)?;
-        let mut access =
-            Access { space: Space::Generic, touch, bytes: ty.bytes as u8, count: 1, extend: 0, signed: false };
+        let mut access = Access {
+            space: Space::Generic,
+            touch,
+            bytes: ty.bytes as u8,
+            count: 1,
+            extend: 0,
+            signed: false,
+            early: false,
+        };
         let mut rest = Vec::new();
         for name in names {
             match name {

@@ -122,6 +122,11 @@ impl Cell {
         None
     }
 
+    /// Returns the write that a read races with, and does not record the read.
+    pub(super) fn peek(&self, now: &Now, warps: &Warps) -> Option<Conflict> {
+        if self.write_epoch >= now.launch { self.after_write(Touch::Read, now, warps) } else { None }
+    }
+
     fn after_write(&self, touch: Touch, now: &Now, warps: &Warps) -> Option<Conflict> {
         let (writer, atomic) = (self.writer & !ATOMIC, self.writer & ATOMIC != 0);
         let earlier = if atomic { Touch::Atomic } else { Touch::Write };

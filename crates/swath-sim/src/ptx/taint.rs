@@ -1,16 +1,19 @@
-//! Values that a thread loaded from shared memory that its block had not written.
+//! Values that a thread should not have loaded: from shared memory that its block has not written, or while
+//! another thread writes them.
 //!
 //! Loading such a value is no fault: the compiler loads early what a later condition may not need. Using it is:
 //! as an address, as a condition, or as a value that is stored or given to another thread. While a thread has
 //! such values, it runs more slowly, because each instruction that computes with one gives another.
 
-use super::error::{Misdeed, Place};
+use std::rc::Rc;
+
+use super::error::Misdeed;
 use super::inst::{Alu, Code, Frame, Inst};
 use super::lower::Kernel;
 
-/// The tainted slots of a thread, each with the instruction that loaded the value.
+/// The tainted slots of a thread, each with the reason why it must not be used.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Taints(Vec<(u16, u16)>);
+pub(super) struct Taints(Vec<(u16, Rc<Misdeed>)>);
 
 impl Taints {
     pub(super) fn is_empty(&self) -> bool {
@@ -22,26 +25,27 @@ impl Taints {
     }
 
     /// Taints the targets of a load.
-    pub(super) fn load(&mut self, inst: &Inst, count: u8, at: usize) {
+    pub(super) fn load(&mut self, inst: &Inst, count: u8, doubt: Box<Misdeed>) {
+        let doubt: Rc<Misdeed> = Rc::from(doubt);
         for &slot in &inst.slots[..usize::from(count)] {
-            self.set(slot, Some(at as u16));
+            self.set(slot, Some(Rc::clone(&doubt)));
         }
     }
 
-    fn origin(&self, slot: u16) -> Option<u16> {
-        self.0.iter().find(|(tainted, _)| *tainted == slot).map(|(_, at)| *at)
+    fn origin(&self, slot: u16) -> Option<&Rc<Misdeed>> {
+        self.0.iter().find(|(tainted, _)| *tainted == slot).map(|(_, doubt)| doubt)
     }
 
-    fn set(&mut self, slot: u16, origin: Option<u16>) {
+    fn set(&mut self, slot: u16, origin: Option<Rc<Misdeed>>) {
         self.0.retain(|(tainted, _)| *tainted != slot);
-        self.0.extend(origin.map(|at| (slot, at)));
+        self.0.extend(origin.map(|doubt| (slot, doubt)));
     }
 
     /// Computes, and taints the result if it depends on a tainted operand.
     pub(super) fn compute(&mut self, frame: &mut Frame, inst: &Inst, alu: Alu, kernel: &Kernel) {
         // Slot 0 is nothing's, so the other slots of an instruction are its operands.
         let operands = || inst.slots[1..].iter().copied().filter(|slot| *slot != 0);
-        let origin = operands().find_map(|slot| self.origin(slot));
+        let origin = operands().find_map(|slot| self.origin(slot).cloned());
         let tainted = || operands().filter(|slot| self.origin(*slot).is_some());
         let only_predicates = tainted().all(|slot| kernel.predicates[usize::from(slot)]);
         let mut depends = origin.is_some();
@@ -63,7 +67,7 @@ impl Taints {
     }
 
     /// Checks that an instruction other than a computation uses no tainted value, and clears what it loads.
-    pub(super) fn check(&mut self, inst: &Inst, kernel: &Kernel) -> Result<(), Box<Misdeed>> {
+    pub(super) fn check(&mut self, inst: &Inst) -> Result<(), Box<Misdeed>> {
         let used: &[usize] = match inst.code {
             Code::JumpIf | Code::JumpUnless | Code::JumpTable => &[0],
             Code::Load(_) => &[4],
@@ -74,9 +78,8 @@ impl Taints {
             Code::Warp(_) => &[1, 2, 3, 4, 5],
             Code::Alu(_) | Code::Jump | Code::Exit | Code::Trap => &[],
         };
-        if let Some(at) = used.iter().find_map(|index| self.origin(inst.slots[*index])) {
-            let place = Place { line: kernel.lines[usize::from(at)], source: None };
-            return Err(Box::new(Misdeed::Uninitialised { place }));
+        if let Some(doubt) = used.iter().find_map(|index| self.origin(inst.slots[*index])) {
+            return Err(Box::new(Misdeed::clone(doubt)));
         }
         match inst.code {
             Code::Load(access) => inst.slots[..usize::from(access.count)].iter().for_each(|slot| self.set(*slot, None)),
@@ -84,5 +87,31 @@ impl Taints {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// Marks the loads that the compiler may have moved before their condition: the next branch depends on their
+/// values only together with another predicate.
+pub(super) fn mark_early_loads(kernel: &mut Kernel) {
+    for at in 0..kernel.code.len() {
+        let inst = kernel.code[at];
+        let Code::Load(mut access) = inst.code else { continue };
+        let mut values = inst.slots[..usize::from(access.count)].to_vec();
+        for next in &kernel.code[at + 1..] {
+            let is_value = |slot: &u16| *slot != 0 && values.contains(slot);
+            match next.code {
+                Code::Alu(_) => {
+                    let predicates = next.slots[..3].iter().all(|slot| kernel.predicates[usize::from(*slot)]);
+                    if !next.slots[1..].iter().any(is_value) {
+                        continue;
+                    }
+                    access.early |= predicates;
+                    values.push(next.slots[0]);
+                }
+                Code::Load(_) if !is_value(&next.slots[4]) => {}
+                _ => break,
+            }
+        }
+        kernel.code[at].code = Code::Load(access);
     }
 }

@@ -41,7 +41,7 @@ fn steps<const TAINTED: bool>(block: &mut Block<'_>, thread: usize, slice: u64) 
             if taints.is_empty() {
                 break Ok(Stop::Taint);
             }
-            if let Err(misdeed) = taints.check(&kernel.code[pc], kernel) {
+            if let Err(misdeed) = taints.check(&kernel.code[pc]) {
                 break Err(misdeed);
             }
         }
@@ -78,8 +78,8 @@ fn steps<const TAINTED: bool>(block: &mut Block<'_>, thread: usize, slice: u64) 
                 // refuses to write constants.
                 unsafe { access_memory(frame, inst, access, located.at) };
                 pc += 1;
-                if located.unwritten {
-                    taints.load(inst, access.count, pc - 1);
+                if let Some(doubt) = located.doubt {
+                    taints.load(inst, access.count, doubt);
                     break Ok(Stop::Taint);
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use swath_gpu::{CodecBackend, Storage, UnknownName};
+use swath_gpu::{CodecBackend, EncoderBackend, Storage, UnknownName};
 
 use crate::error::{Error, Result};
 
@@ -25,7 +25,7 @@ const MEGABYTE: u64 = 1_000_000;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceSettings {
     decoder: Option<CodecBackend>,
-    encoder: Option<CodecBackend>,
+    encoder: Option<EncoderBackend>,
     storage: Option<Storage>,
     gpu_memory: Option<u64>,
 }
@@ -44,7 +44,7 @@ impl DeviceSettings {
 
     /// Sets the encoder.
     #[must_use]
-    pub fn encoder(self, encoder: impl Into<Option<CodecBackend>>) -> Self {
+    pub fn encoder(self, encoder: impl Into<Option<EncoderBackend>>) -> Self {
         DeviceSettings { encoder: encoder.into(), ..self }
     }
 
@@ -72,7 +72,7 @@ impl DeviceSettings {
     ///
     /// # Errors
     /// As [`chosen_decoder`](DeviceSettings::chosen_decoder).
-    pub fn chosen_encoder(&self) -> Result<CodecBackend> {
+    pub fn chosen_encoder(&self) -> Result<EncoderBackend> {
         or_variable(self.encoder, "SWATH_ENCODER")
     }
 

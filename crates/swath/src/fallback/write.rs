@@ -7,7 +7,7 @@
 use std::fmt;
 
 use swath_codec::DType;
-use swath_gpu::{EncodeFailure, PushError, TileCodec, Tiles};
+use swath_gpu::{EncodeFailure, EncoderBackend, PushError, TileCodec, Tiles};
 
 use super::{FallbackPolicy, stage};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ pub(crate) enum Unsupported {
     Kernel(swath_gpu::Error),
     /// The blocks of the full resolution are copied, so their pixels are never on the device.
     CopiedBlocks,
-    /// The NVIDIA library cannot compress the tiles.
+    /// The NVIDIA library or the kernel cannot compress the tiles.
     Codec(swath_gpu::Error),
     /// The write skips empty blocks, and only the CPU's encoder recognises them, by their encoded bytes.
     EmptyBlocks,
@@ -124,9 +124,10 @@ impl Fallbacks {
         self.allow(stage::CUTTING, reason, Blocks::All)
     }
 
-    /// Records that the NVIDIA library cannot compress the tiles of the file: the CPU compresses them.
-    pub(crate) fn cpu_compresses(&mut self, reason: Unsupported) -> Result<()> {
-        self.allow(stage::LIBRARY_ENCODE, reason, Blocks::These(0))
+    /// Records that the requested encoder cannot compress the tiles of the file: the CPU compresses them.
+    pub(crate) fn cpu_compresses(&mut self, encoder: EncoderBackend, reason: Unsupported) -> Result<()> {
+        let stage = if encoder == EncoderBackend::NvComp { stage::LIBRARY_ENCODE } else { stage::COMPRESSING };
+        self.allow(stage, reason, Blocks::These(0))
     }
 
     /// Records that the pixels of a raster are copied to the host, which computes their statistics.
@@ -144,11 +145,12 @@ impl Fallbacks {
         self.allow(stage::CUFILE_WRITE, reason, Blocks::These(0))
     }
 
-    /// Records that a library failed for some tiles: the CPU compresses them, or the host writes them.
-    pub(crate) fn after_failure(&mut self, failure: &EncodeFailure, tiles: &Tiles) -> Result<()> {
+    /// Records that the device failed for some tiles: the CPU compresses them, or the host writes them.
+    pub(crate) fn after_failure(&mut self, codec: TileCodec, failure: &EncodeFailure, tiles: &Tiles) -> Result<()> {
         let stage = match failure {
             EncodeFailure::DirectWrite(_) => stage::CUFILE_WRITE,
-            EncodeFailure::Compression(_) => stage::LIBRARY_ENCODE,
+            EncodeFailure::Compression(_) if codec.is_by_library() => stage::LIBRARY_ENCODE,
+            EncodeFailure::Compression(_) => stage::COMPRESSING,
         };
         self.allow(stage, failure, Blocks::These(tiles.count()))
     }

@@ -1,6 +1,6 @@
 //! The configuration of a write: how it runs.
 
-use swath_gpu::{CodecBackend, Storage};
+use swath_gpu::{EncoderBackend, Storage};
 use swath_io::SyncPolicy;
 
 use crate::device::Device;
@@ -14,7 +14,7 @@ pub const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
 /// How a write runs: device, threads, memory, progress, cancellation, and whether to replace a file.
 ///
 /// The configuration does not change a byte of the file, with one exception: an
-/// [`encoder`](WriteConfig::encoder) from NVIDIA makes other compressed bytes than the CPU's encoder. The
+/// [`encoder`](WriteConfig::encoder) on a device may make other compressed bytes than the CPU's encoder. The
 /// pixels are always the same.
 ///
 /// ```
@@ -29,7 +29,7 @@ pub struct WriteConfig<'a> {
     pub(crate) buffer_bytes: Option<u64>,
     pub(crate) device: Device,
     pub(crate) fallback: FallbackPolicy,
-    pub(crate) encoder: CodecBackend,
+    pub(crate) encoder: EncoderBackend,
     pub(crate) storage: Storage,
     pub(crate) gpu_memory_budget: Option<u64>,
     pub(crate) progress: Option<&'a ProgressFn<'a>>,
@@ -90,11 +90,11 @@ impl<'a> WriteConfig<'a> {
         self
     }
 
-    /// Sets the encoder of blocks, if a device could compress them. NVIDIA's libraries make other bytes than
-    /// the CPU's encoders, in the same formats.
+    /// Sets the encoder of blocks, if a device could compress them. NVIDIA's libraries and Swath's Deflate kernel
+    /// make other bytes than the CPU's encoders, in the same formats.
     #[must_use]
-    pub fn encoder(mut self, encoder: CodecBackend) -> Self {
-        self.encoder = encoder;
+    pub fn encoder(mut self, encoder: impl Into<EncoderBackend>) -> Self {
+        self.encoder = encoder.into();
         self
     }
 

@@ -185,7 +185,7 @@ fn choose_executor<'a>(
     if let Ok(job) = &mut job {
         match gpu::tile_codec(plan, gpu, config.encoder) {
             Ok(codec) => job.compress = codec,
-            Err(reason) => fallbacks.cpu_compresses(reason)?,
+            Err(reason) => fallbacks.cpu_compresses(config.encoder, reason)?,
         }
     }
     Ok(job.map_or(Executor::Cpu, |job| Executor::Gpu(gpu, job)))

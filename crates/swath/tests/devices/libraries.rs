@@ -1,7 +1,7 @@
 //! Tests of NVIDIA's libraries on the simulator: the libraries do the work, every decoder returns the same pixels
 //! as the CPU, and the report is correct.
 
-use swath::device::{CodecBackend, DeviceReport, Storage};
+use swath::device::{CodecBackend, DeviceReport, EncoderBackend, Storage};
 use swath::tiff::{ByteOrder, Compression};
 use swath::write::{BlockSize, ImageShape};
 use swath::{
@@ -200,7 +200,12 @@ fn plan(width: u64, height: u64, bands: usize, dtype: DType, compress: Compress,
     WritePlan::new(ImageShape::new(height, width, bands, dtype), options).expect("a plan")
 }
 
-fn write(subject: &Subject, plan: &WritePlan, pixels: &[u8], encoder: CodecBackend) -> (Vec<u8>, WriteReport) {
+fn write(
+    subject: &Subject,
+    plan: &WritePlan,
+    pixels: &[u8],
+    encoder: impl Into<EncoderBackend>,
+) -> (Vec<u8>, WriteReport) {
     let (width, height, bands, dtype) = (plan.width(), plan.height(), plan.bands(), plan.dtype());
     let mut source = ArraySource::from_bytes(pixels, dtype, bands, height, width, Layout::BandsLast).expect("an array");
     let config = WriteConfig::new()
@@ -242,7 +247,7 @@ pub(crate) fn cpu_reads_what_nvcomp_compresses(subject: &Subject) {
             assert_eq!(report.gpu.expect("a device did it").compressed_by, "nvCOMP 6.0.0", "{name}");
             reads_back(&name, &bytes, &pixels);
             // The overviews equal those of the CPU: the pixels do not depend on the encoder.
-            let (expected, _) = write(subject, &plan, &pixels, CodecBackend::Builtin);
+            let (expected, _) = write(subject, &plan, &pixels, EncoderBackend::Cpu);
             let (ours, theirs) = (open(bytes), open(expected));
             assert_eq!(ours.levels().len(), theirs.levels().len(), "{name}");
             for level in 0..ours.levels().len() {

@@ -12,6 +12,7 @@ mod chunks;
 mod components;
 mod cover;
 mod damage;
+mod encoders;
 mod fallback;
 mod faults;
 mod files;
@@ -54,6 +55,9 @@ macro_rules! kernels {
             damage::damaged_lzw_is_what_the_cpu_makes_of_it,
             damage::damaged_packbits_is_what_the_cpu_makes_of_it,
             damage::damaged_zstd_is_what_the_cpu_makes_of_it,
+            encoders::deflate_bytes_do_not_depend_on_the_device,
+            encoders::encoded_files_have_the_pixels_of_the_cpu,
+            encoders::tiles_of_every_size_and_content_are_read_back,
             pixels::every_combination_is_the_cpus,
             pixels::every_form_of_a_stream_is_decoded,
             pixels::long_rows_and_many_bands_are_the_cpus,
@@ -81,6 +85,10 @@ macro_rules! engine {
             damage::blocks_outside_the_file_are_named_or_filled,
             damage::first_corrupt_block_in_file_order_is_reported,
             damage::failing_source_gives_the_same_error_as_the_cpu,
+            encoders::batch_of_encoded_tiles_is_one_pool_and_one_compacting_copy,
+            encoders::deflate_is_within_a_tenth_of_level_1_of_the_cpu,
+            encoders::little_memory_encodes_fewer_tiles_at_a_time_and_then_none,
+            encoders::requested_encoder_is_used_and_reported,
             fallback::codec_without_a_kernel_is_reported_or_refused,
             fallback::samples_without_a_kernel_are_reported_or_refused,
             fallback::stream_form_without_a_kernel_sends_only_its_block_to_the_cpu,

@@ -165,3 +165,22 @@ fn fault_names_the_kernel_the_line_and_the_thread() {
         "{message}"
     );
 }
+
+#[test]
+fn value_that_another_thread_writes_may_be_loaded_early_but_not_used() {
+    // Thread 0 counts in `s`; the others load it only because the compiler moved the load before the condition.
+    let count = format!(
+        "{OWN}st.shared.u32 [%rd3], 5;\nbar.sync 0;\nsetp.ne.u32 %p1, %r1, 0;\n\
+         ld.shared.u32 %r3, [s];\nsetp.gt.u32 %p2, %r3, 9;\nor.pred %p3, %p1, %p2;\n@%p3 bra L;\n\
+         add.s32 %r3, %r3, 1;\nst.shared.u32 [s], %r3;\nL:\nbar.sync 0;\nld.shared.u32 %r4, [s];\n\
+         add.s64 %rd4, %rd1, %rd2;\nst.global.u32 [%rd4], %r4;"
+    );
+    assert_eq!(words(SHARED, &count), vec![6; 64]);
+    // Now the condition is false in all threads, so that all of them use the value.
+    let used = kernel(SHARED, &count.replace("%p1, %r1, 0", "%p1, %r1, %r1"));
+    for order in [Order::Forward, Order::Reverse, Order::Warp, Order::Random(4)] {
+        let mut memory = Vec::new();
+        let fault = run(&used, 1, order, aligned(&mut memory, 256)).expect_err("64 threads write one word");
+        assert!(matches!(fault.misdeed, Misdeed::RacingValue { .. } | Misdeed::Race { .. }), "{order}: {fault}");
+    }
+}

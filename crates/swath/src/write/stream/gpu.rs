@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use swath_codec::Predictor;
 use swath_gpu::{
-    CodecBackend, DeviceRaster, Downsample, EncodeJob, EncodeLevel, Gpu, InputRows, LevelStep, Pinned, Storage,
+    DeviceRaster, Downsample, EncodeJob, EncodeLevel, EncoderBackend, Gpu, InputRows, LevelStep, Pinned, Storage,
     TileCodec, TileEncoder, Tiles,
 };
 use swath_io::{Span, Spool};
@@ -157,24 +157,23 @@ fn level(plan: &WritePlan, planned: &PlannedLevel, gpu: &Gpu) -> std::result::Re
 /// Returns the codec that compresses the tiles on the device.
 ///
 /// # Errors
-/// The reason why the NVIDIA library does not support it, if `encoder` requires the library.
+/// The reason why the device cannot compress them, if `encoder` requires that.
 pub(super) fn tile_codec(
     plan: &WritePlan,
     gpu: &Gpu,
-    encoder: CodecBackend,
+    encoder: EncoderBackend,
 ) -> std::result::Result<TileCodec, Unsupported> {
     let shape = plan.block_shape(0, plan.levels[0].grid.block_height);
     let codec = TileCodec::new(gpu, &plan.encoder.compress, shape, encoder).map_err(Unsupported::Codec)?;
-    let by_library = matches!(codec, TileCodec::NvComp(_) | TileCodec::Picture(_));
     let thin = |grid: &BlockGrid| grid.block_width.min(grid.decoded_height(grid.down() - 1)) < codec.least_side();
-    let unsupported = if by_library && plan.options.skip_empty {
+    let unsupported = if !codec.has_bytes_of_cpu() && plan.options.skip_empty {
         Unsupported::EmptyBlocks
     } else if plan.levels.iter().any(|level| thin(&level.grid)) {
         Unsupported::ThinPictures(codec)
     } else {
         return Ok(codec);
     };
-    if encoder == CodecBackend::NvComp { Err(unsupported) } else { Ok(TileCodec::None) }
+    if encoder == EncoderBackend::Auto { Ok(TileCodec::None) } else { Err(unsupported) }
 }
 
 /// Passes all strips of the source through the device.
@@ -301,7 +300,7 @@ impl WriteState<'_> {
         let mut jobs = Vec::new();
         for tiles in tiles {
             if let Some(failure) = tiles.failure() {
-                self.fallbacks.after_failure(failure, tiles)?;
+                self.fallbacks.after_failure(codec, failure, tiles)?;
             }
             if tiles.are_compressed() || tiles.written().is_some() {
                 self.device_work.compressed_by.get_or_insert_with(|| codec.to_string());
