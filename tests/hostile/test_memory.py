@@ -229,11 +229,12 @@ def test_padding_does_not_make_a_tiny_file_worth_converting(command: Command, tm
     assert is_one_sentence(result) and "--limit max_pixels=" in result.stderr
 
 
-def test_honest_sparse_file_is_converted(command: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("side", "tile"), [(32_768, 256), (61_440, 512)])
+def test_honest_sparse_file_is_converted(command: Command, tmp_path: Path, side: int, tile: int) -> None:
     """More pixels than a read may have, in as many tiles as GDAL would write."""
     path = tmp_path / "sparse.tif"
-    sparse(path, 32_768, 256, 0)
-    result = command.run("convert", path, tmp_path / "out.tif", "--compression", "keep", "--tile", 256, seconds=120)
+    sparse(path, side, tile, 0)
+    result = command.run("convert", path, tmp_path / "out.tif", "--compression", "keep", "--tile", tile, seconds=120)
     assert result.code == 0, result.stderr
 
 
