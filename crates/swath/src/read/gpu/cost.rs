@@ -1,7 +1,7 @@
 //! Whether a read is faster on the device or on the CPU: a model with one table of costs.
 //!
 //! A block is decoded by a few threads of the device, so the time of a read is that of one block, as often as the device is filled. A CPU
-//! thread decodes a block some fifty times as fast. So the device wins with many blocks, and the CPU with few blocks or with one huge strip.
+//! thread decodes a block ten to thirty times as fast. So the device wins with many blocks, and the CPU with few blocks or with one huge strip.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ struct Costs {
     codecs: [CodecCost; 6],
 }
 
-/// The costs. Kernels: instructions on the longest path for each byte (`docs/gpu.md`), at 6 cycles each and 1.4 GHz. The CPU: measured with
+/// The costs. Kernels: instructions on the longest path for each byte of the slowest image in `docs/gpu.md`, at 6 cycles each and 1.4 GHz. The CPU: measured with
 /// 2 threads. Transfers: PCIe 4 in practice. Not measured on a GPU.
 const COSTS: Costs = Costs {
     start: 60_000.0,
@@ -45,8 +45,8 @@ const COSTS: Costs = Costs {
         CodecCost { codec: DeviceCodec::None, kernel: 0.0, library: 0.0, cpu: 0.33 },
         CodecCost { codec: DeviceCodec::PackBits, kernel: 11.0, library: 11.0, cpu: 0.33 },
         CodecCost { codec: DeviceCodec::Lzw, kernel: 20.0, library: 20.0, cpu: 1.75 },
-        CodecCost { codec: DeviceCodec::Deflate, kernel: 110.0, library: 40.0, cpu: 1.9 },
-        CodecCost { codec: DeviceCodec::Zstd, kernel: 75.0, library: 40.0, cpu: 1.7 },
+        CodecCost { codec: DeviceCodec::Deflate, kernel: 30.0, library: 30.0, cpu: 1.9 },
+        CodecCost { codec: DeviceCodec::Zstd, kernel: 49.0, library: 40.0, cpu: 1.7 },
         CodecCost { codec: DeviceCodec::Lz4, kernel: 10.0, library: 10.0, cpu: 0.5 },
     ],
 };
