@@ -36,8 +36,8 @@ struct Costs {
     codecs: [CodecCost; 6],
 }
 
-/// The costs. Kernels: instructions on the longest path for each byte of the slowest image in `docs/gpu.md`, at 6 cycles each and 1.4 GHz. The CPU: measured with
-/// 2 threads. Transfers: PCIe 4 in practice. Not measured on a GPU.
+/// The costs. Kernels: instructions on the longest path for each byte of the slowest image in `docs/gpu.md`, at 6 cycles each and 1.4 GHz.
+/// The CPU: measured with 2 threads. Transfers: PCIe 4 in practice. Not measured on a GPU.
 const COSTS: Costs = Costs {
     start: 60_000.0,
     transfer: 0.08,
