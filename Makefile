@@ -9,6 +9,7 @@
 # make features     check the Cargo features one by one
 # make licences     write THIRD-PARTY-LICENSES.txt; run it after a change of Cargo.lock
 # make sbom         list the linked crates and C libraries in target/sbom.cdx.json
+# make device-test  run the device tests on the device in SWATH_TEST_DEVICE
 # make ptx          compile the kernels for CUDA; run it after a change of a kernel
 CARGO ?= cargo
 VENV ?= .venv
@@ -17,7 +18,7 @@ BENCH_DIR ?= target/bench
 SWATH := target/release/swath
 WHEELS := target/wheels
 
-.PHONY: all setup opencl nvidia-wheels build lint features supply-chain licences sbom test rust-test ptx ptx-check corpus interop hostile faults wheel python python-lint python-test demo bench bench-quick bench-setup bench-seeds docs clean
+.PHONY: all setup opencl nvidia-wheels build lint features supply-chain licences sbom test rust-test device-test ptx ptx-check corpus interop hostile faults wheel python python-lint python-test demo bench bench-quick bench-setup bench-seeds docs clean
 
 all: build
 
@@ -63,6 +64,11 @@ sbom:
 
 rust-test: opencl nvidia-wheels
 	$(CARGO) test --release --workspace -q
+
+# Runs the device suite on one device of this machine, with its driver and libraries: SWATH_TEST_DEVICE=cuda:0 make device-test
+device-test:
+	@test -n "$$SWATH_TEST_DEVICE" || { echo "set SWATH_TEST_DEVICE, for example to cuda:0 or opencl:0"; exit 2; }
+	$(CARGO) test --release -p swath --test devices named:: -- --nocapture --test-threads 1
 
 # Compiles the kernels to PTX, which the CUDA driver compiles further. Run it after a change of a kernel file.
 ptx: $(VENV)/.ready

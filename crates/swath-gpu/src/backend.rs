@@ -179,6 +179,7 @@ pub unsafe trait Device: Debug + Send + Sync {
 
 /// The end of some work of a queue: an event of the driver.
 #[derive(Debug)]
+#[cfg_attr(not(any(feature = "cuda", feature = "opencl")), expect(dead_code, reason = "only drivers read it"))]
 pub struct Mark(pub(crate) u64);
 
 /// An in-order queue of work for a device. Every call returns before the work is done.

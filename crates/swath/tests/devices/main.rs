@@ -5,6 +5,9 @@
 //! CUDA, with the simulator, which runs the kernels from their OpenCL source or executes the shipped PTX and
 //! checks every access; and, if it tests kernels, under Oclgrind, which checks every access of every work item.
 //! Oclgrind takes a thousand times as long, so the inputs there are small.
+//!
+//! With `SWATH_TEST_DEVICE=cuda:0` the tests of `named` run on that device of the machine (`make device-test`). The
+//! tests that count the calls of the driver, or make it fail, need the simulator: `nvidia`, `promises` and `faults`.
 
 mod admission;
 mod batches;
@@ -104,6 +107,17 @@ macro_rules! engine {
             writing::unsupported_writes_fall_back_to_the_cpu_and_are_reported_or_refused,
         }
     };
+}
+
+/// The device that `SWATH_TEST_DEVICE` names. Without the variable, each test says that it tested nothing.
+mod named {
+    kernels!(crate::subject::on_named);
+    engine!(crate::subject::on_named);
+    tests! { crate::subject::on_named_with_libraries:
+        libraries::blocks_unsafe_for_nvcomp_are_decoded_by_our_kernel,
+        libraries::nvcomp_gives_the_pixels_of_the_cpu,
+        libraries::cpu_reads_what_nvcomp_compresses,
+    }
 }
 
 mod pocl {

@@ -11,6 +11,7 @@ use swath::io::Source;
 use swath::read::Placement;
 use swath::tiff::ReadAt;
 use swath::{Dataset, Image, Limits, Raster, ReadRequest};
+use swath_gpu::vendor::{self, Library};
 use swath_gpu::{Api, Arg, Device, DeviceInfo, Handle, Kernel, MemoryInfo, OpenCl, Queue, Result};
 
 use crate::files::File;
@@ -36,7 +37,7 @@ impl Subject {
     /// Opens the same device again, with its own memory pool. Oclgrind can be opened only once.
     pub(crate) fn another(&self) -> Option<Gpu> {
         match self.gpu.info().api {
-            Api::Cuda => Some(Gpu::cuda(0).expect("it opened before")),
+            Api::Cuda => Some(Gpu::cuda(self.gpu.info().index).expect("it opened before")),
             _ if self.slow => None,
             _ => Some(Gpu::new(OpenCl::choose(Some(&self.gpu.info().index.to_string())).expect("it opened before"))),
         }
@@ -83,6 +84,39 @@ pub(crate) fn on_pocl(_test: &str, hazard: Hazard) {
         panic!("{none}; 'make test' installs the packages pocl-opencl-icd and ocl-icd-libopencl1")
     });
     hazard(&Subject { gpu: Gpu::new(device), slow: false, nvidia: false });
+}
+
+/// The variable that names a device of this machine.
+const TEST_DEVICE: &str = "SWATH_TEST_DEVICE";
+
+/// Runs on the device that the environment names, in this process, with the driver and NVIDIA's libraries of the
+/// machine.
+pub(crate) fn on_named(test: &str, hazard: Hazard) {
+    if let Some(subject) = named(test) {
+        hazard(&subject);
+    }
+}
+
+/// As [`on_named`], if NVIDIA's libraries are installed.
+pub(crate) fn on_named_with_libraries(test: &str, hazard: Hazard) {
+    match named(test) {
+        Some(subject) if subject.nvidia => hazard(&subject),
+        Some(_) => eprintln!("{test}: NOT TESTED, because nvCOMP is not installed or the device is not CUDA"),
+        None => {}
+    }
+}
+
+/// Opens the device that the environment names.
+fn named(test: &str) -> Option<Subject> {
+    let Some(name) = env::var(TEST_DEVICE).ok().filter(|name| !name.is_empty()) else {
+        eprintln!("{test}: NOT TESTED, because {TEST_DEVICE} is not set");
+        return None;
+    };
+    let opened = swath::Device::open(&name).unwrap_or_else(|error| panic!("{TEST_DEVICE}={name}: {error}"));
+    let gpu = opened.gpu().unwrap_or_else(|| panic!("{TEST_DEVICE}={name} is not a GPU")).clone();
+    eprintln!("{test} runs on {}", gpu.info().name);
+    let nvidia = gpu.info().api == Api::Cuda && vendor::find(Library::NvComp).is_ok();
+    Some(Subject { gpu, slow: false, nvidia })
 }
 
 /// Runs on CUDA with the simulator, in a separate process that loads it instead of NVIDIA's driver.
