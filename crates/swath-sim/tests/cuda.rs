@@ -207,6 +207,8 @@ fn copies_happen_in_order_and_at_synchronisation() {
     let (mut from, mut to) = (gpu.pin(1000).unwrap(), gpu.pin(1000).unwrap());
     let (first, second) = (buffer(&gpu, 1010), buffer(&gpu, 1200));
     from.copy_from_slice(&noise(1000));
+    // New pinned memory has any contents.
+    to.fill(0);
     // SAFETY: all ranges lie in their buffers, and nothing accesses the pinned memory until the queue is
     // synchronised.
     unsafe {
