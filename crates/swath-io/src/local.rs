@@ -151,7 +151,7 @@ impl Source for LocalFile {
     fn sibling(&self, change: &dyn Fn(&Path) -> PathBuf) -> Result<Option<Box<dyn Source>>> {
         match LocalFile::open(change(&self.path)) {
             Ok(file) => Ok(Some(Box::new(file))),
-            Err(Error::Open { cause: source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(Error::Open { cause, .. }) if is_absent(&cause) => Ok(None),
             // A directory or pipe that has the name of a sidecar file is not a sidecar file.
             Err(Error::NotAFile { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -159,9 +159,27 @@ impl Source for LocalFile {
     }
 }
 
+/// Whether the error says that there is no file of that name. A name that is too long for the file system has none
+/// either: the name of a sidecar is longer than that of its file.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sidecar_whose_name_is_too_long_is_absent() {
+        let folder = std::env::temp_dir().join(format!("swath-long-name-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("x".repeat(251) + ".tif");
+        std::fs::write(&path, b"II").unwrap();
+        let file = LocalFile::open(&path).unwrap();
+        let sidecar = |path: &Path| PathBuf::from(format!("{}.ovr", path.display()));
+        assert!(file.sibling(&sidecar).unwrap().is_none());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn directory_is_named_as_such_and_missing_file_is_not_found() {

@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::local::is_absent;
+
 use super::{NewFile, folder_of, name_beside, remove, sync_folder};
 
 /// The time to wait for another process that replaces files in the same folder. It needs the lock for a few
@@ -139,7 +141,7 @@ impl OldFiles {
     fn set_aside(&mut self, path: &Path) -> io::Result<()> {
         match std::fs::symlink_metadata(path) {
             // Most files have no sidecars.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if is_absent(&error) => return Ok(()),
             Err(error) => return Err(error),
             Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(_) => {}
