@@ -8,6 +8,8 @@
 //! timed on them.
 #![allow(clippy::print_stdout)]
 
+mod synthetic;
+
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -21,7 +23,12 @@ const PASSES: usize = 25;
 fn main() -> std::io::Result<()> {
     let dump = std::env::args().nth(1).map(PathBuf::from);
     println!("{:16} {:14} {:>8} {:>8} {:>7}", "data", "codec", "decode", "encode", "ratio");
-    for (name, block) in [("terrain f32 p3", terrain()), ("optical u16 p2", optical()), ("classes u8", classes())] {
+    let blocks = [
+        ("terrain f32 p3", synthetic::dem(SIDE, 7)),
+        ("optical u16 p2", synthetic::scene(SIDE, 3)),
+        ("classes u8", synthetic::classes(SIDE, 5)),
+    ];
+    for (name, block) in blocks {
         bench(name, &block);
         if let Some(dir) = &dump {
             let stem = name.replace(' ', "-");
@@ -119,84 +126,4 @@ fn lzma_encode(src: &[u8], out: &mut Vec<u8>) {
     let mut writer = lzma_rust2::XzWriter::new(out, options).unwrap();
     writer.write_all(src).unwrap();
     writer.finish().unwrap();
-}
-
-struct Random(u64);
-
-impl Random {
-    fn unit(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Returns an approximately normal number with deviation 1.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
-}
-
-/// Returns a fractal surface in 0..1: octaves of smoothed lattice noise, each with `roughness` times the
-/// amplitude of the previous one.
-fn surface(seed: u64, roughness: f64) -> Vec<f64> {
-    let mut random = Random(seed);
-    let mut heights = vec![0.0; SIDE * SIDE];
-    let mut weight = 1.0;
-    for cells in [2, 4, 8, 16, 32, 64, 128, 256, 512] {
-        let lattice: Vec<f64> = (0..(cells + 1) * (cells + 1)).map(|_| random.unit()).collect();
-        for (i, height) in heights.iter_mut().enumerate() {
-            let (y, x) = (i / SIDE * cells, i % SIDE * cells);
-            let smooth = |t: f64| t * t * (3.0 - 2.0 * t);
-            let (fy, fx) = (smooth((y % SIDE) as f64 / SIDE as f64), smooth((x % SIDE) as f64 / SIDE as f64));
-            let at = y / SIDE * (cells + 1) + x / SIDE;
-            let top = lattice[at] * (1.0 - fx) + lattice[at + 1] * fx;
-            let bottom = lattice[at + cells + 1] * (1.0 - fx) + lattice[at + cells + 2] * fx;
-            *height += weight * (top * (1.0 - fy) + bottom * fy);
-        }
-        weight *= roughness;
-    }
-    let (low, high) = heights.iter().fold((f64::MAX, f64::MIN), |(low, high), &h| (low.min(h), high.max(h)));
-    heights.iter().map(|h| (h - low) / (high - low)).collect()
-}
-
-/// Heights in millimetre steps as 32-bit floats, with the floating point predictor applied.
-fn terrain() -> Vec<u8> {
-    let heights: Vec<f32> = surface(7, 0.42).iter().map(|h| ((h * 1_800_000.0).round() / 1000.0) as f32).collect();
-    let mut block = vec![0; SIDE * SIDE * 4];
-    for (row, values) in block.chunks_exact_mut(SIDE * 4).zip(heights.chunks_exact(SIDE)) {
-        for (x, value) in values.iter().enumerate() {
-            for (plane, byte) in value.to_be_bytes().into_iter().enumerate() {
-                row[plane * SIDE + x] = byte;
-            }
-        }
-        for x in (1..row.len()).rev() {
-            row[x] = row[x].wrapping_sub(row[x - 1]);
-        }
-    }
-    block
-}
-
-/// Four bands of 16-bit reflectances with sensor noise, with the horizontal predictor applied.
-fn optical() -> Vec<u8> {
-    let mut random = Random(11);
-    let ground = surface(3, 0.5);
-    let mut block = Vec::with_capacity(SIDE * SIDE * 8);
-    let mut left = [0u16; 4];
-    for (i, value) in ground.iter().enumerate() {
-        for (band, before) in left.iter_mut().enumerate() {
-            if i % SIDE == 0 {
-                *before = 0;
-            }
-            let sample = (400.0 + value * 1000.0 * (band + 1) as f64 + random.normal() * 12.0) as u16;
-            block.extend(sample.wrapping_sub(*before).to_le_bytes());
-            *before = sample;
-        }
-    }
-    block
-}
-
-/// Land cover: ten classes with ragged borders.
-fn classes() -> Vec<u8> {
-    surface(5, 0.5).iter().map(|h| (h * 10.0) as u8 * 10).collect()
 }

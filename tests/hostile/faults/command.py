@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import subprocess
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import tifffile
 
-from .outcome import State, Tally, difference, state_of
+from .outcome import State, Tally, difference, fresh, state_of
 from .plan import Fault, numbers
 
 SECONDS = 30
@@ -121,13 +120,7 @@ class Runner:
         return "" if printing and found == after else difference(found, before), False, failures
 
     def _fresh(self, scenario: Scenario) -> Path:
-        target = self._folder / "target"
-        shutil.rmtree(target, ignore_errors=True)
-        if scenario.has_old:
-            shutil.copytree(self._old, target)
-        else:
-            target.mkdir()
-        return target
+        return fresh(self._folder / "target", self._old if scenario.has_old else None)
 
     def _start(
         self, scenario: Scenario, fault: Fault, number: int, target: Path

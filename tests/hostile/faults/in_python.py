@@ -10,7 +10,6 @@ import faulthandler
 import gc
 import json
 import os
-import shutil
 import sys
 import time
 import warnings
@@ -23,7 +22,7 @@ import xarray
 
 import swath
 
-from .outcome import State, Tally, difference, state_of
+from .outcome import State, Tally, difference, fresh, state_of
 from .plan import FAULTS, Fault, numbers
 
 SECONDS = 60
@@ -130,13 +129,7 @@ class Runner:
         return difference(state_of(target), before) or _leak(descriptors), False, failures
 
     def _fresh(self, scenario: Scenario) -> Path:
-        target = self._folder / "target"
-        shutil.rmtree(target, ignore_errors=True)
-        if scenario.has_old:
-            shutil.copytree(self._old, target)
-        else:
-            target.mkdir()
-        return target
+        return fresh(self._folder / "target", self._old if scenario.has_old else None)
 
 
 def _leak(before: int) -> str:

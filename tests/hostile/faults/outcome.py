@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,6 +19,16 @@ def state_of(folder: Path) -> State:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def fresh(target: Path, old: Path | None) -> Path:
+    """Makes the folder `target` anew: empty, or with the files of `old`."""
+    shutil.rmtree(target, ignore_errors=True)
+    if old is None:
+        target.mkdir()
+    else:
+        shutil.copytree(old, target)
+    return target
 
 
 def difference(found: State, wanted: State) -> str:

@@ -13,7 +13,7 @@ use swath::{
 };
 
 use crate::subject::{Subject, same_pixels};
-use crate::writing::{Random, samples};
+use crate::writing::{Random, TYPES, samples};
 
 const DEFLATE: Compress = Compress::Deflate { level: 6 };
 
@@ -134,24 +134,8 @@ pub(crate) fn tiles_of_every_size_and_content_are_read_back(subject: &Subject) {
 /// All types, predictors, layouts and odd edges, with overviews.
 pub(crate) fn encoded_files_have_the_pixels_of_the_cpu(subject: &Subject) {
     let mut random = Random(23);
-    let types = [
-        DType::U8,
-        DType::I8,
-        DType::U16,
-        DType::I16,
-        DType::U32,
-        DType::I32,
-        DType::U64,
-        DType::I64,
-        DType::F16,
-        DType::F32,
-        DType::F64,
-        DType::CI16,
-        DType::CF32,
-        DType::CF64,
-    ];
     let side = subject.amount(150, 30);
-    for &dtype in subject.amount(&types[..], &[DType::U16, DType::F32]) {
+    for &dtype in subject.amount(&TYPES[..], &[DType::U16, DType::F32]) {
         let predictors: &[Predictor] = match dtype {
             DType::CF64 => &[Predictor::None],
             DType::F16 | DType::F32 | DType::F64 => &[Predictor::None, Predictor::Horizontal, Predictor::FloatingPoint],

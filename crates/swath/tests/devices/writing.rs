@@ -65,24 +65,27 @@ fn write(plan: &WritePlan, array: ArraySource<'_>, config: &WriteConfig<'_>) -> 
     plan.to_bytes(&mut { array }, config).unwrap()
 }
 
+/// The types of samples that a device writes.
+pub(crate) const TYPES: [DType; 14] = [
+    DType::U8,
+    DType::I8,
+    DType::U16,
+    DType::I16,
+    DType::U32,
+    DType::I32,
+    DType::U64,
+    DType::I64,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+    DType::CI16,
+    DType::CF32,
+    DType::CF64,
+];
+
 /// A random plan that a device supports completely.
 fn plan(random: &mut Random, side: u64) -> (WritePlan, u64, u64, usize, DType) {
-    let dtype = random.pick(&[
-        DType::U8,
-        DType::I8,
-        DType::U16,
-        DType::I16,
-        DType::U32,
-        DType::I32,
-        DType::U64,
-        DType::I64,
-        DType::F16,
-        DType::F32,
-        DType::F64,
-        DType::CI16,
-        DType::CF32,
-        DType::CF64,
-    ]);
+    let dtype = random.pick(&TYPES);
     let complex = matches!(dtype, DType::CI16 | DType::CF32 | DType::CF64);
     let (width, height) = (1 + random.below(side), 1 + random.below(side + 10));
     let bands = random.pick(&[1, 1, 2, 3, 5]);
