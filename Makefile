@@ -113,7 +113,7 @@ python-lint: python
 
 # Compares the Python package with rasterio, rioxarray, tifffile and xarray-spatial, which it replaces.
 python-test: build setup python-lint
-	SWATH_BIN=$(abspath $(SWATH)) scripts/once-more-if-it-hangs 900 $(PYTHON) -m pytest tests/python -q -n 2 --dist loadfile -o faulthandler_timeout=300
+	SWATH_BIN=$(abspath $(SWATH)) $(PYTHON) -m pytest tests/python -q -n 2 --dist loadfile -o faulthandler_timeout=300
 
 demo: build
 	$(SWATH) demo --dir target/demo --size 512

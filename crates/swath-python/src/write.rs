@@ -302,36 +302,44 @@ impl<'py> Caller<'py> {
                 ask.send(Ask::Done(Box::new(done))).ok()
             };
             let started = std::thread::Builder::new().name("swath-write".into()).spawn_scoped(scope, work);
-            started.map_err(|cause| to_python(Error::Thread { cause }))?;
-            let mut raised = None;
-            loop {
-                // The receiver stays in this thread; only the waiting is done without the GIL.
-                let asked = Listening(&asked);
-                match py.detach(move || asked.next()) {
-                    Ok(Ask::Done(done)) => return raised.map_or_else(|| done.map_err(Failure::into_python), Err),
-                    Ok(Ask::Progress(progress, answer)) => {
-                        if let Some(Err(error)) =
-                            self.progress.as_ref().map(|show| show.call1((progress.done, progress.total)))
-                        {
-                            cancel.cancel();
-                            raised.get_or_insert(error);
-                        }
-                        drop(answer);
-                    }
-                    Ok(other) => self.answer(py, other).unwrap_or_else(|error| {
+            let thread = started.map_err(|cause| to_python(Error::Thread { cause }))?;
+            let done = self.listen(py, &asked, cancel);
+            // Without the GIL: at its end the thread drops the source, and an array of another library takes the GIL to be freed.
+            py.detach(move || thread.join()).ok();
+            done
+        })
+    }
+
+    /// Do what the engine asks for until it is done.
+    fn listen(&self, py: Python<'py>, asked: &Receiver<Ask>, cancel: &Cancel) -> PyResult<WriteReport> {
+        let mut raised = None;
+        loop {
+            // The receiver stays in this thread; only the waiting is done without the GIL.
+            let asked = Listening(asked);
+            match py.detach(move || asked.next()) {
+                Ok(Ask::Done(done)) => return raised.map_or_else(|| done.map_err(Failure::into_python), Err),
+                Ok(Ask::Progress(progress, answer)) => {
+                    if let Some(Err(error)) =
+                        self.progress.as_ref().map(|show| show.call1((progress.done, progress.total)))
+                    {
                         cancel.cancel();
                         raised.get_or_insert(error);
-                    }),
-                    Err(RecvTimeoutError::Timeout) => {
-                        if let Err(error) = py.check_signals() {
-                            cancel.cancel();
-                            raised.get_or_insert(error);
-                        }
                     }
-                    Err(RecvTimeoutError::Disconnected) => return Err(to_python(Error::Cancelled)),
+                    drop(answer);
                 }
+                Ok(other) => self.answer(py, other).unwrap_or_else(|error| {
+                    cancel.cancel();
+                    raised.get_or_insert(error);
+                }),
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(error) = py.check_signals() {
+                        cancel.cancel();
+                        raised.get_or_insert(error);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(to_python(Error::Cancelled)),
             }
-        })
+        }
     }
 
     fn answer(&self, py: Python<'py>, ask: Ask) -> PyResult<()> {

@@ -126,6 +126,20 @@ def test_producer_that_names_no_stream_is_waited_for(tmp_path: Path, kind: str, 
 
 
 @on_gpu
+def test_array_that_takes_the_gil_to_be_freed_does_not_stop_the_write(tmp_path: Path) -> None:
+    """The engine's thread frees the array at its end. The caller must not hold the GIL while it waits for it."""
+    import torch_tensor
+
+    import swath
+
+    values = np.arange(64, dtype="float32").reshape(8, 8)
+    # Often: only some writes stopped.
+    for _ in range(300):
+        swath.to_geotiff(torch_tensor.Tensor(values), str(tmp_path / "a.tif"), compression="none")
+    assert not torch_tensor._exported, "a capsule was not given back"
+
+
+@on_gpu
 def test_array_whose_library_has_no_such_dlpack_is_taken_by_its_interface(tmp_path: Path) -> None:
     import torch_tensor
 
