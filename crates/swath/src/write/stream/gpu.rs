@@ -46,6 +46,9 @@ pub(super) fn strip_bytes(config: &WriteConfig<'_>, gpu: &Gpu) -> Result<u64> {
     Ok(read::gpu::budget(config.gpu_memory_budget, gpu)? / STRIPS_ON_DEVICE)
 }
 
+/// The rows of each strip: as they were planned, or lower.
+type StripRows<'a> = Cow<'a, [Range<u64>]>;
+
 /// A strip of rows of the full resolution.
 struct Strip {
     rows: Range<u64>,
@@ -241,7 +244,7 @@ impl WriteState<'_> {
         gpu: &Gpu,
         source: &dyn RowSource,
         planned: &'a [Range<u64>],
-    ) -> Result<(Cow<'a, [Range<u64>]>, Vec<StripMemory>)> {
+    ) -> Result<(StripRows<'a>, Vec<StripMemory>)> {
         let mut strips = Cow::Borrowed(planned);
         loop {
             let tallest = |strips: &[Range<u64>]| strips.iter().map(|strip| strip.end - strip.start).max().unwrap_or(0);
