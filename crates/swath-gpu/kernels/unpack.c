@@ -113,11 +113,12 @@ FN u64 unpack_work(u64 value, u32 size, UnpackRule rule, GLOBAL const u64 *facto
   u32 single = rule.work == 4;
   u32 scaled = (rule.flags & UNPACK_SCALE) != 0;
   u64 bits = value;
-  if (rule.kind == UNPACK_UNSIGNED) {
-    bits = UNPACK_BITS_OF((double)value);
-  } else if (rule.kind == UNPACK_SIGNED) {
+  if (rule.kind != UNPACK_FLOAT) {
     u32 above = 64 - 8 * size;
-    bits = UNPACK_BITS_OF((double)((i64)(value << above) >> above));
+    if (rule.kind == UNPACK_SIGNED) value = (u64)((i64)(value << above) >> above);
+    // Both halves are exact as doubles, so only the sum is rounded.
+    double high = rule.kind == UNPACK_SIGNED ? (double)(i32)(u32)(value >> 32) : (double)(u32)(value >> 32);
+    bits = UNPACK_BITS_OF(high * 4294967296.0 + (double)(u32)value);
   } else if (unpack_is_nan(value, size)) {
     // Arithmetic sets the highest bit of the mantissa.
     return !scaled ? value : single ? value | UNPACK_NAN_SINGLE : value | UNPACK_NAN;

@@ -201,12 +201,13 @@ class Finish:
         scales = self.scale if isinstance(self.scale, tuple) else (self.scale,)
         offsets = self.offset if isinstance(self.offset, tuple) else (self.offset,)
         factors = tuple(zip(scales, offsets, strict=True)) if self.scaled else ()
-        floats = self.work.kind == "f" and self.dtype in (np.float32, np.float64)
-        target = self.dtype if floats else self.work
+        # The kernel computes with integers as float64, which would round those of 64 bits twice on the way to float32.
+        once = self.work.kind == "f" or self.source.itemsize <= 4 or self.dtype == np.float64
+        target = self.dtype if once and self.dtype in (np.float32, np.float64) else self.work
         return self.sentinel, self.masked, factors, _name(target)
 
     def after_device(self, xp: Any, pixels: Any, valid: Any = None) -> Any:
-        """Applies what `device_rule` leaves to an array module (cupy): the mask of the file, and casts to other types."""
+        """Applies what `device_rule` leaves to an array module (cupy): the mask of the file, and other casts."""
         if valid is not None:
             holes = xp.asarray(_holes(valid, pixels.shape, True, ()))
             pixels = xp.where(holes, pixels.dtype.type(math.nan), pixels)

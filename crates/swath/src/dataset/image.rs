@@ -11,11 +11,11 @@ use crate::dataset::level::{Level, LevelRole};
 use crate::dataset::metadata::{ImageMetadata, fill_bytes};
 use crate::dataset::sidecar::Sidecars;
 use crate::error::{Error, Result};
-use crate::read::{self, Unpack};
 use crate::read::color::announced_subsampling;
 use crate::read::pixels::{Pixels, Sample};
 use crate::read::plan::ReadPlan;
 use crate::read::request::{Layout, ReadRequest};
+use crate::read::{self, Unpack};
 use crate::report::ReadReport;
 
 /// One image of a file, at all its resolutions. Reading needs no lock, so threads can share an `Image`.

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use swath_gpu::{
-    BatchFailure, CodecBackend, DecodeJob, Decoding, DeviceFile, DeviceRaster, Geometry, Gpu, LANES, Storage,
-    Unpack, Unsupported,
+    BatchFailure, CodecBackend, DecodeJob, Decoding, DeviceFile, DeviceRaster, Geometry, Gpu, LANES, Storage, Unpack,
+    Unsupported,
 };
 use swath_io::Span;
 
