@@ -68,6 +68,11 @@ impl From<swath::Error> for Failure {
             swath::Error::Container { file, cause: swath::tiff::Error::Limit { what, name, value, limit } } => {
                 Failure::limit(format!("{file}: {what} is {value}"), name, limit)
             }
+            swath::Error::Block { file, block, cause: swath::codec::Error::MemoryLimit { codec, needed, limit } } => {
+                let problem =
+                    format!("{file}: {block}: the {codec} decoder needs about {needed} bytes of working memory");
+                Failure::limit(problem, "max_codec_memory", limit)
+            }
             other => Failure::Failed(other.to_string()),
         }
     }
