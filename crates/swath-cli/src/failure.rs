@@ -45,7 +45,7 @@ impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Failure::Usage(message) | Failure::Failed(message)) = self else { return Ok(()) };
         // One sentence on one line, even if a file name or a library message contains line breaks.
-        f.write_str(&one_line(message))
+        one_line(message).fmt(f)
     }
 }
 
