@@ -287,11 +287,11 @@ pub(crate) fn tiles_of_jpeg2000_are_encoded_in_four_streams(subject: &Subject) {
     let (plan, pixels) = planned(JPEG2000, DType::U16, 1, |options| options);
     let device = Device::Gpu(subject.gpu.clone());
     swath_sim::forget();
-    let (bytes, _) = to_bytes(&plan, &pixels, device, FallbackPolicy::Strict).expect("the device writes it");
+    let (bytes, report) = to_bytes(&plan, &pixels, device, FallbackPolicy::Strict).expect("the device writes it");
     side_by_side("nvjpeg2kEncode", 18);
-    let events = swath_sim::events();
     // One for the sizes of all streams and one for the streams.
-    assert_eq!(events.iter().filter(|event| *event == "synchronize").count(), 2, "{events:?}");
+    let stats = report.gpu.expect("a device").stats;
+    assert_eq!(stats.synchronisations, 2, "{stats}");
     let raster = open(bytes).read(&ReadRequest::new()).expect("the CPU reads it");
     same_pixels("encoded in four streams", &pixels, raster.pixels.as_bytes());
 }
