@@ -70,7 +70,7 @@ pub(crate) fn first_corrupt_block_of_two_devices_is_that_of_the_cpu(subject: &Su
             let file = File { bands: 3, planar, compression: Compression::DEFLATE, ..File::default() };
             let image = open(file.build_with(|number, block| {
                 if corrupt.contains(&number) {
-                    block.truncate(block.len() / 2);
+                    block.truncate(block.len() / 10);
                 }
             }));
             let expected = image.read(&ReadRequest::new().threads(1)).map(drop).expect_err("it is corrupt").to_string();
