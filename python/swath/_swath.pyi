@@ -343,6 +343,12 @@ def within_max_pixels(height: int, width: int, samples: int, max_pixels: int) ->
 def set_limits(limits: dict[str, int] | None) -> dict[str, int]:
     """Replaces the limits that this process has set, and returns those that it had set before. None removes them."""
 
+def process_limits() -> dict[str, int]:
+    """Returns the limits that `set_limits` has set."""
+
+def changed_limits(limits: dict[str, int] | None = None) -> dict[str, int]:
+    """Returns the limits that the environment, `set_limits` or the argument has changed."""
+
 def get_limits(limits: dict[str, int] | None = None) -> list[tuple[str, int]]:
     """Returns all limits that are in force for a file that is opened with these limits."""
 

@@ -10,10 +10,12 @@ pub mod default_limits;
 pub mod directory;
 pub mod geokeys;
 pub mod inflate;
+pub mod kernels;
 pub mod open_read;
 pub mod plan;
 pub mod round_trip;
 pub mod third_party;
+pub mod unzstd;
 pub mod wkt;
 pub mod xml;
 
@@ -22,15 +24,17 @@ pub type Target = fn(&[u8]);
 
 /// All targets: the name, the folder of their inputs below `fuzz/seeds` and `fuzz/regressions`, and the body.
 /// Targets that take a file share their inputs.
-pub const TARGETS: [(&str, &str, Target); 10] = [
+pub const TARGETS: [(&str, &str, Target); 12] = [
     ("decode", "decode", decode::run),
     ("default_limits", "open_read", default_limits::run),
     ("directory", "open_read", directory::run),
     ("geokeys", "geokeys", geokeys::run),
     ("inflate", "inflate", inflate::run),
+    ("kernels", "kernels", kernels::run),
     ("open_read", "open_read", open_read::run),
     ("plan", "plan", plan::run),
     ("round_trip", "round_trip", round_trip::run),
+    ("unzstd", "unzstd", unzstd::run),
     ("wkt", "wkt", wkt::run),
     ("xml", "xml", xml::run),
 ];

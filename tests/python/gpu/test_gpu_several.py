@@ -59,7 +59,7 @@ def test_device_that_fails_leaves_the_work_to_the_cpu_with_a_warning(tmp_path: P
 
     path = raster(tmp_path / "a.tif")
     expected = swath.open_geotiff(path)
-    with simulator_variables(DEVICES="2", FAIL="launch"):
+    with simulator_variables(DEVICES="2", FAIL="launch:1+"):
         with pytest.warns(swath.GeoTIFFFallbackWarning):
             array = swath.open_geotiff(path, devices=[0, 1])
         xr.testing.assert_identical(array, expected)

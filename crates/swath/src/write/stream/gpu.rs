@@ -6,6 +6,7 @@
 //! compressed them too. The blocks equal those of the CPU. If the CPU compresses them, the bytes are equal
 //! too.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Instant;
@@ -19,7 +20,7 @@ use swath_io::{Span, Spool};
 use swath_tiff::BlockGrid;
 
 use super::workers::{Job, job_ranges};
-use super::{Streamed, WriteState};
+use super::{Streamed, WriteState, strips};
 use crate::error::{Error, Result};
 use crate::fallback::write::{NextPush, Unsupported, after_push_error};
 use crate::nodata::to_nan::nan_to_nodata;
@@ -63,6 +64,9 @@ pub(super) fn strip_bytes(plan: &WritePlan, config: &WriteConfig<'_>, gpus: &[Gp
     let turns = (grid.down() / (STRIPS_PER_DEVICE * gpus.len() as u64)).max(1);
     Ok((largest.min(buffer) / block_row).clamp(1, turns) * block_row)
 }
+
+/// The rows of each strip: as they were planned, or lower.
+type StripRows<'a> = Cow<'a, [Range<u64>]>;
 
 /// A strip of rows of the full resolution.
 struct Strip {
@@ -207,11 +211,15 @@ fn sharing<'g>(
     strips: &[Range<u64>],
 ) -> &'g [Gpu] {
     let plan = state.plan;
-    let block_height = plan.levels[0].grid.block_height;
-    let independent = plan.levels.len() == 1 && strips.iter().all(|strip| strip.start % block_height == 0);
+    let independent = plan.levels.len() == 1 && has_whole_blocks(plan, strips);
     let from_host = source.on_device().is_none() && state.config.storage != Storage::CuFile;
     let same = |gpu: &Gpu| job(plan, gpu).is_ok() && tile_codec(plan, gpu, state.config.encoder).ok() == Some(codec);
     if strips.len() > 1 && independent && from_host && gpus.iter().skip(1).all(same) { gpus } else { &gpus[..1] }
+}
+
+/// Whether strips end where rows of blocks end, so that no device needs rows of two strips.
+fn has_whole_blocks(plan: &WritePlan, strips: &[Range<u64>]) -> bool {
+    strips.iter().all(|strip| strip.start % plan.levels[0].grid.block_height == 0)
 }
 
 /// Passes all strips of the source through the devices, in turns if there are several. `job` is that of the first device.
@@ -223,7 +231,12 @@ pub(super) fn run(
     strips: &[Range<u64>],
 ) -> Result<()> {
     let codec = job.compress;
-    let gpus = sharing(state, gpus, codec, source, strips);
+    let sharing = sharing(state, gpus, codec, source, strips);
+    let row_bytes = state.plan.row_bytes(0);
+    let (strips, memory) = state.strips_in_memory(sharing, source, strips)?;
+    let strips = &*strips;
+    // With little memory the strips are lower than planned.
+    let gpus = if has_whole_blocks(state.plan, strips) { sharing } else { &sharing[..1] };
     state.devices = gpus.len();
     let budget = state.config.gpu_memory_budget.unwrap_or(u64::MAX);
     let mut encoders =
@@ -231,9 +244,6 @@ pub(super) fn run(
     if let ([gpu], [encoder]) = (gpus, encoders.as_mut_slice()) {
         state.set_up_direct_write(gpu, codec, encoder)?;
     }
-    let row_bytes = state.plan.row_bytes(0);
-    let tallest = strips.iter().map(|strip| strip.end - strip.start).max().unwrap_or(0);
-    let memory = state.strip_memory(gpus, source, tallest, strips.len())?;
     std::thread::scope(|scope| {
         let (empty_to, empty) = channel::<StripMemory>();
         // The receiver exists, so this cannot fail.
@@ -287,9 +297,35 @@ impl WriteState<'_> {
         Ok(())
     }
 
+    /// Allocates memory for the strips that are in use at the same time. If there is too little, the strips get lower, down to a row of
+    /// blocks.
+    fn strips_in_memory<'a>(
+        &self,
+        gpus: &[Gpu],
+        source: &dyn RowSource,
+        planned: &'a [Range<u64>],
+    ) -> Result<(StripRows<'a>, Vec<StripMemory>)> {
+        let mut strips = Cow::Borrowed(planned);
+        loop {
+            let tallest = |strips: &[Range<u64>]| strips.iter().map(|strip| strip.end - strip.start).max().unwrap_or(0);
+            let rows = tallest(&strips);
+            match self.strip_memory(gpus, source, rows, strips.len()) {
+                Err(Error::Device(cause)) if cause.is_memory() => {
+                    let half = rows / 2 * self.plan.row_bytes(0) as u64;
+                    let lower = strips::of(self.plan, source, u64::MAX, half);
+                    if tallest(&lower) >= rows {
+                        return Err(cause.into());
+                    }
+                    strips = Cow::Owned(lower);
+                }
+                memory => return Ok((strips, memory?)),
+            }
+        }
+    }
+
     /// Allocates memory for the strips that are in use at the same time: the raster that is written, if it is
     /// on this device; rasters on the device, if the source provides its rows there; else host memory, also
-    /// for a raster on another device.
+    /// for a raster on another device. With too little memory, fewer strips are in use.
     fn strip_memory(
         &self,
         gpus: &[Gpu],
@@ -305,7 +341,7 @@ impl WriteState<'_> {
                 true => Ok(StripMemory::ImageAndHost(raster.clone(), pin()?)),
                 false => Ok(StripMemory::Image(raster.clone())),
             };
-            return (0..count).map(|_| memory()).collect();
+            return as_many_as_fit(count, memory);
         }
         // These rasters do not count against the caller's budget, so with a budget the rows go through the
         // host.
@@ -318,7 +354,7 @@ impl WriteState<'_> {
                 memory => return Ok(memory?),
             }
         }
-        (0..count).map(|_| Ok(StripMemory::Host(pin()?))).collect()
+        as_many_as_fit(count, || Ok(StripMemory::Host(pin()?)))
     }
 
     /// Lets the device write its compressed blocks to the file, if the caller requests that and cuFile
@@ -413,6 +449,19 @@ impl WriteState<'_> {
         }
         Ok(())
     }
+}
+
+/// Allocates memory `count` times, or less often if there is too little: at least once.
+fn as_many_as_fit(count: usize, make: impl Fn() -> swath_gpu::Result<StripMemory>) -> Result<Vec<StripMemory>> {
+    let mut made = Vec::with_capacity(count);
+    while made.len() < count {
+        match make() {
+            Ok(memory) => made.push(memory),
+            Err(error) if error.is_memory() && !made.is_empty() => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(made)
 }
 
 fn spawn<'scope>(
