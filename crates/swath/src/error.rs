@@ -66,6 +66,17 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// A list of devices has a device twice.
+    #[error("{device} is listed twice")]
+    DeviceTwice {
+        /// The device.
+        device: String,
+    },
+    /// A read that leaves its pixels on a device was given several devices.
+    #[error(
+        "the pixels of one read stay on one device, and several were given; read to host memory, or name one device"
+    )]
+    SeveralDevices,
     /// An environment variable has a value that the setting does not have.
     #[error("{name} must be {expected}, not '{value}'")]
     Setting {

@@ -25,7 +25,8 @@ def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywo
     """
     strict = is_strict()
     on_device = is_on_device(source)
-    device = None if on_device else requested_device() or "cuda"
+    asked = keywords.pop("device", None)
+    device = asked or (None if on_device else requested_device() or "cuda")
     try:
         if rows_on_device:
             device = current_device(require_gpu())

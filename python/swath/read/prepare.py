@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import xarray as xr
 
+    from ..gpu.several import SharedRead
     from .georef import Georef
     from .request import DeviceSettings
 
@@ -165,6 +166,7 @@ def prepare(
     threads: int | None = None,
     remote: dict[str, Any] | None = None,
     limits: dict[str, int] | None = None,
+    shared: SharedRead | None = None,
 ) -> Prepared:
     """Opens a TIFF and plans a read. It reads only headers."""
     source = coerce(source)
@@ -198,6 +200,7 @@ def prepare(
         samples=header.bands,
         max_pixels=check_max_pixels(max_pixels, default_max_pixels(limits)),
         threads=threads,
+        shared=shared,
     )
     return Prepared(
         source,

@@ -12,6 +12,7 @@ mod cpu_part;
 mod direct_file;
 mod finish;
 mod first_error;
+pub(crate) mod several;
 mod submit;
 
 use std::collections::VecDeque;

@@ -29,6 +29,7 @@ mod promises;
 mod resident;
 #[path = "../support/seeds.rs"]
 mod seeds;
+mod several;
 mod streams;
 mod subject;
 mod unpack;
@@ -133,6 +134,29 @@ mod pocl {
 mod cuda {
     kernels!(crate::subject::on_cuda);
     engine!(crate::subject::on_cuda);
+}
+
+/// Two devices for one read or write: two of PoCL, and two of the simulator.
+mod several_devices {
+    macro_rules! several {
+        ($on:path) => {
+            tests! { $on:
+                several::file_by_two_devices_has_the_bytes_of_one,
+                several::first_corrupt_block_of_two_devices_is_that_of_the_cpu,
+                several::list_with_a_device_twice_is_refused,
+                several::read_by_two_devices_has_the_pixels_of_the_cpu,
+                several::report_names_each_device,
+            }
+        };
+    }
+
+    mod pocl {
+        several!(crate::subject::on_two_of_pocl);
+    }
+
+    mod cuda {
+        several!(crate::subject::on_two_of_cuda);
+    }
 }
 
 /// CUDA with the simulator, which executes the PTX that Swath ships.

@@ -128,6 +128,22 @@ pub(crate) fn on_cuda(test: &str, hazard: Hazard) {
     }
 }
 
+/// As [`on_cuda`], with two devices.
+pub(crate) fn on_two_of_cuda(test: &str, hazard: Hazard) {
+    if swath_sim::inside(short_name(test), &[("SWATH_SIM_DEVICES", "2")]) {
+        let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
+        hazard(&Subject { gpu, slow: false, nvidia: false });
+    }
+}
+
+/// Runs on PoCL with two devices, in a separate process: PoCL reads the variable when it is loaded.
+pub(crate) fn on_two_of_pocl(test: &str, hazard: Hazard) {
+    if swath_sim::inside(short_name(test), &[("POCL_DEVICES", "pthread pthread")]) {
+        let gpu = Gpu::new(OpenCl::choose(Some("0")).unwrap_or_else(|none| panic!("{none}")));
+        hazard(&Subject { gpu, slow: false, nvidia: false });
+    }
+}
+
 /// Runs on CUDA with the simulator, which executes the PTX that Swath ships and checks every access. The threads
 /// run in random order.
 pub(crate) fn on_ptx(test: &str, hazard: Hazard) {
