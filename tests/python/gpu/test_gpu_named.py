@@ -1,7 +1,8 @@
 """The package on the GPU that SWATH_TEST_DEVICE names, with the CuPy and the PyTorch that are installed.
 
-Only results are compared, so nothing here needs the simulator. The other tests of this folder count the calls of the driver or
-make it fail, and run on the simulator alone. `test_gpu_named_simulated.py` runs this file with the simulator as the hardware.
+Only results are compared, so nothing here needs the simulator. The other tests of this folder count the calls of the
+driver or make it fail, and run on the simulator alone. `test_gpu_named_simulated.py` runs this file with the simulator
+as the hardware.
 """
 
 from __future__ import annotations
