@@ -164,7 +164,7 @@ def open_geotiff(
         Options for the fsspec filesystem of a URL.
     limits : mapping of str to int, optional
         Limits against hostile files for this file, such as {"max_block_memory": 64 << 20}; docs/limits.md lists them.
-        `set_limits` sets them for the process. Not for mosaics.
+        `set_limits` sets them for the process. For a mosaic, they apply to its document and to each source.
 
     Returns
     -------
@@ -195,8 +195,6 @@ def open_geotiff(
     on_device: DeviceSettings = {"decoder": decoder, "storage": storage, "gpu_memory": gpu_memory}
     if limits is not None:
         limits = dict(limits)
-        if is_vrt(asked):
-            raise ValueError("limits= does not apply to mosaics: use swath.set_limits() or `with swath.limits(...)`.")
     check_device_settings(on_device, bool(gpu), is_vrt(asked))
     if stable_only and not allow_experimental_codecs:
         check_stable(asked)
@@ -226,6 +224,7 @@ def open_geotiff(
             allow_invalid_nodata=allow_invalid_nodata,
             threads=threads,
             report=done,
+            limits=limits,
         )
     else:
         if gpu:

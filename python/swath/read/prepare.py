@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._limits import default_max_pixels
+from .._limits import max_pixels as default_max_pixels
 from .._report import remember
 from .._swath import MAX_PIXELS
 from ..errors import PixelSafetyLimitError
@@ -196,7 +196,7 @@ def prepare(
         flat=not has_axis,
         finish=finish,
         samples=header.bands,
-        max_pixels=check_max_pixels(max_pixels, (limits or {}).get("max_pixels") or default_max_pixels()),
+        max_pixels=check_max_pixels(max_pixels, default_max_pixels(limits)),
         threads=threads,
     )
     return Prepared(
