@@ -112,6 +112,11 @@ class Description(TypedDict):
     broken_chain: str | None
     """Why the chain of directories is incomplete, with the name of the file."""
 
+UnpackRule = tuple[int | float | None, bool, Sequence[tuple[float, float]], str]
+"""How a device converts samples: the nodata value, whether it becomes NaN, scale and offset of each band (one pair for
+all bands, none for no scaling), and the type of the result.
+"""
+
 class ReadKeywords(TypedDict, total=False):
     """What to read and how; the comments state the defaults. An unknown keyword raises TypeError."""
 
@@ -126,6 +131,11 @@ class ReadKeywords(TypedDict, total=False):
     decoder: str | None  # None: SWATH_DECODER, or else "auto"
     storage: str | None  # None: SWATH_STORAGE, or else "auto"
     gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else a quarter of the free memory; in millions of bytes
+
+class DeviceReadKeywords(ReadKeywords, total=False):
+    """`ReadKeywords`, and what only a device does."""
+
+    unpack: UnpackRule | None  # None: the samples of the file
 
 @final
 class File:
@@ -162,8 +172,11 @@ class File:
 
         Returns False if there is no mask.
         """
-    def read_to_device(self, **keywords: Unpack[ReadKeywords]) -> tuple[DeviceArray, Report]:
-        """Decodes to the memory of a device, "cuda" if none is given."""
+    def read_to_device(self, **keywords: Unpack[DeviceReadKeywords]) -> tuple[DeviceArray, Report]:
+        """Decodes to the memory of a device, "cuda" if none is given.
+
+        With a nodata value in `unpack`, "nodata_found" of the report says whether it occurs.
+        """
 
 Report = dict[str, Any]
 """The report of a read or a write: device, codec, threads, blocks, bytes, seconds per stage, fallbacks ([{stage,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
+use crate::unzstd::Unzstd;
 use crate::{Error, Result, memory};
 
 const NAME: &str = "ZSTD";
@@ -40,6 +41,8 @@ fn error(code: usize) -> Error {
 /// A reusable ZSTD decoder.
 pub struct Decoder {
     context: DCtx<'static>,
+    /// The decoder that comes first. `None` if there was no memory for it.
+    first: Option<Unzstd>,
     /// The largest window that may be allocated, as its binary logarithm.
     window_log_max: u32,
     /// The number of bytes from which `window_log_max` was derived.
@@ -64,13 +67,13 @@ impl Decoder {
     /// # Panics
     /// If the system does not have the memory.
     pub fn new() -> Self {
-        Self { context: DCtx::create(), window_log_max: WINDOW_LOG_MAX, max_window: u64::MAX }
+        Self { context: DCtx::create(), first: Unzstd::try_new(), window_log_max: WINDOW_LOG_MAX, max_window: u64::MAX }
     }
 
     /// Creates a decoder, or returns [`Error::OutOfMemory`].
     pub(crate) fn try_new() -> Result<Self> {
         let context = DCtx::try_create().ok_or(memory::out_of_memory(NAME, CONTEXT_BYTES))?;
-        Ok(Self { context, window_log_max: WINDOW_LOG_MAX, max_window: u64::MAX })
+        Ok(Self { context, first: Unzstd::try_new(), window_log_max: WINDOW_LOG_MAX, max_window: u64::MAX })
     }
 
     /// Sets the largest window that decoding may allocate, in bytes. zstd allows no limit below 1 KiB.
@@ -84,8 +87,11 @@ impl Decoder {
     ///
     /// The bytes of `dst` after the decoded ones are unspecified.
     pub fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        // Decoding in one call comes first: it needs no window and no second copy of the data. The streaming
-        // decoder needs both, because libtiff's frames do not store their size.
+        if let Some(len) = self.first.as_mut().and_then(|first| first.decode(src, dst)) {
+            return Ok(len);
+        }
+        // Decoding in one call is tried before streaming: it needs no window and no second copy of the data. The
+        // streaming decoder needs both, because libtiff's frames do not store their size.
         match self.context.decompress(dst, src) {
             Ok(len) => Ok(len),
             Err(_) => self.decode_top(src, dst),

@@ -27,6 +27,7 @@ pub use decode::block::Block;
 pub use decode::job::{DecodeJob, DeviceCodec};
 pub use decode::outcome::{BatchFailure, BlockStatus, FinishedBatch, Unsupported};
 pub use decode::route::CodecBackend;
+pub use decode::unpack::{NodataSample, Unpack};
 pub use decode::{Decoding, LANES, LargestBatch, Target};
 pub use encode::{
     Downsample, EncodeFailure, EncodeJob, EncodeLevel, EncoderBackend, InputRows, LevelStep, LevelTiles, PushError,

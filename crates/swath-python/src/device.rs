@@ -39,7 +39,11 @@ pub(crate) fn read<'py>(
             let reason = "no kernel makes complex floats of complex integers".into();
             return Err(Error::Fallback { stage: "widening", reason });
         }
-        file.image().read_to_device(&request, &opened::gpu_named(device)?)
+        let gpu = opened::gpu_named(device)?;
+        match &keywords.unpack {
+            Some(unpack) => file.image().read_to_device_unpacked(&request, unpack, &gpu),
+            None => file.image().read_to_device(&request, &gpu),
+        }
     })?;
     Ok((DeviceArray { raster }, report::of_read(py, &done)?))
 }

@@ -76,6 +76,22 @@ pub enum Error {
         /// The values that the setting has.
         expected: String,
     },
+    /// No kernel converts samples of one type to the other.
+    #[error("a device converts samples to float32 or float64, not {} to {}", stored.name(), dtype.name())]
+    Unpack {
+        /// The type of the samples in the file.
+        stored: DType,
+        /// The type that the caller asks for.
+        dtype: DType,
+    },
+    /// The number of scales and offsets is neither 1 nor the number of bands.
+    #[error("{given} scales and offsets were given for {bands} bands")]
+    UnpackFactors {
+        /// The pairs of scale and offset.
+        given: usize,
+        /// The bands of the result.
+        bands: usize,
+    },
     /// A device cannot do a part of the work, and the request is [`FallbackPolicy::Strict`](crate::FallbackPolicy::Strict).
     #[error("the GPU cannot do {stage}, and fallback is disabled: {reason}")]
     Fallback {

@@ -19,10 +19,12 @@ pub(crate) mod plan;
 pub(crate) mod prefetch;
 pub(crate) mod prefetched_source;
 pub(crate) mod request;
+pub(crate) mod unpack;
 
 pub use self::cache::BlockCache;
 pub use self::pixels::{Pixels, Sample};
 pub use self::request::{Cancel, Layout, OnCorrupt, Placement, Progress, ReadRequest, default_threads};
+pub use self::unpack::Unpack;
 pub use crate::error::BlockName;
 pub use crate::nodata::to_nan::nodata_to_nan;
 pub use crate::report::ReadReport;

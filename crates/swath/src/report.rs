@@ -126,6 +126,8 @@ pub struct ReadReport {
     /// The filled blocks, each with its error. The list stops at [`MAX_LISTED`](ReadReport::MAX_LISTED)
     /// entries, because millions of entries would need more memory than the pixels.
     pub filled: Vec<(BlockName, String)>,
+    /// Whether the nodata value occurs in the pixels, if a device looked for it ([`Unpack`](crate::read::Unpack)).
+    pub nodata_found: Option<bool>,
     /// Warnings about the file that do not concern the pixels that were read, for example a broken chain of IFDs.
     pub warnings: Vec<String>,
 }

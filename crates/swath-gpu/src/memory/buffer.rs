@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
 
 use crate::backend::{Device, Handle};
+use crate::memory::pinned_pool::{Piece, PinnedPool};
 use crate::profile::Profile;
 use crate::stats::Counters;
 use crate::transfer_pool::TransferPool;
@@ -19,6 +20,14 @@ pub(crate) struct Shared {
     pub(crate) profile: Profile,
     /// Threads for transfers between files and memory.
     pub(crate) transfers: TransferPool,
+    /// Pinned memory that is kept for later operations.
+    pub(crate) pinned: PinnedPool,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.pinned.clear(&*self.device);
+    }
 }
 
 /// The owner of memory that another library allocated. The memory stays valid while this value lives.
@@ -74,17 +83,13 @@ impl Drop for Buffer {
     }
 }
 
-/// Pinned host memory, which the device copies from and to by itself.
+/// Pinned host memory, which the device copies from and to by itself. Dropping it keeps it for later operations.
 #[derive(Debug)]
 pub struct Pinned {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) handle: Handle,
-    pub(crate) memory: *mut u8,
-    pub(crate) bytes: usize,
+    pub(crate) piece: Piece,
 }
 
-// SAFETY: the memory belongs to this value alone, and drivers allow it to be freed from any thread.
-unsafe impl Send for Pinned {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for Pinned {}
 
@@ -94,9 +99,9 @@ impl Pinned {
     /// # Panics
     /// When the memory is smaller.
     pub(crate) fn head_mut(&mut self, bytes: usize) -> &mut [u8] {
-        assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
+        assert!(bytes <= self.piece.bytes, "{bytes} of {} bytes", self.piece.bytes);
         // SAFETY: `pin` returned at least this many bytes, which have a value, and `self` is borrowed for writing.
-        unsafe { std::slice::from_raw_parts_mut(self.memory, bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.piece.memory, bytes) }
     }
 }
 
@@ -105,20 +110,20 @@ impl Deref for Pinned {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: `pin` returned this many bytes, which have a value and stay valid until the drop.
-        unsafe { std::slice::from_raw_parts(self.memory, self.bytes) }
+        unsafe { std::slice::from_raw_parts(self.piece.memory, self.piece.bytes) }
     }
 }
 
 impl DerefMut for Pinned {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `self` is borrowed for writing.
-        unsafe { std::slice::from_raw_parts_mut(self.memory, self.bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.piece.memory, self.piece.bytes) }
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: the handle and the memory came from `pin` of this device and are freed once.
-        unsafe { self.shared.device.unpin(self.handle, self.memory) };
+        let Piece { handle, memory, bytes } = self.piece;
+        self.shared.pinned.give(Piece { handle, memory, bytes }, &*self.shared.device);
     }
 }

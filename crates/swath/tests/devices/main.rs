@@ -31,6 +31,7 @@ mod resident;
 mod seeds;
 mod streams;
 mod subject;
+mod unpack;
 mod writing;
 
 /// Makes tests that pass each function to `$on`, with the name of the test.
@@ -66,6 +67,8 @@ macro_rules! kernels {
             pixels::long_rows_and_many_bands_are_the_cpus,
             resident::raster_holds_the_pixels_of_the_layout_asked_for,
             resident::raster_gets_blocks_that_the_cpu_had_to_read,
+            unpack::every_type_is_converted_as_on_the_cpu,
+            unpack::converted_samples_of_every_storage_cost_one_wait_per_batch,
             writing::bytes_are_those_of_the_cpu_however_bands_are_made,
             writing::nodata_of_a_raster_on_the_device_becomes_nan,
             writing::raster_on_the_device_is_written_without_passing_through_the_host,
@@ -99,6 +102,8 @@ macro_rules! engine {
             pixels::overviews_and_masks_are_the_cpus,
             pixels::windows_that_cut_blocks_are_the_cpus,
             resident::raster_keeps_to_the_budget_beside_itself,
+            unpack::conversion_without_a_kernel_is_a_typed_error,
+            unpack::samples_that_the_cpu_decodes_are_converted_too,
             writing::budget_too_small_for_a_band_halves_it_and_then_names_what_is_missing,
             writing::device_that_was_looked_for_and_is_not_there_is_told,
             writing::image_is_converted_without_its_pixels_passing_through_the_host,
