@@ -18,6 +18,7 @@ mod profile;
 mod stats;
 mod storage;
 mod stream;
+mod stream_set;
 mod transfer_pool;
 pub mod vendor;
 

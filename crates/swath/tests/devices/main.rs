@@ -215,6 +215,7 @@ mod nvidia {
         pictures::seed4_failed_tile_is_named,
         pictures::seed4_guard_refuses_the_pool_before_it_is_allocated,
         pictures::seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000,
+        pictures::tiles_of_jpeg2000_are_encoded_in_four_streams,
         pictures::last_strip_of_one_row_is_detected_at_the_start,
         pictures::tiles_are_written_as_jpeg2000_without_loss,
         pictures::tiles_are_written_as_jpeg,
