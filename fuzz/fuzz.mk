@@ -7,6 +7,9 @@
 # build takes minutes: all dependencies, the C ones too, are compiled again with the sanitizer, into fuzz/target.
 FUZZ_SECONDS ?= 60
 FUZZ_SHORT_SECONDS ?= 25
+# A clang, for example clang-15: the C code is then built with coverage too, which gcc cannot do.
+FUZZ_CLANG ?=
+FUZZ_C := $(if $(FUZZ_CLANG),CC=$(FUZZ_CLANG) CFLAGS="-fsanitize=address -fsanitize=fuzzer-no-link -g1")
 FUZZ_TARGETS := decode default_limits directory geokeys inflate kernels open_read plan round_trip unzstd wkt xml
 # 10 s and 2 GiB are far more than any input of this size may cost.
 FUZZ_FLAGS := -timeout=10 -rss_limit_mb=2048
@@ -42,7 +45,7 @@ fuzz-seeds:
 
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%: fuzz-tool
 	@mkdir -p fuzz/corpus/$*
-	RUSTC_BOOTSTRAP=1 $(FUZZ_PROFILE) $(CARGO) fuzz run $* fuzz/corpus/$* fuzz/seeds/$(or $(FUZZ_SEEDS_$*),$*) -- \
+	RUSTC_BOOTSTRAP=1 $(FUZZ_C) $(FUZZ_PROFILE) $(CARGO) fuzz run $* fuzz/corpus/$* fuzz/seeds/$(or $(FUZZ_SEEDS_$*),$*) -- \
 		$(FUZZ_FLAGS) $(FUZZ_FLAGS_$*) -max_total_time=$(FUZZ_SECONDS)
 
 fuzz: fuzz-seeds fuzz-open_read

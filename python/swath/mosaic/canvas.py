@@ -4,6 +4,7 @@ converted.
 
 from __future__ import annotations
 
+import errno
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -248,6 +249,13 @@ def open_member(path: str, limits: LimitsInForce) -> tuple[File, int | None]:
     """Returns an opened source and the EPSG code of its CRS."""
     identity = identity_of(path)
     opened = _opened if is_settled(identity) else _opened.__wrapped__
+    try:
+        return opened(path, identity, limits)
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+    # Sources that are kept open count for the limit of the process.
+    _opened.cache_clear()
     return opened(path, identity, limits)
 
 
