@@ -394,7 +394,8 @@ fn failures_have_their_own_error_types() {
     let error = gpu.alloc("the third", Some(8)).unwrap_err();
     assert_eq!(error, Error::OutOfMemory { stage: "the third", needed: 8 });
     assert!(error.is_memory() && gpu.alloc("the fourth", Some(8)).is_ok());
-    assert!(gpu.pin(1).is_ok() && gpu.pin(1).unwrap_err().is_memory());
+    let pinned = gpu.pin(1);
+    assert!(pinned.is_ok() && gpu.pin(1).unwrap_err().is_memory());
 
     let mut queue = device.queue().unwrap();
     let code = |error: Error, call: &str, code: &str| {
