@@ -166,9 +166,7 @@ impl Gpu {
             _ => return Err(Error::Memory { stage, needed: needed.unwrap_or(u64::MAX), free }),
         };
         let (handle, origin) = match allocator {
-            Some(allocator) => {
-                (self.ask_allocator(allocator.as_ref(), stage, bytes)?, Origin::Allocator(allocator))
-            }
+            Some(allocator) => (self.ask_allocator(allocator.as_ref(), stage, bytes)?, Origin::Allocator(allocator)),
             None => self.ask_driver(usage, stage, bytes)?,
         };
         self.shared.counters.allocated(bytes);

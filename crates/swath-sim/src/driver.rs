@@ -338,9 +338,7 @@ const POOL: usize = 0x9001_0000;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut *mut c_void, device: c_int) -> c_uint {
     // SAFETY: by the manual.
-    answer(with(|_| {
-        known_device(device).and_then(|()| unsafe { give(pool, (POOL + device as usize) as *mut c_void) })
-    }))
+    answer(with(|_| known_device(device).and_then(|()| unsafe { give(pool, (POOL + device as usize) as *mut c_void) })))
 }
 
 #[unsafe(no_mangle)]

@@ -216,7 +216,8 @@ impl DeviceMemory {
             // SAFETY: both guards were allocated together with the memory, and only a bug writes to them.
             unsafe { std::slice::from_raw_parts(at as *const u8, GUARD_BYTES) }.iter().all(|&byte| byte == GUARD)
         };
-        let found = self.pieces.iter().find(|(start, piece)| !whole(**start - GUARD_BYTES) || !whole(**start + piece.bytes));
+        let found =
+            self.pieces.iter().find(|(start, piece)| !whole(**start - GUARD_BYTES) || !whole(**start + piece.bytes));
         found.map(|(start, piece)| (*start, piece.bytes))
     }
 }

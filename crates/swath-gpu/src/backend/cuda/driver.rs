@@ -11,8 +11,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUdevice_attribute_enum, CUdeviceptr, CUevent, CUfunction, CUjit_option_enum, CUmodule,
-    CUmemPool_attribute_enum, CUmemoryPool, CUpointer_attribute_enum, CUstream,
+    self, CUcontext, CUdevice, CUdevice_attribute_enum, CUdeviceptr, CUevent, CUfunction, CUjit_option_enum,
+    CUmemPool_attribute_enum, CUmemoryPool, CUmodule, CUpointer_attribute_enum, CUstream,
 };
 
 use crate::backend::Api;

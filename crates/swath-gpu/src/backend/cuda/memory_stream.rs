@@ -11,7 +11,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cudarc::driver::sys::{CUdeviceptr, CUevent_flags_enum, CUmemPool_attribute_enum as PoolAttribute, CUstream, CUstream_flags_enum};
+use cudarc::driver::sys::{
+    CUdeviceptr, CUevent_flags_enum, CUmemPool_attribute_enum as PoolAttribute, CUstream, CUstream_flags_enum,
+};
 
 use super::context::Context;
 use crate::backend::Handle;
@@ -54,9 +56,8 @@ impl Context {
         let mut created = ptr::null_mut();
         let current = self.enter()?;
         // SAFETY: the stream is written where there is room for it.
-        let code = unsafe {
-            (current.driver.stream_create)(&mut created, CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32)
-        };
+        let code =
+            unsafe { (current.driver.stream_create)(&mut created, CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32) };
         current.driver.check("cuStreamCreate", code)?;
         *stream = Some(created.expose_provenance() as u64);
         Ok(created)
@@ -97,8 +98,7 @@ impl Context {
         let attribute = |attribute: PoolAttribute| {
             let mut value = 0_u64;
             // SAFETY: for these attributes the driver writes a number of 64 bits, for which there is room.
-            let code =
-                unsafe { (current.driver.pool_attribute)(pool, attribute, ptr::from_mut(&mut value).cast()) };
+            let code = unsafe { (current.driver.pool_attribute)(pool, attribute, ptr::from_mut(&mut value).cast()) };
             current.driver.check("cuMemPoolGetAttribute", code).map(|()| value)
         };
         let reserved = attribute(PoolAttribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
