@@ -7,6 +7,7 @@ use crate::decode::Lane;
 use crate::error::{Error, Result};
 use crate::memory::allocator::{ALIGNMENT, AllocatorError, DeviceAllocator};
 use crate::memory::buffer::{Buffer, Origin, Pinned, Shared};
+use crate::memory::caller_stream::CallerStream;
 use crate::stats::DeviceStats;
 use crate::stream::Stream;
 use crate::transfer_pool::RangeReader;
@@ -177,9 +178,9 @@ impl Gpu {
     fn reserve(&self, allocator: Option<&dyn DeviceAllocator>, usage: MemoryUse) -> Result<u64> {
         match (allocator, usage) {
             (Some(allocator), _) => {
-                let mut held = 0;
+                let mut held = Some(0);
                 self.shared.device.in_cuda_context(&mut || held = allocator.free_bytes());
-                Ok(held)
+                Ok(held.unwrap_or(u64::MAX))
             }
             (None, MemoryUse::Queues) => self.shared.device.free_in_pool(),
             (None, MemoryUse::Files) => Ok(0),
@@ -214,17 +215,13 @@ impl Gpu {
         Ok(address)
     }
 
-    /// Lets later work of Swath on this device wait for what a CUDA stream of another library has now. The host waits for nothing. 1 and 2
-    /// are the default streams: the legacy stream, and the stream of the calling thread.
+    /// Lets later work of Swath on this device wait for what a CUDA stream of another library has now. The host waits for nothing.
     ///
     /// # Errors
     /// The driver's error; [`Error::Unable`] when this is not a CUDA device.
-    ///
-    /// # Safety
-    /// `stream` is 1, 2, or a live stream of the device's primary context.
-    pub unsafe fn follow_stream(&self, stream: u64) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.device.order_after_stream(stream)? };
+    pub fn follow_stream(&self, stream: &CallerStream) -> Result<()> {
+        // SAFETY: `CallerStream::new` has the promise that the stream is alive.
+        unsafe { self.shared.device.order_after_stream(stream.handle())? };
         self.shared.device.follow_memory_stream();
         Ok(())
     }

@@ -2,5 +2,6 @@
 
 pub(crate) mod allocator;
 pub(crate) mod buffer;
+pub(crate) mod caller_stream;
 pub(crate) mod raster;
 pub(crate) mod slot;

@@ -385,7 +385,7 @@ fn threads_and_shared_memory_beyond_the_limits_of_gpus_are_refused() {
 
 #[test]
 fn failures_have_their_own_error_types() {
-    let fail = "alloc:3,pin:2,stream:3,upload:1,download:1,copy:1,launch:1";
+    let fail = "alloc:3,pin:2,stream:4,upload:1,download:1,copy:1,launch:1";
     if !inside("failures_have_their_own_error_types", &[("SWATH_SIM_FAIL", fail)]) {
         return;
     }

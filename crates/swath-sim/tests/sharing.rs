@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use libloading::Library;
 use swath_codec::DType;
-use swath_gpu::{AllocatorError, Api, Buffer, Cuda, Device, DeviceAllocator, DeviceRaster, Error, Gpu};
+use swath_gpu::{AllocatorError, Api, Buffer, CallerStream, Cuda, Device, DeviceAllocator, DeviceRaster, Error, Gpu};
 use swath_sim::{CopyDevice, inside};
 
 fn open() -> Gpu {
@@ -50,8 +50,10 @@ impl Other {
         Other { device, driver, stream }
     }
 
-    fn handle(&self) -> u64 {
-        self.stream.addr() as u64
+    /// The stream, which is never destroyed.
+    fn stream(&self) -> CallerStream {
+        // SAFETY: the stream lives until the end of the process.
+        unsafe { CallerStream::new(self.stream.addr() as u64, Box::new(())) }
     }
 
     /// Enqueues a copy from one address to another.
@@ -137,8 +139,8 @@ unsafe impl DeviceAllocator for TestPool {
         self.free.lock().unwrap().push((address - self.shift, bytes));
     }
 
-    fn free_bytes(&self) -> u64 {
-        self.held()
+    fn free_bytes(&self) -> Option<u64> {
+        Some(self.held())
     }
 }
 
@@ -242,8 +244,7 @@ fn raster_in_use_by_another_library_is_freed_after_its_work() {
     for known in [false, true] {
         let used = raster(if known { 2 } else { 1 });
         if known {
-            // SAFETY: the stream lives until the end of the test.
-            unsafe { used.use_in_stream(other.handle()) };
+            used.use_in_stream(&other.stream());
         }
         // The other library reads the pixels in its own stream, and releases the raster before the work is done.
         other.copy(result.cuda_address().unwrap(), used.cuda_address().unwrap(), 1000);
@@ -274,18 +275,16 @@ fn work_follows_the_stream_of_the_caller_without_a_wait() {
     let (from, to) = (raster(3), raster(4));
     other.copy(to.cuda_address().unwrap(), from.cuda_address().unwrap(), 1000);
     swath_sim::forget();
-    // SAFETY: the stream is alive.
-    unsafe { gpu.follow_stream(other.handle()) }.expect("nothing went wrong");
+    gpu.follow_stream(&other.stream()).expect("nothing went wrong");
     let events = swath_sim::events();
     assert!(!events.iter().any(|event| event.starts_with("synchronize")), "{events:?}");
     let mut found = vec![0; 1000];
     to.download(&mut found).expect("a download");
     assert_eq!(found, [3; 1000], "the download came before the work of the caller");
     // SAFETY: the stream does not exist, and the simulator detects that.
-    assert!(unsafe { gpu.follow_stream(0x77) }.is_err());
+    assert!(gpu.follow_stream(&unsafe { CallerStream::new(0x77, Box::new(())) }).is_err());
     let sim = Gpu::new(CopyDevice::new());
-    // SAFETY: the device has no streams of CUDA.
-    assert!(matches!(unsafe { sim.follow_stream(1) }, Err(Error::Unable { .. })));
+    assert!(matches!(sim.follow_stream(&CallerStream::legacy()), Err(Error::Unable { .. })));
 }
 
 #[test]

@@ -143,7 +143,7 @@ unsafe impl Device for Cuda {
     }
 
     fn memory_stream(&self) -> Result<u64> {
-        self.context.memory_stream().map(|stream| stream.expose_provenance() as u64)
+        Ok(self.context.memory_stream().expose_provenance() as u64)
     }
 
     fn follow_memory_stream(&self) {
@@ -151,7 +151,7 @@ unsafe impl Device for Cuda {
     }
 
     unsafe fn order_after_stream(&self, stream: u64) -> Result<()> {
-        let memory = self.context.memory_stream()?;
+        let memory = self.context.memory_stream();
         // SAFETY: the caller promises that the stream is a default one or alive in this context; a handle is an address or one of two
         // numbers.
         unsafe { self.context.order(memory, ptr::without_provenance_mut(stream as usize)) }

@@ -27,9 +27,10 @@ pub unsafe trait DeviceAllocator: Debug + Send + Sync {
     /// has.
     unsafe fn free(&self, address: u64, bytes: u64, stream: u64);
 
-    /// Bytes that the allocator can give in addition to the free memory of the device, because it holds them and nothing uses them.
-    fn free_bytes(&self) -> u64 {
-        0
+    /// Bytes that the allocator can give in addition to the free memory of the device, because it holds them and nothing uses them. `None`
+    /// if it does not know: then Swath's guard refuses nothing that fits in the device, and `allocate` decides.
+    fn free_bytes(&self) -> Option<u64> {
+        None
     }
 }
 

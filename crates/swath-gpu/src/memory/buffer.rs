@@ -4,10 +4,11 @@ use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::backend::{Device, Handle};
 use crate::memory::allocator::DeviceAllocator;
+use crate::memory::caller_stream::CallerStream;
 use crate::profile::Profile;
 use crate::stats::Counters;
 use crate::transfer_pool::TransferPool;
@@ -71,24 +72,31 @@ pub(crate) enum Origin {
 
 /// The work of other libraries that may use a buffer when it is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct OtherUse(AtomicU64);
+pub(crate) struct OtherUse {
+    streams: AtomicU64,
+    /// The streams, which are alive as long as they are here.
+    kept: Mutex<Vec<CallerStream>>,
+}
 
 impl OtherUse {
     const NONE: u64 = 0;
     /// Any stream of the context. The default stream of a thread counts as this, because it cannot be named in another thread.
     const ANY: u64 = u64::MAX;
-    const OF_THREAD: u64 = 2;
 
     /// Notes that work in a stream may use the buffer.
-    pub(crate) fn add_stream(&self, stream: u64) {
-        let stream = if stream == OtherUse::OF_THREAD { OtherUse::ANY } else { stream };
+    pub(crate) fn add_stream(&self, stream: &CallerStream) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(stream.clone());
+        let stream = match stream.handle() {
+            CallerStream::PER_THREAD => OtherUse::ANY,
+            handle => handle,
+        };
         let merged = |known: u64| Some(if known == OtherUse::NONE || known == stream { stream } else { OtherUse::ANY });
-        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, merged);
+        let _ = self.streams.fetch_update(Ordering::AcqRel, Ordering::Acquire, merged);
     }
 
     /// Notes that work in an unknown stream may use the buffer, unless the stream is known already.
     pub(crate) fn add_unknown(&self) {
-        let _ = self.0.compare_exchange(OtherUse::NONE, OtherUse::ANY, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.streams.compare_exchange(OtherUse::NONE, OtherUse::ANY, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
@@ -130,19 +138,19 @@ impl Buffer {
 
     /// Orders the memory stream after the work of other libraries that may use the memory.
     fn wait_for_others(&self) {
-        let (device, wait) = (&self.shared.device, || {
+        let device = &self.shared.device;
+        let wait = || {
             self.shared.counters.synchronised();
             // If the driver fails here, the next call reports it.
-            let _ = self.shared.device.wait_for_context();
-        });
-        match self.others.0.load(Ordering::Acquire) {
+            let _ = device.wait_for_context();
+        };
+        match self.others.streams.load(Ordering::Acquire) {
             OtherUse::NONE => {}
             OtherUse::ANY => wait(),
-            // SAFETY: `use_in_stream` has the promise that the stream outlives the raster.
             stream => {
-                if unsafe { device.order_after_stream(stream) }.is_err() {
-                    wait();
-                }
+                // SAFETY: the stream is kept alive beside its handle.
+                let ordered = unsafe { device.order_after_stream(stream) };
+                ordered.unwrap_or_else(|_| wait());
             }
         }
     }
@@ -156,22 +164,26 @@ impl Drop for Buffer {
             self.shared.device.in_cuda_context(&mut || registration = None);
         }
         let device = &self.shared.device;
-        // SAFETY: here and below: the handle came from this device and is released once; streams synchronise before the buffers that they
-        // use are dropped (`Stream` says how), and the work of other libraries is waited for.
         match &self.origin {
             // Memory of another library was neither allocated nor counted here: only its owner is released.
             Origin::Foreign { .. } => return,
-            // The driver itself waits for the device.
-            Origin::Driver => unsafe { device.release(self.handle) },
+            Origin::Driver => {
+                // SAFETY: the handle came from this device and is released once; streams synchronise before the buffers that they use
+                // are dropped (`Stream` says how), and the driver itself waits for other work of the device.
+                unsafe { device.release(self.handle) };
+            }
             Origin::InOrder => {
                 self.wait_for_others();
+                // SAFETY: as above; the work of other libraries was waited for.
                 unsafe { device.release_in_order(self.handle) };
             }
             Origin::Allocator(allocator) => {
                 self.wait_for_others();
                 let stream = device.memory_stream().unwrap_or_default();
-                let free = &mut || unsafe { allocator.free(self.handle, self.bytes, stream) };
-                device.in_cuda_context(free);
+                device.in_cuda_context(&mut || {
+                    // SAFETY: as above.
+                    unsafe { allocator.free(self.handle, self.bytes, stream) };
+                });
             }
         }
         self.shared.counters.freed(self.bytes);

@@ -12,6 +12,7 @@ use crate::decode::job::DecodeJob;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::memory::buffer::{Buffer, Origin, Owner};
+use crate::memory::caller_stream::CallerStream;
 
 /// The strides of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,12 +256,9 @@ impl DeviceRaster {
     }
 
     /// States that other libraries use the pixels only in work that is ordered in this CUDA stream. The memory is then freed in the order of
-    /// the stream, without a wait. With more than one stream, all work of this process on the device is waited for.
-    ///
-    /// # Safety
-    /// `stream` is 1, or a live stream of the device's primary context that outlives the raster and its clones; or it is 2, the default stream
-    /// of a thread, which stands for all streams.
-    pub unsafe fn use_in_stream(&self, stream: u64) {
+    /// the stream, without a wait. With more than one stream, all work of this process on the device is waited for; the default stream of
+    /// a thread stands for all streams.
+    pub fn use_in_stream(&self, stream: &CallerStream) {
         self.buffer.others.add_stream(stream);
     }
 

@@ -26,7 +26,7 @@ use swath_gpu::{
 };
 use swath_io::Span;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, RasterShape, Result};
 use crate::fallback::FallbackPolicy;
 use crate::fallback::read::{Alternatives, Decision, Setback, Step};
 use crate::fallback::stage;
@@ -54,8 +54,25 @@ pub(crate) fn execute_to_device(plan: &ReadPlan<'_>, gpu: &Gpu) -> Result<(Devic
     let (rows, cols) = (plan.window().height(), plan.window().width());
     let reading = Reading::new(plan, gpu);
     let raster = DeviceRaster::new(gpu, plan.level.dtype, plan.bands().len(), rows, cols, bands_last(plan))?;
+    if let Some(stream) = &plan.request.stream {
+        raster.use_in_stream(stream);
+    }
     let report = reading.run(Sink::Device(&raster))?;
     Ok((raster, report))
+}
+
+/// Executes a plan into a raster of exactly the size, the type and the layout of the result.
+pub(crate) fn execute_into_device(plan: &ReadPlan<'_>, raster: &DeviceRaster) -> Result<ReadReport> {
+    let (rows, cols, bands) = (plan.window().height(), plan.window().width(), plan.bands().len());
+    if raster.dtype() != plan.level.dtype {
+        return Err(Error::DType { buffer: raster.dtype().name(), image: plan.level.dtype });
+    }
+    let image = RasterShape::new(bands, (rows, cols), bands_last(plan));
+    let found = RasterShape::of(raster);
+    if found != image {
+        return Err(Error::RasterShape { found, image });
+    }
+    execute_into_raster(plan, raster)
 }
 
 /// Executes a plan into the first rows and columns of a raster that is at least as large.
@@ -126,6 +143,9 @@ impl<'a> Reading<'a> {
 
     fn run(mut self, mut sink: Sink<'_>) -> Result<ReadReport> {
         let start = Instant::now();
+        if let Some(stream) = &self.plan.request.stream {
+            self.gpu.follow_stream(stream)?;
+        }
         if self.plan.selection.samples > 0 {
             match self.job_or_builtin()? {
                 Ok(job) if self.is_faster_on_cpu(&job, &sink)? => self.report = self.execute_on_cpu(&mut sink)?,

@@ -44,8 +44,9 @@ impl Context {
             context,
             module: ptr::null_mut(),
             functions: Vec::new(),
-            memory: MemoryStream::default(),
+            memory: MemoryStream::none(),
         };
+        this.create_memory_stream()?;
         this.module = this.load(PTX, name)?;
         this.functions = Kernel::ALL.iter().map(|&kernel| this.find(kernel, name)).collect::<Result<_>>()?;
         Ok(this)

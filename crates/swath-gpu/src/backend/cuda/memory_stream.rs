@@ -9,7 +9,6 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::{
     CUdeviceptr, CUevent_flags_enum, CUmemPool_attribute_enum as PoolAttribute, CUstream, CUstream_flags_enum,
@@ -20,15 +19,19 @@ use crate::backend::Handle;
 use crate::error::{Error, Result};
 
 /// The memory stream of a context.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MemoryStream {
-    /// The handle, once the stream is needed.
-    stream: Mutex<Option<u64>>,
+    /// Null until the context has created it.
+    stream: CUstream,
     /// The number of entries in the stream that queues have to wait for.
     entries: AtomicU64,
 }
 
 impl MemoryStream {
+    pub(super) fn none() -> MemoryStream {
+        MemoryStream { stream: ptr::null_mut(), entries: AtomicU64::new(0) }
+    }
+
     /// The number of entries that queues have to wait for. A queue that has waited at this number need not wait again.
     pub(super) fn entries(&self) -> u64 {
         self.entries.load(Ordering::Acquire)
@@ -38,35 +41,30 @@ impl MemoryStream {
     pub(super) fn add_entry(&self) {
         self.entries.fetch_add(1, Ordering::Release);
     }
-
-    /// The handle, if the stream exists.
-    pub(super) fn existing(&self) -> Option<CUstream> {
-        let stream = *self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.map(|stream| ptr::with_exposed_provenance_mut(stream as usize))
-    }
 }
 
 impl Context {
-    /// The memory stream. The first call creates it.
-    pub(super) fn memory_stream(&self) -> Result<CUstream> {
-        let mut stream = self.memory.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stream) = *stream {
-            return Ok(ptr::with_exposed_provenance_mut(stream as usize));
-        }
-        let mut created = ptr::null_mut();
+    pub(super) fn create_memory_stream(&mut self) -> Result<()> {
+        let mut stream = ptr::null_mut();
         let current = self.enter()?;
         // SAFETY: the stream is written where there is room for it.
         let code =
-            unsafe { (current.driver.stream_create)(&mut created, CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32) };
+            unsafe { (current.driver.stream_create)(&mut stream, CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32) };
         current.driver.check("cuStreamCreate", code)?;
-        *stream = Some(created.expose_provenance() as u64);
-        Ok(created)
+        drop(current);
+        self.memory.stream = stream;
+        Ok(())
+    }
+
+    /// The memory stream, which lives as long as the context.
+    pub(super) fn memory_stream(&self) -> CUstream {
+        self.memory.stream
     }
 
     /// Allocates memory of the device's pool in the order of the memory stream.
     pub(super) fn allocate_in_order(&self, stage: &'static str, bytes: u64) -> Result<Handle> {
         let size = usize::try_from(bytes).map_err(|_| Error::OutOfMemory { stage, needed: bytes })?;
-        let stream = self.memory_stream()?;
+        let stream = self.memory_stream();
         let mut address: CUdeviceptr = 0;
         let current = self.enter()?;
         // SAFETY: an address is written where there is room for it, and the stream lives as long as the context.
@@ -82,9 +80,9 @@ impl Context {
     /// The address is freed once, and all work that uses it is done or is ordered before what the memory stream has.
     pub(super) unsafe fn free_in_order(&self, address: Handle) {
         // If the driver fails here, an earlier call reported why, and nothing else can be done.
-        if let (Ok(stream), Ok(current)) = (self.memory_stream(), self.enter()) {
+        if let Ok(current) = self.enter() {
             // SAFETY: the caller's promise.
-            unsafe { (current.driver.memory_free_async)(address, stream) };
+            unsafe { (current.driver.memory_free_async)(address, self.memory_stream()) };
         }
     }
 
@@ -105,12 +103,11 @@ impl Context {
         Ok(reserved.saturating_sub(attribute(PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?))
     }
 
-    /// Waits on the host for the memory stream, if there is one: then its allocations can be used outside of streams.
+    /// Waits on the host for the memory stream: then its allocations can be used outside of streams.
     pub(super) fn wait_for_memory(&self) -> Result<()> {
-        let Some(stream) = self.memory.existing() else { return Ok(()) };
         let current = self.enter()?;
         // SAFETY: the stream lives as long as the context.
-        let code = unsafe { (current.driver.stream_synchronize)(stream) };
+        let code = unsafe { (current.driver.stream_synchronize)(self.memory_stream()) };
         current.driver.check("cuStreamSynchronize", code)
     }
 
@@ -139,9 +136,11 @@ impl Context {
 
     /// Destroys the stream when the context is released.
     pub(super) fn destroy_memory_stream(&self) {
-        if let (Some(stream), Ok(current)) = (self.memory.existing(), self.enter()) {
-            // SAFETY: `memory_stream` created it, and the context, which is released now, is its only user.
-            unsafe { (current.driver.stream_destroy)(stream) };
+        if !self.memory.stream.is_null()
+            && let Ok(current) = self.enter()
+        {
+            // SAFETY: `create_memory_stream` created it, and the context, which is released now, is its only user.
+            unsafe { (current.driver.stream_destroy)(self.memory.stream) };
         }
     }
 }

@@ -44,7 +44,7 @@ impl CudaQueue {
             return Ok(());
         }
         // SAFETY: both streams are alive: this one until the drop, the other one as long as the context.
-        unsafe { self.context.order(self.stream, self.context.memory_stream()?)? };
+        unsafe { self.context.order(self.stream, self.context.memory_stream())? };
         self.waited = entries;
         Ok(())
     }

@@ -185,6 +185,9 @@ pub(super) fn run(
     strips: &[Range<u64>],
 ) -> Result<()> {
     let codec = job.compress;
+    if let Some(stream) = &state.config.stream {
+        gpu.follow_stream(stream)?;
+    }
     let mut encoder = gpu.encoder(job, state.config.gpu_memory_budget.unwrap_or(u64::MAX))?;
     state.set_up_direct_write(gpu, codec, &mut encoder)?;
     let row_bytes = state.plan.row_bytes(0);
