@@ -123,6 +123,11 @@ impl Buffer {
         !matches!(self.origin, Origin::InOrder)
     }
 
+    /// Whether the memory is there only in the order of the memory stream.
+    pub(crate) fn is_in_order(&self) -> bool {
+        matches!(self.origin, Origin::InOrder | Origin::Allocator(_))
+    }
+
     /// Its size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes

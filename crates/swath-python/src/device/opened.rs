@@ -8,6 +8,8 @@ use swath::device::Gpu;
 use swath::{Device, Error};
 use swath_gpu::Api;
 
+use super::allocator;
+
 /// The devices that one process has opened.
 struct Opened {
     process: u32,
@@ -52,6 +54,19 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
     if name == "cpu" {
         return Ok(Device::Cpu);
     }
+    let mut lost = Vec::new();
+    let found = find(name, &mut lost);
+    // Without the lock: what was lost gives its memory back, for which Python may be called.
+    drop(lost);
+    let (device, is_new) = found?;
+    if let (true, Some(gpu)) = (is_new, device.gpu()) {
+        allocator::install(gpu)?;
+    }
+    Ok(device)
+}
+
+/// The device of a name, and whether it is new: it was not open. Those that were lost go to `lost`.
+fn find(name: &str, lost: &mut Vec<(String, Gpu)>) -> swath::Result<(Device, bool)> {
     let mut open = lock();
     let key = |name: &str| match name {
         "cuda" => "cuda:0".to_owned(),
@@ -63,9 +78,9 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
     for wanted in wanted {
         if let Some(at) = open.iter().position(|(of, _)| *of == key(wanted)) {
             // One that was lost is looked for again.
-            match open[at].1.memory() {
-                Ok(_) => return Ok(Device::Gpu(open[at].1.clone())),
-                Err(_) => drop(open.swap_remove(at)),
+            match open[at].1.driver_memory() {
+                Ok(_) => return Ok((Device::Gpu(open[at].1.clone()), false)),
+                Err(_) => lost.push(open.swap_remove(at)),
             }
         }
     }
@@ -77,7 +92,7 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
         };
         open.push((key(known), gpu.clone()));
     }
-    Ok(device)
+    Ok((device, true))
 }
 
 /// The GPU of a name, or an error if that is none.
@@ -93,5 +108,11 @@ pub(super) fn gpu_named(name: &str) -> swath::Result<Gpu> {
 /// Give back the device memory that is kept for operations to come; whether there was any.
 #[pyfunction]
 pub(crate) fn trim_devices(py: Python<'_>) -> bool {
-    py.detach(|| lock().iter().fold(false, |any, (_, gpu)| gpu.trim() || any))
+    // The lock is not held meanwhile: memory of an allocator in Python needs the GIL to be freed.
+    py.detach(|| all().iter().fold(false, |any, gpu| gpu.trim() || any))
+}
+
+/// All devices of this process that are open.
+pub(super) fn all() -> Vec<Gpu> {
+    lock().iter().map(|(_, gpu)| gpu.clone()).collect()
 }

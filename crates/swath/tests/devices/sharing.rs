@@ -13,7 +13,7 @@ use crate::subject::{Subject, same_pixels};
 
 fn file() -> File {
     File {
-        compression: Compression::Deflate,
+        compression: Compression::DEFLATE,
         bands: 3,
         width: 50,
         height: 40,
