@@ -126,6 +126,8 @@ class ReadKeywords(TypedDict, total=False):
     decoder: str | None  # None: SWATH_DECODER, or else "auto"
     storage: str | None  # None: SWATH_STORAGE, or else "auto"
     gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else a quarter of the free memory; in millions of bytes
+    out: Any  # read_to_device only: the array on a device that receives the pixels. None: a new one
+    stream: Any  # read_to_device only: the CUDA stream of the caller
 
 @final
 class File:
@@ -162,8 +164,8 @@ class File:
 
         Returns False if there is no mask.
         """
-    def read_to_device(self, **keywords: Unpack[ReadKeywords]) -> tuple[DeviceArray, Report]:
-        """Decodes to the memory of a device, "cuda" if none is given."""
+    def read_to_device(self, **keywords: Unpack[ReadKeywords]) -> tuple[Any, Report]:
+        """Decodes to the memory of a device, "cuda" if none is given. Returns a DeviceArray, or `out`."""
 
 Report = dict[str, Any]
 """The report of a read or a write: device, codec, threads, blocks, bytes, seconds per stage, fallbacks ([{stage,
@@ -287,6 +289,7 @@ class WriteKeywords(RequiredWriteKeywords, total=False):
     encoder: str | None  # None: SWATH_ENCODER, or else "auto"
     storage: str | None  # None: SWATH_STORAGE, or else "auto"
     gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else no limit; in millions of bytes
+    stream: Any  # the CUDA stream in which the array on a device is ready
     rows_on_device: bool  # False
     mask: npt.NDArray[np.uint8] | bool | None
     progress: Callable[[int, int], object] | None
@@ -419,6 +422,13 @@ def geo_keys_of_crs(text: str) -> dict[int, int | str | tuple[float, ...]]:
 
 def devices() -> list[dict[str, Any]]:
     """Returns the devices that `swath devices` prints: name, api, memory, why a device cannot be used."""
+
+def set_allocator(allocator: Any) -> None:
+    """Takes the memory of all CUDA devices from `allocator`, or from the driver again if it is None.
+
+    Methods: `allocate(nbytes, stream, device)` returns an address, `free(address, nbytes, stream, device)`,
+    `free_bytes(device)` returns a number or None.
+    """
 
 def trim_devices() -> bool:
     """Frees the device memory that is cached for later operations. Returns whether there was any."""

@@ -58,6 +58,8 @@ def open_geotiff(
     decoder: Literal["auto", "builtin", "nvcomp"] | None = None,
     storage: Literal["auto", "cufile", "posix"] | None = None,
     gpu_memory: int | None = None,
+    device: str | None = None,
+    stream: Any = None,
     missing_sources: Literal["raise", "warn"] | Unset = UNSET,
     allow_rotated: bool = False,
     allow_unparseable_crs: bool = False,
@@ -125,6 +127,12 @@ def open_geotiff(
     gpu_memory : int, optional
         With gpu=True, limit of the GPU memory that decoding needs beside the result, in millions of bytes. None uses
         SWATH_GPU_MEMORY, or a quarter of the free memory, up to 4 GiB.
+    device : str, optional
+        With gpu=True, the CUDA device: "cuda" or "cuda:1". None uses the device in SWATH_DEVICE if it is a CUDA device,
+        or CuPy's current device, with `chunks` that of the thread or worker that decodes the chunk.
+    stream : int or stream, optional
+        With gpu=True and without `chunks`, the CUDA stream in which the result is used, as in `read_device`. None is
+        CuPy's current stream.
     missing_sources : {"raise", "warn"}, default "raise"
         Action if a file of a mosaic is missing: "warn" leaves a hole and lists it in attrs["vrt_holes"].
     allow_rotated : bool, default False
@@ -192,7 +200,15 @@ def open_geotiff(
         unpack=unpack,
         parse_coordinates=parse_coordinates,
     )
-    on_device: DeviceSettings = {"decoder": decoder, "storage": storage, "gpu_memory": gpu_memory}
+    on_device: DeviceSettings = {
+        "decoder": decoder,
+        "storage": storage,
+        "gpu_memory": gpu_memory,
+        "device": device,
+        "stream": stream,
+    }
+    if stream is not None and chunks is not None:
+        raise ValueError("stream does not apply with chunks: each chunk is decoded in the current stream of its thread.")
     if limits is not None:
         limits = dict(limits)
         if is_vrt(asked):

@@ -60,6 +60,8 @@ def to_geotiff(
     encoder: Literal["auto", "builtin", "nvcomp", "cpu"] | None = None,
     storage: Literal["auto", "cufile", "posix"] | None = None,
     gpu_memory: int | None = None,
+    device: str | None = None,
+    stream: Any = None,
     streaming_buffer_bytes: int = _BUFFER,
     max_z_error: float = 0.0,
     photometric: str | int = "auto",
@@ -143,6 +145,14 @@ def to_geotiff(
     gpu_memory : int, optional
         On a GPU, limit of the memory that encoding needs, in millions of bytes. None uses SWATH_GPU_MEMORY, or has no
         limit.
+    device : str, optional
+        The GPU that encodes: "cuda", "cuda:1" or "opencl". None uses the device that holds the array; for an array in
+        host memory that of SWATH_DEVICE, or the first CUDA device.
+    stream : int or stream, optional
+        For an array on a CUDA device, the stream in which it is ready: a handle, a stream of CuPy or PyTorch, or an
+        object with `__cuda_stream__`. The device reads the array after the work that the stream has at the call, and
+        Python does not wait for that work. When the call returns, the array may be changed. None waits for the stream
+        that the array names.
     streaming_buffer_bytes : int, default 256 MiB
         Memory for rows of pixels. At least one row of tiles, or of the chunks of a dask array, is always held.
     max_z_error : float, default 0.0
@@ -211,7 +221,15 @@ def to_geotiff(
         data = upright(data)
     raster = raster_of(data)
     on_gpu = raster.is_on_device if gpu is None else bool(gpu)
-    on_device = {"encoder": encoder, "storage": storage, "gpu_memory": gpu_memory}
+    on_device = {
+        "encoder": encoder,
+        "storage": storage,
+        "gpu_memory": gpu_memory,
+        "device": device,
+        "stream": stream,
+    }
+    if stream is not None and (raster.is_dask or not raster.is_on_device):
+        raise ValueError("stream only applies to an array on a GPU that is not a dask array.")
     for name in (name for name, value in on_device.items() if value is not None and not on_gpu):
         raise ValueError(f"{name} only applies to writes on a GPU. Pass gpu=True.")
     if raster.is_on_device and not on_gpu and not raster.is_dask:
