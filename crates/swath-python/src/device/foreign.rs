@@ -39,6 +39,8 @@ struct Foreign {
 enum Producer {
     /// The work in this stream.
     Stream(CallerStream),
+    /// The work in the stream of the array's library and in that of the caller.
+    Both(CallerStream, CallerStream),
     /// The work in an unknown stream. PyTorch names none in its `__cuda_array_interface__`, and CUDA does not order Swath's streams after
     /// the default streams.
     Unknown,
@@ -59,6 +61,10 @@ pub(crate) fn raster_of(
         let found = (raster.dtype(), raster.bands(), raster.rows(), raster.cols());
         if found != (expected.dtype, expected.bands, expected.rows, expected.cols) {
             return Err(other_array(expected, raster.dtype().name(), &own.get().sides()));
+        }
+        if let Some(stream) = stream {
+            // In this thread, whose default stream it may be.
+            object.py().detach(|| raster.gpu().follow_stream(stream)).map_err(|error| to_python(error.into()))?;
         }
         return Ok(Some(raster.clone()));
     }
@@ -101,7 +107,7 @@ fn foreign_array(object: &Bound<'_, PyAny>, stream: Option<&CallerStream>) -> Py
     match dlpack::import(object, consumer.handle())? {
         Some(array) => Ok(Some(by_dlpack(array, consumer))),
         None => match object.getattr_opt("__cuda_array_interface__")? {
-            Some(interface) => by_interface(object, interface.cast()?).map(Some),
+            Some(interface) => by_interface(object, interface.cast()?).map(|array| Some(array.ready_in(stream))),
             None => Ok(None),
         },
     }
@@ -154,6 +160,17 @@ fn by_interface(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -> PyR
 }
 
 impl Foreign {
+    /// The same array, which is ready in the order of the caller's stream.
+    fn ready_in(mut self, stream: Option<&CallerStream>) -> Foreign {
+        self.producer = match (self.producer, stream) {
+            (Producer::Stream(own), Some(stream)) => Producer::Both(own, stream.clone()),
+            // The caller knows more than the interface says.
+            (Producer::Unknown, Some(stream)) => Producer::Stream(stream.clone()),
+            (producer, _) => producer,
+        };
+        self
+    }
+
     fn into_raster(self, py: Python<'_>, expected: &Expected) -> PyResult<DeviceRaster> {
         let axes = self.axes(expected).ok_or_else(|| other_array(expected, self.dtype.name(), &self.sides))?;
         let bands_last = self.order(&axes).ok_or_else(|| {
@@ -163,6 +180,10 @@ impl Foreign {
             let gpu = gpu_named(&format!("cuda:{}", Cuda::device_of(self.address)?))?;
             match &self.producer {
                 Producer::Stream(stream) => gpu.follow_stream(stream)?,
+                Producer::Both(own, stream) => {
+                    gpu.follow_stream(own)?;
+                    gpu.follow_stream(stream)?;
+                }
                 Producer::Unknown => gpu.wait_for_context()?,
             }
             let shape = (expected.bands, expected.rows, expected.cols);
