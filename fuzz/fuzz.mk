@@ -7,7 +7,7 @@
 # build takes minutes: all dependencies, the C ones too, are compiled again with the sanitizer, into fuzz/target.
 FUZZ_SECONDS ?= 60
 FUZZ_SHORT_SECONDS ?= 25
-FUZZ_TARGETS := decode default_limits directory geokeys inflate open_read plan round_trip wkt xml
+FUZZ_TARGETS := decode default_limits directory geokeys inflate open_read plan round_trip unzstd wkt xml
 # 10 s and 2 GiB are far more than any input of this size may cost.
 FUZZ_FLAGS := -timeout=10 -rss_limit_mb=2048
 # The threads of a write may still free their thread-local memory when a run ends, and the leak check then reports that memory as
@@ -23,6 +23,7 @@ FUZZ_FLAGS_inflate := -max_len=16384
 FUZZ_FLAGS_open_read := -dict=fuzz/tiff.dict -max_len=65536 -malloc_limit_mb=512
 FUZZ_FLAGS_plan := -dict=fuzz/plan.dict -max_len=4096
 FUZZ_FLAGS_round_trip := -max_len=1024
+FUZZ_FLAGS_unzstd := -max_len=16384
 FUZZ_FLAGS_wkt := -dict=fuzz/wkt.dict -max_len=4096
 FUZZ_FLAGS_xml := -dict=fuzz/xml.dict -max_len=4096
 # Targets that take a file share their seeds.

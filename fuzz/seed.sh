@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 out=fuzz/corpus/open_read
 mkdir -p "$out"
 
-SWATH_SEEDS="$PWD/$out" "${CARGO:-cargo}" test -q -p swath --test mutations seeds_are_valid_files
+SWATH_SEEDS="$PWD/$out" "${CARGO:-cargo}" test --release -q -p swath --test mutations seeds_are_valid_files
 
 corpus=${SWATH_CORPUS:-../shared/corpus}
 [ -d "$corpus" ] || exit 0

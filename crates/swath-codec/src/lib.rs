@@ -39,6 +39,7 @@ mod shape;
 pub mod thunderscan;
 #[cfg(test)]
 mod torture;
+pub mod unzstd;
 #[cfg(feature = "webp")]
 pub mod webp;
 pub mod zstd;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
+use crate::unzstd::Unzstd;
 use crate::{Error, Result, memory};
 
 const NAME: &str = "ZSTD";
@@ -26,6 +27,8 @@ fn error(code: usize) -> Error {
 /// A reusable ZSTD decoder.
 pub struct Decoder {
     context: DCtx<'static>,
+    /// The decoder that comes first. `None` if there was no memory for it.
+    first: Option<Unzstd>,
 }
 
 impl Default for Decoder {
@@ -46,13 +49,13 @@ impl Decoder {
     /// # Panics
     /// If the system does not have the memory.
     pub fn new() -> Self {
-        Self { context: DCtx::create() }
+        Self { context: DCtx::create(), first: Unzstd::try_new() }
     }
 
     /// Creates a decoder, or returns [`Error::OutOfMemory`].
     pub(crate) fn try_new() -> Result<Self> {
         let context = DCtx::try_create().ok_or(memory::out_of_memory(NAME, CONTEXT_BYTES))?;
-        Ok(Self { context })
+        Ok(Self { context, first: Unzstd::try_new() })
     }
 
     /// Decodes the frames of `src` until they end or `dst` is full, and returns the number of decoded bytes in
@@ -60,8 +63,11 @@ impl Decoder {
     ///
     /// The bytes of `dst` after the decoded ones are unspecified.
     pub fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        // Decoding in one call comes first: it needs no window and no second copy of the data. The streaming
-        // decoder needs both, because libtiff's frames do not store their size.
+        if let Some(len) = self.first.as_mut().and_then(|first| first.decode(src, dst)) {
+            return Ok(len);
+        }
+        // Decoding in one call is tried before streaming: it needs no window and no second copy of the data. The
+        // streaming decoder needs both, because libtiff's frames do not store their size.
         match self.context.decompress(dst, src) {
             Ok(len) => Ok(len),
             Err(_) => self.decode_top(src, dst),

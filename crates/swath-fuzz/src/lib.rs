@@ -14,6 +14,7 @@ pub mod open_read;
 pub mod plan;
 pub mod round_trip;
 pub mod third_party;
+pub mod unzstd;
 pub mod wkt;
 pub mod xml;
 
@@ -22,7 +23,7 @@ pub type Target = fn(&[u8]);
 
 /// All targets: the name, the folder of their inputs below `fuzz/seeds` and `fuzz/regressions`, and the body.
 /// Targets that take a file share their inputs.
-pub const TARGETS: [(&str, &str, Target); 10] = [
+pub const TARGETS: [(&str, &str, Target); 11] = [
     ("decode", "decode", decode::run),
     ("default_limits", "open_read", default_limits::run),
     ("directory", "open_read", directory::run),
@@ -31,6 +32,7 @@ pub const TARGETS: [(&str, &str, Target); 10] = [
     ("open_read", "open_read", open_read::run),
     ("plan", "plan", plan::run),
     ("round_trip", "round_trip", round_trip::run),
+    ("unzstd", "unzstd", unzstd::run),
     ("wkt", "wkt", wkt::run),
     ("xml", "xml", xml::run),
 ];

@@ -13,6 +13,7 @@ mod deflate;
 mod device_write;
 mod input;
 mod job;
+mod kept;
 mod launch;
 mod nvcomp_check;
 mod outcome;
@@ -35,6 +36,7 @@ pub use self::choice::EncoderBackend;
 use self::device_write::DirectWriter;
 pub use self::input::InputRows;
 pub use self::job::{Downsample, EncodeJob, EncodeLevel};
+pub(crate) use self::kept::EncoderMemory;
 pub use self::outcome::{EncodeFailure, PushError};
 use self::pictures::Encoders;
 use self::pool::{Pool, RoomFor};
@@ -72,6 +74,8 @@ pub struct TileEncoder {
     /// Why compression was disabled, until it is reported.
     disabled: Option<EncodeFailure>,
     budget: Budget,
+    /// Whether memory of an earlier write may be held that this one does not need.
+    has_kept_memory: bool,
     /// Rows that were uploaded before their push: those that are pushed now, and those of the push after that.
     ahead: [RowsAhead; 2],
 }
@@ -97,19 +101,24 @@ impl Gpu {
         if !job.is_sound() {
             return Err(Error::Unable { device: self.info().name.clone(), what: "count blocks of this size" });
         }
-        let levels = job.levels.iter().map(|_| LevelRows::default()).collect();
+        let stream = self.stream()?;
+        let kept = EncoderMemory::take(self, job.levels.len(), budget);
+        let budget = Budget { held: kept.bytes(), ..Budget::new(budget) };
+        let EncoderMemory { levels, tiles, pool: [slots, spans, scratch], ahead } = kept;
+        let levels = levels.into_iter().map(|slots| LevelRows { slots, ..LevelRows::default() }).collect();
         Ok(TileEncoder {
-            stream: self.stream()?,
+            stream,
             gpu: self.clone(),
             job,
             levels,
-            tiles: Slot::default(),
-            pool: Pool::default(),
+            tiles,
+            pool: Pool { slots, spans, scratch, ..Pool::default() },
             encoders: Encoders::new(self),
             direct: None,
             disabled: None,
-            budget: Budget::new(budget),
-            ahead: Default::default(),
+            has_kept_memory: budget.held > 0,
+            budget,
+            ahead: ahead.map(RowsAhead::with),
         })
     }
 }
@@ -201,13 +210,17 @@ impl TileEncoder {
         if steps.tiles_bytes == 0 {
             return Ok((TileData::Uncompressed, None));
         }
-        let mut failure = None;
+        let (mut failure, writes_directly) = (None, self.direct.is_some());
         if self.compresses() {
             match self.compress(&steps.tile_runs(&self.job), memory) {
                 Ok(made) => return Ok(made),
                 Err(error @ Error::Stalled { .. }) => return Err(error),
                 // The uncompressed tiles are still on the device.
                 Err(error) if error.is_library() => failure = Some(EncodeFailure::Compression(error)),
+                // Too little host memory for the compressed tiles. A direct write may have used the memory of the uncompressed ones.
+                Err(error) if error.is_memory() && !writes_directly => {
+                    failure = Some(EncodeFailure::Compression(error));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -246,6 +259,12 @@ impl TileEncoder {
     /// Allocates all memory of a push: first as much as later pushes will need, and if the device does not have that much, what this one
     /// needs.
     fn make_all_room(&mut self, steps: &PlacedSteps) -> Result<()> {
+        if std::mem::take(&mut self.has_kept_memory) {
+            match self.make_room(steps, true) {
+                Err(error) if error.is_memory() => self.shrink(steps),
+                made => return made,
+            }
+        }
         match self.make_room(steps, true) {
             Ok(()) => return Ok(()),
             Err(error) if error.is_library() => return Err(error),

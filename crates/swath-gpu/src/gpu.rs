@@ -1,16 +1,21 @@
 //! The device that the engine uses: it guards allocations and counts what the device does.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{Api, Cuda, Device, DeviceInfo, Handle, MemoryInfo, OpenCl, Queue};
 use crate::decode::Lane;
+use crate::encode::EncoderMemory;
 use crate::error::{Error, Result};
 use crate::memory::allocator::{ALIGNMENT, AllocatorError, DeviceAllocator};
 use crate::memory::buffer::{Buffer, Origin, Pinned, Shared};
 use crate::memory::caller_stream::CallerStream;
+use crate::memory::pinned_pool::Piece;
 use crate::stats::DeviceStats;
 use crate::stream::Stream;
 use crate::transfer_pool::RangeReader;
+
+/// The most finished writes whose device memory is kept. More write at the same time only by request of the caller.
+const KEPT_ENCODERS: usize = 2;
 
 /// A device to decode and encode on. Clones are the same device and share its memory.
 #[derive(Debug, Clone)]
@@ -18,6 +23,8 @@ pub struct Gpu {
     pub(crate) shared: Arc<Shared>,
     /// Lanes of finished reads, kept with their memory for later reads.
     spare: Arc<Mutex<Vec<Lane>>>,
+    /// Device memory of finished writes, kept for later writes.
+    spare_encoders: Arc<Mutex<Vec<EncoderMemory>>>,
     /// Why [`Gpu::auto`] did not use a CUDA device that exists.
     passed_over: Option<Arc<str>>,
 }
@@ -25,7 +32,8 @@ pub struct Gpu {
 impl Gpu {
     /// Wraps a device.
     pub fn new(device: impl Device + 'static) -> Gpu {
-        Gpu { shared: Arc::new(Shared::new(Box::new(device))), spare: Arc::default(), passed_over: None }
+        let shared = Arc::new(Shared::new(Box::new(device)));
+        Gpu { shared, spare: Arc::default(), spare_encoders: Arc::default(), passed_over: None }
     }
 
     /// The OpenCL device that `SWATH_OPENCL_DEVICE` names, or else the first GPU.
@@ -120,21 +128,34 @@ impl Gpu {
         Ok(())
     }
 
-    /// Bytes of device memory that finished reads left for later ones.
+    /// Bytes of device memory that finished reads and writes left for later ones.
     pub fn kept_bytes(&self) -> u64 {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Lane::bytes).sum()
+        let reads: u64 = lock(&self.spare).iter().map(Lane::bytes).sum();
+        reads + lock(&self.spare_encoders).iter().map(EncoderMemory::bytes).sum::<u64>()
+    }
+
+    /// Bytes of pinned host memory that finished operations left for later ones. The lanes of finished reads have more.
+    pub fn kept_pinned_bytes(&self) -> usize {
+        self.shared.pinned.bytes()
     }
 
     /// Frees all memory that is kept for later operations. Returns whether there was any.
     pub fn trim(&self) -> bool {
-        let kept = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
-        let any = kept.iter().any(|lane| lane.bytes() > 0);
-        drop(kept);
-        if any {
+        let (lanes, encoders) =
+            (std::mem::take(&mut *lock(&self.spare)), std::mem::take(&mut *lock(&self.spare_encoders)));
+        let on_device = lanes.iter().any(|lane| lane.bytes() > 0) || encoders.iter().any(|kept| kept.bytes() > 0);
+        // First, because lanes give their pinned memory back.
+        drop((lanes, encoders));
+        if on_device {
             // The pool of the driver gives memory back to the device when the host waits. If the driver fails, the next call reports it.
             let _ = self.shared.device.wait_for_memory_stream();
         }
-        any
+        self.shared.pinned.clear(&*self.shared.device) || on_device
+    }
+
+    /// Frees device memory that is kept for later writes.
+    pub fn trim_writes(&self) {
+        drop(std::mem::take(&mut *lock(&self.spare_encoders)));
     }
 
     /// Allocates device memory, if nine tenths of the free memory are enough. `needed` is `None` when the size does not fit in 64 bits: callers
@@ -247,14 +268,19 @@ impl Gpu {
         self.shared.device.wait_for_context()
     }
 
-    /// Allocates pinned host memory, which the device copies from and to by itself. Its content is arbitrary.
+    /// Pinned host memory of at least this size, which the device copies from and to by itself: memory of an earlier operation, or new
+    /// memory. Its content is arbitrary.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] when the system has too little.
     pub fn pin(&self, bytes: usize) -> Result<Pinned> {
-        let bytes = bytes.max(1);
-        let (handle, memory) = self.shared.device.pin(bytes)?;
-        Ok(Pinned { shared: Arc::clone(&self.shared), handle, memory, bytes })
+        let (device, bytes) = (&self.shared.device, bytes.max(1));
+        let new = || device.pin(bytes).map(|(handle, memory)| Piece { handle, memory, bytes });
+        let piece = self.shared.pinned.take(bytes).map_or_else(new, Ok).or_else(|error| {
+            // Memory that is kept for later operations is freed before the allocation is refused.
+            if error.is_memory() && self.trim() { new() } else { Err(error) }
+        })?;
+        Ok(Pinned { shared: Arc::clone(&self.shared), piece })
     }
 
     /// Reads ranges of a file into memory on several threads, which wait between calls: all reads are submitted before the first is
@@ -281,7 +307,7 @@ impl Gpu {
 
     /// A lane to decode in: one of an earlier read, or a new one. If the kept lanes together hold more than the budget, the others are freed.
     pub(crate) fn take_lane(&self, budget: u64) -> Result<Lane> {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = lock(&self.spare);
         let lane = spare.pop();
         let too_much = spare.iter().chain(&lane).map(Lane::bytes).sum::<u64>() > budget;
         let freed = if too_much { std::mem::take(&mut *spare) } else { Vec::new() };
@@ -292,8 +318,25 @@ impl Gpu {
     }
 
     pub(crate) fn give_back(&self, lane: Lane) {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+        lock(&self.spare).push(lane);
     }
+
+    /// Takes the device memory of a finished write.
+    pub(crate) fn take_encoder_memory(&self) -> Option<EncoderMemory> {
+        lock(&self.spare_encoders).pop()
+    }
+
+    /// Keeps the device memory of a finished write.
+    pub(crate) fn keep_encoder_memory(&self, memory: EncoderMemory) {
+        let mut spare = lock(&self.spare_encoders);
+        if spare.len() < KEPT_ENCODERS {
+            spare.push(memory);
+        }
+    }
+}
+
+fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What device memory is used by.

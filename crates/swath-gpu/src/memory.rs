@@ -3,5 +3,6 @@
 pub(crate) mod allocator;
 pub(crate) mod buffer;
 pub(crate) mod caller_stream;
+pub(crate) mod pinned_pool;
 pub(crate) mod raster;
 pub(crate) mod slot;

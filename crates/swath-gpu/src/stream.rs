@@ -168,7 +168,10 @@ impl Stream {
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.queue.synchronize().inspect_err(|_| self.failed = true)
+        self.queue.synchronize().inspect_err(|_| {
+            self.failed = true;
+            self.shared.pinned.close();
+        })
     }
 
     /// Whether any work failed. Then its memory is not used again.

@@ -58,6 +58,17 @@ impl RowsAhead {
         Ok(true)
     }
 
+    /// An upload of rows with this device memory.
+    pub(super) fn with(slot: Slot) -> RowsAhead {
+        RowsAhead { slot, ..RowsAhead::default() }
+    }
+
+    /// Takes the device memory, after the upload. Returns `None` if the upload failed.
+    pub(super) fn slot(&mut self) -> Option<Slot> {
+        let done = self.stream.as_mut().is_none_or(|stream| stream.synchronize().is_ok() && !stream.has_failed());
+        done.then(|| std::mem::take(&mut self.slot))
+    }
+
     /// The rows in host memory.
     pub(super) fn on_host(&self) -> &[u8] {
         self.rows.as_ref().map_or(&[], |(rows, bytes)| &rows[..*bytes])

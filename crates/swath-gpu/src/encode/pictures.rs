@@ -465,7 +465,7 @@ impl Waves<'_> {
             let memory = self.gpu.pin(shape.len()).map_err(|error| self.codec.failed("encode", error))?;
             let (_, memory) = tile.insert((shape, memory));
             // SAFETY: nothing uses the memory before the stream is synchronised, which happens next.
-            unsafe { self.stream.download(self.tiles, at, &mut memory[..])? };
+            unsafe { self.stream.download(self.tiles, at, &mut memory[..shape.len()])? };
         }
         self.stream.synchronize()?;
         if let Some((shape, tile)) = tile {

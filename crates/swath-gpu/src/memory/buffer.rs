@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use crate::backend::{Device, Handle};
 use crate::memory::allocator::DeviceAllocator;
 use crate::memory::caller_stream::CallerStream;
+use crate::memory::pinned_pool::{Piece, PinnedPool};
 use crate::profile::Profile;
 use crate::stats::Counters;
 use crate::transfer_pool::TransferPool;
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) profile: Profile,
     /// Threads for transfers between files and memory.
     pub(crate) transfers: TransferPool,
+    /// Pinned memory that is kept for later operations.
+    pub(crate) pinned: PinnedPool,
     /// What gives device memory in the place of the driver.
     pub(crate) allocator: RwLock<Option<Arc<dyn DeviceAllocator>>>,
 }
@@ -33,6 +36,7 @@ impl Shared {
             counters: Default::default(),
             profile: Default::default(),
             transfers: Default::default(),
+            pinned: Default::default(),
             allocator: Default::default(),
         }
     }
@@ -40,6 +44,12 @@ impl Shared {
     /// What gives device memory in the place of the driver. The lock is not held afterwards.
     pub(crate) fn allocator(&self) -> Option<Arc<dyn DeviceAllocator>> {
         self.allocator.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.pinned.clear(&*self.device);
     }
 }
 
@@ -195,17 +205,13 @@ impl Drop for Buffer {
     }
 }
 
-/// Pinned host memory, which the device copies from and to by itself.
+/// Pinned host memory, which the device copies from and to by itself. Dropping it keeps it for later operations.
 #[derive(Debug)]
 pub struct Pinned {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) handle: Handle,
-    pub(crate) memory: *mut u8,
-    pub(crate) bytes: usize,
+    pub(crate) piece: Piece,
 }
 
-// SAFETY: the memory belongs to this value alone, and drivers allow it to be freed from any thread.
-unsafe impl Send for Pinned {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for Pinned {}
 
@@ -215,9 +221,9 @@ impl Pinned {
     /// # Panics
     /// When the memory is smaller.
     pub(crate) fn head_mut(&mut self, bytes: usize) -> &mut [u8] {
-        assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
+        assert!(bytes <= self.piece.bytes, "{bytes} of {} bytes", self.piece.bytes);
         // SAFETY: `pin` returned at least this many bytes, which have a value, and `self` is borrowed for writing.
-        unsafe { std::slice::from_raw_parts_mut(self.memory, bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.piece.memory, bytes) }
     }
 }
 
@@ -226,20 +232,20 @@ impl Deref for Pinned {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: `pin` returned this many bytes, which have a value and stay valid until the drop.
-        unsafe { std::slice::from_raw_parts(self.memory, self.bytes) }
+        unsafe { std::slice::from_raw_parts(self.piece.memory, self.piece.bytes) }
     }
 }
 
 impl DerefMut for Pinned {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `self` is borrowed for writing.
-        unsafe { std::slice::from_raw_parts_mut(self.memory, self.bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.piece.memory, self.piece.bytes) }
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: the handle and the memory came from `pin` of this device and are freed once.
-        unsafe { self.shared.device.unpin(self.handle, self.memory) };
+        let Piece { handle, memory, bytes } = self.piece;
+        self.shared.pinned.give(Piece { handle, memory, bytes }, &*self.shared.device);
     }
 }

@@ -243,6 +243,10 @@ impl<'a> Reading<'a> {
     }
 
     fn read_batches(&mut self, job: DecodeJob, sink: &mut Sink<'_>) -> Result<()> {
+        if self.plan.request.gpu_memory_budget.is_some() {
+            // The caller limits the memory of the device, and memory of earlier writes is no part of the budget.
+            self.gpu.trim_writes();
+        }
         let budget = budget(self.plan.request.gpu_memory_budget, self.gpu)?;
         self.total = self.plan.count(&self.plan.all_blocks());
         let stays = matches!(sink, Sink::Device(_));

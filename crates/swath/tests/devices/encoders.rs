@@ -256,6 +256,7 @@ pub(crate) fn batch_of_encoded_tiles_is_one_pool_and_one_compacting_copy(subject
         assert_eq!((often.uploads, often.downloads, often.synchronisations), (32, 32, 32), "{compress:?}: {often}");
         // Two more are for rows that are uploaded ahead.
         assert!(often.allocations <= allocations + 2, "{compress:?}: {often}");
+        subject.gpu.trim();
         assert_eq!(subject.gpu.stats().current_bytes, 0, "everything was given back");
     }
 }

@@ -138,6 +138,7 @@ pub(crate) fn empty_tiles_prove_nothing_so_the_next_tiles_are_checked(subject: &
         (3, 4),
         "those two and the first that says something"
     );
+    subject.gpu.trim();
     assert_eq!(swath_sim::device_bytes(), 0, "everything was given back");
 }
 
@@ -185,6 +186,7 @@ pub(crate) fn wrong_compression_by_nvcomp_is_detected_before_anything_is_written
         let (expected, _) =
             square.plan.to_bytes(&mut square.array(), &WriteConfig::default()).expect("the CPU writes it");
         assert!(bytes == expected, "{name}: other bytes than the CPU's");
+        subject.gpu.trim();
         assert_eq!(swath_sim::device_bytes(), 0, "{name}: everything was given back");
 
         // In strict mode the write is an error, and the old file stays.

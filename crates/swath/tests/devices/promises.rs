@@ -46,6 +46,9 @@ promised! {
     batches_of_a_long_read_wait_once_and_allocate_once in fullness
         with "SWATH_SIM_MULTIPROCESSORS" = "108" with "SWATH_SIM_MEMORY" = "80000000000";
 
+    second_write_allocates_neither_device_memory_nor_pinned_memory in fullness;
+    write_with_little_pinned_memory_uses_lower_strips in fullness;
+
     transfers_of_batches_overlap_the_decoding_of_others in overlap;
     upload_of_a_strip_overlaps_the_compression_of_the_one_before in overlap;
 

@@ -301,6 +301,7 @@ pub(crate) fn thousand_tiles_cost_one_pool_and_one_download(subject: &Subject) {
     let stats = report.gpu.unwrap().stats;
     // One allocation for the rows, one for the tiles.
     assert_eq!((stats.allocations, stats.uploads, stats.downloads, stats.synchronisations), (2, 1, 1, 1), "{stats}");
+    gpu.trim();
     assert_eq!(gpu.stats().current_bytes, 0, "everything was given back");
 }
 

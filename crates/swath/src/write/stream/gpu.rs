@@ -6,6 +6,7 @@
 //! compressed them too. The blocks equal those of the CPU. If the CPU compresses them, the bytes are equal
 //! too.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Instant;
@@ -19,7 +20,7 @@ use swath_io::{Span, Spool};
 use swath_tiff::BlockGrid;
 
 use super::workers::{Job, job_ranges};
-use super::{Streamed, WriteState};
+use super::{Streamed, WriteState, strips};
 use crate::error::{Error, Result};
 use crate::fallback::write::{NextPush, Unsupported, after_push_error};
 use crate::nodata::to_nan::nan_to_nodata;
@@ -44,6 +45,9 @@ const STRIPS_ON_DEVICE: u64 = 10;
 pub(super) fn strip_bytes(config: &WriteConfig<'_>, gpu: &Gpu) -> Result<u64> {
     Ok(read::gpu::budget(config.gpu_memory_budget, gpu)? / STRIPS_ON_DEVICE)
 }
+
+/// The rows of each strip: as they were planned, or lower.
+type StripRows<'a> = Cow<'a, [Range<u64>]>;
 
 /// A strip of rows of the full resolution.
 struct Strip {
@@ -191,8 +195,8 @@ pub(super) fn run(
     let mut encoder = gpu.encoder(job, state.config.gpu_memory_budget.unwrap_or(u64::MAX))?;
     state.set_up_direct_write(gpu, codec, &mut encoder)?;
     let row_bytes = state.plan.row_bytes(0);
-    let tallest = strips.iter().map(|strip| strip.end - strip.start).max().unwrap_or(0);
-    let memory = state.strip_memory(gpu, source, tallest, strips.len())?;
+    let (strips, memory) = state.strips_in_memory(gpu, source, strips)?;
+    let strips = &*strips;
     std::thread::scope(|scope| {
         let (empty_to, empty) = channel::<StripMemory>();
         // A strip that is ready is uploaded while the device works on the one before it. The memory limits their number.
@@ -236,9 +240,35 @@ impl WriteState<'_> {
         Ok(())
     }
 
+    /// Allocates memory for the strips that are in use at the same time. If there is too little, the strips get lower, down to a row of
+    /// blocks.
+    fn strips_in_memory<'a>(
+        &self,
+        gpu: &Gpu,
+        source: &dyn RowSource,
+        planned: &'a [Range<u64>],
+    ) -> Result<(StripRows<'a>, Vec<StripMemory>)> {
+        let mut strips = Cow::Borrowed(planned);
+        loop {
+            let tallest = |strips: &[Range<u64>]| strips.iter().map(|strip| strip.end - strip.start).max().unwrap_or(0);
+            let rows = tallest(&strips);
+            match self.strip_memory(gpu, source, rows, strips.len()) {
+                Err(Error::Device(cause)) if cause.is_memory() => {
+                    let half = rows / 2 * self.plan.row_bytes(0) as u64;
+                    let lower = strips::of(self.plan, source, u64::MAX, half);
+                    if tallest(&lower) >= rows {
+                        return Err(cause.into());
+                    }
+                    strips = Cow::Owned(lower);
+                }
+                memory => return Ok((strips, memory?)),
+            }
+        }
+    }
+
     /// Allocates memory for the strips that are in use at the same time: the raster that is written, if it is
     /// on this device; rasters on the device, if the source provides its rows there; else host memory, also
-    /// for a raster on another device.
+    /// for a raster on another device. With too little memory, fewer strips are in use.
     fn strip_memory(&self, gpu: &Gpu, source: &dyn RowSource, tallest: u64, strips: usize) -> Result<Vec<StripMemory>> {
         let count = STRIPS_IN_USE.min(strips);
         let measured = self.plan.has_statistics();
@@ -248,7 +278,7 @@ impl WriteState<'_> {
                 true => Ok(StripMemory::ImageAndHost(raster.clone(), pin()?)),
                 false => Ok(StripMemory::Image(raster.clone())),
             };
-            return (0..count).map(|_| memory()).collect();
+            return as_many_as_fit(count, memory);
         }
         // These rasters do not count against the caller's budget, so with a budget the rows go through the
         // host.
@@ -261,7 +291,7 @@ impl WriteState<'_> {
                 memory => return Ok(memory?),
             }
         }
-        (0..count).map(|_| Ok(StripMemory::Host(pin()?))).collect()
+        as_many_as_fit(count, || Ok(StripMemory::Host(pin()?)))
     }
 
     /// Lets the device write its compressed blocks to the file, if the caller requests that and cuFile
@@ -356,6 +386,19 @@ impl WriteState<'_> {
         }
         Ok(())
     }
+}
+
+/// Allocates memory `count` times, or less often if there is too little: at least once.
+fn as_many_as_fit(count: usize, make: impl Fn() -> swath_gpu::Result<StripMemory>) -> Result<Vec<StripMemory>> {
+    let mut made = Vec::with_capacity(count);
+    while made.len() < count {
+        match make() {
+            Ok(memory) => made.push(memory),
+            Err(error) if error.is_memory() && !made.is_empty() => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(made)
 }
 
 fn spawn<'scope>(

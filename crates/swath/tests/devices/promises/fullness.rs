@@ -1,9 +1,13 @@
 //! A large GPU is full: all blocks of a read are in flight, as far as memory allows, at the price of one wait for
 //! each batch and of no allocation after the first read.
 
-use swath::device::{CodecBackend, Storage};
+use std::ops::Range;
+
+use swath::device::{CodecBackend, EncoderBackend, Storage};
 use swath::write::{BlockSize, ImageShape, Overviews};
-use swath::{Compress, DType, Dataset, Image, ReadRequest, RowFn, WriteConfig, WriteOptions, WritePlan};
+use swath::{
+    Compress, DType, Dataset, Device, FallbackPolicy, Image, ReadRequest, RowFn, WriteConfig, WriteOptions, WritePlan,
+};
 
 use super::timeline::Timeline;
 use crate::subject::{Subject, same_pixels};
@@ -57,4 +61,89 @@ pub(super) fn batches_of_a_long_read_wait_once_and_allocate_once(subject: &Subje
     let warm = timeline.last("alloc").expect("memory was allocated");
     let third = timeline.nth("launch inflate", 2).expect("a third batch");
     assert!(warm < third, "the third batch in flight is the last one that allocates");
+}
+
+/// The rows of an image of 640 columns of floats.
+fn slope(rows: Range<u64>, out: &mut [u8], _: Option<&mut [u8]>) -> swath::Result<()> {
+    for (row, line) in rows.zip(out.chunks_exact_mut(640 * 4)) {
+        for (col, sample) in line.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            *sample = (row as f32 * 0.5 + (col / 16) as f32).to_ne_bytes();
+        }
+    }
+    Ok(())
+}
+
+/// An image of 8 rows of tiles with overviews, and its plan.
+fn pyramid(compress: Compress) -> (WritePlan, ImageShape) {
+    let options = WriteOptions::new()
+        .cog()
+        .blocks(BlockSize::Tiles { width: 64, height: 64 })
+        .compression(compress)
+        .overviews(Overviews::Factors(vec![2, 4]));
+    let shape = ImageShape::new(512, 640, 1, DType::F32);
+    (WritePlan::new(shape, options).expect("a plan"), shape)
+}
+
+pub(super) fn second_write_allocates_neither_device_memory_nor_pinned_memory(subject: &Subject) {
+    let codecs = [
+        (Compress::None, EncoderBackend::Builtin),
+        (Compress::Deflate { level: 6 }, EncoderBackend::Builtin),
+        (Compress::Lzw, EncoderBackend::Builtin),
+        (Compress::Zstd { level: 3 }, EncoderBackend::NvComp),
+    ];
+    for (compress, encoder) in codecs {
+        let (plan, shape) = pyramid(compress);
+        // With one row of tiles for each strip, strips are uploaded ahead. How many, depends on the threads.
+        for buffer_bytes in [None, Some(1)] {
+            subject.gpu.trim();
+            let config = WriteConfig::new()
+                .device(Device::Gpu(subject.gpu.clone()))
+                .fallback(FallbackPolicy::Strict)
+                .encoder(encoder)
+                .buffer_bytes(buffer_bytes);
+            let mut first = Vec::new();
+            for round in 0..4 {
+                let write = || plan.to_bytes(&mut RowFn::new(shape, 64, slope), &config).expect("it writes");
+                let ((bytes, _), timeline) = Timeline::of(write);
+                let calls = (timeline.count("alloc"), timeline.count("pin"));
+                let what = format!("{compress:?} {buffer_bytes:?}, write {round}");
+                match round {
+                    0 => {
+                        assert!(calls.0 >= 3 && calls.1 > 1, "{what}: {timeline:?}");
+                        first.clone_from(&bytes);
+                    }
+                    _ if buffer_bytes.is_none() => assert_eq!(calls, (0, 0), "{what}: {timeline:?}"),
+                    // A write may be the first one whose threads are fast enough to need all memory at the same time.
+                    _ => assert!(calls.0 <= 2 && calls.1 <= 2, "{what}: {timeline:?}"),
+                }
+                assert!(bytes == first, "{what}: other bytes");
+            }
+        }
+    }
+}
+
+pub(super) fn write_with_little_pinned_memory_uses_lower_strips(subject: &Subject) {
+    let (plan, shape) = pyramid(Compress::Deflate { level: 6 });
+    let config = WriteConfig::new()
+        .device(Device::Gpu(subject.gpu.clone()))
+        .fallback(FallbackPolicy::Strict)
+        .encoder(EncoderBackend::Builtin);
+    let write = || plan.to_bytes(&mut RowFn::new(shape, 64, slope), &config);
+    let (expected, _) = write().expect("it writes");
+    for (fault, lower) in [("pin:1", true), ("pin:1,pin:2", true), ("pin:2+", false)] {
+        subject.gpu.trim();
+        swath_sim::reset();
+        // SAFETY: no operation runs, so no other thread reads environment variables.
+        unsafe { std::env::set_var(crate::subject::FAIL, fault) };
+        let written = write();
+        // SAFETY: as above.
+        unsafe { std::env::remove_var(crate::subject::FAIL) };
+        match written {
+            Ok((bytes, _)) => assert!(bytes == expected, "{fault}: other bytes"),
+            Err(error) => assert!(!lower && matches!(&error, swath::Error::Device(_)), "{fault}: {error}"),
+        }
+        let events = swath_sim::events();
+        let pushes = events.iter().filter(|event| event.starts_with("launch cut")).count();
+        assert!(pushes > 3 || !lower, "{fault}: lower strips: {events:?}");
+    }
 }

@@ -312,6 +312,7 @@ fn other_way(subject: &Subject, some_by_cufile: bool) {
         assert_eq!(gpu.written_by.contains("cuFile"), some_by_cufile, "{}", gpu.written_by);
         let (downloads, strips) = (timeline.numbers("download"), timeline.count("launch chunk_frame"));
         assert!(downloads.len() > strips && downloads.len() <= 2 * strips, "{timeline:?}");
+        subject.gpu.trim();
         assert_eq!(swath_sim::device_bytes(), 0, "everything was given back");
     }
 }
