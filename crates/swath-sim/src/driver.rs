@@ -543,10 +543,11 @@ extern "C" fn cuEventDestroy_v2(event: *mut c_void) -> c_uint {
 /// another library.
 #[unsafe(no_mangle)]
 extern "C" fn swath_sim_stream_wait(stream: *mut c_void, other: *mut c_void) -> c_uint {
-    let other = other as usize;
     answer(in_context(|sim, device| {
         record("stream wait");
-        sim.later(device, stream as usize, Box::new(move |sim, device| sim.drain(device, other)))
+        // Now: the default stream of this thread has another meaning in other threads.
+        let other = sim.named(device, other as usize);
+        sim.later(device, stream as usize, Box::new(move |sim, device| sim.drain_for_event(device, other)))
     }))
 }
 

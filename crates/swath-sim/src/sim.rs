@@ -249,7 +249,7 @@ impl Sim {
 
     /// Returns the stream of a handle. 1 and 2 are the default streams, which programs other than Swath may
     /// use: the legacy one, and that of the thread.
-    fn named(&mut self, device: i32, stream: usize) -> usize {
+    pub(crate) fn named(&mut self, device: i32, stream: usize) -> usize {
         let handle = match stream {
             1 => usize::MAX - device as usize,
             2 => usize::MAX / 2 - (THREAD.with(|thread| *thread) << 8) - device as usize,

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 from .. import _swath
 
+
 class DeviceAllocator(Protocol):
     """A source of GPU memory. Threads of Swath call the methods, several at a time, with the device's context current."""
 

@@ -57,15 +57,18 @@ class DevicePixels(Pixels):
         super().__init__(handle, plan)
         self.strict, self.on_device = strict, on_device
 
+    def __getitem__(self, key: Any) -> Any:
+        with _device_for(require_gpu(), self.on_device):
+            return super().__getitem__(key)
+
     def empty(self, shape: tuple[int, ...]) -> Any:
         return require_gpu().empty(shape, self.dtype)
 
     def _decode(self, plan: ReadPlan, file: File, window: Window) -> Any:
         cupy = require_gpu()
-        with _device_for(cupy, self.on_device):
-            raw, made = _decode(cupy, file, plan, window, self.strict, self.on_device)
-            remember(made)
-            return plan.finish.apply_with(cupy, raw, plan.valid(file, window))[0]
+        raw, made = _decode(cupy, file, plan, window, self.strict, self.on_device)
+        remember(made)
+        return plan.finish.apply_with(cupy, raw, plan.valid(file, window))[0]
 
     def __dask_tokenize__(self) -> object:
         return "cuda", self.strict, tuple(self.on_device.items()), super().__dask_tokenize__()

@@ -208,7 +208,9 @@ def open_geotiff(
         "stream": stream,
     }
     if stream is not None and chunks is not None:
-        raise ValueError("stream does not apply with chunks: each chunk is decoded in the current stream of its thread.")
+        raise ValueError(
+            "stream does not apply with chunks: each chunk is decoded in the current stream of its thread."
+        )
     if limits is not None:
         limits = dict(limits)
         if is_vrt(asked):

@@ -54,19 +54,30 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
     if name == "cpu" {
         return Ok(Device::Cpu);
     }
-    let mut lost = Vec::new();
-    let found = find(name, &mut lost);
-    // Without the lock: what was lost gives its memory back, for which Python may be called.
-    drop(lost);
-    let (device, is_new) = found?;
-    if let (true, Some(gpu)) = (is_new, device.gpu()) {
-        allocator::install(gpu)?;
+    loop {
+        match find(name)? {
+            // Without the lock, because Python may be called to free memory, and before the device is opened again, because the context
+            // that it was lost with ends with its last user.
+            Found::Lost(gpu) => drop(gpu),
+            Found::Open(device) => return Ok(device),
+            Found::New(device) => {
+                device.gpu().map_or(Ok(()), allocator::install)?;
+                return Ok(device);
+            }
+        }
     }
-    Ok(device)
 }
 
-/// The device of a name, and whether it is new: it was not open. Those that were lost go to `lost`.
-fn find(name: &str, lost: &mut Vec<(String, Gpu)>) -> swath::Result<(Device, bool)> {
+/// What the list of open devices has under a name.
+enum Found {
+    Open(Device),
+    /// It was not open, and is now.
+    New(Device),
+    /// It was lost. It is no longer in the list.
+    Lost(Gpu),
+}
+
+fn find(name: &str) -> swath::Result<Found> {
     let mut open = lock();
     let key = |name: &str| match name {
         "cuda" => "cuda:0".to_owned(),
@@ -79,8 +90,8 @@ fn find(name: &str, lost: &mut Vec<(String, Gpu)>) -> swath::Result<(Device, boo
         if let Some(at) = open.iter().position(|(of, _)| *of == key(wanted)) {
             // One that was lost is looked for again.
             match open[at].1.driver_memory() {
-                Ok(_) => return Ok((Device::Gpu(open[at].1.clone()), false)),
-                Err(_) => lost.push(open.swap_remove(at)),
+                Ok(_) => return Ok(Found::Open(Device::Gpu(open[at].1.clone()))),
+                Err(_) => return Ok(Found::Lost(open.swap_remove(at).1)),
             }
         }
     }
@@ -92,7 +103,7 @@ fn find(name: &str, lost: &mut Vec<(String, Gpu)>) -> swath::Result<(Device, boo
         };
         open.push((key(known), gpu.clone()));
     }
-    Ok((device, true))
+    Ok(Found::New(device))
 }
 
 /// The GPU of a name, or an error if that is none.
@@ -109,7 +120,7 @@ pub(super) fn gpu_named(name: &str) -> swath::Result<Gpu> {
 #[pyfunction]
 pub(crate) fn trim_devices(py: Python<'_>) -> bool {
     // The lock is not held meanwhile: memory of an allocator in Python needs the GIL to be freed.
-    py.detach(|| all().iter().fold(false, |any, gpu| gpu.trim() || any))
+    py.detach(|| all().iter().filter(|gpu| gpu.trim()).count() > 0)
 }
 
 /// All devices of this process that are open.
