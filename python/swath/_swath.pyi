@@ -126,8 +126,12 @@ class ReadKeywords(TypedDict, total=False):
     decoder: str | None  # None: SWATH_DECODER, or else "auto"
     storage: str | None  # None: SWATH_STORAGE, or else "auto"
     gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else a quarter of the free memory; in millions of bytes
-    out: Any  # read_to_device only: the array on a device that receives the pixels. None: a new one
-    stream: Any  # read_to_device only: the CUDA stream of the caller
+
+class DeviceReadKeywords(ReadKeywords, total=False):
+    """The keywords of a read to a device."""
+
+    out: Any  # None: a new array; else the array on a device that receives the pixels
+    stream: Any  # None: no stream; else the CUDA stream of the caller
 
 @final
 class File:
@@ -164,7 +168,7 @@ class File:
 
         Returns False if there is no mask.
         """
-    def read_to_device(self, **keywords: Unpack[ReadKeywords]) -> tuple[Any, Report]:
+    def read_to_device(self, **keywords: Unpack[DeviceReadKeywords]) -> tuple[Any, Report]:
         """Decodes to the memory of a device, "cuda" if none is given. Returns a DeviceArray, or `out`."""
 
 Report = dict[str, Any]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 from .. import _swath
 
 
 class DeviceAllocator(Protocol):
-    """A source of GPU memory. Threads of Swath call the methods, several at a time, with the device's context current."""
+    """A source of GPU memory. Several threads call it at a time, with the context of the device current."""
 
     def allocate(self, nbytes: int, stream: int, device: int) -> int:
         """Return the address of `nbytes` bytes that work in this CUDA stream may use; a multiple of 256.
@@ -72,7 +73,7 @@ class RmmAllocator:
     """Memory of an RMM resource: of `resource`, or of the current resource of each device."""
 
     def __init__(self, resource: Any = None) -> None:
-        import rmm
+        import rmm  # type: ignore[import-not-found,unused-ignore]
 
         self._rmm, self._resource = rmm, resource
         self._lock = threading.Lock()
@@ -119,7 +120,7 @@ def set_allocator(allocator: DeviceAllocator | Literal["cupy", "rmm"] | None) ->
     memory themselves. Swath calls the allocator from its own threads, which need the GIL for that.
     """
     if isinstance(allocator, str):
-        known = {"cupy": CupyAllocator, "rmm": RmmAllocator}
+        known: dict[str, Callable[[], DeviceAllocator]] = {"cupy": CupyAllocator, "rmm": RmmAllocator}
         if allocator not in known:
             raise ValueError(f"allocator must be 'cupy', 'rmm', an object or None, not {allocator!r}")
         allocator = known[allocator]()

@@ -53,7 +53,7 @@ def requested_device() -> str | None:
 
 
 def current_device(cupy: Any, device: str | None = None) -> str:
-    """Returns the device for CuPy arrays: `device`, that of SWATH_DEVICE if it is a CUDA device, or CuPy's current one."""
+    """Returns the device for CuPy arrays: `device`, the CUDA device in SWATH_DEVICE, or CuPy's current device."""
     if device is not None:
         if not device.startswith("cuda"):
             raise ValueError(f"CuPy arrays are on CUDA devices, not on {device!r}: use read_device().")
