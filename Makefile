@@ -66,9 +66,12 @@ rust-test: opencl nvidia-wheels
 	$(CARGO) test --release --workspace -q
 
 # Runs the device suite on one device of this machine, with its driver and libraries: SWATH_TEST_DEVICE=cuda:0 make device-test
+# The Python tests use the CuPy and the PyTorch of the environment; without them they are skipped.
 device-test:
 	@test -n "$$SWATH_TEST_DEVICE" || { echo "set SWATH_TEST_DEVICE, for example to cuda:0 or opencl:0"; exit 2; }
 	$(CARGO) test --release -p swath --test devices named:: -- --nocapture --test-threads 1
+	@$(MAKE) --no-print-directory python
+	$(PYTHON) -m pytest tests/python/gpu/test_gpu_named.py -q -rs
 
 # Compiles the kernels to PTX, which the CUDA driver compiles further. Run it after a change of a kernel file.
 ptx: $(VENV)/.ready

@@ -7,7 +7,10 @@
 # build takes minutes: all dependencies, the C ones too, are compiled again with the sanitizer, into fuzz/target.
 FUZZ_SECONDS ?= 60
 FUZZ_SHORT_SECONDS ?= 25
-FUZZ_TARGETS := decode default_limits directory geokeys inflate open_read plan round_trip unzstd wkt xml
+# A clang, for example clang-15: the C code is then built with coverage too, which gcc cannot do.
+FUZZ_CLANG ?=
+FUZZ_C := $(if $(FUZZ_CLANG),CC=$(FUZZ_CLANG) CFLAGS="-fsanitize=address -fsanitize=fuzzer-no-link -g1")
+FUZZ_TARGETS := decode default_limits directory geokeys inflate kernels open_read plan round_trip unzstd wkt xml
 # 10 s and 2 GiB are far more than any input of this size may cost.
 FUZZ_FLAGS := -timeout=10 -rss_limit_mb=2048
 # The threads of a write may still free their thread-local memory when a run ends, and the leak check then reports that memory as
@@ -20,6 +23,7 @@ FUZZ_FLAGS_default_limits := -dict=fuzz/tiff.dict -max_len=65536
 FUZZ_FLAGS_directory := -dict=fuzz/tiff.dict -max_len=8192 -malloc_limit_mb=64
 FUZZ_FLAGS_geokeys := -max_len=2048
 FUZZ_FLAGS_inflate := -max_len=16384
+FUZZ_FLAGS_kernels := -max_len=2048
 FUZZ_FLAGS_open_read := -dict=fuzz/tiff.dict -max_len=65536 -malloc_limit_mb=512
 FUZZ_FLAGS_plan := -dict=fuzz/plan.dict -max_len=4096
 FUZZ_FLAGS_round_trip := -max_len=1024
@@ -41,7 +45,7 @@ fuzz-seeds:
 
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%: fuzz-tool
 	@mkdir -p fuzz/corpus/$*
-	RUSTC_BOOTSTRAP=1 $(FUZZ_PROFILE) $(CARGO) fuzz run $* fuzz/corpus/$* fuzz/seeds/$(or $(FUZZ_SEEDS_$*),$*) -- \
+	RUSTC_BOOTSTRAP=1 $(FUZZ_C) $(FUZZ_PROFILE) $(CARGO) fuzz run $* fuzz/corpus/$* fuzz/seeds/$(or $(FUZZ_SEEDS_$*),$*) -- \
 		$(FUZZ_FLAGS) $(FUZZ_FLAGS_$*) -max_total_time=$(FUZZ_SECONDS)
 
 fuzz: fuzz-seeds fuzz-open_read

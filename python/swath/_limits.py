@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from . import _swath
 
-_of_process: dict[str, int] = {}
-
 
 def set_limits(limits: Mapping[str, int] | None) -> dict[str, int]:
     """Set limits for all files that this process opens or reads from now on.
@@ -31,10 +29,7 @@ def set_limits(limits: Mapping[str, int] | None) -> dict[str, int]:
     >>> swath.set_limits({"max_pixels": 100_000_000, "max_block_memory": 64 << 20})
     {}
     """
-    global _of_process
-    new = None if limits is None else dict(limits)
-    before = _swath.set_limits(new)
-    _of_process = {} if new is None else new
+    before = _swath.set_limits(None if limits is None else dict(limits))
     # Headers that are kept were read with the earlier limits.
     from .read.header import forget
 
@@ -58,18 +53,23 @@ def limits(**values: int) -> Iterator[None]:
     >>> with swath.limits(max_pixels=1_000_000):
     ...     swath.open_geotiff("upload.tif")
     """
-    before = set_limits({**_of_process, **values})
+    before = set_limits({**_swath.process_limits(), **values})
     try:
         yield
     finally:
         set_limits(before)
 
 
-def default_max_pixels() -> int:
-    """Returns the limit on the pixels of a read if the call does not set it."""
-    return _of_process.get("max_pixels", _swath.MAX_PIXELS)
+def in_force(limits: Mapping[str, int] | None = None) -> tuple[tuple[str, int], ...]:
+    """Returns all limits for a file that is opened now: those of the process, changed by those of the call."""
+    return tuple(_swath.get_limits(None if limits is None else dict(limits)))
 
 
-def of_process(name: str) -> int | None:
-    """Returns a limit that `set_limits` has set."""
-    return _of_process.get(name)
+def max_pixels(limits: Mapping[str, int] | None = None) -> int:
+    """Returns the limit on the pixels of a read if the call does not set it by `max_pixels=`."""
+    return dict(in_force(limits))["max_pixels"]
+
+
+def limit_of_mosaic(name: str, default: int, limits: Mapping[str, int] | None = None) -> int:
+    """Returns a limit for the document of a mosaic, which has a default of its own."""
+    return _swath.changed_limits(None if limits is None else dict(limits)).get(name, default)

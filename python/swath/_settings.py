@@ -14,13 +14,6 @@ def number(name: str, default: int, *, least: int = 1) -> int:
     return min(value, (1 << 63) - 1) if value >= least else default
 
 
-def limit(name: str, default: int) -> int:
-    """Returns a limit that `set_limits` or the environment has set, or the default."""
-    from ._limits import of_process
-
-    return of_process(name) or number(name.upper(), default)
-
-
 def workers() -> int:
     """Returns the number of concurrent requests."""
     return number("HTTP_WORKERS", 8)

@@ -112,6 +112,11 @@ class Description(TypedDict):
     broken_chain: str | None
     """Why the chain of directories is incomplete, with the name of the file."""
 
+UnpackRule = tuple[int | float | None, bool, Sequence[tuple[float, float]], str]
+"""How a device converts samples: the nodata value, whether it becomes NaN, scale and offset of each band (one pair for
+all bands, none for no scaling), and the type of the result.
+"""
+
 class ReadKeywords(TypedDict, total=False):
     """What to read and how; the comments state the defaults. An unknown keyword raises TypeError."""
 
@@ -128,10 +133,11 @@ class ReadKeywords(TypedDict, total=False):
     gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else a quarter of the free memory; in millions of bytes
 
 class DeviceReadKeywords(ReadKeywords, total=False):
-    """The keywords of a read to a device."""
+    """`ReadKeywords`, and what only a device does."""
 
-    out: Any  # None: a new array; else the array on a device that receives the pixels
+    out: Any  # None: a new array; else the array on a device that receives the pixels. Not with unpack
     stream: Any  # None: no stream; else the CUDA stream of the caller
+    unpack: UnpackRule | None  # None: the samples of the file
 
 @final
 class File:
@@ -169,7 +175,10 @@ class File:
         Returns False if there is no mask.
         """
     def read_to_device(self, **keywords: Unpack[DeviceReadKeywords]) -> tuple[Any, Report]:
-        """Decodes to the memory of a device, "cuda" if none is given. Returns a DeviceArray, or `out`."""
+        """Decodes to the memory of a device, "cuda" if none is given. Returns a DeviceArray, or `out`.
+
+        With a nodata value in `unpack`, "nodata_found" of the report says whether it occurs.
+        """
 
 Report = dict[str, Any]
 """The report of a read or a write: device, codec, threads, blocks, bytes, seconds per stage, fallbacks ([{stage,
@@ -336,6 +345,12 @@ def within_max_pixels(height: int, width: int, samples: int, max_pixels: int) ->
 
 def set_limits(limits: dict[str, int] | None) -> dict[str, int]:
     """Replaces the limits that this process has set, and returns those that it had set before. None removes them."""
+
+def process_limits() -> dict[str, int]:
+    """Returns the limits that `set_limits` has set."""
+
+def changed_limits(limits: dict[str, int] | None = None) -> dict[str, int]:
+    """Returns the limits that the environment, `set_limits` or the argument has changed."""
 
 def get_limits(limits: dict[str, int] | None = None) -> list[tuple[str, int]]:
     """Returns all limits that are in force for a file that is opened with these limits."""

@@ -9,8 +9,6 @@ from contextlib import suppress
 from xml.etree.ElementTree import Element, TreeBuilder, tostring
 from xml.parsers import expat
 
-from ._settings import limit
-
 # Characters that XML 1.0 cannot represent, not even escaped.
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 MAX_BYTES = 64 << 20
@@ -19,14 +17,13 @@ MAX_NODES = 1 << 21
 """The number of elements and attributes. A mosaic of 20,000 files with three bands has about 1.2 million."""
 
 
-def parse_xml(data: bytes) -> Element:
+def parse_xml(data: bytes, max_depth: int = MAX_DEPTH, max_nodes: int = MAX_NODES) -> Element:
     """Returns the root element. Raises ValueError for a DOCTYPE, in any encoding, for text that is not XML, and
     for a document that is too deep or has too many elements.
     """
     parser = expat.ParserCreate()
     parser.buffer_text = True
     builder = TreeBuilder()
-    max_depth, max_nodes = limit("max_xml_depth", MAX_DEPTH), limit("max_xml_nodes", MAX_NODES)
     depth = nodes = 0
     too_many = f"the XML has more than {max_nodes} elements and attributes (SWATH_MAX_XML_NODES)"
     # The parser reads all attributes of an element before it reports the element. An element has one or two "<", an

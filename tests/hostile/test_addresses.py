@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -309,3 +311,65 @@ def test_object_that_changes_between_requests_is_an_error(change: str, image: by
         return
     with pytest.raises((swath.SourceChangedError, FileNotFoundError)):
         lazy.compute()
+
+
+FLOOD = bytes(1 << 20)
+
+
+def _for_ever(start: bytes, part: bytes) -> Answer:
+    """Sends the part again and again."""
+
+    def answer(connection: socket.socket, _: str) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + start)
+        while True:
+            connection.sendall(part)
+
+    return answer
+
+
+def _redirect(to: str) -> Answer:
+    return lambda connection, _: connection.sendall(
+        f"HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode()
+    )
+
+
+def _once(text: str) -> Answer:
+    return lambda connection, _: connection.sendall(text.encode() + FLOOD)
+
+
+ATTACKS: dict[str, Answer] = {
+    "a body without an end": _for_ever(b"\r\n", FLOOD),
+    "a header without an end": _for_ever(b"X: ", FLOOD),
+    "headers without an end": _for_ever(b"", b"A: b\r\n" * 10_000),
+    "chunks without an end": _for_ever(b"Transfer-Encoding: chunked\r\n\r\n", b"100000\r\n" + FLOOD + b"\r\n"),
+    "a size of a chunk without an end": _for_ever(b"Transfer-Encoding: chunked\r\n\r\n", b"f" * (1 << 20)),
+    "a redirect to a file": _redirect("file:///etc/passwd"),
+    "a redirect to FTP": _redirect("ftp://127.0.0.1/a.tif"),
+    "redirects in a circle": _redirect("/again"),
+    "a length of terabytes": _once(
+        "HTTP/1.1 206 P\r\nContent-Range: bytes 0-9/9999\r\nContent-Length: 99999999999999\r\n\r\n"
+    ),
+    "another range": _once("HTTP/1.1 206 P\r\nContent-Range: bytes 8-17/9999\r\nContent-Length: 10\r\n\r\n"),
+    "a compressed body": _once("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1048576\r\n\r\n"),
+    "no status": _once(""),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_hostile_reply_is_an_error_in_bounded_time_and_memory(local: None, attack: str) -> None:
+    program = """
+import resource, sys, swath
+try:
+    swath.open_geotiff(sys.argv[1])
+except (OSError, ValueError):
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+    with server(ATTACKS[attack]) as address:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program, f"{address}/a.tif"],
+            capture_output=True,
+            text=True,
+            timeout=40,
+        )
+    assert int(done.stdout or 0) > 0, done.stderr
+    assert int(done.stdout) < 400_000_000

@@ -267,6 +267,43 @@ def test_limits_of_python_have_the_same_names(source: Path, monkeypatch: pytest.
         swath.open_geotiff(str(_copy(source, tmp_path)))
 
 
+MOSAIC = """<VRTDataset rasterXSize="32" rasterYSize="32"><VRTRasterBand dataType="Byte" band="1"><SimpleSource>
+<SourceFilename relativeToVRT="1">in.tif</SourceFilename><SourceBand>1</SourceBand></SimpleSource></VRTRasterBand>
+</VRTDataset>"""
+
+
+def test_limits_of_a_call_apply_to_a_mosaic_and_its_sources(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = source.parent / "mosaic.vrt"
+    path.write_text(MOSAIC)
+    tifffile.imwrite(source, np.full((32, 32), 7, "uint8"), compression="zlib")
+    os.utime(path, (0, 0))
+    os.utime(source, (0, 0))
+    assert swath.open_geotiff(str(path)).shape == (32, 32), "both are in caches now"
+    for limits in ({"max_pixels": 9}, {"max_ifd_entries": 2}, {"max_xml_nodes": 3}, {"max_xml_bytes": 20}):
+        with pytest.raises(ValueError, match="(?i)" + next(iter(limits)) + "|exceed"):
+            swath.open_geotiff(str(path), limits=limits)
+        with swath.limits(**limits), pytest.raises(ValueError, match="(?i)" + next(iter(limits)) + "|exceed"):
+            swath.open_geotiff(str(path))
+        monkeypatch.setenv("SWATH_LIMITS", "{}={}".format(*next(iter(limits.items()))))
+        with pytest.raises(ValueError, match="(?i)" + next(iter(limits)) + "|exceed"):
+            swath.open_geotiff(str(path))
+        assert swath.open_geotiff(str(path), limits={next(iter(limits)): 5000}).shape == (32, 32)
+        monkeypatch.delenv("SWATH_LIMITS")
+    lazy = swath.open_geotiff(str(path), chunks=16, limits={"max_block_memory": 9})
+    with pytest.raises(ValueError, match="max_block_memory"):
+        pickle.loads(pickle.dumps(lazy)).compute()
+    assert swath.open_geotiff(str(path)).shape == (32, 32)
+
+
+def test_picture_without_memory_is_one_sentence(tmp_path: Path) -> None:
+    path, side = tmp_path / "large.tif", 9000
+    tifffile.imwrite(path, np.zeros((side, side), "uint8"), compression="zlib", tile=(256, 256))
+    for megabytes in (150, 250, 400):
+        result = limited(megabytes, "read", path, tmp_path / "out.png", "--threads", "1")
+        assert is_one_sentence(result) and "memory" in result.stderr, (megabytes, result)
+        assert not (tmp_path / "out.png").exists()
+
+
 def _copy(source: Path, folder: Path) -> Path:
     """A file whose header is not kept."""
     path = folder / f"{len(list(folder.iterdir()))}.tif"

@@ -135,3 +135,20 @@ def test_mosaic_of_20000_files_is_not_refused(tmp_path: Path) -> None:
     program = "import sys, swath; assert swath.open_geotiff(sys.argv[1], chunks=4096).shape == (1, 20000)"
     code, messages = measured(sys.executable, "-W", "ignore", "-c", program, path)
     assert code == 0, messages
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_long_text_of_a_sidecar_is_not_copied_again_and_again(tmp_path: Path, flags: list[str]) -> None:
+    """45 MB of text, within the limits: the file, the item and the value that is printed."""
+    path = tmp_path / "text.tif"
+    tifffile.imwrite(path, np.zeros((4, 4), "uint8"))
+    item = "x" * 45_000_000
+    xml = f'<PAMDataset><Metadata><MDI key="long">{item}</MDI></Metadata></PAMDataset>'
+    (tmp_path / "text.tif.aux.xml").write_text(xml)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LAUNCHER, str(BINARY), "info", str(path), *flags],
+        capture_output=True,
+        text=True,
+    )
+    assert item in done.stdout
+    assert int(done.stderr.split()[-1]) * 1024 < 200_000_000, done.stderr

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
+from conftest import BINARY
 
 from swath import _swath
 
@@ -161,3 +166,77 @@ def test_interrupted_write_ends_and_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         _swath.write(str(tmp_path / "a.tif"), rows, shape=(1, 4096, 64), dtype="uint8", options={})
     assert os.listdir(tmp_path) == []
+
+
+def limited(what: int, amount: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs the command with a limit of the system."""
+    return subprocess.run(
+        [str(BINARY), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(what, (amount, amount)),
+    )
+
+
+@pytest.mark.parametrize("name", ["out.tif", "out.npy"])
+def test_limit_on_the_size_of_files_is_one_sentence(source: Path, tmp_path: Path, name: str) -> None:
+    """The system sends a signal that ends a process by default."""
+    out = tmp_path / name
+    done = limited(resource.RLIMIT_FSIZE, 100, "convert" if name.endswith("tif") else "read", source, out)
+    assert done.returncode == 1 and "too large" in done.stderr and done.stderr.count("\n") == 1
+    assert os.listdir(tmp_path) == ["source"]
+
+
+@pytest.mark.parametrize("descriptors", [4, 5, 6, 7, 8, 12])
+def test_limit_on_open_files_is_an_error_or_the_right_file(source: Path, tmp_path: Path, descriptors: int) -> None:
+    out = tmp_path / "out.tif"
+    done = limited(resource.RLIMIT_NOFILE, descriptors, "convert", source, out, "--cog")
+    if done.returncode == 0:
+        assert (tifffile.imread(out) == 7).all()
+    else:
+        assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+        assert os.listdir(tmp_path) == ["source"]
+
+
+def test_mosaic_of_more_files_than_can_be_open_is_read(source: Path, tmp_path: Path) -> None:
+    tiles = "".join(
+        f'<SimpleSource><SourceFilename relativeToVRT="1">{n}.tif</SourceFilename><SourceBand>1</SourceBand>'
+        '<SrcRect xOff="0" yOff="0" xSize="32" ySize="32"/>'
+        f'<DstRect xOff="{32 * n}" yOff="0" xSize="32" ySize="32"/></SimpleSource>'
+        for n in range(100)
+    )
+    for n in range(100):
+        shutil.copy(source, tmp_path / f"{n}.tif")
+        os.utime(tmp_path / f"{n}.tif", (0, 0))
+    mosaic = tmp_path / "mosaic.vrt"
+    mosaic.write_text(
+        f'<VRTDataset rasterXSize="3200" rasterYSize="32"><VRTRasterBand dataType="Byte" band="1">{tiles}'
+        "</VRTRasterBand></VRTDataset>"
+    )
+    program = """
+    import resource, sys
+    import swath
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    array = swath.open_geotiff(sys.argv[1], threads=2)
+    print(array.shape, int(array.min()), int(array.max()))
+    """
+    assert run(program, mosaic) == "(32, 3200) 7 7\n"
+
+
+def test_name_that_is_not_utf_8_is_read_and_written(source: Path, tmp_path: Path) -> None:
+    strange, out = os.fsencode(tmp_path) + b"/\xff\xfe.tif", os.fsencode(tmp_path) + b"/\xfe.tif"
+    shutil.copy(os.fsencode(source), strange)
+    done = subprocess.run([os.fsencode(BINARY), b"convert", strange, out], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    with open(out, "rb") as file:
+        assert (tifffile.imread(io.BytesIO(file.read())) == 7).all()
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_standard_streams_do_not_reach_the_file(source: Path, tmp_path: Path, closed: str) -> None:
+    """Without them, the next file that is opened gets their number."""
+    out = tmp_path / "out.tif"
+    call = f"'{BINARY}' convert '{source}' '{out}' --statistics {closed}"
+    subprocess.run(call, shell=True, timeout=60, check=False)
+    assert (tifffile.imread(out) == 7).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import struct
 import subprocess
@@ -55,6 +56,69 @@ def mode(path: Path) -> int:
 
 def value(path: Path) -> int:
     return int(tifffile.imread(path)[0, 0])
+
+
+@pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
+def test_pipe_without_a_reader_is_an_error_and_stays(command: Command, source: Path, overwrite: list[str]) -> None:
+    pipe = source.parent / "out.tif"
+    os.mkfifo(pipe)
+    result = command.run("convert", source, pipe, *overwrite, seconds=20)
+    assert result.code == 1 and "pipe" in result.stderr and result.stderr.count("\n") == 1
+    with pytest.raises(OSError, match="pipe"):
+        swath.to_geotiff(swath.open_geotiff(str(source)), str(pipe), overwrite=True)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert sorted(os.listdir(source.parent)) == ["in.tif", "out.tif"]
+
+
+@pytest.mark.parametrize("name", ["/dev/full", "/dev/null"])
+def test_device_stays_a_device(command: Command, source: Path, name: str) -> None:
+    result = command.run("convert", source, name, "--overwrite")
+    assert result.code == (1 if name == "/dev/full" else 0), result.stderr
+    assert stat.S_ISCHR(os.stat(name).st_mode)
+
+
+@pytest.mark.parametrize("kind", ["directory", "socket"])
+def test_target_that_cannot_be_replaced_stays(command: Command, source: Path, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "out.tif"
+    with socket.socket(socket.AF_UNIX) as listener:
+        if kind == "socket":
+            listener.bind(str(target))
+        else:
+            target.mkdir()
+        result = command.run("convert", source, target, "--overwrite")
+        assert result.code == 1 and result.stderr.count("\n") == 1
+        with pytest.raises(OSError):
+            swath.to_geotiff(swath.open_geotiff(str(source)), str(target), overwrite=True)
+        assert target.is_dir() or stat.S_ISSOCK(target.lstat().st_mode)
+        assert sorted(os.listdir(tmp_path)) == ["out.tif", "source"]
+
+
+@pytest.mark.parametrize("suffix", [".aux.xml", ".msk", ".ovr"])
+def test_sidecar_that_is_a_link_does_not_reach_its_file(
+    write: Write, source: Path, target: Path, tmp_path: Path, suffix: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (target.parent / f"out.tif{suffix}").symlink_to(secret)
+    write(source, target)
+    assert secret.read_text() == "secret"
+    assert value(target) == 7
+
+
+@pytest.mark.parametrize("name", ["in.tif.aux.xml", "in.tif.ovr", "in.tif.msk", "in.tfw"])
+@pytest.mark.parametrize("what", ["pipe", "/dev/zero"])
+def test_sidecar_of_a_source_that_never_ends_is_ignored(
+    command: Command, source: Path, tmp_path: Path, name: str, what: str
+) -> None:
+    sidecar = source.parent / name
+    if what == "pipe":
+        os.mkfifo(sidecar)
+    else:
+        sidecar.symlink_to(what)
+    for call in (["info", source], ["read", source, tmp_path / "out.npy"]):
+        result = command.run(*call, seconds=20)
+        assert result.code in (0, 1), result.stderr
+    assert swath.open_geotiff(str(source)).shape == (32, 32)
 
 
 @pytest.mark.parametrize("bits", [0o600, 0o640, 0o666, 0o444, 0o755])

@@ -45,7 +45,7 @@ impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Failure::Usage(message) | Failure::Failed(message)) = self else { return Ok(()) };
         // One sentence on one line, even if a file name or a library message contains line breaks.
-        f.write_str(&one_line(message))
+        one_line(message).fmt(f)
     }
 }
 
@@ -67,6 +67,11 @@ impl From<swath::Error> for Failure {
             }
             swath::Error::Container { file, cause: swath::tiff::Error::Limit { what, name, value, limit } } => {
                 Failure::limit(format!("{file}: {what} is {value}"), name, limit)
+            }
+            swath::Error::Block { file, block, cause: swath::codec::Error::MemoryLimit { codec, needed, limit } } => {
+                let problem =
+                    format!("{file}: {block}: the {codec} decoder needs about {needed} bytes of working memory");
+                Failure::limit(problem, "max_codec_memory", limit)
             }
             other => Failure::Failed(other.to_string()),
         }

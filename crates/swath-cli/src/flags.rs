@@ -66,7 +66,8 @@ impl Threads {
 pub(crate) struct DeviceFlags {
     /// Device that decodes and encodes. Default: SWATH_DEVICE, or else cpu.
     ///
-    /// One of cpu, opencl, opencl:N, cuda, cuda:N, auto. "auto" uses the first GPU, or the CPU if there is no GPU.
+    /// One of cpu, opencl, opencl:N, cuda, cuda:N, auto. "auto" uses the first GPU, or the CPU if there is no GPU. Several
+    /// GPUs, such as cuda:0,cuda:1, share the work.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
 
@@ -102,7 +103,9 @@ impl DeviceFlags {
 
     pub(crate) fn device(&self) -> Result<Device, Failure> {
         Device::open(&self.device_name()).map_err(|error| match error {
-            swath::Error::DeviceName { .. } => Failure::Usage(format!("--device: {error}")),
+            swath::Error::DeviceName { .. } | swath::Error::DeviceTwice { .. } => {
+                Failure::Usage(format!("--device: {error}"))
+            }
             other => other.into(),
         })
     }

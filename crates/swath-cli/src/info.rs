@@ -1,5 +1,6 @@
 //! `swath info`: everything about a file except its pixels.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -55,10 +56,9 @@ impl Info {
             info.insert("ifds".into(), tags(&dataset));
         }
         if self.json {
-            let text = serde_json::to_string_pretty(&info).map_err(|error| Failure::Failed(error.to_string()))?;
-            println!("{text}");
+            println!("{:#}", Value::Object(info));
         } else {
-            print!("{}", human(&info));
+            print!("{}", Human(&info));
         }
         warn_of_chain(&dataset);
         Ok(())
@@ -281,59 +281,65 @@ fn value<R: ReadAt + ?Sized>(fields: &Fields<'_, R>, entry: &swath::tiff::Entry)
 }
 
 /// The fields as text for people: one line per field, without empty fields.
-fn human(info: &Map<String, Value>) -> String {
-    let mut text = String::new();
-    for (name, value) in info {
-        let empty = match value {
-            Value::Null => true,
-            Value::Array(items) => items.is_empty(),
-            Value::Object(items) => items.is_empty(),
-            _ => false,
-        };
-        if empty {
-            continue;
-        }
-        let label = name.replace('_', " ");
-        match (name.as_str(), value) {
-            ("palette", Value::Array(entries)) => text += &format!("{label}: {} colours\n", entries.len()),
-            ("gcps", Value::Array(points)) if points.len() > 4 => {
-                text += &format!("{label}: {} points\n", points.len())
-            }
-            (_, Value::Array(items)) if items.iter().any(Value::is_object) => {
-                text += &format!("{label}:\n");
-                for item in items {
-                    text += &format!("  {}\n", inline(item));
+struct Human<'a>(&'a Map<String, Value>);
+
+impl fmt::Display for Human<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in self.0.iter().filter(|(_, value)| !is_empty(value)) {
+            let label = name.replace('_', " ");
+            match (name.as_str(), value) {
+                ("palette", Value::Array(entries)) => writeln!(f, "{label}: {} colours", entries.len())?,
+                ("gcps", Value::Array(points)) if points.len() > 4 => writeln!(f, "{label}: {} points", points.len())?,
+                (_, Value::Array(items)) if items.iter().any(Value::is_object) => {
+                    writeln!(f, "{label}:")?;
+                    for item in items {
+                        writeln!(f, "  {}", Inline(item))?;
+                    }
                 }
-            }
-            (_, Value::Object(items)) => {
-                text += &format!("{label}:\n");
-                for (name, value) in items.iter().filter(|(_, value)| !value.is_null()) {
-                    text += &format!(
-                        "  {}: {}\n",
-                        if name.is_empty() { "items".into() } else { one_line(name) },
-                        inline(value)
-                    );
+                (_, Value::Object(items)) => {
+                    writeln!(f, "{label}:")?;
+                    for (name, value) in items.iter().filter(|(_, value)| !value.is_null()) {
+                        let name = if name.is_empty() { "items" } else { name };
+                        writeln!(f, "  {}: {}", one_line(name), Inline(value))?;
+                    }
                 }
+                (_, value) => writeln!(f, "{label}: {}", Inline(value))?,
             }
-            (_, value) => text += &format!("{label}: {}\n", inline(value)),
         }
+        Ok(())
     }
-    text
 }
 
-fn inline(value: &Value) -> String {
+fn is_empty(value: &Value) -> bool {
     match value {
-        Value::String(text) => one_line(text),
-        Value::Array(items) => items.iter().map(inline).collect::<Vec<_>>().join(", "),
-        Value::Object(items) => {
-            let shown = items.iter().filter(|(_, value)| {
-                !value.is_null()
-                    && value.as_array().is_none_or(|a| !a.is_empty())
-                    && value.as_object().is_none_or(|o| !o.is_empty())
-            });
-            shown.map(|(name, value)| format!("{} {}", one_line(name), inline(value))).collect::<Vec<_>>().join(", ")
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// A value in one line.
+struct Inline<'a>(&'a Value);
+
+impl fmt::Display for Inline<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::String(text) => one_line(text).fmt(f),
+            Value::Array(items) => {
+                for (n, item) in items.iter().enumerate() {
+                    write!(f, "{}{}", if n > 0 { ", " } else { "" }, Inline(item))?;
+                }
+                Ok(())
+            }
+            Value::Object(items) => {
+                for (n, (name, value)) in items.iter().filter(|(_, value)| !is_empty(value)).enumerate() {
+                    write!(f, "{}{} {}", if n > 0 { ", " } else { "" }, one_line(name), Inline(value))?;
+                }
+                Ok(())
+            }
+            other => other.fmt(f),
         }
-        other => other.to_string(),
     }
 }
 

@@ -27,6 +27,7 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     swath::io::share_heap_if_limited();
+    swath::io::report_file_size_limit();
     match cli::run(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -22,6 +22,8 @@ pub(crate) fn write(
     let mask = image.read_mask(&request)?;
     let (width, height) = (mask.width, mask.height);
     let count = width * height;
+    // 64-bit samples of one band, the planes, the interleaved samples, and the copies of the encoder.
+    check_memory(count.saturating_mul(8 + 4 * (bands.len() + 1)))?;
 
     let palette = image.metadata().palette.as_ref().filter(|_| bands.len() == 1);
     let planes: Vec<Vec<u8>> = match palette {
@@ -49,8 +51,16 @@ pub(crate) fn write(
     Ok(raster.report)
 }
 
+/// Checks that the system has the memory for a picture: the encoder ends the process if it does not get its memory.
+fn check_memory(bytes: usize) -> Result<(), Failure> {
+    let what = "the pixels of the picture";
+    let failed = |_| swath::Error::OutOfMemory { bytes: bytes as u64, what };
+    Ok(Vec::<u8>::new().try_reserve_exact(bytes).map_err(failed)?)
+}
+
 /// Writes one band of bytes unchanged.
 pub(crate) fn write_gray(out: &mut dyn Write, pixels: &Pixels, width: usize, height: usize) -> io::Result<()> {
+    Vec::<u8>::new().try_reserve_exact(pixels.as_bytes().len().saturating_mul(3)).map_err(io::Error::from)?;
     png(out, width, height, 1, pixels.as_bytes())
 }
 

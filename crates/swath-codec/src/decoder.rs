@@ -74,18 +74,21 @@ impl Codec {
         )
     }
 
-    /// An estimate of the memory that the decoder allocates itself for a block of this shape, in bytes. The other codecs
-    /// allocate little, or report a failed allocation.
+    /// An estimate of the memory that the decoder allocates itself for a block of this shape, in bytes, where the shape
+    /// decides it. The other codecs allocate little, or get the limit themselves.
     fn working_bytes(&self, shape: Shape) -> usize {
-        let samples = shape.width.saturating_mul(shape.height).saturating_mul(shape.samples);
+        let pixels = shape.width.saturating_mul(shape.height);
         match self {
-            // The samples of the blob; a wrapped blob also needs room for the blob itself.
-            Codec::Lerc(params) | Codec::LercMask(params, _) => {
-                let wrapped = params.compression != lerc::LercCompression::None;
-                shape.len().saturating_mul(if wrapped { 5 } else { 2 })
+            Codec::Lerc(params) => lerc_bytes(params, shape.len()),
+            Codec::LercMask(params, stored) => {
+                let stored = Shape { width: shape.width, height: shape.height, ..*stored };
+                lerc_bytes(params, stored.len()).saturating_add(stored.len())
             }
-            // Two buffers of 32-bit coefficients.
-            Codec::Jpeg2000(_) | Codec::JpegXl => samples.saturating_mul(8),
+            // 32-bit coefficients of each sample, and buffers for one component. Measured: 13 bytes for each pixel of
+            // one component, 21 of three.
+            Codec::Jpeg2000(_) => pixels.saturating_mul(shape.samples.saturating_mul(4).saturating_add(9)),
+            // Two buffers of 32 bits for each sample. Measured: 2 to 8 bytes.
+            Codec::JpegXl => pixels.saturating_mul(shape.samples).saturating_mul(8),
             _ => 0,
         }
     }
@@ -98,6 +101,12 @@ impl Codec {
             Codec::Ccitt(_) | Codec::Jpeg { .. } | Codec::OldJpeg(_) | Codec::Jpeg2000(_) | Codec::WebP | Codec::JpegXl
         )
     }
+}
+
+/// The memory of the LERC decoder: the samples of the blob; a wrapped blob also needs room for the blob itself.
+fn lerc_bytes(params: &lerc::Params, samples: usize) -> usize {
+    let wrapped = params.compression != lerc::LercCompression::None;
+    samples.saturating_mul(if wrapped { 5 } else { 2 })
 }
 
 /// The tables of an old-style JPEG file, which are stored outside its blocks. [`ojpeg::Params`] describes each
@@ -117,7 +126,7 @@ pub struct OldJpeg {
 }
 
 impl OldJpeg {
-    fn decode(&self, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+    fn decode(&self, src: &[u8], shape: Shape, dst: &mut [u8], max_memory: u64) -> Result<()> {
         fn slices(tables: &[Vec<u8>]) -> Vec<&[u8]> {
             tables.iter().map(Vec::as_slice).collect()
         }
@@ -133,7 +142,7 @@ impl OldJpeg {
             photometric: self.photometric,
             ycbcr: self.ycbcr,
         };
-        ojpeg::decode(&params, src, shape, dst)
+        ojpeg::decode_within(&params, src, shape, dst, max_memory)
     }
 }
 
@@ -173,6 +182,8 @@ pub struct Decoder {
     /// The number of pixels across and down that share one chroma pair, for the packed YCbCr of byte codecs;
     /// (1, 1) for everything else.
     pub subsampling: (usize, usize),
+    /// The number of bytes of memory that the codec may use for one block in addition to the stored and the decoded bytes.
+    pub max_memory: u64,
 }
 
 /// The working memory of one thread, reused for every block. A context is created when the first block needs
@@ -328,7 +339,9 @@ impl Decoder {
         memory::grow(self.name, block, want + slack)?;
         let block = &mut block[..want + slack];
         if self.codec.is_picture() {
-            memory::check(self.name, self.codec.working_bytes(shape))?;
+            let needed = self.codec.working_bytes(shape);
+            memory::check_limit(self.name, needed as u64, self.max_memory)?;
+            memory::check(self.name, needed)?;
             self.decode_picture(src, shape, block, scratch)?;
         } else if self.subsampling != (1, 1) {
             self.decode_subsampled(src, shape, extent, block, scratch)?;
@@ -405,12 +418,12 @@ impl Decoder {
         match &self.codec {
             Codec::Jpeg { tables, photometric } => {
                 let params = jpeg::Params { tables: tables.as_deref(), photometric: *photometric };
-                jpeg::decode(&params, src, shape, block)
+                jpeg::decode_within(&params, src, shape, block, self.max_memory)
             }
-            Codec::OldJpeg(params) => params.decode(src, shape, block),
-            Codec::Jpeg2000(colour) => jpeg2000::decode(src, shape, *colour, block),
-            Codec::WebP => webp::decode(src, shape, block),
-            Codec::JpegXl => jxl::decode(src, shape, block),
+            Codec::OldJpeg(params) => params.decode(src, shape, block, self.max_memory),
+            Codec::Jpeg2000(colour) => jpeg2000::decode_within(src, shape, *colour, block, self.max_memory),
+            Codec::WebP => webp::decode_within(src, shape, block, self.max_memory),
+            Codec::JpegXl => jxl::decode_within(src, shape, block, self.max_memory),
             Codec::SgiLog(encoding) => sgilog::decode(*encoding, src, shape, block).map(|_| ()),
             Codec::Lerc(params) => {
                 let scratch = scratch.lerc.get_or_insert_default();
@@ -481,12 +494,16 @@ impl Decoder {
                     Some(decoder) => decoder,
                     empty => empty.insert(zstd::Decoder::try_new()?),
                 };
+                decoder.set_max_window(self.max_memory);
                 if extent == Extent::Top { decoder.decode_top(src, dst)? } else { decoder.decode(src, dst)? }
             }
-            Codec::Lzma => lzma::decode(src, dst)?,
+            Codec::Lzma => lzma::decode_within(src, dst, self.max_memory)?,
             Codec::PackBits => packbits::decode(src, dst)?,
             Codec::Lz4 => lz4::decode(src, dst)?,
-            Codec::Ccitt(params) => ccitt::decode(params, src, shape, dst, &mut scratch.ccitt)?,
+            Codec::Ccitt(params) => {
+                memory::check_limit(self.name, ccitt::working_bytes(src, shape), self.max_memory)?;
+                ccitt::decode(params, src, shape, dst, &mut scratch.ccitt)?
+            }
             Codec::Next => next::decode(src, shape, dst)?,
             Codec::ThunderScan => thunderscan::decode(src, shape, dst)?,
             // All other codecs are pictures, which `decode_picture` decodes.
@@ -514,6 +531,7 @@ mod tests {
                 big_endian,
                 lsb_first: false,
                 subsampling: (1, 1),
+                max_memory: u64::MAX,
             };
             decoder
                 .decode(&mut blob.to_vec(), shape, Extent::Whole, &mut Vec::new(), &mut Scratch::default())

@@ -117,6 +117,16 @@ pub enum Error {
         /// The number of bytes that are allowed.
         limit: u64,
     },
+    /// The decoder needs more memory than the caller allows ([`Decoder::max_memory`](crate::Decoder::max_memory)).
+    #[error("the {codec} decoder needs about {needed} bytes of working memory; the limit max_codec_memory is {limit}")]
+    MemoryLimit {
+        /// The codec's name.
+        codec: &'static str,
+        /// The estimated number of bytes.
+        needed: u64,
+        /// The number of bytes that are allowed.
+        limit: u64,
+    },
     /// The system did not provide the memory for a block.
     #[error("the system does not have the {bytes} bytes of memory that {codec} needs for one block")]
     OutOfMemory {

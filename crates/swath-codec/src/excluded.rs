@@ -10,7 +10,11 @@ pub mod jxl {
     use crate::{Error, Result, Shape};
 
     /// Returns [`Error::NotIncluded`].
-    pub fn decode(_src: &[u8], _shape: Shape, _dst: &mut [u8]) -> Result<()> {
+    pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+        decode_within(src, shape, dst, u64::MAX)
+    }
+
+    pub(crate) fn decode_within(_src: &[u8], _shape: Shape, _dst: &mut [u8], _max_memory: u64) -> Result<()> {
         Err(Error::NotIncluded { codec: "JPEG XL", feature: "jxl" })
     }
 }
@@ -23,7 +27,11 @@ pub mod lzma {
     const NOT_INCLUDED: Error = Error::NotIncluded { codec: "LZMA", feature: "lzma" };
 
     /// Returns [`Error::NotIncluded`].
-    pub fn decode(_src: &[u8], _dst: &mut [u8]) -> Result<usize> {
+    pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        decode_within(src, dst, u64::MAX)
+    }
+
+    pub(crate) fn decode_within(_src: &[u8], _dst: &mut [u8], _max_memory: u64) -> Result<usize> {
         Err(NOT_INCLUDED)
     }
 
@@ -41,7 +49,11 @@ pub mod webp {
     const NOT_INCLUDED: Error = Error::NotIncluded { codec: "WebP", feature: "webp" };
 
     /// Returns [`Error::NotIncluded`].
-    pub fn decode(_src: &[u8], _shape: Shape, _dst: &mut [u8]) -> Result<()> {
+    pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+        decode_within(src, shape, dst, u64::MAX)
+    }
+
+    pub(crate) fn decode_within(_src: &[u8], _shape: Shape, _dst: &mut [u8], _max_memory: u64) -> Result<()> {
         Err(NOT_INCLUDED)
     }
 
@@ -59,7 +71,17 @@ pub(crate) mod jpeg2000 {
     const NOT_INCLUDED: Error = Error::NotIncluded { codec: "JPEG 2000", feature: "jpeg2000" };
 
     /// Returns [`Error::NotIncluded`].
-    pub fn decode(_src: &[u8], _shape: Shape, _colour: Colour, _dst: &mut [u8]) -> Result<()> {
+    pub fn decode(src: &[u8], shape: Shape, colour: Colour, dst: &mut [u8]) -> Result<()> {
+        decode_within(src, shape, colour, dst, u64::MAX)
+    }
+
+    pub(crate) fn decode_within(
+        _src: &[u8],
+        _shape: Shape,
+        _colour: Colour,
+        _dst: &mut [u8],
+        _max_memory: u64,
+    ) -> Result<()> {
         Err(NOT_INCLUDED)
     }
 

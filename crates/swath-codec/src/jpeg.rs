@@ -68,8 +68,19 @@ pub struct Params<'a> {
 /// dropped (some writers produce such last strips), or fewer rows or columns, which become zeros in the block
 /// (tiles that end at the edge of the image). A wider stream is an error.
 pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+    decode_within(params, src, shape, dst, u64::MAX)
+}
+
+/// Decodes like [`decode`], with at most `max_memory` bytes for the planes.
+pub(crate) fn decode_within(
+    params: &Params<'_>,
+    src: &[u8],
+    shape: Shape,
+    dst: &mut [u8],
+    max_memory: u64,
+) -> Result<()> {
     let colour = if params.photometric == YCBCR { Colour::Jfif } else { Colour::AsStored };
-    let mut decoder = Decoder::new(colour, shape);
+    let mut decoder = Decoder::new(colour, shape, max_memory);
     if let Some(tables) = params.tables {
         decoder.read_tables(tables)?;
     }
@@ -96,11 +107,13 @@ pub(crate) struct Decoder {
     colour: Colour,
     shape: Shape,
     tables: Tables,
+    /// The number of bytes that the planes may take.
+    max_memory: u64,
 }
 
 impl Decoder {
-    pub(crate) fn new(colour: Colour, shape: Shape) -> Decoder {
-        Decoder { colour, shape, tables: Tables::default() }
+    pub(crate) fn new(colour: Colour, shape: Shape, max_memory: u64) -> Decoder {
+        Decoder { colour, shape, tables: Tables::default(), max_memory }
     }
 
     /// Reads a stream that contains only tables.
@@ -134,14 +147,14 @@ impl Decoder {
     #[inline(always)]
     fn decode_portable(self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         let mut at = 0;
-        let Decoder { colour, shape, mut tables } = self;
+        let Decoder { colour, shape, mut tables, max_memory } = self;
         let mut image: Option<Image<'_>> = None;
         let mut target = Some((colour, dst));
         while let Some((marker, body)) = next_segment(src, &mut at)? {
             match (marker, &mut image) {
                 (0xc0..=0xcf, image) if !matches!(marker, DHT | 0xc8 | 0xcc) => {
                     let (colour, dst) = target.take().ok_or(corrupt("it has two frames"))?;
-                    *image = Some(Image::new(Frame::parse(marker, body)?, shape, colour, dst)?);
+                    *image = Some(Image::new(Frame::parse(marker, body)?, shape, max_memory, colour, dst)?);
                 }
                 (SOS, None) => return Err(corrupt("a scan comes before the frame")),
                 (SOS, Some(image)) => match image.scan(body, &tables, src, at)? {
@@ -198,6 +211,7 @@ fn next_segment<'a>(src: &'a [u8], at: &mut usize) -> Result<Option<(u8, &'a [u8
 struct Image<'a> {
     frame: Frame,
     shape: Shape,
+    max_memory: u64,
     /// Empty until the first scan.
     planes: Vec<Plane>,
     progress: Option<Progress>,
@@ -211,7 +225,7 @@ struct Image<'a> {
 
 impl<'a> Image<'a> {
     /// Checks the frame against the block before any allocation.
-    fn new(frame: Frame, shape: Shape, colour: Colour, dst: &'a mut [u8]) -> Result<Image<'a>> {
+    fn new(frame: Frame, shape: Shape, max_memory: u64, colour: Colour, dst: &'a mut [u8]) -> Result<Image<'a>> {
         let mismatch = |what, found: usize, expected: usize| {
             Err(Error::Mismatch { codec: CODEC, what, found: found as u64, expected: expected as u64 })
         };
@@ -237,7 +251,7 @@ impl<'a> Image<'a> {
         }
         let output = Output::new(&frame, shape, colour, dst)?;
         let seen = vec![false; frame.components.len()];
-        Ok(Image { frame, shape, planes: Vec::new(), progress: None, output, seen, scans: 0, ended: false })
+        Ok(Image { frame, shape, max_memory, planes: Vec::new(), progress: None, output, seen, scans: 0, ended: false })
     }
 
     /// Allocates the planes: two rows of MCUs if `streamed`, otherwise all rows.
@@ -255,6 +269,7 @@ impl<'a> Image<'a> {
         if needed > limit {
             return Err(Error::Memory { codec: CODEC, needed, limit });
         }
+        memory::check_limit(CODEC, needed, self.max_memory)?;
         memory::check(CODEC, usize::try_from(needed).unwrap_or(usize::MAX))?;
         self.planes = sizes.map(|(stride, rows)| Plane { samples: vec![0; stride * rows], stride, rows }).collect();
         self.progress = progressive.then(|| Progress::new(frame));
@@ -392,7 +407,7 @@ mod tests {
     fn portable_and_dispatched_code_agree() {
         for case in cases() {
             let colour = if case.params.photometric == YCBCR { Colour::Jfif } else { Colour::AsStored };
-            let mut decoder = Decoder::new(colour, case.shape);
+            let mut decoder = Decoder::new(colour, case.shape, u64::MAX);
             decoder.read_tables(case.params.tables.unwrap_or(&[])).unwrap();
             let mut dst = vec![0; case.shape.len()];
             decoder.decode_portable(case.stream, &mut dst).unwrap();

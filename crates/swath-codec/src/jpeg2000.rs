@@ -12,10 +12,14 @@ mod decode;
 mod encode;
 
 #[cfg(not(feature = "jpeg2000"))]
+pub(crate) use crate::excluded::jpeg2000::decode_within;
+#[cfg(not(feature = "jpeg2000"))]
 pub use crate::excluded::jpeg2000::{decode, encode};
 use crate::{Error, Result, Shape};
 #[cfg(feature = "jpeg2000")]
 pub use decode::decode;
+#[cfg(feature = "jpeg2000")]
+pub(crate) use decode::decode_within;
 #[cfg(feature = "jpeg2000")]
 pub use encode::encode;
 

@@ -35,13 +35,19 @@ const MAX_FRAMES: usize = 64;
 /// The samples are in the colour space of the stream. Integers with another depth than the block are scaled to
 /// its depth.
 pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+    decode_within(src, shape, dst, u64::MAX)
+}
+
+/// Decodes like [`decode`], with at most `max_memory` bytes of working memory.
+pub(crate) fn decode_within(src: &[u8], shape: Shape, dst: &mut [u8], max_memory: u64) -> Result<()> {
     let kind = SampleType::of(shape)?;
     check("output bytes", dst.len(), shape.len())?;
     let stream = codestream(src)?;
     check_header(&stream, shape)?;
 
     let limit = shape.width.saturating_mul(shape.height).saturating_mul(shape.samples).saturating_mul(BYTES_PER_SAMPLE);
-    let tracker = AllocTracker::with_limit(limit.saturating_add(BASE_BYTES));
+    let limit = limit.saturating_add(BASE_BYTES).min(usize::try_from(max_memory).unwrap_or(usize::MAX));
+    let tracker = AllocTracker::with_limit(limit);
     let truncated = Error::Truncated { codec: CODEC, got: 0, want: shape.len() };
     let mut image = JxlImage::builder().alloc_tracker(tracker).build_uninit();
     image.feed_bytes(&stream).map_err(refused)?;

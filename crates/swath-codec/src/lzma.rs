@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 
 use lzma_rust2::{Action, CheckType, Status, XzOptions, XzStream, XzWriter};
 
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 
 const NAME: &str = "LZMA";
 /// The limit on the memory that a stream may request. The dictionary grows with the output and is not allocated
@@ -17,7 +17,12 @@ const MEMORY_LIMIT: u64 = 256 << 20;
 /// The check value is tested if the stream is read to its end: a wrong one is an error, a missing one is not.
 /// The bytes of `dst` after the decoded ones are unspecified.
 pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
-    let mut stream = XzStream::new_mem_limit(false, (MEMORY_LIMIT >> 10) as u32);
+    decode_within(src, dst, u64::MAX)
+}
+
+/// Decodes like [`decode`], but refuses a stream that requests more memory than `max_memory`.
+pub(crate) fn decode_within(src: &[u8], dst: &mut [u8], max_memory: u64) -> Result<usize> {
+    let mut stream = XzStream::new_mem_limit(false, (MEMORY_LIMIT.min(max_memory) >> 10) as u32);
     let mut rest = src;
     let mut out = 0;
     loop {
@@ -25,6 +30,7 @@ pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize> {
             Ok(step) => step,
             Err(error) if error.kind() == ErrorKind::OutOfMemory => {
                 let needed = u64::from(stream.memory_usage().unwrap_or(u32::MAX)) << 10;
+                memory::check_limit(NAME, needed, max_memory)?;
                 return Err(Error::Memory { codec: NAME, needed, limit: MEMORY_LIMIT });
             }
             Err(_) => return Err(Error::Corrupt { codec: NAME, what: "it breaks the rules of the format" }),

@@ -26,6 +26,14 @@ pub(crate) fn check(codec: &'static str, len: usize) -> Result<()> {
     Ok(())
 }
 
+/// Checks the memory that a decoder will use in addition to the block against the limit of the caller.
+pub(crate) fn check_limit(codec: &'static str, needed: u64, limit: u64) -> Result<()> {
+    if needed > limit {
+        return Err(Error::MemoryLimit { codec, needed, limit });
+    }
+    Ok(())
+}
+
 /// Reserves room for `len` more bytes.
 pub(crate) fn reserve(codec: &'static str, out: &mut Vec<u8>, len: usize) -> Result<()> {
     out.try_reserve(len).map_err(|_| out_of_memory(codec, len))

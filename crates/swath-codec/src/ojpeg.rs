@@ -59,11 +59,22 @@ impl Default for Params<'_> {
 
 /// Decodes one block of 8-bit samples.
 pub fn decode(params: &Params<'_>, src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+    decode_within(params, src, shape, dst, u64::MAX)
+}
+
+/// Decodes like [`decode`], with at most `max_memory` bytes for the planes.
+pub(crate) fn decode_within(
+    params: &Params<'_>,
+    src: &[u8],
+    shape: Shape,
+    dst: &mut [u8],
+    max_memory: u64,
+) -> Result<()> {
     let colour = match params.photometric {
         6 => Colour::Tiff(Box::new(params.ycbcr.tables()?)),
         _ => Colour::AsStored,
     };
-    let decoder = Decoder::new(colour, shape);
+    let decoder = Decoder::new(colour, shape, max_memory);
     if src.starts_with(&[0xff, 0xd8]) {
         let header = Header::parse(src);
         if params.several_blocks && header.is_higher_than(shape) {

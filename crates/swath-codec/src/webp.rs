@@ -1,6 +1,6 @@
 //! WebP (compression 50001), lossy and lossless, with libwebp.
 
-use crate::{Error, Result, SampleFormat, Shape};
+use crate::{Error, Result, SampleFormat, Shape, memory};
 use libwebp_sys as ffi;
 use std::ptr;
 
@@ -17,6 +17,11 @@ const LOSSLESS_EFFORT: f32 = 75.0;
 /// If the stream has no alpha, the fourth sample is 255. If the block has no sample for alpha, alpha is
 /// dropped.
 pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
+    decode_within(src, shape, dst, u64::MAX)
+}
+
+/// Decodes like [`decode`], but refuses a stream for which libwebp may need more memory than `max_memory`.
+pub(crate) fn decode_within(src: &[u8], shape: Shape, dst: &mut [u8], max_memory: u64) -> Result<()> {
     let mode = match (shape.samples, shape.bits) {
         (3, 8) => ffi::WEBP_CSP_MODE::MODE_RGB,
         (4, 8) => ffi::WEBP_CSP_MODE::MODE_RGBA,
@@ -35,6 +40,7 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     // libwebp allocates according to these sizes, so they are checked first.
     check("width", config.input.width.into(), shape.width)?;
     check("height", config.input.height.into(), shape.height)?;
+    memory::check_limit(CODEC, working_bytes(src, &config.input, shape), max_memory)?;
 
     let stride = i32::try_from(shape.row_bytes());
     let stride = stride.map_err(|_| Error::Unsuited { codec: CODEC, what: "rows of 2 GiB" })?;
@@ -46,6 +52,24 @@ pub fn decode(src: &[u8], shape: Shape, dst: &mut [u8]) -> Result<()> {
     // buffers.
     let status = unsafe { ffi::WebPDecode(src.as_ptr(), src.len(), &mut config) };
     outcome(status, shape)
+}
+
+/// Returns an estimate of the memory that libwebp allocates in addition to the output.
+///
+/// A lossy stream is decoded row by row. A lossless stream, which alpha may be too, is decoded into one buffer of 32 bits
+/// for each pixel. It may divide the image into parts of at least 4 x 4 pixels with prefix codes of their own. The tables
+/// of one part take 6 KB, and its shortest codes take 20 bits of the stream.
+fn working_bytes(src: &[u8], features: &ffi::WebPBitstreamFeatures, shape: Shape) -> u64 {
+    const LOSSLESS: i32 = 2;
+    const BYTES_OF_PART: u64 = 6 << 10;
+    const MOST_PARTS: u64 = 1 << 16;
+    if features.format != LOSSLESS && features.has_alpha == 0 {
+        return 0;
+    }
+    let pixels = (shape.width as u64).saturating_mul(shape.height as u64);
+    let parts = (shape.width.div_ceil(4) as u64).saturating_mul(shape.height.div_ceil(4) as u64);
+    let parts = parts.min(MOST_PARTS).min(src.len() as u64 * 8 / 20);
+    pixels.saturating_mul(4).saturating_add(parts * BYTES_OF_PART)
 }
 
 /// Appends the stream of one block of three or four 8-bit samples to `out`.

@@ -16,6 +16,20 @@ const CONTEXT_BYTES: usize = 128 << 10;
 /// The code with which zstd reports that it could not allocate memory (`ZSTD_error_memory_allocation`, a stable number).
 const NO_MEMORY: usize = 64_usize.wrapping_neg();
 
+/// The code with which zstd refuses a window (`ZSTD_error_frameParameter_windowTooLarge`, a stable number).
+const WINDOW_TOO_LARGE: usize = 16_usize.wrapping_neg();
+
+/// Returns the size of the window that the first frame states (RFC 8878, 3.1.1.1.2).
+fn window_size(src: &[u8]) -> Option<u64> {
+    let &[_, _, _, _, descriptor, window, ..] = src else { return None };
+    if descriptor & 0x20 != 0 {
+        // A single segment: the window is the content.
+        return zstd_safe::get_frame_content_size(src).ok().flatten();
+    }
+    let base = 1_u64 << (10 + (window >> 3));
+    Some(base + base / 8 * u64::from(window & 7))
+}
+
 /// Returns the error that zstd reports with a code.
 fn error(code: usize) -> Error {
     match code {
@@ -29,6 +43,10 @@ pub struct Decoder {
     context: DCtx<'static>,
     /// The decoder that comes first. `None` if there was no memory for it.
     first: Option<Unzstd>,
+    /// The largest window that may be allocated, as its binary logarithm.
+    window_log_max: u32,
+    /// The number of bytes from which `window_log_max` was derived.
+    max_window: u64,
 }
 
 impl Default for Decoder {
@@ -49,13 +67,19 @@ impl Decoder {
     /// # Panics
     /// If the system does not have the memory.
     pub fn new() -> Self {
-        Self { context: DCtx::create(), first: Unzstd::try_new() }
+        Self { context: DCtx::create(), first: Unzstd::try_new(), window_log_max: WINDOW_LOG_MAX, max_window: u64::MAX }
     }
 
     /// Creates a decoder, or returns [`Error::OutOfMemory`].
     pub(crate) fn try_new() -> Result<Self> {
         let context = DCtx::try_create().ok_or(memory::out_of_memory(NAME, CONTEXT_BYTES))?;
-        Ok(Self { context, first: Unzstd::try_new() })
+        Ok(Self { context, first: Unzstd::try_new(), window_log_max: WINDOW_LOG_MAX, max_window: u64::MAX })
+    }
+
+    /// Sets the largest window that decoding may allocate, in bytes. zstd allows no limit below 1 KiB.
+    pub(crate) fn set_max_window(&mut self, bytes: u64) {
+        self.max_window = bytes;
+        self.window_log_max = bytes.max(1 << 10).ilog2().min(WINDOW_LOG_MAX);
     }
 
     /// Decodes the frames of `src` until they end or `dst` is full, and returns the number of decoded bytes in
@@ -78,13 +102,20 @@ impl Decoder {
     /// contains more than `dst` has space for, that is truncated, or that is followed by other data.
     pub fn decode_top(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.context.reset(ResetDirective::SessionAndParameters).map_err(error)?;
-        self.context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(error)?;
+        self.context.set_parameter(DParameter::WindowLogMax(self.window_log_max)).map_err(error)?;
         let want = dst.len();
         let mut input = InBuffer::around(src);
         let mut output = OutBuffer::around(dst);
         loop {
             let before = (input.pos(), output.pos());
-            self.context.decompress_stream(&mut output, &mut input).map_err(error)?;
+            let (limit, lowered) = (self.max_window, self.window_log_max < WINDOW_LOG_MAX);
+            self.context.decompress_stream(&mut output, &mut input).map_err(|code| match code {
+                // The window of a frame that follows the first is not known here.
+                WINDOW_TOO_LARGE if lowered => {
+                    Error::MemoryLimit { codec: NAME, needed: window_size(src).unwrap_or(0).max(limit + 1), limit }
+                }
+                code => error(code),
+            })?;
             // Without progress in either direction, the stream is truncated, or `dst` has no space for the
             // rest.
             if output.pos() == want || (input.pos(), output.pos()) == before {
@@ -221,6 +252,18 @@ mod tests {
         // A frame header that requests a window of 2^31 bytes, then a truncated compressed block.
         let stream = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 21 << 3, 0x04, 0x01, 0x00];
         assert!(matches!(Decoder::new().decode(&stream, &mut [0; 100]), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn a_window_above_the_limit_of_the_caller_is_refused_and_a_smaller_one_is_not() {
+        // A frame header that requests a window of 2^26 bytes, then a truncated compressed block.
+        let stream = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 16 << 3, 0x04, 0x01, 0x00];
+        let mut decoder = Decoder::new();
+        decoder.set_max_window(1 << 25);
+        let refused = decoder.decode(&stream, &mut [0; 100]);
+        assert_eq!(refused, Err(Error::MemoryLimit { codec: NAME, needed: 1 << 26, limit: 1 << 25 }));
+        decoder.set_max_window(1 << 26);
+        assert!(!matches!(decoder.decode(&stream, &mut [0; 100]), Err(Error::MemoryLimit { .. })));
     }
 
     #[test]

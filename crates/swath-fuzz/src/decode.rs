@@ -23,6 +23,7 @@ pub fn run(data: &[u8]) {
         big_endian: block.big_endian,
         lsb_first: block.lsb_first,
         subsampling: if block.subsampled { (2, 2) } else { (1, 1) },
+        max_memory: 1 << 30,
     };
     let mut scratch = Scratch::default();
     let mut decode = |shape: Shape, extent: Extent| {

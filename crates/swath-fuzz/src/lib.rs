@@ -10,6 +10,7 @@ pub mod default_limits;
 pub mod directory;
 pub mod geokeys;
 pub mod inflate;
+pub mod kernels;
 pub mod open_read;
 pub mod plan;
 pub mod round_trip;
@@ -23,12 +24,13 @@ pub type Target = fn(&[u8]);
 
 /// All targets: the name, the folder of their inputs below `fuzz/seeds` and `fuzz/regressions`, and the body.
 /// Targets that take a file share their inputs.
-pub const TARGETS: [(&str, &str, Target); 11] = [
+pub const TARGETS: [(&str, &str, Target); 12] = [
     ("decode", "decode", decode::run),
     ("default_limits", "open_read", default_limits::run),
     ("directory", "open_read", directory::run),
     ("geokeys", "geokeys", geokeys::run),
     ("inflate", "inflate", inflate::run),
+    ("kernels", "kernels", kernels::run),
     ("open_read", "open_read", open_read::run),
     ("plan", "plan", plan::run),
     ("round_trip", "round_trip", round_trip::run),

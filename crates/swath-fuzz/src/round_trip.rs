@@ -44,6 +44,7 @@ pub fn run(data: &[u8]) {
         big_endian: false,
         lsb_first: false,
         subsampling: (1, 1),
+        max_memory: u64::MAX,
     };
     let mut out = Vec::new();
     let decoded = decoder.decode(&mut stored[1..], shape, Extent::Whole, &mut out, &mut Scratch::default());

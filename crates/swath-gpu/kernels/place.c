@@ -6,42 +6,9 @@
 // up and not by another division. Runs of bytes that are the same in the block and in the output are moved in
 // the widest words that both allow.
 
-// The storage of a sample: as in the output, perhaps in the other byte order; as byte planes of the row, most
-// significant first; as bits, packed most significant first; or as in the output, but with a separate plane for
-// each sample of a pixel, one after another in the block. In the last case `row_bytes` is the size of a row of
-// such a plane.
-#define PLACE_STORED 0u
-#define PLACE_PLANES 1u
-#define PLACE_BITS 2u
-#define PLACE_COMPONENTS 3u
 // Each item checks by itself whether the bands are requested in order, so the number of bands that it checks is
 // limited.
 #define PLACE_RUN_BANDS 64u
-
-// Reverses the bytes of each unit of 2, 4 or 8 bytes.
-FN u64 place_swapped(u64 value, u32 unit) {
-  if (unit >= 2) value = ((value >> 8) & (u64)0x00ff00ff00ff00ff) | ((value & (u64)0x00ff00ff00ff00ff) << 8);
-  if (unit >= 4) value = ((value >> 16) & (u64)0x0000ffff0000ffff) | ((value & (u64)0x0000ffff0000ffff) << 16);
-  if (unit >= 8) value = (value >> (4 * unit)) | (value << (4 * unit));
-  return value;
-}
-
-FN u64 place_joined(GLOBAL const u8 *from, u64 plane, u32 size) {
-  u64 value = 0;
-  for (u32 k = 0; k < size; k++) value = value << 8 | from[k * plane];
-  return value;
-}
-
-// The `bits` bits from bit `at` of the row. No byte without one of these bits is read.
-FN u64 place_bits(GLOBAL const u8 *row, u64 at, u32 bits) {
-  GLOBAL const u8 *from = row + (at >> 3);
-  u32 have = 8 - (u32)(at & 7);
-  u64 value = *from & (0xffu >> (8 - have));
-  if (have >= bits) return value >> (have - bits);
-  for (; have + 8 <= bits; have += 8) value = value << 8 | *++from;
-  if (have < bits) value = value << (bits - have) | *++from >> (8 - (bits - have));
-  return value;
-}
 
 KERNEL(256)
 place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status, GLOBAL u8 *out, u64 out_at,
@@ -120,13 +87,13 @@ place(GLOBAL const u8 *batch, GLOBAL const u8 *decoded, GLOBAL const u32 *status
     } else if (vector) {
       *(GLOBAL uint4 *)target = *(GLOBAL const uint4 *)(source + index * 16);
     } else if (mode == PLACE_PLANES) {
-      store_sample(target, place_joined(source + index, (u64)width * samples, size), size, typed_store);
+      store_sample(target, join_planes(source + index, (u64)width * samples, size), size, typed_store);
     } else if (mode == PLACE_BITS) {
-      store_sample(target, place_bits(source, index * bits, bits), size, typed_store);
+      store_sample(target, unpack_bits(source, index * bits, bits), size, typed_store);
     } else {
       for (u32 k = 0; k < pieces; k++) {
         u64 value = load_sample(source + index * size + k * 8, piece, typed_load);
-        store_sample(target + k * 8, place_swapped(value, swap), piece, typed_store);
+        store_sample(target + k * 8, swap_units(value, swap), piece, typed_store);
       }
     }
 

@@ -104,3 +104,38 @@ FN void store_sample(GLOBAL u8 *to, u64 value, u32 size, u32 typed) {
     *(GLOBAL u64 *)to = value;
   }
 }
+
+// The storage of a sample: as in the output, perhaps in the other byte order; as byte planes of the row, most
+// significant first; as bits, packed most significant first; or as in the output, but with a separate plane for
+// each sample of a pixel, one after another in the block. In the last case `row_bytes` is the size of a row of
+// such a plane.
+#define PLACE_STORED 0u
+#define PLACE_PLANES 1u
+#define PLACE_BITS 2u
+#define PLACE_COMPONENTS 3u
+
+// Reverses the bytes of each unit of 2, 4 or 8 bytes.
+FN u64 swap_units(u64 value, u32 unit) {
+  if (unit >= 2) value = ((value >> 8) & (u64)0x00ff00ff00ff00ff) | ((value & (u64)0x00ff00ff00ff00ff) << 8);
+  if (unit >= 4) value = ((value >> 16) & (u64)0x0000ffff0000ffff) | ((value & (u64)0x0000ffff0000ffff) << 16);
+  if (unit >= 8) value = (value >> (4 * unit)) | (value << (4 * unit));
+  return value;
+}
+
+// The sample whose bytes lie `plane` bytes apart, most significant first.
+FN u64 join_planes(GLOBAL const u8 *from, u64 plane, u32 size) {
+  u64 value = 0;
+  for (u32 k = 0; k < size; k++) value = value << 8 | from[k * plane];
+  return value;
+}
+
+// The `bits` bits from bit `at` of the row. No byte without one of these bits is read.
+FN u64 unpack_bits(GLOBAL const u8 *row, u64 at, u32 bits) {
+  GLOBAL const u8 *from = row + (at >> 3);
+  u32 have = 8 - (u32)(at & 7);
+  u64 value = *from & (0xffu >> (8 - have));
+  if (have >= bits) return value >> (have - bits);
+  for (; have + 8 <= bits; have += 8) value = value << 8 | *++from;
+  if (have < bits) value = value << (bits - have) | *++from >> (8 - (bits - have));
+  return value;
+}

@@ -19,6 +19,7 @@ pub(crate) mod outcome;
 mod pictures;
 pub(crate) mod route;
 mod stages;
+pub(crate) mod unpack;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -27,6 +28,7 @@ use crate::decode::block::Block;
 use crate::decode::job::DecodeJob;
 use crate::decode::outcome::FinishedBatch;
 use crate::decode::route::Route;
+use crate::decode::unpack::Unpack;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::memory::raster::{DeviceRaster, Geometry};
@@ -86,6 +88,8 @@ pub struct Decoding {
     budget: Budget,
     /// What the largest batch is expected to need.
     largest: LargestBatch,
+    /// Whether a finished batch had nodata.
+    nodata_found: bool,
 }
 
 impl Gpu {
@@ -110,6 +114,7 @@ impl Gpu {
             busy: VecDeque::new(),
             budget,
             largest: LargestBatch::default(),
+            nodata_found: false,
         })
     }
 }
@@ -258,7 +263,8 @@ impl Decoding {
         )
     }
 
-    /// Copies decoded pixels into a rectangle of a raster, and waits for it. `pixels` has the order `(row, column, band)`.
+    /// Copies decoded pixels into a rectangle of a raster, and waits for it. `pixels` has the order `(row, column, band)`. Samples are
+    /// converted as those of the job.
     ///
     /// # Errors
     /// The guard's or the driver's error.
@@ -274,12 +280,14 @@ impl Decoding {
         pixels: &[u8],
     ) -> Result<()> {
         let (height, width) = (rows.end - rows.start, cols.end - cols.start);
-        let bytes = Geometry::dense(bands.len(), height, width, raster.dtype().size(), true).bytes;
+        let unpack = self.job.unpack.clone();
+        let dtype = unpack.as_ref().map_or(raster.dtype(), Unpack::source);
+        let bytes = Geometry::dense(bands.len(), height, width, dtype.size(), true).bytes;
         let inside = bands.end <= raster.bands() && rows.end <= raster.rows() && cols.end <= raster.cols();
         assert!(inside, "the rectangle lies in the raster");
         assert_eq!(Some(pixels.len() as u64), bytes, "the array has the size of the rectangle");
         let too_large = || Error::OutOfMemory { stage: "placing", needed: pixels.len() as u64 };
-        let job = DecodeJob::placing(raster.dtype(), bands.len(), width).ok_or_else(too_large)?;
+        let job = DecodeJob::placing(dtype, bands.len(), width).ok_or_else(too_large)?.with_unpack(unpack);
         let narrow = |value: u64| u32::try_from(value).map_err(|_| too_large());
         let len = narrow(pixels.len() as u64)?;
         let block =
@@ -294,8 +302,10 @@ impl Decoding {
             let mut lane = self.idle.pop().expect("a batch was staged");
             let placed = self.enqueue(&mut lane, &mut request);
             let waited = lane.stream.synchronize();
+            let done = placed.and(waited);
+            self.nodata_found |= done.is_ok() && lane.found_nodata();
             self.idle.push(lane);
-            placed.and(waited)
+            done
         });
         (self.job, self.bands, self.largest) = (job, bands, largest);
         placed
@@ -313,9 +323,15 @@ impl Decoding {
         self.idle.insert(0, lane);
         waited?;
         let lane = &self.idle[0];
+        self.nodata_found |= lane.found_nodata();
         let result = lane.result.get(lane.result_bytes);
         let failure = lane.pictures.failure().filter(|_| self.job.route.is_of_pictures());
         Ok(Some(FinishedBatch { statuses: &result[..lane.blocks * 4], failure, pixels: &result[lane.status_bytes..] }))
+    }
+
+    /// Whether a batch that was finished or put had nodata, if the job looks for it.
+    pub fn nodata_found(&self) -> bool {
+        self.nodata_found
     }
 
     /// The kernel of Swath's that could replace the library that decodes now.

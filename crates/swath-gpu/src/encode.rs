@@ -160,6 +160,24 @@ impl TileEncoder {
         Ok(Tiles { memory, levels, data, failure })
     }
 
+    /// Leaves out rows that another device encodes. `steps` says for each level which rows and block rows these are.
+    ///
+    /// # Panics
+    /// If the steps do not continue those of the push before, or rows of an unfinished block would be left out.
+    pub fn skip(&mut self, steps: &[LevelStep]) {
+        for ((level, state), step) in self.job.levels.iter().zip(&mut self.levels).zip(steps) {
+            let (held, block_row) = (&state.progress.held, state.progress.block_row);
+            assert!(
+                step.rows.start == held.end && step.block_rows.start == block_row,
+                "the step follows the one before"
+            );
+            let whole = |row: u64, block: u64| row == (block * level.block_height).min(level.height);
+            let blocks = &step.block_rows;
+            assert!(whole(step.rows.start, blocks.start) && whole(step.rows.end, blocks.end), "whole blocks");
+            state.progress = Progress { held: step.rows.end..step.rows.end, block_row: blocks.end };
+        }
+    }
+
     /// Takes the rows of a later push and uploads them during the next one. That push then names them as [`InputRows::Ahead`]: the copy runs while the device
     /// works on the pushes before it. `rows` has `bytes` bytes of rows.
     ///

@@ -18,6 +18,7 @@ mod profile;
 mod stats;
 mod storage;
 mod stream;
+mod stream_set;
 mod transfer_pool;
 pub mod vendor;
 
@@ -27,6 +28,7 @@ pub use decode::block::Block;
 pub use decode::job::{DecodeJob, DeviceCodec};
 pub use decode::outcome::{BatchFailure, BlockStatus, FinishedBatch, Unsupported};
 pub use decode::route::CodecBackend;
+pub use decode::unpack::{NodataSample, Unpack};
 pub use decode::{Decoding, LANES, LargestBatch, Target};
 pub use encode::{
     Downsample, EncodeFailure, EncodeJob, EncodeLevel, EncoderBackend, InputRows, LevelStep, LevelTiles, PushError,

@@ -66,6 +66,31 @@ impl DeviceStats {
     }
 }
 
+impl DeviceStats {
+    /// The counts of two devices together.
+    #[must_use]
+    pub fn plus(&self, other: &DeviceStats) -> DeviceStats {
+        DeviceStats {
+            allocations: self.allocations + other.allocations,
+            current_bytes: self.current_bytes + other.current_bytes,
+            peak_bytes: self.peak_bytes + other.peak_bytes,
+            uploads: self.uploads + other.uploads,
+            uploaded_bytes: self.uploaded_bytes + other.uploaded_bytes,
+            downloads: self.downloads + other.downloads,
+            downloaded_bytes: self.downloaded_bytes + other.downloaded_bytes,
+            copies: self.copies + other.copies,
+            copied_bytes: self.copied_bytes + other.copied_bytes,
+            launches: self.launches + other.launches,
+            synchronisations: self.synchronisations + other.synchronisations,
+            library_calls: self.library_calls + other.library_calls,
+            file_reads: self.file_reads + other.file_reads,
+            file_read_bytes: self.file_read_bytes + other.file_read_bytes,
+            file_writes: self.file_writes + other.file_writes,
+            file_written_bytes: self.file_written_bytes + other.file_written_bytes,
+        }
+    }
+}
+
 impl fmt::Display for DeviceStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mb = |bytes: u64| bytes as f64 / 1e6;

@@ -27,6 +27,11 @@ impl Stream {
         Stream { shared, queue, busy: false, failed: false }
     }
 
+    /// Another stream of the same device.
+    pub(crate) fn sibling(&self) -> Result<Stream> {
+        Ok(Stream::new(Arc::clone(&self.shared), self.shared.device.queue()?))
+    }
+
     /// Copies to the device.
     ///
     /// # Safety

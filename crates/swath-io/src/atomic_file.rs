@@ -6,9 +6,12 @@ mod links;
 mod publish;
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Span;
+use crate::spool::copy_between;
 
 pub use durability::SyncPolicy;
 pub use links::resolve_links;
@@ -158,8 +161,8 @@ impl NewFile {
     fn give_name(&mut self) -> io::Result<()> {
         let (file, temporary) = create_beside(&self.target)?;
         self.temporary = Some(temporary);
-        (&self.file).seek(SeekFrom::Start(0))?;
-        io::copy(&mut &self.file, &mut &file)?;
+        let len = self.file.metadata()?.len();
+        copy_between(&self.file, Span { offset: 0, len }, &file)?;
         if self.waits_for_disk() {
             file.sync_all()?;
         }

@@ -13,6 +13,7 @@ mod local;
 mod memory;
 mod read_ahead;
 mod spool;
+mod stream_target;
 
 pub use arenas::share_heap_if_limited;
 pub use atomic_file::{NewFile, SidecarName, SyncPolicy, folder_of, insert_front, resolve_links, scratch_file};
@@ -23,6 +24,7 @@ pub use local::LocalFile;
 pub use memory::Memory;
 pub use read_ahead::ReadAhead;
 pub use spool::{Output, Spool};
+pub use stream_target::{open_stream, report_file_size_limit};
 pub use swath_tiff::{ReadAt, Span};
 
 /// A file to read from. Threads share sources; a source has no current position.

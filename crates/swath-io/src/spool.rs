@@ -103,12 +103,12 @@ impl Spool {
     pub fn copy_to<W: Write>(&mut self, piece: Span, output: &mut Output<'_, W>) -> io::Result<()> {
         match self {
             Spool::File { file, .. } => {
-                file.seek(SeekFrom::Start(piece.offset))?;
-                let mut piece_of_file = (&*file).take(piece.len);
-                let copied = match output {
-                    Output::File(target) => io::copy(&mut piece_of_file, target)?,
-                    Output::Other(target) => io::copy(&mut piece_of_file, *target)?,
+                let target = match output {
+                    Output::File(target) => return copy_between(file, piece, target),
+                    Output::Other(target) => target,
                 };
+                file.seek(SeekFrom::Start(piece.offset))?;
+                let copied = io::copy(&mut (&*file).take(piece.len), *target)?;
                 if copied == piece.len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
             }
             Spool::Memory(memory) => {
@@ -116,6 +116,22 @@ impl Spool {
                 let bytes = memory.get(piece.offset as usize..end as usize).ok_or(io::ErrorKind::UnexpectedEof)?;
                 output.write_all(bytes)
             }
+        }
+    }
+}
+
+/// Copies a piece of one file to the end of another. The standard library does not repeat a call that a signal interrupts, so this
+/// function does, from the position that the target has reached.
+pub(crate) fn copy_between(mut file: &File, piece: Span, mut target: &File) -> io::Result<()> {
+    let start = target.stream_position()?;
+    let mut copied = 0;
+    loop {
+        file.seek(SeekFrom::Start(piece.offset + copied))?;
+        match io::copy(&mut file.take(piece.len - copied), &mut target) {
+            Ok(len) if copied + len == piece.len => return Ok(()),
+            Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => copied = target.stream_position()? - start,
+            Err(error) => return Err(error),
         }
     }
 }

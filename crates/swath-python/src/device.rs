@@ -39,6 +39,9 @@ pub(crate) fn read<'py>(
     if let Some(stream) = &keywords.stream {
         request = request.stream(stream);
     }
+    if keywords.out.is_some() && keywords.unpack.is_some() {
+        return Err(PyValueError::new_err("unpack does not apply to a read into out"));
+    }
     let out = keywords.out.as_ref().map(|out| out.bind(py));
     let target = match out {
         None => None,
@@ -58,9 +61,12 @@ pub(crate) fn read<'py>(
             let reason = "no kernel makes complex floats of complex integers".into();
             return Err(Error::Fallback { stage: "widening", reason });
         }
-        match &target {
-            Some(raster) => Ok((None, file.image().read_into_device(&request, raster)?)),
-            None => file.image().read_to_device(&request, &gpu).map(|(raster, done)| (Some(raster), done)),
+        match (&target, &keywords.unpack) {
+            (Some(raster), _) => Ok((None, file.image().read_into_device(&request, raster)?)),
+            (None, Some(unpack)) => {
+                file.image().read_to_device_unpacked(&request, unpack, &gpu).map(|(raster, done)| (Some(raster), done))
+            }
+            (None, None) => file.image().read_to_device(&request, &gpu).map(|(raster, done)| (Some(raster), done)),
         }
     })?;
     // An array of another library may need the GIL to be released, which is held here.

@@ -37,6 +37,7 @@ pub(crate) fn exception_of(error: &Error) -> PyErr {
             Error::Limit { name: "max_pixels" | "max_block_pixels" | "max_block_memory", .. } => {
                 "PixelSafetyLimitError"
             }
+            Error::Block { cause: swath_codec::Error::MemoryLimit { .. }, .. } => "PixelSafetyLimitError",
             Error::Codec { .. } | Error::SampleType { .. } => "UnsupportedGeoTIFFFeatureError",
             Error::Block { .. } | Error::BlockPastEnd { .. } => "CorruptGeoTIFFError",
             Error::Band { .. } => return PyIndexError::new_err(message),

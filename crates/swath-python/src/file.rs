@@ -11,14 +11,14 @@ use pyo3::types::PyDict;
 use swath::dataset::MaskOrigin;
 use swath::device::{CallerStream, DeviceSettings};
 use swath::io::{LocalFile, Memory, Source};
-use swath::read::{BlockCache, Cancel};
+use swath::read::{BlockCache, Cancel, Unpack};
 use swath::{DType, Dataset, Image, Layout, Limits, ReadReport, ReadRequest};
 use swath_codec::sample::widen_complex_int;
 
-use crate::array::{Bytes, zeros};
+use crate::array::{Bytes, named as dtype_named, zeros};
 use crate::errors::{exception_of, to_python};
 use crate::ranges::Ranges;
-use crate::{describe, device, keywords, limits, report, waiting};
+use crate::{describe, device, keywords, limits, nodata, report, waiting};
 
 /// Row start, column start, row stop, column stop.
 pub(crate) type Window = (i64, i64, i64, i64);
@@ -129,6 +129,8 @@ pub(crate) struct ReadKeywords {
     pub(crate) out: Option<Py<PyAny>>,
     /// The CUDA stream of the caller.
     pub(crate) stream: Option<CallerStream>,
+    /// The conversion of samples on the device.
+    pub(crate) unpack: Option<Unpack>,
 }
 
 impl Default for ReadKeywords {
@@ -145,6 +147,7 @@ impl Default for ReadKeywords {
             settings: DeviceSettings::new(),
             out: None,
             stream: None,
+            unpack: None,
         }
     }
 }
@@ -165,10 +168,13 @@ impl ReadKeywords {
                 "decoder" => read.settings = read.settings.decoder(keyword.choice()?),
                 "storage" => read.settings = read.settings.storage(keyword.choice()?),
                 "gpu_memory" => read.settings = read.settings.gpu_memory(keyword.value::<Option<u64>>()?),
-                "out" => read.out = keyword.value()?,
-                "stream" => {
+                "out" if function == "read_to_device" => read.out = keyword.value()?,
+                "stream" if function == "read_to_device" => {
                     let stream = keyword.value::<Option<Bound<'_, PyAny>>>()?;
                     read.stream = stream.as_ref().map(device::stream_of).transpose()?;
+                }
+                "unpack" if function == "read_to_device" => {
+                    read.unpack = keyword.value::<Option<UnpackRule<'_>>>()?.map(unpack_of).transpose()?;
                 }
                 _ => return Err(keyword.unknown()),
             }
@@ -222,6 +228,17 @@ impl ReadKeywords {
             None => request,
         })
     }
+}
+
+/// The nodata value, whether it becomes NaN, scale and offset of each band or of all, the type of the result: `UnpackRule` in `_swath.pyi`.
+type UnpackRule<'py> = (Option<Bound<'py, PyAny>>, bool, Vec<(f64, f64)>, String);
+
+fn unpack_of((value, mask, factors, dtype): UnpackRule<'_>) -> PyResult<Unpack> {
+    let unpack = Unpack::new().mask(mask).factors(factors).dtype(dtype_named(&dtype)?);
+    Ok(match value {
+        Some(value) => unpack.nodata(nodata::from_python(&value)?),
+        None => unpack,
+    })
 }
 
 #[pymethods]

@@ -39,6 +39,8 @@ fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bounds::within_max_pixels, module)?)?;
     module.add_function(wrap_pyfunction!(limits::set_limits, module)?)?;
     module.add_function(wrap_pyfunction!(limits::get_limits, module)?)?;
+    module.add_function(wrap_pyfunction!(limits::process_limits, module)?)?;
+    module.add_function(wrap_pyfunction!(limits::changed_limits, module)?)?;
     module.add_function(wrap_pyfunction!(ranges::coalesce, module)?)?;
     module.add_function(wrap_pyfunction!(windows::read_windows, module)?)?;
     module.add_function(wrap_pyfunction!(pixels::unpack, module)?)?;

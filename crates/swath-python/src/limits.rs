@@ -60,6 +60,24 @@ pub(crate) fn set_limits(limits: Option<&Bound<'_, PyDict>>) -> PyResult<Values>
     Ok(std::mem::replace(&mut *OF_PROCESS.write().unwrap_or_else(PoisonError::into_inner), new))
 }
 
+/// The limits that this process has set.
+#[pyfunction]
+pub(crate) fn process_limits() -> Values {
+    OF_PROCESS.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The limits that the environment, `set_limits` or the argument has changed.
+#[pyfunction]
+#[pyo3(signature = (limits = None))]
+pub(crate) fn changed_limits(limits: Option<&Bound<'_, PyDict>>) -> PyResult<Values> {
+    let from_env = Limits::try_from_env().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let of_env = from_env.values().zip(Limits::TABLE).filter(|((_, value), limit)| *value != limit.default);
+    let mut changed: Values = of_env.map(|((name, value), _)| (name.to_owned(), value)).collect();
+    changed.extend(process_limits());
+    changed.extend(limits.map(values).transpose()?.unwrap_or_default());
+    Ok(changed)
+}
+
 /// All limits that are in force for files that are opened now.
 #[pyfunction]
 #[pyo3(signature = (limits = None))]

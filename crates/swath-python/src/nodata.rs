@@ -17,7 +17,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, nodata: NoData) -> PyResult<Bound<
 }
 
 /// A number of Python's. An int beyond the range of floats is infinite.
-fn from_python(value: &Bound<'_, PyAny>) -> PyResult<NoData> {
+pub(crate) fn from_python(value: &Bound<'_, PyAny>) -> PyResult<NoData> {
     if let Ok(value) = value.extract::<i64>() {
         return Ok(NoData::Int(value));
     }

@@ -23,6 +23,9 @@ pub(crate) fn of_read<'py>(py: Python<'py>, report: &ReadReport) -> PyResult<Bou
     dict.set_item(intern!(py, "decode_seconds"), report.decode_time.as_secs_f64())?;
     dict.set_item(intern!(py, "seconds"), report.wall_time.as_secs_f64())?;
     dict.set_item(intern!(py, "working_bytes"), report.working_bytes)?;
+    if let Some(found) = report.nodata_found {
+        dict.set_item(intern!(py, "nodata_found"), found)?;
+    }
     on_device(&dict, report.gpu.as_ref())?;
     Ok(dict)
 }

@@ -10,7 +10,7 @@ use swath_gpu::PTX;
 
 use crate::code::{Code, Done, describe};
 use crate::event::record;
-use crate::executor::executes_ptx;
+use crate::executor::KernelSource;
 use crate::fail;
 use crate::opencl::Parameter;
 use crate::sim::{self, device_count, in_context, multiprocessors, total_memory, with};
@@ -96,7 +96,7 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, room: c_int, device: c_i
     answer(with(|_| {
         known_device(device)?;
         let room = usize::try_from(room).ok().filter(|room| *room > 0 && !name.is_null()).ok_or(Code::INVALID_VALUE)?;
-        let executor = if executes_ptx() { ", executing PTX" } else { "" };
+        let executor = KernelSource::selected().description();
         let text = format!("Swath's simulated GPU {device}{executor}");
         let length = text.len().min(room - 1);
         // SAFETY: by the manual there is space for that many bytes. The last one is for the zero.

@@ -1,12 +1,14 @@
-//! Runs kernels: from their OpenCL source with PoCL, or by executing their PTX.
+//! Runs kernels: from their OpenCL source with PoCL, by executing their PTX, or from a library.
 
 use std::ffi::c_void;
+use std::path::{Path, PathBuf};
 
 use swath_gpu::{Kernel, PTX};
 
 use crate::code::{Code, Done};
 use crate::event::{record, report};
 use crate::fail::number;
+use crate::kernel_library::KernelLibrary;
 use crate::opencl::{OpenCl, Parameter};
 use crate::ptx::{Launch, LaunchError, Misdeed, Order, Program, SourceLines};
 
@@ -20,6 +22,7 @@ const INSTRUCTIONS: u64 = 1_000_000_000;
 pub(crate) enum Executor {
     OpenCl(OpenCl),
     Ptx(Box<Ptx>),
+    Library(KernelLibrary),
 }
 
 /// The PTX of `swath-gpu`, and the order of its threads.
@@ -36,16 +39,44 @@ pub(crate) struct Signature {
     pub(crate) shared: u64,
 }
 
-/// Whether `SWATH_SIM_KERNELS` selects the PTX.
-pub(crate) fn executes_ptx() -> bool {
-    std::env::var("SWATH_SIM_KERNELS").is_ok_and(|kernels| kernels == "ptx")
+/// Where the kernels come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KernelSource {
+    /// The OpenCL source.
+    OpenCl,
+    /// The PTX.
+    Ptx,
+    /// A library.
+    Library(PathBuf),
+}
+
+impl KernelSource {
+    /// What `SWATH_SIM_KERNELS` selects: `ptx`, or the path of a library.
+    pub(crate) fn selected() -> KernelSource {
+        match std::env::var_os("SWATH_SIM_KERNELS") {
+            Some(kernels) if kernels == "ptx" => KernelSource::Ptx,
+            Some(kernels) if Path::new(&kernels).is_absolute() => KernelSource::Library(kernels.into()),
+            _ => KernelSource::OpenCl,
+        }
+    }
+
+    /// The part of the device's name that tells it.
+    pub(crate) fn description(&self) -> &'static str {
+        match self {
+            KernelSource::OpenCl => "",
+            KernelSource::Ptx => ", executing PTX",
+            KernelSource::Library(_) => ", with a library of kernels",
+        }
+    }
 }
 
 impl Executor {
     /// Opens what the environment selects.
     pub(crate) fn open() -> Done<Executor> {
-        if executes_ptx() {
-            return Ptx::open().map(|ptx| Executor::Ptx(Box::new(ptx)));
+        match KernelSource::selected() {
+            KernelSource::Ptx => return Ptx::open().map(|ptx| Executor::Ptx(Box::new(ptx))),
+            KernelSource::Library(path) => return KernelLibrary::open(&path).map(Executor::Library),
+            KernelSource::OpenCl => {}
         }
         OpenCl::open().map(Executor::OpenCl).map_err(|missing| {
             eprintln!(
@@ -59,7 +90,7 @@ impl Executor {
     pub(crate) fn allocate(&self, bytes: usize) -> Option<usize> {
         match self {
             Executor::OpenCl(opencl) => opencl.allocate(bytes),
-            Executor::Ptx(_) => {
+            Executor::Ptx(_) | Executor::Library(_) => {
                 // SAFETY: any size is allowed; the result may be null.
                 let memory = unsafe { libc::malloc(bytes) };
                 (!memory.is_null()).then_some(memory as usize)
@@ -72,7 +103,7 @@ impl Executor {
             Executor::OpenCl(opencl) => opencl.free(memory),
             // SAFETY: it came from `allocate` and is freed once; no kernel runs, because `run` waits for its
             // kernel.
-            Executor::Ptx(_) => unsafe { libc::free(memory as *mut c_void) },
+            Executor::Ptx(_) | Executor::Library(_) => unsafe { libc::free(memory as *mut c_void) },
         }
     }
 
@@ -90,6 +121,10 @@ impl Executor {
                     shared: shared as u64,
                 })
             }
+            Executor::Library(library) => {
+                let (parameters, shared) = library.signature(kernel)?;
+                Ok(Signature { parameters: parameters.into_iter().map(Parameter::Number).collect(), shared })
+            }
         }
     }
 
@@ -99,6 +134,7 @@ impl Executor {
         match self {
             Executor::OpenCl(opencl) => opencl.run(kernel, groups as usize, values),
             Executor::Ptx(ptx) => ptx.run(kernel, groups, values, allocations),
+            Executor::Library(library) => library.run(kernel, groups, values, allocations),
         }
     }
 }

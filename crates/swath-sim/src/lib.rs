@@ -16,6 +16,10 @@
 //! line among the [`events`] that starts with `reported: ` and names the kernel, the line of the PTX and the line
 //! of the C source.
 //!
+//! `SWATH_SIM_KERNELS=/a/library.so` runs the kernels of a library that another program compiled from the PTX (`kernel_library.rs`
+//! describes its functions). The library must have been compiled from the PTX of `swath-gpu`, unless `SWATH_SIM_OTHER_PTX` is set. Tests of
+//! devices then use small images.
+//!
 //! [`CopyDevice`] and [`SlowSource`] are simpler: a device that only copies bytes, and a source with latency.
 //! The bench `seeds` uses both.
 //!
@@ -87,6 +91,7 @@ mod driver;
 mod event;
 mod executor;
 mod fail;
+mod kernel_library;
 mod memory;
 mod nvcomp;
 mod nvjpeg;

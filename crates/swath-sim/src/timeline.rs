@@ -3,7 +3,7 @@
 //! The simulator executes work when it is waited for, so the times are computed: work begins when the work before it in its stream has
 //! ended, when the host has submitted it, and when the engine that it needs is free. There is one engine for copies in each direction, and
 //! one for kernels, because a batch is meant to fill the device. Durations are rough: the bytes of a copy at 25 GB/s, 20 microseconds for a kernel or
-//! a library call and 0.1 for each of its blocks, 1 for a call of the host.
+//! a library call and 0.1 for each of its blocks, 200 for a picture of nvJPEG2000, 1 for a call of the host.
 
 use std::collections::BTreeMap;
 use std::ffi::c_char;
@@ -14,6 +14,8 @@ const CALL: u64 = 1_000;
 /// Nanoseconds of a kernel or a library call, and of each of its blocks.
 const KERNEL: u64 = 20_000;
 const BLOCK: u64 = 100;
+/// Nanoseconds of a picture of nvJPEG2000.
+const PICTURE: u64 = 200_000;
 /// Bytes that a copy moves in a nanosecond.
 const RATE: u64 = 25;
 
@@ -53,6 +55,18 @@ pub(crate) fn copy(engine: Engine, stream: usize, bytes: usize) {
 /// Adds a kernel or a library call that works on so many blocks to a stream.
 pub(crate) fn compute(name: &str, stream: usize, blocks: u64) {
     with(|clock| clock.add(Engine::Compute, name, stream, KERNEL + BLOCK * blocks));
+}
+
+/// Adds the decoding or encoding of a picture to a stream. A picture does not fill the device, so those of several streams run side by
+/// side.
+pub(crate) fn picture(name: &str, stream: usize) {
+    with(|clock| {
+        clock.host += CALL;
+        let begin = clock.streams.get(&stream).copied().unwrap_or(0).max(clock.host);
+        let end = begin + PICTURE;
+        clock.streams.insert(stream, end);
+        clock.lines.push(format!("{name} {stream} {begin} {end}"));
+    });
 }
 
 /// The host waits for a stream, or for all of them.

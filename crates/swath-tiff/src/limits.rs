@@ -124,6 +124,10 @@ limits! {
     max_block_memory: u64 = 1 << 30, "SWATH_MAX_BLOCK_MEMORY";
     /// The compressed size in bytes of one block.
     max_block_bytes: u64 = 256 << 20, "SWATH_MAX_TILE_BYTES";
+    /// The size in bytes of the memory that the decoder of one block uses in addition to the compressed and the decoded
+    /// bytes: the planes of a picture, the dictionary of LZMA, the window of ZSTD. Where a decoder cannot be given a
+    /// limit, it is estimated before the decoder starts.
+    max_codec_memory: u64 = 2 << 30, "SWATH_MAX_CODEC_MEMORY";
     /// The size in bytes of an XML document, such as GDAL metadata or PAM.
     max_xml_bytes: usize = 64 << 20, "SWATH_MAX_XML_BYTES";
     /// The number of elements and attributes of an XML document.

@@ -67,6 +67,17 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// A list of devices has a device twice.
+    #[error("{device} is listed twice")]
+    DeviceTwice {
+        /// The device.
+        device: String,
+    },
+    /// A read that leaves its pixels on a device was given several devices.
+    #[error(
+        "the pixels of one read stay on one device, and several were given; read to host memory, or name one device"
+    )]
+    SeveralDevices,
     /// An environment variable has a value that the setting does not have.
     #[error("{name} must be {expected}, not '{value}'")]
     Setting {
@@ -76,6 +87,22 @@ pub enum Error {
         value: String,
         /// The values that the setting has.
         expected: String,
+    },
+    /// No kernel converts samples of one type to the other.
+    #[error("a device converts samples to float32 or float64, not {} to {}", stored.name(), dtype.name())]
+    Unpack {
+        /// The type of the samples in the file.
+        stored: DType,
+        /// The type that the caller asks for.
+        dtype: DType,
+    },
+    /// The number of scales and offsets is neither 1 nor the number of bands.
+    #[error("{given} scales and offsets were given for {bands} bands")]
+    UnpackFactors {
+        /// The pairs of scale and offset.
+        given: usize,
+        /// The bands of the result.
+        bands: usize,
     },
     /// A device cannot do a part of the work, and the request is [`FallbackPolicy::Strict`](crate::FallbackPolicy::Strict).
     #[error("the GPU cannot do {stage}, and fallback is disabled: {reason}")]

@@ -84,8 +84,9 @@ pub use swath_tiff::{LimitInfo, Limits, UnknownLimit};
 pub use validate::validate;
 pub use write::{ArraySource, ImageSource, RowFn, RowSource, WriteConfig, WriteOptions, WritePlan, WriteReport};
 
-/// The container and its metadata, whose types appear in this crate's interface; and the sources that bytes come from.
-pub use {swath_io as io, swath_tiff as tiff};
+/// The codecs, the container and its metadata, whose types appear in this crate's interface; and the sources that bytes
+/// come from.
+pub use {swath_codec as codec, swath_io as io, swath_tiff as tiff};
 
 /// Compiles the Rust examples of the documentation outside of this crate.
 #[cfg(doctest)]

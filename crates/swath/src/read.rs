@@ -19,10 +19,12 @@ pub(crate) mod plan;
 pub(crate) mod prefetch;
 pub(crate) mod prefetched_source;
 pub(crate) mod request;
+pub(crate) mod unpack;
 
 pub use self::cache::BlockCache;
 pub use self::pixels::{Pixels, Sample};
 pub use self::request::{Cancel, Layout, OnCorrupt, Placement, Progress, ReadRequest, default_threads};
+pub use self::unpack::Unpack;
 pub use crate::error::BlockName;
 pub use crate::nodata::to_nan::nodata_to_nan;
 pub use crate::report::ReadReport;
@@ -40,8 +42,10 @@ pub(crate) fn execute(plan: &ReadPlan<'_>, out: &mut [u8]) -> Result<ReadReport>
         return Err(Error::BufferSize { buffer: out.len(), needed: needed as u64 });
     }
     let request = plan.request;
-    if let Some(gpu) = request.device.gpu() {
-        return gpu::execute(plan, gpu, out);
+    match request.device.gpus() {
+        [] => {}
+        [gpu] => return gpu::execute(plan, gpu, out),
+        gpus => return gpu::several::execute(plan, gpus, out),
     }
     let Some(missing) = request.device.missing_gpu() else { return cpu::execute(plan, out) };
     if let Some(decision) = request.fallback.next_step(request.decoder, Setback::Unsupported, Alternatives::default()) {

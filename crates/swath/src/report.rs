@@ -71,6 +71,28 @@ impl DeviceReport {
         self.stats = gpu.stats().since(&self.stats);
     }
 
+    /// Adds the report of another device that did a part of the same operation.
+    pub(crate) fn join(&mut self, other: DeviceReport) {
+        self.take_fallbacks(Some(&other));
+        self.stats = self.stats.plus(&other.stats);
+        let DeviceReport { name, placement, read_by, decoded_by, compressed_by, written_by, .. } = other;
+        self.name = format!("{}, {name}", self.name);
+        let fields = [
+            (&mut self.placement, placement),
+            (&mut self.read_by, read_by),
+            (&mut self.decoded_by, decoded_by),
+            (&mut self.compressed_by, compressed_by),
+            (&mut self.written_by, written_by),
+        ];
+        for (mine, other) in fields {
+            if mine.is_empty() {
+                *mine = other;
+            } else if !other.is_empty() && *mine != other {
+                *mine = format!("{mine}, {other}");
+            }
+        }
+    }
+
     /// Adds the fallbacks of another operation that was a part of this one.
     pub(crate) fn take_fallbacks(&mut self, other: Option<&DeviceReport>) {
         for it in other.iter().flat_map(|other| &other.fallbacks) {
@@ -126,6 +148,8 @@ pub struct ReadReport {
     /// The filled blocks, each with its error. The list stops at [`MAX_LISTED`](ReadReport::MAX_LISTED)
     /// entries, because millions of entries would need more memory than the pixels.
     pub filled: Vec<(BlockName, String)>,
+    /// Whether the nodata value occurs in the pixels, if a device looked for it ([`Unpack`](crate::read::Unpack)).
+    pub nodata_found: Option<bool>,
     /// Warnings about the file that do not concern the pixels that were read, for example a broken chain of IFDs.
     pub warnings: Vec<String>,
 }

@@ -71,7 +71,7 @@ impl WritePlan {
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(std::io::ErrorKind::IsADirectory.into())),
             Ok(metadata) if !metadata.is_file() => {
-                let mut file = std::fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
+                let mut file = swath_io::open_stream(path).map_err(failed)?;
                 return self.write_to(&mut file, source, config).map_err(|error| named(error, path));
             }
             _ => {}

@@ -40,12 +40,11 @@ def read_gpu(
         return open_lazy(handle, plan, chunks, DevicePixels(handle, plan, strict, on_device)), None
     file = handle.file()
     with _device_for(cupy, on_device):
-        raw, made = _decode(cupy, file, plan, plan.window, strict, on_device)
-        report = {} if report is None else report
-        report.update(made)
-        remember(report)
-        pixels, seen = plan.finish.apply_with(cupy, raw, plan.valid(file))
-        return pixels, bool(seen)
+        pixels, seen, made = _decode(cupy, file, plan, plan.window, strict, on_device)
+    report = {} if report is None else report
+    report.update(made)
+    remember(report)
+    return pixels, seen
 
 
 class DevicePixels(Pixels):
@@ -66,9 +65,9 @@ class DevicePixels(Pixels):
 
     def _decode(self, plan: ReadPlan, file: File, window: Window) -> Any:
         cupy = require_gpu()
-        raw, made = _decode(cupy, file, plan, window, self.strict, self.on_device)
+        pixels, _, made = _decode(cupy, file, plan, window, self.strict, self.on_device)
         remember(made)
-        return plan.finish.apply_with(cupy, raw, plan.valid(file, window))[0]
+        return pixels
 
     def __dask_tokenize__(self) -> object:
         return "cuda", self.strict, tuple(self.on_device.items()), super().__dask_tokenize__()
@@ -87,9 +86,11 @@ def _stream_for(cupy: Any, settings: DeviceSettings) -> Any:
 
 def _decode(
     cupy: Any, file: File, plan: ReadPlan, window: Window, strict: bool, on_device: DeviceSettings
-) -> tuple[Any, Report]:
-    """Returns the unchanged samples of a window in GPU memory, and the report."""
+) -> tuple[Any, bool, Report]:
+    """Returns the pixels of a window in GPU memory, whether nodata occurs, and the report."""
     plan.check_size(window)
+    finish = plan.finish
+    rule = finish.device_rule
     try:
         array, report = file.read_to_device(
             window=window,
@@ -103,6 +104,7 @@ def _decode(
             storage=on_device["storage"],
             gpu_memory=on_device["gpu_memory"],
             stream=_stream_for(cupy, on_device),
+            unpack=rule,
         )
     except DeviceError as error:
         stage = _swath.read_again_on_cpu(strict)
@@ -112,6 +114,13 @@ def _decode(
         # what the CPU decodes. `on_gpu_failure="auto"` promises that.
         warn_of_fallback(f"GPU decode failed; reading on the CPU instead. ({type(error).__name__}: {error})")
         raw, report = plan.read_raw(file, window)
-        return to_device(raw), with_fallback(report, stage, error)
+        on_host, seen = finish.apply_and_look(raw, plan.valid(file, window, raw))
+        return to_device(on_host), seen, with_fallback(report, stage, error)
     warn_of_fallbacks(report)
-    return cupy.asarray(array).reshape(plan.shape_of(window)), report
+    pixels = cupy.asarray(array).reshape(plan.shape_of(window))
+    valid = plan.valid(file, window)
+    if rule is None:
+        # No kernel converts complex samples.
+        pixels, hit = finish.apply_with(cupy, pixels, valid)
+        return pixels, finish.sentinel is not None and bool(hit), report
+    return finish.after_device(cupy, pixels, valid), report.get("nodata_found", False), report

@@ -4,6 +4,7 @@ converted.
 
 from __future__ import annotations
 
+import errno
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -32,6 +33,7 @@ ON_PIXEL = 1e-10
 AT_ONCE = 1 << 23
 
 Report = dict[str, Any]
+LimitsInForce = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Canvas:
     max_pixels: int | None
     epsg: int | None
     """The EPSG code of the mosaic; a source with another code is an error."""
+    limits: LimitsInForce
+    """All limits of each source."""
     lenient: bool = False
     """Whether a source that fails must leave the canvas unchanged."""
     painted: npt.NDArray[np.bool_] | None = None
@@ -119,13 +123,19 @@ class Canvas:
         most = max(1, int(AT_ONCE / (columns * len(layer.bands) * max(tall, 1))))
         pieces = [layer]
         if bottom - top > most:
-            block = _block_rows(layer) if tall == 1 else 1
+            block = self._block_rows(layer) if tall == 1 else 1
             sizes = on_grid(bottom - top, top - int(layer.dst.y - layer.src.y), max(1, most // block) * block)
             pieces = [replace(layer, rows=span) for span in pairwise(accumulate(sizes, initial=top))]
         if tall > 1 or wide > 1:
             for piece in pieces:
                 self._check_size(piece)
         return pieces
+
+    def _block_rows(self, layer: Layer) -> int:
+        try:
+            return open_member(layer.source.path, self.limits)[0].levels[0][2]
+        except (OSError, ValueError):
+            return 1  # Decoding will report the problem.
 
     def _check_size(self, layer: Layer) -> None:
         """Checks the number of pixels decoded for a source that is downsampled, which is larger than its number on
@@ -215,7 +225,7 @@ class Canvas:
     def _open(self, layer: Layer) -> File:
         """Opens the file of a source and checks that it has the part that the mosaic uses."""
         path, src = layer.source.path, layer.src
-        file, epsg = open_member(path)
+        file, epsg = open_member(path, self.limits)
         if self.epsg is not None and epsg is not None and self.epsg != epsg:
             raise other_system(path, epsg, self.epsg)
         if src.x + src.width > file.width + TOUCHES or src.y + src.height > file.height + TOUCHES:
@@ -235,26 +245,26 @@ def other_system(path: str, epsg: int, expected: int) -> VRTUnsupportedError:
     )
 
 
-def open_member(path: str) -> tuple[File, int | None]:
+def open_member(path: str, limits: LimitsInForce) -> tuple[File, int | None]:
     """Returns an opened source and the EPSG code of its CRS."""
     identity = identity_of(path)
     opened = _opened if is_settled(identity) else _opened.__wrapped__
-    return opened(path, identity)
-
-
-def _block_rows(layer: Layer) -> int:
     try:
-        return open_member(layer.source.path)[0].levels[0][2]
-    except (OSError, ValueError):
-        return 1  # Decoding will report the problem.
+        return opened(path, identity, limits)
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+    # Sources that are kept open count for the limit of the process.
+    _opened.cache_clear()
+    return opened(path, identity, limits)
 
 
 @lru_cache(maxsize=64)
-def _opened(path: str, identity: Identity) -> tuple[File, int | None]:
+def _opened(path: str, identity: Identity, limits: LimitsInForce) -> tuple[File, int | None]:
     """Caches opened sources, because tasks of neighbouring chunks read the same ones; a replaced file has another
     identity.
     """
-    file = File.open(path)
+    file = File.open(path, dict(limits))
     about = file.describe()
     return file, about["epsg"] or (epsg_of_wkt(about["wkt"]) if about["wkt"] else None)
 

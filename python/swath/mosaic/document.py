@@ -13,7 +13,8 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from .._xml import MAX_BYTES, parse_xml
+from .._limits import limit_of_mosaic
+from .._xml import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_xml
 from ..errors import UnsupportedGeoTIFFFeatureError, VRTUnsupportedError
 from ..read.nodata import Number, matchable, parse_nodata
 from ..read.source import Identity, identity_of
@@ -136,12 +137,17 @@ class Vrt:
     """Items of the default metadata domain."""
 
 
-def read_vrt(path: str) -> Vrt:
+def read_vrt(path: str, limits: dict[str, int] | None = None) -> Vrt:
     """Parses a mosaic without opening its sources."""
-    limit, roots = _max_xml_bytes(), os.environ.get("SWATH_VRT_ALLOWED_ROOTS", "")
+    roots = os.environ.get("SWATH_VRT_ALLOWED_ROOTS", "")
+    limit = limit_of_mosaic("max_xml_bytes", 0, limits) or _max_xml_bytes()
+    tree = (
+        limit_of_mosaic("max_xml_depth", MAX_DEPTH, limits),
+        limit_of_mosaic("max_xml_nodes", MAX_NODES, limits),
+    )
     identity = identity_of(path)
     parse = _parsed if is_settled(identity) else _parsed.__wrapped__
-    return parse(path, identity, os.getcwd(), limit, roots)
+    return parse(path, identity, os.getcwd(), limit, tree, roots)
 
 
 def is_settled(identity: Identity) -> bool:
@@ -151,7 +157,7 @@ def is_settled(identity: Identity) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _parsed(path: str, identity: Identity, folder: str, limit: int, roots: str) -> Vrt:
+def _parsed(path: str, identity: Identity, folder: str, limit: int, tree: tuple[int, int], roots: str) -> Vrt:
     """Caches parsed files, because windows of one mosaic are often read one after the other."""
     with Path(path).open("rb") as file:
         data = file.read(limit + 1)
@@ -161,7 +167,7 @@ def _parsed(path: str, identity: Identity, folder: str, limit: int, roots: str) 
             "Raise the cap by setting SWATH_VRT_MAX_XML_BYTES if this file is legitimate."
         )
     try:
-        root = parse_xml(data)
+        root = parse_xml(data, *tree)
     except ValueError as error:
         raise ValueError(f"VRT {path!r}: {error}") from None
     return _Parser(path, roots, identity).dataset(root)

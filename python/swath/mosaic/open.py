@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _swath
-from .._limits import default_max_pixels
+from .._limits import in_force
+from .._limits import max_pixels as default_max_pixels
 from .._report import remember
 from .._settings import is_strict
 from ..errors import (
@@ -65,20 +66,21 @@ def open_vrt(
     allow_invalid_nodata: object = False,
     threads: int | None = None,
     report: dict[str, Any] | None = None,
+    limits: dict[str, int] | None = None,
 ) -> xr.DataArray:
     """Reads a mosaic. The arguments are those of `open_geotiff`, which has checked some of them."""
     if gpu:
         require_gpu()
     lenient = missing_sources == "warn"
-    vrt = _whole_sources(read_vrt(path), lenient)
+    vrt = _whole_sources(read_vrt(path, limits), lenient, limits)
     place = _place(vrt, allow_unparseable_crs)
     place.check_rotation(allow_rotated)
     bands, has_axis = _bands(vrt, band)
     nodata = _nodata(vrt, bands, band_nodata)
-    system = _system(vrt, place)
+    system = _system(vrt, place, limits)
     size = vrt.height, vrt.width
     region = window_of(window, *size, "VRT") if bbox is None else place.window_of(bbox, *size)
-    mosaic, finish = _masking(Mosaic(vrt, lenient, system), bands, nodata, masked, dtype)
+    mosaic, finish = _masking(Mosaic(vrt, lenient, system, limits), bands, nodata, masked, dtype)
     plan = ReadPlan(
         window=region,
         level=0,
@@ -86,7 +88,7 @@ def open_vrt(
         flat=not has_axis,
         finish=finish,
         samples=len(bands),
-        max_pixels=check_max_pixels(max_pixels, default_max_pixels()),
+        max_pixels=check_max_pixels(max_pixels, default_max_pixels(limits)),
         threads=threads,
     )
     data, seen, holes = _pixels(mosaic, plan, chunks, {} if report is None else report)
@@ -130,7 +132,7 @@ def _array(
     return data_array(data, plan.dims, coords, attrs, name, encoding)
 
 
-def _whole_sources(vrt: Vrt, lenient: bool) -> Vrt:
+def _whole_sources(vrt: Vrt, lenient: bool, limits: dict[str, int] | None = None) -> Vrt:
     """Adds the size of sources that are used whole, which only their headers contain."""
     if all(source.src is not None for band in vrt.bands for source in band.sources):
         return vrt
@@ -139,7 +141,7 @@ def _whole_sources(vrt: Vrt, lenient: bool) -> Vrt:
         if source.src is not None:
             return source
         try:
-            file = _swath.File.open(source.path)
+            file = _swath.File.open(source.path, limits)
             size = Rect(0, 0, file.width, file.height)
         except (OSError, ValueError):
             if not lenient:
@@ -225,15 +227,16 @@ def _masking(
     return own, Finish.of(own.dtype, float("nan"), masked=True, dtype=dtype)
 
 
-def _system(vrt: Vrt, place: Georef) -> int | None:
+def _system(vrt: Vrt, place: Georef, limits: dict[str, int] | None = None) -> int | None:
     """Returns the EPSG code that all sources must have, after checking some of them."""
     code = place.epsg
     if code is None and vrt.srs is not None:
         return None
     paths = dict.fromkeys(source.path for band in vrt.bands for source in band.sources)
+    now = in_force(limits)
     for path in islice(paths, COMPARED):
         try:
-            _, own = open_member(path)
+            _, own = open_member(path, now)
         except (OSError, ValueError):
             continue  # Reading will report the problem.
         if code is not None and own is not None and own != code:
@@ -270,7 +273,7 @@ def _identity(path: str) -> Identity | None:
 def _lazy(mosaic: Mosaic, plan: ReadPlan, chunks: Any, identities: list[Identity | None]) -> dask.array.Array:
     sizes = chunk_sizes(chunks, plan, mosaic.levels[0][2:])
     pixels = Pixels(mosaic, plan)  # type: ignore[arg-type]
-    vrt = os.path.abspath(mosaic.vrt.path), mosaic.vrt.identity, identities, mosaic.lenient
+    vrt = os.path.abspath(mosaic.vrt.path), mosaic.vrt.identity, identities, mosaic.lenient, mosaic.limits
     about = vrt, repr(replace(plan, threads=None)), sizes
     # A mosaic may have a hundred thousand sources, so it is one node of the graph to which all tasks refer.
     return dask_array(pixels, sizes, about, np.empty((0,) * pixels.ndim, plan.dtype), inline=False)

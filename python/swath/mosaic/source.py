@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._limits import in_force
 from .._settings import is_strict
 from .._swath import default_threads
 from ..errors import GeoTIFFFallbackWarning, PixelSafetyLimitError, VRTUnsupportedError
@@ -37,19 +38,23 @@ BLOCK = 256
 class Mosaic:
     """A VRT whose pixels can be read in any thread and process. It is pickled in its parsed form."""
 
-    def __init__(self, vrt: Vrt, lenient: bool = False, epsg: int | None = None) -> None:
+    def __init__(
+        self, vrt: Vrt, lenient: bool = False, epsg: int | None = None, limits: dict[str, int] | None = None
+    ) -> None:
         self.vrt = vrt
         self.lenient = lenient
         """Whether a source that cannot be read leaves a hole."""
         self.epsg = epsg
         """The EPSG code of the mosaic; a source with another known code is an error."""
+        self.limits = limits
+        """The limits of each source, in addition to those of the process."""
 
     def masked(self, promoted: np.dtype[Any] | None = None) -> MaskedMosaic:
         """Returns the same mosaic with NaN for the nodata value of each band; `promoted` is the type of the result."""
-        return MaskedMosaic(self.vrt, self.lenient, self.epsg, promoted)
+        return MaskedMosaic(self.vrt, self.lenient, self.epsg, self.limits, promoted)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.vrt, self.lenient, self.epsg)
+        return type(self), (self.vrt, self.lenient, self.epsg, self.limits)
 
     def __dask_tokenize__(self) -> object:
         paths = dict.fromkeys(source.path for band in self.vrt.bands for source in band.sources)
@@ -105,7 +110,17 @@ class Mosaic:
         index_of = {band: index for index, band in enumerate(bands)}
         hole_values = self._hole_values(bands)
         painted = np.zeros(planes.shape, np.bool_) if hole_values else None
-        canvas = Canvas(planes, window, index_of, threads // workers, max_pixels, self.epsg, self.lenient, painted)
+        canvas = Canvas(
+            planes,
+            window,
+            index_of,
+            threads // workers,
+            max_pixels,
+            self.epsg,
+            limits=in_force(self.limits),
+            lenient=self.lenient,
+            painted=painted,
+        )
         reports, holes, failed = self._paint(canvas, layers, workers)
         if hole_values:
             for layer in failed:
@@ -161,14 +176,19 @@ class MaskedMosaic(Mosaic):
     """A mosaic whose bands have different nodata values: NaN in all of them."""
 
     def __init__(
-        self, vrt: Vrt, lenient: bool = False, epsg: int | None = None, promoted: np.dtype[Any] | None = None
+        self,
+        vrt: Vrt,
+        lenient: bool = False,
+        epsg: int | None = None,
+        limits: dict[str, int] | None = None,
+        promoted: np.dtype[Any] | None = None,
     ) -> None:
-        super().__init__(vrt, lenient, epsg)
+        super().__init__(vrt, lenient, epsg, limits)
         self.promoted = promoted
         """The type of the result; None to choose it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.vrt, self.lenient, self.epsg, self.promoted)
+        return type(self), (self.vrt, self.lenient, self.epsg, self.limits, self.promoted)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .._swath import Description
+    from .._swath import Description, UnpackRule
     from .attrs import Metadata
 
 Number = int | float
@@ -190,6 +190,28 @@ class Finish:
         rows *= np.tile(np.asarray(scale, out.dtype), width)
         rows += np.tile(np.asarray(offset, out.dtype), width)
         return seen
+
+    @property
+    def device_rule(self) -> UnpackRule | None:
+        """The part of the conversion that a kernel does during a read to a device: nodata, scale and offset, and the
+        result as float32 or float64. None for complex samples, which no kernel converts.
+        """
+        if self.source.kind == "c":
+            return None
+        scales = self.scale if isinstance(self.scale, tuple) else (self.scale,)
+        offsets = self.offset if isinstance(self.offset, tuple) else (self.offset,)
+        factors = tuple(zip(scales, offsets, strict=True)) if self.scaled else ()
+        # The kernel computes with integers as float64, which would round those of 64 bits twice on the way to float32.
+        once = self.work.kind == "f" or self.source.itemsize <= 4 or self.dtype == np.float64
+        target = self.dtype if once and self.dtype in (np.float32, np.float64) else self.work
+        return self.sentinel, self.masked, factors, _name(target)
+
+    def after_device(self, xp: Any, pixels: Any, valid: Any = None) -> Any:
+        """Applies what `device_rule` leaves to an array module (cupy): the mask of the file, and other casts."""
+        if valid is not None:
+            holes = xp.asarray(_holes(valid, pixels.shape, True, ()))
+            pixels = xp.where(holes, pixels.dtype.type(math.nan), pixels)
+        return pixels.astype(self.dtype, copy=False)
 
     def apply_with(
         self, xp: Any, raw: Any, valid: Any = None, *, bands_last: bool = True, exempt: Sequence[int] = ()

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ..gpu.arrays import require_gpu
+from ..gpu.several import shared_read
 from ..xarray.dask import check_chunks
 from ..xarray.spatial_ref import with_spatial_ref
 from .prepare import Prepared as Prepared
@@ -29,7 +30,7 @@ from .sidecars import pam_attrs
 from .source import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import BinaryIO, Literal
 
     import numpy.typing as npt
@@ -60,6 +61,7 @@ def open_geotiff(
     gpu_memory: int | None = None,
     device: str | None = None,
     stream: Any = None,
+    devices: Sequence[int | str] | None = None,
     missing_sources: Literal["raise", "warn"] | Unset = UNSET,
     allow_rotated: bool = False,
     allow_unparseable_crs: bool = False,
@@ -133,6 +135,10 @@ def open_geotiff(
     stream : int or stream, optional
         With gpu=True and without `chunks`, the CUDA stream in which the result is used, as in `read_device`. None is
         CuPy's current stream.
+    devices : list of int or str, optional
+        GPUs that decode together into a NumPy array (or the chunks of dask), each a range of rows: numbers of CUDA
+        devices, or names such as "opencl:1". Not with gpu=True, because a CuPy array is on one device. If a device
+        fails, the CPU reads, as `on_gpu_failure` says.
     missing_sources : {"raise", "warn"}, default "raise"
         Action if a file of a mosaic is missing: "warn" leaves a hole and lists it in attrs["vrt_holes"].
     allow_rotated : bool, default False
@@ -172,7 +178,7 @@ def open_geotiff(
         Options for the fsspec filesystem of a URL.
     limits : mapping of str to int, optional
         Limits against hostile files for this file, such as {"max_block_memory": 64 << 20}; docs/limits.md lists them.
-        `set_limits` sets them for the process. Not for mosaics.
+        `set_limits` sets them for the process. For a mosaic, they apply to its document and to each source.
 
     Returns
     -------
@@ -194,7 +200,7 @@ def open_geotiff(
         chunks=chunks,
         gpu=gpu,
         max_cloud_bytes=max_cloud_bytes,
-        on_gpu_failure=on_gpu_failure,
+        on_gpu_failure=UNSET if devices is not None and on_gpu_failure in ("auto", "strict") else on_gpu_failure,
         missing_sources=missing_sources,
         band_nodata=band_nodata,
         unpack=unpack,
@@ -213,9 +219,13 @@ def open_geotiff(
         )
     if limits is not None:
         limits = dict(limits)
-        if is_vrt(asked):
-            raise ValueError("limits= does not apply to mosaics: use swath.set_limits() or `with swath.limits(...)`.")
-    check_device_settings(on_device, bool(gpu), is_vrt(asked))
+    if devices is not None and (device is not None or stream is not None):
+        raise ValueError("device and stream only apply with gpu=True, and devices only without it.")
+    check_device_settings(on_device, bool(gpu) or devices is not None, is_vrt(asked))
+    on_failure = "auto" if isinstance(on_gpu_failure, Unset) else on_gpu_failure
+    shared = None if devices is None else shared_read(devices, bool(gpu), on_failure, on_device)
+    if shared is not None and is_vrt(asked):
+        raise ValueError("devices is not supported for VRT sources, which the GPU does not decode.")
     if stable_only and not allow_experimental_codecs:
         check_stable(asked)
     if window is not None and bbox is not None:
@@ -244,6 +254,7 @@ def open_geotiff(
             allow_invalid_nodata=allow_invalid_nodata,
             threads=threads,
             report=done,
+            limits=limits,
         )
     else:
         if gpu:
@@ -273,10 +284,9 @@ def open_geotiff(
             threads=threads,
             remote=remote,
             limits=limits,
+            shared=shared,
         )
-        data, seen = prepared.pixels(
-            chunks, bool(gpu), "auto" if isinstance(on_gpu_failure, Unset) else on_gpu_failure, done, on_device
-        )
+        data, seen = prepared.pixels(chunks, bool(gpu), on_failure, done, on_device)
         array = prepared.array(data, seen, parse_coordinates)
     if spatial_ref:
         array = with_spatial_ref(array)

@@ -13,6 +13,7 @@ import numpy as np
 
 from .._swath import MAX_PIXELS, within_max_pixels
 from ..errors import PixelSafetyLimitError
+from ..gpu.several import read_into
 from .nodata import Finish
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .._swath import File
+    from .._swath import File, ReadKeywords
+    from ..gpu.several import SharedRead
 
 Window = tuple[int, int, int, int]
 """Row start, column start, row stop, column stop."""
@@ -47,6 +49,8 @@ class ReadPlan:
     """The limit for height * width * samples of one read."""
     threads: int | None = field(default=None, repr=False)
     """Not in the text of the plan, which identifies the result."""
+    shared: SharedRead | None = field(default=None, repr=False)
+    """The GPUs that decode together instead of the CPU."""
     bands_last: bool = True
     """(y, x, band), or (band, y, x) if False."""
     alpha: int | None = None
@@ -116,16 +120,15 @@ class ReadPlan:
         window = self.window if window is None else window
         self.check_size(window)
         raw = np.empty(self.shape_of(window), self.finish.source)
-        report = file.read_into(
-            raw,
-            window=window,
-            bands=self.bands,
-            level=self.level,
-            bands_last=self.bands_last,
-            threads=self.threads,
-            max_pixels=int(self.max_pixels),
-        )
-        return raw, report
+        request: ReadKeywords = {
+            "window": window,
+            "bands": self.bands,
+            "level": self.level,
+            "bands_last": self.bands_last,
+            "threads": self.threads,
+            "max_pixels": int(self.max_pixels),
+        }
+        return raw, read_into(file, raw, self.shared, request)
 
     def valid(
         self, file: File, window: Window | None = None, raw: npt.NDArray[Any] | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._limits import default_max_pixels
+from .._limits import max_pixels as default_max_pixels
 from .._report import remember
 from .._swath import MAX_PIXELS
 from ..errors import PixelSafetyLimitError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import xarray as xr
 
+    from ..gpu.several import SharedRead
     from .georef import Georef
     from .request import DeviceSettings
 
@@ -165,6 +166,7 @@ def prepare(
     threads: int | None = None,
     remote: dict[str, Any] | None = None,
     limits: dict[str, int] | None = None,
+    shared: SharedRead | None = None,
 ) -> Prepared:
     """Opens a TIFF and plans a read. It reads only headers."""
     source = coerce(source)
@@ -196,8 +198,9 @@ def prepare(
         flat=not has_axis,
         finish=finish,
         samples=header.bands,
-        max_pixels=check_max_pixels(max_pixels, (limits or {}).get("max_pixels") or default_max_pixels()),
+        max_pixels=check_max_pixels(max_pixels, default_max_pixels(limits)),
         threads=threads,
+        shared=shared,
     )
     return Prepared(
         source,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from .. import _swath
 from .._report import remember
 from ..gpu.arrays import to_host
+from ..gpu.several import device_names
 from ..gpu.write import write_gpu
 from ..read.request import NO_LIMIT, report_of, threads_of
 from ..read.sidecars import Color
@@ -62,6 +63,7 @@ def to_geotiff(
     gpu_memory: int | None = None,
     device: str | None = None,
     stream: Any = None,
+    devices: Sequence[int | str] | None = None,
     streaming_buffer_bytes: int = _BUFFER,
     max_z_error: float = 0.0,
     photometric: str | int = "auto",
@@ -153,6 +155,9 @@ def to_geotiff(
         object with `__cuda_stream__`. The device reads the array after the work that the stream has at the call, and
         Python does not wait for that work. When the call returns, the array may be changed. None waits for the stream
         that the array names.
+    devices : list of int or str, optional
+        With gpu=True, GPUs that encode strips of rows in turns: numbers of CUDA devices, or names such as "opencl:1".
+        The file is the same. An image with overviews is encoded by the first device. Not for arrays on a GPU.
     streaming_buffer_bytes : int, default 256 MiB
         Memory for rows of pixels. At least one row of tiles, or of the chunks of a dask array, is always held.
     max_z_error : float, default 0.0
@@ -221,7 +226,7 @@ def to_geotiff(
         data = upright(data)
     raster = raster_of(data)
     on_gpu = raster.is_on_device if gpu is None else bool(gpu)
-    on_device = {
+    on_device: dict[str, Any] = {
         "encoder": encoder,
         "storage": storage,
         "gpu_memory": gpu_memory,
@@ -232,6 +237,14 @@ def to_geotiff(
         raise ValueError("stream only applies to an array on a GPU that is not a dask array.")
     for name in (name for name, value in on_device.items() if value is not None and not on_gpu):
         raise ValueError(f"{name} only applies to writes on a GPU. Pass gpu=True.")
+    if devices is not None:
+        if not on_gpu:
+            raise ValueError("devices only applies to writes on a GPU. Pass gpu=True.")
+        if raster.is_on_device:
+            raise ValueError("devices does not apply to an array on a GPU, which that GPU writes.")
+        if device is not None:
+            raise ValueError("device and devices both choose the GPU: pass one of them.")
+        on_device["device"] = device_names(devices)
     if raster.is_on_device and not on_gpu and not raster.is_dask:
         raster = dataclasses.replace(raster, array=to_host(raster.array))
     _check_combinations(

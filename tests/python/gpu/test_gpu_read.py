@@ -14,7 +14,7 @@ import pytest
 import tifffile
 import xarray as xr
 
-from simulated_gpu import device_bytes, events, moved, on_gpu, simulator_variables
+from simulated_gpu import device_bytes, events, moved, on_gpu, reset, simulator_variables
 
 
 def dem(height: int = 70, width: int = 90, dtype: str = "float32", **attrs: Any) -> xr.DataArray:
@@ -78,6 +78,53 @@ def test_masks_scales_and_casts_are_those_of_the_cpu(tmp_path: Path, dtype: str,
     data = dem(dtype=dtype, nodata=0, gdal_metadata={"SCALE": "0.5", "OFFSET": "10"}, _swath_contract=5)
     path = written(tmp_path / "a.tif", data, cog=True, overview_levels=[2])
     same(swath.open_geotiff(path, gpu=True, **keywords), swath.open_geotiff(path, **keywords))
+
+
+INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+
+
+@on_gpu
+@pytest.mark.parametrize("nodata", ["7", "nan", "1e30", None], ids=str)
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64"])
+def test_nodata_and_scale_need_no_pass_of_cupy_and_no_second_wait(
+    tmp_path: Path, dtype: str, nodata: str | None
+) -> None:
+    import cupy
+
+    import swath
+
+    rng = np.random.default_rng(5)
+    low, high = (-1000, 1000) if np.dtype(dtype).kind == "f" else (0, 100)
+    pixels = rng.integers(low, high, (40, 50, 3)).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        pixels[::7, ::5] = [np.nan, -0.0, np.inf]
+    elif nodata == "nan":
+        # An integer image with such a value is refused.
+        nodata = "300000"
+    path = str(tmp_path / "a.tif")
+    gdal = "".join(
+        f'<Item name="{name}" sample="{band}" role="{name.lower()}">{value}</Item>'
+        for band, pair in enumerate([(0.1, -5.0), (1.0, 0.0), (3e-3, 0.7)])
+        for name, value in zip(("SCALE", "OFFSET"), pair, strict=True)
+    )
+    tags = [(42112, "s", 0, f"<GDALMetadata>{gdal}</GDALMetadata>", True)]
+    tags += [(42113, "s", 0, nodata, True)] if nodata is not None else []
+    kind: dict[str, Any] = {"photometric": "minisblack", "planarconfig": "contig", "compression": "zlib"}
+    tifffile.imwrite(path, pixels, tile=(16, 16), extratags=tags, metadata=None, **kind)
+    floats: list[dict[str, Any]] = [{"dtype": "float32"}, {"dtype": "float64"}]
+    for keywords in ({}, {"masked": True}, {"unpack": True}, *({"unpack": True, **cast} for cast in floats)):
+        for band in (None, 2):
+            report: dict[str, Any] = {}
+            swath.open_geotiff(path, gpu=True, band=band)
+            cupy.computed.clear()
+            reset()
+            array = swath.open_geotiff(path, gpu=True, on_gpu_failure="strict", band=band, report=report, **keywords)
+            waits = [event for event in events() if event.startswith("synchronize")]
+            assert len(waits) == report["batches"], str(events())
+            assert cupy.computed == [] and cupy.log == []
+            expected = swath.open_geotiff(path, band=band, **keywords)
+            same(array, expected)
+            assert array.data.get().tobytes() == expected.values.tobytes()
 
 
 @on_gpu

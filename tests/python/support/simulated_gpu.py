@@ -119,6 +119,7 @@ def reset() -> None:
     _driver().swath_sim_reset()
     if (cupy := sys.modules.get("cupy")) is not None:
         cupy.log.clear()
+        cupy.computed.clear()
 
 
 def device_bytes() -> int:

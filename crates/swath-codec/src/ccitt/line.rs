@@ -28,6 +28,19 @@ pub(super) enum End {
     Extension,
 }
 
+/// The length of the list of a row of `width` pixels in a stream of `bytes` bytes.
+///
+/// A change takes at least one bit, so the length of the stream limits the memory of a wide row. There are at most two
+/// useful changes between two pixels; a row of empty runs that needs more is broken.
+fn entries(width: usize, bytes: usize) -> usize {
+    width.saturating_mul(2).min(bytes.saturating_mul(8)).saturating_add(MARGIN)
+}
+
+/// The memory of the lists of two rows.
+pub(super) fn working_bytes(width: usize, bytes: usize) -> u64 {
+    (entries(width, bytes) as u64).saturating_mul(2 * size_of::<u32>() as u64)
+}
+
 /// The current row and the row above it.
 ///
 /// A list contains 0 for the position before the row, then the positions where the colour changes, then the
@@ -51,10 +64,8 @@ struct Cursor {
 impl<'s> Lines<'s> {
     /// Creates an all-white row above rows of `width` pixels that are coded in `bytes` bytes.
     pub(super) fn new(scratch: &'s mut Scratch, width: usize, bytes: usize) -> Result<Self> {
-        // A change takes at least one bit, so the length of the stream limits the memory of a wide row. There
-        // are at most two useful changes between two pixels; a row of empty runs that needs more is broken.
-        let entries = width.saturating_mul(2).min(bytes.saturating_mul(8)).saturating_add(MARGIN);
-        let needed = (entries as u64).saturating_mul(2 * size_of::<u32>() as u64);
+        let entries = entries(width, bytes);
+        let needed = working_bytes(width, bytes);
         if needed > MEMORY {
             return Err(Error::Memory { codec: NAME, needed, limit: MEMORY });
         }

@@ -60,6 +60,11 @@ pub struct Scratch {
     current: Vec<u32>,
 }
 
+/// The memory that [`decode`] needs for the colour changes of two rows.
+pub(crate) fn working_bytes(src: &[u8], shape: Shape) -> u64 {
+    line::working_bytes(shape.width, src.len())
+}
+
 /// Decodes a block of bilevel pixels into `dst`, eight to a byte, and returns the number of bytes written,
 /// which is the whole block.
 ///

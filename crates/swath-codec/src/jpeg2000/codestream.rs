@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::{CODEC, unsupported};
-use crate::{Error, Result, Shape};
+use crate::{Error, Result, Shape, memory};
 
 const SOC: u16 = 0xff4f;
 const SIZ: u16 = 0xff51;
@@ -61,12 +61,17 @@ impl Codestream<'_> {
 /// Finds the codestream in `src`, which is a codestream or a JP2 file that contains one, and compares it with
 /// the block.
 pub(super) fn check(src: &[u8], shape: Shape) -> Result<Codestream<'_>> {
+    check_within(src, shape, u64::MAX)
+}
+
+/// Checks like [`check`], and that the tables of the stream need at most `max_memory` bytes.
+pub(super) fn check_within(src: &[u8], shape: Shape, max_memory: u64) -> Result<Codestream<'_>> {
     let src = if src.starts_with(b"\0\0\0\x0cjP  ") { find_in_boxes(src)? } else { src };
     let mut reader = Reader { src, at: 0 };
     if reader.u16()? != SOC || reader.u16()? != SIZ {
         return corrupt("it does not begin with SOC and SIZ");
     }
-    let (components, tiles) = check_size(&mut reader.segment()?, shape)?;
+    let (components, tiles) = check_size(&mut reader.segment()?, shape, max_memory)?;
     let bytes = check_tile_parts(reader, tiles)?;
     Ok(Codestream { bytes, components })
 }
@@ -94,7 +99,7 @@ fn find_in_boxes(src: &[u8]) -> Result<&[u8]> {
 }
 
 /// Checks the SIZ marker (A.5.1) and returns the components and the number of tiles.
-fn check_size(siz: &mut Reader<'_>, shape: Shape) -> Result<(Vec<Component>, Tiles)> {
+fn check_size(siz: &mut Reader<'_>, shape: Shape, max_memory: u64) -> Result<(Vec<Component>, Tiles)> {
     let capabilities = siz.u16()?;
     if capabilities & 0x4000 != 0 {
         return Err(unsupported("JPEG 2000 with high-throughput code blocks"));
@@ -144,7 +149,7 @@ fn check_size(siz: &mut Reader<'_>, shape: Shape) -> Result<(Vec<Component>, Til
     let samples = covered(tile_width, right).saturating_mul(covered(tile_height, bottom)).saturating_mul(count.into());
     let block = (shape.width as u64).saturating_mul(shape.height as u64).saturating_mul(count.into());
     let limit = block.saturating_mul(TABLE_BYTES_PER_SAMPLE).saturating_add(TABLE_BYTES);
-    let tiles = Tiles { count: tiles, samples, components: count, limit };
+    let tiles = Tiles { count: tiles, samples, components: count, limit, max_memory };
     tiles.afford(tiles.count.saturating_mul(count.into()).saturating_mul(TILE_COMPONENT_BYTES))?;
     Ok((components, tiles))
 }
@@ -158,10 +163,13 @@ struct Tiles {
     components: u16,
     /// The number of bytes that the tables may take.
     limit: u64,
+    /// The number of bytes that the caller allows.
+    max_memory: u64,
 }
 
 impl Tiles {
     fn afford(&self, needed: u64) -> Result<()> {
+        memory::check_limit(CODEC, needed, self.max_memory)?;
         if needed > self.limit {
             return Err(Error::Memory { codec: CODEC, needed, limit: self.limit });
         }

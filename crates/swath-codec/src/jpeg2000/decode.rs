@@ -14,13 +14,18 @@ use crate::{Error, Result, SampleFormat, Shape, contain};
 /// significant bit first, each row padded to a byte. A component with fewer samples than pixels is repeated.
 /// Three components of which the last two have a lower resolution are always YCbCr, and become RGB.
 pub fn decode(src: &[u8], shape: Shape, colour: Colour, dst: &mut [u8]) -> Result<()> {
+    decode_within(src, shape, colour, dst, u64::MAX)
+}
+
+/// Decodes like [`decode`], but refuses a stream whose tables need more memory than `max_memory`.
+pub(crate) fn decode_within(src: &[u8], shape: Shape, colour: Colour, dst: &mut [u8], max_memory: u64) -> Result<()> {
     if dst.len() != shape.len() {
         return Err(Error::Unsuited { codec: CODEC, what: "a buffer of another size than the block" });
     }
     if !matches!(shape.format, SampleFormat::Uint | SampleFormat::Int) || shape.bits > 32 {
         return Err(Error::Unsuited { codec: CODEC, what: "samples of this width and format" });
     }
-    let stream = codestream::check(src, shape)?;
+    let stream = codestream::check_within(src, shape, max_memory)?;
     // The decoder computes in 32-bit floats, which are exact while the samples and the growth in the wavelet
     // fit in 24 bits.
     if stream.components.iter().any(|c| c.bits > 20) {

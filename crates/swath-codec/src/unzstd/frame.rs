@@ -7,7 +7,7 @@ use super::{MAX_BLOCK, Refused, SLACK, Tables, Unzstd};
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 const MAX_WINDOW_LOG: u32 = 27;
 /// The mean number of bytes of a sequence from which libzstd is faster.
-const LONG_SEQUENCE: usize = 16;
+const LONG_SEQUENCE: usize = 24;
 
 /// What the header of a frame says.
 struct Header {

@@ -185,9 +185,8 @@ impl Cursor {
             if literals > COPY {
                 copy_far(self.literal.add(COPY), self.to.add(COPY), literals - COPY);
             }
-            if matched <= COPY && offset >= 8 {
-                copy_8(from.sub(offset), from);
-                copy_8(from.sub(offset).add(8), from.add(8));
+            if matched <= COPY && offset >= COPY {
+                copy_16(from.sub(offset), from);
             } else {
                 copy_match(from, offset, matched);
             }
@@ -336,46 +335,47 @@ fn run_any(
     let (src, start, mut at) = stream.position();
     let (mut now, mut last, mut cursor) = (*states, *offsets, output.cursor());
     let mut left = count;
-    'more: while left > 0 {
+    while left > 0 {
         // So many sequences begin at or after `start`, whatever they are, because none takes more than a word.
-        let safe = (at.checked_sub(start).ok_or(Refused)? / WORD_BITS as usize + 1).min(left);
-        let after = left - safe;
-        while left > after {
+        let safe = at.checked_sub(start).ok_or(Refused)? / WORD_BITS as usize + 1;
+        for _ in 0..safe.min(left) {
             left -= 1;
             // SAFETY: the first states were read with the bits of the tables, and the others follow from entries.
             let (literals, offset, matched) = unsafe { now.look_up(tables) };
             let total = Entry::total_bits([literals, offset, matched]);
-            if total > WORD_BITS {
-                let extra;
+            let is_long = total > WORD_BITS;
+            let mut extra = Extra { literals: 0, offset: 0, matched: 0 };
+            if is_long {
                 (at, now, extra) = long(*stream, at, literals, offset, matched)?;
-                let (literals, matched) = (literals.base() + extra.literals, matched.base() + extra.matched);
-                last = last.next(offset, extra.offset, literals);
-                cursor = output.append_at(cursor, literals, matched, last.0[0])?;
-                continue 'more;
+            } else {
+                // SAFETY: `at` is at least `start`, before which `Backward::open` requires 8 bytes, and lies before the end
+                // of the slice, because it only decreases.
+                let word = u64::from_le_bytes(unsafe { src.as_ptr().add(at / 8 - 7).cast::<[u8; 8]>().read() });
+                // Only the lowest byte counts.
+                let mut unread = WORD_BITS + at as u32 % 8;
+                let mut take = |bits: u32| {
+                    unread = unread.wrapping_sub(bits);
+                    keep(word >> (unread & 63), bits) as usize
+                };
+                extra.offset = take(offset.extra_bits_and_more());
+                if literals.has_extra_bits(matched) {
+                    extra.matched = take(matched.extra_bits_and_more());
+                    extra.literals = take(literals.extra_bits_and_more());
+                }
+                now.literals = literals.next() + take(literals.state_bits_and_more());
+                now.matches = matched.next() + take(matched.state_bits_and_more());
+                now.offsets = offset.next() + take(offset.state_bits_and_more());
+                at -= total as usize;
             }
-            // SAFETY: `at` is at least `start`, before which `Backward::open` requires 8 bytes, and lies before the end of
-            // the slice, because it only decreases.
-            let word = u64::from_le_bytes(unsafe { src.as_ptr().add(at / 8 - 7).cast::<[u8; 8]>().read() });
-            // Only the lowest byte counts.
-            let mut unread = WORD_BITS + at as u32 % 8;
-            let mut take = |bits: u32| {
-                unread = unread.wrapping_sub(bits);
-                keep(word >> (unread & 63), bits) as usize
-            };
-            at -= total as usize;
-            let offset_extra = take(offset.extra_bits_and_more());
-            let (mut literal_count, mut match_length) = (literals.base(), matched.base());
-            if literals.has_extra_bits(matched) {
-                match_length += take(matched.extra_bits_and_more());
-                literal_count += take(literals.extra_bits_and_more());
-            }
-            now.literals = literals.next() + take(literals.state_bits_and_more());
-            now.matches = matched.next() + take(matched.state_bits_and_more());
-            now.offsets = offset.next() + take(offset.state_bits_and_more());
-            last = last.next(offset, offset_extra, literal_count);
+            let literals = literals.base() + extra.literals;
+            let matched = matched.base() + extra.matched;
+            last = last.next(offset, extra.offset, literals);
             // SAFETY: the cursor is that of `output`, which nobody else uses.
-            if !unsafe { cursor.append(literal_count, match_length, last.0[0]) } {
-                cursor = output.append_at(cursor, literal_count, match_length, last.0[0])?;
+            if !unsafe { cursor.append(literals, matched, last.0[0]) } {
+                cursor = output.append_at(cursor, literals, matched, last.0[0])?;
+            }
+            if is_long {
+                break;
             }
         }
     }

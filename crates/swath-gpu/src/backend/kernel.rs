@@ -72,6 +72,8 @@ kernels! {
     Sum, "sum", "sum.c", 64;
     /// Place decoded blocks.
     Place, "place", "place.c", 256;
+    /// Place decoded blocks and convert their samples.
+    PlaceUnpack, "place_unpack", "unpack.c", 256;
     /// Interleave bands.
     Interleave, "interleave", "interleave.c", 256;
     /// Cut rows into blocks.

@@ -16,10 +16,19 @@ pub(super) fn check(job: &DecodeJob, bands: &[u32], blocks: &[Block], payload: u
     };
     assert!(bands.iter().all(|&band| band < job.samples), "bands are samples of a pixel");
     match target {
-        Target::Host { bands: asked, .. } => assert!(job.planar || asked == bands.len(), "every band has its place"),
+        Target::Host { bands: asked, .. } => {
+            assert!(job.planar || asked == bands.len(), "every band has its place");
+            assert!(job.unpack.is_none(), "samples are converted only for a raster");
+        }
         Target::Raster { raster, .. } => {
             assert!(job.planar || bands.len() as u64 <= out_bands, "every band has its place");
-            assert_eq!(job.size as usize, raster.dtype().size(), "samples have the size of those of the raster");
+            let size = job.unpack.as_ref().map_or(job.size as usize, |unpack| unpack.target().size());
+            assert_eq!(size, raster.dtype().size(), "samples have the size of those of the raster");
+            if let Some(unpack) = &job.unpack {
+                assert_eq!((unpack.source().size(), unpack.target()), (job.size as usize, raster.dtype()));
+                let factors = unpack.table_bytes() / 16;
+                assert!(factors == 0 || factors >= raster.bands(), "every band has its factors");
+            }
         }
     }
     for block in blocks {

@@ -8,6 +8,7 @@ use crate::Gpu;
 use crate::backend::kernel::{Kernel, zstd_scratch};
 use crate::decode::outcome::Unsupported;
 use crate::decode::route::{CodecBackend, Route};
+use crate::decode::unpack::Unpack;
 use crate::vendor::nvcomp::Chunked;
 use crate::vendor::nvjpeg2k::PixelType;
 
@@ -144,6 +145,8 @@ pub struct DecodeJob {
     pub(crate) tables: Vec<u8>,
     /// Blocks that the device decodes at the same time.
     pub(crate) wave: u64,
+    /// The conversion of samples, if they do not stay as they are.
+    pub(crate) unpack: Option<Unpack>,
 }
 
 impl DecodeJob {
@@ -218,6 +221,7 @@ impl DecodeJob {
             fill: sample(fill),
             tables: Vec::new(),
             wave: wave(gpu, codec),
+            unpack: None,
         })
     }
 
@@ -258,7 +262,14 @@ impl DecodeJob {
             fill: sample(fill),
             tables,
             wave: 1,
+            unpack: None,
         })
+    }
+
+    /// Converts the samples while they are placed. The result must go to a raster of the new type.
+    #[must_use]
+    pub fn with_unpack(self, unpack: Option<Unpack>) -> DecodeJob {
+        DecodeJob { unpack, ..self }
     }
 
     /// Bytes of a row of pixels in a decoded block, over all planes.
@@ -288,7 +299,7 @@ impl DecodeJob {
     }
 
     /// A job that only places decoded pixels: rows of `cols` pixels, with the bands of a pixel adjacent.
-    pub(crate) fn placing(dtype: DType, bands: usize, cols: u64) -> Option<DecodeJob> {
+    pub fn placing(dtype: DType, bands: usize, cols: u64) -> Option<DecodeJob> {
         let (size, samples, width) = (dtype.size() as u32, u32::try_from(bands).ok()?, u32::try_from(cols).ok()?);
         Some(DecodeJob {
             codec: DeviceCodec::None,
@@ -306,6 +317,7 @@ impl DecodeJob {
             fill: [0; 16],
             tables: Vec::new(),
             wave: 1,
+            unpack: None,
         })
     }
 

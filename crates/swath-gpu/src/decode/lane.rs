@@ -66,6 +66,8 @@ pub(crate) struct Lane {
     /// Bytes of the statuses in the result, and of the whole result.
     pub(super) status_bytes: usize,
     pub(super) result_bytes: usize,
+    /// Bytes at the end of the result that state where nodata was found.
+    pub(super) found_bytes: usize,
     pub(super) blocks: usize,
     /// The offset of the compressed bytes in the batch.
     pub(super) payload_at: usize,
@@ -90,6 +92,7 @@ impl Lane {
             result: PinnedSlot::default(),
             status_bytes: 0,
             result_bytes: 0,
+            found_bytes: 0,
             blocks: 0,
             payload_at: 0,
             from_file: false,
@@ -116,6 +119,12 @@ impl Lane {
         let made = self.make_room(gpu, needs, budget);
         budget.exact = false;
         made
+    }
+
+    /// Whether a group of the finished batch found nodata.
+    pub(super) fn found_nodata(&self) -> bool {
+        let (end, bytes) = (self.result_bytes, self.found_bytes);
+        self.result.get(end)[end - bytes..].iter().any(|&byte| byte != 0)
     }
 
     pub(crate) fn bytes(&self) -> u64 {

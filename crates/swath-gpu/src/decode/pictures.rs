@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::memory::buffer::Buffer;
 use crate::stream::Stream;
+use crate::stream_set::StreamSet;
 use crate::vendor::context::InContext;
 use crate::vendor::nvjpeg::{self, NvJpeg, Output, Planes, Subsampling};
 use crate::vendor::nvjpeg2k::{self, Codestream, NvJpeg2000, Picture, PixelType};
@@ -21,6 +22,8 @@ use crate::vendor::nvjpeg2k::{self, Codestream, NvJpeg2000, Picture, PixelType};
 /// The state of the libraries that a lane keeps from batch to batch. Nothing touches it between the start of a batch and its end.
 #[derive(Debug)]
 pub(super) struct Pictures {
+    // First, so that they are dropped first: their drop waits for the work that uses the states.
+    streams: StreamSet,
     jpeg2000: InContext<Option<Jpeg2000>>,
     jpeg: InContext<Option<Jpeg>>,
     /// The first error that a library reported about a picture of this batch.
@@ -45,7 +48,12 @@ struct Jpeg {
 
 impl Pictures {
     pub(super) fn new(gpu: &Gpu) -> Pictures {
-        Pictures { jpeg2000: InContext::new(gpu, None), jpeg: InContext::new(gpu, None), failure: None }
+        Pictures {
+            streams: StreamSet::default(),
+            jpeg2000: InContext::new(gpu, None),
+            jpeg: InContext::new(gpu, None),
+            failure: None,
+        }
     }
 
     /// Frees the memory of the libraries. Nothing may be using it.
@@ -60,7 +68,8 @@ impl Pictures {
     }
 
     /// Enqueues the decoding of all blocks into their positions in `decoded`, and returns the statuses of the blocks. `bytes` is the
-    /// buffer that the blocks' offsets count from, and must stay until the stream is synchronised.
+    /// buffer that the blocks' offsets count from, and must stay until the stream is synchronised. nvJPEG2000 decodes in several streams,
+    /// which `stream` waits for.
     pub(super) fn decode(
         &mut self,
         job: &DecodeJob,
@@ -84,11 +93,16 @@ impl Pictures {
         match job.route {
             Route::NvJpeg2000(pixel) => {
                 let library = Jpeg2000::with(&mut self.jpeg2000, blocks.len(), stream)?;
-                for (at, status) in statuses.iter_mut().enumerate() {
-                    if blocks[at].flags & Block::SPARSE == 0 {
-                        *status = library.decode(&batch, at, pixel, stream).or_else(&mut refused)?;
-                    }
-                }
+                // The last batch of the lane was waited for.
+                self.streams.was_waited_for();
+                self.streams.fork(stream, blocks.len())?;
+                let stored = (0..blocks.len()).filter(|&at| blocks[at].flags & Block::SPARSE == 0);
+                let decoded = stored.enumerate().try_for_each(|(picture, at)| {
+                    let stream = self.streams.of(stream, picture);
+                    statuses[at] = library.decode(&batch, at, pixel, stream).or_else(&mut refused)?;
+                    Ok(())
+                });
+                self.streams.join(stream).and(decoded)?;
             }
             _ => {
                 let library = Jpeg::with(&mut self.jpeg, stream)?;

@@ -10,6 +10,7 @@ use super::{LANES, MAX_GROUPS, Target};
 use crate::backend::kernel::{Arg, Kernel};
 use crate::decode::block::Block;
 use crate::decode::job::DecodeJob;
+use crate::decode::unpack::Unpack;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::memory::raster::Geometry;
@@ -54,6 +55,10 @@ pub(super) struct PlannedBatch<'a> {
     /// Bytes of all decoded blocks.
     decoded_bytes: u64,
     status_bytes: usize,
+    /// Groups of `place` for each block.
+    parts: u64,
+    /// Bytes of the words in which each group states whether it found nodata; they follow the statuses.
+    found_bytes: usize,
     /// How the pixels of the target are arranged.
     geometry: Geometry,
     /// Statuses, and the pixels if the host gets them. `None` when the number does not fit in 64 bits.
@@ -86,7 +91,10 @@ impl<'a> PlannedBatch<'a> {
             }
             Target::Raster { raster, .. } => (raster.geometry, Some(0)),
         };
-        let out_bytes = pixels.and_then(|bytes| bytes.checked_add(status_bytes as u64));
+        let parts = parts(job, bands, blocks, target);
+        let looks = job.unpack.as_ref().is_some_and(Unpack::looks);
+        let found_bytes = if looks { blocks.len() * parts as usize * 4 } else { 0 };
+        let out_bytes = pixels.and_then(|bytes| bytes.checked_add((status_bytes + found_bytes) as u64));
         PlannedBatch {
             job,
             bands,
@@ -97,6 +105,8 @@ impl<'a> PlannedBatch<'a> {
             layout,
             decoded_bytes,
             status_bytes,
+            parts,
+            found_bytes,
             geometry,
             out_bytes,
         }
@@ -129,7 +139,7 @@ impl<'a> PlannedBatch<'a> {
     fn result_bytes(&self) -> usize {
         match self.target {
             Target::Host { .. } => self.out_bytes.unwrap_or(0) as usize,
-            Target::Raster { .. } => self.status_bytes,
+            Target::Raster { .. } => self.status_bytes + self.found_bytes,
         }
     }
 
@@ -241,19 +251,14 @@ impl<'a> PlannedBatch<'a> {
     fn place(&self, lane: &mut Lane) -> Result<()> {
         let (job, geometry) = (self.job, &self.geometry);
         let (batch, out) = (lane.batch.get(), lane.out.get());
-        let (pixels, pixels_at, bands) = match self.target {
-            Target::Host { bands, .. } => (out, self.status_bytes as u64, bands),
-            Target::Raster { raster, band, row, col } => {
-                (&*raster.buffer, geometry.offset(band, row, col), self.bands.len())
-            }
+        let (pixels, pixels_at, first_band) = match self.target {
+            Target::Host { .. } => (out, self.status_bytes as u64, 0),
+            Target::Raster { raster, band, row, col } => (&*raster.buffer, geometry.offset(band, row, col), band),
         };
-        let count = self.blocks.len() as u64;
-        let placed = if job.planar { 1 } else { bands as u64 };
-        let largest = self.blocks.iter().map(|block| u64::from(block.rows) * u64::from(block.cols)).max().unwrap_or(0);
-        let parts = (largest * placed).div_ceil(PLACE_SAMPLES).clamp(1, (MAX_GROUPS / count.max(1)).max(1));
+        let placed = placed_bands(job, self.bands, self.target);
         let (low, high) = job.fill.split_at(8);
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
-        let args = [
+        let mut args = vec![
             Arg::Buffer(batch),
             Arg::Buffer(if self.in_place() { batch } else { lane.decoded.get() }),
             Arg::Buffer(out),
@@ -273,11 +278,25 @@ impl<'a> PlannedBatch<'a> {
             Arg::U32(job.mode as u32),
             Arg::U32(job.swap),
             Arg::U64(word(low)),
-            Arg::U64(word(high)),
-            Arg::U32(parts as u32),
         ];
-        // SAFETY: as above; `check` made sure that the blocks lie in the batch and their pixels in the target.
-        unsafe { lane.stream.launch(Kernel::Place, self.count() * parts as u32, &args) }
+        let (kernel, parts) = (job.unpack.as_ref().map_or(Kernel::Place, |_| Kernel::PlaceUnpack), self.parts as u32);
+        match &job.unpack {
+            None => args.extend([Arg::U64(word(high)), Arg::U32(parts)]),
+            Some(unpack) => args.extend([
+                Arg::U32(parts),
+                Arg::U64(self.layout.factors_at as u64),
+                Arg::U32(first_band as u32),
+                Arg::U32(unpack.kind()),
+                Arg::U32(unpack.flags()),
+                Arg::U32(unpack.work()),
+                Arg::U32(unpack.target().size() as u32),
+                Arg::U64(unpack.nodata_bits()),
+                Arg::U64(self.status_bytes as u64),
+            ]),
+        }
+        // SAFETY: as above; `check` made sure that the blocks lie in the batch and their pixels in the target, and that every band has
+        // its factors.
+        unsafe { lane.stream.launch(kernel, self.count() * parts, &args) }
     }
 
     /// Download: the statuses, and the pixels if the host gets them, in one transfer.
@@ -286,6 +305,23 @@ impl<'a> PlannedBatch<'a> {
         // SAFETY: the result memory belongs to the lane, which is not touched again before it is synchronised.
         unsafe { lane.stream.download(lane.out.get(), 0, lane.result.get_mut(result_bytes))? };
         (lane.status_bytes, lane.result_bytes, lane.blocks) = (self.status_bytes, result_bytes, self.blocks.len());
+        lane.found_bytes = self.found_bytes;
         lane.stream.flush()
     }
+}
+
+/// The bands of a block that are placed.
+fn placed_bands(job: &DecodeJob, bands: &[u32], target: Target<'_>) -> u64 {
+    match target {
+        _ if job.planar => 1,
+        Target::Host { bands, .. } => bands as u64,
+        Target::Raster { .. } => bands.len() as u64,
+    }
+}
+
+/// The groups that share the samples of a block while they are placed.
+fn parts(job: &DecodeJob, bands: &[u32], blocks: &[Block], target: Target<'_>) -> u64 {
+    let largest = blocks.iter().map(|block| u64::from(block.rows) * u64::from(block.cols)).max().unwrap_or(0);
+    let most = (MAX_GROUPS / (blocks.len() as u64).max(1)).max(1);
+    (largest * placed_bands(job, bands, target)).div_ceil(PLACE_SAMPLES).clamp(1, most)
 }

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::memory::buffer::{Buffer, Pinned};
 use crate::stream::Stream;
+use crate::stream_set::StreamSet;
 use crate::vendor::context::InContext;
 use crate::vendor::nvcomp::CudaStream;
 use crate::vendor::nvjpeg::{self, NvJpeg, Planes, Subsampling};
@@ -140,6 +141,8 @@ impl PictureCodec {
 /// The state of a library, which is reused from push to push.
 #[derive(Debug)]
 pub(super) struct Encoders {
+    // First, so that they are dropped first: their drop waits for the work that uses the states.
+    streams: StreamSet,
     encoder: InContext<Option<Encoder>>,
     trust: Trust,
 }
@@ -170,7 +173,7 @@ enum Params {
 
 impl Encoders {
     pub(super) fn new(gpu: &Gpu) -> Encoders {
-        Encoders { encoder: InContext::new(gpu, None), trust: Trust::Unknown }
+        Encoders { streams: StreamSet::default(), encoder: InContext::new(gpu, None), trust: Trust::Unknown }
     }
 
     /// Frees the memory of the library. No work that uses it may be pending.
@@ -295,6 +298,8 @@ struct Waves<'a> {
     codec: PictureCodec,
     gpu: &'a Gpu,
     stream: &'a mut Stream,
+    /// Streams beside `stream`: the library encodes several tiles at a time.
+    streams: &'a mut StreamSet,
     encoder: &'a mut Encoder,
     trust: &'a mut Trust,
     /// The buffer of the uncompressed tiles.
@@ -327,7 +332,8 @@ impl TileEncoder {
         if made.is_err() {
             // Pending work uses the states, the parameters and the memory. The states are freed, because other
             // work may need memory.
-            self.stream.synchronize()?;
+            let joined = self.encoders.streams.join(&mut self.stream);
+            self.stream.synchronize().and(joined)?;
             self.encoders.clear();
             if self.encoders.trust == Trust::Lost {
                 // The library would probably fail on other tiles too.
@@ -344,7 +350,7 @@ impl TileEncoder {
         params: &mut InContext<Vec<Params>>,
         memory: &mut Pinned,
     ) -> Result<Vec<Range<usize>>> {
-        let TileEncoder { gpu, stream, tiles, encoders: Encoders { encoder, trust }, .. } = self;
+        let TileEncoder { gpu, stream, tiles, encoders: Encoders { streams, encoder, trust }, .. } = self;
         let count = runs.iter().map(|run| run.tiles as usize).sum();
         let largest = runs.iter().map(|run| run.bytes).max().unwrap_or(0).max(1);
         let at_once = WAVE.min((WAVE_BYTES / largest).max(1) as usize);
@@ -370,7 +376,7 @@ impl TileEncoder {
             .collect();
         let encoder = encoder.as_mut().expect("made above");
         let places = Vec::with_capacity(count);
-        let mut waves = Waves { codec, gpu, stream, encoder, trust, tiles: tiles.get(), memory, places };
+        let mut waves = Waves { codec, gpu, stream, streams, encoder, trust, tiles: tiles.get(), memory, places };
         all.chunks(at_once).try_for_each(|wave| waves.encode(wave))?;
         Ok(waves.places)
     }
@@ -381,21 +387,33 @@ impl Waves<'_> {
     fn encode(&mut self, wave: &[WaveTile<'_>]) -> Result<()> {
         let [encode, _] = self.codec.stages();
         let (codec, encoder) = (self.codec, &mut *self.encoder);
+        if let Encoder::Jpeg2000 { .. } = encoder {
+            self.streams.fork(self.stream, wave.len())?;
+        }
         for (state, WaveTile { run, params, at }) in wave.iter().enumerate() {
             let tile = (self.tiles.handle() + at, run.row_bytes);
             // SAFETY: the CUDA stream belongs to the current context. The tile lies in the buffer of tiles, and
             // no other tile of the wave uses its state.
             unsafe {
-                self.stream
+                self.streams
+                    .of(self.stream, state)
                     .library(encode, |cuda| encoder.encode(state, params, tile, codec.sides(run), cuda, codec))?;
             }
         }
-        self.stream.synchronize()?;
+        self.wait()?;
         let first = self.places.len();
         self.place(wave)?;
         self.make_room(first)?;
         self.retrieve(first)?;
         self.finish(wave, first)
+    }
+
+    /// Waits for the work of a wave in all streams.
+    fn wait(&mut self) -> Result<()> {
+        self.streams.join(self.stream)?;
+        self.stream.synchronize()?;
+        self.streams.was_waited_for();
+        Ok(())
     }
 
     /// Queries the sizes of the streams of a wave, and assigns them ranges after those of earlier waves.
@@ -404,7 +422,7 @@ impl Waves<'_> {
         let mut end = self.places.last().map_or(0, |place| place.end);
         for (state, WaveTile { run, .. }) in wave.iter().enumerate() {
             let mut len = 0;
-            self.stream.ask_library(|cuda| {
+            self.streams.of(self.stream, state).ask_library(|cuda| {
                 // SAFETY: this CUDA stream encoded the tile.
                 len = unsafe { encoder.len(state, cuda)? };
                 Ok(())
@@ -442,7 +460,7 @@ impl Waves<'_> {
             let mut len = 0;
             // SAFETY: this CUDA stream encoded the tile, and nothing uses the memory until `finish` has synchronised it.
             unsafe {
-                self.stream.library(retrieve, |cuda| {
+                self.streams.of(self.stream, state).library(retrieve, |cuda| {
                     len = encoder.retrieve(state, to, cuda)?;
                     Ok(())
                 })?;
@@ -467,7 +485,7 @@ impl Waves<'_> {
             // SAFETY: nothing uses the memory before the stream is synchronised, which happens next.
             unsafe { self.stream.download(self.tiles, at, &mut memory[..shape.len()])? };
         }
-        self.stream.synchronize()?;
+        self.wait()?;
         if let Some((shape, tile)) = tile {
             let made = &self.memory[self.places[first + sample].clone()];
             *self.trust = Trust::Lost;

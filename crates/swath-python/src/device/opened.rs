@@ -51,6 +51,9 @@ fn lock() -> MutexGuard<'static, Vec<(String, Gpu)>> {
 /// The device of a name. A device is opened once and stays open: what lies on one cannot be used by another, though it be the same.
 pub(crate) fn named(name: &str) -> swath::Result<Device> {
     let name = name.trim();
+    if name.contains(',') {
+        return Device::several(name.split(',').map(gpu_named).collect::<swath::Result<_>>()?);
+    }
     if name == "cpu" {
         return Ok(Device::Cpu);
     }
@@ -109,6 +112,9 @@ fn find(name: &str) -> swath::Result<Found> {
 /// The GPU of a name, or an error if that is none.
 pub(super) fn gpu_named(name: &str) -> swath::Result<Gpu> {
     let device = named(name)?;
+    if device.gpus().len() > 1 {
+        return Err(Error::SeveralDevices);
+    }
     match (device.gpu(), device.missing_gpu()) {
         (Some(gpu), _) => Ok(gpu.clone()),
         (None, Some(missing)) => Err(missing.clone().into()),

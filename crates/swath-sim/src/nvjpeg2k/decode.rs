@@ -228,6 +228,7 @@ unsafe fn start(
     let planes = unsafe { output.planes(call, size, interleaved) }?;
 
     record(call);
+    crate::timeline::picture(call, queue as usize);
     fail_point("j2k-decode", Status::EXECUTION_FAILED)?;
     let late = fail_point("j2k-late", Status::EXECUTION_FAILED).is_err();
     let shape = pixel.shape(size.0, size.1, header.components.len());

@@ -225,6 +225,7 @@ unsafe extern "C" fn nvjpeg2kEncode(
         // SAFETY: by the manual.
         let planes = unsafe { input.planes(CALL, config.size, interleaved) }?;
         record(CALL);
+        crate::timeline::picture(CALL, queue as usize);
         fail_point("j2k-encode", Status::EXECUTION_FAILED)?;
         let shape = pixel.shape(config.size.0, config.size.1, config.components);
         let wrong = fail::now("j2k-wrong");

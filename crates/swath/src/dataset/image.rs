@@ -11,11 +11,11 @@ use crate::dataset::level::{Level, LevelRole};
 use crate::dataset::metadata::{ImageMetadata, fill_bytes};
 use crate::dataset::sidecar::Sidecars;
 use crate::error::{Error, Result};
-use crate::read;
 use crate::read::color::announced_subsampling;
 use crate::read::pixels::{Pixels, Sample};
 use crate::read::plan::ReadPlan;
 use crate::read::request::{Layout, ReadRequest};
+use crate::read::{self, Unpack};
 use crate::report::ReadReport;
 
 /// One image of a file, at all its resolutions. Reading needs no lock, so threads can share an `Image`.
@@ -180,7 +180,23 @@ impl Image {
     /// As [`Image::read`], and [`Error::Device`] when the device has too little memory or fails.
     pub fn read_to_device(&self, request: &ReadRequest<'_>, gpu: &Gpu) -> Result<(DeviceRaster, ReadReport)> {
         let plan = self.plan(request)?;
-        read::gpu::execute_to_device(&plan, gpu).map(|(raster, report)| (raster, self.warned(report)))
+        read::gpu::execute_to_device(&plan, gpu, None).map(|(raster, report)| (raster, self.warned(report)))
+    }
+
+    /// As [`Image::read_to_device`], and the device converts the samples as `unpack` states while it places them. The report says whether
+    /// nodata occurs.
+    ///
+    /// # Errors
+    /// As [`Image::read_to_device`], and [`Error::Unpack`] or [`Error::UnpackFactors`] when the conversion does not fit the image.
+    pub fn read_to_device_unpacked(
+        &self,
+        request: &ReadRequest<'_>,
+        unpack: &Unpack,
+        gpu: &Gpu,
+    ) -> Result<(DeviceRaster, ReadReport)> {
+        let plan = self.plan(request)?;
+        let unpack = unpack.resolve(plan.level.dtype, plan.bands().len())?;
+        read::gpu::execute_to_device(&plan, gpu, unpack).map(|(raster, report)| (raster, self.warned(report)))
     }
 
     /// Reads pixels into a raster that the caller has on a device, for example one that another library allocated

@@ -43,6 +43,7 @@ pub(crate) fn build(level: &Level, limits: &Limits) -> Result<Decoder> {
         big_endian: layout.order == ByteOrder::Big,
         lsb_first: layout.lsb_first,
         subsampling: level.subsampling,
+        max_memory: limits.max_codec_memory,
     })
 }
 

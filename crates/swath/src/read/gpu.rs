@@ -12,6 +12,7 @@ mod cpu_part;
 mod direct_file;
 mod finish;
 mod first_error;
+pub(crate) mod several;
 mod submit;
 
 use std::collections::VecDeque;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use swath_gpu::{
-    BatchFailure, CodecBackend, DecodeJob, Decoding, DeviceFile, DeviceRaster, Geometry, Gpu, LANES, Storage,
+    BatchFailure, CodecBackend, DecodeJob, Decoding, DeviceFile, DeviceRaster, Geometry, Gpu, LANES, Storage, Unpack,
     Unsupported,
 };
 use swath_io::Span;
@@ -49,11 +50,20 @@ pub(crate) fn execute(plan: &ReadPlan<'_>, gpu: &Gpu, out: &mut [u8]) -> Result<
     Reading::new(plan, gpu).run(Sink::Host { out, geometry })
 }
 
-/// Executes a plan into new device memory.
-pub(crate) fn execute_to_device(plan: &ReadPlan<'_>, gpu: &Gpu) -> Result<(DeviceRaster, ReadReport)> {
+/// Executes a plan into new device memory. The device converts samples if `unpack` says how.
+pub(crate) fn execute_to_device(
+    plan: &ReadPlan<'_>,
+    gpu: &Gpu,
+    unpack: Option<Unpack>,
+) -> Result<(DeviceRaster, ReadReport)> {
     let (rows, cols) = (plan.window().height(), plan.window().width());
-    let reading = Reading::new(plan, gpu);
-    let raster = DeviceRaster::new(gpu, plan.level.dtype, plan.bands().len(), rows, cols, bands_last(plan))?;
+    if unpack.is_some() && !gpu.info().doubles {
+        let device = gpu.info().name.clone();
+        return Err(swath_gpu::Error::Unable { device, what: "compute in double precision" }.into());
+    }
+    let dtype = unpack.as_ref().map_or(plan.level.dtype, Unpack::target);
+    let reading = Reading { unpack, ..Reading::new(plan, gpu) };
+    let raster = DeviceRaster::new(gpu, dtype, plan.bands().len(), rows, cols, bands_last(plan))?;
     if let Some(stream) = &plan.request.stream {
         raster.use_in_stream(stream);
     }
@@ -120,6 +130,9 @@ struct Reading<'a> {
     device: DeviceReport,
     /// The error of a corrupt block and its position. Of several errors, the first in file order is kept.
     first_error: Option<(BlockCoord, Error)>,
+    /// The conversion of samples on the device.
+    unpack: Option<Unpack>,
+    nodata_found: bool,
     /// Blocks done, and blocks in all.
     done: u64,
     total: u64,
@@ -136,6 +149,8 @@ impl<'a> Reading<'a> {
             report,
             device: DeviceReport::begin(gpu),
             first_error: None,
+            unpack: None,
+            nodata_found: false,
             done: 0,
             total: 0,
         }
@@ -143,7 +158,7 @@ impl<'a> Reading<'a> {
 
     fn run(mut self, mut sink: Sink<'_>) -> Result<ReadReport> {
         let start = Instant::now();
-        if let Some(stream) = &self.plan.request.stream {
+        if let (Sink::Device(_), Some(stream)) = (&sink, &self.plan.request.stream) {
             self.gpu.follow_stream(stream)?;
         }
         if self.plan.selection.samples > 0 {
@@ -161,6 +176,7 @@ impl<'a> Reading<'a> {
                 Err(unsupported) => self.read_all_on_cpu(&unsupported.to_string(), &mut sink)?,
             }
         }
+        self.report.nodata_found = self.unpack.as_ref().filter(|unpack| unpack.looks()).map(|_| self.nodata_found);
         self.device.end(self.gpu);
         self.report.gpu = Some(self.device);
         self.report.wall_time = start.elapsed();
@@ -207,7 +223,8 @@ impl<'a> Reading<'a> {
         }
         let shape = level.shape(level.blocks.grid.block_height as usize);
         let (dtype, planar) = (level.dtype, self.plan.is_planar());
-        DecodeJob::new(self.gpu, decoder, &self.plan.decoder, shape, dtype, planar, &level.fill)
+        let job = DecodeJob::new(self.gpu, decoder, &self.plan.decoder, shape, dtype, planar, &level.fill)?;
+        Ok(job.with_unpack(self.unpack.clone()))
     }
 
     /// The job, with our own kernel where the library that the caller asked for is missing.
@@ -297,6 +314,7 @@ impl<'a> Reading<'a> {
                 BatchFailure::Unsupported(error) => return Err(error.into()),
             }
         }
+        self.nodata_found |= decoding.nodata_found();
         self.report.working_bytes += decoding.host_bytes() as u64;
         self.first_error.take().map_or(Ok(()), |(_, error)| Err(error))
     }

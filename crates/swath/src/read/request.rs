@@ -226,7 +226,8 @@ impl<'a> ReadRequest<'a> {
 
     /// Sets the caller's CUDA stream. The device begins after what the stream has when the read begins; the host does not wait for that. When
     /// the read returns, the pixels are complete: the host waits for each batch, because it must learn which blocks the device refused.
-    /// Memory of a [`DeviceRaster`](crate::device::DeviceRaster) that the read returns is freed in the order of this stream.
+    /// Memory of a [`DeviceRaster`](crate::device::DeviceRaster) that the read returns is freed in the order of this stream. Reads to host
+    /// memory ignore the stream.
     #[must_use]
     pub fn stream(mut self, stream: &CallerStream) -> Self {
         self.stream = Some(stream.clone());

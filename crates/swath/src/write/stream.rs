@@ -73,6 +73,8 @@ struct WriteState<'a> {
     fallbacks: Fallbacks,
     /// The work that the device did with the tiles.
     device_work: DeviceWork,
+    /// The number of devices that encode, from the first on.
+    devices: usize,
 }
 
 /// The work that a device did with tiles, for the report.
@@ -104,11 +106,11 @@ pub(crate) fn stream(
     let executor = choose_executor(plan, config, copied.is_some(), pixels, &mut fallbacks)?;
     let (buffer_bytes, on_device) = match &executor {
         Executor::Cpu => (DEFAULT_BUFFER_BYTES, None),
-        Executor::Gpu(gpu, _) => (gpu::DEFAULT_BUFFER_BYTES, Some(gpu::strip_bytes(config, gpu)?)),
+        Executor::Gpu(..) => (gpu::DEFAULT_BUFFER_BYTES, Some(gpu::strip_bytes(plan, config, config.device.gpus())?)),
     };
     let rooms = (config.buffer_bytes.unwrap_or(buffer_bytes), strips::largest(source, on_device));
     let Budget { threads, strips } = Budget::fit(plan, source, threads, rooms, memory::is_available);
-    let device_report = config.device.gpu().map(DeviceReport::begin);
+    let device_reports: Vec<_> = config.device.gpus().iter().map(DeviceReport::begin).collect();
     let mut state = WriteState {
         plan,
         config,
@@ -117,9 +119,10 @@ pub(crate) fn stream(
         streamed,
         fallbacks,
         device_work: DeviceWork::default(),
+        devices: 1,
     };
     state.run(executor, source, copied.as_ref(), &strips)?;
-    let report = state.finish(source, device_report);
+    let report = state.finish(source, device_reports);
     (report.wall_time, report.threads) = (start.elapsed(), threads);
     streamed.copied_tags = copied.map(|copied| copied.tags);
     // If the caller cancels after the last block, the file is not written either.
@@ -211,19 +214,24 @@ impl<'a> WriteState<'a> {
             }
             Executor::Gpu(gpu, job) => {
                 self.streamed.report.device = gpu.info().api.name();
-                gpu::run(self, gpu, job, source, strips)
+                gpu::run(self, self.config.device.gpus(), &job, source, strips)
             }
         }
     }
 
     /// Completes the report.
-    fn finish(self, source: &dyn RowSource, device_report: Option<DeviceReport>) -> &'a mut WriteReport {
-        let WriteState { plan, config, workers, streamed, fallbacks, device_work, .. } = self;
+    fn finish(self, source: &dyn RowSource, mut device_reports: Vec<DeviceReport>) -> &'a mut WriteReport {
+        let WriteState { plan, config, workers, streamed, fallbacks, device_work, devices, .. } = self;
+        device_reports.truncate(devices);
+        config.device.gpus().iter().zip(&mut device_reports).for_each(|(gpu, report)| report.end(gpu));
+        let joined = device_reports.into_iter().reduce(|mut first, other| {
+            first.join(other);
+            first
+        });
         let report = &mut streamed.report;
         report.statistics = workers.statistics();
-        report.gpu = match (config.device.gpu(), device_report) {
-            (Some(gpu), Some(mut used)) => {
-                used.end(gpu);
+        report.gpu = match joined {
+            Some(mut used) => {
                 used.take_fallbacks(source.device_report());
                 if let Some(source) = source.device_report() {
                     (used.read_by, used.decoded_by) = (source.read_by.clone(), source.decoded_by.clone());
@@ -237,7 +245,7 @@ impl<'a> WriteState<'a> {
                 Some(used)
             }
             // The source may have used a device.
-            _ => match config.device.missing_gpu() {
+            None => match config.device.missing_gpu() {
                 Some(missing) => Some(DeviceReport::none(missing, report.blocks)),
                 None => source.device_report().cloned(),
             },

@@ -29,9 +29,11 @@ mod promises;
 mod resident;
 #[path = "../support/seeds.rs"]
 mod seeds;
+mod several;
 mod sharing;
 mod streams;
 mod subject;
+mod unpack;
 mod writing;
 
 /// Makes tests that pass each function to `$on`, with the name of the test.
@@ -67,6 +69,8 @@ macro_rules! kernels {
             pixels::long_rows_and_many_bands_are_the_cpus,
             resident::raster_holds_the_pixels_of_the_layout_asked_for,
             resident::raster_gets_blocks_that_the_cpu_had_to_read,
+            unpack::every_type_is_converted_as_on_the_cpu,
+            unpack::converted_samples_of_every_storage_cost_one_wait_per_batch,
             writing::bytes_are_those_of_the_cpu_however_bands_are_made,
             writing::nodata_of_a_raster_on_the_device_becomes_nan,
             writing::raster_on_the_device_is_written_without_passing_through_the_host,
@@ -101,6 +105,8 @@ macro_rules! engine {
             pixels::windows_that_cut_blocks_are_the_cpus,
             resident::raster_keeps_to_the_budget_beside_itself,
             sharing::caller_raster_gets_the_pixels_and_others_are_refused,
+            unpack::conversion_without_a_kernel_is_a_typed_error,
+            unpack::samples_that_the_cpu_decodes_are_converted_too,
             writing::budget_too_small_for_a_band_halves_it_and_then_names_what_is_missing,
             writing::device_that_was_looked_for_and_is_not_there_is_told,
             writing::image_is_converted_without_its_pixels_passing_through_the_host,
@@ -130,6 +136,29 @@ mod pocl {
 mod cuda {
     kernels!(crate::subject::on_cuda);
     engine!(crate::subject::on_cuda);
+}
+
+/// Two devices for one read or write: two of PoCL, and two of the simulator.
+mod several_devices {
+    macro_rules! several {
+        ($on:path) => {
+            tests! { $on:
+                several::file_by_two_devices_has_the_bytes_of_one,
+                several::first_corrupt_block_of_two_devices_is_that_of_the_cpu,
+                several::list_with_a_device_twice_is_refused,
+                several::read_by_two_devices_has_the_pixels_of_the_cpu,
+                several::report_names_each_device,
+            }
+        };
+    }
+
+    mod pocl {
+        several!(crate::subject::on_two_of_pocl);
+    }
+
+    mod cuda {
+        several!(crate::subject::on_two_of_cuda);
+    }
 }
 
 /// CUDA with the simulator, which executes the PTX that Swath ships.
@@ -215,6 +244,7 @@ mod nvidia {
         pictures::seed4_failed_tile_is_named,
         pictures::seed4_guard_refuses_the_pool_before_it_is_allocated,
         pictures::seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000,
+        pictures::tiles_of_jpeg2000_are_encoded_in_four_streams,
         pictures::last_strip_of_one_row_is_detected_at_the_start,
         pictures::tiles_are_written_as_jpeg2000_without_loss,
         pictures::tiles_are_written_as_jpeg,

@@ -229,8 +229,23 @@ pub(crate) fn libraries_are_left_alone_when_they_are_ruled_out(subject: &Subject
     assert!(!events.iter().any(|event| event.starts_with("nvjpeg")), "{events:?}");
 }
 
+/// Checks that a batch of pictures was distributed over four streams, and that nothing was waited for between two pictures: those of
+/// different streams overlap, and those of one stream follow one another without a gap.
+fn side_by_side(call: &str, pictures: usize) {
+    let timeline: Vec<_> = swath_sim::timeline().into_iter().filter(|work| work.name == call).collect();
+    assert_eq!(timeline.len(), pictures, "{timeline:?}");
+    let streams: std::collections::BTreeSet<usize> = timeline.iter().map(|work| work.stream).collect();
+    assert_eq!(streams.len(), 4, "{timeline:?}");
+    for round in timeline.chunks_exact(4) {
+        assert!(round[1..].iter().all(|work| work.overlaps(&round[0])), "{timeline:?}");
+    }
+    let picture = timeline[0].end - timeline[0].begin;
+    let all = timeline[pictures - 1].end - timeline[0].begin;
+    assert!(all < (pictures.div_ceil(4) as u64 + 1) * picture, "no gap between the pictures of a stream: {timeline:?}");
+}
+
 /// All components of all tiles of a batch are in one pool, which is allocated once. The device decodes them
-/// one after another, and the host waits once, at the end.
+/// in four streams, and the host waits once, at the end.
 pub(crate) fn seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000(subject: &Subject) {
     let file = File { width: 8 * 16, height: 4 * 16, bands: 3, bits: 16, ..tiles() };
     let image = file.open();
@@ -257,6 +272,7 @@ pub(crate) fn seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000(subject
         let last = events.iter().rposition(|event| event == "nvjpeg2kDecode").expect("they are decoded");
         let wait = events.iter().position(|event| event == "synchronize").expect("it is waited for");
         assert!(last < wait, "{events:?}");
+        side_by_side("nvjpeg2kDecode", blocks);
         let allocated = events.iter().rposition(|event| event.starts_with("alloc"));
         let first = events.iter().position(|event| event == "nvjpeg2kDecode");
         assert!(allocated < first, "nothing is allocated in the midst of it: {events:?}");
@@ -265,6 +281,19 @@ pub(crate) fn seed4_one_pool_one_synchronisation_for_a_batch_of_jpeg2000(subject
     let file = File { height: 8 * 16, ..file };
     let raster = subject.check("two batches", &file.open(), &ReadRequest::new());
     assert_eq!((raster.report.batches, raster.report.gpu.expect("a device").stats.synchronisations), (2, 2));
+}
+
+pub(crate) fn tiles_of_jpeg2000_are_encoded_in_four_streams(subject: &Subject) {
+    let (plan, pixels) = planned(JPEG2000, DType::U16, 1, |options| options);
+    let device = Device::Gpu(subject.gpu.clone());
+    swath_sim::forget();
+    let (bytes, report) = to_bytes(&plan, &pixels, device, FallbackPolicy::Strict).expect("the device writes it");
+    side_by_side("nvjpeg2kEncode", 18);
+    // One for the sizes of all streams and one for the streams.
+    let stats = report.gpu.expect("a device").stats;
+    assert_eq!(stats.synchronisations, 2, "{stats}");
+    let raster = open(bytes).read(&ReadRequest::new()).expect("the CPU reads it");
+    same_pixels("encoded in four streams", &pixels, raster.pixels.as_bytes());
 }
 
 pub(crate) fn seed4_guard_refuses_the_pool_before_it_is_allocated(subject: &Subject) {

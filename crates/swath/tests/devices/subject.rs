@@ -124,6 +124,24 @@ pub(crate) fn on_cuda(test: &str, hazard: Hazard) {
     if swath_sim::inside(short_name(test), &[]) {
         let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
         assert!(gpu.info().name.contains("simulated"), "this runs on {}", gpu.info().name);
+        let slow = gpu.info().name.contains("library of kernels");
+        hazard(&Subject { gpu, slow, nvidia: false });
+        no_faults(slow);
+    }
+}
+
+/// As [`on_cuda`], with two devices.
+pub(crate) fn on_two_of_cuda(test: &str, hazard: Hazard) {
+    if swath_sim::inside(short_name(test), &[("SWATH_SIM_DEVICES", "2")]) {
+        let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
+        hazard(&Subject { gpu, slow: false, nvidia: false });
+    }
+}
+
+/// Runs on PoCL with two devices, in a separate process: PoCL reads the variable when it is loaded.
+pub(crate) fn on_two_of_pocl(test: &str, hazard: Hazard) {
+    if swath_sim::inside(short_name(test), &[("POCL_DEVICES", "pthread pthread")]) {
+        let gpu = Gpu::new(OpenCl::choose(Some("0")).unwrap_or_else(|none| panic!("{none}")));
         hazard(&Subject { gpu, slow: false, nvidia: false });
     }
 }
@@ -149,11 +167,14 @@ fn on_ptx_in_order(test: &str, order: &str, hazard: Hazard) {
         let gpu = Gpu::cuda(0).unwrap_or_else(|none| panic!("the simulator does not open: {none}"));
         assert!(gpu.info().name.contains("executing PTX"), "this runs on {}", gpu.info().name);
         hazard(&Subject { gpu, slow: true, nvidia: false });
-        // The engine may have used the CPU where a kernel failed.
-        let faults: Vec<String> =
-            swath_sim::events().into_iter().filter(|event| event.starts_with("reported: ")).collect();
-        assert!(faults.is_empty(), "{}", faults.join("\n"));
+        no_faults(true);
     }
+}
+
+/// Checks that the simulator found no fault in a kernel. The engine may have used the CPU where a kernel failed.
+fn no_faults(executes_ptx: bool) {
+    let faults: Vec<String> = swath_sim::events().into_iter().filter(|event| event.starts_with("reported: ")).collect();
+    assert!(!executes_ptx || faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// Runs on CUDA with all of NVIDIA's libraries, with the simulator, and with files on disk.

@@ -29,6 +29,9 @@ _driver.cuCtxPushCurrent_v2.argtypes = [_pointer]
 log: list[str] = []
 """The calls of this stand-in: `get` for every copy to the host."""
 
+computed: list[str] = []
+"""The passes over an array: its operators, casts, and functions such as `where`."""
+
 
 class CUDARuntimeError(RuntimeError):
     pass
@@ -317,6 +320,7 @@ class ndarray:  # noqa: N801
     def astype(self, dtype: Any, order: str = "K", copy: bool = True) -> ndarray:
         if not copy and self.dtype == np.dtype(dtype) and (order != "C" or self.is_dense):
             return self
+        computed.append("astype")
         return asarray(self._copy_to_host().astype(dtype))
 
     def take(self, indices: Any, axis: int) -> ndarray:
@@ -332,6 +336,7 @@ class ndarray:  # noqa: N801
         return _device(function(*_host(args), **_host(keywords)))
 
     def any(self) -> ndarray:
+        computed.append("any")
         return asarray(self._copy_to_host().any())
 
     def sum(self, *args: Any, **keywords: Any) -> ndarray:
@@ -340,6 +345,7 @@ class ndarray:  # noqa: N801
 
 def _operator(name: str) -> Callable[..., ndarray]:
     def apply(self: ndarray, *others: Any) -> ndarray:
+        computed.append(name)
         return asarray(getattr(self._copy_to_host(), name)(*map(_host, others)))
 
     return apply
@@ -416,10 +422,12 @@ def zeros(shape: Any, dtype: Any = float) -> ndarray:
 
 
 def where(condition: Any, x: Any, y: Any) -> ndarray:
+    computed.append("where")
     return asarray(np.where(*_host((condition, x, y))))
 
 
 def isnan(value: ndarray) -> ndarray:
+    computed.append("isnan")
     return asarray(np.isnan(value._copy_to_host()))
 
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use swath_gpu::Decoding;
+use swath_gpu::{DecodeJob, Decoding, DeviceRaster, Unpack};
 use swath_io::Source;
 
 use super::{Pending, Reading, Sink};
@@ -12,7 +12,7 @@ use crate::fallback::read::{Alternatives, Setback};
 use crate::fallback::stage;
 use crate::memory;
 use crate::read::cpu;
-use crate::read::plan::{BlockCoord, BlockRect};
+use crate::read::plan::{BlockCoord, BlockRect, ReadPlan};
 use crate::read::prefetched_source::PrefetchedSource;
 use crate::read::request::Layout;
 use crate::report::ReadReport;
@@ -47,21 +47,22 @@ impl Reading<'_> {
     }
 
     /// Executes the plan on the CPU. Pixels for the device are uploaded.
-    pub(super) fn execute_on_cpu(&self, sink: &mut Sink<'_>) -> Result<ReadReport> {
+    pub(super) fn execute_on_cpu(&mut self, sink: &mut Sink<'_>) -> Result<ReadReport> {
         Ok(match sink {
             Sink::Host { out, .. } => cpu::execute(self.plan, out)?,
             Sink::Device(raster) => {
                 let (rows, cols) = (self.plan.window().height(), self.plan.window().width());
                 let whole = (raster.rows(), raster.cols()) == (rows, cols);
                 let mut plan = self.plan.clone();
-                if !whole {
+                if !whole || self.unpack.is_some() {
                     plan.layout = Layout::BandsLast;
                 }
                 let mut pixels = memory::zeros(plan.output_bytes(), "the pixels of this read")?;
                 let report = cpu::execute(&plan, &mut pixels)?;
-                match whole {
-                    true => raster.fill(&pixels)?,
-                    false => raster.put(0..plan.bands().len(), 0..rows, 0..cols, &pixels)?,
+                match (&self.unpack, whole) {
+                    (Some(unpack), _) => self.nodata_found |= put_unpacked(raster, &plan, unpack, &pixels)?,
+                    (None, true) => raster.fill(&pixels)?,
+                    (None, false) => raster.put(0..plan.bands().len(), 0..rows, 0..cols, &pixels)?,
                 }
                 report
             }
@@ -154,4 +155,23 @@ impl Reading<'_> {
         }
         Ok(())
     }
+}
+
+/// Rows of this many bytes are converted at a time.
+const UNPACK_BYTES: u64 = 64 << 20;
+
+/// Uploads pixels `(row, column, band)` that the device converts. Returns whether nodata occurs.
+fn put_unpacked(raster: &DeviceRaster, plan: &ReadPlan<'_>, unpack: &Unpack, pixels: &[u8]) -> Result<bool> {
+    let (rows, cols, bands) = (plan.window().height(), plan.window().width(), plan.bands().len());
+    let row_bytes = cols * (bands * unpack.source().size()) as u64;
+    let too_large = swath_gpu::Error::OutOfMemory { stage: "placing", needed: row_bytes };
+    let job = DecodeJob::placing(unpack.source(), bands, cols).ok_or(too_large)?;
+    let mut decoding = raster.gpu().decode(job.with_unpack(Some(unpack.clone())), &[], u64::MAX)?;
+    let step = (UNPACK_BYTES / row_bytes.max(1)).max(1);
+    for row in (0..rows).step_by(step as usize) {
+        let end = (row + step).min(rows);
+        let part = &pixels[(row * row_bytes) as usize..(end * row_bytes) as usize];
+        decoding.put(raster, 0..bands, row..end, 0..cols, part)?;
+    }
+    Ok(decoding.nodata_found())
 }

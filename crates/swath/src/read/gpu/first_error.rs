@@ -48,7 +48,7 @@ impl Reading<'_> {
 }
 
 /// The block that an error is about, if other blocks can be read in spite of it.
-fn corrupt_block(error: &Error) -> Option<BlockName> {
+pub(super) fn corrupt_block(error: &Error) -> Option<BlockName> {
     match error {
         Error::Block { block, .. } | Error::Fetch { block, .. } | Error::BlockPastEnd { block, .. } => Some(*block),
         _ => None,

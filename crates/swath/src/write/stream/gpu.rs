@@ -41,9 +41,28 @@ pub(super) const DEFAULT_BUFFER_BYTES: u64 = 512 << 20;
 /// The device memory of a write, in strips: rows of all levels, tiles, and the memory of an encoder, which is up to 2.3 times the tiles.
 const STRIPS_ON_DEVICE: u64 = 10;
 
+/// The strips that each of several devices gets, at least, so that their work overlaps.
+const STRIPS_PER_DEVICE: u64 = 2;
+
+/// A strip is at most this part of the row buffers, see `strips.rs`.
+const BUFFER_STRIPS: u64 = 4;
+
 /// The largest strip whose encoding fits in the caller's budget, or in the share of the free memory that a write takes without one.
-pub(super) fn strip_bytes(config: &WriteConfig<'_>, gpu: &Gpu) -> Result<u64> {
-    Ok(read::gpu::budget(config.gpu_memory_budget, gpu)? / STRIPS_ON_DEVICE)
+///
+/// Several devices take turns, so each gets several strips, of whole blocks if possible.
+pub(super) fn strip_bytes(plan: &WritePlan, config: &WriteConfig<'_>, gpus: &[Gpu]) -> Result<u64> {
+    let mut largest = u64::MAX;
+    for gpu in gpus {
+        largest = largest.min(read::gpu::budget(config.gpu_memory_budget, gpu)? / STRIPS_ON_DEVICE);
+    }
+    if gpus.len() == 1 || plan.levels.len() > 1 {
+        return Ok(largest);
+    }
+    let grid = &plan.levels[0].grid;
+    let block_row = (plan.row_bytes(0) as u64).saturating_mul(grid.block_height).max(1);
+    let buffer = config.buffer_bytes.unwrap_or(DEFAULT_BUFFER_BYTES) / BUFFER_STRIPS;
+    let turns = (grid.down() / (STRIPS_PER_DEVICE * gpus.len() as u64)).max(1);
+    Ok((largest.min(buffer) / block_row).clamp(1, turns) * block_row)
 }
 
 /// The rows of each strip: as they were planned, or lower.
@@ -180,50 +199,92 @@ pub(super) fn tile_codec(
     if encoder == EncoderBackend::Auto { Ok(TileCodec::None) } else { Err(unsupported) }
 }
 
-/// Passes all strips of the source through the device.
+/// The devices that encode the strips of a write in turns: all of them, or the first alone.
+///
+/// Overviews need rows of several strips, a raster on a device is read there, and cuFile appends from one device. A device that would
+/// compress in another way would make other bytes.
+fn sharing<'g>(
+    state: &WriteState<'_>,
+    gpus: &'g [Gpu],
+    codec: TileCodec,
+    source: &dyn RowSource,
+    strips: &[Range<u64>],
+) -> &'g [Gpu] {
+    let plan = state.plan;
+    let independent = plan.levels.len() == 1 && has_whole_blocks(plan, strips);
+    let from_host = source.on_device().is_none() && state.config.storage != Storage::CuFile;
+    let same = |gpu: &Gpu| job(plan, gpu).is_ok() && tile_codec(plan, gpu, state.config.encoder).ok() == Some(codec);
+    if strips.len() > 1 && independent && from_host && gpus.iter().skip(1).all(same) { gpus } else { &gpus[..1] }
+}
+
+/// Whether strips end where rows of blocks end, so that no device needs rows of two strips.
+fn has_whole_blocks(plan: &WritePlan, strips: &[Range<u64>]) -> bool {
+    strips.iter().all(|strip| strip.start % plan.levels[0].grid.block_height == 0)
+}
+
+/// Passes all strips of the source through the devices, in turns if there are several. `job` is that of the first device.
 pub(super) fn run(
     state: &mut WriteState<'_>,
-    gpu: &Gpu,
-    job: EncodeJob,
+    gpus: &[Gpu],
+    job: &EncodeJob,
     source: &mut dyn RowSource,
     strips: &[Range<u64>],
 ) -> Result<()> {
     let codec = job.compress;
     if let Some(stream) = &state.config.stream {
-        gpu.follow_stream(stream)?;
+        // The pixels of a write with a stream are on a device, and that device alone encodes them.
+        gpus[0].follow_stream(stream)?;
     }
-    let mut encoder = gpu.encoder(job, state.config.gpu_memory_budget.unwrap_or(u64::MAX))?;
-    state.set_up_direct_write(gpu, codec, &mut encoder)?;
+    let sharing = sharing(state, gpus, codec, source, strips);
     let row_bytes = state.plan.row_bytes(0);
-    let (strips, memory) = state.strips_in_memory(gpu, source, strips)?;
+    let (strips, memory) = state.strips_in_memory(sharing, source, strips)?;
     let strips = &*strips;
+    // With little memory the strips are lower than planned.
+    let gpus = if has_whole_blocks(state.plan, strips) { sharing } else { &sharing[..1] };
+    state.devices = gpus.len();
+    let budget = state.config.gpu_memory_budget.unwrap_or(u64::MAX);
+    let mut encoders =
+        gpus.iter().map(|gpu| gpu.encoder(job.clone(), budget)).collect::<swath_gpu::Result<Vec<_>>>()?;
+    if let ([gpu], [encoder]) = (gpus, encoders.as_mut_slice()) {
+        state.set_up_direct_write(gpu, codec, encoder)?;
+    }
     std::thread::scope(|scope| {
         let (empty_to, empty) = channel::<StripMemory>();
-        // A strip that is ready is uploaded while the device works on the one before it. The memory limits their number.
-        let (full_to, full) = sync_channel::<Result<Strip>>(STRIPS_IN_USE);
-        let (encoded_to, encoded) = sync_channel::<Result<EncodedStrip>>(1);
-        let (spent_to, spent) = channel::<Pinned>();
         // The receiver exists, so this cannot fail.
         memory.into_iter().for_each(|memory| drop(empty_to.send(memory)));
-        let mut pusher = Pusher { encoder, plan: state.plan, spent };
+        let (mut full_to, mut lines) = (Vec::new(), Vec::new());
+        for encoder in encoders {
+            // A strip that is ready is uploaded while the device works on the one before it. The memory limits their number.
+            let (to, full) = sync_channel::<Result<Strip>>(STRIPS_IN_USE);
+            let (encoded_to, encoded) = sync_channel::<Result<EncodedStrip>>(1);
+            let (spent_to, spent) = channel::<Pinned>();
+            let mut pusher = Pusher { encoder, plan: state.plan, spent, next_row: 0 };
+            spawn(scope, "swath-device", move || pusher.run(&full, &encoded_to))?;
+            full_to.push(to);
+            lines.push(DeviceLine { encoded, spent: spent_to });
+        }
         spawn(scope, "swath-source", move || produce(source, strips, row_bytes, &empty, &full_to))?;
-        spawn(scope, "swath-device", move || pusher.run(&full, &encoded_to))?;
-        state.compress_strips(codec, &encoded, &empty_to, &spent_to)
+        state.compress_strips(codec, &lines, &empty_to)
     })
+}
+
+/// The ends of a device's channels that the thread of the write has.
+struct DeviceLine {
+    encoded: Receiver<Result<EncodedStrip>>,
+    /// Host memory of tiles that were appended.
+    spent: Sender<Pinned>,
 }
 
 impl WriteState<'_> {
     /// The thread of the write: compresses and appends the tiles of each strip, and returns memory for later
     /// strips.
-    fn compress_strips(
-        &mut self,
-        codec: TileCodec,
-        encoded: &Receiver<Result<EncodedStrip>>,
-        empty: &Sender<StripMemory>,
-        spent: &Sender<Pinned>,
-    ) -> Result<()> {
+    fn compress_strips(&mut self, codec: TileCodec, lines: &[DeviceLine], empty: &Sender<StripMemory>) -> Result<()> {
         let mut done = 0;
-        while done < self.plan.height() {
+        // The devices take turns.
+        for DeviceLine { encoded, spent } in lines.iter().cycle() {
+            if done >= self.plan.height() {
+                break;
+            }
             let waiting = Instant::now();
             // If the other end is closed, its thread panicked, and joining it propagates the panic.
             let EncodedStrip { tiles, strip } = encoded.recv().map_err(|_| Error::Cancelled)??;
@@ -244,7 +305,7 @@ impl WriteState<'_> {
     /// blocks.
     fn strips_in_memory<'a>(
         &self,
-        gpu: &Gpu,
+        gpus: &[Gpu],
         source: &dyn RowSource,
         planned: &'a [Range<u64>],
     ) -> Result<(StripRows<'a>, Vec<StripMemory>)> {
@@ -252,7 +313,7 @@ impl WriteState<'_> {
         loop {
             let tallest = |strips: &[Range<u64>]| strips.iter().map(|strip| strip.end - strip.start).max().unwrap_or(0);
             let rows = tallest(&strips);
-            match self.strip_memory(gpu, source, rows, strips.len()) {
+            match self.strip_memory(gpus, source, rows, strips.len()) {
                 Err(Error::Device(cause)) if cause.is_memory() => {
                     let half = rows / 2 * self.plan.row_bytes(0) as u64;
                     let lower = strips::of(self.plan, source, u64::MAX, half);
@@ -269,8 +330,14 @@ impl WriteState<'_> {
     /// Allocates memory for the strips that are in use at the same time: the raster that is written, if it is
     /// on this device; rasters on the device, if the source provides its rows there; else host memory, also
     /// for a raster on another device. With too little memory, fewer strips are in use.
-    fn strip_memory(&self, gpu: &Gpu, source: &dyn RowSource, tallest: u64, strips: usize) -> Result<Vec<StripMemory>> {
-        let count = STRIPS_IN_USE.min(strips);
+    fn strip_memory(
+        &self,
+        gpus: &[Gpu],
+        source: &dyn RowSource,
+        tallest: u64,
+        strips: usize,
+    ) -> Result<Vec<StripMemory>> {
+        let (gpu, count) = (&gpus[0], (STRIPS_IN_USE * gpus.len()).min(strips));
         let measured = self.plan.has_statistics();
         let pin = || gpu.pin(tallest as usize * self.plan.row_bytes(0));
         if let Some(raster) = source.on_device().filter(|raster| raster.gpu().is(gpu)) {
@@ -282,7 +349,7 @@ impl WriteState<'_> {
         }
         // These rasters do not count against the caller's budget, so with a budget the rows go through the
         // host.
-        if !measured && self.config.gpu_memory_budget.is_none() && source.reads_on(gpu) {
+        if gpus.len() == 1 && !measured && self.config.gpu_memory_budget.is_none() && source.reads_on(gpu) {
             let (width, bands, dtype) = (self.plan.width(), self.plan.bands, self.plan.dtype);
             let raster = || DeviceRaster::new(gpu, dtype, bands, tallest, width, true).map(StripMemory::Device);
             // One raster for reading and one for encoding.
@@ -359,7 +426,7 @@ impl WriteState<'_> {
         let done = self.workers.work(jobs, &views, self.spools, self.streamed);
         // Tiles of two strips: these, and those that the device is working on.
         let tiles = 2 * tiles.iter().map(Tiles::host_bytes).sum::<usize>();
-        let held = STRIPS_IN_USE * strip.memory.on_host().map_or(0, |memory| memory.len()) + tiles;
+        let held = self.devices * STRIPS_IN_USE * strip.memory.on_host().map_or(0, |memory| memory.len()) + tiles;
         let report = &mut self.streamed.report;
         report.peak_buffer_bytes = report.peak_buffer_bytes.max(held as u64);
         done
@@ -416,9 +483,10 @@ fn produce(
     strips: &[Range<u64>],
     row_bytes: usize,
     empty: &Receiver<StripMemory>,
-    full: &SyncSender<Result<Strip>>,
+    full: &[SyncSender<Result<Strip>>],
 ) {
-    for rows in strips.iter().cloned() {
+    // The devices take turns.
+    for (rows, full) in strips.iter().cloned().zip(full.iter().cycle()) {
         let Ok(mut memory) = empty.recv() else { return };
         let bytes = (rows.end - rows.start) as usize * row_bytes;
         let made = match &mut memory {
@@ -441,6 +509,8 @@ struct Pusher<'a> {
     plan: &'a WritePlan,
     /// Host memory of tiles that were appended, for reuse.
     spent: Receiver<Pinned>,
+    /// The row after the last one that this device or another one has encoded.
+    next_row: u64,
 }
 
 impl Pusher<'_> {
@@ -499,11 +569,18 @@ impl Pusher<'_> {
 
     /// Pushes rows. If the device has too little memory, pushes them in halves or without compression.
     fn push(&mut self, input: InputRows<'_>, rows: Range<u64>, tiles: &mut Vec<Tiles>) -> Result<()> {
-        let steps: Vec<LevelStep> =
-            Schedule::new(&self.plan.levels).step(rows.clone()).into_iter().map(for_device).collect();
+        let steps_of = |rows: Range<u64>| -> Vec<LevelStep> {
+            Schedule::new(&self.plan.levels).step(rows).into_iter().map(for_device).collect()
+        };
+        if rows.start > self.next_row {
+            self.encoder.skip(&steps_of(self.next_row..rows.start));
+        }
+        let steps = steps_of(rows.clone());
+        self.next_row = rows.start;
         let (count, min_rows) = (rows.end - rows.start, self.plan.levels[0].grid.block_height);
         let error = match self.encoder.push(input, &steps, self.spent.try_recv().ok()) {
             Ok(made) => {
+                self.next_row = rows.end;
                 tiles.push(made);
                 return Ok(());
             }

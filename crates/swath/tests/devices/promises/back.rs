@@ -60,6 +60,7 @@ impl Batch {
             big_endian: false,
             lsb_first: false,
             subsampling: (1, 1),
+            max_memory: u64::MAX,
         };
         let job = DecodeJob::new(gpu, CodecBackend::Auto, &decoder, shape, DType::U8, false, &[0]).expect("a kernel");
         let blocks = pieces.iter().enumerate().map(|(i, &(src, len))| Block {

@@ -221,6 +221,7 @@ pub(super) fn seed2_reads_wait_side_by_side(subject: &Subject) {
         big_endian: false,
         lsb_first: false,
         subsampling: (1, 1),
+        max_memory: u64::MAX,
     };
     let job =
         DecodeJob::new(&subject.gpu, CodecBackend::Auto, &decoder, shape, DType::U8, false, &[0]).expect("it fits");
