@@ -439,3 +439,53 @@ def test_device_is_that_of_the_argument_or_the_current_one_of_cupy(path: str, mo
         swath.open_geotiff(path, gpu=True, device="opencl")
     with pytest.raises(ValueError, match="gpu=True"):
         swath.open_geotiff(path, device="cuda:1")
+
+
+# --- together with conversion on the device, and with several devices
+
+
+@on_gpu
+def test_converted_pixels_follow_the_stream_and_are_freed_in_its_order(tmp_path: Path) -> None:
+    import cupy
+
+    import swath
+
+    path = str(tmp_path / "nodata.tif")
+    stored = VALUES.astype("int16")
+    swath.to_geotiff(stored, path, nodata=7, compression="deflate", tile_size=16)
+    expected = np.where(stored == 7, np.nan, stored)
+    stream = cupy.cuda.Stream()
+    with stream:
+        reset()
+        array = swath.open_geotiff(path, gpu=True, masked=True, stream=stream)
+        assert "launch place_unpack" in " ".join(events())
+        np.testing.assert_array_equal(array.data.get(), expected)
+        reset()
+        del array
+        gc.collect()
+        assert not waits() and not misuse()
+
+
+@on_gpu
+def test_arguments_that_contradict_each_other_are_refused(path: str, tmp_path: Path) -> None:
+    import cupy
+
+    import swath
+    from swath import _swath
+
+    new = str(tmp_path / "new.tif")
+    with pytest.raises(ValueError, match="devices"):
+        swath.open_geotiff(path, devices=[0], device="cuda:0")
+    with pytest.raises(ValueError, match="devices"):
+        swath.open_geotiff(path, devices=[0], stream=1)
+    with pytest.raises(ValueError, match="device and devices"):
+        swath.to_geotiff(VALUES, new, gpu=True, devices=[0], device="cuda:0")
+    assert not Path(new).exists()
+    file = _swath.File.open(path)
+    out = cupy.zeros((48, 64), "float32")
+    with pytest.raises(ValueError, match="unpack does not apply"):
+        file.read_to_device(out=out, unpack=(7.0, True, [], "float32"))
+    np.testing.assert_array_equal(out.get(), np.zeros((48, 64), "float32"))
+    for keywords in ({"out": out}, {"stream": 1}):
+        with pytest.raises(TypeError, match=next(iter(keywords))):
+            file.read_into(np.zeros((48, 64), "float32"), **keywords)  # type: ignore[arg-type]
