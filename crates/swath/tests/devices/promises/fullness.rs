@@ -102,6 +102,7 @@ pub(super) fn second_write_allocates_neither_device_memory_nor_pinned_memory(sub
                 .encoder(encoder)
                 .buffer_bytes(buffer_bytes);
             let mut first = Vec::new();
+            let (mut of_first, mut of_others) = ((0, 0), (0, 0));
             for round in 0..4 {
                 let write = || plan.to_bytes(&mut RowFn::new(shape, 64, slope), &config).expect("it writes");
                 let ((bytes, _), timeline) = Timeline::of(write);
@@ -110,14 +111,17 @@ pub(super) fn second_write_allocates_neither_device_memory_nor_pinned_memory(sub
                 match round {
                     0 => {
                         assert!(calls.0 >= 3 && calls.1 > 1, "{what}: {timeline:?}");
+                        of_first = calls;
                         first.clone_from(&bytes);
                     }
                     _ if buffer_bytes.is_none() => assert_eq!(calls, (0, 0), "{what}: {timeline:?}"),
-                    // A write may be the first one whose threads are fast enough to need all memory at the same time.
-                    _ => assert!(calls.0 <= 2 && calls.1 <= 2, "{what}: {timeline:?}"),
+                    // A write may be the first one whose threads are fast enough to need more memory at the same time.
+                    _ => of_others = (of_others.0 + calls.0, of_others.1 + calls.1),
                 }
                 assert!(bytes == first, "{what}: other bytes");
             }
+            let kept = of_others.0 <= of_first.0 && of_others.1 <= 2 * of_first.1;
+            assert!(kept, "{compress:?}: {of_first:?} calls of the first write, {of_others:?} of three others");
         }
     }
 }
