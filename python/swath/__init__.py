@@ -47,6 +47,7 @@ from .errors import (
     VRTStableSourcesOnlyError,
     VRTUnsupportedError,
 )
+from .gpu.allocator import set_allocator
 from .gpu.read_device import read_device
 from .read.georef import STATUS_CRS_ONLY as GEOREF_STATUS_CRS_ONLY
 from .read.georef import STATUS_FULL as GEOREF_STATUS_FULL
@@ -111,6 +112,7 @@ __all__ = [
     "read_device",
     "read_info",
     "read_windows",
+    "set_allocator",
     "set_limits",
     "to_geotiff",
 ]

@@ -135,6 +135,8 @@ class ReadKeywords(TypedDict, total=False):
 class DeviceReadKeywords(ReadKeywords, total=False):
     """`ReadKeywords`, and what only a device does."""
 
+    out: Any  # None: a new array; else the array on a device that receives the pixels. Not with unpack
+    stream: Any  # None: no stream; else the CUDA stream of the caller
     unpack: UnpackRule | None  # None: the samples of the file
 
 @final
@@ -172,8 +174,8 @@ class File:
 
         Returns False if there is no mask.
         """
-    def read_to_device(self, **keywords: Unpack[DeviceReadKeywords]) -> tuple[DeviceArray, Report]:
-        """Decodes to the memory of a device, "cuda" if none is given.
+    def read_to_device(self, **keywords: Unpack[DeviceReadKeywords]) -> tuple[Any, Report]:
+        """Decodes to the memory of a device, "cuda" if none is given. Returns a DeviceArray, or `out`.
 
         With a nodata value in `unpack`, "nodata_found" of the report says whether it occurs.
         """
@@ -300,6 +302,7 @@ class WriteKeywords(RequiredWriteKeywords, total=False):
     encoder: str | None  # None: SWATH_ENCODER, or else "auto"
     storage: str | None  # None: SWATH_STORAGE, or else "auto"
     gpu_memory: int | None  # None: SWATH_GPU_MEMORY, or else no limit; in millions of bytes
+    stream: Any  # the CUDA stream in which the array on a device is ready
     rows_on_device: bool  # False
     mask: npt.NDArray[np.uint8] | bool | None
     progress: Callable[[int, int], object] | None
@@ -438,6 +441,13 @@ def geo_keys_of_crs(text: str) -> dict[int, int | str | tuple[float, ...]]:
 
 def devices() -> list[dict[str, Any]]:
     """Returns the devices that `swath devices` prints: name, api, memory, why a device cannot be used."""
+
+def set_allocator(allocator: Any) -> None:
+    """Takes the memory of all CUDA devices from `allocator`, or from the driver again if it is None.
+
+    Methods: `allocate(nbytes, stream, device)` returns an address, `free(address, nbytes, stream, device)`,
+    `free_bytes(device)` returns a number or None.
+    """
 
 def trim_devices() -> bool:
     """Frees the device memory that is cached for later operations. Returns whether there was any."""

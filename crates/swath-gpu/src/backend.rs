@@ -120,6 +120,60 @@ pub unsafe trait Device: Debug + Send + Sync {
     /// The handle came from `allocate` of this device, was not released, and no work in progress uses it.
     unsafe fn release(&self, handle: Handle);
 
+    /// Allocates device memory in the order of the memory stream: work in all queues of the device may use it. `None` when the device does
+    /// not allocate in such an order.
+    ///
+    /// # Errors
+    /// As [`allocate`](Device::allocate).
+    fn allocate_in_order(&self, _stage: &'static str, _bytes: u64) -> Option<Result<Handle>> {
+        None
+    }
+
+    /// Frees memory of [`allocate_in_order`](Device::allocate_in_order) without waiting for other work of the device.
+    ///
+    /// # Safety
+    /// The memory is freed once, and all work that uses it is done, or is ordered before what the memory stream has.
+    unsafe fn release_in_order(&self, _handle: Handle) {}
+
+    /// Bytes that [`allocate_in_order`](Device::allocate_in_order) can give in addition to the free memory: the device's memory pool holds
+    /// them.
+    ///
+    /// # Errors
+    /// The driver's error.
+    fn free_in_pool(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// The handle of the CUDA stream in whose order memory is allocated and freed.
+    ///
+    /// # Errors
+    /// The driver's error; [`Error::Unable`] when this is not a CUDA device.
+    fn memory_stream(&self) -> Result<u64> {
+        Err(Error::Unable { device: self.info().name.clone(), what: "allocate in the order of a CUDA stream" })
+    }
+
+    /// Lets later work of all queues wait for what the memory stream has now. The host waits for nothing.
+    fn follow_memory_stream(&self) {}
+
+    /// Lets later allocations and releases in the memory stream wait for what another CUDA stream has now. The host waits for nothing.
+    ///
+    /// # Errors
+    /// The driver's error; [`Error::Unable`] when this is not a CUDA device.
+    ///
+    /// # Safety
+    /// As [`wait_for_stream`](Device::wait_for_stream).
+    unsafe fn order_after_stream(&self, _stream: u64) -> Result<()> {
+        Err(Error::Unable { device: self.info().name.clone(), what: "wait for streams of CUDA" })
+    }
+
+    /// Waits on the host for the memory stream, so that code outside of queues can use the memory.
+    ///
+    /// # Errors
+    /// The driver's error.
+    fn wait_for_memory_stream(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Allocates pinned host memory, which the device copies from and to by itself. `bytes` is at least 1.
     ///
     /// # Errors

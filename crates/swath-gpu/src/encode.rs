@@ -325,6 +325,7 @@ impl TileEncoder {
                 }
             };
             let bytes = Some(steps.tiles_bytes.max(largest));
+            self.tiles.use_for_files(self.direct.is_some());
             self.tiles.room(&self.gpu, "tiles", bytes, &mut self.budget)?;
         }
         Ok(())

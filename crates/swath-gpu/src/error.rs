@@ -65,6 +65,14 @@ pub enum Error {
         /// Bytes needed.
         needed: u64,
     },
+    /// The caller's allocator of device memory failed, for another reason than too little memory.
+    #[error("{stage}: the allocator of device memory failed: {reason}")]
+    Allocator {
+        /// What the memory is for.
+        stage: &'static str,
+        /// What it reported.
+        reason: String,
+    },
     /// Memory ran out after the device had changed its state, so the work cannot be repeated in smaller pieces.
     ///
     /// [`is_memory`](Error::is_memory) is `false`: a smaller batch does not help.

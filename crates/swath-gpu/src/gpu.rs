@@ -1,12 +1,14 @@
 //! The device that the engine uses: it guards allocations and counts what the device does.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::backend::{Cuda, Device, DeviceInfo, MemoryInfo, OpenCl, Queue};
+use crate::backend::{Api, Cuda, Device, DeviceInfo, Handle, MemoryInfo, OpenCl, Queue};
 use crate::decode::Lane;
 use crate::encode::EncoderMemory;
 use crate::error::{Error, Result};
-use crate::memory::buffer::{Buffer, Pinned, Shared};
+use crate::memory::allocator::{ALIGNMENT, AllocatorError, DeviceAllocator};
+use crate::memory::buffer::{Buffer, Origin, Pinned, Shared};
+use crate::memory::caller_stream::CallerStream;
 use crate::memory::pinned_pool::Piece;
 use crate::stats::DeviceStats;
 use crate::stream::Stream;
@@ -30,14 +32,8 @@ pub struct Gpu {
 impl Gpu {
     /// Wraps a device.
     pub fn new(device: impl Device + 'static) -> Gpu {
-        let shared = Shared {
-            device: Box::new(device),
-            counters: Default::default(),
-            profile: Default::default(),
-            transfers: Default::default(),
-            pinned: Default::default(),
-        };
-        Gpu { shared: Arc::new(shared), spare: Arc::default(), spare_encoders: Arc::default(), passed_over: None }
+        let shared = Arc::new(Shared::new(Box::new(device)));
+        Gpu { shared, spare: Arc::default(), spare_encoders: Arc::default(), passed_over: None }
     }
 
     /// The OpenCL device that `SWATH_OPENCL_DEVICE` names, or else the first GPU.
@@ -94,12 +90,42 @@ impl Gpu {
         self.shared.counters.reset_peak();
     }
 
-    /// The memory of the device.
+    /// The memory of the device. Memory that an allocator or a pool of the driver holds without a user, and gives to Swath, counts as free.
     ///
     /// # Errors
     /// The driver's error.
     pub fn memory(&self) -> Result<MemoryInfo> {
+        let reserve = self.reserve(self.shared.allocator().as_deref(), MemoryUse::Queues)?;
+        let MemoryInfo { total, free } = self.driver_memory()?;
+        Ok(MemoryInfo { total, free: free.saturating_add(reserve).min(total) })
+    }
+
+    /// The memory of the device as the driver counts it: the free memory does not include what pools hold. No allocator is called.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn driver_memory(&self) -> Result<MemoryInfo> {
         self.shared.device.memory(self.shared.counters.current_bytes())
+    }
+
+    /// Takes all device memory from an allocator from now on, or from the driver again. Memory that is kept for later operations is
+    /// freed; memory in use goes back to where it came from. The libraries for pictures, nvJPEG and nvJPEG2000, still allocate the
+    /// memory of their own states, and cuFile its own.
+    ///
+    /// # Errors
+    /// [`Error::NotCuda`] when this is not a CUDA device.
+    pub fn set_allocator(&self, allocator: Option<Arc<dyn DeviceAllocator>>) -> Result<()> {
+        if self.info().api != Api::Cuda {
+            return Err(Error::NotCuda { device: self.info().name.clone() });
+        }
+        let before = {
+            let mut current = self.shared.allocator.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, allocator)
+        };
+        // Both may call the allocator, so the lock is not held.
+        self.trim();
+        drop(before);
+        Ok(())
     }
 
     /// Bytes of device memory that finished reads and writes left for later ones.
@@ -120,6 +146,10 @@ impl Gpu {
         let on_device = lanes.iter().any(|lane| lane.bytes() > 0) || encoders.iter().any(|kept| kept.bytes() > 0);
         // First, because lanes give their pinned memory back.
         drop((lanes, encoders));
+        if on_device {
+            // The pool of the driver gives memory back to the device when the host waits. If the driver fails, the next call reports it.
+            let _ = self.shared.device.wait_for_memory_stream();
+        }
         self.shared.pinned.clear(&*self.shared.device) || on_device
     }
 
@@ -134,25 +164,87 @@ impl Gpu {
     /// # Errors
     /// [`Error::Memory`] with the stage, the bytes needed and the bytes free, before anything is allocated.
     pub fn alloc(&self, stage: &'static str, needed: Option<u64>) -> Result<Buffer> {
-        self.try_alloc(stage, needed).or_else(|error| {
+        self.alloc_for(MemoryUse::Queues, stage, needed)
+    }
+
+    /// As [`alloc`](Gpu::alloc), for a use that may exclude some memory.
+    pub(crate) fn alloc_for(&self, usage: MemoryUse, stage: &'static str, needed: Option<u64>) -> Result<Buffer> {
+        self.try_alloc(usage, stage, needed).or_else(|error| {
             // Memory that is kept for later reads is freed before the allocation is refused.
             if !error.is_memory() || !self.trim() {
                 return Err(error);
             }
-            self.try_alloc(stage, needed)
+            self.try_alloc(usage, stage, needed)
         })
     }
 
-    fn try_alloc(&self, stage: &'static str, needed: Option<u64>) -> Result<Buffer> {
-        let free = self.memory()?.free / 10 * 9;
+    fn try_alloc(&self, usage: MemoryUse, stage: &'static str, needed: Option<u64>) -> Result<Buffer> {
+        let allocator = self.shared.allocator();
+        let reserve = self.reserve(allocator.as_deref(), usage)?;
+        let free = self.driver_memory()?.free.saturating_add(reserve) / 10 * 9;
         let free = free.min(self.info().largest_buffer);
         let bytes = match needed {
             Some(bytes) if bytes <= free => bytes.max(1),
             _ => return Err(Error::Memory { stage, needed: needed.unwrap_or(u64::MAX), free }),
         };
-        let handle = self.shared.device.allocate(stage, bytes)?;
+        let (handle, origin) = match allocator {
+            Some(allocator) => (self.ask_allocator(allocator.as_ref(), stage, bytes)?, Origin::Allocator(allocator)),
+            None => self.ask_driver(usage, stage, bytes)?,
+        };
         self.shared.counters.allocated(bytes);
-        Ok(Buffer { shared: Arc::clone(&self.shared), handle, bytes, registration: OnceLock::new(), owner: None })
+        Ok(Buffer::new(&self.shared, handle, bytes, origin))
+    }
+
+    /// Bytes that can be allocated in addition to what the driver counts as free.
+    fn reserve(&self, allocator: Option<&dyn DeviceAllocator>, usage: MemoryUse) -> Result<u64> {
+        match (allocator, usage) {
+            (Some(allocator), _) => {
+                let mut held = Some(0);
+                self.shared.device.in_cuda_context(&mut || held = allocator.free_bytes());
+                Ok(held.unwrap_or(u64::MAX))
+            }
+            (None, MemoryUse::Queues) => self.shared.device.free_in_pool(),
+            (None, MemoryUse::Files) => Ok(0),
+        }
+    }
+
+    fn ask_driver(&self, usage: MemoryUse, stage: &'static str, bytes: u64) -> Result<(Handle, Origin)> {
+        let device = &self.shared.device;
+        let in_order = (usage == MemoryUse::Queues).then(|| device.allocate_in_order(stage, bytes)).flatten();
+        match in_order {
+            Some(allocated) => Ok((allocated?, Origin::InOrder)),
+            None => Ok((device.allocate(stage, bytes)?, Origin::Driver)),
+        }
+    }
+
+    fn ask_allocator(&self, allocator: &dyn DeviceAllocator, stage: &'static str, bytes: u64) -> Result<Handle> {
+        let device = &self.shared.device;
+        let stream = device.memory_stream()?;
+        let mut allocated = Err(AllocatorError::OutOfMemory);
+        device.in_cuda_context(&mut || allocated = allocator.allocate(bytes, stream));
+        let address = allocated.map_err(|error| match error {
+            AllocatorError::OutOfMemory => Error::OutOfMemory { stage, needed: bytes },
+            AllocatorError::Failed { reason } => Error::Allocator { stage, reason },
+        })?;
+        if address == 0 || address % ALIGNMENT != 0 {
+            // SAFETY: the memory was just allocated, and nothing uses it.
+            device.in_cuda_context(&mut || unsafe { allocator.free(address, bytes, stream) });
+            let reason = format!("address {address:#x} is not a multiple of {ALIGNMENT}");
+            return Err(Error::Allocator { stage, reason });
+        }
+        device.follow_memory_stream();
+        Ok(address)
+    }
+
+    /// Lets later work of Swath on this device wait for what a CUDA stream of another library has now. The host waits for nothing.
+    ///
+    /// # Errors
+    /// The driver's error; [`Error::Unable`] when this is not a CUDA device.
+    pub fn follow_stream(&self, stream: &CallerStream) -> Result<()> {
+        // SAFETY: `CallerStream::new` has the promise that the stream is alive.
+        unsafe { self.shared.device.order_after_stream(stream.handle())? };
+        self.shared.device.follow_memory_stream();
+        Ok(())
     }
 
     /// Waits for all work in a CUDA stream of another library, so that its results can be read. 1 and 2 are the default streams: the legacy
@@ -217,10 +309,11 @@ impl Gpu {
     pub(crate) fn take_lane(&self, budget: u64) -> Result<Lane> {
         let mut spare = lock(&self.spare);
         let lane = spare.pop();
-        if spare.iter().chain(&lane).map(Lane::bytes).sum::<u64>() > budget {
-            spare.clear();
-        }
+        let too_much = spare.iter().chain(&lane).map(Lane::bytes).sum::<u64>() > budget;
+        let freed = if too_much { std::mem::take(&mut *spare) } else { Vec::new() };
         drop(spare);
+        // Without the lock: an allocator may be called.
+        drop(freed);
         lane.map_or_else(|| Lane::new(self), Ok)
     }
 
@@ -244,6 +337,15 @@ impl Gpu {
 
 fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What device memory is used by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemoryUse {
+    /// Work in queues.
+    Queues,
+    /// Also transfers of cuFile, which cannot map memory of a pool of the driver.
+    Files,
 }
 
 #[cfg(test)]

@@ -36,7 +36,9 @@ pub use encode::{
 };
 pub use error::{Error, Result, UnknownName};
 pub use gpu::Gpu;
+pub use memory::allocator::{AllocatorError, DeviceAllocator};
 pub use memory::buffer::{Buffer, Pinned};
+pub use memory::caller_stream::CallerStream;
 pub use memory::raster::{DeviceRaster, Geometry};
 pub use profile::Stage;
 pub use stats::DeviceStats;

@@ -176,6 +176,10 @@ impl DeviceFile {
         self.shared.device.in_cuda_context(&mut || {
             let registered = buffer.registration.get_or_init(|| {
                 let library = CuFile::get().ok()?;
+                // cuFile uses no stream.
+                if buffer.is_in_order() {
+                    self.shared.device.wait_for_memory_stream().ok()?;
+                }
                 library.register_buffer(buffer.handle, buffer.bytes).ok()
             });
             if registered.is_none() {

@@ -1,11 +1,13 @@
 //! Pixels on a device, as Python sees them.
 //!
-//! All work on a device is over when a call of this module returns, so that whoever takes an array from here, in whatever stream, finds
-//! its pixels there.
+//! All work on a device that fills an array is over when a call of this module returns, so that whoever takes an array from here, in whatever
+//! stream, finds its pixels there. What may still run when the array is freed is the work of others: see `use_in_stream`.
 
+pub(crate) mod allocator;
 mod dlpack;
 mod foreign;
 pub(crate) mod opened;
+mod stream;
 
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -21,31 +23,88 @@ use crate::file::{File, ReadKeywords};
 use crate::{report, waiting};
 
 use self::dlpack::Kept;
-pub(crate) use self::foreign::{Expected, raster_of};
+pub(crate) use self::foreign::{Expected, raster_of, writable_raster_of};
 pub(crate) use self::opened::named;
+pub(crate) use self::stream::stream_of;
 
-/// Decode onto a device.
+/// Decode onto a device: into a new array, or into `out` of the caller, which is returned.
 pub(crate) fn read<'py>(
     py: Python<'py>,
     file: &File,
     keywords: &ReadKeywords,
-    device: &str,
-) -> PyResult<(DeviceArray, Bound<'py, PyDict>)> {
+    device: Option<&str>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
     let cancel = Cancel::new();
-    let request = keywords.on_device(keywords.request(file, &cancel)?)?;
+    let mut request = keywords.on_device(keywords.request(file, &cancel)?)?;
+    if let Some(stream) = &keywords.stream {
+        request = request.stream(stream);
+    }
+    if keywords.out.is_some() && keywords.unpack.is_some() {
+        return Err(PyValueError::new_err("unpack does not apply to a read into out"));
+    }
+    let out = keywords.out.as_ref().map(|out| out.bind(py));
+    let target = match out {
+        None => None,
+        Some(out) => Some(raster_for(py, file, keywords, out, device)?),
+    };
+    let gpu = match &target {
+        Some(raster) => raster.gpu().clone(),
+        None => py.detach(|| opened::gpu_named(device.unwrap_or("cuda"))).map_err(to_python)?,
+    };
+    if let Some(stream) = &keywords.stream {
+        // In this thread, whose default stream it may be.
+        py.detach(|| gpu.follow_stream(stream)).map_err(|error| to_python(error.into()))?;
+    }
     let dtype = file.image().dtype();
     let (raster, done) = waiting::run(py, usize::MAX, &cancel, || {
         if dtype.widened() != dtype {
             let reason = "no kernel makes complex floats of complex integers".into();
             return Err(Error::Fallback { stage: "widening", reason });
         }
-        let gpu = opened::gpu_named(device)?;
-        match &keywords.unpack {
-            Some(unpack) => file.image().read_to_device_unpacked(&request, unpack, &gpu),
-            None => file.image().read_to_device(&request, &gpu),
+        match (&target, &keywords.unpack) {
+            (Some(raster), _) => Ok((None, file.image().read_into_device(&request, raster)?)),
+            (None, Some(unpack)) => {
+                file.image().read_to_device_unpacked(&request, unpack, &gpu).map(|(raster, done)| (Some(raster), done))
+            }
+            (None, None) => file.image().read_to_device(&request, &gpu).map(|(raster, done)| (Some(raster), done)),
         }
     })?;
-    Ok((DeviceArray { raster }, report::of_read(py, &done)?))
+    // An array of another library may need the GIL to be released, which is held here.
+    drop(target);
+    let array = match (raster, out) {
+        (Some(raster), _) => Bound::new(py, DeviceArray { raster })?.into_any(),
+        (None, Some(out)) => out.clone(),
+        (None, None) => py.None().into_bound(py),
+    };
+    Ok((array, report::of_read(py, &done)?))
+}
+
+/// The raster of the array that a read fills, on the device that the caller names, if any.
+fn raster_for(
+    py: Python<'_>,
+    file: &File,
+    keywords: &ReadKeywords,
+    out: &Bound<'_, PyAny>,
+    device: Option<&str>,
+) -> PyResult<DeviceRaster> {
+    let (rows, cols) = keywords.sides(file)?;
+    let bands = keywords.bands.as_ref().map_or(file.image().bands(), Vec::len);
+    let expected = Expected { dtype: file.image().dtype(), bands, rows, cols, bands_last: keywords.bands_last };
+    let raster = writable_raster_of(out, &expected, keywords.stream.as_ref())?;
+    if let Some(device) = device {
+        let wanted = py.detach(|| opened::gpu_named(device)).map_err(to_python)?;
+        if !wanted.is(raster.gpu()) {
+            let found = name_of(&raster);
+            return Err(PyValueError::new_err(format!("out is on {found}, and the read is to be on {device}")));
+        }
+    }
+    Ok(raster)
+}
+
+/// The name of the device that holds a raster.
+fn name_of(raster: &DeviceRaster) -> String {
+    let info = raster.gpu().info();
+    format!("{}:{}", info.api.name(), info.index)
 }
 
 /// The policy that Python calls strict or not.
@@ -80,7 +139,7 @@ pub(crate) fn put_rows(
 ) -> PyResult<()> {
     let put = |pixels: &[u8]| raster.put(0..raster.bands(), 0..expected.rows, 0..raster.cols(), pixels);
     let put = |pixels: &[u8]| py.detach(|| put(pixels)).map_err(|error| to_python(error.into()));
-    match raster_of(made, expected)? {
+    match raster_of(made, expected, None)? {
         Some(from) if from.gpu().is(raster.gpu()) && (from.bands_last() || from.bands() == 1) => {
             py.detach(|| raster.copy_rows_from(&from)).map_err(|error| to_python(error.into()))
         }
@@ -172,8 +231,7 @@ impl DeviceArray {
     /// The device that it lies on, as `device=` takes it.
     #[getter(device)]
     fn device_name(&self) -> String {
-        let info = self.raster.gpu().info();
-        format!("{}:{}", info.api.name(), info.index)
+        name_of(&self.raster)
     }
 
     #[getter]

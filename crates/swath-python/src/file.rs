@@ -9,14 +9,13 @@ use pyo3::exceptions::{PyBaseException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swath::dataset::MaskOrigin;
-use swath::device::DeviceSettings;
+use swath::device::{CallerStream, DeviceSettings};
 use swath::io::{LocalFile, Memory, Source};
 use swath::read::{BlockCache, Cancel, Unpack};
 use swath::{DType, Dataset, Image, Layout, Limits, ReadReport, ReadRequest};
 use swath_codec::sample::widen_complex_int;
 
 use crate::array::{Bytes, named as dtype_named, zeros};
-use crate::device::DeviceArray;
 use crate::errors::{exception_of, to_python};
 use crate::ranges::Ranges;
 use crate::{describe, device, keywords, limits, nodata, report, waiting};
@@ -126,6 +125,10 @@ pub(crate) struct ReadKeywords {
     pub(crate) device: Option<String>,
     pub(crate) strict: bool,
     pub(crate) settings: DeviceSettings,
+    /// The array on a device that receives the pixels.
+    pub(crate) out: Option<Py<PyAny>>,
+    /// The CUDA stream of the caller.
+    pub(crate) stream: Option<CallerStream>,
     /// The conversion of samples on the device.
     pub(crate) unpack: Option<Unpack>,
 }
@@ -142,6 +145,8 @@ impl Default for ReadKeywords {
             device: None,
             strict: false,
             settings: DeviceSettings::new(),
+            out: None,
+            stream: None,
             unpack: None,
         }
     }
@@ -163,6 +168,11 @@ impl ReadKeywords {
                 "decoder" => read.settings = read.settings.decoder(keyword.choice()?),
                 "storage" => read.settings = read.settings.storage(keyword.choice()?),
                 "gpu_memory" => read.settings = read.settings.gpu_memory(keyword.value::<Option<u64>>()?),
+                "out" if function == "read_to_device" => read.out = keyword.value()?,
+                "stream" if function == "read_to_device" => {
+                    let stream = keyword.value::<Option<Bound<'_, PyAny>>>()?;
+                    read.stream = stream.as_ref().map(device::stream_of).transpose()?;
+                }
                 "unpack" if function == "read_to_device" => {
                     read.unpack = keyword.value::<Option<UnpackRule<'_>>>()?.map(unpack_of).transpose()?;
                 }
@@ -195,6 +205,16 @@ impl ReadKeywords {
             request = self.on_device(request.device(device::named(name).map_err(to_python)?))?;
         }
         Ok(request.fallback(device::fallback_policy(self.strict)))
+    }
+
+    /// The rows and columns of the result.
+    pub(crate) fn sides(&self, file: &File) -> PyResult<(u64, u64)> {
+        if let Some(window) = self.window {
+            let (rows, cols) = window_of(window)?;
+            return Ok((rows.end.saturating_sub(rows.start), cols.end.saturating_sub(cols.start)));
+        }
+        let level = file.image().levels().nth(self.level);
+        Ok(level.map_or((0, 0), |level| (level.grid.height, level.grid.width)))
     }
 
     /// Adds the settings of a device to a request.
@@ -313,10 +333,10 @@ impl File {
         &self,
         py: Python<'py>,
         keywords: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<(DeviceArray, Bound<'py, PyDict>)> {
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
         let mut keywords = ReadKeywords::new("read_to_device", keywords)?;
         let device = keywords.device.take();
-        device::read(py, self, &keywords, device.as_deref().unwrap_or("cuda"))
+        device::read(py, self, &keywords, device.as_deref())
     }
 
     /// Which pixels are valid, 255 or 0, by a mask in the file or beside it; False when there is none, and `out` is as it was.

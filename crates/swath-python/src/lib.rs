@@ -60,6 +60,7 @@ fn _swath(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crs::geo_keys_of_crs, module)?)?;
     module.add_function(wrap_pyfunction!(features::devices, module)?)?;
     module.add_function(wrap_pyfunction!(device::opened::trim_devices, module)?)?;
+    module.add_function(wrap_pyfunction!(device::allocator::set_allocator, module)?)?;
     module.add_function(wrap_pyfunction!(device::read_again_on_cpu, module)?)?;
     module.add_function(wrap_pyfunction!(device::write_again_on_cpu, module)?)?;
     module.add_function(wrap_pyfunction!(features::codecs, module)?)?;

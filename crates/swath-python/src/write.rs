@@ -97,7 +97,7 @@ pub(crate) fn write<'py>(
     let job = Job { plan: &plan, target: &target, config: &config, ask, asked, cancel: &cancel };
     let report = if let Ok(array) = source.cast::<PyUntypedArray>() {
         caller.serve(py, job, array_source(array, &image, mask.for_array()?)?)?
-    } else if let Some(raster) = raster_of(source, &image)? {
+    } else if let Some(raster) = raster_of(source, &image, keywords.stream.as_ref())? {
         // The device that holds the pixels encodes them, unless the caller names another one.
         let device = if device.is_none() { raster.gpu().into() } else { write_device };
         // SAFETY: as for the samples in `array_source`.
@@ -394,7 +394,7 @@ impl<'py> Caller<'py> {
     fn put_pixels(&self, py: Python<'py>, rows: &Range<u64>, made: &Bound<'py, PyAny>, place: Address) -> PyResult<()> {
         let Address(pointer, len) = place;
         let Ok(array) = made.cast::<PyUntypedArray>() else {
-            let raster = raster_of(made, &self.expected(rows))?
+            let raster = raster_of(made, &self.expected(rows), None)?
                 .ok_or_else(|| PyTypeError::new_err("the producer of rows gave no array"))?;
             // SAFETY: the engine keeps the buffer, of this length, until it is answered.
             let out = unsafe { std::slice::from_raw_parts_mut(pointer, len) };

@@ -119,6 +119,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, 
             16 => multiprocessors(),
             75 => CAPABILITY.0,
             76 => CAPABILITY.1,
+            115 => c_int::from(fail::number("SWATH_SIM_POOLS", 1) > 0),
             _ => return Err(Code::INVALID_VALUE),
         };
         // SAFETY: by the manual.
@@ -264,7 +265,7 @@ unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_u
         let all = total_memory();
         // SAFETY: by the manual.
         unsafe {
-            give(free, all.saturating_sub(sim.memory.used(device)) as usize)?;
+            give(free, all.saturating_sub(sim.memory.used(device) + sim.memory.pooled(device)) as usize)?;
             give(total, all as usize)
         }
     }))
@@ -277,7 +278,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_uint {
             return Err(Code::INVALID_VALUE);
         }
         fail::point("alloc", Code::OUT_OF_MEMORY)?;
-        if bytes as u64 > total_memory().saturating_sub(sim.memory.used(device)) {
+        if bytes as u64 > total_memory().saturating_sub(sim.memory.used(device) + sim.memory.pooled(device)) {
             return Err(Code::OUT_OF_MEMORY);
         }
         record(format!("alloc {bytes}"));
@@ -292,6 +293,70 @@ extern "C" fn cuMemFree_v2(address: u64) -> c_uint {
         sim.drain_device(device)?;
         record("free");
         sim.memory.free(&sim.executor, device, address as usize)
+    }))
+}
+
+/// Allocates as late as the order of streams allows: no work may use the memory before the stream has reached the allocation.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: *mut c_void) -> c_uint {
+    answer(in_context(|sim, device| {
+        if bytes == 0 || fail::number("SWATH_SIM_POOLS", 1) == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        fail::point("alloc", Code::OUT_OF_MEMORY)?;
+        if bytes as u64 > total_memory().saturating_sub(sim.memory.used(device)) {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        record(format!("alloc {bytes}"));
+        let start = sim.memory.allocate_in_order(&sim.executor, device, bytes)?;
+        sim.later(
+            device,
+            stream as usize,
+            Box::new(move |sim, _| {
+                sim.memory.arrive(start);
+                Ok(())
+            }),
+        )?;
+        // SAFETY: by the manual.
+        unsafe { give(address, start as u64) }
+    }))
+}
+
+/// Frees as early as the order of streams allows: work of other streams that does not wait for this memory finds it freed.
+#[unsafe(no_mangle)]
+extern "C" fn cuMemFreeAsync(address: u64, stream: *mut c_void) -> c_uint {
+    answer(in_context(|sim, device| {
+        sim.drain(device, stream as usize)?;
+        record("free async");
+        sim.memory.free_in_order(&sim.executor, device, address as usize)
+    }))
+}
+
+/// The pool of a device: its handle is this number plus that of the device.
+const POOL: usize = 0x9001_0000;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut *mut c_void, device: c_int) -> c_uint {
+    // SAFETY: by the manual.
+    answer(with(|_| known_device(device).and_then(|()| unsafe { give(pool, (POOL + device as usize) as *mut c_void) })))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemPoolGetAttribute(pool: *mut c_void, attribute: c_uint, value: *mut c_void) -> c_uint {
+    const RESERVED: c_uint = 5;
+    const USED: c_uint = 7;
+    answer(with(|sim| {
+        let device = (pool as usize).checked_sub(POOL).and_then(|device| c_int::try_from(device).ok());
+        let device = device.ok_or(Code::INVALID_VALUE)?;
+        known_device(device)?;
+        let used = sim.memory.used_of_pool(device);
+        let found = match attribute {
+            RESERVED => used + sim.memory.pooled(device),
+            USED => used,
+            _ => return Err(Code::INVALID_VALUE),
+        };
+        // SAFETY: by the manual there is space for a number of 64 bits.
+        unsafe { give(value.cast::<u64>(), found) }
     }))
 }
 
@@ -335,7 +400,7 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: u
         fail::point("upload", Code::UNKNOWN)?;
         record(format!("upload {bytes}"));
         timeline::copy(Engine::Upload, stream as usize, bytes);
-        let to = sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?.start;
+        sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?;
         if from.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -346,10 +411,10 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: u
             // SAFETY: by the manual that many bytes can be read there.
             unsafe { std::slice::from_raw_parts(from as *const u8, bytes) }.to_vec()
         });
-        let work = move |_: &mut sim::Sim, _| {
+        let work = move |sim: &mut sim::Sim, device| {
             let from = staged.as_ref().map_or(from as *const u8, |staged| staged.as_ptr());
-            // SAFETY: the target was alive when the copy was requested, and code that frees it, or pinned
-            // memory, first drains all streams.
+            let to = sim.memory.at_work(device, to, bytes)?.start;
+            // SAFETY: the target is alive, and code that frees pinned memory first drains all streams.
             unsafe { ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
             Ok(())
         };
@@ -363,13 +428,14 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usi
         fail::point("download", Code::UNKNOWN)?;
         record(format!("download {bytes}"));
         timeline::copy(Engine::Download, stream as usize, bytes);
-        let from = sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?.start;
+        sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?;
         if to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
         let to = to as usize;
         let wrong = bytes > 0 && fail::now("wrong");
-        let work = move |_: &mut sim::Sim, _| {
+        let work = move |sim: &mut sim::Sim, device| {
+            let from = sim.memory.at_work(device, from, bytes)?.start;
             // SAFETY: as for copies to the device. Memory that is not pinned is written before the call
             // returns.
             unsafe { ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
@@ -390,14 +456,15 @@ extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mu
         fail::point("copy", Code::UNKNOWN)?;
         record(format!("copy {bytes}"));
         timeline::compute("copy", stream as usize, 0);
-        let from = sim.memory.range(device, from, bytes).ok_or(Code::INVALID_VALUE)?;
-        let to = sim.memory.range(device, to, bytes).ok_or(Code::INVALID_VALUE)?;
+        let range = |at| sim.memory.range(device, at, bytes).ok_or(Code::INVALID_VALUE);
+        let (source, target) = (range(from)?, range(to)?);
         // Overlapping ranges are undefined on real devices.
-        if from.start < to.end && to.start < from.end {
+        if source.start < target.end && target.start < source.end {
             return Err(Code::INVALID_VALUE);
         }
-        let work = move |_: &mut sim::Sim, _| {
-            // SAFETY: both ranges are alive, as for copies to the device, and do not overlap.
+        let work = move |sim: &mut sim::Sim, device| {
+            let (from, to) = (sim.memory.at_work(device, from, bytes)?, sim.memory.at_work(device, to, bytes)?);
+            // SAFETY: both ranges are alive and do not overlap.
             unsafe { ptr::copy_nonoverlapping(from.start as *const u8, to.start as *mut u8, bytes) };
             Ok(())
         };
@@ -421,7 +488,9 @@ extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_uint {
         record("synchronize");
         timeline::wait(Some(stream as usize));
         fail::point("synchronize", Code::ILLEGAL_ADDRESS).or_else(|code| sim.kill(device, code))?;
-        sim.drain(device, stream as usize)
+        sim.drain(device, stream as usize)?;
+        sim.release_pool(device);
+        Ok(())
     }))
 }
 
@@ -431,7 +500,9 @@ extern "C" fn cuCtxSynchronize() -> c_uint {
         record("synchronize context");
         timeline::wait(None);
         fail::point("synchronize", Code::ILLEGAL_ADDRESS).or_else(|code| sim.kill(device, code))?;
-        sim.drain_device(device)
+        sim.drain_device(device)?;
+        sim.release_pool(device);
+        Ok(())
     }))
 }
 
@@ -443,9 +514,9 @@ unsafe extern "C" fn cuEventCreate(event: *mut *mut c_void, _flags: c_uint) -> c
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventRecord(event: *mut c_void, stream: *mut c_void) -> c_uint {
-    answer(in_context(|sim, _| {
+    answer(in_context(|sim, device| {
         timeline::record(event as usize, stream as usize);
-        sim.record_event(event as usize, stream as usize)
+        sim.record_event(device, event as usize, stream as usize)
     }))
 }
 
@@ -459,7 +530,7 @@ extern "C" fn cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, flags: 
         timeline::wait_for_event(stream as usize, event as usize);
         // An event that was never recorded has nothing to wait for.
         let Some(other) = sim.event(event as usize)? else { return Ok(()) };
-        sim.later(device, stream as usize, Box::new(move |sim, device| sim.drain(device, other)))
+        sim.later(device, stream as usize, Box::new(move |sim, device| sim.drain_for_event(device, other)))
     }))
 }
 
@@ -472,10 +543,11 @@ extern "C" fn cuEventDestroy_v2(event: *mut c_void) -> c_uint {
 /// another library.
 #[unsafe(no_mangle)]
 extern "C" fn swath_sim_stream_wait(stream: *mut c_void, other: *mut c_void) -> c_uint {
-    let other = other as usize;
     answer(in_context(|sim, device| {
         record("stream wait");
-        sim.later(device, stream as usize, Box::new(move |sim, device| sim.drain(device, other)))
+        // Now: the default stream of this thread has another meaning in other threads.
+        let other = sim.named(device, other as usize);
+        sim.later(device, stream as usize, Box::new(move |sim, device| sim.drain_for_event(device, other)))
     }))
 }
 

@@ -31,6 +31,10 @@
 //!   needs it: that call and all later ones fail, in new contexts too. `wrong:2` flips a bit in the middle of
 //!   the second download, as a device that computes wrongly would. Each failure is a line among the [`events`]
 //!   that starts with `injected failure: `; [`reset`] restarts the counts.
+//! * `SWATH_SIM_POOLS=0` is a device without memory pools (1). Memory of `cuMemAllocAsync` may be used only by work that is ordered after
+//!   the allocation, and `cuMemFreeAsync` frees it as early as the order of streams allows, so that work which does not order the free
+//!   after itself ends the context. The pool gives memory back to the device when the host waits; with
+//!   `SWATH_SIM_POOL_KEEPS=1` it never does.
 //! * `SWATH_SIM_MEMORY=bytes` sets the memory of a device (8 GiB), `SWATH_SIM_MULTIPROCESSORS=n` its
 //!   multiprocessors (28), `SWATH_SIM_DEVICES=n` the number of devices (1).
 //! * cuFile (`libcufile.so.0`) reads and writes ordinary files. Wherever the behaviour of version 1.19 could be

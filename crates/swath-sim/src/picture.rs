@@ -211,7 +211,7 @@ fn place(sim: &Sim, device: i32, call: &str, planes: &[Plane]) -> Done<Vec<Range
     let mut ranges: Vec<Range<usize>> = Vec::with_capacity(planes.len());
     for (index, plane) in planes.iter().enumerate() {
         let (at, bytes) = (plane.at, plane.pitch * plane.rows);
-        let Some(range) = sim.memory.range(device, at as u64, bytes) else {
+        let Ok(range) = sim.memory.at_work(device, at as u64, bytes) else {
             return wrong(format!("the {bytes} bytes at {at:#x} of plane {index} are not in live device memory"));
         };
         if at % plane.sample != 0 || plane.pitch % plane.sample != 0 {

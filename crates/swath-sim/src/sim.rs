@@ -224,7 +224,8 @@ impl Sim {
     }
 
     /// Records an event in a stream.
-    pub(crate) fn record_event(&mut self, event: usize, stream: usize) -> Done {
+    pub(crate) fn record_event(&mut self, device: i32, event: usize, stream: usize) -> Done {
+        let stream = self.named(device, stream);
         self.streams.get(&stream).ok_or(Code::INVALID_HANDLE)?;
         *self.events.get_mut(&event).ok_or(Code::INVALID_HANDLE)? = Some(stream);
         Ok(())
@@ -248,7 +249,7 @@ impl Sim {
 
     /// Returns the stream of a handle. 1 and 2 are the default streams, which programs other than Swath may
     /// use: the legacy one, and that of the thread.
-    fn named(&mut self, device: i32, stream: usize) -> usize {
+    pub(crate) fn named(&mut self, device: i32, stream: usize) -> usize {
         let handle = match stream {
             1 => usize::MAX - device as usize,
             2 => usize::MAX / 2 - (THREAD.with(|thread| *thread) << 8) - device as usize,
@@ -268,6 +269,11 @@ impl Sim {
         let stream = self.streams.get_mut(&stream).filter(|stream| stream.device == device);
         stream.ok_or(Code::INVALID_HANDLE)?.work.push_back(work);
         Ok(())
+    }
+
+    /// Executes the work that an event of a stream waits for. A stream that was removed has done its work.
+    pub(crate) fn drain_for_event(&mut self, device: i32, stream: usize) -> Done {
+        if self.streams.contains_key(&stream) { self.drain(device, stream) } else { Ok(()) }
     }
 
     /// Executes all work of a stream. An error kills the context.
@@ -299,13 +305,21 @@ impl Sim {
         streams.into_iter().try_for_each(|stream| self.drain(device, stream))
     }
 
+    /// Gives what the memory pool of a device holds without an allocation back, as drivers do when the host waits, unless
+    /// `SWATH_SIM_POOL_KEEPS` says that the pool keeps it.
+    pub(crate) fn release_pool(&mut self, device: i32) {
+        if fail::number("SWATH_SIM_POOL_KEEPS", 0) == 0 {
+            self.memory.empty_pool(device);
+        }
+    }
+
     /// Runs a kernel to its end, and checks whether it wrote outside its buffers.
     pub(crate) fn run(&mut self, device: i32, kernel: Kernel, groups: u32, values: &[u64]) -> Done {
         let parameters = self.executor.signature(kernel)?.parameters;
         for (index, (_, &value)) in
             parameters.iter().zip(values).enumerate().filter(|(_, (p, _))| matches!(p, Parameter::Pointer))
         {
-            if value != 0 && self.memory.range(device, value, 1).is_none() {
+            if value != 0 && self.memory.at_work(device, value, 1).is_err() {
                 eprintln!("swath-sim: argument {index} of {} does not point to live device memory", kernel.name());
                 return Err(Code::ILLEGAL_ADDRESS);
             }

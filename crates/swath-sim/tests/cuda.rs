@@ -11,7 +11,7 @@ use swath_codec::DType;
 use swath_gpu::{Arg, Block, Buffer, Cuda, Device, DeviceRaster, Error, Gpu, Kernel, PTX, Queue};
 use swath_sim::{CopyDevice, inside, rerun};
 
-/// A device for queues, and the same device for buffers: both use its primary context.
+/// A device, and the same device for buffers and queues: both use its primary context.
 fn open() -> (Cuda, Gpu) {
     let device = Cuda::open(0).unwrap_or_else(|error| panic!("the simulator does not open: {error}"));
     (device, Gpu::new(Cuda::open(0).expect("it opened before")))
@@ -136,10 +136,10 @@ fn external_streams_are_synchronised() {
     if !inside("external_streams_are_synchronised", &[]) {
         return;
     }
-    let (device, gpu) = open();
+    let (_device, gpu) = open();
     let bytes = noise(1000);
     let to = buffer(&gpu, bytes.len());
-    let mut theirs = device.queue().expect("a queue");
+    let mut theirs = gpu.queue().expect("a queue");
     // SAFETY: the buffer has that many bytes, and the bytes live until the end.
     unsafe { theirs.upload(&bytes, to.handle(), 0) }.expect("an upload");
     let mut handle = 0;
@@ -150,7 +150,7 @@ fn external_streams_are_synchronised() {
         })
         .expect("a stream of CUDA")
         .expect("nothing went wrong");
-    let mut ours = device.queue().expect("a queue");
+    let mut ours = gpu.queue().expect("a queue");
     assert_ne!(contents(&mut *ours, &to), bytes, "the stream is not synchronised yet");
     // SAFETY: the stream is alive.
     unsafe { gpu.wait_for_stream(handle) }.expect("nothing went wrong");
@@ -191,7 +191,7 @@ fn memory_is_freed_when_buffers_are_dropped() {
     assert_eq!(first.handle() % 256, 0);
     assert_eq!(device.memory(0).unwrap().free, 699_999);
     drop((first, second));
-    assert_eq!(device.memory(0).unwrap().free, 1_000_000);
+    assert_eq!(gpu.memory().unwrap().free, 1_000_000);
     // The limit of the device itself, without the check in `Gpu`.
     let error = device.allocate("a test", 1_000_001).unwrap_err();
     assert_eq!(error, Error::OutOfMemory { stage: "a test", needed: 1_000_001 });
@@ -202,8 +202,8 @@ fn copies_happen_in_order_and_at_synchronisation() {
     if !inside("copies_happen_in_order_and_at_synchronisation", &[]) {
         return;
     }
-    let (device, gpu) = open();
-    let mut queue = device.queue().unwrap();
+    let (_device, gpu) = open();
+    let mut queue = gpu.queue().unwrap();
     let (mut from, mut to) = (gpu.pin(1000).unwrap(), gpu.pin(1000).unwrap());
     let (first, second) = (buffer(&gpu, 1010), buffer(&gpu, 1200));
     from.copy_from_slice(&noise(1000));
@@ -231,7 +231,7 @@ fn two_queues_do_not_wait_for_each_other() {
         return;
     }
     let (device, gpu) = open();
-    let (mut one, mut two) = (device.queue().unwrap(), device.queue().unwrap());
+    let (mut one, mut two) = (gpu.queue().unwrap(), gpu.queue().unwrap());
     let (mut from, mut to) = (gpu.pin(64).unwrap(), gpu.pin(64).unwrap());
     from.fill(7);
     let (a, b) = (buffer(&gpu, 64), buffer(&gpu, 64));
@@ -256,8 +256,8 @@ fn kernels_compute_the_same_as_the_cpu() {
     if !inside("kernels_compute_the_same_as_the_cpu", &[]) {
         return;
     }
-    let (device, gpu) = open();
-    let mut queue = device.queue().unwrap();
+    let (_device, gpu) = open();
+    let mut queue = gpu.queue().unwrap();
 
     // Two blocks of 3 rows of 100 u16, as differences.
     let (rows, row_bytes) = (3, 200);
@@ -294,7 +294,7 @@ fn launch_with_freed_memory_is_an_error_and_ends_the_context() {
         return;
     }
     let (device, gpu) = open();
-    let mut queue = device.queue().unwrap();
+    let mut queue = gpu.queue().unwrap();
     let (kept, lost) = (buffer(&gpu, 64), buffer(&gpu, 64));
     let args = [Arg::Buffer(&kept), Arg::Buffer(&lost), Arg::Buffer(&kept)];
     // SAFETY: the simulator tracks the memory that is freed here. Only the launch uses `lost` afterwards, which
@@ -305,7 +305,7 @@ fn launch_with_freed_memory_is_an_error_and_ends_the_context() {
     }
     let message = queue.synchronize().unwrap_err().to_string();
     assert!(message.contains("cuStreamSynchronize failed with CUDA_ERROR_ILLEGAL_ADDRESS"), "{message}");
-    assert!(device.memory(0).is_err() && device.queue().is_err());
+    assert!(device.memory(0).is_err() && gpu.queue().is_err());
 }
 
 #[test]
@@ -313,8 +313,8 @@ fn kernel_that_writes_outside_its_buffer_is_detected() {
     if !inside("kernel_that_writes_outside_its_buffer_is_detected", &[]) {
         return;
     }
-    let (device, gpu) = open();
-    let mut queue = device.queue().unwrap();
+    let (_device, gpu) = open();
+    let mut queue = gpu.queue().unwrap();
     let bytes = lzw_batch(&[noise(600)]);
     let (batch, too_small, status) = (buffer(&gpu, bytes.len()), buffer(&gpu, 599), buffer(&gpu, 4));
     // SAFETY: one byte too many is written, into the simulator's guard.
@@ -349,8 +349,8 @@ fn threads_and_shared_memory_beyond_the_limits_of_gpus_are_refused() {
     type Launch = unsafe extern "C" fn(
         *mut c_void, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, *mut c_void, *const *const c_void, *const *const c_void,
     ) -> c_uint;
-    let (device, gpu) = open();
-    let mut queue = device.queue().unwrap();
+    let (_device, gpu) = open();
+    let mut queue = gpu.queue().unwrap();
     let bytes = lzw_batch(&[noise(600)]);
     let (batch, decoded, status) = (buffer(&gpu, bytes.len()), buffer(&gpu, 600), buffer(&gpu, 4));
     // SAFETY: the buffer has that many bytes, and they live until the queue is synchronised.
@@ -385,23 +385,24 @@ fn threads_and_shared_memory_beyond_the_limits_of_gpus_are_refused() {
 
 #[test]
 fn failures_have_their_own_error_types() {
-    let fail = "alloc:3,pin:2,stream:2,upload:1,download:1,copy:1,launch:1";
+    let fail = "alloc:3,pin:2,stream:4,upload:1,download:1,copy:1,launch:1";
     if !inside("failures_have_their_own_error_types", &[("SWATH_SIM_FAIL", fail)]) {
         return;
     }
-    let (device, gpu) = open();
+    let (_device, gpu) = open();
     let (a, b) = (buffer(&gpu, 8), buffer(&gpu, 8));
     let error = gpu.alloc("the third", Some(8)).unwrap_err();
     assert_eq!(error, Error::OutOfMemory { stage: "the third", needed: 8 });
     assert!(error.is_memory() && gpu.alloc("the fourth", Some(8)).is_ok());
-    let pinned = gpu.pin(1);
-    assert!(pinned.is_ok() && gpu.pin(1).unwrap_err().is_memory());
+    // Kept, because pinned memory that is freed serves the next request.
+    let _pinned = gpu.pin(1).expect("the first");
+    assert!(gpu.pin(1).unwrap_err().is_memory());
 
-    let mut queue = device.queue().unwrap();
+    let mut queue = gpu.queue().unwrap();
     let code = |error: Error, call: &str, code: &str| {
         assert!(error.to_string().starts_with(&format!("CUDA: {call} failed with {code} (")), "{error}");
     };
-    code(device.queue().unwrap_err(), "cuStreamCreate", "CUDA_ERROR_UNKNOWN");
+    code(gpu.queue().unwrap_err(), "cuStreamCreate", "CUDA_ERROR_UNKNOWN");
     // SAFETY: all of these are refused before anything is read or written.
     unsafe {
         code(queue.upload(&[1; 8], a.handle(), 0).unwrap_err(), "cuMemcpyHtoDAsync", "CUDA_ERROR_UNKNOWN");
@@ -431,7 +432,8 @@ fn lost_device_stays_lost_and_keeps_no_memory() {
         if let Ok(device) = Cuda::open(0) {
             let gpu = Gpu::new(Cuda::open(0).unwrap());
             let kept = buffer(&gpu, 100);
-            let mut queue = device.queue().unwrap();
+            let mut queue = gpu.queue().unwrap();
+            drop(device);
             // SAFETY: the ranges lie in the buffer.
             let mut use_it = || unsafe {
                 queue.upload(&[1; 100], kept.handle(), 0)?;
@@ -441,7 +443,7 @@ fn lost_device_stays_lost_and_keeps_no_memory() {
             for _ in 0..3 {
                 lost(use_it().unwrap_err());
             }
-            lost(device.queue().unwrap_err());
+            lost(gpu.queue().unwrap_err());
             assert_eq!(swath_sim::device_bytes(), 100);
         }
         assert_eq!(swath_sim::device_bytes(), 0);

@@ -38,6 +38,9 @@ struct Bench {
 
 impl Bench {
     fn new(library: &str) -> Bench {
+        // The tests use memory without streams of Swath, so it comes from `cuMemAlloc`.
+        // SAFETY: no other thread of this process runs yet.
+        unsafe { std::env::set_var("SWATH_SIM_POOLS", "0") };
         let device = Cuda::open(0).expect("the simulator opens");
         let gpu = Gpu::new(Cuda::open(0).expect("it opened before"));
         // SAFETY: the simulator has no initialisers.

@@ -5,7 +5,9 @@ mod settings;
 use std::sync::Arc;
 
 use swath_gpu::OpenCl;
-pub use swath_gpu::{CodecBackend, DeviceRaster, EncoderBackend, Gpu, Storage};
+pub use swath_gpu::{
+    AllocatorError, CallerStream, CodecBackend, DeviceAllocator, DeviceRaster, EncoderBackend, Gpu, Storage,
+};
 
 use crate::error::{Error, Result};
 pub use crate::read::gpu::MAX_DEFAULT_GPU_MEMORY;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use swath_codec::DType;
+use swath_gpu::DeviceRaster;
 
 use crate::write::PlanError;
 
@@ -210,6 +211,14 @@ pub enum Error {
         /// The size of the requested pixels in bytes.
         needed: u64,
     },
+    /// The raster on the device has another shape than the requested pixels.
+    #[error("the array on the device has the shape {found}, but the requested pixels have {image}")]
+    RasterShape {
+        /// The shape of the raster.
+        found: RasterShape,
+        /// The shape of the requested pixels.
+        image: RasterShape,
+    },
     /// The read would exceed a limit.
     #[error("{file}: {what} would need {value}, the limit is {limit} (raise Limits::{name} if the file is trusted)")]
     Limit {
@@ -396,5 +405,39 @@ impl fmt::Display for BlockName {
             write!(f, " of level {}", self.level)?;
         }
         Ok(())
+    }
+}
+/// The shape of pixels on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RasterShape {
+    /// Bands.
+    pub bands: usize,
+    /// Rows.
+    pub rows: u64,
+    /// Columns.
+    pub cols: u64,
+    /// Whether the bands of a pixel are adjacent. A single band counts as that.
+    pub bands_last: bool,
+}
+
+impl RasterShape {
+    pub(crate) fn new(bands: usize, (rows, cols): (u64, u64), bands_last: bool) -> RasterShape {
+        RasterShape { bands, rows, cols, bands_last: bands_last || bands == 1 }
+    }
+
+    pub(crate) fn of(raster: &DeviceRaster) -> RasterShape {
+        RasterShape::new(raster.bands(), (raster.rows(), raster.cols()), raster.bands_last())
+    }
+}
+
+impl fmt::Display for RasterShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RasterShape { bands, rows, cols, bands_last } = self;
+        match (bands, bands_last) {
+            (1, _) => write!(f, "({rows}, {cols})"),
+            (_, true) => write!(f, "({rows}, {cols}, {bands}), bands last"),
+            (_, false) => write!(f, "({bands}, {rows}, {cols}), bands first"),
+        }
     }
 }

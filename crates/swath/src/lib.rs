@@ -76,7 +76,7 @@ pub mod write;
 
 pub use dataset::{Dataset, Image, Raster};
 pub use device::Device;
-pub use error::{Error, Result};
+pub use error::{Error, RasterShape, Result};
 pub use fallback::FallbackPolicy;
 pub use read::{Layout, Pixels, ReadReport, ReadRequest, Sample};
 pub use swath_codec::{Compress, DType, Predictor};

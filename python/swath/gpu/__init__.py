@@ -6,6 +6,7 @@ issued.
 
 * `read`, `write`: `open_geotiff(gpu=True)`, `to_geotiff(gpu=True)`
 * `read_device`: the function; it needs no CuPy
+* `allocator`: memory of CuPy's pool, of RMM or of another library
 * `several`: reads and writes that several GPUs share
 * `arrays`: CuPy, the choice of a device, copies between host and device
 * `fallback`: warnings and reports when the CPU does the work of a GPU

@@ -52,13 +52,23 @@ def requested_device() -> str | None:
     return asked if asked not in ("", "cpu") else None
 
 
-def current_device(cupy: Any) -> str:
-    """Returns the device for CuPy arrays: that of SWATH_DEVICE if it is a CUDA device, else CuPy's current device."""
+def current_device(cupy: Any, device: str | None = None) -> str:
+    """Returns the device for CuPy arrays: `device`, the CUDA device in SWATH_DEVICE, or CuPy's current device."""
+    if device is not None:
+        if not device.startswith("cuda"):
+            raise ValueError(f"CuPy arrays are on CUDA devices, not on {device!r}: use read_device().")
+        return device
     asked = requested_device()
     if asked is not None and asked.startswith("cuda"):
         return asked
     current = getattr(cupy.cuda.runtime, "getDevice", None)
     return "cuda" if current is None else f"cuda:{current()}"
+
+
+def on_device(cupy: Any, name: str) -> Any:
+    """Returns a context in which a CUDA device is CuPy's current device."""
+    _, _, number = name.partition(":")
+    return cupy.cuda.Device(int(number) if number.isdigit() else 0)
 
 
 def is_on_device(array: Any) -> bool:

@@ -14,6 +14,7 @@ from ..errors import DeviceError
 from ..read.pixels import Pixels
 from ..xarray.dask import open_lazy
 from .arrays import current_device, require_gpu, to_device
+from .arrays import on_device as on_device_of
 from .fallback import warn_of_fallback, warn_of_fallbacks, with_fallback
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def read_gpu(
     if chunks is not None:
         return open_lazy(handle, plan, chunks, DevicePixels(handle, plan, strict, on_device)), None
     file = handle.file()
-    pixels, seen, made = _decode(cupy, file, plan, plan.window, strict, on_device)
+    with _device_for(cupy, on_device):
+        pixels, seen, made = _decode(cupy, file, plan, plan.window, strict, on_device)
     report = {} if report is None else report
     report.update(made)
     remember(report)
@@ -54,6 +56,10 @@ class DevicePixels(Pixels):
         super().__init__(handle, plan)
         self.strict, self.on_device = strict, on_device
 
+    def __getitem__(self, key: Any) -> Any:
+        with _device_for(require_gpu(), self.on_device):
+            return super().__getitem__(key)
+
     def empty(self, shape: tuple[int, ...]) -> Any:
         return require_gpu().empty(shape, self.dtype)
 
@@ -65,6 +71,17 @@ class DevicePixels(Pixels):
 
     def __dask_tokenize__(self) -> object:
         return "cuda", self.strict, tuple(self.on_device.items()), super().__dask_tokenize__()
+
+
+def _device_for(cupy: Any, settings: DeviceSettings) -> Any:
+    """Returns a context in which the device of a read is CuPy's current device: CuPy finishes the pixels there."""
+    return on_device_of(cupy, current_device(cupy, settings["device"]))
+
+
+def _stream_for(cupy: Any, settings: DeviceSettings) -> Any:
+    """Returns the stream in which CuPy uses the pixels."""
+    current = getattr(cupy.cuda, "get_current_stream", None)
+    return settings["stream"] if settings["stream"] is not None or current is None else current()
 
 
 def _decode(
@@ -81,10 +98,13 @@ def _decode(
             level=plan.level,
             bands_last=True,
             max_pixels=int(plan.max_pixels),
-            device=current_device(cupy),
+            device=current_device(cupy, on_device["device"]),
             strict=strict,
+            decoder=on_device["decoder"],
+            storage=on_device["storage"],
+            gpu_memory=on_device["gpu_memory"],
+            stream=_stream_for(cupy, on_device),
             unpack=rule,
-            **on_device,
         )
     except DeviceError as error:
         stage = _swath.read_again_on_cpu(strict)

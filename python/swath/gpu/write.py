@@ -29,7 +29,7 @@ def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywo
     device = asked or (None if on_device else requested_device() or "cuda")
     try:
         if rows_on_device:
-            device = current_device(require_gpu())
+            device = current_device(require_gpu(), asked)
         keywords_here = {"device": device, "strict": strict, "rows_on_device": rows_on_device, **keywords}
         try:
             report = _swath.write(target, source, **keywords_here)
@@ -51,6 +51,7 @@ def write_gpu(target: Any, source: Any, *, rows_on_device: bool = False, **keywo
             f"({type(error).__name__}: {error})"
         )
         host = to_host(source) if on_device else _rows_on_host(source) if rows_on_device else source
+        keywords.pop("stream", None)
         return with_fallback(_swath.write(target, host, device="cpu", **keywords), stage, error)
     warn_of_fallbacks(report)
     return report

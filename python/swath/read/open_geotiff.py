@@ -59,6 +59,8 @@ def open_geotiff(
     decoder: Literal["auto", "builtin", "nvcomp"] | None = None,
     storage: Literal["auto", "cufile", "posix"] | None = None,
     gpu_memory: int | None = None,
+    device: str | None = None,
+    stream: Any = None,
     devices: Sequence[int | str] | None = None,
     missing_sources: Literal["raise", "warn"] | Unset = UNSET,
     allow_rotated: bool = False,
@@ -127,6 +129,12 @@ def open_geotiff(
     gpu_memory : int, optional
         With gpu=True, limit of the GPU memory that decoding needs beside the result, in millions of bytes. None uses
         SWATH_GPU_MEMORY, or a quarter of the free memory, up to 4 GiB.
+    device : str, optional
+        With gpu=True, the CUDA device: "cuda" or "cuda:1". None uses the device in SWATH_DEVICE if it is a CUDA device,
+        or CuPy's current device, with `chunks` that of the thread or worker that decodes the chunk.
+    stream : int or stream, optional
+        With gpu=True and without `chunks`, the CUDA stream in which the result is used, as in `read_device`. None is
+        CuPy's current stream.
     devices : list of int or str, optional
         GPUs that decode together into a NumPy array (or the chunks of dask), each a range of rows: numbers of CUDA
         devices, or names such as "opencl:1". Not with gpu=True, because a CuPy array is on one device. If a device
@@ -198,9 +206,21 @@ def open_geotiff(
         unpack=unpack,
         parse_coordinates=parse_coordinates,
     )
-    on_device: DeviceSettings = {"decoder": decoder, "storage": storage, "gpu_memory": gpu_memory}
+    on_device: DeviceSettings = {
+        "decoder": decoder,
+        "storage": storage,
+        "gpu_memory": gpu_memory,
+        "device": device,
+        "stream": stream,
+    }
+    if stream is not None and chunks is not None:
+        raise ValueError(
+            "stream does not apply with chunks: each chunk is decoded in the current stream of its thread."
+        )
     if limits is not None:
         limits = dict(limits)
+    if devices is not None and (device is not None or stream is not None):
+        raise ValueError("device and stream only apply with gpu=True, and devices only without it.")
     check_device_settings(on_device, bool(gpu) or devices is not None, is_vrt(asked))
     on_failure = "auto" if isinstance(on_gpu_failure, Unset) else on_gpu_failure
     shared = None if devices is None else shared_read(devices, bool(gpu), on_failure, on_device)

@@ -145,6 +145,8 @@ class DeviceSettings(TypedDict):
     decoder: str | None
     storage: str | None
     gpu_memory: int | None
+    device: str | None
+    stream: Any
 
 
 def check_device_settings(settings: DeviceSettings, gpu: bool, vrt: bool) -> None:

@@ -61,6 +61,8 @@ def to_geotiff(
     encoder: Literal["auto", "builtin", "nvcomp", "cpu"] | None = None,
     storage: Literal["auto", "cufile", "posix"] | None = None,
     gpu_memory: int | None = None,
+    device: str | None = None,
+    stream: Any = None,
     devices: Sequence[int | str] | None = None,
     streaming_buffer_bytes: int = _BUFFER,
     max_z_error: float = 0.0,
@@ -145,6 +147,14 @@ def to_geotiff(
     gpu_memory : int, optional
         On a GPU, limit of the memory that encoding needs, in millions of bytes. None uses SWATH_GPU_MEMORY, or has no
         limit.
+    device : str, optional
+        The GPU that encodes: "cuda", "cuda:1" or "opencl". None uses the device that holds the array; for an array in
+        host memory that of SWATH_DEVICE, or the first CUDA device.
+    stream : int or stream, optional
+        For an array on a CUDA device, the stream in which it is ready: a handle, a stream of CuPy or PyTorch, or an
+        object with `__cuda_stream__`. The device reads the array after the work that the stream has at the call, and
+        Python does not wait for that work. When the call returns, the array may be changed. None waits for the stream
+        that the array names.
     devices : list of int or str, optional
         With gpu=True, GPUs that encode strips of rows in turns: numbers of CUDA devices, or names such as "opencl:1".
         The file is the same. An image with overviews is encoded by the first device. Not for arrays on a GPU.
@@ -216,7 +226,15 @@ def to_geotiff(
         data = upright(data)
     raster = raster_of(data)
     on_gpu = raster.is_on_device if gpu is None else bool(gpu)
-    on_device: dict[str, Any] = {"encoder": encoder, "storage": storage, "gpu_memory": gpu_memory}
+    on_device: dict[str, Any] = {
+        "encoder": encoder,
+        "storage": storage,
+        "gpu_memory": gpu_memory,
+        "device": device,
+        "stream": stream,
+    }
+    if stream is not None and (raster.is_dask or not raster.is_on_device):
+        raise ValueError("stream only applies to an array on a GPU that is not a dask array.")
     for name in (name for name, value in on_device.items() if value is not None and not on_gpu):
         raise ValueError(f"{name} only applies to writes on a GPU. Pass gpu=True.")
     if devices is not None:
@@ -224,6 +242,8 @@ def to_geotiff(
             raise ValueError("devices only applies to writes on a GPU. Pass gpu=True.")
         if raster.is_on_device:
             raise ValueError("devices does not apply to an array on a GPU, which that GPU writes.")
+        if device is not None:
+            raise ValueError("device and devices both choose the GPU: pass one of them.")
         on_device["device"] = device_names(devices)
     if raster.is_on_device and not on_gpu and not raster.is_dask:
         raster = dataclasses.replace(raster, array=to_host(raster.array))

@@ -5,6 +5,7 @@
 
 mod context;
 mod driver;
+mod memory_stream;
 mod queue;
 
 use std::ffi::{c_char, c_int, c_uint};
@@ -32,6 +33,8 @@ pub struct Cuda {
     context: Arc<Context>,
     driver: &'static Driver,
     info: DeviceInfo,
+    /// Whether the device allocates and frees memory in the order of a stream.
+    has_pool: bool,
 }
 
 impl Cuda {
@@ -56,7 +59,10 @@ impl Cuda {
         if capability < CAPABILITY {
             return Err(Error::Unable { device: info.name, what: "run kernels of compute capability 7.0" });
         }
-        Ok(Cuda { context: Arc::new(Context::new(driver, device, &info.name)?), driver, info })
+        let pools = Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
+        // A driver that does not know the attribute has no pools.
+        let has_pool = attribute(driver, device, pools).is_ok_and(|pools| pools != 0);
+        Ok(Cuda { context: Arc::new(Context::new(driver, device, &info.name)?), driver, info, has_pool })
     }
 
     /// All devices, in the order of their numbers. None is opened.
@@ -89,7 +95,8 @@ impl Cuda {
     }
 }
 
-// SAFETY: `cuMemAlloc` and `cuMemHostAlloc` return memory of the requested size, and only `release` and `unpin` free it.
+// SAFETY: `cuMemAlloc`, `cuMemAllocAsync` and `cuMemHostAlloc` return memory of the requested size, and only `release`, `release_in_order`
+// and `unpin` free it. Queues wait for the stream that `cuMemAllocAsync` gets.
 unsafe impl Device for Cuda {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -120,6 +127,38 @@ unsafe impl Device for Cuda {
             // SAFETY: the caller promises that the address came from `allocate`, is freed once, and is not in use.
             unsafe { (self.driver.memory_free)(handle) };
         }
+    }
+
+    fn allocate_in_order(&self, stage: &'static str, bytes: u64) -> Option<Result<Handle>> {
+        self.has_pool.then(|| self.context.allocate_in_order(stage, bytes))
+    }
+
+    unsafe fn release_in_order(&self, handle: Handle) {
+        // SAFETY: the caller's promise.
+        unsafe { self.context.free_in_order(handle) };
+    }
+
+    fn free_in_pool(&self) -> Result<u64> {
+        if self.has_pool { self.context.free_in_pool() } else { Ok(0) }
+    }
+
+    fn memory_stream(&self) -> Result<u64> {
+        Ok(self.context.memory_stream().expose_provenance() as u64)
+    }
+
+    fn follow_memory_stream(&self) {
+        self.context.memory.add_entry();
+    }
+
+    unsafe fn order_after_stream(&self, stream: u64) -> Result<()> {
+        let memory = self.context.memory_stream();
+        // SAFETY: the caller promises that the stream is a default one or alive in this context; a handle is an address or one of two
+        // numbers.
+        unsafe { self.context.order(memory, ptr::without_provenance_mut(stream as usize)) }
+    }
+
+    fn wait_for_memory_stream(&self) -> Result<()> {
+        self.context.wait_for_memory()
     }
 
     fn pin(&self, bytes: usize) -> Result<(Handle, *mut u8)> {
@@ -180,6 +219,14 @@ fn count(driver: &Driver) -> Result<usize> {
     }
 }
 
+/// An attribute of a device.
+fn attribute(driver: &Driver, device: CUdevice, attribute: Attribute) -> Result<c_int> {
+    let mut value = 0;
+    // SAFETY: a number is written where there is room for it.
+    let code = unsafe { (driver.device_attribute)(&mut value, attribute, device) };
+    driver.check("cuDeviceGetAttribute", code).map(|()| value)
+}
+
 /// A device, its properties and the major number of its compute capability.
 fn describe(driver: &Driver, index: usize, count: usize) -> Result<(CUdevice, DeviceInfo, c_int)> {
     let number = c_int::try_from(index).ok().filter(|_| index < count).ok_or_else(|| {
@@ -196,12 +243,7 @@ fn describe(driver: &Driver, index: usize, count: usize) -> Result<(CUdevice, De
     driver.check("cuDeviceGetName", code)?;
     let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
 
-    let attribute = |attribute: Attribute| {
-        let mut value = 0;
-        // SAFETY: a number is written where there is room for it.
-        let code = unsafe { (driver.device_attribute)(&mut value, attribute, device) };
-        driver.check("cuDeviceGetAttribute", code).map(|()| value)
-    };
+    let attribute = |wanted: Attribute| attribute(driver, device, wanted);
     let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
     let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
 

@@ -152,6 +152,7 @@ impl<'a> PlannedBatch<'a> {
             scratch: wave.scratch,
             out: self.out_bytes,
         };
+        lane.batch.use_for_files(matches!(self.from, Payload::File(..)));
         // Memory for later batches too, if the other lanes still get their share.
         let for_later = needs.at_least(largest);
         if for_later.total() > needs.total() && for_later.total() <= budget.limit / LANES as u64 {

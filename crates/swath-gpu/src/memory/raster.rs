@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use swath_codec::DType;
 
@@ -11,7 +11,8 @@ use crate::backend::kernel::{Arg, Kernel};
 use crate::decode::job::DecodeJob;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
-use crate::memory::buffer::{Buffer, Owner};
+use crate::memory::buffer::{Buffer, Origin, Owner};
+use crate::memory::caller_stream::CallerStream;
 
 /// The strides of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +100,8 @@ impl DeviceRaster {
         if address == 0 || !address.is_multiple_of(dtype.size().min(8) as u64) {
             return Err(unable("read samples that are not aligned"));
         }
-        let (shared, registration, owner) = (Arc::clone(&gpu.shared), OnceLock::new(), Some(Owner { _kept: owner }));
-        let buffer = Arc::new(Buffer { shared, handle: address, bytes, registration, owner });
+        let origin = Origin::Foreign { _owner: Owner { _kept: owner } };
+        let buffer = Arc::new(Buffer::new(&gpu.shared, address, bytes, origin));
         Ok(DeviceRaster { gpu: gpu.clone(), buffer, geometry, dtype, bands, rows, cols, bands_last })
     }
 
@@ -249,9 +250,16 @@ impl DeviceRaster {
         &self.buffer
     }
 
-    /// The address in the memory of a CUDA device; `None` on other devices.
+    /// The address in the memory of a CUDA device; `None` on other devices. [`Buffer::handle`] says what follows from a request for it.
     pub fn cuda_address(&self) -> Option<u64> {
-        (self.gpu.info().api == Api::Cuda).then_some(self.buffer.handle)
+        (self.gpu.info().api == Api::Cuda).then(|| self.buffer.handle())
+    }
+
+    /// States that other libraries use the pixels only in work that is ordered in this CUDA stream. The memory is then freed in the order of
+    /// the stream, without a wait. With more than one stream, all work of this process on the device is waited for; the default stream of
+    /// a thread stands for all streams.
+    pub fn use_in_stream(&self, stream: &CallerStream) {
+        self.buffer.others.add_stream(stream);
     }
 
     /// The strides of the image.

@@ -1,7 +1,7 @@
 //! Memory that is kept from batch to batch, so that a steady sequence of batches allocates nothing.
 
 use crate::error::{Error, Result};
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, MemoryUse};
 use crate::memory::buffer::{Buffer, Pinned};
 
 /// The bytes that an operation may hold on the device.
@@ -21,11 +21,20 @@ impl Budget {
 
 /// Device memory for one stage. It grows when a batch needs more.
 #[derive(Debug, Default)]
-pub(crate) struct Slot(Option<Buffer>);
+pub(crate) struct Slot {
+    buffer: Option<Buffer>,
+    /// Whether cuFile reads or writes the memory.
+    for_files: bool,
+}
 
 impl Slot {
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.as_ref().map_or(0, Buffer::bytes)
+        self.buffer.as_ref().map_or(0, Buffer::bytes)
+    }
+
+    /// Sets whether cuFile reads or writes the memory that [`room`](Slot::room) makes next.
+    pub(crate) fn use_for_files(&mut self, for_files: bool) {
+        self.for_files = for_files;
     }
 
     /// The buffer. If it is too small, it is replaced and its content is lost. Nothing may be using it.
@@ -36,8 +45,8 @@ impl Slot {
         needed: Option<u64>,
         budget: &mut Budget,
     ) -> Result<&Buffer> {
-        let wanted = needed.filter(|&bytes| bytes <= self.bytes());
-        if wanted.is_none() || self.0.is_none() {
+        let suits = self.buffer.as_ref().is_some_and(|buffer| !self.for_files || buffer.suits_files());
+        if !suits || needed.is_none_or(|bytes| bytes > self.bytes()) {
             self.clear(budget);
             let left = budget.limit.saturating_sub(budget.held);
             if let Some(needed) = needed.filter(|&bytes| bytes > left) {
@@ -45,25 +54,26 @@ impl Slot {
             }
             // Allocates a little more than needed, because the next batch seldom has the same size; but not more than the budget allows.
             let more = needed.map(|bytes| if budget.exact { bytes } else { roomy(bytes).min(left).max(bytes) });
-            let buffer = gpu.alloc(stage, more).or_else(|error| match error {
-                Error::Memory { .. } => gpu.alloc(stage, needed),
+            let usage = if self.for_files { MemoryUse::Files } else { MemoryUse::Queues };
+            let buffer = gpu.alloc_for(usage, stage, more).or_else(|error| match error {
+                Error::Memory { .. } => gpu.alloc_for(usage, stage, needed),
                 other => Err(other),
             })?;
             budget.held += buffer.bytes();
-            self.0 = Some(buffer);
+            self.buffer = Some(buffer);
         }
         Ok(self.get())
     }
 
     /// The buffer that [`room`](Slot::room) made.
     pub(crate) fn get(&self) -> &Buffer {
-        self.0.as_ref().expect("room was asked for before")
+        self.buffer.as_ref().expect("room was asked for before")
     }
 
     /// Frees the memory. Nothing may be using it.
     pub(crate) fn clear(&mut self, budget: &mut Budget) {
         budget.held -= self.bytes();
-        self.0 = None;
+        self.buffer = None;
     }
 }
 

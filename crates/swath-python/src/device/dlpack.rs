@@ -23,6 +23,7 @@ pub(super) const OPENCL: i32 = 4;
 pub(super) const CUDA_MANAGED: i32 = 13;
 
 const VERSION: Version = Version { major: 1, minor: 0 };
+const READ_ONLY: u64 = 1;
 const IS_COPIED: u64 = 2;
 
 /// Names of capsules: as they are made, and once somebody has taken what is in them.
@@ -196,6 +197,8 @@ pub(super) struct Imported {
     pub(super) sides: Vec<u64>,
     /// From an element to the next on each axis, in elements.
     pub(super) steps: Option<Vec<i64>>,
+    /// Whether its library says that nobody may write to it.
+    pub(super) read_only: bool,
     /// What keeps it.
     pub(super) owner: Box<dyn Any + Send + Sync>,
 }
@@ -210,6 +213,17 @@ enum Consumed {
 unsafe impl Send for Consumed {}
 // SAFETY: nothing can be done with a shared reference.
 unsafe impl Sync for Consumed {}
+
+impl Consumed {
+    /// Whether the array must not be written to. Structures without a version cannot say that.
+    fn is_read_only(&self) -> bool {
+        match *self {
+            Consumed::Legacy(_) => false,
+            // SAFETY: the structure lives until this is dropped, and nobody changes it.
+            Consumed::Versioned(managed) => unsafe { (*managed).flags & READ_ONLY != 0 },
+        }
+    }
+}
 
 impl Drop for Consumed {
     fn drop(&mut self) {
@@ -231,13 +245,10 @@ impl Drop for Consumed {
     }
 }
 
-/// The stream that an exporter orders its work before: the legacy default stream.
-pub(super) const IMPORT_STREAM: u64 = 1;
-
 /// Take an array from an object on a CUDA device; `None` if it is none that DLPack knows, or on another kind of device, or if the object has
-/// a `__cuda_array_interface__` and its `__dlpack__` takes no stream or has no such type. What was to write to it is done when
-/// [`IMPORT_STREAM`] is.
-pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+/// a `__cuda_array_interface__` and its `__dlpack__` takes no stream or has no such type. The object orders what was to write to it before
+/// `stream`.
+pub(super) fn import(object: &Bound<'_, PyAny>, stream: u64) -> PyResult<Option<Imported>> {
     let py = object.py();
     let (Some(place), true) = (object.getattr_opt("__dlpack_device__")?, object.hasattr("__dlpack__")?) else {
         return Ok(None);
@@ -247,7 +258,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         return Ok(None);
     }
     let arguments = pyo3::types::PyDict::new(py);
-    arguments.set_item("stream", IMPORT_STREAM)?;
+    arguments.set_item("stream", stream)?;
     arguments.set_item("max_version", (VERSION.major, VERSION.minor))?;
     let capsule = object.call_method("__dlpack__", (), Some(&arguments)).or_else(|error| {
         // Older libraries do not know of versions.
@@ -264,6 +275,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         other => other?,
     };
     let (owner, tensor) = consume(&capsule)?;
+    let read_only = owner.is_read_only();
     // SAFETY: the owner keeps the structure, which nobody changes.
     let tensor = unsafe { &*tensor };
     if !matches!(tensor.device.kind, CUDA | CUDA_MANAGED) {
@@ -287,7 +299,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         (sides.iter().map(|&side| side.max(0) as u64).collect(), steps)
     };
     let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
-    Ok(Some(Imported { address, dtype, sides, steps, owner: Box::new(owner) }))
+    Ok(Some(Imported { address, dtype, sides, steps, read_only, owner: Box::new(owner) }))
 }
 
 /// Take what is in a capsule, so that nobody else does.

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swath::DType;
-use swath::device::DeviceRaster;
+use swath::device::{CallerStream, DeviceRaster};
 use swath_gpu::Cuda;
 
 use super::{DeviceArray, dlpack, dtype_of, opened::gpu_named};
@@ -31,13 +31,16 @@ struct Foreign {
     /// From an element to the next on each axis, in bytes; none if there are no gaps.
     strides: Option<Vec<i64>>,
     producer: Producer,
+    read_only: bool,
     owner: Box<dyn Any + Send + Sync>,
 }
 
 /// What has to end before the pixels can be read.
 enum Producer {
     /// The work in this stream.
-    Stream(u64),
+    Stream(CallerStream),
+    /// The work in the stream of the array's library and in that of the caller.
+    Both(CallerStream, CallerStream),
     /// The work in an unknown stream. PyTorch names none in its `__cuda_array_interface__`, and CUDA does not order Swath's streams after
     /// the default streams.
     Unknown,
@@ -47,32 +50,75 @@ enum Producer {
 ///
 /// # Errors
 /// When it is not what is expected, or has gaps: `BufferError`.
-pub(crate) fn raster_of(object: &Bound<'_, PyAny>, expected: &Expected) -> PyResult<Option<DeviceRaster>> {
+/// The work that the array's library has for it, and for the stream of the caller if there is one, comes before later work of Swath.
+pub(crate) fn raster_of(
+    object: &Bound<'_, PyAny>,
+    expected: &Expected,
+    stream: Option<&CallerStream>,
+) -> PyResult<Option<DeviceRaster>> {
     if let Ok(own) = object.cast::<DeviceArray>() {
         let raster = own.get().raster();
         let found = (raster.dtype(), raster.bands(), raster.rows(), raster.cols());
         if found != (expected.dtype, expected.bands, expected.rows, expected.cols) {
             return Err(other_array(expected, raster.dtype().name(), &own.get().sides()));
         }
+        if let Some(stream) = stream {
+            // In this thread, whose default stream it may be.
+            object.py().detach(|| raster.gpu().follow_stream(stream)).map_err(|error| to_python(error.into()))?;
+        }
         return Ok(Some(raster.clone()));
     }
-    // DLPack comes first: with it, every library orders its work before a stream that the consumer chooses.
-    let foreign = match dlpack::import(object)? {
-        Some(array) => Some(by_dlpack(array)),
-        None => match object.getattr_opt("__cuda_array_interface__")? {
-            Some(interface) => Some(by_interface(object, interface.cast()?)?),
-            None => None,
-        },
-    };
+    let foreign = foreign_array(object, stream)?;
     foreign.map(|foreign| foreign.into_raster(object.py(), expected)).transpose()
 }
 
+/// As [`raster_of`], for an array that receives pixels.
+///
+/// # Errors
+/// As [`raster_of`]; a TypeError if the object is on no device, a ValueError if it must not be written to.
+pub(crate) fn writable_raster_of(
+    out: &Bound<'_, PyAny>,
+    expected: &Expected,
+    stream: Option<&CallerStream>,
+) -> PyResult<DeviceRaster> {
+    let py = out.py();
+    let raster = if out.cast::<DeviceArray>().is_ok() {
+        raster_of(out, expected, stream)?
+    } else {
+        match foreign_array(out, stream)? {
+            Some(foreign) if foreign.read_only => {
+                return Err(PyValueError::new_err("out must not be written to: its library says that it is read-only"));
+            }
+            foreign => foreign.map(|foreign| foreign.into_raster(py, expected)).transpose()?,
+        }
+    };
+    let raster = raster.ok_or_else(|| PyTypeError::new_err("out must be an array in the memory of a GPU"))?;
+    // Axes in another order are no copy of the result.
+    if raster.bands() > 1 && raster.bands_last() != expected.bands_last {
+        return Err(PyBufferError::new_err("out has its axes in another order in memory than in its shape"));
+    }
+    Ok(raster)
+}
+
+/// The array of another library on a CUDA device; `None` if it is on no device.
+fn foreign_array(object: &Bound<'_, PyAny>, stream: Option<&CallerStream>) -> PyResult<Option<Foreign>> {
+    // DLPack comes first: with it, every library orders its work before a stream that the consumer chooses.
+    let consumer = stream.cloned().unwrap_or_else(CallerStream::legacy);
+    match dlpack::import(object, consumer.handle())? {
+        Some(array) => Ok(Some(by_dlpack(array, consumer))),
+        None => match object.getattr_opt("__cuda_array_interface__")? {
+            Some(interface) => by_interface(object, interface.cast()?).map(|array| Some(array.ready_in(stream))),
+            None => Ok(None),
+        },
+    }
+}
+
 /// The array of a DLPack capsule.
-fn by_dlpack(array: dlpack::Imported) -> Foreign {
-    let dlpack::Imported { address, dtype, sides, steps, owner } = array;
+fn by_dlpack(array: dlpack::Imported, consumer: CallerStream) -> Foreign {
+    let dlpack::Imported { address, dtype, sides, steps, read_only, owner } = array;
     let size = dtype.size() as i64;
     let strides = steps.map(|steps| steps.into_iter().map(|step| step.saturating_mul(size)).collect());
-    Foreign { address, dtype, sides, strides, producer: Producer::Stream(dlpack::IMPORT_STREAM), owner }
+    Foreign { address, dtype, sides, strides, producer: Producer::Stream(consumer), read_only, owner }
 }
 
 /// What `__cuda_array_interface__` says, of any version from 0 to 3.
@@ -96,7 +142,10 @@ fn by_interface(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -> PyR
     let producer = match item("stream")? {
         None => Producer::Unknown,
         Some(stream) => match stream.extract::<u64>() {
-            Ok(stream) if stream != 0 => Producer::Stream(stream),
+            Ok(stream) if stream != 0 => {
+                // SAFETY: by the protocol it is a default stream, or one that the array's library holds as long as the array.
+                Producer::Stream(unsafe { CallerStream::new(stream, Box::new(object.clone().unbind())) })
+            }
             _ => {
                 return Err(PyValueError::new_err(format!(
                     "__cuda_array_interface__ has stream {stream}, which is none"
@@ -104,13 +153,24 @@ fn by_interface(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -> PyR
             }
         },
     };
-    let (address, _): (u64, bool) = needed("data")?.extract()?;
+    let (address, read_only): (u64, bool) = needed("data")?.extract()?;
     let strides = item("strides")?.map(|strides| strides.extract()).transpose()?;
     let sides = needed("shape")?.extract()?;
-    Ok(Foreign { address, dtype, sides, strides, producer, owner: Box::new(object.clone().unbind()) })
+    Ok(Foreign { address, dtype, sides, strides, producer, read_only, owner: Box::new(object.clone().unbind()) })
 }
 
 impl Foreign {
+    /// The same array, which is ready in the order of the caller's stream.
+    fn ready_in(mut self, stream: Option<&CallerStream>) -> Foreign {
+        self.producer = match (self.producer, stream) {
+            (Producer::Stream(own), Some(stream)) => Producer::Both(own, stream.clone()),
+            // The caller knows more than the interface says.
+            (Producer::Unknown, Some(stream)) => Producer::Stream(stream.clone()),
+            (producer, _) => producer,
+        };
+        self
+    }
+
     fn into_raster(self, py: Python<'_>, expected: &Expected) -> PyResult<DeviceRaster> {
         let axes = self.axes(expected).ok_or_else(|| other_array(expected, self.dtype.name(), &self.sides))?;
         let bands_last = self.order(&axes).ok_or_else(|| {
@@ -118,14 +178,17 @@ impl Foreign {
         })?;
         py.detach(|| {
             let gpu = gpu_named(&format!("cuda:{}", Cuda::device_of(self.address)?))?;
-            match self.producer {
-                // SAFETY: by the protocols it is a default stream, or one that the array's library holds as long as the array.
-                Producer::Stream(stream) => unsafe { gpu.wait_for_stream(stream)? },
+            match &self.producer {
+                Producer::Stream(stream) => gpu.follow_stream(stream)?,
+                Producer::Both(own, stream) => {
+                    gpu.follow_stream(own)?;
+                    gpu.follow_stream(stream)?;
+                }
                 Producer::Unknown => gpu.wait_for_context()?,
             }
             let shape = (expected.bands, expected.rows, expected.cols);
             // SAFETY: the array's library says that it lies there, of this shape and order, on a device that the driver has found by the
-            // address, in the primary context, as all libraries use it; what was to write to it has been waited for, and the owner keeps
+            // address, in the primary context, as all libraries use it; Swath's work comes after what was to write to it, and the owner keeps
             // it. That nobody writes to it meanwhile is for the caller to see to, as with every function that reads an array without the GIL.
             Ok(unsafe { DeviceRaster::from_foreign(&gpu, self.address, self.dtype, shape, bands_last, self.owner)? })
         })
@@ -177,6 +240,6 @@ fn other_array(expected: &Expected, dtype: &str, sides: &[u64]) -> PyErr {
     let wanted = if bands_last { [rows, cols, bands as u64] } else { [bands as u64, rows, cols] };
     let name = expected.dtype.name();
     PyValueError::new_err(format!(
-        "the array on the device is {sides:?} of {dtype}, and {wanted:?} of {name} is to be written"
+        "the array on the device is {sides:?} of {dtype}, but {wanted:?} of {name} is needed"
     ))
 }

@@ -8,6 +8,8 @@ use swath::device::Gpu;
 use swath::{Device, Error};
 use swath_gpu::Api;
 
+use super::allocator;
+
 /// The devices that one process has opened.
 struct Opened {
     process: u32,
@@ -55,6 +57,30 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
     if name == "cpu" {
         return Ok(Device::Cpu);
     }
+    loop {
+        match find(name)? {
+            // Without the lock, because Python may be called to free memory, and before the device is opened again, because the context
+            // that it was lost with ends with its last user.
+            Found::Lost(gpu) => drop(gpu),
+            Found::Open(device) => return Ok(device),
+            Found::New(device) => {
+                device.gpu().map_or(Ok(()), allocator::install)?;
+                return Ok(device);
+            }
+        }
+    }
+}
+
+/// What the list of open devices has under a name.
+enum Found {
+    Open(Device),
+    /// It was not open, and is now.
+    New(Device),
+    /// It was lost. It is no longer in the list.
+    Lost(Gpu),
+}
+
+fn find(name: &str) -> swath::Result<Found> {
     let mut open = lock();
     let key = |name: &str| match name {
         "cuda" => "cuda:0".to_owned(),
@@ -66,9 +92,9 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
     for wanted in wanted {
         if let Some(at) = open.iter().position(|(of, _)| *of == key(wanted)) {
             // One that was lost is looked for again.
-            match open[at].1.memory() {
-                Ok(_) => return Ok(Device::Gpu(open[at].1.clone())),
-                Err(_) => drop(open.swap_remove(at)),
+            match open[at].1.driver_memory() {
+                Ok(_) => return Ok(Found::Open(Device::Gpu(open[at].1.clone()))),
+                Err(_) => return Ok(Found::Lost(open.swap_remove(at).1)),
             }
         }
     }
@@ -80,7 +106,7 @@ pub(crate) fn named(name: &str) -> swath::Result<Device> {
         };
         open.push((key(known), gpu.clone()));
     }
-    Ok(device)
+    Ok(Found::New(device))
 }
 
 /// The GPU of a name, or an error if that is none.
@@ -99,5 +125,11 @@ pub(super) fn gpu_named(name: &str) -> swath::Result<Gpu> {
 /// Give back the device memory that is kept for operations to come; whether there was any.
 #[pyfunction]
 pub(crate) fn trim_devices(py: Python<'_>) -> bool {
-    py.detach(|| lock().iter().fold(false, |any, (_, gpu)| gpu.trim() || any))
+    // The lock is not held meanwhile: memory of an allocator in Python needs the GIL to be freed.
+    py.detach(|| all().iter().filter(|gpu| gpu.trim()).count() > 0)
+}
+
+/// All devices of this process that are open.
+pub(super) fn all() -> Vec<Gpu> {
+    lock().iter().map(|(_, gpu)| gpu.clone()).collect()
 }

@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use swath::device::DeviceSettings;
+use swath::device::{CallerStream, DeviceSettings};
 use swath::io::SyncPolicy;
 
+use crate::device;
 use crate::keywords::{self, missing};
 
 /// The keyword arguments of `write`, `WriteKeywords` in `_swath.pyi`.
@@ -22,6 +23,8 @@ pub(super) struct WriteKeywords<'py> {
     pub(super) device: Option<String>,
     pub(super) strict: bool,
     pub(super) settings: DeviceSettings,
+    /// The CUDA stream of the caller.
+    pub(super) stream: Option<CallerStream>,
     pub(super) rows_on_device: bool,
     pub(super) mask: Option<Bound<'py, PyAny>>,
     pub(super) progress: Option<Bound<'py, PyAny>>,
@@ -44,6 +47,7 @@ impl<'py> WriteKeywords<'py> {
             device: None,
             strict: false,
             settings: DeviceSettings::new(),
+            stream: None,
             rows_on_device: false,
             mask: None,
             progress: None,
@@ -71,6 +75,10 @@ impl<'py> WriteKeywords<'py> {
                 "encoder" => write.settings = write.settings.encoder(keyword.choice()?),
                 "storage" => write.settings = write.settings.storage(keyword.choice()?),
                 "gpu_memory" => write.settings = write.settings.gpu_memory(keyword.value::<Option<u64>>()?),
+                "stream" => {
+                    let stream = keyword.value::<Option<Bound<'_, PyAny>>>()?;
+                    write.stream = stream.as_ref().map(device::stream_of).transpose()?;
+                }
                 "rows_on_device" => write.rows_on_device = keyword.value()?,
                 "mask" => write.mask = keyword.value()?,
                 "progress" => write.progress = keyword.value()?,

@@ -130,6 +130,10 @@ pub(super) fn register_buffer(base: usize, bytes: usize) -> Answer {
         let Some(allocation) = sim.memory.allocation(device, base) else {
             return Ok(Err(Status::CUDA_POINTER_INVALID));
         };
+        // The kernel module cannot map memory of a pool.
+        if sim.memory.is_of_pool(base) {
+            return Ok(Err(Status::CUDA_POINTER_INVALID));
+        }
         let Some(end) = base.checked_add(bytes).filter(|end| *end <= allocation.end) else {
             return Ok(Err(Status::CUDA_POINTER_RANGE_ERROR));
         };

@@ -192,6 +192,7 @@ impl Transfer {
     fn in_memory(&self, done: usize, bytes: usize, act: impl FnOnce(usize)) -> Result<(), Failure> {
         let start = self.memory.start + done;
         let found: Done = sim::with(|sim| {
+            sim.memory.at_work(self.device, start as u64, bytes)?;
             let allocation = sim.memory.allocation(self.device, start);
             let alive = allocation.is_some_and(|found| found.serial == self.serial && start + bytes <= found.end);
             alive.then(|| act(start)).ok_or(Code::INVALID_VALUE)

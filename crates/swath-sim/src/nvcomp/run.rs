@@ -203,7 +203,7 @@ impl Memory<'_> {
         if bytes == 0 {
             return Ok(0..0);
         }
-        let found = self.sim.memory.range(self.device, at, bytes);
+        let found = self.sim.memory.at_work(self.device, at, bytes).ok();
         found.ok_or_else(|| self.bad(&format!("{what}, {bytes} bytes at {at:#x}, is not in live device memory")))
     }
 

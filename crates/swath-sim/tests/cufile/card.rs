@@ -18,6 +18,9 @@ pub(crate) struct Card {
 
 impl Card {
     pub(crate) fn open() -> Card {
+        // The tests use memory without streams of Swath, so it comes from `cuMemAlloc`.
+        // SAFETY: no other thread of this process runs yet.
+        unsafe { std::env::set_var("SWATH_SIM_POOLS", "0") };
         let device = Cuda::open(0).unwrap_or_else(|error| panic!("the simulator does not open: {error}"));
         let gpu = Gpu::new(Cuda::open(0).expect("it opened before"));
         // SAFETY: the types are those of `cuda.h`. The two above retain the context; this one is never

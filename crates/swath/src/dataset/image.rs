@@ -199,6 +199,18 @@ impl Image {
         read::gpu::execute_to_device(&plan, gpu, unpack).map(|(raster, report)| (raster, self.warned(report)))
     }
 
+    /// Reads pixels into a raster that the caller has on a device, for example one that another library allocated
+    /// ([`DeviceRaster::from_foreign`]). The raster has exactly the size, the type and the layout of the result. The
+    /// request's device is ignored in favour of that of the raster. If the read fails, the pixels of the raster are
+    /// undefined.
+    ///
+    /// # Errors
+    /// As [`Image::read_to_device`], and [`Error::DType`] or [`Error::RasterShape`] when the raster does not fit.
+    pub fn read_into_device(&self, request: &ReadRequest<'_>, raster: &DeviceRaster) -> Result<ReadReport> {
+        let plan = self.plan(request)?;
+        read::gpu::execute_into_device(&plan, raster).map(|report| self.warned(report))
+    }
+
     /// Reads pixels into the first rows of a raster on a device. The bands of each pixel are interleaved.
     pub(crate) fn read_into_raster(&self, request: &ReadRequest<'_>, raster: &DeviceRaster) -> Result<ReadReport> {
         let plan = self.plan(request)?;

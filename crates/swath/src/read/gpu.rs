@@ -27,7 +27,7 @@ use swath_gpu::{
 };
 use swath_io::Span;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, RasterShape, Result};
 use crate::fallback::FallbackPolicy;
 use crate::fallback::read::{Alternatives, Decision, Setback, Step};
 use crate::fallback::stage;
@@ -64,8 +64,25 @@ pub(crate) fn execute_to_device(
     let dtype = unpack.as_ref().map_or(plan.level.dtype, Unpack::target);
     let reading = Reading { unpack, ..Reading::new(plan, gpu) };
     let raster = DeviceRaster::new(gpu, dtype, plan.bands().len(), rows, cols, bands_last(plan))?;
+    if let Some(stream) = &plan.request.stream {
+        raster.use_in_stream(stream);
+    }
     let report = reading.run(Sink::Device(&raster))?;
     Ok((raster, report))
+}
+
+/// Executes a plan into a raster of exactly the size, the type and the layout of the result.
+pub(crate) fn execute_into_device(plan: &ReadPlan<'_>, raster: &DeviceRaster) -> Result<ReadReport> {
+    let (rows, cols, bands) = (plan.window().height(), plan.window().width(), plan.bands().len());
+    if raster.dtype() != plan.level.dtype {
+        return Err(Error::DType { buffer: raster.dtype().name(), image: plan.level.dtype });
+    }
+    let image = RasterShape::new(bands, (rows, cols), bands_last(plan));
+    let found = RasterShape::of(raster);
+    if found != image {
+        return Err(Error::RasterShape { found, image });
+    }
+    execute_into_raster(plan, raster)
 }
 
 /// Executes a plan into the first rows and columns of a raster that is at least as large.
@@ -141,6 +158,9 @@ impl<'a> Reading<'a> {
 
     fn run(mut self, mut sink: Sink<'_>) -> Result<ReadReport> {
         let start = Instant::now();
+        if let (Sink::Device(_), Some(stream)) = (&sink, &self.plan.request.stream) {
+            self.gpu.follow_stream(stream)?;
+        }
         if self.plan.selection.samples > 0 {
             match self.job_or_builtin()? {
                 Ok(job) if self.is_faster_on_cpu(&job, &sink)? => self.report = self.execute_on_cpu(&mut sink)?,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use swath_gpu::{CodecBackend, Storage};
+use swath_gpu::{CallerStream, CodecBackend, Storage};
 use swath_tiff::Limits;
 
 use crate::device::Device;
@@ -113,6 +113,8 @@ pub struct ReadRequest<'a> {
     pub(crate) decoder: CodecBackend,
     pub(crate) storage: Storage,
     pub(crate) gpu_memory_budget: Option<u64>,
+    /// The CUDA stream of the caller.
+    pub(crate) stream: Option<CallerStream>,
     pub(crate) cache: Option<BlockCache>,
     pub(crate) placement: Option<Placement>,
 }
@@ -219,6 +221,16 @@ impl<'a> ReadRequest<'a> {
     #[must_use]
     pub fn gpu_memory_budget(mut self, bytes: u64) -> Self {
         self.gpu_memory_budget = Some(bytes);
+        self
+    }
+
+    /// Sets the caller's CUDA stream. The device begins after what the stream has when the read begins; the host does not wait for that. When
+    /// the read returns, the pixels are complete: the host waits for each batch, because it must learn which blocks the device refused.
+    /// Memory of a [`DeviceRaster`](crate::device::DeviceRaster) that the read returns is freed in the order of this stream. Reads to host
+    /// memory ignore the stream.
+    #[must_use]
+    pub fn stream(mut self, stream: &CallerStream) -> Self {
+        self.stream = Some(stream.clone());
         self
     }
 

@@ -1,6 +1,6 @@
 //! The configuration of a write: how it runs.
 
-use swath_gpu::{EncoderBackend, Storage};
+use swath_gpu::{CallerStream, EncoderBackend, Storage};
 use swath_io::SyncPolicy;
 
 use crate::device::Device;
@@ -32,6 +32,8 @@ pub struct WriteConfig<'a> {
     pub(crate) encoder: EncoderBackend,
     pub(crate) storage: Storage,
     pub(crate) gpu_memory_budget: Option<u64>,
+    /// The CUDA stream of the caller.
+    pub(crate) stream: Option<CallerStream>,
     pub(crate) progress: Option<&'a ProgressFn<'a>>,
     pub(crate) cancel: Option<Cancel>,
     pub(crate) sidecars: Option<&'a SidecarsFn<'a>>,
@@ -110,6 +112,14 @@ impl<'a> WriteConfig<'a> {
     #[must_use]
     pub fn gpu_memory_budget(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.gpu_memory_budget = bytes.into();
+        self
+    }
+
+    /// Sets the caller's CUDA stream. The device reads the pixels after what the stream has when the write begins; the host does not wait
+    /// for that. When the write returns, the device has read all pixels, and the caller may change them.
+    #[must_use]
+    pub fn stream(mut self, stream: &CallerStream) -> Self {
+        self.stream = Some(stream.clone());
         self
     }
 

@@ -30,6 +30,7 @@ mod resident;
 #[path = "../support/seeds.rs"]
 mod seeds;
 mod several;
+mod sharing;
 mod streams;
 mod subject;
 mod unpack;
@@ -103,6 +104,7 @@ macro_rules! engine {
             pixels::overviews_and_masks_are_the_cpus,
             pixels::windows_that_cut_blocks_are_the_cpus,
             resident::raster_keeps_to_the_budget_beside_itself,
+            sharing::caller_raster_gets_the_pixels_and_others_are_refused,
             unpack::conversion_without_a_kernel_is_a_typed_error,
             unpack::samples_that_the_cpu_decodes_are_converted_too,
             writing::budget_too_small_for_a_band_halves_it_and_then_names_what_is_missing,
@@ -199,6 +201,9 @@ mod nvidia {
         limits::first_large_deflate_tile_is_verified_in_the_same_synchronisation,
         limits::library_that_compresses_nothing_is_reported_with_any_memory,
         limits::zstd_tiles_above_16_mib_go_to_the_cpu_and_are_reported,
+        sharing::all_memory_of_reads_and_writes_comes_from_the_allocator,
+        sharing::read_follows_the_callers_stream_and_frees_in_its_order,
+        sharing::write_follows_the_callers_stream,
     }
 
     /// Tests with libraries that the simulator modifies.

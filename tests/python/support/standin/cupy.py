@@ -7,6 +7,7 @@ computations on a copy. Work goes into the current stream, and the simulator run
 from __future__ import annotations
 
 import ctypes
+import threading
 import types
 from collections.abc import Callable
 from contextlib import suppress
@@ -91,7 +92,9 @@ class _Memory:
                 _check(_driver.cuMemFree_v2(self.ptr))
 
 
-class _Now:
+class _Now(threading.local):
+    """The device and the stream of a thread."""
+
     device = 0
     stream = 1
 
@@ -119,12 +122,84 @@ class Stream:
         """The default stream of the thread."""
         return cls(2)
 
+    def synchronize(self) -> None:
+        with _Current(_now.device):
+            _check(_driver.cuStreamSynchronize(self.ptr))
+
     def __enter__(self) -> Stream:
         self.before, _now.stream = _now.stream, self.ptr
         return self
 
     def __exit__(self, *_: object) -> None:
         _now.stream = self.before
+
+
+class ExternalStream(Stream):
+    """A stream of another library."""
+
+    def __init__(self, ptr: int, device_id: int = -1) -> None:
+        super().__init__(ptr)
+
+
+class OutOfMemoryError(MemoryError):
+    """As `cupy.cuda.memory.OutOfMemoryError`."""
+
+
+class MemoryPointer:
+    """Memory of a pool, which gets it back when the last reference is gone."""
+
+    def __init__(self, pool: MemoryPool, memory: _Memory, size: int, stream: int) -> None:
+        self.pool, self.memory, self.size, self.stream = pool, memory, size, stream
+        self.ptr = memory.ptr
+
+    def __del__(self) -> None:
+        self.pool._used -= self.size
+        self.pool._free.append((self.memory.device, self.stream, self.size, self.memory))
+
+
+class MemoryPool:
+    """A pool as CuPy has one: a block that is freed is given again only in the stream in which it was allocated."""
+
+    def __init__(self) -> None:
+        self._free: list[tuple[int, int, int, _Memory]] = []
+        self._used = 0
+        self.calls = 0
+
+    def malloc(self, size: int) -> MemoryPointer:
+        self.calls += 1
+        size = -(-size // 512) * 512
+        key = (_now.device, _now.stream, size)
+        block = next((block for block in self._free if block[:3] == key), None)
+        if block is not None:
+            self._free.remove(block)
+            memory = block[3]
+        else:
+            try:
+                memory = _Memory.allocate(size)
+            except CUDARuntimeError:
+                self.free_all_blocks()
+                try:
+                    memory = _Memory.allocate(size)
+                except CUDARuntimeError as error:
+                    raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes") from error
+        self._used += size
+        return MemoryPointer(self, memory, size, _now.stream)
+
+    def free_bytes(self) -> int:
+        return sum(size for device, _, size, _ in self._free if device == _now.device)
+
+    def used_bytes(self) -> int:
+        return self._used
+
+    def free_all_blocks(self) -> None:
+        self._free.clear()
+
+
+_pool = MemoryPool()
+
+
+def get_default_memory_pool() -> MemoryPool:
+    return _pool
 
 
 class Device:
@@ -384,5 +459,9 @@ cuda = types.SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError, getDeviceCount=_count, getDevice=lambda: _now.device
     ),
     Stream=Stream,
+    ExternalStream=ExternalStream,
+    get_current_stream=lambda: Stream(_now.stream),
     Device=Device,
+    MemoryPool=MemoryPool,
+    memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
 )

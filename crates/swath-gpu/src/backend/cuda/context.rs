@@ -7,6 +7,7 @@ use std::ptr;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUjit_option_enum, CUmodule};
 
 use super::driver::Driver;
+use super::memory_stream::MemoryStream;
 use crate::backend::kernel::{Kernel, PTX};
 use crate::error::{Error, Result};
 
@@ -21,6 +22,7 @@ pub(super) struct Context {
     module: CUmodule,
     /// The functions of the module, in the order of `Kernel::ALL`.
     functions: Vec<CUfunction>,
+    pub(super) memory: MemoryStream,
 }
 
 // SAFETY: contexts, modules and functions belong to no thread, and the driver does the locking.
@@ -36,7 +38,15 @@ impl Context {
         let code = unsafe { (driver.context_retain)(&mut context, device) };
         driver.check("cuDevicePrimaryCtxRetain", code)?;
         // From here on, the drop releases what was created, whatever fails.
-        let mut this = Context { driver, device, context, module: ptr::null_mut(), functions: Vec::new() };
+        let mut this = Context {
+            driver,
+            device,
+            context,
+            module: ptr::null_mut(),
+            functions: Vec::new(),
+            memory: MemoryStream::none(),
+        };
+        this.create_memory_stream()?;
         this.module = this.load(PTX, name)?;
         this.functions = Kernel::ALL.iter().map(|&kernel| this.find(kernel, name)).collect::<Result<_>>()?;
         Ok(this)
@@ -49,6 +59,10 @@ impl Context {
         let code = unsafe { (self.driver.context_push)(self.context) };
         self.driver.check("cuCtxPushCurrent", code)?;
         Ok(Current { driver: self.driver, thread: PhantomData })
+    }
+
+    pub(super) fn device(&self) -> CUdevice {
+        self.device
     }
 
     pub(super) fn function(&self, kernel: Kernel) -> CUfunction {
@@ -112,6 +126,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        self.destroy_memory_stream();
         if !self.module.is_null()
             && let Ok(current) = self.enter()
         {

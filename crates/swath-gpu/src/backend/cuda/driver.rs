@@ -11,8 +11,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUdevice_attribute_enum, CUdeviceptr, CUevent, CUfunction, CUjit_option_enum, CUmodule,
-    CUpointer_attribute_enum, CUstream,
+    self, CUcontext, CUdevice, CUdevice_attribute_enum, CUdeviceptr, CUevent, CUfunction, CUjit_option_enum,
+    CUmemPool_attribute_enum, CUmemoryPool, CUmodule, CUpointer_attribute_enum, CUstream,
 };
 
 use crate::backend::Api;
@@ -70,6 +70,10 @@ functions! {
     memory_info, "cuMemGetInfo_v2", (*mut usize, *mut usize);
     memory_alloc, "cuMemAlloc_v2", (*mut CUdeviceptr, usize);
     memory_free, "cuMemFree_v2", (CUdeviceptr);
+    memory_alloc_async, "cuMemAllocAsync", (*mut CUdeviceptr, usize, CUstream);
+    memory_free_async, "cuMemFreeAsync", (CUdeviceptr, CUstream);
+    device_pool, "cuDeviceGetMemPool", (*mut CUmemoryPool, CUdevice);
+    pool_attribute, "cuMemPoolGetAttribute", (CUmemoryPool, CUmemPool_attribute_enum, *mut c_void);
     pointer_attribute, "cuPointerGetAttribute", (*mut c_void, CUpointer_attribute_enum, CUdeviceptr);
     host_alloc, "cuMemHostAlloc", (*mut *mut c_void, usize, c_uint);
     host_free, "cuMemFreeHost", (*mut c_void);

@@ -16,6 +16,8 @@ use crate::error::Result;
 pub(super) struct CudaQueue {
     context: Arc<Context>,
     stream: CUstream,
+    /// The entries of the memory stream that this stream has waited for.
+    waited: u64,
 }
 
 // SAFETY: a stream belongs to its context, not to a thread; each call makes the context current on the calling thread.
@@ -32,12 +34,25 @@ impl CudaQueue {
             };
             current.driver.check("cuStreamCreate", code)?;
         }
-        Ok(CudaQueue { context, stream })
+        Ok(CudaQueue { context, stream, waited: 0 })
+    }
+
+    /// Lets later work wait for the allocations so far, and for the streams of other libraries that Swath's work follows.
+    fn follow_memory(&mut self) -> Result<()> {
+        let entries = self.context.memory.entries();
+        if entries == self.waited {
+            return Ok(());
+        }
+        // SAFETY: both streams are alive: this one until the drop, the other one as long as the context.
+        unsafe { self.context.order(self.stream, self.context.memory_stream())? };
+        self.waited = entries;
+        Ok(())
     }
 }
 
 impl Queue for CudaQueue {
     unsafe fn upload(&mut self, from: &[u8], to: Handle, at: u64) -> Result<()> {
+        self.follow_memory()?;
         let to = address(to, at);
         let current = self.context.enter()?;
         // SAFETY: the caller promises that the range lies in the buffer and that `from` stays until the queue is synchronised.
@@ -46,6 +61,7 @@ impl Queue for CudaQueue {
     }
 
     unsafe fn download(&mut self, from: Handle, at: u64, to: &mut [u8]) -> Result<()> {
+        self.follow_memory()?;
         let from = address(from, at);
         let current = self.context.enter()?;
         // SAFETY: the caller promises that the range lies in the buffer and that `to` is left alone until the queue is
@@ -55,6 +71,7 @@ impl Queue for CudaQueue {
     }
 
     unsafe fn copy(&mut self, from: Handle, from_at: u64, to: Handle, to_at: u64, bytes: u64) -> Result<()> {
+        self.follow_memory()?;
         let (from, to) = (address(from, from_at), address(to, to_at));
         let current = self.context.enter()?;
         // SAFETY: the caller promises that both ranges lie in their buffers and do not overlap; the sizes of buffers are
@@ -64,6 +81,7 @@ impl Queue for CudaQueue {
     }
 
     unsafe fn launch(&mut self, kernel: Kernel, groups: u32, args: &[Arg<'_>]) -> Result<()> {
+        self.follow_memory()?;
         let function = self.context.function(kernel);
         // The driver copies the values that these point to before it returns; it only reads them.
         let mut values: Vec<*mut c_void> = args.iter().map(value).collect();
@@ -90,7 +108,8 @@ impl Queue for CudaQueue {
     }
 
     fn in_cuda_stream(&mut self, call: &mut dyn FnMut(*mut c_void) -> Result<()>) -> Option<Result<()>> {
-        Some(self.context.enter().and_then(|_current| call(self.stream.cast())))
+        let ordered = self.follow_memory().and_then(|()| self.context.enter());
+        Some(ordered.and_then(|_current| call(self.stream.cast())))
     }
 
     fn mark(&mut self) -> Result<Mark> {

@@ -231,6 +231,10 @@ pub(super) fn run(
     strips: &[Range<u64>],
 ) -> Result<()> {
     let codec = job.compress;
+    if let Some(stream) = &state.config.stream {
+        // The pixels of a write with a stream are on a device, and that device alone encodes them.
+        gpus[0].follow_stream(stream)?;
+    }
     let sharing = sharing(state, gpus, codec, source, strips);
     let row_bytes = state.plan.row_bytes(0);
     let (strips, memory) = state.strips_in_memory(sharing, source, strips)?;

@@ -53,7 +53,7 @@ impl Timeline {
 
     /// Whether all calls free memory.
     pub(super) fn is_idle(&self) -> bool {
-        self.0.iter().all(|line| line == "free")
+        self.0.iter().all(|line| line == "free" || line == "free async")
     }
 
     /// How many reads of cuFile were under way at once: one, if each is waited for before the next.
@@ -95,6 +95,6 @@ mod tests {
         let timeline = of(&["launch gather 3", "launch gatherer 4", "synchronize", "cuFileRead 10 20"]);
         assert_eq!((timeline.count("launch gather"), timeline.count("launch")), (1, 2));
         assert_eq!((timeline.numbers("cuFileRead"), timeline.first("synchronize")), (vec![20], Some(2)));
-        assert!(!timeline.is_idle() && of(&["free", "free"]).is_idle());
+        assert!(!timeline.is_idle() && of(&["free", "free async"]).is_idle());
     }
 }
