@@ -186,10 +186,12 @@ fn ellipsoid(keys: &GeoKeys, known: Option<GeographicRow>, name: Option<&str>) -
     if !(semi_major.is_finite() && semi_major > 0.0) {
         return base;
     }
-    // With an inverse flattening of 1 or less, the other axis would not be positive, so the number is ignored.
-    let inverse_flattening = match (positive(2059).filter(|inverse| *inverse > 1.0), positive(2058)) {
+    // With an inverse flattening of 1 or less, the other axis would not be positive, so the number is ignored. So is a
+    // number that WKT, with 15 digits, would state as 1.
+    let sound = |inverse: &f64| *inverse > 1.0 + 1e-13;
+    let inverse_flattening = match (positive(2059).filter(sound), positive(2058)) {
         (Some(inverse), _) => inverse,
-        (None, Some(b)) if b < a => a / (a - b),
+        (None, Some(b)) if b < a => Some(a / (a - b)).filter(sound).unwrap_or(0.0),
         (None, Some(_)) => 0.0,
         // A semi-major axis alone repeats that of the code, or is the radius of a sphere.
         (None, None) => {
