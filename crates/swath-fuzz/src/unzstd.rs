@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
         frame.extend_from_slice(rest);
         usize::from(room) << (kind >> 4)
     } else {
-        let Ok(mut encoder) = Encoder::new(1 + i32::from(kind >> 1) % 12) else { return };
+        let Ok(mut encoder) = Encoder::new(1 + i32::from(kind >> 1) % 5) else { return };
         if encoder.encode(rest, &mut frame).is_err() {
             return;
         }
