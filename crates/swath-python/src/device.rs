@@ -1,7 +1,7 @@
 //! Pixels on a device, as Python sees them.
 //!
-//! All work on a device that fills an array is over when a call of this module returns, so that whoever takes an array from here, in whatever
-//! stream, finds its pixels there. What may still run when the array is freed is the work of others: see `use_in_stream`.
+//! A call of this module returns an array when the device has filled it, so its pixels can be used in any stream. When the array is freed, other
+//! libraries may still use it on the device: see `use_in_stream`.
 
 pub(crate) mod allocator;
 mod dlpack;

@@ -174,7 +174,7 @@ def test_resource_of_rmm_gets_back_what_it_gave(path: str, monkeypatch: pytest.M
 
 @on_gpu
 def test_allocator_that_needs_the_gil_does_not_stop_other_threads(path: str) -> None:
-    """Threads of Swath call the allocator, so nobody may wait for them, or for their locks, with the GIL."""
+    """Threads of Swath call the allocator, so a thread that holds the GIL must not wait for them or their locks."""
     import cupy
 
     import swath

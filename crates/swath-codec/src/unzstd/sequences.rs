@@ -370,7 +370,7 @@ fn run_any(
             let literals = literals.base() + extra.literals;
             let matched = matched.base() + extra.matched;
             last = last.next(offset, extra.offset, literals);
-            // SAFETY: the cursor is that of `output`, which nobody else uses.
+            // SAFETY: the cursor is that of `output`, which is borrowed exclusively here.
             if !unsafe { cursor.append(literals, matched, last.0[0]) } {
                 cursor = output.append_at(cursor, literals, matched, last.0[0])?;
             }

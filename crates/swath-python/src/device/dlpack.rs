@@ -197,7 +197,7 @@ pub(super) struct Imported {
     pub(super) sides: Vec<u64>,
     /// From an element to the next on each axis, in elements.
     pub(super) steps: Option<Vec<i64>>,
-    /// Whether its library says that nobody may write to it.
+    /// Whether its library marks the array as read-only.
     pub(super) read_only: bool,
     /// What keeps it.
     pub(super) owner: Box<dyn Any + Send + Sync>,
@@ -219,7 +219,7 @@ impl Consumed {
     fn is_read_only(&self) -> bool {
         match *self {
             Consumed::Legacy(_) => false,
-            // SAFETY: the structure lives until this is dropped, and nobody changes it.
+            // SAFETY: the structure lives until this is dropped, and is not changed.
             Consumed::Versioned(managed) => unsafe { (*managed).flags & READ_ONLY != 0 },
         }
     }
