@@ -15,6 +15,8 @@ use interleave::Event;
 use lane::{Lane, Progress, Refused};
 use table::Tables;
 
+use crate::memory;
+
 /// The number of streams that are decoded at once.
 pub const LANES: usize = 4;
 
@@ -76,10 +78,7 @@ impl Inflater {
 
     /// Creates a decoder, or returns `None` if the system does not have the memory.
     pub(crate) fn try_new() -> Option<Self> {
-        let mut tables = Vec::new();
-        tables.try_reserve_exact(LANES).ok()?;
-        tables.extend((0..LANES).map(|_| Tables::new()));
-        Some(Self { tables: tables.into_boxed_slice().try_into().ok()? })
+        Some(Self { tables: memory::boxed(Tables::new)? })
     }
 
     /// Decodes `streams` independently: a damaged stream does not affect the others. Sets [`Stream::len`] of

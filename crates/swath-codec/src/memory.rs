@@ -39,6 +39,14 @@ pub(crate) fn reserve(codec: &'static str, out: &mut Vec<u8>, len: usize) -> Res
     out.try_reserve(len).map_err(|_| out_of_memory(codec, len))
 }
 
+/// Allocates an array of the values that `make` returns, or returns `None` if the system does not have the memory.
+pub(crate) fn boxed<T, const N: usize>(make: impl FnMut() -> T) -> Option<Box<[T; N]>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(N).ok()?;
+    values.extend(std::iter::repeat_with(make).take(N));
+    values.into_boxed_slice().try_into().ok()
+}
+
 /// The error of a codec that could not get `len` bytes.
 pub(crate) fn out_of_memory(codec: &'static str, len: usize) -> Error {
     Error::OutOfMemory { codec, bytes: len as u64 }

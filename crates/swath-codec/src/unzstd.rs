@@ -20,6 +20,8 @@ mod tests;
 use fse::Table;
 use huffman::Huffman;
 
+use crate::memory;
+
 /// The largest number of bytes that a block decodes to.
 const MAX_BLOCK: usize = 128 << 10;
 /// The bytes after the literals of a block that copies may read, and the bytes at the end of the output that only
@@ -30,16 +32,16 @@ const SLACK: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Refused;
 
-/// Decodes frames. It keeps its tables (about 170 KB) between frames.
+/// Decodes frames. It keeps its buffers (about 150 KB) between frames.
 pub struct Unzstd {
     /// The literals of a block, and [`SLACK`] bytes.
-    literals: Vec<u8>,
+    literals: Box<[u8; MAX_BLOCK + SLACK]>,
     huffman: Huffman,
-    tables: Box<Tables>,
+    tables: Box<[Tables; 1]>,
 }
 
 /// The tables of a block's sequences, side by side, so that one register finds them all.
-#[derive(Default, Clone)]
+#[derive(Default)]
 struct Tables {
     literals: Table,
     offsets: Table,
@@ -55,14 +57,11 @@ impl std::fmt::Debug for Unzstd {
 impl Unzstd {
     /// Creates a decoder, or returns `None` if the system does not have the memory.
     pub fn try_new() -> Option<Self> {
-        let mut literals = Vec::new();
-        literals.try_reserve_exact(MAX_BLOCK + SLACK).ok()?;
-        literals.resize(MAX_BLOCK + SLACK, 0);
-        let mut tables = Vec::new();
-        tables.try_reserve_exact(1).ok()?;
-        tables.resize(1, Tables::default());
-        let [tables] = *Box::<[Tables; 1]>::try_from(tables.into_boxed_slice()).ok()?;
-        Some(Self { literals, huffman: Huffman::try_new()?, tables: Box::new(tables) })
+        Some(Self {
+            literals: memory::boxed(|| 0)?,
+            huffman: Huffman::try_new()?,
+            tables: memory::boxed(Tables::default)?,
+        })
     }
 
     /// Decodes the only frame of `src` and returns the number of decoded bytes, which are the first of `dst`.

@@ -122,7 +122,7 @@ impl Unzstd {
             return Err(Refused);
         }
         self.huffman.clear();
-        self.tables.clear();
+        self.tables[0].clear();
         let mut offsets = Offsets::default();
         let (mut at, mut written) = (header.len, 0);
         loop {
@@ -178,11 +178,11 @@ impl Unzstd {
         let start = match count {
             0 if at == src.len() => None,
             0 => return Err(Refused),
-            _ => Some(self.tables.read(src, at)?),
+            _ => Some(self.tables[0].read(src, at)?),
         };
         let mut output = sequences::Output::new(dst, written, &self.literals[..literals.count + SLACK]);
         if let Some(start) = start {
-            sequences::decode(src, start, count, &self.tables, offsets, &mut output)?;
+            sequences::decode(src, start, count, &self.tables[0], offsets, &mut output)?;
         }
         let end = output.finish()?;
         if end - written > max_block { Err(Refused) } else { Ok(end) }

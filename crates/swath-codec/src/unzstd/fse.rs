@@ -71,7 +71,6 @@ pub(super) struct Value {
 }
 
 /// A table, and whether a block has set it.
-#[derive(Clone)]
 pub(super) struct Table {
     entries: [Entry; 1 << MAX_LOG],
     /// The binary logarithm of the number of states.

@@ -3,6 +3,7 @@
 use super::Refused;
 use super::bits::{Backward, WORD_BITS};
 use super::fse;
+use crate::memory;
 
 /// The longest code that this decoder accepts, as in RFC 8878.
 const MAX_BITS: u32 = 11;
@@ -24,10 +25,7 @@ pub(super) struct Huffman {
 impl Huffman {
     /// Creates a code that is not set, or returns `None` if the system does not have the memory.
     pub(super) fn try_new() -> Option<Self> {
-        let mut table = Vec::new();
-        table.try_reserve_exact(1 << MAX_BITS).ok()?;
-        table.resize(1 << MAX_BITS, 0);
-        Some(Self { table: table.into_boxed_slice().try_into().ok()?, is_set: false })
+        Some(Self { table: memory::boxed(|| 0)?, is_set: false })
     }
 
     /// Forgets what the last frame has set.
